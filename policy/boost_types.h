@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Boost policy: configuration, state, observation and decision. Fixed-width,
+ * no pointers, so that BPF maps, the daemon and tests share the same bytes.
+ * Units are in the names; times are nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef PARACORD_POLICY_BOOST_TYPES_H
+#define PARACORD_POLICY_BOOST_TYPES_H
+
+#include "types.h"		/* u8..u64 for BPF, native and bindgen builds */
+
+/* Reasons are PARACORD_REASON_*: WAKE, IRQ, RT, CRITICAL. */
+#define PC_REASONS 4
+
+/* Modes. */
+#define PC_MODE_OFF	0	/* nothing is decided */
+#define PC_MODE_OBSERVE	1	/* decided and counted, not carried out */
+#define PC_MODE_ON	2
+
+/* Per reason: on/off, longest continuous grant, budget per period of one vCPU. */
+struct pc_reason_config {
+	u32 enabled;
+	u32 reserved;
+	u64 grant_max_ns;	/* running time; 0: no grant */
+	u64 budget_ns;		/* running time per period */
+};
+
+/* One per VM. Written by the daemon, read by BPF; each field valid alone. */
+struct pc_boost_config {
+	u32 mode;			/* PC_MODE_* */
+	u32 penalty_max_periods;	/* upper bound of the growing throttle */
+	u64 period_ns;
+	u64 vcpu_budget_ns;		/* all reasons together, per period */
+	u64 vm_budget_ns;		/* all vCPUs together, per period */
+	u64 cpu_kept_ns;		/* per period and host CPU: kept for unboosted work */
+	u64 actuation_min_ns;		/* shortest time from one boost to the next */
+	struct pc_reason_config reason[PC_REASONS];
+};
+
+/* A token bucket that refills at period starts and may go into debt. */
+struct pc_bucket {
+	u64 period_start_ns;
+	s64 left_ns;			/* negative: debt, carried into the next period */
+};
+
+/* One per vCPU. Only policy functions write it. */
+struct pc_boost_state {
+	u8  boosted;			/* decision in force: 0/1 */
+	u8  reasons;			/* mask of why */
+	u8  throttled;			/* 0/1 */
+	u8  throttle_cause;		/* PC_THROTTLE_* */
+	u32 strikes;			/* exhaustions in a row */
+	u64 throttled_until_ns;
+	u64 grant_used_ns[PC_REASONS];	/* running time of the current grant */
+	u64 last_charge_ns;		/* start of the uncharged running time; 0: not running */
+	u64 last_irq_ns;		/* last interrupt wanted for or injected into the vCPU; 0: served */
+	u64 last_boost_ns;
+	struct pc_bucket vcpu;
+	struct pc_bucket reason[PC_REASONS];
+};
+
+#define PC_THROTTLE_NONE	0
+#define PC_THROTTLE_REASON	1	/* a reason's budget */
+#define PC_THROTTLE_VCPU	2
+#define PC_THROTTLE_VM		3
+#define PC_THROTTLE_CPU		4	/* the host CPU's kept share; no strike */
+
+/* Events: a mask, several may be observed at once. */
+#define PC_EV_EXIT	(1u << 0)	/* VM exit of the running vCPU */
+#define PC_EV_PREEMPT	(1u << 1)	/* switched out while runnable */
+#define PC_EV_SLEEP	(1u << 2)	/* switched out to sleep (halt) */
+#define PC_EV_RUN	(1u << 3)	/* switched in */
+#define PC_EV_WAKEUP	(1u << 4)	/* made runnable */
+#define PC_EV_IRQ	(1u << 5)	/* an interrupt or kick is wanted for the vCPU */
+#define PC_EV_TICK	(1u << 6)	/* housekeeping while boosted */
+#define PC_EV_CONFIG	(1u << 7)	/* configuration changed, or daemon asks for unboost */
+
+/* What the guest says: a checked copy. valid = 0 for an unmodified guest. */
+struct pc_guest_view {
+	u8 valid;
+	u8 rt;			/* RT or deadline task runs */
+	u8 irq;			/* hardirq, softirq or NMI */
+	u8 critical;		/* preemption off */
+	u8 halting;
+	u8 reserved[3];
+};
+
+struct pc_boost_obs {
+	u32 events;		/* PC_EV_* */
+	u32 running;		/* the vCPU thread is on a CPU now */
+	struct pc_guest_view guest;
+};
+
+/* Decisions. */
+#define PC_KEEP		0
+#define PC_BOOST	1
+#define PC_UNBOOST	2
+
+struct pc_boost_decision {
+	u8 action;		/* PC_KEEP, PC_BOOST, PC_UNBOOST */
+	u8 reasons;		/* mask */
+	u8 forced;		/* unboost by a budget or grant limit */
+	u8 cause;		/* PC_THROTTLE_* when forced by a budget */
+};
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Integer types for the three builds of policy/: BPF, native C, bindgen. */
+#ifndef PARACORD_POLICY_TYPES_H
+#define PARACORD_POLICY_TYPES_H
+#ifndef PARACORD_HAVE_KERNEL_TYPES	/* BPF: kernel_types.h or vmlinux.h came first */
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#endif
+#endif
