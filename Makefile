@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+#
+# make demo    set up everything, show the problem and the cure on an emulated KVM host (LAB_HOST=native: on this one)
+# make test    set up everything, run all tests
+# make help    the other targets
+
+SHELL := /bin/bash
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+PYTHON := .venv/bin/python
+LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
+KDIR ?= /lib/modules/$(shell uname -r)/build
+
+.PHONY: help setup lab-setup build demo test test-unit test-lab bench lint generate lab guest install clean distclean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+	@echo 'make build   the paracord binary: target/release/paracord'
+	@echo 'make guest   the guest module for the running kernel (KDIR=... for another)'
+	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
+	@echo 'make bench   benchmarks and long scenarios'
+	@echo 'make lint    all linters, as errors'
+	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
+	@echo 'make clean   build results; make distclean also the Python environment'
+
+setup:
+	@./setup.sh
+
+lab-setup: setup
+	@$(LAB) setup
+
+build: setup
+	@cargo build --release --locked
+
+demo: build lab-setup
+	@$(LAB) run demo
+
+test: test-unit test-lab
+
+test-unit: setup
+	cargo test --workspace --locked
+	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m "not lab"
+
+test-lab: build lab-setup
+	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m lab
+
+bench: build lab-setup
+	@bench/run
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(PYTHON) -m ruff check lab bench
+	$(PYTHON) -m ruff format --check lab bench
+	shellcheck setup.sh .ci/run $$(git ls-files | xargs grep -lE '^#!.*\b(ba)?sh$$')
+
+# Regenerates what is generated and checked in; CI fails when that changes a file.
+generate: setup
+	cargo run -q --locked -p paracord-abi --example generate
+
+ifdef S
+lab: build lab-setup
+	@$(LAB) run $(S) $(ARGS)
+else
+lab: setup
+	@$(LAB) list
+endif
+
+guest:
+	@[ -d "$(KDIR)" ] || { echo "guest: no kernel headers at $(KDIR): install linux-headers-$$(uname -r), or say KDIR=DIRECTORY" >&2; exit 1; }
+	$(MAKE) -C guest KDIR=$(KDIR)
+
+PREFIX ?= /usr
+install: build
+	install -Dm755 target/release/paracord $(DESTDIR)$(PREFIX)/bin/paracord
+	install -Dm644 packaging/paracord.service $(DESTDIR)/lib/systemd/system/paracord.service
+	[ -e $(DESTDIR)/etc/paracord/paracord.toml ] || install -Dm644 packaging/paracord.toml $(DESTDIR)/etc/paracord/paracord.toml
+
+clean:
+	rm -rf target out
+	$(MAKE) -s -C guest clean || true
+
+distclean: clean
+	rm -rf .venv
