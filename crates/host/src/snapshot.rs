@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What can be seen of the daemon: plain values for status, top and metrics.
+//!
+//! A snapshot is read from memory that the BPF programs keep writing, so
+//! values of one vCPU may be a few events apart. Counters only grow while a
+//! vCPU lives; a consumer takes rates from two snapshots and
+//! [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{Mode, Reason};
+
+/// Version of this structure as it appears in JSON; grows when a field is
+/// removed or changes its meaning, not when one is added.
+pub const SNAPSHOT_SCHEMA: u32 = 1;
+
+/// Buckets of a [`Histogram`] (`PC_HIST_BUCKETS`).
+pub const HISTOGRAM_BUCKETS: usize = 32;
+
+/// The whole daemon at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`SNAPSHOT_SCHEMA`].
+    pub schema: u32,
+    /// Version of paracord.
+    pub version: String,
+    /// Process of the daemon.
+    pub pid: u32,
+    /// CLOCK_MONOTONIC when this was taken.
+    pub taken_ns: u64,
+    /// CLOCK_MONOTONIC when the daemon started.
+    pub started_ns: u64,
+    /// The global mode.
+    pub mode: Mode,
+    /// Ready, or what the daemon waits for or lacks, one line each
+    /// (for example "kvm is not loaded").
+    pub conditions: Vec<String>,
+    /// What this host can do, as found at the start.
+    pub capabilities: Vec<Capability>,
+    /// The rt actuator.
+    pub actuator: ActuatorSnapshot,
+    /// In the order in which they were found.
+    pub vms: Vec<VmSnapshot>,
+}
+
+/// One thing that a host can do or lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// Short fixed name: `btf`, `kvm_tracepoints`, `kick_probe`, …
+    pub name: String,
+    /// Whether it is there.
+    pub available: bool,
+    /// What was found, or the remedy.
+    pub detail: String,
+}
+
+/// The thread that carries out decisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActuatorSnapshot {
+    /// `rt`.
+    pub kind: String,
+    /// Threads boosted now.
+    pub boosted_now: u32,
+    /// Boosts carried out.
+    pub boosts: u64,
+    /// Unboosts carried out.
+    pub unboosts: u64,
+    /// Decisions overtaken by a later one about the same vCPU before they were carried out.
+    pub coalesced: u64,
+    /// Threads that were gone when a decision arrived (normal).
+    pub gone: u64,
+    /// Boosts refused because the thread already was real-time or deadline.
+    pub refused_rt: u64,
+    /// Unboosts left out because somebody else had changed the thread meanwhile.
+    pub changed_by_others: u64,
+    /// System calls that failed for another reason.
+    pub errors: u64,
+    /// Boosts decided for VMs in mode observe.
+    pub observed: u64,
+    /// From the decision in BPF to the finished system call.
+    pub actuation_latency: Histogram,
+}
+
+/// One virtual machine: a process with KVM vCPU threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VmSnapshot {
+    /// QEMU's `-name`, else `comm-pid`.
+    pub name: String,
+    /// QEMU's `-uuid` (libvirt sets it).
+    pub uuid: Option<String>,
+    /// Process.
+    pub pid: u32,
+    /// Name of the VMM's executable (comm).
+    pub vmm: String,
+    /// User that the process runs as.
+    pub uid: u32,
+    /// Mode in force (the lower of the global one and the VM's own).
+    pub mode: Mode,
+    /// The shared region, if the VM maps one.
+    pub region: Option<RegionSnapshot>,
+    /// Why a region that the VM maps is not used, one line.
+    pub region_refused: Option<String>,
+    /// By KVM vcpu_id.
+    pub vcpus: Vec<VcpuSnapshot>,
+    /// Running time left in the VM's budget; negative: debt.
+    pub budget_left_ns: i64,
+    /// Budget per period.
+    pub budget_ns: u64,
+    /// Period of the budgets.
+    pub period_ns: u64,
+}
+
+/// A region in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionSnapshot {
+    /// File name in the region directory.
+    pub name: String,
+    /// Slots.
+    pub slots: u32,
+    /// Whole region.
+    pub bytes: u64,
+    /// ABI version of the guest's driver, `major.minor`; none without a driver.
+    pub guest_abi: Option<String>,
+    /// Features accepted by the guest and offered by the host: `boost`, `preempt_count`, `kick`, …
+    pub features: Vec<String>,
+}
+
+/// One vCPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VcpuSnapshot {
+    /// KVM vcpu_id.
+    pub vcpu_id: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Last host CPU.
+    pub cpu: u32,
+    /// On a host CPU now.
+    pub running: bool,
+    /// What the policy decided.
+    pub state: BoostState,
+    /// Why, while boosted.
+    pub reasons: Vec<Reason>,
+    /// Whether the thread's scheduling is changed now (false in mode observe).
+    pub actuated: bool,
+    /// What ran out, while throttled: `reason`, `vcpu`, `vm` or `cpu`.
+    pub throttle_cause: Option<String>,
+    /// End of the throttle; 0: not throttled.
+    pub throttled_until_ns: u64,
+    /// Exhaustions in a row.
+    pub strikes: u32,
+    /// Running time left in the vCPU's budget; negative: debt.
+    pub budget_left_ns: i64,
+    /// Counters.
+    pub counters: VcpuCounters,
+    /// From wakeup to running, while unboosted.
+    pub wakeup_latency_unboosted: Histogram,
+    /// From wakeup to running, while boosted.
+    pub wakeup_latency_boosted: Histogram,
+}
+
+/// What the policy decided about a vCPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoostState {
+    /// Not boosted.
+    #[default]
+    Off,
+    /// Boosted.
+    Boosted,
+    /// A budget is exhausted: no boost until the throttle ends.
+    Throttled,
+}
+
+/// Counters of one vCPU since it was found (`struct pc_vcpu_counters`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcpuCounters {
+    /// VM exits.
+    pub exits: u64,
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Interrupts or kicks wanted.
+    pub irqs: u64,
+    /// By [`Reason`]; a boost with two reasons counts in both.
+    pub boosts: [u64; 4],
+    /// Unboosts.
+    pub unboosts: u64,
+    /// Unboosts by a grant's or budget's end.
+    pub forced: u64,
+    /// Budget exhaustions.
+    pub throttles: u64,
+    /// Running time under boost.
+    pub boosted_ns: u64,
+    /// Running time.
+    pub running_ns: u64,
+    /// Region page absent or slot out of range.
+    pub guest_read_errors: u64,
+    /// Decisions lost because the ring buffer was full.
+    pub actuations_dropped: u64,
+}
+
+/// A histogram in powers of two: bucket n counts [2^n, 2^(n+1)) ns, bucket 0 also 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Counts; [`HISTOGRAM_BUCKETS`] of them, or none at all.
+    pub buckets: Vec<u64>,
+}
+
+impl Histogram {
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Nanoseconds below which `permille` of the values lie: the upper end of
+    /// the bucket that holds the value, so it errs high by at most a factor
+    /// of two. `None` without values.
+    pub fn percentile_ns(&self, permille: u32) -> Option<u64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = (u128::from(count) * u128::from(permille.min(1000))).div_ceil(1000).max(1);
+        let mut seen = 0u128;
+        for (n, &bucket) in self.buckets.iter().enumerate() {
+            seen += u128::from(bucket);
+            if seen >= rank {
+                return Some(1u64.checked_shl(n as u32 + 1).unwrap_or(u64::MAX));
+            }
+        }
+        None
+    }
+
+    /// Counts since `earlier`, an older state of the same histogram.
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let old = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
+        Histogram {
+            buckets: self.buckets.iter().zip(old).map(|(n, o)| n.saturating_sub(o)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_upper_ends() {
+        let mut h = Histogram { buckets: vec![0; HISTOGRAM_BUCKETS] };
+        assert_eq!(h.percentile_ns(500), None);
+        h.buckets[10] = 99;
+        h.buckets[20] = 1;
+        assert_eq!(h.percentile_ns(500), Some(2048));
+        assert_eq!(h.percentile_ns(990), Some(2048));
+        assert_eq!(h.percentile_ns(999), Some(1 << 21));
+        assert_eq!(h.percentile_ns(0), Some(2048));
+    }
+
+    #[test]
+    fn json_round_trip() {
+        let snapshot = Snapshot {
+            schema: SNAPSHOT_SCHEMA,
+            vms: vec![VmSnapshot { vcpus: vec![VcpuSnapshot::default()], ..Default::default() }],
+            ..Default::default()
+        };
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+    }
+}
