@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""results.json, schema 1: what a scenario measured and how it was judged."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from .verdicts import RELATIONS, SKIPPED, STATUSES, UNDECIDED, Verdict
+
+SCHEMA = 1
+HOST_KINDS = ("emulated", "native")
+# Tolerance for a stored median, which is written with full precision.
+MEDIAN_TOLERANCE = 1e-9
+
+
+class ResultsError(ValueError):
+    """A results file is not what schema 1 says; the text names the place."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric of one configuration: a value per round, in `unit`."""
+
+    config: str
+    metric: str
+    unit: str
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.rounds)
+
+
+@dataclass(frozen=True)
+class Results:
+    scenario: str
+    arch: str
+    kernel: str
+    host: str
+    results: tuple[Series, ...]
+    verdicts: tuple[Verdict, ...]
+
+    def series(self, config: str, metric: str) -> Series | None:
+        return next((s for s in self.results if (s.config, s.metric) == (config, metric)), None)
+
+    def configs(self) -> list[str]:
+        return list(dict.fromkeys(s.config for s in self.results))
+
+
+def unit_of(metric: str) -> str:
+    """Unit from a metric's name, which ends in it (`_us`, `_count`, …)."""
+    suffix = metric.rsplit("_", 1)[-1]
+    units = {"us": "us", "ms": "ms", "s": "s", "count": "count", "share": "share", "ratio": "ratio"}
+    if suffix not in units:
+        raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(units)})")
+    return units[suffix]
+
+
+def to_json(results: Results) -> dict:
+    return {
+        "schema": SCHEMA,
+        "scenario": results.scenario,
+        "arch": results.arch,
+        "kernel": results.kernel,
+        "host": results.host,
+        "results": [
+            {
+                "config": s.config,
+                "metric": s.metric,
+                "unit": s.unit,
+                "median": s.median,
+                "rounds": list(s.rounds),
+            }
+            for s in results.results
+        ],
+        "verdicts": [_verdict_to_json(v) for v in results.verdicts],
+    }
+
+
+def _verdict_to_json(verdict: Verdict) -> dict:
+    data = {
+        "name": verdict.name,
+        "status": verdict.status,
+        "value": verdict.value,
+        "limit": verdict.limit,
+        "unit": verdict.unit,
+        "relation": verdict.relation,
+        "rounds": list(verdict.rounds),
+    }
+    if verdict.reason:
+        data["reason"] = verdict.reason
+    if verdict.beside:
+        data["beside"] = dict(verdict.beside)
+    return data
+
+
+def write(results: Results, path: Path) -> None:
+    """Writes the file in one step, so that a reader never sees half of it."""
+    data = to_json(results)
+    from_json(data, str(path))
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
+    temporary.replace(path)
+
+
+def read(path: Path) -> Results:
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise ResultsError(f"{path}: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
+    return from_json(data, str(path))
+
+
+def from_json(data: object, where: str) -> Results:
+    """Checks everything; an error names file, place and what was expected."""
+    top = _object(data, where)
+    if top.get("schema") != SCHEMA:
+        raise ResultsError(f"{where}: schema is {top.get('schema')!r}, this program reads {SCHEMA}")
+    host = _string(top, "host", where)
+    if host not in HOST_KINDS:
+        raise ResultsError(f"{where}: host is {host!r}, expected one of {', '.join(HOST_KINDS)}")
+    results = tuple(
+        _series(item, f"{where}: results[{i}]") for i, item in enumerate(_list(top, "results", where))
+    )
+    seen = set()
+    for i, series in enumerate(results):
+        key = (series.config, series.metric)
+        if key in seen:
+            raise ResultsError(f"{where}: results[{i}]: {series.config}/{series.metric} occurs a second time")
+        seen.add(key)
+    verdicts = tuple(
+        _verdict(item, f"{where}: verdicts[{i}]") for i, item in enumerate(_list(top, "verdicts", where))
+    )
+    names = {key: _string(top, key, where) for key in ("scenario", "arch", "kernel")}
+    return Results(host=host, results=results, verdicts=verdicts, **names)
+
+
+def _series(item: object, where: str) -> Series:
+    data = _object(item, where)
+    rounds = _numbers(data, "rounds", where)
+    if not rounds:
+        raise ResultsError(f"{where}: rounds is empty")
+    series = Series(*(_string(data, key, where) for key in ("config", "metric", "unit")), rounds)
+    stored = _number(data.get("median"), f"{where}: median")
+    if not math.isclose(stored, series.median, rel_tol=MEDIAN_TOLERANCE, abs_tol=MEDIAN_TOLERANCE):
+        raise ResultsError(f"{where}: median is {stored}, the rounds give {series.median}")
+    return series
+
+
+def _verdict(item: object, where: str) -> Verdict:
+    data = _object(item, where)
+    status = _string(data, "status", where)
+    if status not in STATUSES:
+        raise ResultsError(f"{where}: status is {status!r}, expected one of {', '.join(STATUSES)}")
+    relation = data.get("relation", "<=")
+    if relation not in RELATIONS:
+        raise ResultsError(f"{where}: relation is {relation!r}, expected one of {', '.join(RELATIONS)}")
+    value = data.get("value")
+    if value is None and status not in (SKIPPED, UNDECIDED):
+        raise ResultsError(f"{where}: a verdict {status!r} needs a value")
+    reason = data.get("reason", "")
+    if status == SKIPPED and not reason:
+        raise ResultsError(f"{where}: a skipped verdict needs a reason")
+    beside = _object(data.get("beside", {}), f"{where}: beside")
+    return Verdict(
+        name=_string(data, "name", where),
+        status=status,
+        value=None if value is None else _number(value, f"{where}: value"),
+        limit=_number(data.get("limit"), f"{where}: limit"),
+        unit=_string(data, "unit", where),
+        relation=relation,
+        rounds=_numbers(data, "rounds", where) if "rounds" in data else (),
+        reason=reason,
+        beside={name: _number(v, f"{where}: beside.{name}") for name, v in beside.items()},
+    )
+
+
+def _object(data: object, where: str) -> dict:
+    if not isinstance(data, dict):
+        raise ResultsError(f"{where}: expected an object, found {type(data).__name__}")
+    return data
+
+
+def _list(data: dict, key: str, where: str) -> Sequence:
+    if not isinstance(data.get(key), list):
+        raise ResultsError(f"{where}: {key} is missing or not a list")
+    return data[key]
+
+
+def _string(data: dict, key: str, where: str) -> str:
+    if not isinstance(data.get(key), str) or not data[key]:
+        raise ResultsError(f"{where}: {key} is missing or not a text")
+    return data[key]
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ResultsError(f"{where}: expected a finite number, found {value!r}")
+    return float(value)
+
+
+def _numbers(data: dict, key: str, where: str) -> tuple[float, ...]:
+    return tuple(_number(value, f"{where}: {key}[{i}]") for i, value in enumerate(_list(data, key, where)))

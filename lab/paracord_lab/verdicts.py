@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+Verdicts: pass, fail, undecided, skipped. Judging is pure: values of rounds in, verdict out.
+
+Undecided means that the rounds scatter so much that the median could as well lie on the other side of the
+limit. It is never a pass.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from .stats import StatsError, median_error
+
+PASS, FAIL, UNDECIDED, SKIPPED = "pass", "fail", "undecided", "skipped"
+STATUSES = (PASS, FAIL, UNDECIDED, SKIPPED)
+RELATIONS = ("<=", ">=")
+
+EXIT_PASSED, EXIT_NOT_PASSED = 0, 1
+
+# One round: configuration -> metric -> value.
+Round = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One judged check. `beside`: the same value for other configurations, for the reader only."""
+
+    name: str
+    status: str
+    value: float | None
+    limit: float
+    unit: str
+    relation: str = "<="
+    rounds: tuple[float, ...] = ()
+    reason: str = ""
+    beside: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """
+    What a scenario promises: `value(round)` stands in `relation` to `limit` (both in `unit`).
+
+    every: each round must hold (counts of things that may never happen); otherwise the median of the rounds.
+    beside: values of other configurations that are printed next to the verdict.
+    """
+
+    name: str
+    value: Callable[[Round], float]
+    relation: str
+    limit: float
+    unit: str = "ratio"
+    every: bool = False
+    beside: Mapping[str, Callable[[Round], float]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.relation not in RELATIONS:
+            raise ValueError(f"check {self.name}: relation {self.relation!r} is not one of {RELATIONS}")
+
+    def holds(self, value: float) -> bool:
+        return value <= self.limit if self.relation == "<=" else value >= self.limit
+
+    def skip(self, reason: str) -> Verdict:
+        return Verdict(self.name, SKIPPED, None, self.limit, self.unit, self.relation, reason=reason)
+
+    def judge(self, rounds: Sequence[Round]) -> Verdict:
+        """Verdict over all rounds. What cannot be computed is undecided, with the reason."""
+        try:
+            values = tuple(self.value(r) for r in rounds)
+        except KeyError as missing:
+            return self._undecided(f"not measured: {missing.args[0]}")
+        except StatsError as error:
+            return self._undecided(str(error))
+        if not values:
+            return self._undecided("no round was completed")
+        if any(not math.isfinite(v) for v in values):
+            return self._undecided("a round has no finite value")
+        beside = {name: self._median_of(of, rounds) for name, of in self.beside.items()}
+        beside = {name: value for name, value in beside.items() if value is not None}
+        status, value, reason = self._every(values) if self.every else self._median(values)
+        return Verdict(self.name, status, value, self.limit, self.unit, self.relation, values, reason, beside)
+
+    def _every(self, values: tuple[float, ...]) -> tuple[str, float, str]:
+        worst = max(values) if self.relation == "<=" else min(values)
+        return (PASS if self.holds(worst) else FAIL), worst, ""
+
+    def _median(self, values: tuple[float, ...]) -> tuple[str, float, str]:
+        centre = median(values)
+        # Rounds that all lie on one side leave no doubt about the median's side, however far apart they are.
+        if len(values) > 1 and len({self.holds(v) for v in values}) == 1:
+            return (PASS if self.holds(centre) else FAIL), centre, ""
+        error = median_error(values)
+        if abs(centre - self.limit) <= error:
+            why = "one round only" if len(values) == 1 else f"median {centre:.3g} ± {error:.2g}"
+            return UNDECIDED, centre, f"{why}: the limit is within the rounds' spread"
+        return (PASS if self.holds(centre) else FAIL), centre, ""
+
+    def _undecided(self, reason: str) -> Verdict:
+        return Verdict(self.name, UNDECIDED, None, self.limit, self.unit, self.relation, reason=reason)
+
+    @staticmethod
+    def _median_of(of: Callable[[Round], float], rounds: Sequence[Round]) -> float | None:
+        try:
+            return median(of(r) for r in rounds)
+        except (KeyError, StatsError):
+            return None
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """The last line of a run: `N passed, N failed, N skipped`, undecided ones stated plainly."""
+    count = {status: sum(v.status == status for v in verdicts) for status in STATUSES}
+    line = f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIPPED]} skipped"
+    if count[UNDECIDED]:
+        line += f", {count[UNDECIDED]} undecided (rounds too far apart: this is not a pass)"
+    return line
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """0 only if there is a verdict and every verdict is a pass."""
+    return EXIT_PASSED if verdicts and all(v.status == PASS for v in verdicts) else EXIT_NOT_PASSED

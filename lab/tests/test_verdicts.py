@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+import pytest
+from paracord_lab import stats
+from paracord_lab.verdicts import (
+    FAIL,
+    PASS,
+    SKIPPED,
+    UNDECIDED,
+    Check,
+    Verdict,
+    exit_code,
+    summary,
+)
+
+
+def at_most(limit, **options):
+    return Check("latency", lambda r: r["boost-rt"]["x_us"], "<=", limit, "us", **options)
+
+
+def rounds(*values):
+    return [{"boost-rt": {"x_us": v}} for v in values]
+
+
+def test_pass():
+    verdict = at_most(0.15).judge(rounds(0.05, 0.06, 0.09))
+    assert (verdict.status, verdict.value) == (PASS, 0.06)
+
+
+def test_pass_at_the_limit_itself():
+    assert at_most(0.15).judge(rounds(0.15, 0.15, 0.15)).status == PASS
+
+
+def test_pass_despite_one_outlier():
+    assert at_most(0.15).judge(rounds(0.05, 0.06, 2.0)).status == PASS
+
+
+def test_fail():
+    assert at_most(0.15).judge(rounds(0.4, 0.3, 0.5)).status == FAIL
+
+
+def test_fail_although_the_mean_would_pass():
+    assert at_most(0.15).judge(rounds(0.0, 0.2, 0.2)).status == FAIL
+
+
+def test_undecided_when_the_spread_covers_the_limit():
+    verdict = at_most(0.15).judge(rounds(0.05, 0.12, 0.3))
+    assert verdict.status == UNDECIDED
+    assert "spread" in verdict.reason
+
+
+def test_wide_spread_on_one_side_of_the_limit_is_decided():
+    assert at_most(1.3).judge(rounds(0.1, 0.5, 1.2)).status == PASS
+
+
+def test_undecided_after_one_round():
+    assert at_most(0.15).judge(rounds(0.01)).status == UNDECIDED
+
+
+def test_undecided_without_rounds():
+    assert at_most(0.15).judge([]).status == UNDECIDED
+
+
+def test_undecided_when_not_measured_names_the_metric():
+    verdict = at_most(0.15).judge([{"boost-rt": {}}])
+    assert (verdict.status, verdict.reason) == (UNDECIDED, "not measured: x_us")
+
+
+def test_undecided_when_the_load_did_not_load():
+    check = Check("e", lambda r: stats.excess_ratio(1, 1, 1, 1), "<=", 0.15)
+    assert check.judge(rounds(1, 2)).status == UNDECIDED
+
+
+def test_undecided_for_infinite_values():
+    assert at_most(1).judge(rounds(float("inf"), 0, 0)).status == UNDECIDED
+
+
+def test_every_round_must_hold():
+    never = at_most(0, every=True)
+    assert never.judge(rounds(0, 0, 0)).status == PASS
+    assert never.judge(rounds(0, 1, 0)).status == FAIL
+    assert never.judge(rounds(0, 1, 0)).value == 1
+
+
+def test_lower_limits():
+    check = Check("share", lambda r: r["boost-rt"]["x_us"], ">=", 0.8)
+    assert check.judge(rounds(0.9, 0.95, 0.85)).status == PASS
+    assert check.judge(rounds(0.6, 0.65, 0.7)).status == FAIL
+
+
+def test_skipped_has_its_reason():
+    verdict = at_most(1).skip("no /dev/kvm")
+    assert (verdict.status, verdict.reason) == (SKIPPED, "no /dev/kvm")
+
+
+def test_beside_is_the_median_of_another_configuration():
+    check = at_most(1, beside={"static-rt": lambda r: r["static-rt"]["x_us"]})
+    data = [{"boost-rt": {"x_us": 0.5}, "static-rt": {"x_us": v}} for v in (3.0, 1.0, 2.0)]
+    assert check.judge(data).beside == {"static-rt": 2.0}
+    assert check.judge(rounds(0.5, 0.5)).beside == {}
+
+
+def test_unknown_relation_is_refused():
+    with pytest.raises(ValueError, match="relation"):
+        Check("x", lambda r: 0.0, "<", 1)
+
+
+def verdict(status):
+    return Verdict("x", status, 1.0, 1.0, "ratio")
+
+
+@pytest.mark.parametrize("other", [FAIL, UNDECIDED, SKIPPED])
+def test_exit_code_is_zero_only_if_all_pass(other):
+    assert exit_code([verdict(PASS), verdict(PASS)]) == 0
+    assert exit_code([verdict(PASS), verdict(other)]) != 0
+    assert exit_code([]) != 0
+
+
+def test_summary_counts_and_names_undecided():
+    line = summary([verdict(PASS), verdict(PASS), verdict(FAIL), verdict(SKIPPED)])
+    assert line == "2 passed, 1 failed, 1 skipped"
+    assert "1 undecided" in summary([verdict(UNDECIDED)])
