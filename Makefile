@@ -55,7 +55,7 @@ lint: setup
 
 # Regenerates what is generated and checked in; CI fails when that changes a file.
 generate: setup
-	cargo run -q --locked -p paracord-abi --example generate
+	cargo run -q --locked -p paracord-abi-generate
 
 ifdef S
 lab: build lab-setup

@@ -1,3 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The region that a host and a guest share: layout and checks of untrusted bytes.
+//!
+//! [`layout`] mirrors `abi/paracord_abi.h`, which documents every field. The
+//! other modules turn bytes that somebody else wrote into checked values:
+//! the caller copies the bytes once, then calls [`RegionLayout::check`],
+//! [`GuestDriver::check`] or [`GuestLine::from_bytes`] on the copy.
+//!
+//! A field of a newer minor version exists for a reader only if it ends inside
+//! the bytes that the line's writer declared ([`field_in`]).
 #![forbid(unsafe_code)]
+
+mod header;
+mod line;
+
+/// Mirror of `abi/paracord_abi.h`, generated.
+#[allow(missing_docs, non_camel_case_types, clippy::all)]
+#[rustfmt::skip]
+#[path = "generated.rs"]
+pub mod layout;
+
+pub use header::{
+    AbiError, GuestDriver, HEADER_BYTES, RegionLayout, feature_names, new_header, region_bytes,
+};
+pub use line::{GuestContext, GuestLine, HOST_BOOST_BYTES, HostBoost, LINE_BYTES};
+
+/// Whether a field may be read: it ends inside the bytes that the writer
+/// declared (`PARACORD_FIELD_IN`).
+pub const fn field_in(offset_bytes: usize, size_bytes: usize, declared_bytes: usize) -> bool {
+    match offset_bytes.checked_add(size_bytes) {
+        Some(end) => end <= declared_bytes,
+        None => false,
+    }
+}
+
+/// Little-endian integer at `offset`; the caller's buffer has a fixed size that
+/// the layout assertions cover.
+macro_rules! read_field {
+    ($bytes:expr, $type:ty, $structure:ty, $field:ident) => {{
+        let at = core::mem::offset_of!($structure, $field);
+        let mut value = [0u8; core::mem::size_of::<$type>()];
+        value.copy_from_slice(&$bytes[at..at + core::mem::size_of::<$type>()]);
+        <$type>::from_le_bytes(value)
+    }};
+}
+
+/// Stores a little-endian integer at a field's place.
+macro_rules! write_field {
+    ($bytes:expr, $value:expr, $structure:ty, $field:ident) => {{
+        let at = core::mem::offset_of!($structure, $field);
+        let value = $value.to_le_bytes();
+        $bytes[at..at + value.len()].copy_from_slice(&value);
+    }};
+}
+
+pub(crate) use {read_field, write_field};

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The region's header: made by the host, checked by every reader.
+
+use crate::layout::{self, paracord_header};
+use crate::{LINE_BYTES, read_field, write_field};
+
+/// Bytes of the header that this version knows.
+pub const HEADER_BYTES: usize = layout::PARACORD_HEADER_BYTES as usize;
+
+/// Why a region is refused. One case per reason, each names what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AbiError {
+    /// Too few bytes for a header.
+    #[error("region too small: {found_bytes} bytes, a header needs {HEADER_BYTES}")]
+    TooSmall {
+        /// Bytes there are.
+        found_bytes: u64,
+    },
+    /// Not a region.
+    #[error("not a paracord region: magic {found:#018x}")]
+    Magic {
+        /// What stands in the magic's place.
+        found: u64,
+    },
+    /// Made for another major version.
+    #[error("region has ABI version {found}, this paracord speaks {}", layout::PARACORD_ABI_MAJOR)]
+    Major {
+        /// The region's major version.
+        found: u16,
+    },
+    /// The header declares fewer bytes than version 1.0 has.
+    #[error("header of {found} bytes, version 1.0 has {HEADER_BYTES}")]
+    HeaderBytes {
+        /// Declared bytes.
+        found: u32,
+    },
+    /// The header declares more bytes than are mapped.
+    #[error("region declares {declared} bytes, {mapped} are there")]
+    RegionBytes {
+        /// Declared bytes.
+        declared: u64,
+        /// Bytes there are.
+        mapped: u64,
+    },
+    /// No slot, or more than any reader accepts.
+    #[error("{found} slots, allowed are 1 to {}", layout::PARACORD_SLOTS_MAX)]
+    SlotCount {
+        /// Declared slots.
+        found: u32,
+    },
+    /// The distance of slots is too small, too large or not a multiple of a line.
+    #[error(
+        "slot stride of {found} bytes, allowed are multiples of {LINE_BYTES} from {} to {}",
+        2 * LINE_BYTES,
+        layout::PARACORD_SLOT_STRIDE_MAX_BYTES
+    )]
+    SlotStride {
+        /// Declared stride.
+        found: u32,
+    },
+    /// The first slot is not on a line.
+    #[error("first slot at byte {found}, must be a multiple of {LINE_BYTES}")]
+    SlotOffset {
+        /// Declared offset.
+        found: u32,
+    },
+    /// The first slot lies in the header.
+    #[error("first slot at byte {slot_offset} overlaps the header of {header_bytes} bytes")]
+    Overlap {
+        /// Declared offset of slot 0.
+        slot_offset: u32,
+        /// Declared bytes of the header.
+        header_bytes: u32,
+    },
+    /// The last slot ends behind the region.
+    #[error("slots end at byte {end}, the region at {region_bytes}")]
+    SlotsOutside {
+        /// End of the last slot.
+        end: u64,
+        /// Declared bytes of the region.
+        region_bytes: u64,
+    },
+    /// The host line in each slot is smaller than one field.
+    #[error("host line of {found} bytes")]
+    HostLineBytes {
+        /// Declared bytes.
+        found: u32,
+    },
+    /// The guest's driver speaks another major version.
+    #[error(
+        "guest driver has ABI version {found}, this paracord speaks {}",
+        layout::PARACORD_ABI_MAJOR
+    )]
+    GuestMajor {
+        /// The driver's major version.
+        found: u16,
+    },
+    /// The guest's line does not even hold the context.
+    #[error("guest line of {found} bytes, the context alone has 8")]
+    GuestLineBytes {
+        /// Declared bytes.
+        found: u32,
+    },
+}
+
+/// Where things lie in a region whose header was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionLayout {
+    /// Whole region.
+    pub region_bytes: u64,
+    /// First slot.
+    pub slot_offset_bytes: u32,
+    /// Distance of slots.
+    pub slot_stride_bytes: u32,
+    /// Slots, 1..=4096.
+    pub slot_count: u32,
+    /// `PARACORD_F_*` that the host offers.
+    pub host_features: u32,
+    /// Bytes of each host line in use, at most [`LINE_BYTES`].
+    pub host_line_bytes: u32,
+    /// Minor version of the header's writer.
+    pub abi_minor: u16,
+}
+
+impl RegionLayout {
+    /// Checks a copy of a region's first [`HEADER_BYTES`] (more are ignored)
+    /// against `mapped_bytes`, the size of the file or mapping.
+    ///
+    /// # Errors
+    /// The first [`AbiError`] that applies.
+    pub fn check(copy: &[u8], mapped_bytes: u64) -> Result<RegionLayout, AbiError> {
+        let Some(header) = copy.first_chunk::<HEADER_BYTES>() else {
+            return Err(AbiError::TooSmall { found_bytes: copy.len() as u64 });
+        };
+        if mapped_bytes < HEADER_BYTES as u64 {
+            return Err(AbiError::TooSmall { found_bytes: mapped_bytes });
+        }
+        let magic = read_field!(header, u64, paracord_header, magic);
+        if magic != layout::PARACORD_MAGIC {
+            return Err(AbiError::Magic { found: magic });
+        }
+        let major = read_field!(header, u16, paracord_header, abi_major);
+        if u32::from(major) != layout::PARACORD_ABI_MAJOR {
+            return Err(AbiError::Major { found: major });
+        }
+        let header_bytes = read_field!(header, u32, paracord_header, header_bytes);
+        if (header_bytes as usize) < HEADER_BYTES {
+            return Err(AbiError::HeaderBytes { found: header_bytes });
+        }
+        let region_bytes = read_field!(header, u64, paracord_header, region_bytes);
+        if region_bytes > mapped_bytes {
+            return Err(AbiError::RegionBytes { declared: region_bytes, mapped: mapped_bytes });
+        }
+        let slot_count = read_field!(header, u32, paracord_header, slot_count);
+        if slot_count == 0 || slot_count > layout::PARACORD_SLOTS_MAX {
+            return Err(AbiError::SlotCount { found: slot_count });
+        }
+        let stride = read_field!(header, u32, paracord_header, slot_stride_bytes);
+        let stride_max = layout::PARACORD_SLOT_STRIDE_MAX_BYTES;
+        if stride < 2 * LINE_BYTES as u32 || stride > stride_max || stride % LINE_BYTES as u32 != 0
+        {
+            return Err(AbiError::SlotStride { found: stride });
+        }
+        let offset = read_field!(header, u32, paracord_header, slot_offset_bytes);
+        if offset % LINE_BYTES as u32 != 0 {
+            return Err(AbiError::SlotOffset { found: offset });
+        }
+        if offset < header_bytes {
+            return Err(AbiError::Overlap { slot_offset: offset, header_bytes });
+        }
+        // At most 2^32 + 2^12 * 2^16: no overflow.
+        let end = u64::from(offset) + u64::from(slot_count) * u64::from(stride);
+        if end > region_bytes {
+            return Err(AbiError::SlotsOutside { end, region_bytes });
+        }
+        let host_line_bytes = read_field!(header, u32, paracord_header, host_line_bytes);
+        if host_line_bytes == 0 {
+            return Err(AbiError::HostLineBytes { found: host_line_bytes });
+        }
+        Ok(RegionLayout {
+            region_bytes,
+            slot_offset_bytes: offset,
+            slot_stride_bytes: stride,
+            slot_count,
+            host_features: read_field!(header, u32, paracord_header, host_features),
+            host_line_bytes: host_line_bytes.min(LINE_BYTES as u32),
+            abi_minor: read_field!(header, u16, paracord_header, abi_minor),
+        })
+    }
+
+    /// Byte of slot `vcpu_id` in the region; `None` when there is no such slot.
+    pub fn slot_offset(&self, vcpu_id: u32) -> Option<u64> {
+        (vcpu_id < self.slot_count).then(|| {
+            u64::from(self.slot_offset_bytes)
+                + u64::from(vcpu_id) * u64::from(self.slot_stride_bytes)
+        })
+    }
+}
+
+/// What the guest's driver declared, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestDriver {
+    /// `PARACORD_F_*`: accepted by the guest and offered by the host.
+    pub features: u32,
+    /// Minor version of the driver.
+    pub abi_minor: u16,
+    /// Bytes of each guest line in use, 8 to [`LINE_BYTES`].
+    pub line_bytes: u32,
+}
+
+impl GuestDriver {
+    /// Checks the guest's half of a copied header; `None` without a driver.
+    ///
+    /// # Errors
+    /// [`AbiError::TooSmall`], [`AbiError::GuestMajor`], [`AbiError::GuestLineBytes`].
+    pub fn check(copy: &[u8], region: &RegionLayout) -> Result<Option<GuestDriver>, AbiError> {
+        let Some(header) = copy.first_chunk::<HEADER_BYTES>() else {
+            return Err(AbiError::TooSmall { found_bytes: copy.len() as u64 });
+        };
+        let accepted = read_field!(header, u32, paracord_header, guest_features);
+        if accepted == 0 {
+            return Ok(None);
+        }
+        let major = read_field!(header, u16, paracord_header, guest_abi_major);
+        if u32::from(major) != layout::PARACORD_ABI_MAJOR {
+            return Err(AbiError::GuestMajor { found: major });
+        }
+        let line_bytes = read_field!(header, u32, paracord_header, guest_line_bytes);
+        if line_bytes < 8 {
+            return Err(AbiError::GuestLineBytes { found: line_bytes });
+        }
+        Ok(Some(GuestDriver {
+            features: accepted & region.host_features,
+            abi_minor: read_field!(header, u16, paracord_header, guest_abi_minor),
+            line_bytes: line_bytes.min(LINE_BYTES as u32),
+        }))
+    }
+}
+
+/// Bytes of a region with `slots` slots: a power of two, as a PCI BAR must be.
+pub fn region_bytes(slots: u32) -> u64 {
+    let end = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES)
+        + u64::from(slots) * u64::from(layout::PARACORD_SLOT_STRIDE_BYTES);
+    end.next_power_of_two()
+}
+
+/// The header of a new region.
+///
+/// # Errors
+/// [`AbiError::SlotCount`].
+pub fn new_header(
+    slots: u32,
+    host_features: u32,
+    stale_boost_kick_us: u32,
+) -> Result<[u8; HEADER_BYTES], AbiError> {
+    if slots == 0 || slots > layout::PARACORD_SLOTS_MAX {
+        return Err(AbiError::SlotCount { found: slots });
+    }
+    let mut bytes = [0u8; HEADER_BYTES];
+    write_field!(bytes, layout::PARACORD_MAGIC, paracord_header, magic);
+    write_field!(bytes, layout::PARACORD_ABI_MAJOR as u16, paracord_header, abi_major);
+    write_field!(bytes, layout::PARACORD_ABI_MINOR as u16, paracord_header, abi_minor);
+    write_field!(bytes, layout::PARACORD_HEADER_BYTES, paracord_header, header_bytes);
+    write_field!(bytes, region_bytes(slots), paracord_header, region_bytes);
+    write_field!(bytes, layout::PARACORD_SLOT_OFFSET_BYTES, paracord_header, slot_offset_bytes);
+    write_field!(bytes, layout::PARACORD_SLOT_STRIDE_BYTES, paracord_header, slot_stride_bytes);
+    write_field!(bytes, slots, paracord_header, slot_count);
+    write_field!(bytes, host_features, paracord_header, host_features);
+    write_field!(bytes, LINE_BYTES as u32, paracord_header, host_line_bytes);
+    write_field!(bytes, stale_boost_kick_us, paracord_header, stale_boost_kick_us);
+    Ok(bytes)
+}
+
+/// Names of the features in a mask, for people; unknown bits are left out.
+pub fn feature_names(mask: u32) -> Vec<&'static str> {
+    const NAMES: [(u32, &str); 6] = [
+        (layout::PARACORD_F_BOOST, "boost"),
+        (layout::PARACORD_F_PREEMPT_COUNT, "preempt_count"),
+        (layout::PARACORD_F_KICK, "kick"),
+        (layout::PARACORD_F_PERF_REQUEST, "perf_request"),
+        (layout::PARACORD_F_CAPACITY, "capacity"),
+        (layout::PARACORD_F_PMU, "pmu"),
+    ];
+    NAMES.into_iter().filter(|(bit, _)| mask & bit != 0).map(|(_, name)| name).collect()
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The cache lines of a slot: the guest's, read from a copy, and the host's.
+
+use core::mem::{offset_of, size_of};
+
+use crate::layout::{self, paracord_context, paracord_guest_line, paracord_host_line};
+use crate::{field_in, read_field, write_field};
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = layout::PARACORD_LINE_BYTES as usize;
+
+/// What runs on a vCPU, checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuestContext {
+    /// `PARACORD_TASK_*`; anything unknown becomes `PARACORD_TASK_UNKNOWN`.
+    pub task_class: u8,
+    /// Kernel effective priority, at most 139; lower is more urgent.
+    pub task_prio: u8,
+    /// In a hard interrupt handler.
+    pub hardirq: bool,
+    /// In a softirq handler.
+    pub softirq: bool,
+    /// In an NMI handler.
+    pub nmi: bool,
+    /// Preemption is off.
+    pub critical: bool,
+    /// Idle, about to halt.
+    pub halting: bool,
+}
+
+/// A guest line, each field checked and clamped on its own. A field that the
+/// guest did not declare is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuestLine {
+    /// What runs.
+    pub context: Option<GuestContext>,
+    /// Guest-physical address and mask of the vCPU's preempt_count; both or neither.
+    pub preempt_count: Option<(u64, u32)>,
+    /// Performance request, 0..=1024.
+    pub perf_request: Option<u16>,
+    /// Performance floor, 0..=1024.
+    pub perf_floor: Option<u16>,
+    /// Utilisation of the guest's runqueue, 0..=1024.
+    pub runqueue_util: Option<u16>,
+    /// Kicks sent, wraps.
+    pub kicks: Option<u32>,
+}
+
+/// Upper end of the capacity scale.
+const CAPACITY_MAX: u16 = 1024;
+/// Lowest kernel priority there is (`MAX_PRIO - 1`).
+const TASK_PRIO_MAX: u8 = 139;
+
+macro_rules! declared {
+    ($bytes:expr, $declared:expr, $type:ty, $field:ident) => {
+        field_in(offset_of!(paracord_guest_line, $field), size_of::<$type>(), $declared as usize)
+            .then(|| read_field!($bytes, $type, paracord_guest_line, $field))
+    };
+}
+
+impl GuestLine {
+    /// Checks a copied line of which the guest declared `declared_bytes`.
+    pub fn from_bytes(copy: &[u8; LINE_BYTES], declared_bytes: u32) -> GuestLine {
+        let context_declared = field_in(0, size_of::<paracord_context>(), declared_bytes as usize);
+        let gpa = declared!(copy, declared_bytes, u64, preempt_count_gpa);
+        let mask = declared!(copy, declared_bytes, u32, preempt_count_mask);
+        let capacity = |value: u16| value.min(CAPACITY_MAX);
+        GuestLine {
+            context: context_declared.then(|| GuestContext::from_line(copy)),
+            preempt_count: gpa.zip(mask).filter(|&(gpa, mask)| gpa != 0 && mask != 0),
+            perf_request: declared!(copy, declared_bytes, u16, perf_request).map(capacity),
+            perf_floor: declared!(copy, declared_bytes, u16, perf_floor).map(capacity),
+            runqueue_util: declared!(copy, declared_bytes, u16, runqueue_util).map(capacity),
+            kicks: declared!(copy, declared_bytes, u32, kicks),
+        }
+    }
+}
+
+impl GuestContext {
+    fn from_line(copy: &[u8; LINE_BYTES]) -> GuestContext {
+        let class = read_field!(copy, u8, paracord_context, task_class);
+        let known = u32::from(class) <= layout::PARACORD_TASK_STOP;
+        GuestContext {
+            task_class: if known { class } else { layout::PARACORD_TASK_UNKNOWN as u8 },
+            task_prio: read_field!(copy, u8, paracord_context, task_prio).min(TASK_PRIO_MAX),
+            hardirq: read_field!(copy, u8, paracord_context, hardirq) != 0,
+            softirq: read_field!(copy, u8, paracord_context, softirq) != 0,
+            nmi: read_field!(copy, u8, paracord_context, nmi) != 0,
+            critical: read_field!(copy, u8, paracord_context, critical) != 0,
+            halting: read_field!(copy, u8, paracord_context, halting) != 0,
+        }
+    }
+}
+
+/// Bytes of the host line's boost part, from its start.
+pub const HOST_BOOST_BYTES: usize = offset_of!(paracord_host_line, capacity);
+
+/// The boost part of a host line: its first [`HOST_BOOST_BYTES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostBoost {
+    /// `PARACORD_BOOST_*`.
+    pub state: u8,
+    /// Mask of `1 << PARACORD_REASON_*`.
+    pub reasons: u8,
+    /// Boosts so far, wraps.
+    pub boosts: u32,
+    /// Forced unboosts so far, wraps.
+    pub throttles: u32,
+}
+
+impl HostBoost {
+    /// As it lies in the region.
+    pub fn to_bytes(self) -> [u8; HOST_BOOST_BYTES] {
+        let mut bytes = [0u8; HOST_BOOST_BYTES];
+        write_field!(bytes, self.state, paracord_host_line, boost_state);
+        write_field!(bytes, self.reasons, paracord_host_line, boost_reasons);
+        write_field!(bytes, self.boosts, paracord_host_line, boosts);
+        write_field!(bytes, self.throttles, paracord_host_line, throttles);
+        bytes
+    }
+}
