@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::settings::{BoostPatch, Mode, Settings};
+use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::Snapshot;
 
 /// A command waits at most this long; the main thread never blocks nearly as long.
@@ -40,8 +40,8 @@ pub enum Command {
     Snapshot(SyncSender<Box<Snapshot>>),
     /// Use these settings from now on; boosts in force stay if still allowed.
     Reload(Box<Settings>, SyncSender<Result<(), CommandError>>),
-    /// Patch one running VM, by name, uuid or pid, until the next reload.
-    SetVm(String, Box<BoostPatch>, SyncSender<Result<(), CommandError>>),
+    /// Override keys of one running VM, by name, uuid or pid, until the next reload.
+    SetVm(String, Vec<Override>, SyncSender<Result<(), CommandError>>),
     /// Change the global mode until the next reload.
     SetMode(Mode, SyncSender<Result<(), CommandError>>),
     /// Restore every thread and end.
@@ -107,12 +107,12 @@ impl DaemonHandle {
         self.ask(|answer| Command::Reload(Box::new(settings), answer))?
     }
 
-    /// Patches one running VM, named by its name, uuid or pid, until the next reload.
+    /// Overrides keys of one running VM, named by its name, uuid or pid, until the next reload.
     ///
     /// # Errors
     /// [`CommandError::NoSuchVm`], [`CommandError::Invalid`].
-    pub fn set_vm(&self, name: &str, patch: BoostPatch) -> Result<(), CommandError> {
-        self.ask(|answer| Command::SetVm(name.to_owned(), Box::new(patch), answer))?
+    pub fn set_vm(&self, name: &str, overrides: Vec<Override>) -> Result<(), CommandError> {
+        self.ask(|answer| Command::SetVm(name.to_owned(), overrides, answer))?
     }
 
     /// Changes the global mode until the next reload.
@@ -164,7 +164,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         });
-        let got = handle.set_vm("web", BoostPatch::default());
+        let got = handle.set_vm("web", Vec::new());
         assert_eq!(got, Err(CommandError::NoSuchVm("web".into())));
         daemon.join().unwrap();
         assert_eq!(handle.snapshot(), Err(CommandError::NoAnswer));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The paracord daemon as a library.
 //!
-//! [`settings`] is what the daemon runs with, [`snapshot`] what can be seen of
+//! [`config`] reads the file, [`settings`] is what the daemon runs with, [`snapshot`] what can be seen of
 //! it, [`handle`] how another thread (the control socket) commands it.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod handle;
 pub mod settings;
 pub mod snapshot;

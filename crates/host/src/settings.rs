@@ -5,14 +5,15 @@
 //! sees text. Times are in microseconds here and become nanoseconds once, in
 //! the conversion to `struct pc_boost_config` (policy/boost_types.h).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::config::{Override, VmRules};
+
 /// What paracord does with decisions (`PC_MODE_*`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Nothing is decided.
@@ -74,6 +75,8 @@ pub struct ReasonConfig {
 pub struct BoostConfig {
     /// Off, observe or on.
     pub mode: Mode,
+    /// Whether a region that the VM maps is used (false: as an unmodified guest).
+    pub use_region: bool,
     /// Period of every budget.
     pub period_us: u64,
     /// All reasons together, running time per period of one vCPU.
@@ -98,6 +101,7 @@ impl Default for BoostConfig {
             |grant_max_us, budget_us| ReasonConfig { enabled: true, grant_max_us, budget_us };
         BoostConfig {
             mode: Mode::On,
+            use_region: true,
             period_us: 100_000,
             vcpu_budget_us: 50_000,
             vm_budget_us: 100_000,
@@ -110,62 +114,6 @@ impl Default for BoostConfig {
                 reason(10_000, 40_000),
                 reason(2_000, 20_000),
             ],
-        }
-    }
-}
-
-/// A change of some fields of a [`BoostConfig`]; `None` leaves the field alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BoostPatch {
-    /// See [`BoostConfig::mode`].
-    pub mode: Option<Mode>,
-    /// See [`BoostConfig::period_us`].
-    pub period_us: Option<u64>,
-    /// See [`BoostConfig::vcpu_budget_us`].
-    pub vcpu_budget_us: Option<u64>,
-    /// See [`BoostConfig::vm_budget_us`].
-    pub vm_budget_us: Option<u64>,
-    /// See [`BoostConfig::cpu_kept_us`].
-    pub cpu_kept_us: Option<u64>,
-    /// See [`BoostConfig::actuation_min_us`].
-    pub actuation_min_us: Option<u64>,
-    /// See [`BoostConfig::penalty_max_periods`].
-    pub penalty_max_periods: Option<u32>,
-    /// Indexed by [`Reason`].
-    pub reason: [ReasonPatch; 4],
-}
-
-/// A change of some fields of a [`ReasonConfig`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ReasonPatch {
-    /// See [`ReasonConfig::enabled`].
-    pub enabled: Option<bool>,
-    /// See [`ReasonConfig::grant_max_us`].
-    pub grant_max_us: Option<u64>,
-    /// See [`ReasonConfig::budget_us`].
-    pub budget_us: Option<u64>,
-}
-
-impl BoostPatch {
-    /// `base` with this patch's fields in place of its own.
-    pub fn apply(&self, base: &BoostConfig) -> BoostConfig {
-        let mut reason = base.reason;
-        for (to, patch) in reason.iter_mut().zip(&self.reason) {
-            to.enabled = patch.enabled.unwrap_or(to.enabled);
-            to.grant_max_us = patch.grant_max_us.unwrap_or(to.grant_max_us);
-            to.budget_us = patch.budget_us.unwrap_or(to.budget_us);
-        }
-        BoostConfig {
-            mode: self.mode.unwrap_or(base.mode),
-            period_us: self.period_us.unwrap_or(base.period_us),
-            vcpu_budget_us: self.vcpu_budget_us.unwrap_or(base.vcpu_budget_us),
-            vm_budget_us: self.vm_budget_us.unwrap_or(base.vm_budget_us),
-            cpu_kept_us: self.cpu_kept_us.unwrap_or(base.cpu_kept_us),
-            actuation_min_us: self.actuation_min_us.unwrap_or(base.actuation_min_us),
-            penalty_max_periods: self.penalty_max_periods.unwrap_or(base.penalty_max_periods),
-            reason,
         }
     }
 }
@@ -217,10 +165,17 @@ pub struct Settings {
     pub rt: RtSettings,
     /// The supervisor.
     pub supervisor: SupervisorSettings,
-    /// For VMs without an entry in `vms`.
-    pub default_vm: BoostConfig,
-    /// By VM name: complete configurations, already merged with `default_vm`.
-    pub vms: BTreeMap<String, BoostConfig>,
+    /// How VMs are boosted, by their names.
+    pub vm_rules: VmRules,
+}
+
+impl Settings {
+    /// The configuration of the VM called `name`; `overrides` are what
+    /// `paracord vm set` changed since the last reload, oldest first.
+    pub fn vm(&self, name: &str, overrides: &[Override]) -> BoostConfig {
+        let config = self.vm_rules.resolve(name, overrides);
+        BoostConfig { mode: config.mode.min(self.mode), ..config }
+    }
 }
 
 impl Default for Settings {
@@ -231,8 +186,7 @@ impl Default for Settings {
             mode: Mode::On,
             rt: RtSettings::default(),
             supervisor: SupervisorSettings::default(),
-            default_vm: BoostConfig::default(),
-            vms: BTreeMap::new(),
+            vm_rules: VmRules::default(),
         }
     }
 }
@@ -242,15 +196,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patch_changes_only_what_it_names() {
-        let base = BoostConfig::default();
-        let mut patch = BoostPatch { mode: Some(Mode::Observe), ..Default::default() };
-        patch.reason[Reason::Rt as usize].enabled = Some(false);
-        let got = patch.apply(&base);
-        let mut want = BoostConfig { mode: Mode::Observe, ..base };
-        want.reason[Reason::Rt as usize].enabled = false;
-        assert_eq!(got, want);
-        assert_eq!(BoostPatch::default().apply(&base), base);
+    fn the_global_mode_is_an_upper_bound() {
+        let settings = Settings { mode: Mode::Observe, ..Settings::default() };
+        assert_eq!(settings.vm("any", &[]).mode, Mode::Observe);
+        let off = crate::config::keys::parse_override("mode", "off").unwrap();
+        assert_eq!(settings.vm("any", &[off]).mode, Mode::Off);
     }
 
     #[test]

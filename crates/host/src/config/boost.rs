@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[boost]` and `[vm."NAME"]` in the units of the file: budgets are shares of a
+//! period, so that they follow when the period changes.
+
+use super::value::Share;
+use crate::settings::{BoostConfig, Mode, Reason, ReasonConfig};
+
+/// `[boost.REASON]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonKeys {
+    /// Whether this reason may boost.
+    pub enabled: bool,
+    /// Longest running time of one boost, µs.
+    pub grant_us: u32,
+    /// Share of a period, per vCPU.
+    pub budget: Share,
+}
+
+/// `[boost]` and what a VM section adds to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoostKeys {
+    /// What the policy does; the global mode is an upper bound.
+    pub mode: Mode,
+    /// Whether the VM's shared region is used.
+    pub use_region: bool,
+    /// Period of all budgets, ms.
+    pub period_ms: u32,
+    /// One vCPU, all reasons.
+    pub vcpu_budget: Share,
+    /// All vCPUs of a VM.
+    pub vm_budget: Share,
+    /// Kept for unboosted work on every host CPU.
+    pub cpu_kept: Share,
+    /// Upper bound of the growing throttle, periods.
+    pub penalty_max_periods: u32,
+    /// Shortest time from one boost to the next, µs.
+    pub actuation_min_us: u32,
+    /// Indexed by [`Reason`].
+    pub reasons: [ReasonKeys; 4],
+}
+
+impl BoostKeys {
+    /// Settings of a reason.
+    pub fn reason(&self, r: Reason) -> &ReasonKeys {
+        &self.reasons[r as usize]
+    }
+
+    /// Settings of a reason, to change.
+    pub fn reason_mut(&mut self, r: Reason) -> &mut ReasonKeys {
+        &mut self.reasons[r as usize]
+    }
+}
+
+impl Default for BoostKeys {
+    /// The policy's own defaults.
+    fn default() -> Self {
+        BoostKeys::from(&BoostConfig::default())
+    }
+}
+
+impl From<&BoostConfig> for BoostKeys {
+    fn from(c: &BoostConfig) -> Self {
+        let share = |part_us| Share::of(part_us, c.period_us);
+        let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        BoostKeys {
+            mode: c.mode,
+            use_region: c.use_region,
+            period_ms: small(c.period_us / 1000),
+            vcpu_budget: share(c.vcpu_budget_us),
+            vm_budget: share(c.vm_budget_us),
+            cpu_kept: share(c.cpu_kept_us),
+            penalty_max_periods: c.penalty_max_periods,
+            actuation_min_us: small(c.actuation_min_us),
+            reasons: c.reason.map(|r| ReasonKeys {
+                enabled: r.enabled,
+                grant_us: small(r.grant_max_us),
+                budget: share(r.budget_us),
+            }),
+        }
+    }
+}
+
+impl From<&BoostKeys> for BoostConfig {
+    fn from(k: &BoostKeys) -> Self {
+        let period_us = u64::from(k.period_ms) * 1000;
+        BoostConfig {
+            mode: k.mode,
+            use_region: k.use_region,
+            period_us,
+            vcpu_budget_us: k.vcpu_budget.of_period(period_us),
+            vm_budget_us: k.vm_budget.of_period(period_us),
+            cpu_kept_us: k.cpu_kept.of_period(period_us),
+            actuation_min_us: u64::from(k.actuation_min_us),
+            penalty_max_periods: k.penalty_max_periods,
+            reason: k.reasons.map(|r| ReasonConfig {
+                enabled: r.enabled,
+                grant_max_us: u64::from(r.grant_us),
+                budget_us: r.budget.of_period(period_us),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_defaults_can_be_written_in_the_units_of_the_file() {
+        let c = BoostConfig::default();
+        assert_eq!(BoostConfig::from(&BoostKeys::from(&c)), c);
+    }
+
+    #[test]
+    fn budgets_follow_the_period() {
+        let mut k = BoostKeys::default();
+        let before = BoostConfig::from(&k).vcpu_budget_us;
+        k.period_ms *= 2;
+        assert_eq!(BoostConfig::from(&k).vcpu_budget_us, before * 2);
+    }
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every configuration key: name, range, meaning, and how to read and write it.
+
+use std::path::PathBuf;
+
+use super::boost::{BoostKeys, ReasonKeys};
+use super::value::{Given, Kind, Value};
+use super::{Actuator, Config, ConfigError, Override};
+use crate::settings::{Mode, Reason};
+
+/// One key of a section that is stored in a `T`.
+pub struct Key<T: 'static> {
+    /// Name within its section, with its unit.
+    pub name: &'static str,
+    /// What it accepts.
+    pub kind: Kind,
+    /// Meaning, one sentence.
+    pub doc: &'static str,
+    /// Current value.
+    pub get: fn(&T) -> Value,
+    /// Stores a value that `kind` has accepted.
+    pub set: fn(&mut T, Value),
+}
+
+fn text(v: Value) -> String {
+    if let Value::Text(t) = v { t } else { String::new() }
+}
+
+fn path(v: Value) -> PathBuf {
+    text(v).into()
+}
+
+fn optional_path(v: Value) -> Option<PathBuf> {
+    Some(path(v)).filter(|p| !p.as_os_str().is_empty())
+}
+
+fn from_path(p: &std::path::Path) -> Value {
+    Value::Text(p.to_string_lossy().into_owned())
+}
+
+fn from_optional_path(p: Option<&PathBuf>) -> Value {
+    p.map_or(Value::Text(String::new()), |p| from_path(p))
+}
+
+/// An integer, percentage or switch kept in a field.
+macro_rules! plain {
+    ($name:literal, $kind:expr, $variant:ident, $as:expr, $($field:ident).+, $doc:literal) => {
+        Key {
+            name: $name,
+            kind: $kind,
+            doc: $doc,
+            get: |t| Value::$variant(t.$($field).+.into()),
+            set: |t, v| {
+                if let Value::$variant(x) = v {
+                    t.$($field).+ = $as(x);
+                }
+            },
+        }
+    };
+}
+
+fn same<X>(x: X) -> X {
+    x
+}
+
+const MODES: Kind = Kind::Choice(&["on", "observe", "off"]);
+
+fn mode_of(v: Value) -> Mode {
+    match text(v).as_str() {
+        "on" => Mode::On,
+        "observe" => Mode::Observe,
+        _ => Mode::Off,
+    }
+}
+
+fn mode_word(mode: Mode) -> String {
+    match mode {
+        Mode::On => "on",
+        Mode::Observe => "observe",
+        Mode::Off => "off",
+    }
+    .to_owned()
+}
+
+impl Actuator {
+    /// Word used in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Actuator::Auto => "auto",
+            Actuator::Rt => "rt",
+            Actuator::Observe => "observe",
+        }
+    }
+}
+
+/// Keys before the first section.
+pub const GLOBAL: &[Key<Config>] = &[
+    Key {
+        name: "mode",
+        kind: MODES,
+        doc: "Upper bound for all VMs: on decides and acts, observe decides and counts, off does neither.",
+        get: |c| Value::Text(mode_word(c.mode)),
+        set: |c, v| c.mode = mode_of(v),
+    },
+    Key {
+        name: "actuator",
+        kind: Kind::Choice(&["auto", "rt", "observe"]),
+        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, observe changes nothing, auto picks the best available.",
+        get: |c| Value::Text(c.actuator.word().into()),
+        set: |c, v| {
+            c.actuator = match text(v).as_str() {
+                "rt" => Actuator::Rt,
+                "observe" => Actuator::Observe,
+                _ => Actuator::Auto,
+            }
+        },
+    },
+    plain!(
+        "rt_priority",
+        Kind::Int(1, 98),
+        Int,
+        same,
+        rt_priority,
+        "SCHED_RR priority of a boosted vCPU thread."
+    ),
+    plain!(
+        "actuator_priority",
+        Kind::Int(2, 99),
+        Int,
+        same,
+        actuator_priority,
+        "SCHED_FIFO priority of the thread that carries decisions out; must be above rt_priority."
+    ),
+    plain!(
+        "housekeeping_ms",
+        Kind::Int(1, 100),
+        Int,
+        same,
+        housekeeping_ms,
+        "Distance of the ticks that charge boosted vCPUs which do not exit; none run while nothing is boosted."
+    ),
+    Key {
+        name: "run_dir",
+        kind: Kind::Path { optional: false },
+        doc: "Directory of the journal from which boosted threads are restored.",
+        get: |c| from_path(&c.run_dir),
+        set: |c, v| c.run_dir = path(v),
+    },
+    Key {
+        name: "region_dir",
+        kind: Kind::Path { optional: false },
+        doc: "Directory of the regions that guests share with the host; must lie on tmpfs or hugetlbfs.",
+        get: |c| from_path(&c.region_dir),
+        set: |c, v| c.region_dir = path(v),
+    },
+];
+
+/// `[control]`.
+pub const CONTROL: &[Key<Config>] = &[
+    Key {
+        name: "socket",
+        kind: Kind::Path { optional: false },
+        doc: "Unix socket of `paracord status` and the other commands.",
+        get: |c| from_path(&c.control.socket),
+        set: |c, v| c.control.socket = path(v),
+    },
+    Key {
+        name: "group",
+        kind: Kind::Group,
+        doc: "Group whose members may use the socket besides root; if it does not exist or is \"\": root only.",
+        get: |c| Value::Text(c.control.group.clone()),
+        set: |c, v| c.control.group = text(v),
+    },
+];
+
+/// `[metrics]`.
+pub const METRICS: &[Key<Config>] = &[
+    Key {
+        name: "listen",
+        kind: Kind::Loopback,
+        doc: "TCP address that answers GET /metrics; \"\": none.",
+        get: |c| Value::Text(c.metrics.listen.map_or(String::new(), |a| a.to_string())),
+        set: |c, v| c.metrics.listen = text(v).parse().ok(),
+    },
+    Key {
+        name: "socket",
+        kind: Kind::Path { optional: true },
+        doc: "Unix socket that answers GET /metrics; \"\": none.",
+        get: |c| from_optional_path(c.metrics.socket.as_ref()),
+        set: |c, v| c.metrics.socket = optional_path(v),
+    },
+    Key {
+        name: "textfile",
+        kind: Kind::Path { optional: true },
+        doc: "File for node_exporter's textfile collector; \"\": none.",
+        get: |c| from_optional_path(c.metrics.textfile.as_ref()),
+        set: |c, v| c.metrics.textfile = optional_path(v),
+    },
+    plain!(
+        "textfile_interval_s",
+        Kind::Int(1, 3600),
+        Int,
+        same,
+        metrics.textfile_interval_s,
+        "Seconds between two writes of the textfile."
+    ),
+];
+
+/// `[supervisor]`.
+pub const SUPERVISOR: &[Key<Config>] = &[
+    plain!(
+        "restart",
+        Kind::Bool,
+        Bool,
+        same,
+        restart,
+        "Start the daemon again when it dies; boosted threads are restored in any case."
+    ),
+    plain!(
+        "restarts_max",
+        Kind::Int(0, 1000),
+        Int,
+        same,
+        restarts_max,
+        "Give up after this many restarts without a minute of good running in between."
+    ),
+];
+
+/// `[boost]` and, for one VM, `[vm."NAME"]`.
+pub const BOOST: &[Key<BoostKeys>] = &[
+    plain!(
+        "period_ms",
+        Kind::Int(1, 10_000),
+        Int,
+        same,
+        period_ms,
+        "Period of all budgets below: each is a share of it."
+    ),
+    plain!(
+        "vcpu_budget_pct",
+        Kind::Pct(0, 100),
+        Pct,
+        same,
+        vcpu_budget,
+        "Boosted running time of one vCPU, all reasons together."
+    ),
+    plain!(
+        "vm_budget_pct",
+        Kind::Pct(0, 409_600),
+        Pct,
+        same,
+        vm_budget,
+        "Boosted running time of all vCPUs of one VM together; 100 is one CPU."
+    ),
+    plain!(
+        "cpu_kept_pct",
+        Kind::Pct(0, 100),
+        Pct,
+        same,
+        cpu_kept,
+        "Share of every host CPU that is kept for unboosted work, whatever the guests do; 0 switches this off."
+    ),
+    plain!(
+        "penalty_max_periods",
+        Kind::Int(1, 1_000_000),
+        Int,
+        same,
+        penalty_max_periods,
+        "Longest throttling of a vCPU that exhausts its budgets again and again (it doubles each time); 1: it does not grow."
+    ),
+    plain!(
+        "actuation_min_us",
+        Kind::Int(0, 1_000_000),
+        Int,
+        same,
+        actuation_min_us,
+        "Shortest time from one boost of a vCPU to its next; 0 switches this off."
+    ),
+];
+
+/// `[boost.REASON]` and `[vm."NAME".REASON]` for wake, irq, rt and critical.
+pub const REASON: &[Key<ReasonKeys>] = &[
+    plain!("enabled", Kind::Bool, Bool, same, enabled, "Whether this reason may boost."),
+    plain!(
+        "grant_us",
+        Kind::Int(0, 10_000_000),
+        Int,
+        same,
+        grant_us,
+        "Longest running time of one boost for this reason; 0: none."
+    ),
+    plain!(
+        "budget_pct",
+        Kind::Pct(0, 100),
+        Pct,
+        same,
+        budget,
+        "Boosted running time of one vCPU for this reason."
+    ),
+];
+
+/// `[vm."NAME"]`, besides all keys of `[boost]` and of its reasons.
+pub const VM: &[Key<BoostKeys>] = &[
+    Key {
+        name: "mode",
+        kind: MODES,
+        doc: "As the global mode, for this VM; the lower of the two is in force.",
+        get: |s| Value::Text(mode_word(s.mode)),
+        set: |s, v| s.mode = mode_of(v),
+    },
+    Key {
+        name: "region",
+        kind: Kind::Choice(&["auto", "off"]),
+        doc: "auto uses the shared region if the VM has one; off treats the VM as an unmodified guest.",
+        get: |s| Value::Text(if s.use_region { "auto" } else { "off" }.into()),
+        set: |s, v| s.use_region = text(v) == "auto",
+    },
+];
+
+/// The reason of a word such as `wake`.
+pub(super) fn reason_named(word: &str) -> Option<Reason> {
+    Reason::ALL.into_iter().find(|r| r.name() == word)
+}
+
+fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
+    keys.iter().find(|k| k.name == name)
+}
+
+/// What the key of a VM section accepts; `None` for an unknown key.
+pub fn vm_kind(key: &str) -> Option<Kind> {
+    if let Some((reason, rest)) = key.split_once('.') {
+        reason_named(reason)?;
+        return find(REASON, rest).map(|k| k.kind);
+    }
+    find(VM, key).map(|k| k.kind).or_else(|| find(BOOST, key).map(|k| k.kind))
+}
+
+/// Stores a checked value under a key of a VM section; unknown keys were refused before.
+pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
+    if let Some((reason, rest)) = key.split_once('.') {
+        if let (Some(r), Some(k)) = (reason_named(reason), find(REASON, rest)) {
+            (k.set)(settings.reason_mut(r), value);
+        }
+    } else if let Some(k) = find(VM, key) {
+        (k.set)(settings, value);
+    } else if let Some(k) = find(BOOST, key) {
+        (k.set)(settings, value);
+    }
+}
+
+/// All keys of a VM section.
+pub fn vm_keys() -> Vec<String> {
+    let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
+    names.extend(BOOST.iter().map(|k| k.name.to_owned()));
+    for r in Reason::ALL {
+        names.extend(REASON.iter().map(|k| format!("{}.{}", r.name(), k.name)));
+    }
+    names
+}
+
+/// Checks `key=value` of `paracord vm set`.
+///
+/// # Errors
+/// Unknown key (with the nearest one) or value out of range (with the range).
+pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
+    let Some(kind) = vm_kind(key) else {
+        let known = vm_keys();
+        return Err(unknown("", key, known.iter().map(String::as_str)));
+    };
+    match kind.check(Given::from_word(word)) {
+        Ok(value) => Ok(Override { key: key.to_owned(), value }),
+        Err(reason) => Err(ConfigError::new(key, reason)),
+    }
+}
+
+/// Error for an unknown key of `section` that suggests the nearest of `known`.
+pub(super) fn unknown<'n>(
+    section: &str,
+    key: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> ConfigError {
+    let near = known
+        .map(|k| (strsim::damerau_levenshtein(k, key), k))
+        .filter(|(distance, k)| *distance <= 2.max(k.len() / 3))
+        .min();
+    let full = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
+    let reason = match near {
+        Some((_, k)) => format!("unknown key; did you mean \"{k}\"?"),
+        None => "unknown key; `paracord config show` lists all keys".to_owned(),
+    };
+    ConfigError::new(full, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn override_errors_name_the_range_and_the_nearest_key() {
+        let e = parse_override("wake.grant_uss", "1").unwrap_err().to_string();
+        assert!(e.contains("did you mean \"wake.grant_us\""), "{e}");
+        let e = parse_override("vcpu_budget_pct", "101").unwrap_err().to_string();
+        assert!(e.contains("from 0 to 100"), "{e}");
+        assert!(parse_override("vcpu_budget_pct", "12.5").is_ok());
+        assert!(parse_override("wake.enabled", "false").is_ok());
+        assert!(parse_override("mode", "observe").is_ok());
+        assert!(parse_override("sleep.grant_us", "1").is_err());
+    }
+
+    #[test]
+    fn setting_what_was_read_changes_nothing() {
+        fn check<T: Clone + PartialEq + std::fmt::Debug>(keys: &[Key<T>], t: &T) {
+            for k in keys {
+                let mut copy = t.clone();
+                (k.set)(&mut copy, (k.get)(t));
+                assert_eq!(&copy, t, "{}", k.name);
+            }
+        }
+        let c = Config::default();
+        for keys in [GLOBAL, CONTROL, METRICS, SUPERVISOR] {
+            check(keys, &c);
+        }
+        check(BOOST, &c.vm_rules.boost);
+        check(VM, &c.vm_rules.boost);
+        for r in Reason::ALL {
+            check(REASON, c.vm_rules.boost.reason(r));
+        }
+    }
+}

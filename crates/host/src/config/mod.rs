@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon's configuration: a TOML file becomes a checked [`Config`].
+//!
+//! Every key is written down once, in [`keys`]; parsing, `paracord config show`,
+//! `paracord vm set` and the documentation test are driven by that table. The
+//! defaults of `[boost]` are the policy's own (`pc_boost_defaults`).
+
+mod boost;
+mod error;
+pub mod keys;
+mod parse;
+mod rules;
+mod show;
+mod value;
+
+pub use boost::{BoostKeys, ReasonKeys};
+pub use error::ConfigError;
+pub use parse::{load, parse};
+pub use rules::{Override, VmRules, VmSection};
+pub use show::show;
+pub use value::{Given, Kind, Share, Value};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::settings::{Mode, RtSettings, Settings, SupervisorSettings};
+
+/// Where `paracord run` looks for its configuration when none is named.
+pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
+
+/// Who carries decisions out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actuator {
+    /// The best one that this host has; now always [`Actuator::Rt`].
+    Auto,
+    /// `SCHED_RR` by system call.
+    Rt,
+    /// Nobody: no VM goes beyond [`Mode::Observe`].
+    Observe,
+}
+
+/// Control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Path of the unix stream socket.
+    pub socket: PathBuf,
+    /// Members of this group may use it besides root; empty: root only.
+    pub group: String,
+}
+
+/// Where metrics go. Each destination is off when empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Loopback TCP address, `127.0.0.1:9095`.
+    pub listen: Option<SocketAddr>,
+    /// Unix stream socket that answers HTTP.
+    pub socket: Option<PathBuf>,
+    /// File for node_exporter's textfile collector.
+    pub textfile: Option<PathBuf>,
+    /// Seconds between two writes of the textfile.
+    pub textfile_interval_s: u32,
+}
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Upper bound on every VM's mode.
+    pub mode: Mode,
+    /// Who carries decisions out.
+    pub actuator: Actuator,
+    /// `SCHED_RR` priority of a boosted vCPU thread.
+    pub rt_priority: u32,
+    /// `SCHED_FIFO` priority of the thread that carries decisions out.
+    pub actuator_priority: u32,
+    /// Distance of housekeeping ticks while something is boosted, ms.
+    pub housekeeping_ms: u32,
+    /// Journal and lock file.
+    pub run_dir: PathBuf,
+    /// Shared regions.
+    pub region_dir: PathBuf,
+    /// Control socket.
+    pub control: Control,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// Start the daemon again when it died unasked.
+    pub restart: bool,
+    /// Restarts without a minute of good running in between before giving up.
+    pub restarts_max: u32,
+    /// `[boost]` and the per-VM sections.
+    pub vm_rules: VmRules,
+}
+
+impl Default for Config {
+    /// The defaults of [`Settings`] and of the policy, with nothing served but the control socket.
+    fn default() -> Self {
+        let settings = Settings::default();
+        Config {
+            mode: settings.mode,
+            actuator: Actuator::Auto,
+            rt_priority: settings.rt.vcpu_priority,
+            actuator_priority: settings.rt.actuator_priority,
+            housekeeping_ms: u32::try_from(settings.rt.tick.as_millis()).unwrap_or(u32::MAX),
+            control: Control {
+                socket: settings.run_dir.join("control.sock"),
+                group: "paracord".into(),
+            },
+            run_dir: settings.run_dir,
+            region_dir: settings.region_dir,
+            metrics: Metrics {
+                listen: None,
+                socket: None,
+                textfile: None,
+                textfile_interval_s: 15,
+            },
+            restart: settings.supervisor.restart,
+            restarts_max: settings.supervisor.restarts_max,
+            vm_rules: settings.vm_rules,
+        }
+    }
+}
+
+impl From<&Config> for Settings {
+    fn from(c: &Config) -> Self {
+        Settings {
+            run_dir: c.run_dir.clone(),
+            region_dir: c.region_dir.clone(),
+            // An actuator that does nothing must not be told of boosts in force.
+            mode: match c.actuator {
+                Actuator::Observe => c.mode.min(Mode::Observe),
+                Actuator::Auto | Actuator::Rt => c.mode,
+            },
+            rt: RtSettings {
+                vcpu_priority: c.rt_priority,
+                actuator_priority: c.actuator_priority,
+                tick: Duration::from_millis(c.housekeeping_ms.into()),
+            },
+            supervisor: SupervisorSettings { restart: c.restart, restarts_max: c.restarts_max },
+            vm_rules: c.vm_rules.clone(),
+        }
+    }
+}
+
+impl Config {
+    /// Checks rules that involve more than one key.
+    ///
+    /// # Errors
+    /// The key to change and why, without a place in a file.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.actuator_priority <= self.rt_priority {
+            return Err(ConfigError::new(
+                "actuator_priority",
+                format!(
+                    "{} is not above rt_priority = {}: a boosted vCPU could keep paracord from unboosting it",
+                    self.actuator_priority, self.rt_priority
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_gives_the_default_settings() {
+        assert_eq!(Settings::from(&Config::default()), Settings::default());
+    }
+
+    #[test]
+    fn observing_actuator_never_leaves_a_vm_in_mode_on() {
+        let text = "actuator = \"observe\"\n[vm.a]\nmode = \"on\"\n[vm.b]\nmode = \"off\"\n";
+        let settings = Settings::from(&parse(text, "f".as_ref()).unwrap());
+        assert_eq!(settings.vm("a", &[]).mode, Mode::Observe);
+        assert_eq!(settings.vm("b", &[]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn actuator_must_outrank_what_it_boosts() {
+        let e = parse("rt_priority = 60\n", "f".as_ref()).unwrap_err();
+        assert!(e.to_string().contains("actuator_priority"), "{e}");
+    }
+}

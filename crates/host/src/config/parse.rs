@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! TOML text to [`Config`], key by key through the table in [`super::keys`].
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{self, Key};
+use super::value::{Given, Kind, Value};
+use super::{Config, ConfigError, Override, VmSection};
+use crate::settings::Reason;
+
+/// A configuration is a few kB; anything larger is the wrong file.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// Reads and checks the file at `path`.
+///
+/// # Errors
+/// One line with file, line and key.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let unreadable = |why: String| {
+        ConfigError::new("", format!("cannot be read: {why}")).in_file(path, "", None)
+    };
+    let meta = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?;
+    if !meta.is_file() || meta.len() > FILE_MAX_BYTES {
+        return Err(unreadable(format!("not a regular file of at most {FILE_MAX_BYTES} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+    parse(&text, path)
+}
+
+/// Checks `text`; `file` appears in errors.
+///
+/// # Errors
+/// One line with file, line and key.
+pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
+    let doc = DeTable::parse(text).map_err(|e| {
+        let reason = e.message().lines().collect::<Vec<_>>().join(", ");
+        ConfigError::new("", reason).in_file(file, text, e.span().map(|s| s.start))
+    })?;
+    let mut config = Config::default();
+    read_document(doc.get_ref(), &mut config)
+        .and_then(|()| config.check().map_err(|e| (e, None)))
+        .map_err(|(e, offset)| e.in_file(file, text, offset))?;
+    Ok(config)
+}
+
+/// An error and where in the text it is, in bytes.
+type Placed = (ConfigError, Option<usize>);
+type SpannedValue<'i> = Spanned<DeValue<'i>>;
+
+fn given(value: &DeValue) -> Given {
+    match value {
+        DeValue::String(s) => Given::Text(s.to_string()),
+        DeValue::Integer(i) => match i64::from_str_radix(i.as_str(), i.radix()) {
+            Ok(n) => Given::Int(n),
+            Err(_) => Given::Other("an integer beyond 64 bits"),
+        },
+        DeValue::Float(x) => x.as_str().parse().map_or(Given::Other("a float"), Given::Float),
+        DeValue::Boolean(b) => Given::Bool(*b),
+        DeValue::Datetime(_) => Given::Other("a date"),
+        DeValue::Array(_) => Given::Other("an array"),
+        DeValue::Table(_) => Given::Other("a section"),
+    }
+}
+
+fn join(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
+}
+
+fn checked(section: &str, name: &str, kind: Kind, value: &SpannedValue) -> Result<Value, Placed> {
+    kind.check(given(value.get_ref()))
+        .map_err(|reason| (ConfigError::new(join(section, name), reason), Some(value.span().start)))
+}
+
+fn table<'v, 'i>(name: &str, value: &'v SpannedValue<'i>) -> Result<&'v DeTable<'i>, Placed> {
+    match value.get_ref() {
+        DeValue::Table(t) => Ok(t),
+        other => Err((
+            ConfigError::new(name, format!("must be a section [{name}], not {}", given(other))),
+            Some(value.span().start),
+        )),
+    }
+}
+
+/// Reads the scalar keys of a section; `subsections` are left to the caller.
+fn read_keys<T>(
+    section: &str,
+    from: &DeTable,
+    known: &[Key<T>],
+    subsections: &[&str],
+    to: &mut T,
+) -> Result<(), Placed> {
+    for (name, value) in from {
+        let word: &str = name.get_ref();
+        if let Some(key) = known.iter().find(|k| k.name == word) {
+            (key.set)(to, checked(section, word, key.kind, value)?);
+        } else if !subsections.contains(&word) {
+            let names = known.iter().map(|k| k.name).chain(subsections.iter().copied());
+            return Err((keys::unknown(section, word, names), Some(name.span().start)));
+        }
+    }
+    Ok(())
+}
+
+fn read_document(doc: &DeTable, config: &mut Config) -> Result<(), Placed> {
+    let sections = ["control", "metrics", "supervisor", "boost", "vm"];
+    read_keys("", doc, keys::GLOBAL, &sections, config)?;
+    for (name, known) in
+        [("control", keys::CONTROL), ("metrics", keys::METRICS), ("supervisor", keys::SUPERVISOR)]
+    {
+        if let Some(value) = doc.get(name) {
+            read_keys(name, table(name, value)?, known, &[], config)?;
+        }
+    }
+    if let Some(value) = doc.get("boost") {
+        let boost = table("boost", value)?;
+        let reasons = Reason::ALL.map(Reason::name);
+        read_keys("boost", boost, keys::BOOST, &reasons, &mut config.vm_rules.boost)?;
+        for r in Reason::ALL {
+            if let Some(value) = boost.get(r.name()) {
+                let section = format!("boost.{}", r.name());
+                let from = table(&section, value)?;
+                read_keys(&section, from, keys::REASON, &[], config.vm_rules.boost.reason_mut(r))?;
+            }
+        }
+    }
+    if let Some(value) = doc.get("vm") {
+        let vms = table("vm", value)?;
+        let mut sections: Vec<_> = vms.iter().collect();
+        // The table is sorted by name; sections apply in the order of the file.
+        sections.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in sections {
+            config.vm_rules.sections.push(read_vm(name.get_ref(), value)?);
+        }
+    }
+    Ok(())
+}
+
+fn read_vm(pattern: &str, value: &SpannedValue) -> Result<VmSection, Placed> {
+    let section = format!("vm.\"{pattern}\"");
+    let mut overrides = Vec::new();
+    for (name, value) in table(&section, value)? {
+        let word: &str = name.get_ref();
+        if keys::reason_named(word).is_some() {
+            let inner = format!("{section}.{word}");
+            for (key, value) in table(&inner, value)? {
+                push_override(
+                    &mut overrides,
+                    &section,
+                    &format!("{word}.{}", key.get_ref()),
+                    key.span().start,
+                    value,
+                )?;
+            }
+        } else {
+            push_override(&mut overrides, &section, word, name.span().start, value)?;
+        }
+    }
+    Ok(VmSection { pattern: pattern.to_owned(), overrides })
+}
+
+fn push_override(
+    overrides: &mut Vec<Override>,
+    section: &str,
+    key: &str,
+    key_offset: usize,
+    value: &SpannedValue,
+) -> Result<(), Placed> {
+    let Some(kind) = keys::vm_kind(key) else {
+        let known = keys::vm_keys();
+        let e = keys::unknown(section, key, known.iter().map(String::as_str));
+        return Err((e, Some(key_offset)));
+    };
+    overrides.push(Override { key: key.to_owned(), value: checked(section, key, kind, value)? });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text, "p.toml".as_ref()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_file_line_key_range_and_nearest_key() {
+        for (text, wants) in [
+            ("rt_priority = 100", ["p.toml:1: rt_priority: 100", "from 1 to 98"]),
+            ("\n\nrt_prioritty = 8", ["p.toml:3: rt_prioritty: unknown key", "\"rt_priority\""]),
+            ("[bost]\n", ["p.toml:1: bost: unknown key", "\"boost\""]),
+            ("[boost.wake]\ngrant_us = -1", ["p.toml:2: boost.wake.grant_us: -1", "from 0 to"]),
+            (
+                "[boost]\nvcpu_budget_pct = 100.5",
+                ["p.toml:2: boost.vcpu_budget_pct: 100.5", "to 100"],
+            ),
+            ("boost = 3", ["p.toml:1: boost: must be a section", "[boost]"]),
+            ("[boost]\nwake = true", ["p.toml:2: boost.wake: must be a section", "[boost.wake]"]),
+            ("mode = \"yes\"", ["p.toml:1: mode: \"yes\"", "\"on\", \"observe\" or \"off\""]),
+            ("mode = [1]", ["p.toml:1: mode: an array", "\"off\""]),
+            ("run_dir = \"x\"", ["p.toml:1: run_dir: \"x\"", "absolute path"]),
+            ("a = \n", ["p.toml:1: ", ""]),
+            ("mode = \"on\"\nmode = \"off\"", ["p.toml:2: ", "duplicate"]),
+            ("[vm.\"x*\"]\nmod = \"on\"", ["p.toml:2: vm.\"x*\".mod: unknown", "\"mode\""]),
+            (
+                "[vm.x.wake]\ngrant_us = \"a\"",
+                ["p.toml:2: vm.\"x\".wake.grant_us: \"a\"", "whole number"],
+            ),
+            ("[metrics]\nlisten = \"0.0.0.0:1\"", ["p.toml:2: metrics.listen", "loopback"]),
+            ("rt_priority = 99999999999999999999", ["p.toml:1: rt_priority", "64 bits"]),
+        ] {
+            let e = error(text);
+            assert!(wants.iter().all(|w| e.contains(w)), "{text:?} gave {e}");
+            assert_eq!(e.lines().count(), 1, "{e}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(parse("", "x".as_ref()).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let e = load("/nonexistent/p.toml".as_ref()).unwrap_err().to_string();
+        assert!(e.starts_with("/nonexistent/p.toml: cannot be read"), "{e}");
+        let e = load("/dev".as_ref()).unwrap_err().to_string();
+        assert!(e.contains("not a regular file"), "{e}");
+    }
+}
