@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What runs on a CPU, stored by that CPU into its line.
+ *
+ * Probes are called with preemption or at least migration off, and each store
+ * is one instruction, so a line is never written by two CPUs and a probe that
+ * interrupts another one leaves nothing half done. A read by the host between
+ * two stores sees a state that was true a few nanoseconds ago: good enough for a hint.
+ */
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/preempt.h>
+#include <linux/sched/rt.h>
+#include <trace/events/power.h>
+
+#include "paracord_guest.h"
+
+/*
+ * preempt_count bits that mean "do not preempt me". Not in it: x86's inverted
+ * PREEMPT_NEED_RESCHED (bit 31). The macros follow the kernel's own layout.
+ */
+#define PC_PREEMPT_MASK \
+	((u32)(PREEMPT_MASK | SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK))
+
+/* The idle loop always runs with preemption off: no reason to boost it. */
+#define PC_IDLE_PREEMPT_MASK	(PC_PREEMPT_MASK & ~(u32)PREEMPT_MASK)
+
+static bool pc_idle_hook;
+
+static u8 pc_class_of_prio(const struct task_struct *task, int prio)
+{
+	if (is_idle_task(task))
+		return PARACORD_TASK_IDLE;
+	if (likely(!rt_prio(prio)))
+		return PARACORD_TASK_NORMAL;
+	if (prio < 0)
+		return PARACORD_TASK_DEADLINE;
+	/* The stopper's class is private; it alone is per-CPU at prio 0. */
+	if (!prio && (task->flags & PF_KTHREAD) && (task->flags & PF_NO_SETAFFINITY) &&
+	    task->nr_cpus_allowed == 1)
+		return PARACORD_TASK_STOP;
+	return PARACORD_TASK_RT;
+}
+
+static struct paracord_context pc_context_of(const struct task_struct *task, int prio)
+{
+	struct paracord_context context = {
+		.task_class = pc_class_of_prio(task, prio),
+		.task_prio = clamp(prio, 0, MAX_PRIO - 1),
+	};
+
+	/* Without the hook of the idle loop, being idle is all that is known. */
+	context.halting = context.task_class == PARACORD_TASK_IDLE && !pc_idle_hook;
+	return context;
+}
+
+/* Guest-physical address of a kernel object; 0 if it has none that is fixed. */
+static u64 pc_gpa(const void *object)
+{
+	if (!object)
+		return 0;
+	if (is_vmalloc_addr(object))
+		return page_to_phys(vmalloc_to_page(object)) + offset_in_page(object);
+	return virt_addr_valid(object) ? virt_to_phys((void *)object) : 0;
+}
+
+static void pc_store_context(struct paracord_guest_line *line,
+			     struct paracord_context context)
+{
+	union {
+		struct paracord_context context;
+		u64 word;
+	} store = { .context = context };
+
+	WRITE_ONCE(line->context_word, store.word);
+}
+
+/* The running task's class changed without a context switch. */
+static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
+			  int prio)
+{
+	struct paracord_context context = pc_context_of(current, prio);
+
+	cpu->task_class = context.task_class;
+	WRITE_ONCE(line->context.task_class, context.task_class);
+	WRITE_ONCE(line->context.task_prio, context.task_prio);
+}
+
+/* First words of a zeroed line; interrupts are off. */
+void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
+{
+	struct paracord_guest_line *line = cpu->line;
+	struct paracord_context context = pc_context_of(current, current->prio);
+
+	cpu->task_class = context.task_class;
+	cpu->preempt_mask = 0;
+	if (with_preempt_count) {
+		u64 gpa = pc_gpa(pc_arch_preempt_count(current));
+
+		if (gpa) {
+			cpu->preempt_mask = PC_PREEMPT_MASK;
+			WRITE_ONCE(line->preempt_count_mask, PC_PREEMPT_MASK);
+			WRITE_ONCE(line->preempt_count_gpa, gpa);
+		}
+	}
+	pc_store_context(line, context);
+}
+
+void pc_context_idle_hook(bool present)
+{
+	pc_idle_hook = present;
+}
+
+void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			   struct task_struct *next, unsigned int prev_state)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_guest_line *line = cpu->line;
+	struct paracord_context context;
+	u8 before = cpu->task_class;
+
+	if (!line)
+		return;
+	context = pc_context_of(next, next->prio);
+	cpu->task_class = context.task_class;
+	pc_store_context(line, context);
+
+	if (cpu->preempt_mask) {
+		if (PC_PREEMPT_COUNT_PER_TASK)
+			WRITE_ONCE(line->preempt_count_gpa,
+				   pc_gpa(pc_arch_preempt_count(next)));
+		if (unlikely(context.task_class == PARACORD_TASK_IDLE))
+			WRITE_ONCE(line->preempt_count_mask, PC_IDLE_PREEMPT_MASK);
+		else if (before == PARACORD_TASK_IDLE)
+			WRITE_ONCE(line->preempt_count_mask, PC_PREEMPT_MASK);
+	}
+
+	if (unlikely(before >= PARACORD_TASK_RT || cpu->kick.stale ||
+		     context.task_class >= PARACORD_TASK_RT))
+		pc_kick_switch(cpu, before, context.task_class);
+}
+
+/*
+ * Priority inheritance is about to change @task. Only the running task's own
+ * CPU may write its line; another CPU's line follows at its next interrupt.
+ */
+void pc_probe_pi_setprio(void *data, struct task_struct *task,
+			 struct task_struct *pi_task)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_guest_line *line = cpu->line;
+	int prio = task->normal_prio;
+
+	if (!line || task != current)
+		return;
+	if (pi_task)
+		prio = min(prio, pi_task->prio);
+	pc_store_task(cpu, line, prio);
+}
+
+static void pc_hardirq(bool inside)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_guest_line *line = cpu->line;
+
+	if (!line)
+		return;
+	WRITE_ONCE(line->context.hardirq, inside);
+	if (inside)
+		return;
+	/*
+	 * sched_setscheduler() on the running task has no tracepoint: look at
+	 * the task again, at the latest with the next tick.
+	 */
+	pc_store_task(cpu, line, current->prio);
+	if (unlikely(cpu->kick.stale))
+		pc_kick_poll(cpu);
+}
+
+void pc_probe_irq_entry(void *data, int irq, struct irqaction *action)
+{
+	pc_hardirq(true);
+}
+
+void pc_probe_irq_exit(void *data, int irq, struct irqaction *action, int ret)
+{
+	pc_hardirq(false);
+}
+
+void pc_probe_vector_entry(void *data, int vector)
+{
+	pc_hardirq(true);
+}
+
+void pc_probe_vector_exit(void *data, int vector)
+{
+	pc_hardirq(false);
+}
+
+static void pc_softirq(bool inside)
+{
+	struct paracord_guest_line *line = this_cpu_read(pc_cpus.line);
+
+	if (line)
+		WRITE_ONCE(line->context.softirq, inside);
+}
+
+void pc_probe_softirq_entry(void *data, unsigned int vec)
+{
+	pc_softirq(true);
+}
+
+void pc_probe_softirq_exit(void *data, unsigned int vec)
+{
+	pc_softirq(false);
+}
+
+void pc_probe_cpu_idle(void *data, unsigned int state, unsigned int nr)
+{
+	struct paracord_guest_line *line = this_cpu_read(pc_cpus.line);
+
+	if (line)
+		WRITE_ONCE(line->context.halting, state != PWR_EVENT_EXIT);
+}
+
+void pc_context_nmi(bool inside)
+{
+	struct paracord_guest_line *line = this_cpu_read(pc_cpus.line);
+
+	if (line)
+		WRITE_ONCE(line->context.nmi, inside);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tracepoints. Most are not exported by name, so they are looked up by name in
+ * the kernel's table when the driver starts. Only sched_switch must exist.
+ */
+#include <linux/interrupt.h>
+#include <linux/module.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
+#include <trace/events/irq.h>
+#include <trace/events/power.h>
+#include <trace/events/sched.h>
+#ifdef CONFIG_X86
+#include <asm/trace/irq_vectors.h>
+#endif
+
+#include "paracord_guest.h"
+
+#define PC_HOOK_SWITCH	BIT(0)
+#define PC_HOOK_PRIO	BIT(1)
+#define PC_HOOK_IRQ	BIT(2)
+#define PC_HOOK_VECTOR	BIT(3)
+#define PC_HOOK_SOFTIRQ	BIT(4)
+#define PC_HOOK_IDLE	BIT(5)
+#define PC_HOOK_NMI	BIT(6)
+
+static const char * const pc_hook_names[] = {
+	"switch", "prio", "irq", "vector", "softirq", "idle", "nmi",
+};
+
+/* What each costs is in docs/guest-module.md; none is in the path of a switch. */
+static char *hooks = "prio,irq,vector,softirq,idle,nmi";
+module_param(hooks, charp, 0444);
+MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,vector,softirq,idle,nmi (default: all; none: nothing)");
+
+struct pc_probe {
+	const char *tracepoint;
+	unsigned int hook;
+	void *function;
+	bool paired;			/* with the next row, which undoes this one */
+	struct tracepoint *registered;
+};
+
+static struct pc_probe pc_probes[] = {
+	{ "sched_switch", PC_HOOK_SWITCH, pc_probe_sched_switch },
+	{ "sched_pi_setprio", PC_HOOK_PRIO, pc_probe_pi_setprio },
+	{ "irq_handler_entry", PC_HOOK_IRQ, pc_probe_irq_entry, .paired = true },
+	{ "irq_handler_exit", PC_HOOK_IRQ, pc_probe_irq_exit },
+	{ "softirq_entry", PC_HOOK_SOFTIRQ, pc_probe_softirq_entry, .paired = true },
+	{ "softirq_exit", PC_HOOK_SOFTIRQ, pc_probe_softirq_exit },
+	{ "cpu_idle", PC_HOOK_IDLE, pc_probe_cpu_idle },
+#ifdef CONFIG_X86
+	/* Interrupts of the local APIC do not pass irq_handler_entry. */
+	{ "local_timer_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "local_timer_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	{ "reschedule_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "reschedule_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	{ "call_function_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "call_function_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	{ "call_function_single_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "call_function_single_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	{ "irq_work_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "irq_work_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	{ "x86_platform_ipi_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
+	{ "x86_platform_ipi_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+#endif
+};
+
+static unsigned int pc_hooks_on;
+
+/* The compiler compares the probes with the tracepoints of this kernel. */
+static void __maybe_unused pc_check_probe_types(void)
+{
+	check_trace_callback_type_sched_switch(pc_probe_sched_switch);
+	check_trace_callback_type_sched_pi_setprio(pc_probe_pi_setprio);
+	check_trace_callback_type_irq_handler_entry(pc_probe_irq_entry);
+	check_trace_callback_type_irq_handler_exit(pc_probe_irq_exit);
+	check_trace_callback_type_softirq_entry(pc_probe_softirq_entry);
+	check_trace_callback_type_softirq_exit(pc_probe_softirq_exit);
+	check_trace_callback_type_cpu_idle(pc_probe_cpu_idle);
+#ifdef CONFIG_X86
+	check_trace_callback_type_local_timer_entry(pc_probe_vector_entry);
+	check_trace_callback_type_local_timer_exit(pc_probe_vector_exit);
+#endif
+}
+
+/* Return: mask of PC_HOOK_*, or 0 for an unknown name after one line. */
+static unsigned int pc_parse_hooks(const char *list)
+{
+	unsigned int mask = PC_HOOK_SWITCH;
+
+	while (*list) {
+		size_t length = strcspn(list, ",");
+		int i;
+
+		for (i = 0; i < ARRAY_SIZE(pc_hook_names); i++)
+			if (strlen(pc_hook_names[i]) == length &&
+			    !strncmp(list, pc_hook_names[i], length))
+				break;
+		if (i < ARRAY_SIZE(pc_hook_names)) {
+			mask |= BIT(i);
+		} else if (length && strncmp(list, "none", length)) {
+			pr_err("paracord_guest: hooks=%s: unknown \"%.*s\"; known: prio,irq,vector,softirq,idle,nmi,none\n",
+			       hooks, (int)length, list);
+			return 0;
+		}
+		list += length + (list[length] == ',');
+	}
+	return mask;
+}
+
+static void pc_register(struct tracepoint *tp, void *mask)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(pc_probes); i++) {
+		struct pc_probe *probe = &pc_probes[i];
+
+		if (!(probe->hook & *(unsigned int *)mask) ||
+		    strcmp(tp->name, probe->tracepoint))
+			continue;
+		if (!tracepoint_probe_register(tp, probe->function, NULL))
+			probe->registered = tp;
+	}
+}
+
+static void pc_unregister(struct pc_probe *probe)
+{
+	if (!probe->registered)
+		return;
+	tracepoint_probe_unregister(probe->registered, probe->function, NULL);
+	probe->registered = NULL;
+}
+
+int pc_hooks_start(void)
+{
+	unsigned int mask = pc_parse_hooks(hooks);
+	int i;
+
+	if (!mask)
+		return -EINVAL;
+	for_each_kernel_tracepoint(pc_register, &mask);
+
+	pc_hooks_on = 0;
+	for (i = 0; i < ARRAY_SIZE(pc_probes); i++) {
+		struct pc_probe *probe = &pc_probes[i];
+
+		/* Half a pair would set its byte and never reset it. */
+		if (probe->paired && (!probe[0].registered || !probe[1].registered)) {
+			pc_unregister(&probe[0]);
+			pc_unregister(&probe[1]);
+		}
+		if (probe->registered)
+			pc_hooks_on |= probe->hook;
+	}
+	pc_context_idle_hook(pc_hooks_on & PC_HOOK_IDLE);
+	if ((mask & PC_HOOK_NMI) && !pc_arch_nmi_start())
+		pc_hooks_on |= PC_HOOK_NMI;
+
+	if (!(pc_hooks_on & PC_HOOK_SWITCH)) {
+		pc_hooks_stop();
+		return -ENOENT;
+	}
+	return 0;
+}
+
+/* After this no probe runs and none will. */
+void pc_hooks_stop(void)
+{
+	int i;
+
+	if (pc_hooks_on & PC_HOOK_NMI)
+		pc_arch_nmi_stop();
+	for (i = 0; i < ARRAY_SIZE(pc_probes); i++)
+		pc_unregister(&pc_probes[i]);
+	tracepoint_synchronize_unregister();
+	pc_hooks_on = 0;
+}
+
+/* Names of the hooks in use, one line. Return: bytes written. */
+int pc_hooks_list(char *buf, size_t bytes)
+{
+	int i, n = 0;
+
+	for (i = 0; i < ARRAY_SIZE(pc_hook_names); i++)
+		if (pc_hooks_on & BIT(i))
+			n += scnprintf(buf + n, bytes - n, "%s%s", n ? "," : "",
+				       pc_hook_names[i]);
+	return n + scnprintf(buf + n, bytes - n, "\n");
+}

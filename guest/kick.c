@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The kick: one VM exit without any other meaning, so that the host looks at
+ * the line of a vCPU that is still boosted although its reason is gone.
+ *
+ * A vCPU that switches from a real-time to a normal task makes no VM exit by
+ * itself; until the next one, perhaps a tick later, the normal task would run
+ * with the boost. (Switching to idle needs no kick: HLT is an exit.)
+ *
+ * When: the reason was dropped, the host line says "boosted", and the boost, or
+ * the last kick, is older than a threshold. So a vCPU makes at most one kick
+ * per threshold, whatever runs on it.
+ *
+ * Where: at the return to user mode, not in the context switch itself. There
+ * the run queue is locked and preemption is off: a host that looked at that
+ * moment would find a critical section and keep the boost, or, worse, take the CPU away
+ * from the holder of a run queue lock.
+ */
+#include <linux/moduleparam.h>
+#include <linux/sched/clock.h>
+
+#include "paracord_guest.h"
+
+/*
+ * Default threshold. Below it a kick costs more than it gives: an exit and the
+ * two system calls of an unboost and a new boost are some 10 us, 2 % of it.
+ */
+#define PC_STALE_BOOST_KICK_DEFAULT_US	500
+
+static bool kick = true;
+module_param(kick, bool, 0644);
+MODULE_PARM_DESC(kick, "one VM exit when a boost has become stale (default: on)");
+
+static unsigned int stale_boost_kick_us;
+module_param(stale_boost_kick_us, uint, 0644);
+MODULE_PARM_DESC(stale_boost_kick_us, "kick when a dropped boost is older, us (default 0: as the host says)");
+
+static unsigned int pc_host_threshold_us;
+static bool pc_accepted;	/* PARACORD_F_KICK is offered and possible */
+static bool pc_watch;		/* host lines hold boost state and counter */
+
+bool pc_kick_possible(void)
+{
+	return IS_ENABLED(CONFIG_USER_RETURN_NOTIFIER) && pc_arch_kick_possible();
+}
+
+void pc_kick_set_region(const struct pc_region *region)
+{
+	pc_host_threshold_us = region ? region->host.stale_boost_kick_us : 0;
+	pc_accepted = region && (region->features & PARACORD_F_KICK);
+	pc_watch = region && PARACORD_FIELD_IN(struct paracord_host_line, boosts,
+					       region->host.host_line_bytes);
+}
+
+unsigned int pc_kick_threshold_us(void)
+{
+	return READ_ONCE(stale_boost_kick_us) ?: pc_host_threshold_us ?:
+	       PC_STALE_BOOST_KICK_DEFAULT_US;
+}
+
+/* Return: the host line says that this vCPU is boosted. */
+static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
+{
+	struct pc_kick_state *k = &cpu->kick;
+	bool boosted = READ_ONCE(cpu->host->boost_state) == PARACORD_BOOST_ON;
+	u32 boosts = READ_ONCE(cpu->host->boosts);
+
+	if (boosted && (!k->boosted || boosts != k->boosts_seen))
+		k->boosted_since_ns = now_ns;
+	k->boosted = boosted;
+	k->boosts_seen = boosts;
+	return boosted;
+}
+
+static void pc_stale_begin(struct pc_kick_state *k, u64 now_ns)
+{
+	k->stale = true;
+	k->stale_since_ns = now_ns;
+	k->stale_boosts++;
+}
+
+static void pc_stale_end(struct pc_kick_state *k, u64 now_ns)
+{
+	u64 ns = now_ns - k->stale_since_ns;
+
+	if (!k->stale)
+		return;
+	k->stale = false;
+	k->stale_ns += ns;
+	if (ns > k->stale_max_ns)
+		k->stale_max_ns = ns;
+}
+
+#ifdef CONFIG_USER_RETURN_NOTIFIER
+static void pc_disarm(struct pc_kick_state *k)
+{
+	if (!k->armed)
+		return;
+	k->armed = false;
+	user_return_notifier_unregister(&k->on_user_return);
+}
+
+/* Interrupts are off, nothing is locked, user mode is next. */
+static void pc_on_user_return(struct user_return_notifier *notifier)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_guest_line *line = cpu->line;
+	u64 now_ns;
+
+	pc_disarm(&cpu->kick);
+	if (!line || !cpu->kick.stale)
+		return;
+	now_ns = local_clock();
+	if (!pc_observe(cpu, now_ns)) {
+		pc_stale_end(&cpu->kick, now_ns);
+		return;
+	}
+	WRITE_ONCE(line->kicks, line->kicks + 1);
+	cpu->kick.boosted_since_ns = now_ns;
+	pc_arch_kick();
+}
+
+static void pc_arm(struct pc_kick_state *k)
+{
+	if (k->armed)
+		return;
+	k->armed = true;
+	k->on_user_return.on_user_return = pc_on_user_return;
+	/* Marks the task that is left; the switch carries the mark to the next. */
+	user_return_notifier_register(&k->on_user_return);
+}
+#else
+static void pc_disarm(struct pc_kick_state *k) { }
+static void pc_arm(struct pc_kick_state *k) { }
+#endif
+
+/* In the context switch, run queue locked, interrupts off. */
+void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
+{
+	struct pc_kick_state *k = &cpu->kick;
+	u64 now_ns;
+
+	if (!pc_watch)
+		return;
+	now_ns = local_clock();
+	if (!pc_observe(cpu, now_ns) || next != PARACORD_TASK_NORMAL) {
+		pc_stale_end(k, now_ns);
+		return;
+	}
+	if (before >= PARACORD_TASK_RT && !k->stale)
+		pc_stale_begin(k, now_ns);
+	if (k->stale && pc_accepted && READ_ONCE(kick) &&
+	    now_ns - k->boosted_since_ns >= (u64)pc_kick_threshold_us() * NSEC_PER_USEC)
+		pc_arm(k);
+}
+
+/* In an interrupt, which is an exit of its own: only the bookkeeping. */
+void pc_kick_poll(struct pc_cpu *cpu)
+{
+	u64 now_ns = local_clock();
+
+	if (!pc_observe(cpu, now_ns))
+		pc_stale_end(&cpu->kick, now_ns);
+}
+
+/* Counters start again with each region and each time the CPU comes online. */
+void pc_kick_begin(struct pc_cpu *cpu)
+{
+	memset(&cpu->kick, 0, sizeof(cpu->kick));
+}
+
+/* On the CPU itself, interrupts off, after the last probe that may arm. */
+void pc_kick_end(struct pc_cpu *cpu)
+{
+	pc_disarm(&cpu->kick);
+}

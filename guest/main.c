@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * paracord guest driver: publishes what runs on each vCPU in memory shared with
+ * the host, so that the host can schedule the vCPU's thread accordingly.
+ *
+ * The guest only hints. The fast path is plain stores into one cache line per
+ * CPU; the host reads the line when it is about to decide something anyway.
+ */
+#include <linux/module.h>
+
+#include "paracord_guest.h"
+
+/*
+ * Slots are indexed by CPU, and probes are global: one region per kernel.
+ */
+static atomic_t pc_in_use = ATOMIC_INIT(0);
+
+static int pc_start(struct pci_dev *pdev)
+{
+	struct pc_region *region;
+	int err;
+
+	region = devm_kzalloc(&pdev->dev, sizeof(*region), GFP_KERNEL);
+	if (!region)
+		return -ENOMEM;
+	err = pcim_enable_device(pdev);
+	if (err)
+		return err;
+	err = pc_region_open(region, pdev);
+	if (err)
+		return err;
+
+	pci_set_drvdata(pdev, region);
+	pc_kick_set_region(region);
+	err = pc_hooks_start();
+	if (err) {
+		dev_err(&pdev->dev, "no tracepoint sched_switch to attach to: %d\n", err);
+		return err;
+	}
+	err = pc_vcpus_start(region);
+	if (err) {
+		dev_err(&pdev->dev, "cannot follow CPU hotplug: %d\n", err);
+		pc_hooks_stop();
+		return err;
+	}
+	pc_region_declare(region);
+	return 0;
+}
+
+static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct pc_region *region;
+	int err;
+
+	if (atomic_cmpxchg(&pc_in_use, 0, 1)) {
+		dev_err(&pdev->dev, "another region is in use: one per guest\n");
+		return -EBUSY;
+	}
+	err = pc_start(pdev);
+	if (err) {
+		atomic_set(&pc_in_use, 0);
+		return err;
+	}
+	region = pci_get_drvdata(pdev);
+	dev_info(&pdev->dev, "region of %llu bytes, ABI %u.%u, features %#x, %u vCPUs published\n",
+		 region->host.region_bytes, region->host.abi_major,
+		 region->host.abi_minor, region->features, pc_vcpus_published());
+	return 0;
+}
+
+static void pc_remove(struct pci_dev *pdev)
+{
+	struct pc_region *region = pci_get_drvdata(pdev);
+
+	pc_region_withdraw(region);
+	pc_vcpus_stop();
+	pc_hooks_stop();
+	pc_kick_set_region(NULL);
+	atomic_set(&pc_in_use, 0);
+}
+
+static const struct pci_device_id pc_pci_ids[] = {
+	{ PCI_DEVICE(PARACORD_IVSHMEM_VENDOR_ID, PARACORD_IVSHMEM_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, pc_pci_ids);
+
+static struct pci_driver pc_pci_driver = {
+	.name = "paracord_guest",
+	.id_table = pc_pci_ids,
+	.probe = pc_probe,
+	.remove = pc_remove,
+	/* kexec, reboot: the host must not follow addresses of a dead kernel. */
+	.shutdown = pc_remove,
+	.driver = {
+		.dev_groups = pc_sysfs_groups,
+	},
+};
+module_pci_driver(pc_pci_driver);
+
+MODULE_DESCRIPTION("paracord: schedule a guest together with its host");
+MODULE_AUTHOR("The paracord authors");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * paracord guest driver: what its files share.
+ *
+ *   main.c      PCI device, order of setting up and tearing down
+ *   region.c    checks of the shared region, what the guest declares in it
+ *   vcpu.c      which slot belongs to which CPU, CPU hotplug
+ *   context.c   what runs on a CPU, published by tracepoint probes
+ *   hooks.c     finding the tracepoints by name, the "hooks" parameter
+ *   kick.c      one VM exit when a boost has become stale
+ *   sysfs.c     state for the administrator
+ *   arch_*.c    slot index, preempt_count, the exit, NMIs
+ */
+#ifndef PARACORD_GUEST_H
+#define PARACORD_GUEST_H
+
+#include <linux/pci.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/types.h>
+#include <linux/user-return-notifier.h>
+
+#include "paracord_abi.h"
+
+/* What this driver can do with a region, before it asks the host. */
+#define PC_DRIVER_FEATURES \
+	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK)
+
+/*
+ * One region, mapped. @host is the copy of the header that was checked; the
+ * mapped header is not read again, so the host cannot change what was checked.
+ */
+struct pc_region {
+	struct device *dev;
+	void *base;
+	resource_size_t bytes;		/* of the BAR */
+	struct paracord_header host;
+	u32 features;			/* offered by the host and accepted here */
+};
+
+/*
+ * Stale boost bookkeeping of one CPU; times are local_clock() nanoseconds.
+ * Touched by its CPU only, with interrupts off; sysfs reads the counters.
+ */
+struct pc_kick_state {
+	struct user_return_notifier on_user_return;
+	bool armed;			/* @on_user_return is registered */
+	bool boosted;			/* host line said so when last looked at */
+	bool stale;			/* boosted, and its reason was dropped here */
+	u32 boosts_seen;		/* host line's counter when last looked at */
+	u64 boosted_since_ns;		/* or since the last kick */
+	u64 stale_since_ns;
+	u64 stale_boosts;
+	u64 stale_ns;
+	u64 stale_max_ns;
+};
+
+/* One CPU. @line is NULL while nothing may be published. */
+struct pc_cpu {
+	struct paracord_guest_line *line;
+	const struct paracord_host_line *host;
+	u32 preempt_mask;		/* 0: preempt_count is not published */
+	u8 task_class;
+	struct pc_kick_state kick;
+};
+
+DECLARE_PER_CPU(struct pc_cpu, pc_cpus);
+
+/* region.c */
+int pc_region_open(struct pc_region *region, struct pci_dev *pdev);
+void pc_region_declare(struct pc_region *region);
+void pc_region_withdraw(struct pc_region *region);
+
+/*
+ * Slot @index of an open region. Return: NULL if there is none.
+ */
+struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index);
+
+/* vcpu.c */
+int pc_vcpus_start(struct pc_region *region);
+void pc_vcpus_stop(void);
+unsigned int pc_vcpus_published(void);
+unsigned int pc_vcpus_without_slot(void);
+
+/* context.c: probes; their order of arguments is the tracepoint's */
+struct irqaction;
+void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count);
+void pc_context_nmi(bool inside);
+void pc_context_idle_hook(bool present);
+void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			   struct task_struct *next, unsigned int prev_state);
+void pc_probe_pi_setprio(void *data, struct task_struct *task,
+			 struct task_struct *pi_task);
+void pc_probe_irq_entry(void *data, int irq, struct irqaction *action);
+void pc_probe_irq_exit(void *data, int irq, struct irqaction *action, int ret);
+void pc_probe_softirq_entry(void *data, unsigned int vec);
+void pc_probe_softirq_exit(void *data, unsigned int vec);
+void pc_probe_vector_entry(void *data, int vector);
+void pc_probe_vector_exit(void *data, int vector);
+void pc_probe_cpu_idle(void *data, unsigned int state, unsigned int cpu);
+
+/* hooks.c */
+int pc_hooks_start(void);
+void pc_hooks_stop(void);
+int pc_hooks_list(char *buf, size_t bytes);
+
+/* kick.c */
+void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next);
+void pc_kick_poll(struct pc_cpu *cpu);
+void pc_kick_begin(struct pc_cpu *cpu);
+void pc_kick_end(struct pc_cpu *cpu);
+bool pc_kick_possible(void);
+void pc_kick_set_region(const struct pc_region *region);
+unsigned int pc_kick_threshold_us(void);
+
+/* sysfs.c */
+extern const struct attribute_group *pc_sysfs_groups[];
+
+/* arch_*.c */
+
+/* Index of the slot of the CPU that runs this: KVM's vcpu_id. */
+u32 pc_arch_slot_index(void);
+
+/*
+ * The preempt_count word of this CPU while @task runs on it. Return: NULL if
+ * the kernel does not keep one.
+ */
+const void *pc_arch_preempt_count(struct task_struct *task);
+
+/* True if the exit of pc_arch_kick() is answered in the host's kernel. */
+bool pc_arch_kick_possible(void);
+void pc_arch_kick(void);
+
+/* Calls of pc_context_nmi() around NMIs, where the architecture has them. */
+int pc_arch_nmi_start(void);
+void pc_arch_nmi_stop(void);
+
+/*
+ * x86 keeps preempt_count per CPU, the others in the task: there its address
+ * changes with each context switch.
+ */
+#define PC_PREEMPT_COUNT_PER_TASK (!IS_ENABLED(CONFIG_X86))
+
+#endif /* PARACORD_GUEST_H */

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The shared region: is it ours, does it hold what its header claims, and the
+ * guest line of the header.
+ *
+ * The header is copied once and the copy is checked; nothing beyond the sizes
+ * that the copy declares, and nothing beyond the BAR, is ever touched.
+ */
+#include <linux/io.h>
+#include <linux/sizes.h>
+
+#include "paracord_guest.h"
+
+static bool publish_preempt_count = true;
+module_param_named(preempt_count, publish_preempt_count, bool, 0444);
+MODULE_PARM_DESC(preempt_count, "tell the host where preempt_count lies (default: on)");
+
+/* Return: 0, or a negative error after one line that says what is wrong. */
+static int pc_region_check(struct device *dev, const struct paracord_header *h,
+			   u64 bar_bytes)
+{
+	u64 end;
+
+	if (h->magic != PARACORD_MAGIC) {
+		dev_info(dev, "not a paracord region (magic %#llx), left alone\n",
+			 h->magic);
+		return -ENODEV;
+	}
+	if (h->abi_major != PARACORD_ABI_MAJOR) {
+		dev_err(dev, "region has ABI version %u.%u, this driver knows %u: update %s\n",
+			h->abi_major, h->abi_minor, PARACORD_ABI_MAJOR,
+			h->abi_major > PARACORD_ABI_MAJOR ? "the driver" : "the host");
+		return -EPROTONOSUPPORT;
+	}
+	if (h->header_bytes < PARACORD_HEADER_BYTES ||
+	    h->slot_offset_bytes < h->header_bytes ||
+	    h->slot_offset_bytes % PARACORD_LINE_BYTES) {
+		dev_err(dev, "region's header of %u bytes does not fit before its slots at %u: recreate the region\n",
+			h->header_bytes, h->slot_offset_bytes);
+		return -EINVAL;
+	}
+	if (h->slot_stride_bytes < 2 * PARACORD_LINE_BYTES ||
+	    h->slot_stride_bytes > PARACORD_SLOT_STRIDE_MAX_BYTES ||
+	    h->slot_stride_bytes % PARACORD_LINE_BYTES) {
+		dev_err(dev, "region's slot stride of %u bytes is not a multiple of %u in %u..%u: recreate the region\n",
+			h->slot_stride_bytes, PARACORD_LINE_BYTES,
+			2 * PARACORD_LINE_BYTES, PARACORD_SLOT_STRIDE_MAX_BYTES);
+		return -EINVAL;
+	}
+	if (!h->slot_count || h->slot_count > PARACORD_SLOTS_MAX) {
+		dev_err(dev, "region's slot count of %u is not in 1..%u: recreate the region\n",
+			h->slot_count, PARACORD_SLOTS_MAX);
+		return -EINVAL;
+	}
+	end = (u64)h->slot_offset_bytes + (u64)h->slot_count * h->slot_stride_bytes;
+	if (h->region_bytes > bar_bytes || end > h->region_bytes) {
+		dev_err(dev, "region too small: %u slots end at %llu, header says %llu bytes, BAR has %llu: recreate the region\n",
+			h->slot_count, end, h->region_bytes, bar_bytes);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/*
+ * Map the region behind @pdev and check it.
+ *
+ * Return: 0; -ENODEV if it is somebody else's ivshmem; another negative error
+ * if it is a paracord region that cannot be used.
+ */
+int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
+{
+	struct device *dev = &pdev->dev;
+	u32 features = PC_DRIVER_FEATURES;
+	int err;
+
+	region->dev = dev;
+	region->bytes = pci_resource_len(pdev, PARACORD_IVSHMEM_BAR);
+	if (region->bytes < PARACORD_HEADER_BYTES) {
+		dev_info(dev, "not a paracord region (BAR %d has %llu bytes), left alone\n",
+			 PARACORD_IVSHMEM_BAR, (u64)region->bytes);
+		return -ENODEV;
+	}
+
+	/* RAM of the host, not registers: write-back, so a store costs a store. */
+	region->base = devm_memremap(dev,
+				     pci_resource_start(pdev, PARACORD_IVSHMEM_BAR),
+				     region->bytes, MEMREMAP_WB);
+	if (IS_ERR(region->base)) {
+		dev_err(dev, "cannot map the region: %ld\n", PTR_ERR(region->base));
+		return PTR_ERR(region->base);
+	}
+
+	memcpy(&region->host, region->base, sizeof(region->host));
+	err = pc_region_check(dev, &region->host, region->bytes);
+	if (err)
+		return err;
+
+	if (!publish_preempt_count || !IS_ENABLED(CONFIG_PREEMPT_COUNT))
+		features &= ~PARACORD_F_PREEMPT_COUNT;
+	/* The kick needs the host line's boost state and counter. */
+	if (!PARACORD_FIELD_IN(struct paracord_host_line, boosts,
+			       region->host.host_line_bytes) ||
+	    !pc_kick_possible())
+		features &= ~PARACORD_F_KICK;
+	region->features = features & region->host.host_features;
+	return 0;
+}
+
+struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index)
+{
+	if (index >= region->host.slot_count)
+		return NULL;
+	return region->base + region->host.slot_offset_bytes +
+	       (u64)index * region->host.slot_stride_bytes;
+}
+
+/* Tell the host what the lines hold; the lines are filled already. */
+void pc_region_declare(struct pc_region *region)
+{
+	struct paracord_header *h = region->base;
+
+	WRITE_ONCE(h->guest_abi_major, PARACORD_ABI_MAJOR);
+	WRITE_ONCE(h->guest_abi_minor, PARACORD_ABI_MINOR);
+	WRITE_ONCE(h->guest_line_bytes, sizeof(struct paracord_guest_line));
+	/* The host looks at guest_features first: 0 means no driver. */
+	smp_wmb();
+	WRITE_ONCE(h->guest_features, region->features);
+}
+
+void pc_region_withdraw(struct pc_region *region)
+{
+	struct paracord_header *h = region->base;
+
+	WRITE_ONCE(h->guest_features, 0);
+	/* As above: features go first, what they refer to follows. */
+	smp_wmb();
+	WRITE_ONCE(h->guest_line_bytes, 0);
+	WRITE_ONCE(h->guest_abi_minor, 0);
+	WRITE_ONCE(h->guest_abi_major, 0);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Slots and CPUs. The hotplug state machine calls both functions on the CPU
+ * itself, for the present CPUs at once: a line has one writer from the first
+ * byte to the last.
+ */
+#include <linux/cpuhotplug.h>
+#include <linux/string.h>
+
+#include "paracord_guest.h"
+
+DEFINE_PER_CPU(struct pc_cpu, pc_cpus);
+
+static struct pc_region *pc_region;
+static int pc_hotplug_state;
+static atomic_t pc_published = ATOMIC_INIT(0);
+static atomic_t pc_without_slot = ATOMIC_INIT(0);
+
+static int pc_cpu_online(unsigned int nr)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_slot *slot;
+	unsigned long flags;
+
+	slot = pc_region_slot(pc_region, pc_arch_slot_index());
+	if (!slot) {
+		/* Counted, not logged: the host chose the number of slots. */
+		atomic_inc(&pc_without_slot);
+		return 0;
+	}
+
+	local_irq_save(flags);
+	memset(&slot->guest, 0, sizeof(slot->guest));
+	cpu->host = &slot->host;
+	pc_kick_begin(cpu);
+	cpu->line = &slot->guest;
+	pc_context_begin(cpu, pc_region->features & PARACORD_F_PREEMPT_COUNT);
+	local_irq_restore(flags);
+	atomic_inc(&pc_published);
+	return 0;
+}
+
+static int pc_cpu_offline(unsigned int nr)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	struct paracord_guest_line *line = cpu->line;
+	unsigned long flags;
+
+	if (!line) {
+		atomic_dec(&pc_without_slot);
+		return 0;
+	}
+
+	local_irq_save(flags);
+	/* An NMI may come between any two lines: no store after the zeroes. */
+	WRITE_ONCE(cpu->line, NULL);
+	barrier();
+	pc_kick_end(cpu);
+	memset(line, 0, sizeof(*line));
+	local_irq_restore(flags);
+	atomic_dec(&pc_published);
+	return 0;
+}
+
+int pc_vcpus_start(struct pc_region *region)
+{
+	int state;
+
+	pc_region = region;
+	state = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "paracord:online",
+				  pc_cpu_online, pc_cpu_offline);
+	if (state < 0)
+		return state;
+	pc_hotplug_state = state;
+	return 0;
+}
+
+void pc_vcpus_stop(void)
+{
+	cpuhp_remove_state(pc_hotplug_state);
+	pc_region = NULL;
+}
+
+unsigned int pc_vcpus_published(void)
+{
+	return atomic_read(&pc_published);
+}
+
+unsigned int pc_vcpus_without_slot(void)
+{
+	return atomic_read(&pc_without_slot);
+}
