@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the sensor's BPF programs and the daemon share. Both arrays live in
- * mmap-able global data, so the daemon reads and writes them without a system
- * call; libbpf-cargo generates the Rust types from the object's BTF.
+ * What the sensor's BPF programs and the daemon share. The arrays vcpus, vms
+ * and cpus are mmap-able BPF arrays, so the daemon reads and writes them
+ * without a system call. The Rust types are generated from this header
+ * (crates/policy/src/bindings.rs, `make generate`).
  */
 #ifndef PARACORD_SENSOR_SHARED_H
 #define PARACORD_SENSOR_SHARED_H
 
-#include "boost_types.h"
+#include "../policy/boost_types.h"
 
 #define PC_VCPUS_MAX	4096
 #define PC_VMS_MAX	1024
+#define PC_CPUS_MAX	4096	/* the loader shrinks the array to the CPUs that can exist */
 #define PC_HIST_BUCKETS	32	/* bucket n: [2^n, 2^(n+1)) ns; 0 also takes 0 */
 
 /* vcpu.life */
@@ -31,14 +33,16 @@ struct pc_vcpu_counters {
 	u64 boosted_ns;		/* running time under boost */
 	u64 running_ns;
 	u64 guest_read_errors;	/* region page absent or slot out of range */
-	u64 actuations_dropped;	/* ring buffer full */
+	u64 actuations_dropped;	/* ring buffer full; retried at the next event */
+	u64 suppressed;		/* boosts held back by the actuation rate limit */
+	u64 evaluations;	/* policy steps */
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* wakeup to running: [0] unboosted, [1] boosted */
 };
 
 /* Written by the daemon. */
 struct pc_vcpu_setup {
 	u32 vm;			/* index into vms */
-	u32 reserved;
+	u32 hints_at_exit;	/* copy of the VM's configuration: spares the unboosted exit a look-up */
 	u64 slot_hva;		/* address of the slot in the VMM; 0: no region */
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
@@ -48,16 +52,21 @@ struct pc_vcpu {
 	u32 life;		/* PC_VCPU_*: BPF sets NEW and GONE, daemon READY and FREE */
 	u32 tid;
 	u32 tgid;
-	u32 vcpu_id;		/* KVM vcpu_id */
-	u64 start_ns;		/* thread start: tells a reused tid */
+	u32 vcpu_id;		/* KVM vcpu_id; ~0: kernel without BTF for KVM */
+	u64 start_ns;		/* thread start (boot time clock): tells a reused tid */
+	u64 kvm_vcpu;		/* key of the kick look-up; 0: none */
 	u32 cpu;		/* last host CPU */
 	u32 lock;		/* evaluator of this vCPU; 0: free */
 	u32 pending;		/* PC_EV_* posted and not yet evaluated */
 	u32 on_cpu;
+	u32 actuated;		/* 1: the daemon was last told BOOST, 0: UNBOOST */
+	u32 reserved;
 	u64 wakeup_ns;		/* time of the wakeup not yet followed by running */
 	u64 run_since_ns;
+	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */
+	u64 translate_ns;	/* last translation */
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
@@ -68,6 +77,21 @@ struct pc_vm {
 	struct pc_bucket budget;	/* BPF */
 	u32 tgid;			/* daemon; 0: free */
 	u32 reserved;
+};
+
+/* One per host CPU, on a cache line of its own. */
+struct pc_cpu {
+	struct pc_bucket boosted;	/* boosted time that the kept share leaves */
+	u64 reserved[6];
+};
+
+/* Context of the program sensor_tick: which vCPUs to evaluate, and why. */
+#define PC_TICK_MAX	16
+
+struct pc_tick {
+	u32 events;		/* PC_EV_TICK, PC_EV_CONFIG */
+	u32 count;
+	u32 index[PC_TICK_MAX];
 };
 
 /* Ring buffer messages to the daemon. */

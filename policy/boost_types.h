@@ -25,10 +25,16 @@ struct pc_reason_config {
 	u64 budget_ns;		/* running time per period */
 };
 
-/* One per VM. Written by the daemon, read by BPF; each field valid alone. */
+/*
+ * One per VM. Written by the daemon, read by BPF; each field valid alone.
+ * period_ns and cpu_kept_ns describe the host: the daemon writes the same value
+ * into every VM's configuration, since a CPU's bucket is shared by all of them.
+ */
 struct pc_boost_config {
 	u32 mode;			/* PC_MODE_* */
 	u32 penalty_max_periods;	/* upper bound of the growing throttle */
+	u32 hints_at_exit;		/* 1: a hint also boosts at a VM exit, not only at preemption */
+	u32 reserved;
 	u64 period_ns;
 	u64 vcpu_budget_ns;		/* all reasons together, per period */
 	u64 vm_budget_ns;		/* all vCPUs together, per period */
@@ -50,11 +56,14 @@ struct pc_boost_state {
 	u8  throttled;			/* 0/1 */
 	u8  throttle_cause;		/* PC_THROTTLE_* */
 	u32 strikes;			/* exhaustions in a row */
+	u8  charging;			/* 0/1: it runs, last_charge_ns is valid */
+	u8  irq_wanted;			/* 0/1: last_irq_ns is valid */
+	u8  reserved[6];
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time of the current grant */
-	u64 last_charge_ns;		/* start of the uncharged running time; 0: not running */
-	u64 last_irq_ns;		/* last interrupt wanted for or injected into the vCPU; 0: served */
-	u64 last_boost_ns;
+	u64 last_charge_ns;		/* start of the uncharged running time */
+	u64 last_irq_ns;		/* last interrupt or kick wanted for the vCPU */
+	u64 last_boost_ns;		/* 0: never */
 	struct pc_bucket vcpu;
 	struct pc_bucket reason[PC_REASONS];
 };
@@ -101,6 +110,10 @@ struct pc_boost_decision {
 	u8 reasons;		/* mask */
 	u8 forced;		/* unboost by a budget or grant limit */
 	u8 cause;		/* PC_THROTTLE_* when forced by a budget */
+	u8 throttled;		/* a throttle begins with this decision */
+	u8 suppressed;		/* a boost was wanted, the actuation rate limit held it back */
+	u8 reserved[2];
+	u64 charged_ns;		/* boosted running time charged by this step */
 };
 
 #endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One evaluator per vCPU, and nobody waits: a poster leaves its event in
+ * `pending` and tries to take `lock`; who fails leaves, since the owner looks at
+ * `pending` again after it let go. Steps of a vCPU are serial, their messages in order.
+ *
+ * Races tolerated:
+ *  - After PC_ROUNDS_MAX rounds of events from elsewhere the rest waits for the
+ *    next event of this vCPU (while it runs: the next exit, at most a host tick).
+ *  - An evaluator can be preempted (a kernel that runs tracepoints preemptibly, the
+ *    daemon's tick): the vCPU's events wait for it. The daemon's thread runs
+ *    above every boosted vCPU.
+ *  - A RUN that was not posted because the vCPU was unboosted, while another CPU
+ *    boosts it: charging starts at its next exit.
+ */
+#ifndef PARACORD_BPF_EVALUATE_H
+#define PARACORD_BPF_EVALUATE_H
+
+#define PC_ROUNDS_MAX	4
+/* Events whose poster has just refreshed the guest's view. */
+#define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT | PC_EV_SLEEP)
+
+static __always_inline int send_message(u32 kind, u32 index, u32 tid,
+					const struct pc_boost_decision *decision, u64 now)
+{
+	struct pc_msg *msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+
+	if (!msg)
+		return -1;
+	*msg = (struct pc_msg){ .kind = kind, .vcpu = index, .tid = tid, .now_ns = now };
+	if (decision) {
+		msg->reasons = decision->reasons;
+		msg->forced = decision->forced;
+		msg->cause = decision->cause;
+	}
+	bpf_ringbuf_submit(msg, 0);
+	return 0;
+}
+
+static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decision *decision)
+{
+	struct pc_vcpu_counters *c = &v->counters;
+	int r;
+
+	c->evaluations++;
+	c->boosted_ns += decision->charged_ns;
+	c->suppressed += decision->suppressed;
+	c->throttles += decision->throttled;
+	if (decision->action == PC_BOOST) {
+		for (r = 0; r < PC_REASONS; r++)
+			if (decision->reasons & (1 << r))
+				c->boosts[r]++;
+	} else if (decision->action == PC_UNBOOST) {
+		c->unboosts++;
+		c->forced += decision->forced;
+	}
+}
+
+static __always_inline void step(struct pc_vcpu *v, u32 index, u32 events)
+{
+	struct pc_boost_obs obs = { .events = events };
+	struct pc_boost_decision decision;
+	u32 vm_index = v->setup.vm, cpu_index = v->cpu, on;
+	struct pc_vm *vm = bpf_map_lookup_elem(&vms, &vm_index);
+	struct pc_cpu *cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
+	u64 now;
+
+	if (!vm || !cpu)
+		return;
+	obs.running = *(volatile u32 *)&v->on_cpu;
+	if (events & PC_EV_WITH_VIEW)
+		obs.guest = v->guest;
+	now = bpf_ktime_get_ns();
+	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
+	count(v, &decision);
+
+	/* Compare with what the daemon was told: a lost message repairs itself, so does a change of mode. */
+	on = v->state.boosted && vm->config.mode == PC_MODE_ON;
+	if (on == v->actuated)
+		return;
+	if (send_message(on ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, &decision, now))
+		v->counters.actuations_dropped++;
+	else
+		v->actuated = on;
+}
+
+/* A global function: verified once, not at each call. */
+__noinline int evaluate(u32 index, u32 events)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	int i;
+
+	if (!v || v->life != PC_VCPU_READY)
+		return 0;
+	__sync_fetch_and_or(&v->pending, events);
+	for (i = 0; i < PC_ROUNDS_MAX; i++) {
+		if (__sync_val_compare_and_swap(&v->lock, 0, 1))
+			return 0;
+		events = __sync_lock_test_and_set(&v->pending, 0);
+		if (events)
+			step(v, index, events);
+		/* Full barrier; pairs with the poster's fetch_or before its compare-and-swap. */
+		__sync_lock_test_and_set(&v->lock, 0);
+		if (!*(volatile u32 *)&v->pending)
+			return 0;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reading what the guest says, in the vCPU thread's own context: the address
+ * space is the VMM's. Page faults are off there: an absent page is an error
+ * that is counted, never a wait.
+ */
+#ifndef PARACORD_BPF_GUEST_LINE_H
+#define PARACORD_BPF_GUEST_LINE_H
+
+/* An rb tree of 2^32 slots is at most 64 deep; KVM allows 2^15. */
+#define PC_MEMSLOT_DEPTH_MAX	40
+/* A guest may change preempt_count_gpa as often as it likes: ten walks a second each. */
+#define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
+#define PC_PAGE_SHIFT		12
+/* Bytes of the line in use when it reaches to preempt_count_mask. */
+#define PC_LINE_WITH_COUNT_BYTES \
+	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
+
+/* The start of struct paracord_guest_line, copied at once. */
+struct guest_words {
+	struct paracord_context context;
+	u64 preempt_count_gpa;
+	u32 preempt_count_mask;
+	u32 reserved;
+};
+
+_Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_gpa) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) == 16, "layout");
+
+/* The vCPU that this thread has loaded: KVM is the only user of preempt notifiers. */
+static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
+{
+	struct hlist_node *node;
+
+	if (!bpf_core_type_exists(struct kvm_vcpu) ||
+	    !bpf_core_field_exists(task->preempt_notifiers))
+		return NULL;
+	node = BPF_CORE_READ(task, preempt_notifiers.first);
+	if (!node)
+		return NULL;
+	return (void *)node - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
+}
+
+/*
+ * Guest-physical address to the VMM's address, by KVM's slots. Runs without
+ * KVM's SRCU lock: a walk that races with a change of the slots may end at a
+ * wrong address, still inside the VMM's own address space, hence a wrong hint.
+ */
+static __noinline u64 gpa_to_hva(u64 gpa)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct kvm_vcpu *vcpu = task_kvm_vcpu(task);
+	struct kvm_memslots *slots;
+	struct rb_node *node;
+	u64 gfn = gpa >> PC_PAGE_SHIFT;
+	u64 node_offset;
+	int i;
+
+	if (!vcpu || (gpa & 3) || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
+		return 0;
+	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
+	if (!slots)
+		return 0;
+	node_offset = bpf_core_field_offset(struct kvm_memory_slot, gfn_node) +
+		      (BPF_CORE_READ(slots, node_idx) & 1) * bpf_core_type_size(struct rb_node);
+	node = BPF_CORE_READ(slots, gfn_tree.rb_node);
+
+	for (i = 0; i < PC_MEMSLOT_DEPTH_MAX && node; i++) {
+		struct kvm_memory_slot *slot = (void *)node - node_offset;
+		u64 base = BPF_CORE_READ(slot, base_gfn);
+
+		if (gfn < base) {
+			node = BPF_CORE_READ(node, rb_left);
+		} else if (gfn - base >= BPF_CORE_READ(slot, npages)) {
+			node = BPF_CORE_READ(node, rb_right);
+		} else {
+			u64 start = BPF_CORE_READ(slot, userspace_addr);
+
+			return start ? start + ((gfn - base) << PC_PAGE_SHIFT) +
+				       (gpa & ((1 << PC_PAGE_SHIFT) - 1)) : 0;
+		}
+	}
+	return 0;
+}
+
+static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 now)
+{
+	u32 count = 0;
+
+	if (!gpa)
+		return 0;
+	if (gpa != v->preempt_count_gpa || !v->preempt_count_hva) {
+		if (pc_elapsed_ns(now, v->translate_ns) < PC_TRANSLATE_MIN_NS)
+			return 0;
+		v->translate_ns = now;
+		v->preempt_count_gpa = gpa;
+		v->preempt_count_hva = gpa_to_hva(gpa);
+		if (!v->preempt_count_hva)
+			return 0;
+	}
+	if (bpf_probe_read_user(&count, sizeof(count), (void *)v->preempt_count_hva)) {
+		v->preempt_count_hva = 0;	/* moved or not present: translate again */
+		return 0;
+	}
+	return count;
+}
+
+/* Refreshes v->guest. Call in the vCPU's own context only. */
+static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
+{
+	struct guest_words words = {};
+	u32 count = 0;
+
+	if (!v->setup.slot_hva || v->setup.guest_line_bytes < sizeof(words.context)) {
+		v->guest = (struct pc_guest_view){};
+		return;
+	}
+	if (bpf_probe_read_user(&words, sizeof(words), (void *)v->setup.slot_hva)) {
+		v->counters.guest_read_errors++;
+		v->guest = (struct pc_guest_view){};
+		return;
+	}
+	if ((v->setup.guest_features & PARACORD_F_PREEMPT_COUNT) &&
+	    v->setup.guest_line_bytes >= PC_LINE_WITH_COUNT_BYTES && words.preempt_count_mask)
+		count = read_preempt_count(v, words.preempt_count_gpa, now);
+	v->guest = pc_guest_view_of(words.context, count, words.preempt_count_mask);
+}
+
+#endif

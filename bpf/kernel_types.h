@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The few kernel types that the sensor touches, by hand, instead of a
+ * vmlinux.h of one kernel: field offsets are relocated at load time (CO-RE),
+ * so the object builds without any kernel at hand and loads on all of them.
+ * Only names and types of the fields matter here, not their order.
+ */
+#ifndef PARACORD_BPF_KERNEL_TYPES_H
+#define PARACORD_BPF_KERNEL_TYPES_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+
+#define NULL ((void *)0)
+
+/* For policy/ and abi/: the types are here. */
+#define PARACORD_HAVE_KERNEL_TYPES
+#define PARACORD_ABI_NO_TYPES
+
+/* include/uapi/linux/bpf.h; bpf_helpers.h brings the functions, not these. */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+#define BPF_ANY				0
+#define BPF_F_NO_PREALLOC		(1U << 0)
+#define BPF_F_MMAPABLE			(1U << 10)
+#define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct rb_node {
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct bpf_local_storage;
+
+struct task_struct {
+	unsigned int __state;
+	int pid;
+	int tgid;
+	u64 start_boottime;
+	struct hlist_head preempt_notifiers;
+	struct bpf_local_storage *bpf_storage;
+};
+
+struct preempt_notifier {
+	struct hlist_node link;
+};
+
+/* virt/kvm, >= 5.17: memory slots in an interval tree and a tree by gfn. */
+struct kvm_memory_slot {
+	struct rb_node gfn_node[2];
+	u64 base_gfn;
+	unsigned long npages;
+	unsigned long userspace_addr;
+};
+
+struct kvm_memslots {
+	struct rb_root gfn_tree;
+	int node_idx;
+};
+
+struct kvm {
+	struct kvm_memslots *memslots[1];
+};
+
+struct kvm_vcpu {
+	struct kvm *kvm;
+	struct preempt_notifier preempt_notifier;
+	int vcpu_id;
+};
+
+#pragma clang attribute pop
+
+#endif

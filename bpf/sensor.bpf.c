@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The sensor: watches the vCPU threads of all VMs, asks policy/boost.h what to
+ * do with them, and tells the daemon. It changes nothing by itself.
+ *
+ *  program           hook                        for
+ *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
+ *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN
+ *  sensor_wakeup     tp_btf sched_wakeup         WAKEUP, latency
+ *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ for a vCPU that does not run
+ *  sensor_gone       tp_btf sched_process_exit   GONE
+ *  sensor_tick       syscall                     the daemon's housekeeping
+ *
+ * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
+ * switch. An unboosted vCPU pays one storage look-up at a VM exit. Only the exits of a
+ * boosted vCPU, and the switches of any, reach the policy.
+ *
+ * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
+ * preempt notifier: the tracepoint's arguments differ between kernels and
+ * architectures (arm64's have no vCPU), this does not.
+ */
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "../abi/paracord_abi.h"
+#include "../policy/boost.h"
+#include "../policy/guest_view.h"
+#include "sensor_shared.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_VCPUS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_vcpu);
+} vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_VMS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_vm);
+} vms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_cpu);
+} cpus SEC(".maps");
+
+/* Filled by the daemon. First in, first out: an index is reused as late as can be. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, PC_VCPUS_MAX);
+	__type(value, u32);
+} free_indices SEC(".maps");
+
+/* Index + 1 of the thread's vCPU; PC_NO_INDEX: none was free. */
+#define PC_NO_INDEX	(~0u)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} task_vcpu SEC(".maps");
+
+/* struct kvm_vcpu * to index, for kicks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PC_VCPUS_MAX);
+	__type(key, u64);
+	__type(value, u32);
+} kvm_vcpus SEC(".maps");
+
+/* Boosts are rare: one ring keeps the decisions of one vCPU in their order. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} messages SEC(".maps");
+
+#include "guest_line.h"
+#include "evaluate.h"
+
+static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
+{
+	u32 *stored = bpf_task_storage_get(&task_vcpu, task, 0, 0);
+
+	if (!stored || !*stored || *stored == PC_NO_INDEX)
+		return NULL;
+	*index = *stored - 1;
+	return bpf_map_lookup_elem(&vcpus, index);
+}
+
+/* First VM exit of a thread. */
+static __noinline int adopt_thread(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);
+	u32 *stored, index, cpu = bpf_get_smp_processor_id();
+	struct pc_vcpu *v;
+	u64 key = (u64)kvm_vcpu;
+
+	stored = bpf_task_storage_get(&task_vcpu, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!stored || *stored)
+		return 0;
+	/* More vCPUs than indices: this thread is served by stock scheduling. */
+	if (bpf_map_pop_elem(&free_indices, &index)) {
+		*stored = PC_NO_INDEX;
+		return 0;
+	}
+	v = bpf_map_lookup_elem(&vcpus, &index);
+	if (!v)
+		return 0;
+	v->tid = task->pid;
+	v->tgid = task->tgid;
+	v->start_ns = task->start_boottime;
+	v->vcpu_id = ~0u;
+	v->kvm_vcpu = key;
+	v->cpu = cpu;
+	v->on_cpu = 1;
+	v->run_since_ns = bpf_ktime_get_ns();
+	if (kvm_vcpu && bpf_core_type_exists(struct kvm_vcpu)) {
+		v->vcpu_id = BPF_CORE_READ(kvm_vcpu, vcpu_id);
+		bpf_map_update_elem(&kvm_vcpus, &key, &index, BPF_ANY);
+	}
+	*stored = index + 1;
+	*(volatile u32 *)&v->life = PC_VCPU_NEW;
+	if (send_message(PC_MSG_NEW, index, v->tid, NULL, v->run_since_ns))
+		v->counters.actuations_dropped++;
+	return 0;
+}
+
+SEC("raw_tp/kvm_exit")
+int sensor_exit(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 *stored = bpf_task_storage_get(&task_vcpu, task, 0, 0);
+	struct pc_vcpu *v;
+	u32 index;
+
+	if (!stored || !*stored)
+		return adopt_thread();
+	index = *stored - 1;
+	v = bpf_map_lookup_elem(&vcpus, &index);
+	if (!v)
+		return 0;
+	v->counters.exits++;
+	if (!v->state.boosted && !v->setup.hints_at_exit)
+		return 0;
+	read_guest_line(v, bpf_ktime_get_ns());
+	return evaluate(index, PC_EV_EXIT);
+}
+
+static __always_inline void switched_out(struct task_struct *task, bool runnable, u64 now)
+{
+	struct pc_vcpu *v;
+	u32 index;
+
+	v = find_vcpu(task, &index);
+	if (!v)
+		return;
+	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
+	*(volatile u32 *)&v->on_cpu = 0;
+	read_guest_line(v, now);
+	evaluate(index, runnable ? PC_EV_PREEMPT : PC_EV_SLEEP);
+}
+
+static __always_inline u32 latency_bucket(u64 ns)
+{
+	u32 bucket = 0;
+
+	if (ns >> 32)
+		return PC_HIST_BUCKETS - 1;
+	if (ns >> 16) { ns >>= 16; bucket += 16; }
+	if (ns >> 8) { ns >>= 8; bucket += 8; }
+	if (ns >> 4) { ns >>= 4; bucket += 4; }
+	if (ns >> 2) { ns >>= 2; bucket += 2; }
+	if (ns >> 1)
+		bucket += 1;
+	return bucket;
+}
+
+static __always_inline void switched_in(struct task_struct *task, u64 now)
+{
+	struct pc_vcpu *v;
+	u32 index, bucket;
+
+	v = find_vcpu(task, &index);
+	if (!v)
+		return;
+	v->cpu = bpf_get_smp_processor_id();
+	v->run_since_ns = now;
+	*(volatile u32 *)&v->on_cpu = 1;
+	if (v->wakeup_ns) {
+		bucket = latency_bucket(pc_elapsed_ns(now, v->wakeup_ns)) & (PC_HIST_BUCKETS - 1);
+		v->wakeup_ns = 0;
+		if (v->state.boosted)
+			v->counters.wakeup_latency[1][bucket]++;
+		else
+			v->counters.wakeup_latency[0][bucket]++;
+	}
+	if (*(volatile u8 *)&v->state.boosted || *(volatile u32 *)&v->lock)
+		evaluate(index, PC_EV_RUN);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	u64 now;
+
+	if (!prev->bpf_storage && !next->bpf_storage)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (prev->bpf_storage)
+		switched_out(prev, preempt || !prev->__state, now);
+	if (next->bpf_storage)
+		switched_in(next, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sensor_wakeup, struct task_struct *task)
+{
+	struct pc_vcpu *v;
+	u32 index;
+
+	if (!task->bpf_storage)
+		return 0;
+	v = find_vcpu(task, &index);
+	if (!v || v->on_cpu)
+		return 0;
+	v->counters.wakeups++;
+	v->wakeup_ns = bpf_ktime_get_ns();
+	/* Boosted while it slept, the usual case: nobody has to act now. */
+	if (!v->state.boosted)
+		evaluate(index, PC_EV_WAKEUP);
+	return 0;
+}
+
+static __always_inline int kicked(u64 kvm_vcpu)
+{
+	u32 *index = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
+	struct pc_vcpu *v;
+
+	if (!index)
+		return 0;
+	v = bpf_map_lookup_elem(&vcpus, index);
+	if (!v)
+		return 0;
+	__sync_fetch_and_add(&v->counters.irqs, 1);
+	return evaluate(*index, PC_EV_IRQ);
+}
+
+/* One of the two is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
+SEC("fentry/kvm_vcpu_kick")
+int sensor_kick(u64 *ctx)
+{
+	return kicked(ctx[0]);
+}
+
+SEC("fentry/__kvm_vcpu_kick")
+int sensor_kick_new(u64 *ctx)
+{
+	return kicked(ctx[0]);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sensor_gone, struct task_struct *task)
+{
+	struct pc_vcpu *v;
+	u32 index;
+	u64 key;
+
+	if (!task->bpf_storage)
+		return 0;
+	v = find_vcpu(task, &index);
+	if (!v)
+		return 0;
+	key = v->kvm_vcpu;
+	if (key)
+		bpf_map_delete_elem(&kvm_vcpus, &key);
+	bpf_task_storage_delete(&task_vcpu, task);
+	*(volatile u32 *)&v->life = PC_VCPU_GONE;
+	send_message(PC_MSG_GONE, index, v->tid, NULL, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("syscall")
+int sensor_tick(struct pc_tick *tick)
+{
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < PC_TICK_MAX; i++)
+		if (i < tick->count)
+			evaluate(tick->index[i], tick->events & (PC_EV_TICK | PC_EV_CONFIG));
+	return 0;
+}

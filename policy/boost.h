@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * When a vCPU thread deserves to run before the host's other work.
+ *
+ * pc_boost_step() is the only entry. It charges the running time since the last
+ * step, refills the buckets, collects the reasons that hold now, and drops those
+ * whose grant or budget is used up. Integer arithmetic, no clock, no loop but
+ * over the four reasons; any bytes in the state or the configuration are
+ * survived (docs/policy.md names the test for each bound).
+ *
+ * A reason's life:
+ *
+ *            raised                              ends             grant renewed by
+ *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
+ *  IRQ       kick while not running;             grant; guest     the next kick while
+ *            PREEMPT soon after a kick or        says served      not running
+ *            inside the guest's irq handler
+ *  RT        PREEMPT (boosted: also EXIT)        hint drops,      hint drops, SLEEP
+ *            with the guest's RT hint            grant
+ *  CRITICAL  PREEMPT with preemption off         hint drops,      hint drops, SLEEP
+ *                                                grant
+ *
+ * A guest that flips a hint renews its grant as often as it likes: grants keep
+ * honest guests tidy, budgets are what contains the others.
+ */
+#ifndef PARACORD_POLICY_BOOST_H
+#define PARACORD_POLICY_BOOST_H
+
+#include "boost_defaults.h"
+
+#define PC_WAKE		(1u << PARACORD_REASON_WAKE)
+#define PC_IRQ		(1u << PARACORD_REASON_IRQ)
+#define PC_RT		(1u << PARACORD_REASON_RT)
+#define PC_CRITICAL	(1u << PARACORD_REASON_CRITICAL)
+#define PC_ALL_REASONS	((1u << PC_REASONS) - 1)
+
+/* Periods without exhaustion that forgive one strike. */
+#define PC_STRIKE_DECAY_PERIODS	8
+/* 2^16 periods exceed any penalty_max_periods in use. */
+#define PC_STRIKES_MAX		16
+#define PC_PENALTY_MAX_PERIODS	65536u
+/*
+ * A guest that has run this long on an IRQ boost and shows neither a handler
+ * nor anything else has taken the interrupt: one emulated injection is 80 us.
+ */
+#define PC_IRQ_SERVED_NS	(100 * PC_NSEC_PER_USEC)
+
+PC_INLINE u64 pc_cpu_budget_ns(const struct pc_boost_config *cfg)
+{
+	u64 period = pc_period_ns(cfg);
+
+	return period - pc_min_u64(cfg->cpu_kept_ns, period);
+}
+
+/* Charges the running time since the last step; returns the boosted part of it. */
+PC_INLINE u64 pc_boost_charge(struct pc_boost_state *st, struct pc_bucket *vm, struct pc_bucket *cpu,
+			      u32 running, u64 now_ns)
+{
+	u64 used = 0;
+	int r;
+
+	if (st->charging)
+		used = pc_min_u64(pc_elapsed_ns(now_ns, st->last_charge_ns), PC_DEBT_MAX_NS);
+	st->charging = running != 0;
+	st->last_charge_ns = now_ns;
+	if (!st->boosted || !used)
+		return 0;
+
+	for (r = 0; r < PC_REASONS; r++) {
+		if (!(st->reasons & (1u << r)))
+			continue;
+		/* Saturates: a grant is at most 2^64 - 1, so the sum may not wrap to 0. */
+		if (st->grant_used_ns[r] + used < used)
+			st->grant_used_ns[r] = ~0ULL;
+		else
+			st->grant_used_ns[r] += used;
+		pc_bucket_charge(&st->reason[r], used);
+	}
+	pc_bucket_charge(&st->vcpu, used);
+	pc_bucket_charge_shared(vm, used);
+	pc_bucket_charge_shared(cpu, used);
+	return used;
+}
+
+PC_INLINE void pc_boost_refill(const struct pc_boost_config *cfg, struct pc_boost_state *st,
+			       struct pc_bucket *vm, struct pc_bucket *cpu, u64 now_ns)
+{
+	u64 period = pc_period_ns(cfg);
+	int r;
+
+	for (r = 0; r < PC_REASONS; r++)
+		pc_bucket_refill(&st->reason[r], pc_min_u64(cfg->reason[r].budget_ns, period),
+				 period, now_ns);
+	pc_bucket_refill(&st->vcpu, pc_min_u64(cfg->vcpu_budget_ns, period), period, now_ns);
+	pc_bucket_refill_shared(vm, pc_min_u64(cfg->vm_budget_ns, PC_BUDGET_MAX_NS), period, now_ns);
+	pc_bucket_refill_shared(cpu, pc_cpu_budget_ns(cfg), period, now_ns);
+}
+
+/* Reasons that hold now, before grants and budgets are looked at; renews grants. */
+PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost_state *st,
+			      const struct pc_boost_obs *obs, u64 now_ns)
+{
+	const struct pc_guest_view *guest = &obs->guest;
+	u32 held = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
+	u32 sleep = obs->events & PC_EV_SLEEP;
+	u32 preempt = obs->events & PC_EV_PREEMPT;
+	u32 exit = obs->events & PC_EV_EXIT;
+	u32 eager = exit && cfg->hints_at_exit;
+	u32 claims = held & (PC_WAKE | PC_IRQ);
+
+	if (obs->events & PC_EV_IRQ) {
+		st->irq_wanted = 1;
+		st->last_irq_ns = now_ns;
+		if (!obs->running) {
+			st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
+			claims |= PC_IRQ;
+		}
+	}
+	if (sleep) {
+		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
+		st->grant_used_ns[PARACORD_REASON_RT] = 0;
+		st->grant_used_ns[PARACORD_REASON_CRITICAL] = 0;
+		st->irq_wanted = 0;
+		return PC_WAKE;
+	}
+	if (obs->events & PC_EV_WAKEUP)
+		claims |= PC_WAKE;
+
+	if (!guest->valid) {
+		/* Not read at this event, or no driver: hints last until their grant ends. */
+		claims |= held & (PC_RT | PC_CRITICAL);
+		if (preempt && st->irq_wanted &&
+		    pc_elapsed_ns(now_ns, st->last_irq_ns) < cfg->reason[PARACORD_REASON_IRQ].grant_max_ns)
+			claims |= PC_IRQ;
+		else if (preempt)
+			st->irq_wanted = 0;
+		return claims;
+	}
+
+	if (!guest->rt)
+		st->grant_used_ns[PARACORD_REASON_RT] = 0;
+	else if (preempt || eager || (exit && st->boosted))
+		claims |= PC_RT;
+
+	if (!guest->critical)
+		st->grant_used_ns[PARACORD_REASON_CRITICAL] = 0;
+	else if (preempt || eager || (exit && (held & PC_CRITICAL)))
+		claims |= PC_CRITICAL;
+
+	if (guest->irq) {
+		if (preempt || eager)
+			claims |= PC_IRQ;
+	} else if (!(held & PC_IRQ)) {
+		if (!(claims & PC_IRQ))
+			st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
+	} else if (exit && st->grant_used_ns[PARACORD_REASON_IRQ] >= PC_IRQ_SERVED_NS) {
+		claims &= ~PC_IRQ;
+		st->irq_wanted = 0;
+	}
+	return claims;
+}
+
+PC_INLINE u32 pc_penalty_periods(const struct pc_boost_config *cfg, u32 strikes)
+{
+	u32 limit = cfg->penalty_max_periods;
+
+	if (limit > PC_PENALTY_MAX_PERIODS)
+		limit = PC_PENALTY_MAX_PERIODS;
+	if (strikes > PC_STRIKES_MAX)
+		strikes = PC_STRIKES_MAX;
+	if (!limit)
+		limit = 1;
+	return (1u << strikes) < limit ? 1u << strikes : limit;
+}
+
+/* No boost until the bucket's next period start, doubled with each strike. */
+PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_boost_state *st,
+				 u64 period_start_ns, u8 cause, u64 now_ns)
+{
+	u64 period = pc_period_ns(cfg);
+	u64 forgiven = pc_elapsed_ns(now_ns, st->throttled_until_ns) / (PC_STRIKE_DECAY_PERIODS * period);
+
+	if (st->strikes > PC_STRIKES_MAX)
+		st->strikes = PC_STRIKES_MAX;
+	st->strikes -= (u32)pc_min_u64(forgiven, st->strikes);
+	st->throttled = 1;
+	st->throttle_cause = cause;
+	st->throttled_until_ns = period_start_ns + pc_penalty_periods(cfg, st->strikes) * period;
+	if (st->strikes < PC_STRIKES_MAX)
+		st->strikes++;
+}
+
+/* Ends a throttle whose time has come; one longer than the longest is corrupt or outdated. */
+PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_boost_state *st, u64 now_ns)
+{
+	u64 longest = (u64)pc_penalty_periods(cfg, PC_STRIKES_MAX) * pc_period_ns(cfg);
+	u64 left = pc_elapsed_ns(st->throttled_until_ns, now_ns);
+
+	if (!st->throttled) {
+		/* In the future only if corrupt: it would delay forgiveness. */
+		if (left)
+			st->throttled_until_ns = now_ns;
+		return;
+	}
+	if (!left) {
+		st->throttled = 0;
+		st->throttle_cause = PC_THROTTLE_NONE;
+	} else if (left > longest) {
+		st->throttled_until_ns = now_ns + longest;
+	}
+}
+
+/* The first empty bucket, or PC_THROTTLE_NONE. *claims loses the reasons without budget. */
+PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_bucket *vm,
+			    const struct pc_bucket *cpu, u32 *claims)
+{
+	u32 funded = 0;
+	int r;
+
+	for (r = 0; r < PC_REASONS; r++)
+		if (st->reason[r].left_ns > 0)
+			funded |= 1u << r;
+	funded &= *claims;
+	if (st->vcpu.left_ns <= 0)
+		return PC_THROTTLE_VCPU;
+	if (*(const volatile s64 *)&vm->left_ns <= 0)
+		return PC_THROTTLE_VM;
+	if (*(const volatile s64 *)&cpu->left_ns <= 0)
+		return PC_THROTTLE_CPU;
+	if (*claims && !funded)
+		return PC_THROTTLE_REASON;
+	*claims = funded;
+	return PC_THROTTLE_NONE;
+}
+
+/*
+ * One step of one vCPU. The caller serialises steps of the same vCPU; vm and cpu
+ * may be shared. cpu is the bucket of the CPU that it runs on or ran on last.
+ */
+PC_INLINE struct pc_boost_decision
+pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, struct pc_bucket *vm,
+	      struct pc_bucket *cpu, const struct pc_boost_obs *obs, u64 now_ns)
+{
+	struct pc_boost_decision out = { .action = PC_KEEP };
+	u32 was = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
+	u32 wanted, claims = 0, granted = 0;
+	u8 empty = PC_THROTTLE_NONE;
+	int r;
+
+	st->boosted = st->boosted != 0;
+	out.charged_ns = pc_boost_charge(st, vm, cpu, obs->running, now_ns);
+	pc_boost_refill(cfg, st, vm, cpu, now_ns);
+	pc_boost_unthrottle(cfg, st, now_ns);
+
+	wanted = pc_boost_claims(cfg, st, obs, now_ns);
+	for (r = 0; r < PC_REASONS; r++) {
+		const struct pc_reason_config *rc = &cfg->reason[r];
+
+		if (!rc->enabled)
+			wanted &= ~(1u << r);
+		else if (st->grant_used_ns[r] < rc->grant_max_ns)
+			granted |= 1u << r;
+	}
+	if (cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE)
+		wanted = 0;
+	if (!st->throttled) {
+		claims = wanted & granted;
+		if (claims)
+			empty = pc_boost_empty(st, vm, cpu, &claims);
+		if (empty)
+			claims = 0;
+	}
+
+	if (st->boosted && !claims) {
+		/* WAKE and IRQ end with their grant; a hint that still stands is cut off. */
+		out.forced = empty || st->throttled || (wanted & (PC_RT | PC_CRITICAL));
+		out.cause = empty;
+		out.action = PC_UNBOOST;
+		out.reasons = (u8)was;
+		if (empty && empty != PC_THROTTLE_CPU) {
+			u64 start = empty == PC_THROTTLE_VM ?
+				    *(const volatile u64 *)&vm->period_start_ns : st->vcpu.period_start_ns;
+
+			pc_boost_throttle(cfg, st, start, empty, now_ns);
+			out.throttled = 1;
+		}
+		st->boosted = 0;
+		st->reasons = 0;
+		return out;
+	}
+	if (st->boosted) {
+		st->reasons = (u8)claims;
+		out.reasons = (u8)claims;
+		return out;
+	}
+
+	st->reasons = 0;
+	if (pc_elapsed_ns(st->last_boost_ns, now_ns))
+		st->last_boost_ns = now_ns;	/* ahead of now: corrupt or another CPU's clock */
+	if (!claims)
+		return out;
+	if (st->last_boost_ns &&
+	    pc_elapsed_ns(now_ns, st->last_boost_ns) < cfg->actuation_min_ns) {
+		out.suppressed = 1;
+		return out;
+	}
+	st->boosted = 1;
+	st->reasons = (u8)claims;
+	st->last_boost_ns = now_ns;
+	out.action = PC_BOOST;
+	out.reasons = (u8)claims;
+	return out;
+}
+
+#endif

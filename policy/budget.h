@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Token buckets of running time. A bucket refills by its budget at each period
+ * start, never above the budget, and may go into debt: boosted time is noticed
+ * at the next event (at worst a host tick later), and the debt carries the
+ * overrun into the periods after it. So in any n periods a bucket pays at most
+ * (n + 1) * budget plus ONE overrun, however late each single one was noticed.
+ *
+ * A vCPU's own buckets have one writer (its evaluator). A VM's and a CPU's
+ * bucket are shared between CPUs; the _shared functions use one atomic add
+ * and let exactly one CPU refill a period. Race tolerated: a charge landing
+ * between the winner's read and its add makes that refill smaller than it
+ * could be, by that charge: the guest loses it, the host never does.
+ */
+#ifndef PARACORD_POLICY_BUDGET_H
+#define PARACORD_POLICY_BUDGET_H
+
+#include "boost_types.h"
+
+#define PC_INLINE static inline __attribute__((always_inline, unused))
+
+#define PC_NSEC_PER_USEC	1000ULL
+#define PC_NSEC_PER_MSEC	1000000ULL
+#define PC_NSEC_PER_SEC		1000000000ULL
+
+/* Configured periods are clamped into this; the host tick (1..10 ms) is the resolution. */
+#define PC_PERIOD_MIN_NS	(10 * PC_NSEC_PER_MSEC)
+#define PC_PERIOD_MAX_NS	(10 * PC_NSEC_PER_SEC)
+/* A VM's budget may exceed the period: this many CPUs' worth of it at most. */
+#define PC_BUDGET_MAX_NS	(4096 * PC_PERIOD_MAX_NS)
+/*
+ * Longest running time charged at once, and deepest debt. A tick ends a boost
+ * within milliseconds; more than this means a corrupt time stamp.
+ */
+#define PC_DEBT_MAX_NS		(10 * PC_NSEC_PER_SEC)
+/* Refills more periods at once than any debt needs; keeps the product in 63 bits. */
+#define PC_REFILL_MAX_PERIODS	65536ULL
+
+PC_INLINE u64 pc_min_u64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+PC_INLINE u64 pc_max_u64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Time from since to now. CPUs' clocks may differ a little and the counter may
+ * wrap: the difference is taken modulo 2^64, and the past half means 0.
+ */
+PC_INLINE u64 pc_elapsed_ns(u64 now_ns, u64 since_ns)
+{
+	s64 d = (s64)(now_ns - since_ns);
+
+	return d > 0 ? (u64)d : 0;
+}
+
+PC_INLINE u64 pc_period_ns(const struct pc_boost_config *cfg)
+{
+	return pc_max_u64(PC_PERIOD_MIN_NS, pc_min_u64(cfg->period_ns, PC_PERIOD_MAX_NS));
+}
+
+/* left_ns of a bucket into [-PC_DEBT_MAX_NS, budget]: garbage, or a smaller budget now. */
+PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
+{
+	if (left_ns > (s64)budget_ns)
+		return (s64)budget_ns;
+	if (left_ns < -(s64)PC_DEBT_MAX_NS)
+		return -(s64)PC_DEBT_MAX_NS;
+	return left_ns;
+}
+
+/* Start of the period that now lies in; a start more than a period ahead is corrupt. */
+PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
+{
+	u64 ahead = pc_elapsed_ns(start_ns, now_ns);
+
+	if (ahead > period_ns)
+		return now_ns;
+	return start_ns + pc_elapsed_ns(now_ns, start_ns) / period_ns * period_ns;
+}
+
+/* What a refill adds to a bucket that has left_ns, periods periods after the last one. */
+PC_INLINE u64 pc_refill_ns(s64 left_ns, u64 periods, u64 budget_ns)
+{
+	u64 room = (u64)((s64)budget_ns - left_ns);
+
+	return pc_min_u64(pc_min_u64(periods, PC_REFILL_MAX_PERIODS) * budget_ns, room);
+}
+
+/* One writer. */
+PC_INLINE void pc_bucket_charge(struct pc_bucket *b, u64 used_ns)
+{
+	s64 left = pc_bucket_clamp(b->left_ns, PC_BUDGET_MAX_NS);
+
+	b->left_ns = pc_bucket_clamp(left - (s64)used_ns, PC_BUDGET_MAX_NS);
+}
+
+PC_INLINE void pc_bucket_refill(struct pc_bucket *b, u64 budget_ns, u64 period_ns, u64 now_ns)
+{
+	u64 start = pc_period_start(b->period_start_ns, period_ns, now_ns);
+	u64 periods = pc_elapsed_ns(start, b->period_start_ns) / period_ns;
+	s64 left = pc_bucket_clamp(b->left_ns, budget_ns);
+
+	b->left_ns = left + (s64)pc_refill_ns(left, periods, budget_ns);
+	b->period_start_ns = start;
+}
+
+/* Many writers: see the top of this file. */
+PC_INLINE void pc_bucket_charge_shared(struct pc_bucket *b, u64 used_ns)
+{
+	__sync_fetch_and_add(&b->left_ns, -(s64)used_ns);
+}
+
+PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 period_ns, u64 now_ns)
+{
+	u64 old = *(volatile u64 *)&b->period_start_ns;
+	u64 start = pc_period_start(old, period_ns, now_ns);
+	s64 left = *(volatile s64 *)&b->left_ns;
+	s64 sane = pc_bucket_clamp(left, budget_ns);
+
+	/* Only after a smaller budget, garbage or the deepest debt; a lost charge is less than that. */
+	if (sane != left)
+		*(volatile s64 *)&b->left_ns = sane;
+	if (start == old || __sync_val_compare_and_swap(&b->period_start_ns, old, start) != old)
+		return;
+	__sync_fetch_and_add(&b->left_ns,
+			     (s64)pc_refill_ns(sane, pc_elapsed_ns(start, old) / period_ns, budget_ns));
+}
+
+#endif
