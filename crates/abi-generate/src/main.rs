@@ -1,51 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Makes crates/abi/src/generated.rs from abi/paracord_abi.h, the only place
-//! with layouts: `cargo run -p paracord-abi-generate`. A crate of its own, so
-//! that it builds when the mirror does not fit the rest of crates/abi.
+//! Makes the Rust mirrors of the C headers, the only places with layouts:
+//! `cargo run -p paracord-abi-generate`. A crate of its own, so that it builds
+//! when a mirror does not fit the rest of its crate.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
-/// The checked-in mirror.
-fn output_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../abi/src/generated.rs")
+/// One checked-in mirror of one header; paths from the repository's root.
+struct Mirror {
+    header: &'static str,
+    output: &'static str,
+    license: &'static str,
+    items: &'static [&'static str],
+    /// Plain data that programs compare, print and build piece by piece.
+    derives: bool,
+}
+
+const MIRRORS: [Mirror; 2] = [
+    Mirror {
+        header: "abi/paracord_abi.h",
+        output: "crates/abi/src/generated.rs",
+        license: "Apache-2.0 OR BSD-3-Clause",
+        items: &["paracord_.*", "PARACORD_.*"],
+        derives: false,
+    },
+    // Includes policy/boost_types.h.
+    Mirror {
+        header: "bpf/sensor_shared.h",
+        output: "crates/policy/src/generated.rs",
+        license: "GPL-2.0-only",
+        items: &["pc_.*", "PC_.*"],
+        derives: true,
+    },
+];
+
+fn from_root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
 /// The mirror as the header says now.
-fn generate() -> String {
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../abi/paracord_abi.h");
-    let bindings = bindgen::Builder::default()
+fn generate(mirror: &Mirror) -> String {
+    let header = from_root(mirror.header);
+    let mut builder = bindgen::Builder::default()
         .header(header.to_str().expect("path is UTF-8"))
-        .raw_line("// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause")
-        .raw_line("// Generated from abi/paracord_abi.h by `make generate`. Do not edit.")
+        .raw_line(format!("// SPDX-License-Identifier: {}", mirror.license))
+        .raw_line(format!("// Generated from {} by `make generate`. Do not edit.", mirror.header))
         .disable_header_comment()
-        .allowlist_type("paracord_.*")
-        .allowlist_var("PARACORD_.*")
         .use_core()
         .ctypes_prefix("core::ffi")
         .layout_tests(true)
-        .derive_debug(false)
-        .derive_default(false)
+        .derive_debug(mirror.derives)
+        .derive_default(mirror.derives)
+        .derive_partialeq(mirror.derives)
+        .derive_eq(mirror.derives)
         .generate_comments(false)
         .rust_target(bindgen::RustTarget::stable(85, 0).expect("known to bindgen"))
-        .formatter(bindgen::Formatter::Prettyplease)
-        .generate()
-        .expect("libclang reads the header");
-    bindings.to_string()
+        .formatter(bindgen::Formatter::Prettyplease);
+    for items in mirror.items {
+        builder = builder.allowlist_type(items).allowlist_var(items);
+    }
+    builder.generate().expect("libclang reads the header").to_string()
 }
 
 fn main() -> std::io::Result<()> {
-    std::fs::write(output_path(), generate())
+    for mirror in &MIRRORS {
+        std::fs::write(from_root(mirror.output), generate(mirror))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn mirror_is_up_to_date() {
-        let checked_in = std::fs::read_to_string(super::output_path()).unwrap();
-        assert!(
-            checked_in == super::generate(),
-            "crates/abi/src/generated.rs differs from abi/paracord_abi.h: run `make generate`"
-        );
+    fn mirrors_are_up_to_date() {
+        for mirror in &super::MIRRORS {
+            let checked_in = std::fs::read_to_string(super::from_root(mirror.output)).unwrap();
+            assert!(
+                checked_in == super::generate(mirror),
+                "{} differs from {}: run `make generate`",
+                mirror.output,
+                mirror.header
+            );
+        }
     }
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Symbols for Rust: the policy is made of inline functions. */
+#include "policy/boost.h"
+#include "policy/guest_view.h"
+
+void paracord_boost_defaults(struct pc_boost_config *cfg)
+{
+	*cfg = pc_boost_defaults();
+}
+
+void paracord_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st,
+			 struct pc_bucket *vm, struct pc_bucket *cpu,
+			 const struct pc_boost_obs *obs, u64 now_ns,
+			 struct pc_boost_decision *decision)
+{
+	*decision = pc_boost_step(cfg, st, vm, cpu, obs, now_ns);
+}
+
+void paracord_guest_view(u64 context_word, u32 preempt_count, u32 preempt_count_mask,
+			 struct pc_guest_view *view)
+{
+	union {
+		u64 word;
+		struct paracord_context context;
+	} copy = { .word = context_word };
+
+	*view = pc_guest_view_of(copy.context, preempt_count, preempt_count_mask);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The boost policy (policy/*.h), compiled natively for tests, fuzzing and the
+//! simulator, and the types that the sensor shares with the daemon.
+//!
+//! All times are nanoseconds of `CLOCK_MONOTONIC`. No function can fail: any
+//! bytes in any argument are survived (see `tests/`).
+
+/// Layouts of policy/boost_types.h and bpf/sensor_shared.h.
+#[allow(missing_docs, non_camel_case_types, clippy::all, clippy::pedantic)]
+mod generated;
+
+pub use generated::*;
+
+unsafe extern "C" {
+    fn paracord_boost_defaults(cfg: *mut pc_boost_config);
+    fn paracord_boost_step(
+        cfg: *const pc_boost_config,
+        st: *mut pc_boost_state,
+        vm: *mut pc_bucket,
+        cpu: *mut pc_bucket,
+        obs: *const pc_boost_obs,
+        now_ns: u64,
+        decision: *mut pc_boost_decision,
+    );
+    fn paracord_guest_view(
+        context_word: u64,
+        preempt_count: u32,
+        preempt_count_mask: u32,
+        view: *mut pc_guest_view,
+    );
+}
+
+/// The default configuration (policy/boost_defaults.h).
+#[must_use]
+pub fn defaults() -> pc_boost_config {
+    let mut cfg = pc_boost_config::default();
+    // SAFETY: a valid, exclusive pointer to the type that the function fills.
+    unsafe { paracord_boost_defaults(&raw mut cfg) };
+    cfg
+}
+
+/// One policy step of one vCPU (`pc_boost_step`): charges running time, then decides.
+///
+/// `vm` and `cpu` are the buckets of its VM and of the host CPU that it runs on
+/// or ran on last.
+pub fn step(
+    cfg: &pc_boost_config,
+    state: &mut pc_boost_state,
+    vm: &mut pc_bucket,
+    cpu: &mut pc_bucket,
+    obs: &pc_boost_obs,
+    now_ns: u64,
+) -> pc_boost_decision {
+    let mut decision = pc_boost_decision::default();
+    // SAFETY: valid pointers from references for the length of the call, exclusive
+    // where the function writes; it keeps none.
+    unsafe { paracord_boost_step(cfg, state, vm, cpu, obs, now_ns, &raw mut decision) };
+    decision
+}
+
+/// What a guest's context word and its preempt count say (`pc_guest_view_of`).
+#[must_use]
+pub fn guest_view(context_word: u64, preempt_count: u32, preempt_count_mask: u32) -> pc_guest_view {
+    let mut view = pc_guest_view::default();
+    // SAFETY: a valid, exclusive pointer; the other arguments are plain integers.
+    unsafe { paracord_guest_view(context_word, preempt_count, preempt_count_mask, &raw mut view) };
+    view
+}

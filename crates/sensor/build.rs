@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles bpf/sensor.bpf.c and generates its skeleton.
+
+use std::{env, path::PathBuf, process::Command};
+
+use libbpf_cargo::SkeletonBuilder;
+
+const SOURCE: &str = "../../bpf/sensor.bpf.c";
+/// clang 14 is the first with the CO-RE builtins that the sensor uses.
+const CLANG_MIN: u32 = 14;
+
+/// Major version in the first line of `clang --version`.
+fn clang_major(clang: &str) -> Option<u32> {
+    let output = Command::new(clang).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, version) = text.split_once("version ")?;
+    version.split('.').next()?.parse().ok()
+}
+
+fn main() {
+    for path in ["../../bpf", "../../policy", "../../abi"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    match clang_major(&clang) {
+        Some(major) if major >= CLANG_MIN => {}
+        Some(major) => panic!(
+            "{clang} is version {major}, the BPF sensor needs {CLANG_MIN} or newer: install it, or set CLANG"
+        ),
+        None => panic!(
+            "no working {clang}: install clang {CLANG_MIN} or newer (`make setup` does), or set CLANG"
+        ),
+    }
+    let target_arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => "-D__TARGET_ARCH_x86",
+        Ok("aarch64") => "-D__TARGET_ARCH_arm64",
+        other => panic!("the sensor supports x86_64 and aarch64, not {other:?}"),
+    };
+    let output =
+        PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("sensor.skel.rs");
+    SkeletonBuilder::new()
+        .source(SOURCE)
+        .clang(&clang)
+        .clang_args([
+            target_arch,
+            "-mcpu=v3",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+            "-Werror",
+        ])
+        .build_and_generate(&output)
+        .unwrap_or_else(|error| panic!("{SOURCE}: {error:#}"));
+}
