@@ -92,9 +92,7 @@ static struct pci_driver pc_pci_driver = {
 	.remove = pc_remove,
 	/* kexec, reboot: the host must not follow addresses of a dead kernel. */
 	.shutdown = pc_remove,
-	.driver = {
-		.dev_groups = pc_sysfs_groups,
-	},
+	.dev_groups = pc_sysfs_groups,
 };
 module_pci_driver(pc_pci_driver);
 
