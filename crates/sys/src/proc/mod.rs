@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! procfs, read below a root path (`/proc`, or a fixture tree).
+//!
+//! Everything here can vanish at any moment, which is [`ProcError::Gone`], and
+//! much of it is chosen by the process that is looked at, so sizes are bounded.
+
+mod maps;
+mod process;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+pub use maps::{Mapping, mappings};
+pub use process::{
+    boot_id, comm, command_line, effective_uid, has_kvm_vm, start_ticks, thread_start_ticks,
+};
+
+/// Why a procfs file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcError {
+    /// The process or thread is gone.
+    #[error("{}: gone", path.display())]
+    Gone {
+        /// What was read.
+        path: PathBuf,
+    },
+    /// Reading failed for another reason.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was read.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The content is not what the kernel writes there.
+    #[error("{}:{line}: {what}: {value:?}", path.display())]
+    Content {
+        /// What was read.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What was expected.
+        what: &'static str,
+        /// What stands there.
+        value: String,
+    },
+}
+
+impl ProcError {
+    /// Whether the process or thread just is not there any more.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, ProcError::Gone { .. })
+    }
+
+    fn io(path: &Path, source: io::Error) -> ProcError {
+        let path = path.to_owned();
+        // procfs answers ESRCH when the process went between open and read.
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => ProcError::Gone { path },
+            _ => ProcError::Io { path, source },
+        }
+    }
+
+    fn content(path: &Path, line: usize, what: &'static str, value: &str) -> ProcError {
+        let value = value.chars().take(120).collect();
+        ProcError::Content { path: path.to_owned(), line, what, value }
+    }
+}
+
+/// At most `limit_bytes` of a file.
+fn read_bounded(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, ProcError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(limit_bytes).read_to_end(&mut bytes))
+        .map_err(|source| ProcError::io(path, source))?;
+    Ok(bytes)
+}
+
+fn read_text(path: &Path, limit_bytes: u64) -> Result<String, ProcError> {
+    Ok(String::from_utf8_lossy(&read_bounded(path, limit_bytes)?).into_owned())
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Scheduling attributes of a thread: sched_getattr(2), sched_setattr(2).
+//!
+//! Only policy, nice, priority and the deadline or slice parameters are
+//! handled; utilisation clamps stay as they are, because the flags that would
+//! set them are never passed.
+
+use std::io;
+
+/// Scheduling policies (include/uapi/linux/sched.h).
+pub mod policy {
+    /// SCHED_OTHER.
+    pub const OTHER: u32 = 0;
+    /// SCHED_FIFO.
+    pub const FIFO: u32 = 1;
+    /// SCHED_RR.
+    pub const RR: u32 = 2;
+    /// SCHED_BATCH.
+    pub const BATCH: u32 = 3;
+    /// SCHED_IDLE.
+    pub const IDLE: u32 = 5;
+    /// SCHED_DEADLINE.
+    pub const DEADLINE: u32 = 6;
+    /// SCHED_EXT.
+    pub const EXT: u32 = 7;
+}
+
+/// Children of the thread start with normal scheduling.
+pub const FLAG_RESET_ON_FORK: u64 = 0x01;
+/// Flags that describe the thread (reset-on-fork, deadline's reclaim and overrun),
+/// as opposed to flags that only steer the call.
+const FLAGS_KEPT: u64 = 0x01 | 0x02 | 0x04;
+
+/// `struct sched_attr` of include/uapi/linux/sched/types.h, first version: the
+/// kernel neither reads nor writes the clamps behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+const RAW_BYTES: u32 = 48;
+const _: () = assert!(size_of::<RawAttr>() == RAW_BYTES as usize);
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedAttr {
+    /// [`policy`].
+    pub policy: u32,
+    /// [`FLAG_RESET_ON_FORK`] and deadline's flags.
+    pub flags: u64,
+    /// Nice value, -20..=19, of the normal policies.
+    pub nice: i32,
+    /// Priority of FIFO and RR, 1..=99.
+    pub priority: u32,
+    /// Deadline: runtime. Normal policies: slice; 0 when set means the default slice.
+    pub runtime_ns: u64,
+    /// Deadline: relative deadline.
+    pub deadline_ns: u64,
+    /// Deadline: period.
+    pub period_ns: u64,
+}
+
+impl SchedAttr {
+    /// SCHED_RR or SCHED_FIFO; children do not inherit it.
+    pub fn realtime(policy: u32, priority: u32) -> SchedAttr {
+        SchedAttr { policy, priority, flags: FLAG_RESET_ON_FORK, ..SchedAttr::default() }
+    }
+
+    /// FIFO, RR or deadline.
+    pub fn is_realtime(&self) -> bool {
+        matches!(self.policy, policy::FIFO | policy::RR | policy::DEADLINE)
+    }
+}
+
+/// The attributes of thread `tid` (0: the calling thread).
+///
+/// # Errors
+/// ESRCH when there is no such thread; EPERM under some security modules.
+pub fn get(tid: u32) -> io::Result<SchedAttr> {
+    let mut raw = RawAttr::default();
+    // SAFETY: `raw` is valid for RAW_BYTES of writing, the size that is passed,
+    // and all of its bit patterns are valid; the kernel keeps no reference.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            libc::c_long::from(tid),
+            &raw mut raw,
+            libc::c_long::from(RAW_BYTES),
+            libc::c_long::from(0),
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(SchedAttr {
+        policy: raw.policy,
+        flags: raw.flags & FLAGS_KEPT,
+        nice: raw.nice,
+        priority: raw.priority,
+        runtime_ns: raw.runtime_ns,
+        deadline_ns: raw.deadline_ns,
+        period_ns: raw.period_ns,
+    })
+}
+
+/// Sets the attributes of thread `tid` (0: the calling thread).
+///
+/// # Errors
+/// ESRCH when there is no such thread, EPERM without CAP_SYS_NICE, EINVAL for
+/// values out of range, EBUSY when deadline admission fails.
+pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
+    let raw = RawAttr {
+        size: RAW_BYTES,
+        policy: attr.policy,
+        flags: attr.flags & FLAGS_KEPT,
+        nice: attr.nice,
+        priority: attr.priority,
+        runtime_ns: attr.runtime_ns,
+        deadline_ns: attr.deadline_ns,
+        period_ns: attr.period_ns,
+    };
+    // SAFETY: `raw` is valid for RAW_BYTES of reading, the size that it declares;
+    // the kernel keeps no reference.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            libc::c_long::from(tid),
+            &raw const raw,
+            libc::c_long::from(0),
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The slice that a thread of a normal policy has when nobody asked for one:
+/// the calling thread's, if it is such a thread; 0 on kernels without slices
+/// (before 6.12). Used to tell a slice that was asked for from the default.
+pub fn default_slice_ns() -> u64 {
+    match get(0) {
+        Ok(attr) if !attr.is_realtime() => attr.runtime_ns,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_thread_is_normal_and_can_lower_itself() {
+        std::thread::spawn(|| {
+            let before = get(0).unwrap();
+            assert_eq!(before.policy, policy::OTHER);
+            let after = SchedAttr { nice: 7, runtime_ns: 0, ..before };
+            set(0, &after).unwrap();
+            assert_eq!(get(0).unwrap().nice, 7);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn missing_thread_and_bad_value_are_errors() {
+        // Above the kernel's own limit on thread ids (PID_MAX_LIMIT).
+        let missing = get(1 << 23).unwrap_err();
+        assert_eq!(missing.raw_os_error(), Some(libc::ESRCH));
+        let bad = set(0, &SchedAttr { policy: 77, ..SchedAttr::default() }).unwrap_err();
+        assert_eq!(bad.raw_os_error(), Some(libc::EINVAL));
+    }
+}
