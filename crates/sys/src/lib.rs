@@ -6,5 +6,6 @@
 //! use fixture trees. What `rustix` offers safely is used from there.
 
 pub mod mapping;
+pub mod peer;
 pub mod proc;
 pub mod sched;

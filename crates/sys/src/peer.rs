@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Supplementary groups of the process at the other end of a unix socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Linux' limit on a process' groups (NGROUPS_MAX).
+const GROUPS_MAX: usize = 65_536;
+
+/// Supplementary groups that the peer of the connected unix socket had when it
+/// connected (`SO_PEERGROUPS`, Linux 4.13): unlike /proc/PID/status, not
+/// subject to the reuse of process ids.
+///
+/// # Errors
+/// The error of getsockopt(2).
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let fd = socket.as_fd().as_raw_fd();
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut bytes = libc::socklen_t::try_from(groups.len() * size_of::<u32>())
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: `fd` is open for the whole call (borrowed from `socket`); `groups`
+        // has `bytes` writable bytes and any bit pattern is a valid u32; the kernel
+        // writes at most `bytes` and stores the length into `bytes`, a live local.
+        let rc = unsafe {
+            libc::getsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        let needed = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<u32>();
+        if rc == 0 {
+            groups.truncate(needed);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE)
+            || needed <= groups.len()
+            || needed > GROUPS_MAX
+        {
+            return Err(error);
+        }
+        groups.resize(needed, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_groups_are_seen_by_the_peer() {
+        let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut seen = peer_groups(&a).unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("Groups:")).unwrap();
+        let mut own: Vec<u32> = line.split_whitespace().map(|g| g.parse().unwrap()).collect();
+        seen.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(seen, own);
+    }
+}
