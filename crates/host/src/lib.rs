@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod control;
 pub mod handle;
+pub mod region_file;
 pub mod settings;
 pub mod snapshot;

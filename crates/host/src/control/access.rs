@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who may use the control socket: root, the daemon's own user, and members of one group.
+//!
+//! The socket's mode (0660, that group) keeps others from connecting at all;
+//! the peer's credentials are checked as well, so that a changed mode opens nothing.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+/// Users and the group that may use the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The daemon's own user; root may always.
+    pub user: u32,
+    /// Members may as well.
+    pub group: Option<u32>,
+}
+
+impl Access {
+    /// Access for root, this process' user and the group called `group`, if it
+    /// exists in `/etc/group` under `root`.
+    pub fn new(group: &str, root: &Path) -> Access {
+        let file = std::fs::read_to_string(root.join("etc/group")).unwrap_or_default();
+        Access { user: geteuid().as_raw(), group: group_id(&file, group) }
+    }
+
+    /// Whether the peer may use the socket; its user id either way.
+    ///
+    /// # Errors
+    /// When the kernel does not tell who the peer is: refuse it.
+    pub fn check(&self, peer: impl AsFd) -> std::io::Result<(bool, u32)> {
+        let credentials = socket_peercred(peer.as_fd())?;
+        let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+        let allowed = uid == 0
+            || uid == self.user
+            || match self.group {
+                Some(group) => {
+                    gid == group || paracord_sys::peer::peer_groups(peer)?.contains(&group)
+                }
+                None => false,
+            };
+        Ok((allowed, uid))
+    }
+}
+
+/// Id of a group in the text of /etc/group (`name:password:id:members`).
+fn group_id(file: &str, name: &str) -> Option<u32> {
+    file.lines().filter(|_| !name.is_empty()).find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_ids_come_from_the_third_field() {
+        let file = "root:x:0:\nparacord:x:991:ann,bob\nbroken\nparacord2:x:5:\n:x:7:\n";
+        assert_eq!(group_id(file, "paracord"), Some(991));
+        assert_eq!(group_id(file, "broken"), None);
+        assert_eq!(group_id(file, "nobody"), None);
+        assert_eq!(group_id(file, ""), None);
+    }
+
+    #[test]
+    fn own_user_is_allowed() {
+        let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
+        let access = Access { user: geteuid().as_raw(), group: None };
+        assert!(access.check(&a).unwrap().0);
+    }
+}

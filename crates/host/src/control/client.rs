@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A blocking client of the control socket, with a time limit.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
+
+/// The daemon answers within milliseconds; its own limit is 5 s.
+const ANSWER_MAX: Duration = Duration::from_secs(8);
+/// 4096 vCPUs need about 8 MB.
+const RESPONSE_MAX_BYTES: u64 = 64 << 20;
+
+/// Why a request got no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens at the socket.
+    #[error("no daemon at {}: start it with `paracord run` or `systemctl start paracord`", .0.display())]
+    NotRunning(PathBuf),
+    /// The caller may not use the socket.
+    #[error("not allowed to use {}: run as root or join the group of that socket", .0.display())]
+    Denied(PathBuf),
+    /// The daemon refused the request.
+    #[error("{}", .0.message)]
+    Refused(Failure),
+    /// The daemon answered something else, or not at all.
+    #[error("daemon at {}: {reason}", path.display())]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the socket at `path`.
+    ///
+    /// # Errors
+    /// [`ClientError::NotRunning`], [`ClientError::Denied`] or [`ClientError::Broken`].
+    pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        let stream = UnixStream::connect(path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                ClientError::NotRunning(path.to_owned())
+            }
+            ErrorKind::PermissionDenied => ClientError::Denied(path.to_owned()),
+            _ => broken(path, &e),
+        })?;
+        stream
+            .set_read_timeout(Some(ANSWER_MAX))
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_MAX)))
+            .map_err(|e| broken(path, &e))?;
+        Ok(Client { path: path.to_owned(), stream: BufReader::new(stream) })
+    }
+
+    /// Sends `request` and waits for its result.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub fn ask(&mut self, request: &Request) -> Result<serde_json::Value, ClientError> {
+        let mut line = serde_json::to_vec(request).map_err(|e| broken(&self.path, &e.into()))?;
+        line.push(b'\n');
+        // A daemon that refuses the connection answers and closes before it reads: its
+        // answer says more than the broken pipe.
+        let sent = self.stream.get_mut().write_all(&line);
+        let mut answer = String::new();
+        let read = self.stream.by_ref().take(RESPONSE_MAX_BYTES).read_line(&mut answer);
+        if answer.is_empty() {
+            let error = sent.and(read.map(drop)).err();
+            return Err(match error {
+                Some(e) => broken(&self.path, &e),
+                None => ClientError::Broken {
+                    path: self.path.clone(),
+                    reason: "closed the connection without an answer".into(),
+                },
+            });
+        }
+        let response: Response =
+            serde_json::from_str(&answer).map_err(|e| ClientError::Broken {
+                path: self.path.clone(),
+                reason: format!("answered something that is not protocol {PROTOCOL_VERSION}: {e}"),
+            })?;
+        match response {
+            Response { protocol, .. } if protocol != PROTOCOL_VERSION => Err(ClientError::Broken {
+                path: self.path.clone(),
+                reason: format!(
+                    "speaks protocol {protocol}, this command {PROTOCOL_VERSION}: use the same version of both"
+                ),
+            }),
+            Response { error: Some(failure), .. } => Err(ClientError::Refused(failure)),
+            Response { result, .. } => Ok(result.unwrap_or_default()),
+        }
+    }
+}
+
+fn broken(path: &Path, e: &std::io::Error) -> ClientError {
+    ClientError::Broken { path: path.to_owned(), reason: e.to_string() }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control socket: line-delimited JSON over a unix stream socket.
+//!
+//! docs/control-socket.md documents the protocol. The server is one thread that
+//! never blocks on a client; everything that a client can make it hold is
+//! bounded by a constant in [`server`].
+
+mod access;
+mod client;
+mod protocol;
+mod server;
+
+pub use access::Access;
+pub use client::{Client, ClientError};
+pub use protocol::{ErrorCode, PROTOCOL_VERSION, Request, Response};
+pub use server::{Reload, Server, ServerError, Stop};

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Requests and responses of the control socket, version 1.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Mode;
+
+/// Version of the protocol; grows when a request or a field changes its
+/// meaning, not when one is added.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// One line from a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The state of everything: a [`Snapshot`](crate::snapshot::Snapshot).
+    Status {},
+    /// Overrides keys of one running VM until the next reload.
+    VmSet {
+        /// Name, uuid or pid.
+        vm: String,
+        /// Keys and values as in `[vm."NAME"]`, values as text.
+        set: BTreeMap<String, String>,
+    },
+    /// Reads the configuration file again.
+    Reload {},
+    /// Changes the global mode until the next reload.
+    Mode {
+        /// New upper bound for all VMs.
+        mode: Mode,
+    },
+    /// Restores every thread and ends the daemon.
+    Stop {},
+}
+
+/// Why a request failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// Not a request of this version.
+    BadRequest,
+    /// The peer is neither root nor a member of the control group.
+    Denied,
+    /// Too many clients.
+    Busy,
+    /// No VM has this name.
+    NoSuchVm,
+    /// A value is out of range or a key unknown.
+    Invalid,
+    /// The daemon's main thread does not answer.
+    NoAnswer,
+}
+
+/// One line to a client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// [`PROTOCOL_VERSION`].
+    pub protocol: u32,
+    /// Result of a request that succeeded; `null` when there is nothing to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<serde_json::Value>,
+    /// Set when the request failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people: one line that says what to do.
+    pub message: String,
+}
+
+impl Response {
+    /// A request that succeeded.
+    pub fn ok(result: serde_json::Value) -> Response {
+        Response { protocol: PROTOCOL_VERSION, result: Some(result), error: None }
+    }
+
+    /// A request that failed.
+    pub fn error(code: ErrorCode, message: impl Into<String>) -> Response {
+        let error = Some(Failure { code, message: message.into() });
+        Response { protocol: PROTOCOL_VERSION, result: None, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_as_documented() {
+        for (line, want) in [
+            (r#"{"command":"status"}"#, Request::Status {}),
+            (r#"{"command":"mode","mode":"observe"}"#, Request::Mode { mode: Mode::Observe }),
+            (
+                r#"{"command":"vm_set","vm":"web","set":{"wake.grant_us":"500"}}"#,
+                Request::VmSet {
+                    vm: "web".into(),
+                    set: [("wake.grant_us".to_owned(), "500".to_owned())].into(),
+                },
+            ),
+            (r#"{"command":"reload"}"#, Request::Reload {}),
+            (r#"{"command":"stop"}"#, Request::Stop {}),
+        ] {
+            assert_eq!(serde_json::from_str::<Request>(line).unwrap(), want, "{line}");
+        }
+        for bad in ["", "{}", r#"{"command":"fly"}"#, r#"{"command":"status","x":1}"#, "[[[["] {
+            assert!(serde_json::from_str::<Request>(bad).is_err(), "{bad}");
+        }
+    }
+}

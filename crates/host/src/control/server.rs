@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control socket's server: one thread, non-blocking sockets, bounded everything.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::access::Access;
+use super::protocol::{ErrorCode, Request, Response};
+use crate::config::keys;
+use crate::handle::{CommandError, DaemonHandle};
+
+/// Clients at a time; beyond that a new one gets `busy`.
+const CLIENTS_MAX: usize = 32;
+/// Clients of one user other than root, so that one user cannot lock the others out.
+const CLIENTS_PER_USER_MAX: usize = 8;
+/// A request is at most a few hundred bytes; more is not a request.
+const REQUEST_MAX_BYTES: usize = 16 * 1024;
+/// A client that neither asks nor takes its answer for this long is dropped.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// A snapshot is taken from the daemon at most this often, however many ask.
+const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
+
+/// Reads the configuration file again and gives its settings to the daemon;
+/// returns a note for the user (may be empty) or what is wrong.
+pub type Reload = Box<dyn Fn(&DaemonHandle) -> Result<String, String> + Send>;
+
+/// Why the socket could not be served.
+#[derive(Debug, thiserror::Error)]
+#[error("control socket {path}: {reason}")]
+pub struct ServerError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// Ends a running [`Server`].
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    /// The server removes its socket and returns.
+    pub fn stop(&self) {
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// A bound control socket.
+pub struct Server {
+    path: PathBuf,
+    listener: UnixListener,
+    access: Access,
+    handle: DaemonHandle,
+    reload: Reload,
+    stop: Stop,
+    clients: VecDeque<Connection>,
+    snapshot: Option<(Instant, serde_json::Value)>,
+}
+
+struct Connection {
+    stream: UnixStream,
+    uid: u32,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    last_progress: Instant,
+    /// No more requests: close when the output is written.
+    closing: bool,
+}
+
+impl Server {
+    /// Binds `path` with mode 0660 and the group of `access`. A socket that a
+    /// dead daemon left there is replaced; anything else is not touched.
+    ///
+    /// # Errors
+    /// Names the path and what to do.
+    pub fn bind(
+        path: &Path,
+        access: Access,
+        handle: DaemonHandle,
+        reload: Reload,
+    ) -> Result<Server, ServerError> {
+        let fail = |reason: String| ServerError { path: path.to_owned(), reason };
+        match std::fs::symlink_metadata(path) {
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(fail("is not a socket; remove it or set control.socket".into()));
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(fail(
+                    "another paracord serves it; `paracord stop` ends that one".into(),
+                ));
+            }
+            Ok(_) => std::fs::remove_file(path).map_err(|e| fail(e.to_string()))?,
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path).map_err(|e| fail(e.to_string()))?;
+        let mode = if access.group.is_some() { 0o660 } else { 0o600 };
+        std::os::unix::fs::chown(path, None, access.group)
+            .and_then(|()| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)))
+            .and_then(|()| listener.set_nonblocking(true))
+            .map_err(|e| fail(e.to_string()))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| fail(e.to_string()))?;
+        Ok(Server {
+            path: path.to_owned(),
+            listener,
+            access,
+            handle,
+            reload,
+            stop: Stop(Arc::new(stop)),
+            clients: VecDeque::new(),
+            snapshot: None,
+        })
+    }
+
+    /// Ends the server from another thread.
+    pub fn stopper(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Serves until [`Stop::stop`], then removes the socket.
+    pub fn run(mut self) {
+        loop {
+            // A request that arrived together with the one before it waits in memory, not in the socket.
+            let waiting = self.clients.iter().any(Connection::has_request);
+            let timeout = Timespec { tv_sec: i64::from(!waiting), tv_nsec: 0 };
+            let mut fds = vec![
+                PollFd::new(&*self.stop.0, PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
+            ];
+            fds.extend(self.clients.iter().map(|c| PollFd::new(&c.stream, c.interest())));
+            let _ = poll(&mut fds, Some(&timeout));
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            drop(fds);
+            if ready[0] {
+                let _ = std::fs::remove_file(&self.path);
+                return;
+            }
+            // Index 2 onwards are the clients, in order; each moves to the back of the queue.
+            for &is_ready in &ready[2..] {
+                let Some(mut client) = self.clients.pop_front() else { break };
+                if is_ready || client.has_request() {
+                    self.advance(&mut client);
+                }
+                if !client.finished() {
+                    self.clients.push_back(client);
+                }
+            }
+            if ready[1] {
+                self.accept();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.listener.accept() else { return };
+        let (allowed, uid) = self.access.check(stream.as_fd()).unwrap_or((false, u32::MAX));
+        let of_user = self.clients.iter().filter(|c| c.uid == uid).count();
+        let refusal = if !allowed {
+            Some(Response::error(
+                ErrorCode::Denied,
+                "only root and members of the control group may use paracord's control socket",
+            ))
+        } else if self.clients.len() >= CLIENTS_MAX || uid != 0 && of_user >= CLIENTS_PER_USER_MAX {
+            Some(Response::error(ErrorCode::Busy, "too many clients; close some and try again"))
+        } else {
+            None
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let mut client = Connection {
+            stream,
+            uid,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            last_progress: Instant::now(),
+            closing: false,
+        };
+        if let Some(response) = refusal {
+            // A new socket's buffer holds one line: written at once or not at all.
+            client.answer(&response);
+            client.write();
+            return;
+        }
+        self.clients.push_back(client);
+    }
+
+    /// Reads, answers at most one request, writes: so that clients take turns.
+    fn advance(&mut self, client: &mut Connection) {
+        client.write();
+        if !client.output.is_empty() || client.closing {
+            return;
+        }
+        client.read();
+        if let Some(line) = client.next_line() {
+            let response = self.respond(&line);
+            client.answer(&response);
+            client.write();
+        } else if client.input.len() >= REQUEST_MAX_BYTES {
+            client.answer(&Response::error(
+                ErrorCode::BadRequest,
+                format!("a request is one line of at most {REQUEST_MAX_BYTES} bytes"),
+            ));
+            client.closing = true;
+            client.write();
+        }
+    }
+
+    fn respond(&mut self, line: &[u8]) -> Response {
+        let request = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(e) => return Response::error(ErrorCode::BadRequest, format!("not a request: {e}")),
+        };
+        let done = |result: Result<(), CommandError>| match result {
+            Ok(()) => Response::ok(serde_json::Value::Null),
+            Err(e) => command_error(&e),
+        };
+        match request {
+            Request::Status {} => self.status(),
+            Request::Mode { mode } => done(self.handle.set_mode(mode)),
+            Request::Stop {} => done(self.handle.shutdown()),
+            Request::Reload {} => match (self.reload)(&self.handle) {
+                Ok(note) => Response::ok(serde_json::json!({ "note": note })),
+                Err(reason) => Response::error(ErrorCode::Invalid, reason),
+            },
+            Request::VmSet { vm, set } => {
+                let overrides: Result<Vec<_>, _> =
+                    set.iter().map(|(key, value)| keys::parse_override(key, value)).collect();
+                match overrides {
+                    Ok(overrides) => done(self.handle.set_vm(&vm, overrides)),
+                    Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
+                }
+            }
+        }
+    }
+
+    fn status(&mut self) -> Response {
+        if let Some((taken, value)) = &self.snapshot
+            && taken.elapsed() < SNAPSHOT_AGE_MAX
+        {
+            return Response::ok(value.clone());
+        }
+        match self.handle.snapshot() {
+            Ok(snapshot) => {
+                let value = serde_json::to_value(snapshot).unwrap_or_default();
+                self.snapshot = Some((Instant::now(), value.clone()));
+                Response::ok(value)
+            }
+            Err(e) => command_error(&e),
+        }
+    }
+}
+
+fn command_error(e: &CommandError) -> Response {
+    let code = match e {
+        CommandError::NoSuchVm(_) => ErrorCode::NoSuchVm,
+        CommandError::Invalid(_) => ErrorCode::Invalid,
+        CommandError::NoAnswer => ErrorCode::NoAnswer,
+    };
+    Response::error(code, e.to_string())
+}
+
+impl Connection {
+    /// A client with an answer to take is not read from: it must take it first.
+    fn interest(&self) -> PollFlags {
+        if !self.output.is_empty() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    fn finished(&self) -> bool {
+        self.closing && self.output.is_empty() || self.last_progress.elapsed() > IDLE_MAX
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0u8; 4096];
+        while self.input.len() < REQUEST_MAX_BYTES && !self.input.contains(&b'\n') {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.closing = true;
+                    return;
+                }
+                Ok(n) => {
+                    self.input.extend_from_slice(&buffer[..n]);
+                    self.last_progress = Instant::now();
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.closing |= e.kind() != ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn has_request(&self) -> bool {
+        self.output.is_empty() && self.input.contains(&b'\n')
+    }
+
+    fn next_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.input.iter().position(|&b| b == b'\n')?;
+        let rest = self.input.split_off(end + 1);
+        Some(std::mem::replace(&mut self.input, rest))
+    }
+
+    fn answer(&mut self, response: &Response) {
+        self.output = serde_json::to_vec(response).unwrap_or_default();
+        self.output.push(b'\n');
+        self.written = 0;
+    }
+
+    fn write(&mut self) {
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(n) if n > 0 => {
+                    self.written += n;
+                    self.last_progress = Instant::now();
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => {
+                    self.closing = true;
+                    break;
+                }
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+    }
+}

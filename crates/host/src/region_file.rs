@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Region files: created before a VM starts, listed, removed.
+//!
+//! Attaching to a region that a running VM maps is the daemon's business; it
+//! trusts nothing in these files, which the VM's user may write.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use paracord_abi::{GuestDriver, HEADER_BYTES, RegionLayout, feature_names, layout};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::Serialize;
+
+/// Longest name of a region, bytes; leaves room for the temporary name.
+const NAME_MAX_BYTES: usize = 64;
+
+/// Why a region file could not be made, read or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionFileError {
+    /// The name would leave the directory, or break QEMU's options.
+    #[error(
+        "{0:?} is no region name: use 1 to 64 letters, digits, \"_\", \"-\" and \".\", not beginning with \".\""
+    )]
+    Name(String),
+    /// There is one already.
+    #[error("region {} exists; `paracord region remove` removes it", .0.display())]
+    Exists(PathBuf),
+    /// There is none.
+    #[error("no region {}; `paracord region list` shows those that exist", .0.display())]
+    Missing(PathBuf),
+    /// The header cannot be made.
+    #[error("{0}")]
+    Header(#[from] paracord_abi::AbiError),
+    /// Everything else.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// Its error.
+        error: io::Error,
+    },
+}
+
+/// What a new region offers to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// vCPUs, 1..=4096.
+    pub slots: u32,
+    /// The guest may kick when it drops a stale boost.
+    pub kick: bool,
+    /// The guest's preempt_count is followed.
+    pub preempt_count: bool,
+    /// Age of a dropped boost that is worth a kick; 0: the guest's default.
+    pub stale_boost_kick_us: u32,
+    /// Owner of the file, the VM's user: uid and gid.
+    pub owner: Option<(u32, u32)>,
+}
+
+/// A region file as `paracord region list` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// File name.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its owner.
+    pub uid: u32,
+    /// Slots; none when the header is refused.
+    pub slots: Option<u32>,
+    /// Features offered.
+    pub features: Vec<&'static str>,
+    /// Whether a guest driver has it accepted.
+    pub guest_driver: bool,
+    /// Why the header is refused.
+    pub refused: Option<String>,
+}
+
+/// Checks a region's name: it becomes a file name, and part of an option of QEMU.
+///
+/// # Errors
+/// [`RegionFileError::Name`].
+pub fn check_name(name: &str) -> Result<(), RegionFileError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let good = !name.is_empty()
+        && name.len() <= NAME_MAX_BYTES
+        && !name.starts_with('.')
+        && name.chars().all(allowed);
+    if good { Ok(()) } else { Err(RegionFileError::Name(name.to_owned())) }
+}
+
+/// Creates the region `name` in `directory` (made if absent) and returns its path.
+/// The file appears under its name only when it is complete.
+///
+/// # Errors
+/// Any [`RegionFileError`].
+pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, RegionFileError> {
+    check_name(name)?;
+    let mut features = layout::PARACORD_F_BOOST;
+    if offer.kick {
+        features |= layout::PARACORD_F_KICK;
+    }
+    if offer.preempt_count {
+        features |= layout::PARACORD_F_PREEMPT_COUNT;
+    }
+    let header = paracord_abi::new_header(offer.slots, features, offer.stale_boost_kick_us)?;
+    fs::create_dir_all(directory).map_err(at(directory))?;
+    let path = directory.join(name);
+    let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
+    let made = write_file(&unfinished, &header, offer).map_err(at(&unfinished)).and_then(|()| {
+        renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE).map_err(|e| match e {
+            rustix::io::Errno::EXIST => RegionFileError::Exists(path.clone()),
+            e => at(&path)(e.into()),
+        })
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    made.map(|()| path)
+}
+
+fn write_file(path: &Path, header: &[u8], offer: &Offer) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(header)?;
+    file.set_len(paracord_abi::region_bytes(offer.slots))?;
+    if let Some((uid, gid)) = offer.owner {
+        std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
+    }
+    Ok(())
+}
+
+/// Removes the region `name`. A VM that still maps it keeps its memory, unseen by new ones.
+///
+/// # Errors
+/// [`RegionFileError::Name`], [`RegionFileError::Missing`], [`RegionFileError::Io`].
+pub fn remove(directory: &Path, name: &str) -> Result<(), RegionFileError> {
+    check_name(name)?;
+    let path = directory.join(name);
+    fs::remove_file(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => RegionFileError::Missing(path.clone()),
+        _ => at(&path)(e),
+    })
+}
+
+/// The regions in `directory` by name; an absent directory has none.
+///
+/// # Errors
+/// [`RegionFileError::Io`] when the directory cannot be read.
+pub fn list(directory: &Path) -> Result<Vec<Listed>, RegionFileError> {
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(directory))?,
+    };
+    let mut found: Vec<Listed> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let meta = entry.metadata().ok()?;
+            let ours = check_name(&name).is_ok() && meta.is_file();
+            ours.then(|| describe(name, entry.path(), &meta))
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
+    let mut copy = Vec::new();
+    let read = File::open(&path).and_then(|f| f.take(HEADER_BYTES as u64).read_to_end(&mut copy));
+    let checked = match read {
+        Ok(_) => RegionLayout::check(&copy, meta.len()).map_err(|e| e.to_string()),
+        Err(e) => Err(e.to_string()),
+    };
+    let layout = checked.as_ref().ok();
+    Listed {
+        slots: layout.map(|l| l.slot_count),
+        features: layout.map(|l| feature_names(l.host_features)).unwrap_or_default(),
+        guest_driver: layout
+            .is_some_and(|l| GuestDriver::check(&copy, l).is_ok_and(|driver| driver.is_some())),
+        refused: checked.err(),
+        name,
+        path,
+        bytes: meta.len(),
+        uid: meta.uid(),
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> RegionFileError {
+    move |error| RegionFileError::Io { path: path.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFER: Offer =
+        Offer { slots: 4, kick: true, preempt_count: true, stale_boost_kick_us: 0, owner: None };
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("paracord-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    #[test]
+    fn created_regions_are_listed_and_removed() {
+        let dir = directory("region-life");
+        assert_eq!(list(&dir).unwrap(), []);
+        let path = create(&dir, "web", &OFFER).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(matches!(create(&dir, "web", &OFFER), Err(RegionFileError::Exists(_))));
+        let all = list(&dir).unwrap();
+        assert_eq!((all.len(), all[0].slots, all[0].guest_driver), (1, Some(4), false));
+        assert_eq!(all[0].bytes, paracord_abi::region_bytes(4));
+        assert_eq!(all[0].features, ["boost", "preempt_count", "kick"]);
+        fs::write(dir.join("junk"), b"short").unwrap();
+        assert!(list(&dir).unwrap().iter().any(|l| l.name == "junk" && l.refused.is_some()));
+        remove(&dir, "web").unwrap();
+        assert!(matches!(remove(&dir, "web"), Err(RegionFileError::Missing(_))));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn names_stay_inside_the_directory_and_the_option() {
+        for bad in ["", "..", ".x", "a/b", "a,b", "a b", "é", &"x".repeat(65)] {
+            let dir = Path::new("/nonexistent");
+            assert!(matches!(create(dir, bad, &OFFER), Err(RegionFileError::Name(_))), "{bad:?}");
+            assert!(matches!(remove(dir, bad), Err(RegionFileError::Name(_))), "{bad:?}");
+        }
+        assert!(check_name("web-1.example_org").is_ok());
+    }
+
+    #[test]
+    fn slot_counts_are_limited() {
+        let dir = directory("region-slots");
+        for slots in [0, 4097] {
+            let offer = Offer { slots, ..OFFER };
+            assert!(matches!(create(&dir, "x", &offer), Err(RegionFileError::Header(_))));
+        }
+        assert!(!dir.exists());
+    }
+}
