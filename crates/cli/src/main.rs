@@ -1,3 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The `paracord` command.
-fn main() {}
+//! The `paracord` command: arguments in, one line per error out.
+#![forbid(unsafe_code)]
+
+mod args;
+mod attach;
+mod control;
+mod exit;
+mod manual;
+mod output;
+mod region;
+mod status;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return exit::usage(&e),
+    };
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
+    match cli.command {
+        Command::Status(a) => status::status(&a),
+        Command::Vm(a) => status::vm(&a),
+        Command::Reload(a) => control::reload(&a),
+        Command::Mode(a) => control::mode(&a),
+        Command::Stop(a) => control::stop(&a),
+        Command::Region(a) => region::region(&a),
+        Command::QemuArgs(a) => attach::qemu_args(&a),
+        Command::LibvirtXml(a) => attach::libvirt_xml(&a),
+        Command::Config(a) => control::config(&a),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { directory } => manual::man(&directory),
+    }
+}

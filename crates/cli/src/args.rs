@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use paracord_abi::layout::PARACORD_SLOTS_MAX;
+use paracord_host::settings::Mode;
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, \
+3 no daemon runs, 4 not permitted, 5 the host lacks something that paracord needs (doctor).";
+
+/// Lets a Linux host and the virtual machines on it schedule together.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the daemon and its VMs
+    Status(Query),
+    /// Look at VMs, and change their settings while they run
+    Vm(VmArgs),
+    /// Read the configuration file again; boosts in force stay
+    Reload(Target),
+    /// Change the upper bound of all VMs' modes until the next reload
+    Mode(ModeArgs),
+    /// Restore every thread and end the daemon
+    Stop(Target),
+    /// Create, list and remove the files through which guests share their state
+    Region(RegionArgs),
+    /// Print the QEMU options that give a VM its region
+    QemuArgs(AttachArgs),
+    /// Print the libvirt XML that gives a VM its region
+    LibvirtXml(AttachArgs),
+    /// Show or check the configuration
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// Where the pages go
+        directory: PathBuf,
+    },
+}
+
+/// Where the daemon listens.
+#[derive(Debug, Clone, Args)]
+pub struct Target {
+    /// Control socket [default: that of the configuration file]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// A question to the daemon.
+#[derive(Debug, Args)]
+pub struct Query {
+    #[command(flatten)]
+    pub target: Target,
+    /// Print JSON (schema in docs/control-socket.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Read the answer from a file that `status --json` wrote, not from the daemon
+    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
+    pub from: Option<PathBuf>,
+}
+
+/// `paracord vm`.
+#[derive(Debug, Args)]
+pub struct VmArgs {
+    #[command(subcommand)]
+    pub command: VmCommand,
+}
+
+/// What to do with VMs.
+#[derive(Debug, Subcommand)]
+pub enum VmCommand {
+    /// One line per VM
+    List(Query),
+    /// Everything about one VM
+    Show {
+        /// Name, uuid or process id
+        vm: String,
+        #[command(flatten)]
+        query: Query,
+    },
+    /// Change keys of `[vm."NAME"]` for a running VM, until the next reload
+    Set {
+        /// Name, uuid or process id
+        vm: String,
+        /// KEY=VALUE such as mode=observe, wake.grant_us=500, rt.enabled=false
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
+        settings: Vec<(String, String)>,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+fn key_value(word: &str) -> Result<(String, String), String> {
+    let (key, value) = word.split_once('=').ok_or("write KEY=VALUE")?;
+    paracord_host::config::keys::parse_override(key, value).map_err(|e| e.to_string())?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// `paracord mode`.
+#[derive(Debug, Args)]
+pub struct ModeArgs {
+    /// on decides and acts, observe decides and counts, off does neither
+    pub mode: ModeWord,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// A mode on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ModeWord {
+    /// Decide and act.
+    On,
+    /// Decide and count.
+    Observe,
+    /// Neither.
+    Off,
+}
+
+impl From<ModeWord> for Mode {
+    fn from(word: ModeWord) -> Mode {
+        match word {
+            ModeWord::On => Mode::On,
+            ModeWord::Observe => Mode::Observe,
+            ModeWord::Off => Mode::Off,
+        }
+    }
+}
+
+/// Number of vCPUs that a region can serve.
+pub fn vcpu_count() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(PARACORD_SLOTS_MAX))
+}
+
+/// `paracord region`.
+#[derive(Debug, Args)]
+pub struct RegionArgs {
+    /// Configuration file, which names the directory [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: RegionCommand,
+}
+
+/// What to do with regions.
+#[derive(Debug, Subcommand)]
+pub enum RegionCommand {
+    /// Create a region and print its path
+    Create {
+        /// Name of the region, usually the VM's
+        name: String,
+        /// vCPUs of the VM, hot-pluggable ones included
+        #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
+        vcpus: u32,
+        /// User that the VM runs as: name, UID or UID:GID [default: the caller]
+        #[arg(long, value_name = "USER")]
+        owner: Option<String>,
+        /// Do not let the guest kick when it drops a stale boost
+        #[arg(long)]
+        no_kick: bool,
+        /// Do not follow the guest's preempt_count
+        #[arg(long)]
+        no_preempt_count: bool,
+        /// Age of a dropped boost that is worth a kick, µs; 0: the guest driver's default
+        #[arg(long, value_name = "US", default_value_t = 0)]
+        kick_us: u32,
+    },
+    /// Print the regions
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a region
+    Remove {
+        /// Name of the region
+        name: String,
+    },
+}
+
+/// `paracord qemu-args`, `paracord libvirt-xml`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Name of the region, as in `paracord region create`
+    pub name: String,
+    /// vCPUs of the VM, hot-pluggable ones included
+    #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
+    pub vcpus: u32,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// `paracord config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the effective configuration; defaults are commented out
+    Show {
+        /// Also print each key's meaning and range
+        #[arg(long)]
+        explain: bool,
+        /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Check a configuration file and say what is wrong
+    Check {
+        /// The file [default: /etc/paracord/paracord.toml]
+        file: Option<PathBuf>,
+    },
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Commands that talk to the daemon or read its configuration.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use paracord_host::config::{self, Config};
+use paracord_host::control::{Client, Request};
+
+use crate::args::{ConfigArgs, ConfigCommand, ModeArgs, Target};
+use crate::exit::Failure;
+use crate::output::print;
+
+/// The configuration in `file`; without one the default file, or the defaults when it does not exist.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
+    Ok(match file {
+        Some(file) => config::load(file)?,
+        None if Path::new(config::DEFAULT_PATH).exists() => {
+            config::load(config::DEFAULT_PATH.as_ref())?
+        }
+        None => Config::default(),
+    })
+}
+
+/// The daemon's socket.
+///
+/// # Errors
+/// What is wrong with the configuration file that would name it.
+pub fn socket(target: &Target) -> Result<PathBuf, Failure> {
+    match &target.socket {
+        Some(path) => Ok(path.clone()),
+        None => Ok(load_config(target.config.as_deref())?.control.socket),
+    }
+}
+
+/// One question and its answer.
+///
+/// # Errors
+/// No daemon, not permitted, refused.
+pub fn ask(target: &Target, request: &Request) -> Result<serde_json::Value, Failure> {
+    Ok(Client::connect(&socket(target)?)?.ask(request)?)
+}
+
+/// `paracord reload`.
+pub fn reload(target: &Target) -> Result<ExitCode, Failure> {
+    let answer = ask(target, &Request::Reload {})?;
+    match answer["note"].as_str() {
+        Some(note) if !note.is_empty() => print(&format!("{note}\n")),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// `paracord mode`.
+pub fn mode(args: &ModeArgs) -> Result<ExitCode, Failure> {
+    ask(&args.target, &Request::Mode { mode: args.mode.into() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `paracord stop`.
+pub fn stop(target: &Target) -> Result<ExitCode, Failure> {
+    ask(target, &Request::Stop {})?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `paracord config`.
+pub fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        ConfigCommand::Show { explain, config } => {
+            print(&config::show(&load_config(config.as_deref())?, *explain))
+        }
+        ConfigCommand::Check { file } => {
+            let path = file.as_deref().unwrap_or(config::DEFAULT_PATH.as_ref());
+            config::load(path)?;
+            print(&format!("{}: ok\n", path.display()))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Exit codes, and the one line that an error is.
+
+use std::process::ExitCode;
+
+use paracord_host::config::ConfigError;
+use paracord_host::control::{ClientError, ErrorCode};
+
+/// The operation failed.
+pub const FAILED: u8 = 1;
+/// Wrong arguments or a wrong configuration file.
+pub const USAGE: u8 = 2;
+/// No daemon runs.
+pub const NOT_RUNNING: u8 = 3;
+/// The caller may not do this.
+pub const DENIED: u8 = 4;
+
+/// A command that failed: exit code and message.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Exit code [`FAILED`].
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure { code: FAILED, message: message.into() }
+    }
+
+    /// Exit code [`USAGE`].
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { code: USAGE, message: message.into() }
+    }
+
+    /// Exit code [`DENIED`].
+    pub fn denied(message: impl Into<String>) -> Failure {
+        Failure { code: DENIED, message: message.into() }
+    }
+
+    /// Prints the line.
+    pub fn report(&self) -> ExitCode {
+        let line: Vec<&str> = self.message.lines().map(str::trim).collect();
+        eprintln!("paracord: {}", line.join(" "));
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(e: ConfigError) -> Failure {
+        Failure::usage(e.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(e: ClientError) -> Failure {
+        let code = match &e {
+            ClientError::NotRunning(_) => NOT_RUNNING,
+            ClientError::Denied(_) => DENIED,
+            ClientError::Refused(failure) => match failure.code {
+                ErrorCode::Denied => DENIED,
+                ErrorCode::Invalid | ErrorCode::BadRequest => USAGE,
+                ErrorCode::Busy | ErrorCode::NoSuchVm | ErrorCode::NoAnswer => FAILED,
+            },
+            ClientError::Broken { .. } => FAILED,
+        };
+        Failure { code, message: e.to_string() }
+    }
+}
+
+/// Prints what clap has to say: help and version as they are, an error as one line.
+pub fn usage(e: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = e.print();
+        return ExitCode::SUCCESS;
+    }
+    if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = e.print();
+        return ExitCode::from(USAGE);
+    }
+    let text = e.render().to_string();
+    // The first paragraph is the error, later ones are suggestions ("tip: …") and the usage.
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let mut message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    for line in lines.take_while(|l| !l.starts_with("Usage:")) {
+        message.push_str(if line.starts_with("tip:") { "; " } else { " " });
+        message.push_str(line.trim_start_matches("tip: "));
+    }
+    if let Some(usage) = text.lines().find_map(|l| l.strip_prefix("Usage: ")) {
+        message.push_str("; usage: ");
+        message.push_str(usage);
+    }
+    Failure::usage(message).report()
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Standard output that a closed pipe ends quietly, and aligned columns.
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use crate::exit::Failure;
+
+/// Prints `text`. A reader that went away (`paracord … | head`) is no error.
+///
+/// # Errors
+/// When standard output cannot be written for another reason.
+pub fn print(text: &str) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output: {e}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Prints `value` as JSON with a line break at its end.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(value: &impl serde::Serialize) -> Result<ExitCode, Failure> {
+    let mut text =
+        serde_json::to_string_pretty(value).map_err(|e| Failure::new(format!("JSON: {e}")))?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Rows as aligned columns; the first row is the heading. A column is right-aligned
+/// when all of its cells below the heading begin with a digit, a sign or are `-`.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let cells = |c: usize| rows.iter().filter_map(move |r| r.get(c));
+    let width: Vec<usize> =
+        (0..count).map(|c| cells(c).map(|s| s.chars().count()).max().unwrap_or(0)).collect();
+    let numeric: Vec<bool> = (0..count)
+        .map(|c| cells(c).skip(1).all(|s| s.starts_with(|x: char| x.is_ascii_digit() || x == '-')))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let line: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(c, cell)| {
+                let pad = " ".repeat(width[c] - cell.chars().count());
+                if numeric[c] { pad + cell } else { cell.clone() + &pad }
+            })
+            .collect();
+        text.push_str(line.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns;
+
+    #[test]
+    fn numbers_are_right_aligned_and_lines_not_padded() {
+        let rows = [["NAME", "N"], ["a", "10"], ["long", "-"]];
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|r| r.iter().map(|s| (*s).to_owned()).collect()).collect();
+        assert_eq!(columns(&rows), "NAME   N\na     10\nlong   -\n");
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paracord region`.
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use paracord_host::region_file::{self, Offer, RegionFileError};
+
+use crate::args::{RegionArgs, RegionCommand};
+use crate::control::load_config;
+use crate::exit::Failure;
+use crate::output::{columns, print, print_json};
+
+impl From<RegionFileError> for Failure {
+    fn from(e: RegionFileError) -> Failure {
+        match &e {
+            RegionFileError::Name(_) | RegionFileError::Header(_) => Failure::usage(e.to_string()),
+            RegionFileError::Io { error, .. } if error.kind() == ErrorKind::PermissionDenied => {
+                Failure::denied(format!("{e}: run as root"))
+            }
+            _ => Failure::new(e.to_string()),
+        }
+    }
+}
+
+/// `paracord region create|list|remove`.
+pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
+    let directory = load_config(args.config.as_deref())?.region_dir;
+    match &args.command {
+        RegionCommand::Create { name, vcpus, owner, no_kick, no_preempt_count, kick_us } => {
+            let offer = Offer {
+                slots: *vcpus,
+                kick: !no_kick,
+                preempt_count: !no_preempt_count,
+                stale_boost_kick_us: *kick_us,
+                owner: owner.as_deref().map(owner_ids).transpose()?,
+            };
+            let path = region_file::create(&directory, name, &offer)?;
+            print(&format!("{}\n", path.display()))
+        }
+        RegionCommand::Remove { name } => {
+            region_file::remove(&directory, name)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        RegionCommand::List { json } => {
+            let regions = region_file::list(&directory)?;
+            if *json {
+                return print_json(&regions);
+            }
+            if regions.is_empty() {
+                return print(&format!("no region in {}\n", directory.display()));
+            }
+            let heading = ["NAME", "VCPUS", "BYTES", "UID", "DRIVER", "FEATURES"];
+            let mut rows = vec![heading.map(str::to_owned).to_vec()];
+            rows.extend(regions.into_iter().map(|r| {
+                vec![
+                    r.name,
+                    r.slots.map_or("-".into(), |n| n.to_string()),
+                    r.bytes.to_string(),
+                    r.uid.to_string(),
+                    if r.guest_driver { "yes" } else { "no" }.into(),
+                    r.refused.map_or_else(|| r.features.join(" "), |why| format!("refused: {why}")),
+                ]
+            }));
+            print(&columns(&rows))
+        }
+    }
+}
+
+/// User and group id of `USER`, `UID` or `UID:GID`.
+fn owner_ids(owner: &str) -> Result<(u32, u32), Failure> {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    find_owner(&passwd, owner).ok_or_else(|| {
+        Failure::usage(format!(
+            "--owner {owner}: no such user in /etc/passwd; give UID:GID instead"
+        ))
+    })
+}
+
+/// Looks `owner` up in the text of /etc/passwd (`name:password:uid:gid:…`).
+fn find_owner(passwd: &str, owner: &str) -> Option<(u32, u32)> {
+    if let Some((uid, gid)) = owner.split_once(':') {
+        return Some((uid.parse().ok()?, gid.parse().ok()?));
+    }
+    passwd.lines().find_map(|line| {
+        let f: Vec<&str> = line.split(':').collect();
+        let named = f.len() > 3 && (f[0] == owner || f[2] == owner);
+        named.then(|| Some((f[2].parse().ok()?, f[3].parse().ok()?)))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_owner;
+
+    #[test]
+    fn owners_by_name_uid_or_pair() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nlibvirt-qemu:x:64055:994::/:/bin/false\nbad\n";
+        assert_eq!(find_owner(passwd, "libvirt-qemu"), Some((64055, 994)));
+        assert_eq!(find_owner(passwd, "64055"), Some((64055, 994)));
+        assert_eq!(find_owner(passwd, "7:8"), Some((7, 8)));
+        assert_eq!(find_owner(passwd, "bad"), None);
+        assert_eq!(find_owner(passwd, "x:y"), None);
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paracord status` and `paracord vm`: a snapshot as text or JSON.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use paracord_host::control::Request;
+use paracord_host::settings::Reason;
+use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
+
+use crate::args::{Query, VmArgs, VmCommand};
+use crate::control::ask;
+use crate::exit::Failure;
+use crate::output::{columns, print, print_json};
+use crate::units;
+
+/// The state of everything, from the daemon or from a file.
+///
+/// # Errors
+/// No daemon, not permitted, or a file that is no snapshot.
+pub fn fetch(query: &Query) -> Result<Snapshot, Failure> {
+    match &query.from {
+        None => {
+            let value = ask(&query.target, &Request::Status {})?;
+            serde_json::from_value(value).map_err(|e| {
+                Failure::new(format!("the daemon's status is of another version: {e}"))
+            })
+        }
+        Some(file) => {
+            let fail = |reason: String| Failure::new(format!("{}: {reason}", file.display()));
+            let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
+            serde_json::from_str(&text)
+                .map_err(|e| fail(format!("not written by `paracord status --json`: {e}")))
+        }
+    }
+}
+
+/// `paracord status`.
+pub fn status(query: &Query) -> Result<ExitCode, Failure> {
+    let snapshot = fetch(query)?;
+    if query.json { print_json(&snapshot) } else { print(&render(&snapshot)) }
+}
+
+/// `paracord vm`.
+pub fn vm(args: &VmArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        VmCommand::List(query) => {
+            let vms = fetch(query)?.vms;
+            if query.json { print_json(&vms) } else { print(&vm_table(&vms)) }
+        }
+        VmCommand::Show { vm, query } => {
+            let snapshot = fetch(query)?;
+            let found = find(&snapshot, vm)?;
+            if query.json { print_json(found) } else { print(&vm_details(found)) }
+        }
+        VmCommand::Set { vm, settings, target } => {
+            let set = settings.iter().cloned().collect();
+            ask(target, &Request::VmSet { vm: vm.clone(), set })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn find<'s>(snapshot: &'s Snapshot, vm: &str) -> Result<&'s VmSnapshot, Failure> {
+    let named =
+        |v: &&VmSnapshot| v.name == vm || v.uuid.as_deref() == Some(vm) || v.pid.to_string() == vm;
+    snapshot.vms.iter().find(named).ok_or_else(|| {
+        Failure::new(format!("no VM named {vm:?}; `paracord vm list` shows those that run"))
+    })
+}
+
+fn render(s: &Snapshot) -> String {
+    let up_s = s.taken_ns.saturating_sub(s.started_ns) / 1_000_000_000;
+    let a = &s.actuator;
+    let mut text = format!(
+        "paracord {}, pid {}, up {}, mode {}, actuator {}\n",
+        s.version,
+        s.pid,
+        units::uptime(up_s),
+        word(&s.mode),
+        a.kind
+    );
+    for condition in &s.conditions {
+        let _ = writeln!(text, "condition: {condition}");
+    }
+    for lacking in s.capabilities.iter().filter(|c| !c.available) {
+        let _ = writeln!(text, "lacking {}: {}", lacking.name, lacking.detail);
+    }
+    let _ = writeln!(
+        text,
+        "boosted now {}, boosts {}, unboosts {}, errors {}, actuation p50 {} p99 {}",
+        a.boosted_now,
+        a.boosts,
+        a.unboosts,
+        a.errors,
+        percentile(&a.actuation_latency, 500),
+        percentile(&a.actuation_latency, 990)
+    );
+    text.push('\n');
+    text.push_str(&vm_table(&s.vms));
+    text
+}
+
+fn vm_table(vms: &[VmSnapshot]) -> String {
+    if vms.is_empty() {
+        return "no VM runs\n".to_owned();
+    }
+    let mut rows = vec![row(&[
+        "NAME",
+        "PID",
+        "VMM",
+        "VCPUS",
+        "MODE",
+        "REGION",
+        "GUEST",
+        "BOOSTED",
+        "BOOSTS",
+        "THROTTLES",
+    ])];
+    for vm in vms {
+        let total = |f: fn(&VcpuSnapshot) -> u64| vm.vcpus.iter().map(f).sum::<u64>().to_string();
+        let region = vm.region.as_ref();
+        rows.push(vec![
+            vm.name.clone(),
+            vm.pid.to_string(),
+            vm.vmm.clone(),
+            vm.vcpus.len().to_string(),
+            word(&vm.mode),
+            region.map_or_else(
+                || if vm.region_refused.is_some() { "refused" } else { "none" }.to_owned(),
+                |r| r.name.clone(),
+            ),
+            region.and_then(|r| r.guest_abi.clone()).unwrap_or_else(|| "none".to_owned()),
+            total(|v| u64::from(v.state == BoostState::Boosted)),
+            total(|v| v.counters.boosts.iter().sum()),
+            total(|v| v.counters.throttles),
+        ]);
+    }
+    let mut text = columns(&rows);
+    for vm in vms {
+        if let Some(why) = &vm.region_refused {
+            let _ = writeln!(text, "{}: region refused: {why}", vm.name);
+        }
+    }
+    text
+}
+
+fn vm_details(vm: &VmSnapshot) -> String {
+    let mut text = format!("name    {}\n", vm.name);
+    let mut line = |key: &str, value: String| {
+        let _ = writeln!(text, "{key:<7} {value}");
+    };
+    line("uuid", vm.uuid.clone().unwrap_or_else(|| "none".into()));
+    line("pid", format!("{} ({}, uid {})", vm.pid, vm.vmm, vm.uid));
+    line("mode", word(&vm.mode));
+    line(
+        "budget",
+        format!(
+            "{}{} left of {} per {}",
+            if vm.budget_left_ns < 0 { "-" } else { "" },
+            units::duration(vm.budget_left_ns.unsigned_abs()),
+            units::duration(vm.budget_ns),
+            units::duration(vm.period_ns)
+        ),
+    );
+    match (&vm.region, &vm.region_refused) {
+        (Some(r), _) => line(
+            "region",
+            format!(
+                "{}, {} slots, {} bytes, guest driver {}, features {}",
+                r.name,
+                r.slots,
+                r.bytes,
+                r.guest_abi.as_deref().unwrap_or("none"),
+                if r.features.is_empty() { "none".into() } else { r.features.join(" ") }
+            ),
+        ),
+        (None, Some(why)) => line("region", format!("refused: {why}")),
+        (None, None) => line("region", "none: boosted by what the host sees alone".into()),
+    }
+    text.push('\n');
+    let mut rows = vec![row(&[
+        "VCPU",
+        "TID",
+        "CPU",
+        "STATE",
+        "WHY",
+        "WAKE",
+        "IRQ",
+        "RT",
+        "CRIT",
+        "THROTTLES",
+        "EXITS",
+        "P99 OFF",
+        "P99 ON",
+    ])];
+    for v in &vm.vcpus {
+        let mut cells = vec![
+            v.vcpu_id.to_string(),
+            v.tid.to_string(),
+            v.cpu.to_string(),
+            word(&v.state),
+            why(v),
+        ];
+        cells.extend(v.counters.boosts.iter().map(ToString::to_string));
+        cells.push(v.counters.throttles.to_string());
+        cells.push(units::count(v.counters.exits));
+        cells.push(percentile(&v.wakeup_latency_unboosted, 990));
+        cells.push(percentile(&v.wakeup_latency_boosted, 990));
+        rows.push(cells);
+    }
+    text + &columns(&rows)
+}
+
+/// Why a vCPU is boosted or throttled; `-` when neither.
+pub fn why(v: &VcpuSnapshot) -> String {
+    match v.state {
+        BoostState::Off => "-".into(),
+        BoostState::Boosted => {
+            v.reasons.iter().map(|r| Reason::name(*r)).collect::<Vec<_>>().join("+")
+        }
+        BoostState::Throttled => {
+            format!("{} budget", v.throttle_cause.as_deref().unwrap_or("a"))
+        }
+    }
+}
+
+fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|c| (*c).to_owned()).collect()
+}
+
+fn percentile(h: &Histogram, permille: u32) -> String {
+    h.percentile_ns(permille).map_or_else(|| "-".to_owned(), units::duration)
+}
+
+/// The word that an enumeration has in JSON.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "?".to_owned(),
+    }
+}
