@@ -15,6 +15,9 @@
  */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
+/* A device was there; what became of it has been said. */
+static bool pc_device_seen;
+
 static int pc_start(struct pci_dev *pdev)
 {
 	struct pc_region *region;
@@ -52,6 +55,7 @@ static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	struct pc_region *region;
 	int err;
 
+	pc_device_seen = true;
 	if (atomic_cmpxchg(&pc_in_use, 0, 1)) {
 		dev_err(&pdev->dev, "another region is in use: one per guest\n");
 		return -EBUSY;
@@ -94,7 +98,22 @@ static struct pci_driver pc_pci_driver = {
 	.shutdown = pc_remove,
 	.dev_groups = pc_sysfs_groups,
 };
-module_pci_driver(pc_pci_driver);
+
+static int __init pc_init(void)
+{
+	int err = pci_register_driver(&pc_pci_driver);
+
+	if (!err && !pc_device_seen)
+		pr_info("paracord_guest: no ivshmem device with a region yet: add one to this VM (on the host: paracord qemu-args)\n");
+	return err;
+}
+module_init(pc_init);
+
+static void __exit pc_exit(void)
+{
+	pci_unregister_driver(&pc_pci_driver);
+}
+module_exit(pc_exit);
 
 MODULE_DESCRIPTION("paracord: schedule a guest together with its host");
 MODULE_AUTHOR("The paracord authors");
