@@ -56,17 +56,25 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 	}
 }
 
-static __always_inline void step(struct pc_vcpu *v, u32 index, u32 events)
+/* A global function, like evaluate(): verified once, not at each call and round. */
+__noinline int step(u32 index, u32 events)
 {
 	struct pc_boost_obs obs = { .events = events };
 	struct pc_boost_decision decision;
-	u32 vm_index = v->setup.vm, cpu_index = v->cpu, on;
-	struct pc_vm *vm = bpf_map_lookup_elem(&vms, &vm_index);
-	struct pc_cpu *cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	struct pc_vm *vm;
+	struct pc_cpu *cpu;
+	u32 vm_index, cpu_index, on;
 	u64 now;
 
+	if (!v)
+		return 0;
+	vm_index = v->setup.vm;
+	cpu_index = v->cpu;
+	vm = bpf_map_lookup_elem(&vms, &vm_index);
+	cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
 	if (!vm || !cpu)
-		return;
+		return 0;
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
@@ -77,14 +85,14 @@ static __always_inline void step(struct pc_vcpu *v, u32 index, u32 events)
 	/* Compare with what the daemon was told: a lost message repairs itself, so does a change of mode. */
 	on = v->state.boosted && vm->config.mode == PC_MODE_ON;
 	if (on == v->actuated)
-		return;
+		return 0;
 	if (send_message(on ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, &decision, now))
 		v->counters.actuations_dropped++;
 	else
 		v->actuated = on;
+	return 0;
 }
 
-/* A global function: verified once, not at each call. */
 __noinline int evaluate(u32 index, u32 events)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
@@ -98,7 +106,7 @@ __noinline int evaluate(u32 index, u32 events)
 			return 0;
 		events = __sync_lock_test_and_set(&v->pending, 0);
 		if (events)
-			step(v, index, events);
+			step(index, events);
 		/* Full barrier; pairs with the poster's fetch_or before its compare-and-swap. */
 		__sync_lock_test_and_set(&v->lock, 0);
 		if (!*(volatile u32 *)&v->pending)

@@ -66,6 +66,7 @@ struct pc_boost_state {
 	u64 last_boost_ns;		/* 0: never */
 	struct pc_bucket vcpu;
 	struct pc_bucket reason[PC_REASONS];
+	u64 scratch;		/* pc_forget() */
 };
 
 #define PC_THROTTLE_NONE	0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles bpf/sensor.bpf.c and generates its skeleton.
+//! Compiles bpf/sensor.bpf.c; the object is embedded in the library.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -37,10 +37,10 @@ fn main() {
         Ok("aarch64") => "-D__TARGET_ARCH_arm64",
         other => panic!("the sensor supports x86_64 and aarch64, not {other:?}"),
     };
-    let output =
-        PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("sensor.skel.rs");
+    let output = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("sensor.bpf.o");
     SkeletonBuilder::new()
         .source(SOURCE)
+        .obj(&output)
         .clang(&clang)
         .clang_args([
             target_arch,
@@ -50,6 +50,6 @@ fn main() {
             "-Wno-unused-parameter",
             "-Werror",
         ])
-        .build_and_generate(&output)
+        .build()
         .unwrap_or_else(|error| panic!("{SOURCE}: {error:#}"));
 }

@@ -151,10 +151,11 @@ pub struct pc_boost_state {
     pub last_boost_ns: u64_,
     pub vcpu: pc_bucket,
     pub reason: [pc_bucket; 4usize],
+    pub scratch: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_boost_state"][::core::mem::size_of::<pc_boost_state>() - 160usize];
+    ["Size of pc_boost_state"][::core::mem::size_of::<pc_boost_state>() - 168usize];
     ["Alignment of pc_boost_state"][::core::mem::align_of::<pc_boost_state>() - 8usize];
     [
         "Offset of field: pc_boost_state::boosted",
@@ -201,6 +202,9 @@ const _: () = {
     [
         "Offset of field: pc_boost_state::reason",
     ][::core::mem::offset_of!(pc_boost_state, reason) - 96usize];
+    [
+        "Offset of field: pc_boost_state::scratch",
+    ][::core::mem::offset_of!(pc_boost_state, scratch) - 160usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -422,7 +426,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 928usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 936usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -473,10 +477,10 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, state) - 104usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 264usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 272usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 904usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 912usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What can go wrong between the sensor and the kernel.
+
+use std::io;
+
+/// Why the sensor could not be loaded or reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No `kvm_exit` tracepoint: KVM is not loaded.
+    #[error(
+        "the kernel has no kvm_exit tracepoint ({0}): load KVM (modprobe kvm_intel or kvm_amd)"
+    )]
+    NoKvm(libbpf_rs::Error),
+    /// The kernel has no BTF of itself.
+    #[error(
+        "/sys/kernel/btf/vmlinux is missing: the sensor needs a kernel with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoBtf,
+    /// The object could not be opened, verified or attached.
+    #[error("BPF sensor: {step}: {source:#}")]
+    Bpf {
+        /// What was being done.
+        step: &'static str,
+        /// libbpf's reason.
+        source: libbpf_rs::Error,
+    },
+    /// A shared array could not be mapped.
+    #[error("BPF sensor: mapping {map}: {source}")]
+    Map {
+        /// Name of the BPF map.
+        map: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| Self::Bpf { step, source }
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads, attaches and holds the sensor.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    path::Path,
+};
+
+use libbpf_rs::{
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, Program, ProgramInput,
+    ProgramMut,
+};
+use paracord_policy::{PC_TICK_MAX, pc_cpu, pc_tick, pc_vcpu, pc_vm};
+
+use crate::{Array, Error, Vcpu};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sensor.bpf.o"));
+
+/// The kick program for each name of KVM's function, newest name first.
+const KICKS: [(&str, &str); 2] =
+    [("__kvm_vcpu_kick", "sensor_kick_new"), ("kvm_vcpu_kick", "sensor_kick")];
+
+/// How to load the sensor.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Go on without KVM: threads reach the sensor by [`Sensor::adopt_stand_in`]
+    /// only. For benchmarks and tests of machines without KVM.
+    pub without_kvm: bool,
+}
+
+/// What the sensor could use of this kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// VM exits are seen: vCPU threads are found and boosts end at exits.
+    pub kvm_exit: bool,
+    /// KVM's function behind the IRQ reason; `None`: interrupts for a preempted vCPU are not seen.
+    pub kick: Option<&'static str>,
+    /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
+    pub kvm_btf: bool,
+}
+
+/// The loaded and attached sensor. Dropping it detaches everything.
+pub struct Sensor {
+    vcpus: Array<pc_vcpu>,
+    vms: Array<pc_vm>,
+    cpus: Array<pc_cpu>,
+    capabilities: Capabilities,
+    links: Vec<Link>,
+    object: Object,
+}
+
+/// Whether the kernel or a module has this function, from the text of /proc/kallsyms.
+fn has_function(kallsyms: &str, name: &str) -> bool {
+    kallsyms.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        matches!(words.next(), Some("t" | "T")) && words.next() == Some(name)
+    })
+}
+
+/// KVM's BTF is the module's, or the kernel's where KVM is built in.
+fn has_kvm_btf() -> bool {
+    Path::new("/sys/kernel/btf/kvm").exists() || {
+        libbpf_rs::Btf::from_vmlinux()
+            .ok()
+            .and_then(|btf| {
+                btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("kvm_vcpu").map(|_| ())
+            })
+            .is_some()
+    }
+}
+
+fn open(kick: Option<&str>) -> Result<OpenObject, Error> {
+    let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::bpf("open"))?;
+    for mut program in object.progs_mut() {
+        let name = program.name();
+        let is_kick = KICKS.iter().any(|(_, other)| name == OsStr::new(other));
+        if is_kick && kick.is_none_or(|kick| name != OsStr::new(kick)) {
+            program.set_autoload(false);
+        }
+    }
+    let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
+    for mut map in object.maps_mut() {
+        if map.name() == OsStr::new("cpus") {
+            let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+            map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;
+        }
+    }
+    Ok(object)
+}
+
+/// The first way of watching kicks that this kernel's BTF and verifier take.
+fn load(kallsyms: &str) -> Result<(Object, Option<&'static str>), Error> {
+    for (function, program) in KICKS {
+        if !has_function(kallsyms, function) {
+            continue;
+        }
+        // A refusal here is an answer, not an error: libbpf's lines about it help nobody.
+        let print = libbpf_rs::set_print(None);
+        let attempt =
+            open(Some(program)).and_then(|object| object.load().map_err(Error::bpf("load")));
+        libbpf_rs::set_print(print);
+        if let Ok(object) = attempt {
+            return Ok((object, Some(function)));
+        }
+    }
+    let object = open(None)?.load().map_err(Error::bpf("load"))?;
+    Ok((object, None))
+}
+
+impl Sensor {
+    /// Loads and attaches the sensor. It finds vCPU threads from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] names what this kernel lacks.
+    pub fn load(options: &Options) -> Result<Self, Error> {
+        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return Err(Error::NoBtf);
+        }
+        let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let (object, kick) = load(&kallsyms)?;
+        let vcpus = map_array(&object, "vcpus")?;
+        let mut sensor = Self {
+            vms: map_array(&object, "vms")?,
+            cpus: map_array(&object, "cpus")?,
+            capabilities: Capabilities { kvm_exit: true, kick, kvm_btf: has_kvm_btf() },
+            links: Vec::new(),
+            vcpus,
+            object,
+        };
+        for index in 0..u32::try_from(sensor.vcpus.len()).unwrap_or(u32::MAX) {
+            sensor.offer(index)?;
+        }
+        sensor.attach(options)?;
+        Ok(sensor)
+    }
+
+    fn attach(&mut self, options: &Options) -> Result<(), Error> {
+        for program in self.object.progs_mut() {
+            if !program.autoload() || program.name() == OsStr::new("sensor_tick") {
+                continue;
+            }
+            let is_exit = program.name() == OsStr::new("sensor_exit");
+            match program.attach() {
+                Ok(link) => self.links.push(link),
+                Err(_) if is_exit && options.without_kvm => self.capabilities.kvm_exit = false,
+                Err(error) if is_exit => return Err(Error::NoKvm(error)),
+                Err(error) => return Err(Error::Bpf { step: "attach", source: error }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn map(&self, name: &'static str) -> Result<Map<'_>, Error> {
+        find_map(&self.object, name)
+    }
+
+    /// What could be used of this kernel.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The vCPUs.
+    #[must_use]
+    pub fn vcpus(&self) -> &Array<pc_vcpu> {
+        &self.vcpus
+    }
+
+    /// The VMs.
+    #[must_use]
+    pub fn vms(&self) -> &Array<pc_vm> {
+        &self.vms
+    }
+
+    /// The host CPUs' kept shares, by CPU number.
+    #[must_use]
+    pub fn cpus(&self) -> &Array<pc_cpu> {
+        &self.cpus
+    }
+
+    fn offer(&self, index: u32) -> Result<(), Error> {
+        self.map("free_indices")?
+            .update(&[], &index.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("offering a vCPU index"))
+    }
+
+    /// Gives back the index of a vCPU whose thread is gone; its record is zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses the update.
+    pub fn release(&self, vcpu: &Vcpu<'_>) -> Result<(), Error> {
+        vcpu.clear();
+        self.offer(vcpu.index())
+    }
+
+    /// Has the policy look at these vCPUs now: `events` is `PC_EV_TICK` or `PC_EV_CONFIG`.
+    /// Call it from the real-time thread: the vCPUs' events wait for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses to run the program.
+    pub fn evaluate(&self, events: u32, indices: &[u32]) -> Result<(), Error> {
+        let program = self.program("sensor_tick")?;
+        for some in indices.chunks(PC_TICK_MAX as usize) {
+            let mut tick = pc_tick { events, count: some.len() as u32, ..pc_tick::default() };
+            tick.index[..some.len()].copy_from_slice(some);
+            // SAFETY: plain integers without padding, for the length of the call.
+            let bytes = unsafe {
+                std::slice::from_raw_parts_mut((&raw mut tick).cast::<u8>(), size_of::<pc_tick>())
+            };
+            let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
+            program.test_run(input).map_err(Error::bpf("sensor_tick"))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a program by name, for benchmarks (`BPF_PROG_TEST_RUN`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when there is no such program.
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Error> {
+        self.object.progs_mut().find(|program| program.name() == OsStr::new(name)).ok_or_else(
+            || Error::Bpf {
+                step: "no such program",
+                source: io::Error::from(io::ErrorKind::NotFound).into(),
+            },
+        )
+    }
+
+    /// All programs that were loaded.
+    pub fn programs(&self) -> impl Iterator<Item = Program<'_>> {
+        self.object.progs().filter(|program| program.autoload())
+    }
+
+    /// Treats an ordinary thread as a vCPU that has had its first exit. For load
+    /// tests and benchmarks: everything but VM exits and kicks is then real.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the thread is gone or no index is free.
+    pub fn adopt_stand_in(&self, tid: u32, tgid: u32) -> Result<Vcpu<'_>, Error> {
+        let index = self
+            .map("free_indices")?
+            .lookup_and_delete(&[])
+            .ok()
+            .flatten()
+            .and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)))
+            .ok_or_else(|| Error::Bpf {
+                step: "no free vCPU index",
+                source: io::Error::from(io::ErrorKind::OutOfMemory).into(),
+            })?;
+        let thread = open_thread(tid)
+            .map_err(|error| Error::Bpf { step: "pidfd of the thread", source: error.into() })?;
+        let vcpu = self.vcpus.get(index).ok_or(Error::Bpf {
+            step: "vCPU index",
+            source: io::Error::from(io::ErrorKind::InvalidData).into(),
+        })?;
+        vcpu.adopt(tid, tgid);
+        self.map("task_vcpu")?
+            .update(&thread.as_raw_fd().to_ne_bytes(), &(index + 1).to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("task storage"))?;
+        Ok(vcpu)
+    }
+}
+
+fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
+    object
+        .maps()
+        .find(|map| map.name() == OsStr::new(name))
+        .ok_or_else(|| Error::Map { map: name, source: io::Error::from(io::ErrorKind::NotFound) })
+}
+
+fn map_array<T: crate::Record>(object: &Object, name: &'static str) -> Result<Array<T>, Error> {
+    let map = find_map(object, name)?;
+    let fail = |source| Error::Map { map: name, source };
+    if map.value_size() as usize != size_of::<T>() {
+        return Err(fail(io::Error::from(io::ErrorKind::InvalidData)));
+    }
+    let fd: BorrowedFd<'_> = map.as_fd();
+    Array::map(fd, map.max_entries() as usize).map_err(fail)
+}
+
+/// A pidfd of a single thread (Linux >= 6.9), or of a process's first thread.
+fn open_thread(tid: u32) -> io::Result<OwnedFd> {
+    /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
+    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+    for flags in [PIDFD_THREAD, 0] {
+        // SAFETY: a system call with integers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, flags) };
+        let fd = libc::c_int::try_from(fd).unwrap_or(-1);
+        if fd >= 0 {
+            // SAFETY: a new descriptor that nobody else owns.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    Err(io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_function;
+
+    const KALLSYMS: &str = "0000000000000000 T __kvm_vcpu_kick\t[kvm]\n\
+                            0000000000000000 d kvm_vcpu_kick\n\
+                            0000000000000000 T kvm_vcpu_kick_other\n";
+
+    #[test]
+    fn a_function_is_found_by_its_whole_name() {
+        assert!(has_function(KALLSYMS, "__kvm_vcpu_kick"));
+        assert!(!has_function(KALLSYMS, "kvm_vcpu_kick"));
+    }
+}

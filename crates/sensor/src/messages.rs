@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The ring buffer from the sensor to the daemon.
+
+use std::time::Duration;
+
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use paracord_policy::pc_msg;
+
+use crate::{Error, Sensor};
+
+/// A message's bytes; `None` when they are too few (never, if object and library belong together).
+fn parse(bytes: &[u8]) -> Option<pc_msg> {
+    if bytes.len() < size_of::<pc_msg>() {
+        return None;
+    }
+    // SAFETY: enough bytes by the check, any alignment, and any bytes are a valid message.
+    Some(unsafe { bytes.as_ptr().cast::<pc_msg>().read_unaligned() })
+}
+
+impl Sensor {
+    /// The consumer of the sensor's messages, in the order of the decisions. Make
+    /// it in the thread that polls it; one consumer at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the ring buffer cannot be mapped.
+    pub fn messages<'a>(
+        &self,
+        mut on_message: impl FnMut(pc_msg) + 'a,
+    ) -> Result<RingBuffer<'a>, Error> {
+        let callback = move |bytes: &[u8]| {
+            if let Some(message) = parse(bytes) {
+                on_message(message);
+            }
+            0
+        };
+        let ring = self.map("messages")?;
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&ring, callback).map_err(Error::bpf("ring buffer"))?;
+        let ring = builder.build().map_err(Error::bpf("ring buffer"))?;
+        // Nothing old: a consumer that starts late reads `vcpus` for the present state.
+        debug_assert!(ring.poll(Duration::ZERO).is_ok());
+        Ok(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_message_is_dropped() {
+        assert!(parse(&[0; size_of::<pc_msg>() - 1]).is_none());
+    }
+
+    #[test]
+    fn a_message_is_read_at_any_alignment() {
+        let mut bytes = [0_u8; size_of::<pc_msg>() + 1];
+        bytes[5] = 7; // vcpu, at offset 4 of the message
+        assert_eq!(parse(&bytes[1..]).map(|message| message.vcpu), Some(7));
+    }
+}

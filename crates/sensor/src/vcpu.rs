@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One vCPU and one VM of the shared arrays, field by field.
+
+use std::{
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use paracord_policy::{
+    PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_boost_config, pc_boost_state,
+    pc_bucket, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
+};
+
+use crate::Array;
+
+/// `pc_vcpu.life`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// The index is not in use.
+    Free,
+    /// Seen by the sensor, not yet set up.
+    New,
+    /// The policy runs.
+    Ready,
+    /// The thread has exited; [`crate::Sensor::release`] the index.
+    Gone,
+}
+
+/// Reads one field of a mapped record.
+macro_rules! field {
+    ($record:expr, $name:ident) => {{
+        let record = $record.as_ptr();
+        // SAFETY: a field inside a mapped record, aligned; integers of any value.
+        unsafe { ptr::read_volatile(&raw const (*record).$name) }
+    }};
+}
+
+/// Writes one field of a mapped record.
+macro_rules! set_field {
+    ($record:expr, $name:ident, $value:expr) => {{
+        let record = $record.as_ptr();
+        // SAFETY: a field inside a mapped record, aligned; this side is its only writer.
+        unsafe { ptr::write_volatile(&raw mut (*record).$name, $value) }
+    }};
+}
+
+/// One entry of the sensor's vCPU array.
+#[derive(Clone, Copy)]
+pub struct Vcpu<'a> {
+    index: u32,
+    record: NonNull<pc_vcpu>,
+    array: std::marker::PhantomData<&'a Array<pc_vcpu>>,
+}
+
+impl Array<pc_vcpu> {
+    /// The vCPU at an index; `None` beyond the array.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Vcpu<'_>> {
+        Some(Vcpu { index, record: self.at(index)?, array: std::marker::PhantomData })
+    }
+
+    /// All vCPUs in use, whatever their life.
+    pub fn iter(&self) -> impl Iterator<Item = Vcpu<'_>> {
+        (0..u32::try_from(self.len()).unwrap_or(u32::MAX))
+            .filter_map(|index| self.get(index))
+            .filter(|vcpu| vcpu.life() != Life::Free)
+    }
+}
+
+impl Vcpu<'_> {
+    /// Index into the array.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    fn life_cell(&self) -> &AtomicU32 {
+        let record = self.record.as_ptr();
+        // SAFETY: `life` is an aligned u32 inside the mapping.
+        let life = unsafe { &raw mut (*record).life };
+        // SAFETY: alive as long as the array; both sides access it as one aligned word.
+        unsafe { AtomicU32::from_ptr(life) }
+    }
+
+    /// Where the vCPU is in its life.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        match self.life_cell().load(Ordering::Acquire) {
+            PC_VCPU_NEW => Life::New,
+            PC_VCPU_READY => Life::Ready,
+            PC_VCPU_GONE => Life::Gone,
+            _ => Life::Free,
+        }
+    }
+
+    /// NEW to READY: the policy runs from now on. False when the thread is gone already.
+    pub fn set_ready(&self) -> bool {
+        self.life_cell()
+            .compare_exchange(PC_VCPU_NEW, PC_VCPU_READY, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Zeroes the whole record, which leaves it FREE.
+    pub(crate) fn clear(&self) {
+        self.life_cell().store(PC_VCPU_FREE, Ordering::Release);
+        // SAFETY: all bytes zero is a valid record; no program uses a FREE one.
+        unsafe { ptr::write_volatile(self.record.as_ptr(), pc_vcpu::default()) };
+    }
+
+    /// Makes a FREE record look as if the sensor had found `tid` of `tgid` at its first VM exit.
+    pub(crate) fn adopt(&self, tid: u32, tgid: u32) {
+        set_field!(self.record, tid, tid);
+        set_field!(self.record, tgid, tgid);
+        set_field!(self.record, vcpu_id, u32::MAX);
+        self.life_cell().store(PC_VCPU_NEW, Ordering::Release);
+    }
+
+    /// Thread id.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        field!(self.record, tid)
+    }
+
+    /// Process id of the VMM.
+    #[must_use]
+    pub fn tgid(&self) -> u32 {
+        field!(self.record, tgid)
+    }
+
+    /// KVM's vCPU id; `None` on a kernel without BTF for KVM.
+    #[must_use]
+    pub fn vcpu_id(&self) -> Option<u32> {
+        Some(field!(self.record, vcpu_id)).filter(|id| *id != u32::MAX)
+    }
+
+    /// Start of the thread in nanoseconds of `CLOCK_BOOTTIME`: field 22 of
+    /// /proc/PID/task/TID/stat in finer units.
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        field!(self.record, start_ns)
+    }
+
+    /// Host CPU that it runs on or ran on last.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        field!(self.record, cpu)
+    }
+
+    /// Whether it is on a CPU.
+    #[must_use]
+    pub fn on_cpu(&self) -> bool {
+        field!(self.record, on_cpu) != 0
+    }
+
+    /// Whether the policy has it boosted (in observe mode: would have).
+    #[must_use]
+    pub fn boosted(&self) -> bool {
+        field!(self.record, state).boosted != 0
+    }
+
+    /// Whether the last message about it was BOOST.
+    #[must_use]
+    pub fn actuated(&self) -> bool {
+        field!(self.record, actuated) != 0
+    }
+
+    /// A copy of the policy's state.
+    #[must_use]
+    pub fn state(&self) -> pc_boost_state {
+        field!(self.record, state)
+    }
+
+    /// A copy of the counters.
+    #[must_use]
+    pub fn counters(&self) -> pc_vcpu_counters {
+        field!(self.record, counters)
+    }
+
+    /// A copy of the set-up.
+    #[must_use]
+    pub fn setup(&self) -> pc_vcpu_setup {
+        field!(self.record, setup)
+    }
+
+    /// Writes the set-up. Call it before [`Self::set_ready`]; later changes reach
+    /// the sensor field by field.
+    pub fn set_setup(&self, setup: pc_vcpu_setup) {
+        set_field!(self.record, setup, setup);
+    }
+}
+
+/// One entry of the sensor's VM array.
+#[derive(Clone, Copy)]
+pub struct Vm<'a> {
+    record: NonNull<pc_vm>,
+    array: std::marker::PhantomData<&'a Array<pc_vm>>,
+}
+
+impl Array<pc_vm> {
+    /// The VM at an index; `None` beyond the array.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Vm<'_>> {
+        Some(Vm { record: self.at(index)?, array: std::marker::PhantomData })
+    }
+}
+
+impl Vm<'_> {
+    /// Process id of the VMM; 0: the entry is free.
+    #[must_use]
+    pub fn tgid(&self) -> u32 {
+        field!(self.record, tgid)
+    }
+
+    /// Takes (or with 0 gives back) the entry. The budget starts anew.
+    pub fn set_tgid(&self, tgid: u32) {
+        set_field!(self.record, budget, pc_bucket::default());
+        set_field!(self.record, tgid, tgid);
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> pc_boost_config {
+        field!(self.record, config)
+    }
+
+    /// Replaces the configuration; then tick its vCPUs with `PC_EV_CONFIG`.
+    pub fn set_config(&self, config: pc_boost_config) {
+        set_field!(self.record, config, config);
+    }
+
+    /// What is left of the VM's budget.
+    #[must_use]
+    pub fn budget(&self) -> pc_bucket {
+        field!(self.record, budget)
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sensor in a real kernel, with threads that stand in for vCPUs. Needs root
+//! and BTF: `cargo test -p paracord-sensor --test kernel -- --ignored`.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use paracord_sensor::{
+    Life, Options, RingBuffer, Sensor, Vcpu,
+    policy::{
+        PC_EV_CONFIG, PC_EV_TICK, PC_MODE_OFF, PC_MODE_ON, PC_MSG_BOOST, PC_MSG_GONE,
+        PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_setup,
+    },
+};
+
+/// Reasons as bits of a mask (PARACORD_REASON_*).
+const WAKE: u8 = 1;
+const RT: u8 = 4;
+/// The guest line's context word: a real-time task runs (PARACORD_TASK_RT).
+const TASK_RT: u64 = 3;
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// What a stand-in thread does until it is told to end.
+#[derive(Clone, Copy)]
+enum Work {
+    Sleep,
+    Spin,
+}
+
+struct StandIn {
+    tid: u32,
+    end: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+fn pin(cpu: usize) {
+    // SAFETY: a zeroed cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: CPU 0 and 1 lie inside the set.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the calling thread, a valid set of that size.
+    let done = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    assert_eq!(done, 0);
+}
+
+impl StandIn {
+    fn start(work: Work) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let tid = Arc::new(AtomicU32::new(0));
+        let (thread_end, thread_tid) = (end.clone(), tid.clone());
+        let thread = thread::spawn(move || {
+            pin(0);
+            // SAFETY: a system call without arguments.
+            let own = unsafe { libc::syscall(libc::SYS_gettid) };
+            thread_tid.store(u32::try_from(own).unwrap(), Ordering::Release);
+            while !thread_end.load(Ordering::Relaxed) {
+                if matches!(work, Work::Sleep) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        while tid.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        Self { tid: tid.load(Ordering::Acquire), end, thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+type Log = Rc<RefCell<Vec<pc_msg>>>;
+
+fn sensor() -> Sensor {
+    Sensor::load(&Options { without_kvm: true }).unwrap()
+}
+
+fn listen(sensor: &Sensor) -> (RingBuffer<'static>, Log) {
+    let log = Log::default();
+    let sink = log.clone();
+    (sensor.messages(move |message| sink.borrow_mut().push(message)).unwrap(), log)
+}
+
+/// Adopts the thread into VM 0 and lets the policy run on it.
+fn adopt<'a>(
+    sensor: &'a Sensor,
+    thread: &StandIn,
+    config: pc_boost_config,
+    setup: pc_vcpu_setup,
+) -> Vcpu<'a> {
+    sensor.vms().get(0).unwrap().set_config(config);
+    let vcpu = sensor.adopt_stand_in(thread.tid, std::process::id()).unwrap();
+    vcpu.set_setup(setup);
+    assert!(vcpu.set_ready());
+    vcpu
+}
+
+/// Polls until the messages satisfy `done`; fails after two seconds.
+fn wait(ring: &RingBuffer<'_>, log: &Log, what: &str, done: impl Fn(&[pc_msg]) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while !done(&log.borrow()) {
+        assert!(Instant::now() < deadline, "no {what} in {:?}", log.borrow());
+        ring.poll(Duration::from_millis(10)).unwrap();
+    }
+}
+
+fn is_boost(message: &pc_msg, reason: u8) -> bool {
+    message.kind == PC_MSG_BOOST && message.reasons & reason != 0
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    let thread = StandIn::start(Work::Sleep);
+    let vcpu = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
+    wait(&ring, &log, "BOOST for WAKE", |all| all.iter().any(|message| is_boost(message, WAKE)));
+
+    // It sleeps and wakes a thousand times a second and stays boosted: no further message.
+    log.borrow_mut().clear();
+    let before = vcpu.counters();
+    thread::sleep(Duration::from_millis(200));
+    ring.consume().unwrap();
+    let after = vcpu.counters();
+    assert!(after.wakeups > before.wakeups + 20, "{after:?}");
+    assert!(log.borrow().len() <= 2, "{:?}", log.borrow());
+    assert!(after.wakeup_latency[1].iter().sum::<u64>() > 0);
+
+    let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
+    sensor.vms().get(0).unwrap().set_config(off);
+    sensor.evaluate(PC_EV_CONFIG, &[vcpu.index()]).unwrap();
+    wait(&ring, &log, "UNBOOST", |all| all.iter().any(|message| message.kind == PC_MSG_UNBOOST));
+    assert!(!vcpu.boosted());
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn a_preempted_thread_with_the_rt_hint_is_boosted_and_a_tick_ends_it() {
+    let line = Box::new([TASK_RT, 0, 0, 0, 0, 0, 0, 0_u64]);
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    let _rival = StandIn::start(Work::Spin);
+    let thread = StandIn::start(Work::Spin);
+    let setup = pc_vcpu_setup {
+        slot_hva: line.as_ptr() as u64,
+        guest_line_bytes: 64,
+        ..pc_vcpu_setup::default()
+    };
+    let vcpu = adopt(&sensor, &thread, defaults(), setup);
+    wait(&ring, &log, "BOOST for RT", |all| all.iter().any(|message| is_boost(message, RT)));
+    // Nothing acts on the boost here: the grant of running time must end it. Ticks find that out.
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while vcpu.counters().forced == 0 {
+        assert!(Instant::now() < deadline, "{:?}", vcpu.state());
+        sensor.evaluate(PC_EV_TICK, &[vcpu.index()]).unwrap();
+        thread::sleep(Duration::from_millis(5));
+    }
+    wait(&ring, &log, "UNBOOST", |all| all.iter().any(|message| message.kind == PC_MSG_UNBOOST));
+    assert_eq!(vcpu.counters().guest_read_errors, 0);
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn an_unmapped_guest_line_is_counted_and_raises_nothing() {
+    let sensor = sensor();
+    let _rival = StandIn::start(Work::Spin);
+    let thread = StandIn::start(Work::Spin);
+    let setup =
+        pc_vcpu_setup { slot_hva: 0x1000, guest_line_bytes: 64, ..pc_vcpu_setup::default() };
+    let vcpu = adopt(&sensor, &thread, defaults(), setup);
+    thread::sleep(4 * SETTLE);
+    let counters = vcpu.counters();
+    assert!(counters.guest_read_errors > 0, "{counters:?}");
+    assert_eq!(counters.boosts, [0; 4]);
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn a_thread_that_exits_gives_its_index_back() {
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    let mut thread = StandIn::start(Work::Sleep);
+    let vcpu = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
+    thread.stop();
+    wait(&ring, &log, "GONE", |all| all.iter().any(|message| message.kind == PC_MSG_GONE));
+    assert_eq!(vcpu.life(), Life::Gone);
+    sensor.release(&vcpu).unwrap();
+    assert_eq!(vcpu.life(), Life::Free);
+    assert_eq!(vcpu.counters().wakeups, 0);
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn observe_mode_decides_and_tells_nobody() {
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    let thread = StandIn::start(Work::Sleep);
+    let observe = pc_boost_config { mode: paracord_sensor::policy::PC_MODE_OBSERVE, ..defaults() };
+    assert_ne!(observe.mode, PC_MODE_ON);
+    let vcpu = adopt(&sensor, &thread, observe, pc_vcpu_setup::default());
+    thread::sleep(SETTLE);
+    ring.consume().unwrap();
+    assert!(vcpu.counters().boosts[0] > 0);
+    assert!(log.borrow().is_empty(), "{:?}", log.borrow());
+}
