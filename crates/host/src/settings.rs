@@ -8,9 +8,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use paracord_policy::{
+    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, pc_boost_config, pc_reason_config,
+};
 use serde::{Deserialize, Serialize};
 
 pub use crate::config::{Override, VmRules};
+
+const NS_PER_US: u64 = 1000;
 
 /// What paracord does with decisions (`PC_MODE_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -77,6 +82,8 @@ pub struct BoostConfig {
     pub mode: Mode,
     /// Whether a region that the VM maps is used (false: as an unmodified guest).
     pub use_region: bool,
+    /// Whether a hint also boosts at a VM exit, not only at preemption.
+    pub hints_at_exit: bool,
     /// Period of every budget.
     pub period_us: u64,
     /// All reasons together, running time per period of one vCPU.
@@ -94,26 +101,60 @@ pub struct BoostConfig {
 }
 
 impl Default for BoostConfig {
-    /// A vCPU may be boosted for at most half of every 100 ms, and a fifth of
-    /// each host CPU stays with unboosted work.
+    /// The policy's own defaults (policy/boost_defaults.h), the only place of their numbers.
     fn default() -> Self {
-        let reason =
-            |grant_max_us, budget_us| ReasonConfig { enabled: true, grant_max_us, budget_us };
+        BoostConfig::from(&paracord_policy::defaults())
+    }
+}
+
+impl From<&pc_boost_config> for BoostConfig {
+    fn from(c: &pc_boost_config) -> Self {
         BoostConfig {
-            mode: Mode::On,
+            mode: match c.mode {
+                PC_MODE_ON => Mode::On,
+                PC_MODE_OBSERVE => Mode::Observe,
+                _ => Mode::Off,
+            },
             use_region: true,
-            period_us: 100_000,
-            vcpu_budget_us: 50_000,
-            vm_budget_us: 100_000,
-            cpu_kept_us: 20_000,
-            actuation_min_us: 50,
-            penalty_max_periods: 8,
-            reason: [
-                reason(1_000, 30_000),
-                reason(1_000, 30_000),
-                reason(10_000, 40_000),
-                reason(2_000, 20_000),
-            ],
+            hints_at_exit: c.hints_at_exit != 0,
+            period_us: c.period_ns / NS_PER_US,
+            vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
+            vm_budget_us: c.vm_budget_ns / NS_PER_US,
+            cpu_kept_us: c.cpu_kept_ns / NS_PER_US,
+            actuation_min_us: c.actuation_min_ns / NS_PER_US,
+            penalty_max_periods: c.penalty_max_periods,
+            reason: c.reason.map(|r| ReasonConfig {
+                enabled: r.enabled != 0,
+                grant_max_us: r.grant_max_ns / NS_PER_US,
+                budget_us: r.budget_ns / NS_PER_US,
+            }),
+        }
+    }
+}
+
+impl From<&BoostConfig> for pc_boost_config {
+    fn from(c: &BoostConfig) -> Self {
+        let ns = |us: u64| us.saturating_mul(NS_PER_US);
+        pc_boost_config {
+            mode: match c.mode {
+                Mode::On => PC_MODE_ON,
+                Mode::Observe => PC_MODE_OBSERVE,
+                Mode::Off => PC_MODE_OFF,
+            },
+            penalty_max_periods: c.penalty_max_periods,
+            hints_at_exit: c.hints_at_exit.into(),
+            reserved: 0,
+            period_ns: ns(c.period_us),
+            vcpu_budget_ns: ns(c.vcpu_budget_us),
+            vm_budget_ns: ns(c.vm_budget_us),
+            cpu_kept_ns: ns(c.cpu_kept_us),
+            actuation_min_ns: ns(c.actuation_min_us),
+            reason: c.reason.map(|r| pc_reason_config {
+                enabled: r.enabled.into(),
+                reserved: 0,
+                grant_max_ns: ns(r.grant_max_us),
+                budget_ns: ns(r.budget_us),
+            }),
         }
     }
 }
@@ -201,6 +242,12 @@ mod tests {
         assert_eq!(settings.vm("any", &[]).mode, Mode::Observe);
         let off = crate::config::keys::parse_override("mode", "off").unwrap();
         assert_eq!(settings.vm("any", &[off]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn the_policy_gets_back_what_it_gave() {
+        let defaults = paracord_policy::defaults();
+        assert_eq!(pc_boost_config::from(&BoostConfig::from(&defaults)), defaults);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct BoostKeys {
     pub mode: Mode,
     /// Whether the VM's shared region is used.
     pub use_region: bool,
+    /// Whether hints are read at every VM exit.
+    pub hints_at_exit: bool,
     /// Period of all budgets, ms.
     pub period_ms: u32,
     /// One vCPU, all reasons.
@@ -65,6 +67,7 @@ impl From<&BoostConfig> for BoostKeys {
         BoostKeys {
             mode: c.mode,
             use_region: c.use_region,
+            hints_at_exit: c.hints_at_exit,
             period_ms: small(c.period_us / 1000),
             vcpu_budget: share(c.vcpu_budget_us),
             vm_budget: share(c.vm_budget_us),
@@ -86,6 +89,7 @@ impl From<&BoostKeys> for BoostConfig {
         BoostConfig {
             mode: k.mode,
             use_region: k.use_region,
+            hints_at_exit: k.hints_at_exit,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),
             vm_budget_us: k.vm_budget.of_period(period_us),

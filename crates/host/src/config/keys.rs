@@ -276,6 +276,14 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         actuation_min_us,
         "Shortest time from one boost of a vCPU to its next; 0 switches this off."
     ),
+    plain!(
+        "hints_at_exit",
+        Kind::Bool,
+        Bool,
+        same,
+        hints_at_exit,
+        "Whether a guest's hint also boosts at a VM exit, not only when the host takes the CPU away."
+    ),
 ];
 
 /// `[boost.REASON]` and `[vm."NAME".REASON]` for wake, irq, rt and critical.
