@@ -5,9 +5,13 @@
 //! it, [`handle`] how another thread (the control socket) commands it.
 #![forbid(unsafe_code)]
 
+pub mod actuator;
 pub mod config;
 pub mod control;
 pub mod handle;
+pub mod identity;
+pub mod journal;
+pub mod region;
 pub mod region_file;
 pub mod settings;
 pub mod snapshot;

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The rt actuator: carries decisions out with SCHED_RR.
+//!
+//! It decides nothing. It takes messages in the order of their decisions, keeps
+//! only the latest of each vCPU, writes the journal entry, changes the thread.
+//! After [`Actuator::new`] nothing here allocates, waits or logs: it runs on the
+//! real-time thread, and what it does is driven by guests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use paracord_sys::sched::{self, SchedAttr, policy};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::journal::{ENTRIES, Entry, Journal, Restored};
+use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
+
+/// What a message asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Give the thread SCHED_RR.
+    Boost,
+    /// Give it back what it had.
+    Unboost,
+    /// Forget it: it has ended.
+    Gone,
+}
+
+/// A decision on its way (`struct pc_msg`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What to do.
+    pub action: Action,
+    /// vCPU index, below [`ENTRIES`].
+    pub index: u32,
+    /// Thread.
+    pub tid: u32,
+    /// CLOCK_MONOTONIC of the decision.
+    pub decided_ns: u64,
+}
+
+/// A thread as the sensor's record has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Thread.
+    pub tid: u32,
+    /// Start, clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// The sensor's records, as far as the actuator looks at them.
+pub trait VcpuTable {
+    /// The thread of vCPU `index` while it lives (`PC_VCPU_READY`): it has not
+    /// reached its exit, so its tid cannot name another thread.
+    fn live_thread(&self, index: u32) -> Option<Thread>;
+}
+
+/// Counters, read by other threads. Relaxed: each stands alone.
+#[derive(Debug)]
+pub struct ActuatorStats {
+    boosted_now: AtomicU32,
+    boosts: AtomicU64,
+    unboosts: AtomicU64,
+    coalesced: AtomicU64,
+    gone: AtomicU64,
+    refused_rt: AtomicU64,
+    changed_by_others: AtomicU64,
+    errors: AtomicU64,
+    last_errno: AtomicU32,
+    latency: [AtomicU64; HISTOGRAM_BUCKETS],
+    boosts_of: Vec<AtomicU32>,
+    actuated: Vec<AtomicU32>,
+}
+
+impl ActuatorStats {
+    fn new() -> ActuatorStats {
+        let per_vcpu = || (0..ENTRIES).map(|_| AtomicU32::new(0)).collect();
+        ActuatorStats {
+            boosted_now: AtomicU32::new(0),
+            boosts: AtomicU64::new(0),
+            unboosts: AtomicU64::new(0),
+            coalesced: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+            refused_rt: AtomicU64::new(0),
+            changed_by_others: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            last_errno: AtomicU32::new(0),
+            latency: [const { AtomicU64::new(0) }; HISTOGRAM_BUCKETS],
+            boosts_of: per_vcpu(),
+            actuated: per_vcpu(),
+        }
+    }
+
+    /// Boosts of vCPU `index` carried out since it was set up, wraps.
+    pub fn boosts_of(&self, index: u32) -> u32 {
+        self.boosts_of[index as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether vCPU `index` is boosted by us now.
+    pub fn is_actuated(&self, index: u32) -> bool {
+        self.actuated[index as usize].load(Ordering::Acquire) != 0
+    }
+
+    /// Failed system calls, and the errno of the last one.
+    pub fn errors(&self) -> (u64, i32) {
+        let errno = self.last_errno.load(Ordering::Relaxed);
+        (self.errors.load(Ordering::Relaxed), errno as i32)
+    }
+
+    /// As plain values.
+    pub fn snapshot(&self) -> ActuatorSnapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ActuatorSnapshot {
+            kind: "rt".into(),
+            boosted_now: self.boosted_now.load(Ordering::Relaxed),
+            boosts: get(&self.boosts),
+            unboosts: get(&self.unboosts),
+            coalesced: get(&self.coalesced),
+            gone: get(&self.gone),
+            refused_rt: get(&self.refused_rt),
+            changed_by_others: get(&self.changed_by_others),
+            errors: get(&self.errors),
+            observed: 0,
+            actuation_latency: Histogram { buckets: self.latency.iter().map(get).collect() },
+        }
+    }
+}
+
+/// The actuator; owned by the real-time thread.
+#[derive(Debug)]
+pub struct Actuator {
+    journal: Arc<Journal>,
+    stats: Arc<ActuatorStats>,
+    priority: u32,
+    default_slice_ns: u64,
+    /// Latest message of each vCPU not carried out yet.
+    waiting: Vec<Option<Message>>,
+    /// Indices with a waiting message, each once, oldest first.
+    order: Vec<u32>,
+    /// Boosted threads by index.
+    boosted: Vec<Option<Entry>>,
+}
+
+/// CLOCK_MONOTONIC, the sensor's clock.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Actuator {
+    /// An actuator that gives `priority`. Call it on a thread of normal
+    /// scheduling: its slice is taken as the default one.
+    pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
+        Actuator {
+            journal,
+            stats: Arc::new(ActuatorStats::new()),
+            priority,
+            default_slice_ns: sched::default_slice_ns(),
+            waiting: vec![None; ENTRIES as usize],
+            order: Vec::with_capacity(ENTRIES as usize),
+            boosted: vec![None; ENTRIES as usize],
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Arc<ActuatorStats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Priority of later boosts; those in force keep theirs.
+    pub fn set_priority(&mut self, priority: u32) {
+        self.priority = priority;
+    }
+
+    /// Indices boosted now.
+    pub fn boosted_indices(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..ENTRIES).filter(|&index| self.boosted[index as usize].is_some())
+    }
+
+    /// Whether anything is boosted.
+    pub fn is_active(&self) -> bool {
+        self.stats.boosted_now.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes a message; [`carry_out`](Self::carry_out) acts on it unless a later one about the same
+    /// vCPU comes first. Messages with an index out of range are dropped.
+    pub fn take(&mut self, message: Message) {
+        let Some(waiting) = self.waiting.get_mut(message.index as usize) else {
+            bump(&self.stats.errors);
+            return;
+        };
+        if waiting.replace(message).is_some() {
+            bump(&self.stats.coalesced);
+        } else {
+            self.order.push(message.index);
+        }
+    }
+
+    /// Carries out what waits. `changed` is told each index whose boost began or ended.
+    pub fn carry_out(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
+        for n in 0..self.order.len() {
+            let index = self.order[n];
+            let Some(message) = self.waiting[index as usize].take() else { continue };
+            let acted = match message.action {
+                Action::Boost => self.boost(table, &message),
+                Action::Unboost => self.unboost(table, index),
+                Action::Gone => self.forget(index),
+            };
+            if acted {
+                let late_ns = now_ns().saturating_sub(message.decided_ns);
+                let bucket = (63 - (late_ns | 1).leading_zeros()) as usize;
+                bump(&self.stats.latency[bucket.min(HISTOGRAM_BUCKETS - 1)]);
+                changed(index);
+            }
+        }
+        self.order.clear();
+    }
+
+    /// Drops boosts of threads that are not live any more (their message was lost).
+    pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
+        for index in 0..ENTRIES {
+            let Some(entry) = self.boosted[index as usize] else { continue };
+            if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
+                self.forget(index);
+                changed(index);
+            }
+        }
+    }
+
+    /// Restores every thread.
+    pub fn restore_all(&mut self, table: &impl VcpuTable) {
+        self.order.clear();
+        self.waiting.fill(None);
+        for index in 0..ENTRIES {
+            self.unboost(table, index);
+        }
+    }
+
+    fn boost(&mut self, table: &impl VcpuTable, message: &Message) -> bool {
+        let index = message.index;
+        let live =
+            |table: &_| VcpuTable::live_thread(table, index).filter(|t| t.tid == message.tid);
+        let Some(thread) = live(table) else {
+            bump(&self.stats.gone);
+            return false;
+        };
+        if self.boosted[index as usize].is_some() {
+            return false;
+        }
+        let mut before = match sched::get(thread.tid) {
+            Ok(before) => before,
+            Err(error) => return self.failed(&error),
+        };
+        if before.is_realtime() {
+            bump(&self.stats.refused_rt);
+            return false;
+        }
+        // The default slice is given back as "default", not as a number.
+        if before.runtime_ns == self.default_slice_ns {
+            before.runtime_ns = 0;
+        }
+        let entry = Entry {
+            tid: thread.tid,
+            start_ticks: thread.start_ticks,
+            before,
+            boost_priority: self.priority,
+        };
+        self.journal.arm(index, &entry);
+        if let Err(error) = sched::set(thread.tid, &SchedAttr::realtime(policy::RR, self.priority))
+        {
+            self.journal.disarm(index);
+            return self.failed(&error);
+        }
+        if live(table).is_none() {
+            // It ended between the look and the call, and its tid may name
+            // another thread by now: that one gets back what the look saw.
+            let _ = entry.restore();
+            self.journal.disarm(index);
+            bump(&self.stats.gone);
+            return false;
+        }
+        self.boosted[index as usize] = Some(entry);
+        self.stats.boosted_now.fetch_add(1, Ordering::Relaxed);
+        self.stats.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
+        self.stats.actuated[index as usize].store(1, Ordering::Release);
+        bump(&self.stats.boosts);
+        true
+    }
+
+    fn unboost(&mut self, table: &impl VcpuTable, index: u32) -> bool {
+        let Some(entry) = self.boosted[index as usize].take() else { return false };
+        if table.live_thread(index).is_some_and(|thread| thread.tid == entry.tid) {
+            match entry.restore() {
+                Ok(Restored::Done) => bump(&self.stats.unboosts),
+                Ok(Restored::Gone) => bump(&self.stats.gone),
+                Ok(Restored::NotOurs) => bump(&self.stats.changed_by_others),
+                Err(error) => {
+                    self.failed(&error);
+                }
+            }
+        } else {
+            bump(&self.stats.gone);
+        }
+        self.clear(index);
+        true
+    }
+
+    fn forget(&mut self, index: u32) -> bool {
+        let was = self.boosted[index as usize].take().is_some();
+        if was {
+            self.clear(index);
+        }
+        self.stats.boosts_of[index as usize].store(0, Ordering::Relaxed);
+        was
+    }
+
+    fn clear(&mut self, index: u32) {
+        self.journal.disarm(index);
+        self.stats.boosted_now.fetch_sub(1, Ordering::Relaxed);
+        self.stats.actuated[index as usize].store(0, Ordering::Release);
+    }
+
+    fn failed(&self, error: &std::io::Error) -> bool {
+        match error.raw_os_error() {
+            Some(libc::ESRCH) => bump(&self.stats.gone),
+            errno => {
+                bump(&self.stats.errors);
+                self.stats.last_errno.store(errno.unwrap_or(0) as u32, Ordering::Relaxed);
+            }
+        }
+        false
+    }
+}

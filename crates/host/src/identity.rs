@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who a VM is: what procfs says about the process whose threads run vCPUs.
+
+use std::path::Path;
+
+use paracord_sys::proc::{self, ProcError};
+
+/// Longest name that is kept: it comes from the VMM's command line.
+const NAME_MAX_CHARS: usize = 80;
+
+/// A VM's process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// QEMU's `-name`, else `comm-pid`. Printable, at most 80 characters.
+    pub name: String,
+    /// QEMU's `-uuid`.
+    pub uuid: Option<String>,
+    /// Process.
+    pub pid: u32,
+    /// Start of the process, clock ticks since boot.
+    pub start_ticks: u64,
+    /// comm.
+    pub vmm: String,
+    /// Effective user.
+    pub uid: u32,
+}
+
+/// Looks at process `pid`.
+///
+/// # Errors
+/// [`ProcError`]; [`ProcError::is_gone`] is normal.
+pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
+    let vmm = printable(&proc::comm(proc_root, pid)?);
+    let arguments = proc::command_line(proc_root, pid)?;
+    let option = |name: &str| {
+        let at = arguments.iter().position(|argument| argument.trim_start_matches('-') == name)?;
+        arguments.get(at + 1).map(String::as_str)
+    };
+    let is_qemu = vmm.starts_with("qemu") || vmm == "kvm";
+    let name = option("name").filter(|_| is_qemu).and_then(guest_name);
+    Ok(Identity {
+        name: name.unwrap_or_else(|| format!("{vmm}-{pid}")),
+        uuid: option("uuid").filter(|_| is_qemu).map(printable),
+        pid,
+        start_ticks: proc::start_ticks(proc_root, pid)?,
+        uid: proc::effective_uid(proc_root, pid)?,
+        vmm,
+    })
+}
+
+/// `web`, `guest=web,debug-threads=on` or `debug-threads=on,guest=web`.
+fn guest_name(value: &str) -> Option<String> {
+    let parts = || value.split(',');
+    let named = parts().find_map(|part| part.strip_prefix("guest="));
+    let name = named.or_else(|| parts().next().filter(|first| !first.contains('=')))?;
+    Some(printable(name)).filter(|name| !name.is_empty())
+}
+
+/// Only what a terminal, a log and a metrics label can take.
+fn printable(text: &str) -> String {
+    let good = |c: char| if c.is_control() || c == '"' || c == '\\' { '_' } else { c };
+    text.chars().take(NAME_MAX_CHARS).map(good).collect()
+}
+
+/// KVM's vCPU id from a thread's name, `CPU 3/KVM`: for kernels without KVM's BTF.
+pub fn vcpu_id_of_thread(proc_root: &Path, tid: u32) -> Option<u32> {
+    let name = proc::comm(proc_root, tid).ok()?;
+    name.strip_prefix("CPU ")?.strip_suffix("/KVM")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn tree(name: &str, comm: &str, arguments: &[&str]) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("paracord-id-{name}-{}", std::process::id()));
+        let dir = root.join("42");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("comm"), format!("{comm}\n")).unwrap();
+        std::fs::write(dir.join("cmdline"), arguments.join("\0") + "\0").unwrap();
+        std::fs::write(dir.join("status"), "Uid:\t0\t107\t0\t0\n").unwrap();
+        let stat = "42 (x y) S 1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 5 0 777 1000 99";
+        std::fs::write(dir.join("stat"), stat).unwrap();
+        root
+    }
+
+    fn named(case: &str, comm: &str, arguments: &[&str]) -> Identity {
+        let root = tree(case, comm, arguments);
+        let identity = identify(&root, 42).unwrap();
+        std::fs::remove_dir_all(root).unwrap();
+        identity
+    }
+
+    #[test]
+    fn qemu_and_libvirt_names() {
+        let qemu = named("plain", "qemu-system-x86", &["qemu", "-name", "web,debug-threads=on"]);
+        assert_eq!((qemu.name.as_str(), qemu.uid, qemu.start_ticks), ("web", 107, 777));
+        let uuid = "6d5f2b1c-0000-4000-8000-000000000001";
+        let arguments = ["qemu", "-name", "guest=db,debug-threads=on", "-uuid", uuid];
+        let libvirt = named("libvirt", "qemu-system-x86", &arguments);
+        assert_eq!((libvirt.name.as_str(), libvirt.uuid.as_deref()), ("db", Some(uuid)));
+    }
+
+    #[test]
+    fn others_are_named_by_comm_and_pid() {
+        assert_eq!(named("none", "qemu-system-x86", &["qemu"]).name, "qemu-system-x86-42");
+        let dangling = named("dangling", "qemu-system-x86", &["qemu", "-name"]);
+        assert_eq!(dangling.name, "qemu-system-x86-42");
+        assert_eq!(named("other", "crosvm", &["crosvm", "--name", "x"]).name, "crosvm-42");
+    }
+
+    #[test]
+    fn hostile_names_are_tamed() {
+        let long = format!("a\n\u{1b}[31m\"{}", "b".repeat(500));
+        let identity = named("hostile", "qemu-kvm", &["qemu", "-name", &long]);
+        assert!(identity.name.starts_with("a__[31m_b") && identity.name.chars().count() == 80);
+    }
+
+    #[test]
+    fn vcpu_threads_by_name() {
+        let root = tree("vcpu", "CPU 11/KVM", &[]);
+        assert_eq!(vcpu_id_of_thread(&root, 42), Some(11));
+        assert_eq!(vcpu_id_of_thread(&root, 43), None);
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

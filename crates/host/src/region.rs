@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Regions of running VMs: finding, checking and reading them, and writing host
+//! lines. [`region_file`](crate::region_file) makes and removes them.
+//!
+//! A region belongs to the VM's user, who may shorten or punch the file at any
+//! moment. So the daemon does not map it: it reads and writes with pread and
+//! pwrite, which fail where a mapping would be a SIGBUS.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use paracord_abi::{AbiError, GuestDriver, HEADER_BYTES, HostBoost, LINE_BYTES, RegionLayout};
+use paracord_sys::proc;
+
+use crate::region_file::check_name;
+
+/// Why a region that a VM maps is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// Another VM uses it already.
+    #[error("region {name} is already used by process {pid}: each VM needs its own")]
+    Taken {
+        /// Region.
+        name: String,
+        /// The other VM's process.
+        pid: u32,
+    },
+    /// The file belongs to somebody else than the VM's process.
+    #[error("{}: belongs to user {owner}, the VM runs as user {user}", path.display())]
+    Owner {
+        /// Region file.
+        path: PathBuf,
+        /// Owner of the file.
+        owner: u32,
+        /// Effective user of the process.
+        user: u32,
+    },
+    /// The content is refused.
+    #[error("{}: {source}", path.display())]
+    Abi {
+        /// Region file.
+        path: PathBuf,
+        /// What is wrong.
+        source: AbiError,
+    },
+    /// The system refused something.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> RegionError {
+    move |source| RegionError::Io { path: path.to_owned(), source }
+}
+
+/// A file whatever its name: mount namespaces of a VMM may show it elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Of a file's metadata.
+    pub fn of(meta: &Metadata) -> FileIdentity {
+        let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+        FileIdentity { device, inode: meta.ino() }
+    }
+
+    fn is_mapped_by(&self, mapping: &proc::Mapping) -> bool {
+        mapping.device == self.device && mapping.inode == self.inode
+    }
+}
+
+/// A region that a VM maps, checked.
+#[derive(Debug)]
+pub struct Region {
+    /// File name.
+    pub name: String,
+    /// Where things lie.
+    pub layout: RegionLayout,
+    /// Which file it is.
+    pub identity: FileIdentity,
+    /// Address of the region's first byte in the VMM.
+    pub start_hva: u64,
+    path: PathBuf,
+    file: File,
+}
+
+impl Region {
+    /// Finds the region that process `pid`, running as `uid`, maps shared and
+    /// writable from its first byte; `None` when it maps none of `dir`.
+    ///
+    /// # Errors
+    /// [`RegionError`] names why the region is refused.
+    pub fn find(
+        dir: &Path,
+        proc_root: &Path,
+        pid: u32,
+        uid: u32,
+    ) -> Result<Option<Region>, RegionError> {
+        let Ok(entries) = std::fs::read_dir(dir) else { return Ok(None) };
+        let mut mappings = None;
+        for entry in entries.flatten() {
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if check_name(&name).is_err() {
+                continue;
+            }
+            let path = entry.path();
+            let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
+            let identity = FileIdentity::of(&meta);
+            let mappings = match &mut mappings {
+                Some(mappings) => mappings,
+                // Gone or unreadable: its threads will be gone too.
+                None => mappings.insert(proc::mappings(proc_root, pid).unwrap_or_default()),
+            };
+            let whole = mappings.iter().find(|mapping| {
+                identity.is_mapped_by(mapping)
+                    && mapping.shared_writable
+                    && mapping.offset_bytes == 0
+            });
+            if let Some(mapping) = whole {
+                return Region::open(name, path, identity, mapping, uid).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn open(
+        name: String,
+        path: PathBuf,
+        identity: FileIdentity,
+        mapping: &proc::Mapping,
+        uid: u32,
+    ) -> Result<Region, RegionError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&path)
+            .map_err(io_error(&path))?;
+        let meta = file.metadata().map_err(io_error(&path))?;
+        if !meta.is_file() || FileIdentity::of(&meta) != identity {
+            return Err(io_error(&path)(io::Error::other("replaced meanwhile")));
+        }
+        if meta.uid() != uid {
+            return Err(RegionError::Owner { path, owner: meta.uid(), user: uid });
+        }
+        let header = read_header(&file).map_err(io_error(&path))?;
+        let mapped = meta.len().min(mapping.end.saturating_sub(mapping.start));
+        let layout = RegionLayout::check(&header, mapped)
+            .map_err(|source| RegionError::Abi { path: path.clone(), source })?;
+        Ok(Region { name, layout, identity, start_hva: mapping.start, path, file })
+    }
+
+    /// What the guest's driver declares now; `None` without a driver.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the driver's half of the header is refused.
+    pub fn guest_driver(&self) -> Result<Option<GuestDriver>, RegionError> {
+        let header = read_header(&self.file).map_err(io_error(&self.path))?;
+        GuestDriver::check(&header, &self.layout)
+            .map_err(|source| RegionError::Abi { path: self.path.clone(), source })
+    }
+
+    /// Address of a vCPU's slot in the VMM; `None` when there is no such slot.
+    pub fn slot_hva(&self, vcpu_id: u32) -> Option<u64> {
+        self.start_hva.checked_add(self.layout.slot_offset(vcpu_id)?)
+    }
+
+    /// Writes the boost part of a vCPU's host line; does nothing without a slot.
+    ///
+    /// # Errors
+    /// What pwrite(2) returns.
+    pub fn write_boost(&self, vcpu_id: u32, boost: HostBoost) -> io::Result<()> {
+        let Some(slot) = self.layout.slot_offset(vcpu_id) else { return Ok(()) };
+        let bytes = boost.to_bytes();
+        let declared = bytes.len().min(self.layout.host_line_bytes as usize);
+        self.file.write_all_at(&bytes[..declared], slot + LINE_BYTES as u64)
+    }
+}
+
+fn read_header(file: &File) -> io::Result<Vec<u8>> {
+    let mut header = vec![0; HEADER_BYTES];
+    let mut have = 0;
+    while have < HEADER_BYTES {
+        match file.read_at(&mut header[have..], have as u64) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    header.truncate(have);
+    Ok(header)
+}
+
+#[cfg(test)]
+#[path = "region_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Regions in a fixture tree: real files, and maps that name their inodes.
+
+use super::*;
+use crate::region_file::{self, Offer, RegionFileError};
+
+struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    fn new(name: &str) -> Tree {
+        let root =
+            std::env::temp_dir().join(format!("paracord-region-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc")).unwrap();
+        Tree { root }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.root.join("regions")
+    }
+
+    fn proc(&self) -> PathBuf {
+        self.root.join("proc")
+    }
+
+    fn create(&self, name: &str, slots: u32) -> Result<PathBuf, RegionFileError> {
+        let offer =
+            Offer { slots, kick: true, preempt_count: true, stale_boost_kick_us: 0, owner: None };
+        region_file::create(&self.dir(), name, &offer)
+    }
+
+    /// Process `pid` maps `path` with these permissions, at 0x10000.
+    fn map(&self, pid: u32, path: &Path, permissions: &str, bytes: u64) {
+        let meta = std::fs::metadata(path).unwrap();
+        let (major, minor) = FileIdentity::of(&meta).device;
+        let line = format!(
+            "{:x}-{:x} {permissions} 00000000 {major:02x}:{minor:02x} {}   /elsewhere/x\n",
+            0x10000,
+            0x10000 + bytes,
+            meta.ino()
+        );
+        let dir = self.proc().join(pid.to_string());
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("maps"), line).unwrap();
+    }
+
+    fn find(&self, pid: u32, uid: u32) -> Result<Option<Region>, RegionError> {
+        Region::find(&self.dir(), &self.proc(), pid, uid)
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[test]
+fn a_region_is_found_under_any_path() {
+    let tree = Tree::new("new");
+    let path = tree.create("web", 2).unwrap();
+    let meta = std::fs::metadata(&path).unwrap();
+    tree.map(7, &path, "rw-s", meta.len());
+    let region = tree.find(7, own_uid()).unwrap().unwrap();
+    assert_eq!(region.name, "web");
+    assert_eq!(region.slot_hva(1), Some(0x10000 + 4096 + 1024));
+    assert_eq!(region.slot_hva(region.layout.slot_count), None);
+    assert_eq!(region.guest_driver().unwrap(), None);
+    region.write_boost(1, HostBoost { state: 1, reasons: 4, boosts: 7, throttles: 0 }).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[4096 + 1024 + 64..][..12], [1, 4, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn broken_regions_are_refused_with_their_reason() {
+    let tree = Tree::new("broken");
+    let path = tree.create("web", 1).unwrap();
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    tree.map(7, &path, "rw-s", bytes);
+    let error = |tree: &Tree, uid| tree.find(7, uid).unwrap_err().to_string();
+    assert!(error(&tree, own_uid() + 1).contains("belongs to user"));
+    tree.map(7, &path, "rw-s", 4096);
+    assert!(error(&tree, own_uid()).contains("4096 are there"));
+    std::fs::write(&path, [0; 64]).unwrap();
+    assert!(error(&tree, own_uid()).contains("region too small: 64 bytes"));
+    std::fs::write(&path, [0; 128]).unwrap();
+    assert!(error(&tree, own_uid()).contains("not a paracord region"));
+    // Private or read-only mappings cannot carry hints.
+    tree.map(7, &path, "rw-p", bytes);
+    assert!(tree.find(7, own_uid()).unwrap().is_none());
+    // Symbolic links are not followed.
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+    assert!(tree.find(7, own_uid()).unwrap().is_none());
+}
+
+#[test]
+fn a_shortened_file_is_an_error_not_a_signal() {
+    let tree = Tree::new("short");
+    let path = tree.create("web", 1).unwrap();
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    tree.map(7, &path, "rw-s", bytes);
+    let region = tree.find(7, own_uid()).unwrap().unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    assert!(region.guest_driver().is_err());
+    let _ = region.write_boost(0, HostBoost::default());
+}
