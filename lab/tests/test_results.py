@@ -3,6 +3,7 @@ import copy
 import json
 
 import pytest
+
 from paracord_lab import results
 from paracord_lab.results import Results, ResultsError, Series
 from paracord_lab.verdicts import SKIPPED, Verdict

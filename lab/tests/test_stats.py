@@ -2,6 +2,7 @@
 import math
 
 import pytest
+
 from paracord_lab import stats
 
 

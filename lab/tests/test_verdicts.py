@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 import pytest
+
 from paracord_lab import stats
 from paracord_lab.verdicts import (
     FAIL,

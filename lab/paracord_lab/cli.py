@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""`python -m paracord_lab`: list and run scenarios, make reports again, prepare images, run commands."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import images, machine, payload, report, results, runner, scenario, store, tree
+from .errors import LabError
+from .session import Options
+from .verdicts import EXIT_NOT_PASSED, EXIT_PASSED, Verdict, exit_code, summary
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+DEFAULT_OUT = Path("out")
+ROUNDS_MAX = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    # A stop by a CI system must end the emulators just as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _interrupt)
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print(
+            "interrupted; machines are stopped, complete rounds stay in out/<scenario>/raw", file=sys.stderr
+        )
+        return EXIT_INTERRUPTED
+    except (LabError, results.ResultsError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except OSError as error:
+        print(f"error: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        return EXIT_ERROR
+
+
+def _interrupt(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paracord_lab", description=__doc__.split(":", 1)[1].strip())
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("list", help="the scenarios")
+    command.set_defaults(run=_list)
+
+    command = commands.add_parser("run", help="run scenarios and judge them")
+    command.add_argument("scenario", nargs="+", help="a name from `list`")
+    command.add_argument("--rounds", type=_rounds, help="instead of the scenario's own number")
+    command.add_argument("--quick", action="store_true", help="half as long measurements")
+    command.add_argument(
+        "--without", default="", metavar="M", help="switch a mechanism off: a verdict must fail"
+    )
+    command.add_argument("--out", type=Path, default=DEFAULT_OUT, help="directory of results (default: out)")
+    command.set_defaults(run=_run)
+
+    command = commands.add_parser("report", help="judge a finished run again and write its report")
+    command.add_argument("directory", type=Path, help="out/<scenario>")
+    command.set_defaults(run=_report)
+
+    command = commands.add_parser("setup", help="make the images of hosts and guests")
+    command.add_argument("--arch", default="x86_64")
+    command.set_defaults(run=_setup)
+
+    command = commands.add_parser("exec", help="run one shell command in a host or, with --guest, in a guest")
+    command.add_argument("command")
+    command.add_argument("--guest", action="store_true")
+    command.add_argument("--arch", default="x86_64")
+    command.add_argument("--cpus", type=int, default=2)
+    command.set_defaults(run=_exec)
+    return parser
+
+
+def _rounds(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= ROUNDS_MAX:
+        raise argparse.ArgumentTypeError(f"{value} is not in 1..{ROUNDS_MAX}")
+    return value
+
+
+def _list(_options) -> int:
+    for name in scenario.names():
+        one = scenario.load(name)
+        without = f"  [--without {'|'.join(one.without)}]" if one.without else ""
+        print(f"{name:16} {one.summary}{without}")
+    return EXIT_PASSED
+
+
+def _load(name: str) -> scenario.Scenario:
+    try:
+        return scenario.load(name)
+    except KeyError as error:
+        raise LabError(error.args[0]) from error
+
+
+def _run(options) -> int:
+    chosen = [_load(name) for name in options.scenario]
+    for one in chosen:
+        if options.without and options.without not in one.without:
+            known = ", ".join(one.without) or "none"
+            raise LabError(f"{one.name}: --without {options.without}: mechanisms of this scenario: {known}")
+    verdicts: list[Verdict] = []
+    broken = False
+    for one in chosen:
+        run_options = Options(options.rounds, options.quick, options.without)
+        try:
+            judged = runner.run(one, run_options, options.out)
+        except LabError as error:
+            print(f"error: {one.name}: {error}", file=sys.stderr)
+            broken = True
+            continue
+        print(report.text(one, runner.output_directory(options.out, one, run_options), judged))
+        verdicts += judged.verdicts
+    print(summary(verdicts) + (", and a scenario could not be run (above)" if broken else ""))
+    return EXIT_ERROR if broken else exit_code(verdicts)
+
+
+def _report(options) -> int:
+    one = _load(store.meta(options.directory).scenario)
+    judged = report.make(one, options.directory)
+    print(report.text(one, options.directory, judged))
+    print(summary(judged.verdicts))
+    return exit_code(judged.verdicts)
+
+
+def _setup(options) -> int:
+    tree.need_root()
+    payload.build(images.ensure(options.arch))
+    return EXIT_PASSED
+
+
+def _exec(options) -> int:
+    with machine.host(arch=options.arch, cpus=options.cpus, out=DEFAULT_OUT / "exec") as host:
+        target = host.guest("exec") if options.guest else host
+        result = target.run(options.command, timeout=600, check=False)
+    sys.stdout.write(result.out)
+    sys.stderr.write(result.err)
+    return EXIT_PASSED if result.rc == 0 else EXIT_NOT_PASSED

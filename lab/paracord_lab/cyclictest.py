@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""cyclictest (rt-tests): the command for a measurement and the meaning of its JSON."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import LabError
+from .stats import Histogram, StatsError, percentile
+
+# One bucket per µs up to here; a later wakeup is counted as an overflow and still enters avg and max.
+HISTOGRAM_US = 400_000
+PRIORITY = 50
+# What cyclictest itself takes for --policy=rr without a priority, as seed measurements on a host did. It lies
+# below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.
+HOST_PRIORITY = 2
+
+
+class CyclictestError(LabError):
+    """cyclictest's output is not a measurement."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Wakeup latency of one run, µs; `histogram`: µs -> number of wakeups."""
+
+    avg_us: float
+    max_us: float
+    histogram: Histogram
+    overflows: int
+
+    @property
+    def p99_us(self) -> float:
+        total = sum(self.histogram.values())
+        if self.overflows > 0.01 * (total + self.overflows):
+            return self.max_us
+        return percentile(self.histogram, 0.99 * (total + self.overflows) / total)
+
+
+def command(name: str, interval_us: int, seconds: float, priority: int = PRIORITY) -> str:
+    """
+    Shell command that measures and prints the JSON. The duration is a number of loops, so that a wakeup that
+    comes late is still measured. Power management is left as it is: a guest must be allowed to halt.
+    """
+    loops = math.ceil(seconds * 1_000_000 / interval_us)
+    file = f"/tmp/cyclictest-{name}.json"
+    return (
+        f"cyclictest -q -m --default-system -i {interval_us} -l {loops} --policy=rr -p {priority} "
+        f"-h {HISTOGRAM_US} --histfile=/dev/null --json={file} >/tmp/cyclictest-{name}.log 2>&1 "
+        f"|| {{ cat /tmp/cyclictest-{name}.log >&2; exit 1; }}; cat {file}"
+    )
+
+
+def parse(text: str) -> dict:
+    """The JSON object in `text`, checked to be a run of one thread."""
+    try:
+        data = json.loads(text[text.index("{") :])
+        latency(data)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise CyclictestError(f"cyclictest gave no result: {text.strip()[-200:]!r}") from error
+    return data
+
+
+def latency(data: Mapping) -> Latency:
+    """From cyclictest's JSON object (file_version 1)."""
+    (thread,) = data["thread"].values()
+    histogram = {int(us): int(count) for us, count in thread["histogram"].items()}
+    cycles = int(thread.get("cycles", sum(histogram.values())))
+    return Latency(
+        avg_us=float(thread["avg"]),
+        max_us=float(thread["max"]),
+        histogram=histogram,
+        overflows=max(0, cycles - sum(histogram.values())),
+    )
+
+
+def metrics(prefix: str, data: Mapping) -> dict[str, float]:
+    """avg, p99 and max of one run as metrics `<prefix>_avg_us`, …"""
+    run = latency(data)
+    try:
+        p99_us = run.p99_us
+    except StatsError as error:
+        raise CyclictestError(f"{prefix}: {error}") from error
+    return {f"{prefix}_avg_us": run.avg_us, f"{prefix}_p99_us": p99_us, f"{prefix}_max_us": run.max_us}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The paracord daemon in L1: its configuration for a scenario, start, state, end."""
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+
+from .errors import LabError
+
+BINARY = "/payload/bin/paracord"
+CONFIG = "/tmp/paracord-lab.toml"
+START_TIMEOUT_S = 40
+
+REASONS = ("wake", "irq", "rt", "critical")
+UNLIMITED_GRANT_US = 10_000_000
+UNLIMITED_VM_PCT = 409_600
+
+# Mechanism -> settings that switch it off (`--without`). Keys as in docs/config.md.
+MECHANISMS: dict[str, dict[str, object]] = {
+    "boost": {"mode": "observe"},
+    **{reason: {f"boost.{reason}.enabled": False} for reason in REASONS},
+    "budget": {
+        "boost.vcpu_budget_pct": 100,
+        "boost.vm_budget_pct": UNLIMITED_VM_PCT,
+        "boost.cpu_kept_pct": 0,
+        **{f"boost.{reason}.grant_us": UNLIMITED_GRANT_US for reason in REASONS},
+        **{f"boost.{reason}.budget_pct": 100 for reason in REASONS},
+    },
+    "penalty": {"boost.penalty_max_periods": 1},
+    "rate-limit": {"boost.actuation_min_us": 0},
+    # Switched off by the scenario itself, not by the configuration.
+    "supervisor": {},
+    "module": {},
+}
+
+
+class DaemonError(LabError):
+    """The daemon did not do what a scenario needs; one line with the reason."""
+
+
+def toml(settings: Mapping[str, object]) -> str:
+    """TOML text from dotted keys: {"boost.rt.enabled": False} becomes a key in section [boost.rt]."""
+    sections: dict[str, list[str]] = {}
+    for dotted, value in settings.items():
+        section, _, key = dotted.rpartition(".")
+        text = json.dumps(value)
+        sections.setdefault(section, []).append(f"{key} = {text}")
+    lines = []
+    for section in sorted(sections):
+        if section:
+            lines.append(f"[{section}]")
+        lines += [*sections[section], ""]
+    return "\n".join(lines)
+
+
+class Daemon:
+    """`paracord run` in L1 while the context is open."""
+
+    def __init__(self, host, settings: Mapping[str, object] | None = None, arguments: str = ""):
+        self.host = host
+        self.settings = dict(settings or {})
+        self.arguments = arguments
+        self.job = None
+
+    def start(self, vcpu_tids: Iterable[int] = ()) -> "Daemon":
+        """Starts it and returns when it knows every thread in `vcpu_tids`."""
+        self.host.run(f"printf %s {shlex.quote(toml(self.settings))} > {CONFIG}")
+        self.job = self.host.spawn(
+            f"exec {BINARY} run --config {CONFIG} {self.arguments}".strip(), "paracord"
+        )
+        self.await_vcpus(vcpu_tids)
+        return self
+
+    def await_vcpus(self, vcpu_tids: Iterable[int], timeout: float = START_TIMEOUT_S) -> None:
+        """Returns when `status` shows every thread in `vcpu_tids`; DaemonError otherwise."""
+        wanted = set(vcpu_tids)
+        deadline = time.monotonic() + timeout
+        known: set[int] = set()
+        while time.monotonic() < deadline:
+            status = self.status(check=False)
+            if status is not None:
+                known = set(tids(status))
+                if wanted <= known:
+                    return
+            elif self.ended():
+                break
+            time.sleep(0.2)
+        missing = ", ".join(map(str, sorted(wanted - known))) or "the control socket"
+        raise DaemonError(f"the daemon does not show {missing}; its last words: {self.last_words()}")
+
+    def ended(self) -> bool:
+        return not self.job.running
+
+    def last_words(self) -> str:
+        lines = [line for line in (self.job.out() + self.job.err()).splitlines() if line.strip()]
+        return " | ".join(lines[-3:]) or "none"
+
+    def status(self, check: bool = True) -> dict | None:
+        """`paracord status --json`; None when it does not answer and `check` is off."""
+        result = self.host.run(f"{BINARY} status --json", timeout=30, check=False)
+        if result.rc == 0:
+            try:
+                return json.loads(result.out)
+            except json.JSONDecodeError as error:
+                raise DaemonError(f"paracord status --json is not JSON: {error}") from error
+        if check:
+            raise DaemonError(f"paracord status failed: {(result.err or result.out).strip()[-200:]}")
+        return None
+
+    def stop(self) -> None:
+        """Ends it as an operator would (SIGTERM) and waits until it is gone."""
+        if self.job is None:
+            return
+        self.job.kill("TERM")
+        self.job.wait(timeout=20)
+        self.job = None
+
+    def __enter__(self) -> "Daemon":
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.stop()
+
+
+def vcpus(status: Mapping) -> list[dict]:
+    """All vCPUs of a status, each an object with at least `tid`."""
+    return [vcpu for vm in status.get("vms", []) for vcpu in vm.get("vcpus", [])]
+
+
+def tids(status: Mapping) -> list[int]:
+    return [int(vcpu["tid"]) for vcpu in vcpus(status)]
+
+
+def counter(status: Mapping, name: str) -> int:
+    """Sum of a counter over all vCPUs; a list (per reason) is summed as well."""
+    total = 0
+    for vcpu in vcpus(status):
+        value = vcpu["counters"][name]
+        total += sum(value) if isinstance(value, list) else int(value)
+    return total

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+What kill-vm and kill-daemon look for: threads that kept a real-time policy, and a daemon that does not go on.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from . import daemon
+from .scenario import Column, Raw, column
+from .verdicts import Check
+
+# Longest time until everything is as it was before.
+RESTORED_WITHIN_S = 1.0
+# A VM that runs only its firmware: a real VMM with a real KVM vCPU, up at once.
+FIRMWARE_VM = (
+    "exec qemu-system-x86_64 -name {name},debug-threads=on -accel kvm -cpu host -m 64 "
+    "-nodefaults -display none"
+)
+
+
+@dataclass
+class Tally:
+    """Over all kills of one round."""
+
+    kills: int = 0
+    boosted: int = 0
+    leftovers: int = 0
+    daemon_lost: int = 0
+    ghosts: int = 0
+    notes: str = ""
+
+    def judge(self, host, before: set[int], running, survivors: Iterable[int], gone: str) -> None:
+        """After a kill: waits RESTORED_WITHIN_S, then counts what is not as it has to be."""
+        time.sleep(RESTORED_WITHIN_S)
+        status = running.status(check=False)
+        if status is None:
+            self.daemon_lost += 1
+            self.notes = f"daemon: {running.last_words()}"
+            return
+        self.ghosts += sum(vm["name"].startswith(gone) for vm in status["vms"])
+        self.count_leftovers(host, before | set(survivors))
+
+    def count_leftovers(self, host, allowed: set[int]) -> None:
+        left = realtime_threads(host) - allowed
+        self.leftovers += len(left)
+        if left:
+            self.notes = f"real-time threads left: {sorted(left)}"
+
+    def raw(self) -> Raw:
+        return asdict(self)
+
+
+def realtime_threads(host) -> set[int]:
+    """Threads of the host with a real-time policy, except paracord's own and the kernel's."""
+    # Fields: class, thread, process, parent, command of the process. Kernel threads are children of kthreadd
+    # (2).
+    listed = host.run("ps -eLo cls=,tid=,ppid=,comm=").out
+    return parse_realtime_threads(listed)
+
+
+def parse_realtime_threads(text: str) -> set[int]:
+    found = set()
+    for line in text.splitlines():
+        fields = line.split(None, 3)
+        if len(fields) == 4 and fields[0] in ("RR", "FF") and fields[2] != "2" and fields[3] != "paracord":
+            found.add(int(fields[1]))
+    return found
+
+
+def boosted(status: dict) -> int:
+    return sum(vcpu["state"] == "boosted" for vcpu in daemon.vcpus(status))
+
+
+def metrics(raw: Raw) -> dict[str, float]:
+    return {
+        "kills_count": raw["kills"],
+        "kills_while_boosted_count": raw["boosted"],
+        "leftover_policies_count": raw["leftovers"],
+        "daemon_lost_count": raw["daemon_lost"],
+        "ghost_vms_count": raw["ghosts"],
+    }
+
+
+def checks(prefix: str, configuration: str = "boost-rt") -> list[Check]:
+    def metric(name: str):
+        return lambda one: one[configuration][name]
+
+    return [
+        Check(f"{prefix}_leftover_policies", metric("leftover_policies_count"), "<=", 0, "count", every=True),
+        Check(f"{prefix}_daemon_lost", metric("daemon_lost_count"), "<=", 0, "count", every=True),
+        Check(f"{prefix}_ghost_vms", metric("ghost_vms_count"), "<=", 0, "count", every=True),
+        # Otherwise the kills would not have hit what they are about.
+        Check(
+            f"{prefix}_kills_while_boosted", metric("kills_while_boosted_count"), ">=", 1, "count", every=True
+        ),
+    ]
+
+
+def columns() -> list[Column]:
+    return [
+        column("kills", "kills_count"),
+        column("while boosted", "kills_while_boosted_count"),
+        column("policies left after 1 s", "leftover_policies_count"),
+        column("daemon lost", "daemon_lost_count"),
+        column("ghost VMs", "ghost_vms_count"),
+    ]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Host work: busy loops in L1, the CPU time that they get, and the policies that threads have."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .errors import LabError
+
+# Twice as many loops as CPUs: every CPU always has another normal task waiting.
+LOOPS_PER_CPU = 2
+
+
+class LoadError(LabError):
+    """The host's work did not start or is gone."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """CPU time of the loads so far and the host's clock, both in seconds."""
+
+    cpu_s: float
+    clock_s: float
+
+
+class HostLoad:
+    """stress-ng CPU loops in L1, stopped (SIGSTOP) while the host shall be idle."""
+
+    def __init__(self, host, loops: int | None = None):
+        self.host = host
+        self.loops = loops or LOOPS_PER_CPU * host.cpus
+        self.job = None
+        self.pids: list[int] = []
+
+    def start(self) -> "HostLoad":
+        self.job = self.host.spawn(f"exec stress-ng --cpu {self.loops} --cpu-method loop -q", "stress-ng")
+        script = (
+            "for i in $(seq 100); do p=$(pgrep -f '^stress-ng-cpu'); "
+            f'[ "$(echo $p | wc -w)" -ge {self.loops} ] && break; sleep 0.1; done; echo $p'
+        )
+        self.pids = [int(pid) for pid in self.host.run(script, timeout=60).out.split()]
+        if len(self.pids) < self.loops:
+            raise LoadError(f"stress-ng: {len(self.pids)} of {self.loops} loops started")
+        self.idle()
+        return self
+
+    def busy(self) -> None:
+        self._signal("CONT")
+
+    def idle(self) -> None:
+        self._signal("STOP")
+
+    def _signal(self, name: str) -> None:
+        self.host.run(f"kill -{name} {' '.join(map(str, self.pids))}")
+
+    def read(self) -> Reading:
+        return read(self.host, self.pids)
+
+    def stop(self) -> None:
+        if self.job is not None:
+            self.host.run(f"kill -KILL {' '.join(map(str, [*self.pids, self.job.pid]))}", check=False)
+            self.job = None
+
+
+def read(host, threads: Sequence[int]) -> Reading:
+    """CPU time of threads, from /proc/TID/schedstat (run time, ns), and the clock, from /proc/uptime."""
+    files = " ".join(f"/proc/{tid}/schedstat" for tid in threads)
+    return parse_reading(host.run(f"cat {files} /proc/uptime").out.splitlines(), len(threads))
+
+
+def parse_reading(lines: list[str], loads: int) -> Reading:
+    """`loads` lines of schedstat, then one of uptime."""
+    if len(lines) != loads + 1:
+        raise LoadError(f"expected {loads} loads and the clock, found {len(lines)} lines")
+    cpu_ns = sum(int(line.split()[0]) for line in lines[:-1])
+    return Reading(cpu_s=cpu_ns / 1e9, clock_s=float(lines[-1].split()[0]))
+
+
+def share(before: Reading, after: Reading, cpus: int) -> float:
+    """Share (0..1) of the host's CPU time that the loads got between two readings."""
+    elapsed_s = after.clock_s - before.clock_s
+    if elapsed_s <= 0:
+        raise LoadError("no time passed between two readings of the loads")
+    return (after.cpu_s - before.cpu_s) / (elapsed_s * cpus)
+
+
+def policies(host, tids: Iterable[int]) -> dict[int, str]:
+    """Thread -> "SCHED_OTHER 0" and so on; threads that are gone are left out."""
+    script = "; ".join(f"chrt -p {tid} 2>/dev/null" for tid in tids)
+    return parse_policies(host.run(f"{script}; true").out)
+
+
+def parse_policies(text: str) -> dict[int, str]:
+    """From the two lines per thread that chrt -p prints."""
+    found: dict[int, str] = {}
+    policy = ""
+    for line in text.splitlines():
+        words = line.replace("'s", " ").split()
+        if "policy:" in words:
+            policy = words[-1].split("|")[0]
+        elif "priority:" in words:
+            found[int(words[1])] = f"{policy} {words[-1]}"
+    return found

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Plots of a report as inline SVG. Every axis names its quantity and unit."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib
+
+matplotlib.use("svg")
+
+from matplotlib import pyplot
+
+from . import cyclictest, stats
+from .results import Results
+from .scenario import Raw
+
+WIDTH_IN, HEIGHT_IN = 11.0, 3.9
+# Okabe and Ito's palette: told apart by people with any colour vision.
+COLOURS = {
+    "vanilla": "#D55E00",
+    "boost-rt-unmodified": "#56B4E9",
+    "boost-rt": "#0072B2",
+    "static-rt": "#E69F00",
+    "host-native": "#009E73",
+}
+OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999")
+UNITS = {
+    "us": "µs",
+    "ms": "ms",
+    "s": "s",
+    "count": "number",
+    "share": "share of the host's CPU time",
+    "ratio": "ratio",
+}
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """CDF of wakeup latency per configuration; `output` finds cyclictest's JSON object in raw outputs."""
+
+    title: str
+    output: Callable[[Raw], Mapping | None]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Median of metrics per configuration, with the smallest and largest round as whiskers."""
+
+    title: str
+    metrics: Mapping[str, str]
+    unit: str
+    logarithmic: bool = False
+    reference: float | None = None
+    reference_name: str = ""
+
+
+Plot = Distribution | Bars
+
+
+def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> str:
+    """SVG of one plot; empty if none of its data was measured."""
+    panels = 2 if isinstance(plot, Distribution) else 1
+    figure, axes = pyplot.subplots(
+        1, panels, figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained", squeeze=False
+    )
+    try:
+        drawn = (
+            _distribution(plot, axes[0], rounds)
+            if isinstance(plot, Distribution)
+            else _bars(plot, axes[0][0], results)
+        )
+        if not drawn:
+            return ""
+        figure.suptitle(plot.title, x=0.01, ha="left", fontsize=12)
+        for one in axes[0]:
+            one.spines[["top", "right"]].set_visible(False)
+            one.grid(True, axis="both" if panels == 2 else "y", alpha=0.3)
+            one.set_axisbelow(True)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        text = buffer.getvalue()
+        return text[text.index("<svg") :]
+    finally:
+        pyplot.close(figure)
+
+
+def colour(configuration: str, index: int) -> str:
+    return COLOURS.get(configuration, OTHER_COLOURS[index % len(OTHER_COLOURS)])
+
+
+def _distribution(plot: Distribution, axes, rounds: Sequence[Mapping[str, Raw]]) -> bool:
+    """Left: the share at or below a latency. Right: above it, logarithmic, where the tail can be seen."""
+    below, above = axes
+    names = list(dict.fromkeys(name for one in rounds for name in one))
+    drawn = False
+    for index, name in enumerate(names):
+        outputs = [plot.output(one[name]) for one in rounds if name in one]
+        runs = [cyclictest.latency(output) for output in outputs if output]
+        if not runs:
+            continue
+        merged = stats.merge([run.histogram for run in runs])
+        total = sum(merged.values()) + sum(run.overflows for run in runs)
+        values, shares, seen = [], [], 0
+        for us in sorted(merged):
+            seen += merged[us]
+            values.append(max(us, 1))
+            shares.append(100 * seen / total)
+        style = {"where": "post", "color": colour(name, index), "linewidth": 1.8}
+        below.step(values, shares, label=name, **style)
+        # The last sample has nothing above it, which a logarithmic axis cannot show.
+        above.step(values[:-1], [100 - share for share in shares[:-1]], **style)
+        drawn = True
+    for one in axes:
+        one.set_xscale("log")
+        one.set_xlabel("wakeup latency (µs, logarithmic)")
+    below.set_ylabel("wakeups at or below it (%)")
+    below.set_ylim(0, 101)
+    above.set_ylabel("wakeups above it (%, logarithmic)")
+    above.set_yscale("log")
+    if drawn:
+        below.legend(loc="lower right", fontsize=9)
+    return drawn
+
+
+def _bars(plot: Bars, axes, results: Results) -> bool:
+    configurations = [
+        c for c in results.configs() if any(results.series(c, metric) for metric in plot.metrics)
+    ]
+    if not configurations:
+        return False
+    width = 0.8 / len(configurations)
+    for index, name in enumerate(configurations):
+        positions, medians, below, above = [], [], [], []
+        for place, metric in enumerate(plot.metrics):
+            series = results.series(name, metric)
+            if series is None:
+                continue
+            positions.append(place + (index - (len(configurations) - 1) / 2) * width)
+            medians.append(series.median)
+            below.append(series.median - min(series.rounds))
+            above.append(max(series.rounds) - series.median)
+        axes.bar(
+            positions,
+            medians,
+            width * 0.92,
+            yerr=[below, above],
+            capsize=2,
+            error_kw={"linewidth": 1, "ecolor": "#444444"},
+            color=colour(name, index),
+            label=name,
+        )
+        for position, value in zip(positions, medians, strict=True):
+            axes.annotate(compact(value), (position, value), (3, 2), textcoords="offset points", fontsize=8)
+    axes.set_xticks(range(len(plot.metrics)), plot.metrics.values())
+    axes.set_ylabel(UNITS[plot.unit] + (", logarithmic" if plot.logarithmic else ""))
+    if plot.logarithmic:
+        axes.set_yscale("log")
+    if plot.reference is not None:
+        axes.axhline(plot.reference, color="#444444", linestyle="--", linewidth=1, label=plot.reference_name)
+    # Beside the bars, where it hides none.
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False)
+    return True
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, no exponent."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def compact(value: float) -> str:
+    """As number(), but with thousands as k, for the little room above a bar."""
+    return f"{number(value / 1000)}k" if abs(value) >= 10_000 else number(value)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The report of a run: results.json, a self-contained HTML page, a Perfetto trace, text for a terminal."""
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from . import judge, perfetto, plots, results, store
+from .plots import number
+from .results import Results
+from .scenario import Column, Raw, Scenario
+from .stats import StatsError
+from .verdicts import Verdict
+
+RESULTS, REPORT, TRACE = "results.json", "report.html", "trace.pftrace"
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#222}
+table{border-collapse:collapse;margin:1em 0}
+th,td{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:right}
+th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{max-width:100%;height:auto}
+.pass{color:#0a7a3c}.fail{color:#c0182b}.undecided{color:#a05a00}.skipped{color:#666}
+.status{font-weight:600}
+.note{color:#555}code{background:#f4f4f4;padding:0 .2em}
+"""
+
+
+def make(scenario: Scenario, out: Path) -> Results:
+    """Judges what lies in out/raw and writes results.json, report.html and the trace."""
+    meta = store.meta(out)
+    rounds = store.rounds(out, [c.name for c in scenario.configurations])
+    judged = judge.judge(scenario, meta, rounds)
+    results.write(judged, out / RESULTS)
+    traces = store.traces(out, scenario.traced)
+    if traces:
+        perfetto.write(traces, out / TRACE)
+    (out / REPORT).write_text(_page(scenario, meta, judged, rounds, bool(traces)))
+    return judged
+
+
+def rows(scenario: Scenario, measured: Sequence) -> list[list[str]]:
+    """The table: a row per configuration, medians over the rounds, `–` where a column does not apply."""
+    return [
+        [c.name, *(_cell(column, measured, c.name) for column in scenario.columns)]
+        for c in scenario.configurations
+    ]
+
+
+def _cell(column: Column, measured: Sequence, configuration: str) -> str:
+    try:
+        return number(median(column.value(one, configuration) for one in measured))
+    except (KeyError, StatsError, ValueError):
+        return "–"
+
+
+def measured_rounds(scenario: Scenario, rounds: Sequence[dict[str, Raw]]) -> list:
+    return [{c: scenario.metrics(c, raw) for c, raw in one.items()} for one in rounds]
+
+
+def text(scenario: Scenario, out: Path, judged: Results) -> str:
+    """For the terminal: table, verdicts, paths."""
+    rounds = store.rounds(out, [c.name for c in scenario.configurations])
+    table = [
+        ["configuration", *(c.title for c in scenario.columns)],
+        *rows(scenario, measured_rounds(scenario, rounds)),
+    ]
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in table
+    ]
+    lines.insert(1, "-" * len(lines[0]))
+    lines += ["", *(verdict_line(v) for v in judged.verdicts), ""]
+    for file, what in ((RESULTS, "results"), (REPORT, "report "), (TRACE, "trace  ")):
+        if (out / file).exists():
+            hint = "   (open in ui.perfetto.dev)" if file == TRACE else ""
+            lines.append(f"{what}  {out / file}{hint}")
+    return "\n".join(lines)
+
+
+def verdict_line(verdict: Verdict) -> str:
+    line = (
+        f"{verdict.status.upper():9}  {verdict.name}: {number(verdict.value)} "
+        f"(limit {verdict.relation} {number(verdict.limit)} {verdict.unit})"
+    )
+    if verdict.beside:
+        line += "; " + ", ".join(f"{name} {number(value)}" for name, value in verdict.beside.items())
+    return line + (f"; {verdict.reason}" if verdict.reason else "")
+
+
+def _page(
+    scenario: Scenario, meta: store.Meta, judged: Results, rounds: list[dict[str, Raw]], traced: bool
+) -> str:
+    measured = measured_rounds(scenario, rounds)
+    head = "".join(f"<th>{html.escape(c.title)}</th>" for c in scenario.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n"
+        for row in rows(scenario, measured)
+    )
+    drawn = [plots.draw(plot, judged, rounds) for plot in scenario.plots()]
+    figures = "".join(f"<figure>{svg}</figure>\n" for svg in drawn if svg)
+    without = f" Mechanism switched off: <b>{html.escape(meta.without)}</b>." if meta.without else ""
+    emulated = (
+        " The host is emulated without virtualisation hardware: compare configurations, never absolute times."
+        if meta.host == "emulated"
+        else ""
+    )
+    trace = (
+        f'<p>Trace: <a href="{TRACE}"><code>{TRACE}</code></a>, for ui.perfetto.dev: one section per '
+        f"configuration; look at the vCPU tracks for <i>{perfetto.WAITING}</i>.</p>"
+        if traced
+        else ""
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>paracord: {html.escape(scenario.name)}</title>
+<style>{_STYLE}</style></head><body>
+<h1>{html.escape(scenario.name)}</h1>
+<p>{html.escape(scenario.summary)}</p>
+<p class="note">Host: {html.escape(meta.host)}, {html.escape(meta.arch)}, {scenario.cpus} CPUs, Linux
+{html.escape(meta.kernel)}. {len(rounds)} interleaved rounds, medians.{without}{emulated}</p>
+<h2>Configurations</h2>
+<table><tr><th>configuration</th>{head}</tr>
+{body}</table>
+<h2>Verdicts</h2>
+<table><tr><th>verdict</th><th>status</th><th>value</th><th>limit</th><th>rounds</th><th>beside</th></tr>
+{"".join(_verdict_row(v) for v in judged.verdicts)}</table>
+{figures}{trace}
+</body></html>
+"""
+
+
+def _verdict_row(verdict: Verdict) -> str:
+    beside = ", ".join(f"{name} {number(value)}" for name, value in verdict.beside.items())
+    reason = f'<br><span class="note">{html.escape(verdict.reason)}</span>' if verdict.reason else ""
+    return (
+        f"<tr><td>{html.escape(verdict.name)}{reason}</td>"
+        f'<td class="status {verdict.status}">{verdict.status}</td><td>{number(verdict.value)}</td>'
+        f"<td>{html.escape(verdict.relation)} {number(verdict.limit)} {html.escape(verdict.unit)}</td>"
+        f"<td>{', '.join(number(v) for v in verdict.rounds)}</td><td>{html.escape(beside)}</td></tr>\n"
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+A rogue guest (pc_rogue, root in the guest) against the host's share of its CPUs and the daemon's health.
+"""
+
+from collections.abc import Sequence
+
+from . import daemon, host_share
+from .scenario import STATIC_RT, VANILLA, Configuration, Raw, Scenario, column
+from .verdicts import Check
+
+SHARE_S = 5.0
+SHARE = "host_beside_rogue_share"
+# Rate of actuations that one vCPU can cause: the shortest time between two boosts is 200 µs by default, and
+# each boost has its unboost. Twice that is a bound that no default configuration may exceed.
+ACTUATIONS_PER_S_MAX = 2 * 2 * 5000
+
+# The rogue declares itself to the host; the driver would only be in its way.
+ROGUE_BOOST = Configuration("boost-rt", daemon=True)
+
+
+class RogueScenario(Scenario):
+    """One guest whose root runs `pc_rogue <mode>` while the host is busy."""
+
+    mode: str = ""
+    configurations: Sequence[Configuration] = (VANILLA, ROGUE_BOOST, STATIC_RT)
+    traced: Sequence[str] = ("boost-rt", "static-rt")
+    columns = (
+        column("host's share beside the rogue", SHARE),
+        column("beside an ordinary spinning vCPU", host_share.REFERENCE),
+        column("boosts/s", "boosts_per_s_count"),
+        column("throttles", "throttles_count"),
+    )
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        prefix = "rogue_" + self.mode
+        return (
+            host_share.check(f"{prefix}_host_share", SHARE),
+            Check(f"{prefix}_daemon_answers", lambda one: one["boost-rt"]["daemon_answers_count"], ">=", 1,
+                  "count", every=True),
+            Check(f"{prefix}_boosts_per_s", lambda one: one["boost-rt"]["boosts_per_s_count"], "<=",
+                  ACTUATIONS_PER_S_MAX, "count"),
+        )  # fmt: skip
+
+    def command(self) -> str:
+        return f"pc_rogue {self.mode} --seconds 3600"
+
+    def setup(self, session) -> None:
+        self.guest = session.guest("rogue", vcpus=1)
+        self.load = session.load()
+
+    def measure(self, session, configuration: Configuration) -> Raw:
+        seconds = session.seconds(SHARE_S)
+        raw: Raw = {}
+        self.load.busy()
+        try:
+            if configuration == VANILLA:
+                with host_share.running(self.guest, "pc_hog", "hog"):
+                    raw["spinning"] = session.host_share(self.load, seconds)
+            with host_share.running(self.guest, self.command(), "rogue"):
+                before = session.daemon.status() if session.daemon else None
+                raw["share"] = session.host_share(self.load, seconds)
+                if before is not None:
+                    raw["daemon"] = _activity(before, session.daemon.status())
+        finally:
+            self.load.idle()
+        return raw
+
+    def trace(self, session, configuration: Configuration) -> None:
+        self.load.busy()
+        try:
+            with host_share.running(self.guest, self.command(), "rogue"):
+                session.host.run("sleep 1")
+        finally:
+            self.load.idle()
+
+    def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
+        measured = {SHARE: raw["share"]}
+        if "spinning" in raw:
+            measured[host_share.REFERENCE] = raw["spinning"]
+        if "daemon" in raw:
+            measured |= raw["daemon"]
+        return measured
+
+    def plots(self):
+        return [
+            host_share.bars({host_share.REFERENCE: "ordinary spinning vCPU", SHARE: f"pc_rogue {self.mode}"})
+        ]
+
+
+def _activity(before: dict, after: dict) -> dict[str, float]:
+    """What the daemon did between two states; being asked twice, it answered."""
+    seconds = (after["taken_ns"] - before["taken_ns"]) / 1e9
+    boosts = after["actuator"]["boosts"] - before["actuator"]["boosts"]
+    return {
+        "daemon_answers_count": 1,
+        "boosts_per_s_count": boosts / seconds,
+        "throttles_count": daemon.counter(after, "throttles") - daemon.counter(before, "throttles"),
+    }

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+What a scenario is. A file in lab/scenarios/ defines one class derived from Scenario.
+
+Collecting (`setup`, `measure`) runs on machines and returns raw outputs that are stored as they are. Judging
+(`metrics`, `checks`) is pure, so that a report can be made again from the raw outputs alone.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .verdicts import Check, Round
+
+Raw = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is compared: the same machines and loads, another way of scheduling the vCPUs."""
+
+    name: str
+    daemon: bool = False
+    module: bool = False
+    static_rt: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+VANILLA = Configuration("vanilla")
+BOOST_UNMODIFIED = Configuration("boost-rt-unmodified", daemon=True)
+BOOST = Configuration("boost-rt", daemon=True, module=True)
+# What people use today: every vCPU thread SCHED_RR for good (libvirt's <vcpusched>).
+STATIC_RT = Configuration("static-rt", static_rt=True)
+# The limit: the guest's task run as a plain task of the host.
+HOST_NATIVE = Configuration("host-native")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: its title with the unit, and the value of a configuration in one round."""
+
+    title: str
+    value: Callable[[Round, str], float]
+
+
+def column(title: str, metric: str) -> Column:
+    """A column that shows a metric as it is."""
+    return Column(title, lambda one, configuration: one[configuration][metric])
+
+
+class Scenario:
+    """
+    One experiment. Class attributes describe it; see lab/scenarios/ for examples.
+
+    without: mechanisms whose removal must make a verdict fail (`run --without M`).
+    traced: configurations of which a short piece is recorded for Perfetto after the measurements.
+    """
+
+    name: str = ""
+    summary: str = ""
+    arch: str = "x86_64"
+    cpus: int = 2
+    rounds: int = 3
+    configurations: Sequence[Configuration] = ()
+    without: Sequence[str] = ()
+    traced: Sequence[str] = ()
+    checks: Sequence[Check] = ()
+    columns: Sequence[Column] = ()
+
+    def missing(self, host) -> str:
+        """Why this cannot be measured on that host: then it is skipped. Empty if it can."""
+        return "" if host.cpus >= self.cpus else f"needs {self.cpus} CPUs, the host has {host.cpus}"
+
+    def setup(self, session) -> None:
+        """Boots guests and starts loads, once."""
+        raise NotImplementedError
+
+    def measure(self, session, configuration: Configuration) -> Raw:
+        """Runs one configuration once, on machines that `session` has already configured."""
+        raise NotImplementedError
+
+    def trace(self, session, configuration: Configuration) -> None:
+        """What runs while a traced piece is recorded."""
+        raise NotImplementedError
+
+    def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
+        """Metrics (their names end in the unit) from what `measure` returned. Pure."""
+        raise NotImplementedError
+
+    def plots(self) -> Sequence:
+        """Plots of the report (plots.Distribution, plots.Bars)."""
+        return ()
+
+    def configuration(self, name: str) -> Configuration:
+        return next(c for c in self.configurations if c.name == name)
+
+
+def names() -> list[str]:
+    """Names of all scenarios: file busy_host.py is `busy-host`."""
+    package = importlib.import_module("scenarios")
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
+
+
+def load(name: str) -> Scenario:
+    """The scenario; KeyError with the known names when there is none."""
+    if name not in names():
+        raise KeyError(f"no scenario {name!r}; there are: {', '.join(names())}")
+    return importlib.import_module("scenarios." + name.replace("-", "_")).SCENARIO

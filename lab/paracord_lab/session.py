@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""What a scenario works with while it runs: a booted host, guests, loads, and the configuration in force."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from . import cyclictest, loads
+from .daemon import MECHANISMS, Daemon
+from .scenario import Configuration, Raw
+
+# Priority of vCPU threads under static-rt: the same as paracord's default for boosted ones.
+STATIC_RT_PRIORITY = 8
+# Time for the guest's and the daemon's own start to settle before something is measured.
+SETTLE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run differs from the scenario's own values."""
+
+    rounds: int | None = None
+    quick: bool = False
+    without: str = ""
+
+
+@dataclass
+class Session:
+    host: object
+    options: Options
+    guests: list = field(default_factory=list)
+    daemon: Daemon | None = None
+    _cleanup: ExitStack = field(default_factory=ExitStack)
+
+    def guest(self, name: str, **options):
+        """Boots a guest that every configuration applies to."""
+        guest = self.host.guest(name, **options)
+        self.guests.append(guest)
+        return guest
+
+    def load(self, loops: int | None = None) -> loads.HostLoad:
+        """Busy loops on the host, not running yet."""
+        load = loads.HostLoad(self.host, loops)
+        self._cleanup.callback(load.stop)
+        return load.start()
+
+    def seconds(self, full: float) -> float:
+        """Length of a measurement: half of it in a quick run."""
+        return full / 2 if self.options.quick else full
+
+    def vcpu_tids(self) -> list[int]:
+        return [tid for guest in self.guests for tid in guest.vcpu_tids]
+
+    def settings(self, configuration: Configuration) -> Mapping[str, object]:
+        """The configuration's settings with the mechanism of `--without` switched off."""
+        return {**configuration.settings, **MECHANISMS.get(self.options.without, {})}
+
+    @contextmanager
+    def applied(self, configuration: Configuration) -> Iterator[None]:
+        """Puts a configuration in force; afterwards everything is as before."""
+        with ExitStack() as undo:
+            if configuration.module and self.options.without != "module":
+                for guest in self.guests:
+                    guest.load_module()
+                    undo.callback(guest.unload_module)
+            if configuration.static_rt:
+                self._policy(f"-r -p {STATIC_RT_PRIORITY}")
+                undo.callback(self._policy, "-o -p 0")
+            if configuration.daemon:
+                self.daemon = Daemon(self.host, self.settings(configuration))
+                undo.callback(self._stop_daemon)
+                self.daemon.start(self.vcpu_tids())
+            self.host.run(f"sleep {SETTLE_S}")
+            yield
+
+    def _policy(self, arguments: str) -> None:
+        for tid in self.vcpu_tids():
+            self.host.run(f"chrt {arguments} {tid}")
+
+    def _stop_daemon(self) -> None:
+        daemon, self.daemon = self.daemon, None
+        daemon.stop()
+
+    def cyclictest(self, machine, name: str, interval_us: int, seconds: float, **options) -> Raw:
+        """Runs cyclictest on a host or guest and returns its JSON object."""
+        result = machine.run(
+            cyclictest.command(name, interval_us, seconds, **options), timeout=60 + 4 * seconds
+        )
+        return cyclictest.parse(result.out)
+
+    def latencies(self, guest, interval_us: int, seconds: float) -> Raw:
+        """
+        cyclictest in the guest and, at the same time, on the host. Without a guest (host-native) the guest's
+        own cyclictest runs on the host as well.
+        """
+        beside = self.host.spawn(
+            cyclictest.command("host", 1000, seconds, cyclictest.HOST_PRIORITY), "cyclictest-host"
+        )
+        measured = self.cyclictest(guest or self.host, "guest", interval_us, seconds)
+        alongside = beside.wait(timeout=60 + 4 * seconds, check=True)
+        return {"guest": measured, "host": cyclictest.parse(alongside.out)}
+
+    def host_share(self, load: loads.HostLoad, seconds: float) -> float:
+        """Share (0..1) of the host's CPU time that the loads get over `seconds`."""
+        before = load.read()
+        self.host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+        return loads.share(before, load.read(), self.host.cpus)
+
+    def close(self) -> None:
+        self._cleanup.close()

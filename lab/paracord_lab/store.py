@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Raw outputs of a run under out/<scenario>/raw/: what judging and reports are made from."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .errors import LabError
+from .scenario import Raw
+
+
+class StoreError(LabError):
+    """A directory does not hold a run; the text names the file."""
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What was run, on what."""
+
+    scenario: str
+    arch: str
+    kernel: str
+    host: str
+    rounds: int
+    without: str
+    # Reason why nothing could be measured here; empty normally.
+    skipped: str = ""
+
+
+def start(out: Path, meta: Meta) -> None:
+    """Empties `out` of an older run and notes what runs now."""
+    for stale in ("raw", "results.json", "report.html", "trace.pftrace"):
+        path = out / stale
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    (out / "raw").mkdir(parents=True)
+    (out / "raw" / "meta.json").write_text(json.dumps(asdict(meta), indent=1) + "\n")
+
+
+def put(out: Path, round_number: int, configuration: str, raw: Raw) -> None:
+    path = out / "raw" / f"round-{round_number}-{configuration}.json"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(raw) + "\n")
+    temporary.replace(path)
+
+
+def put_trace(out: Path, configuration: str, text: str) -> None:
+    (out / "raw" / f"trace-{configuration}.txt").write_text(text)
+
+
+def meta(out: Path) -> Meta:
+    path = out / "raw" / "meta.json"
+    try:
+        return Meta(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(f"{path}: not a run of the lab: {error}") from error
+
+
+def rounds(out: Path, configurations: Sequence[str]) -> list[dict[str, Raw]]:
+    """The complete rounds, in order: configuration -> raw outputs."""
+    complete = []
+    for number in range(1, meta(out).rounds + 1):
+        paths = {c: out / "raw" / f"round-{number}-{c}.json" for c in configurations}
+        if not all(path.exists() for path in paths.values()):
+            continue
+        try:
+            complete.append({c: json.loads(path.read_text()) for c, path in paths.items()})
+        except ValueError as error:
+            raise StoreError(f"{out / 'raw'}: round {number}: not JSON: {error}") from error
+    return complete
+
+
+def traces(out: Path, configurations: Sequence[str]) -> dict[str, str]:
+    """configuration -> text of its traced piece, for those that have one."""
+    paths = {c: out / "raw" / f"trace-{c}.txt" for c in configurations}
+    return {c: path.read_text(errors="replace") for c, path in paths.items() if path.exists()}

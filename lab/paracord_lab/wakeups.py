@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+Scenarios that measure wakeup latency in a guest, on an idle and on a busy host, and the host's own beside it.
+
+Metrics: guest_<interval>_<idle|busy>_{avg,p99,max}_us and the same with host_ for the host's cyclictest.
+"""
+
+from collections.abc import Callable, Sequence
+
+from . import cyclictest, stats
+from .host_share import running
+from .plots import Bars, Distribution, Plot
+from .scenario import HOST_NATIVE, VANILLA, Column, Configuration, Raw, Scenario, column
+from .verdicts import Check, Round
+
+IDLE, BUSY = "idle", "busy"
+
+# Excess: what published boosts reach is under a tenth of vanilla's; the rest is room for an emulator's noise.
+# An unmodified guest's task class is unknown to the host, hence the higher limit.
+EXCESS_MAX = 0.15
+EXCESS_UNMODIFIED_MAX = 0.40
+# As good as the best that people use today.
+VS_STATIC_RT_MAX = 1.25
+# The host's own latency must not pay for the guest's.
+HOST_VS_VANILLA_MAX = 1.3
+
+
+def avg(one: Round, configuration: str, interval_us: int, load: str, side: str = "guest") -> float:
+    return one[configuration][f"{side}_{interval_us}_{load}_avg_us"]
+
+
+def excess(configuration: str, interval_us: int) -> Callable[[Round], float]:
+    """Excess latency of a configuration relative to vanilla's."""
+    return lambda one: stats.excess_ratio(
+        avg(one, configuration, interval_us, BUSY),
+        avg(one, configuration, interval_us, IDLE),
+        avg(one, VANILLA.name, interval_us, BUSY),
+        avg(one, VANILLA.name, interval_us, IDLE),
+    )
+
+
+def busy_ratio(configuration: str, reference: str, interval_us: int, side: str) -> Callable[[Round], float]:
+    """avg on the busy host relative to another configuration's."""
+    return lambda one: stats.ratio(
+        avg(one, configuration, interval_us, BUSY, side), avg(one, reference, interval_us, BUSY, side)
+    )
+
+
+def checks(interval_us: int, suffix: str = "") -> list[Check]:
+    """The verdicts on latency at one interval; `suffix` tells intervals apart."""
+    return [
+        Check(f"boost_rt_excess_vs_vanilla{suffix}", excess("boost-rt", interval_us), "<=", EXCESS_MAX,
+              beside={"static-rt": excess("static-rt", interval_us)}),
+        Check(f"boost_rt_unmodified_guest_excess_vs_vanilla{suffix}",
+              excess("boost-rt-unmodified", interval_us), "<=", EXCESS_UNMODIFIED_MAX),
+        Check(f"boost_rt_avg_vs_static_rt{suffix}",
+              busy_ratio("boost-rt", "static-rt", interval_us, "guest"), "<=", VS_STATIC_RT_MAX),
+        Check(f"host_avg_vs_vanilla{suffix}",
+              busy_ratio("boost-rt", VANILLA.name, interval_us, "host"), "<=", HOST_VS_VANILLA_MAX,
+              beside={"static-rt": busy_ratio("static-rt", VANILLA.name, interval_us, "host")}),
+    ]  # fmt: skip
+
+
+def columns(interval_us: int, title: str = "") -> list[Column]:
+    """Guest avg/p99/max, host avg/max, excess ratio; all on the busy host, µs."""
+    guest, host = f"guest_{interval_us}_{BUSY}", f"host_{interval_us}_{BUSY}"
+    return [
+        column(f"{title}guest avg µs", f"{guest}_avg_us"),
+        column("p99 µs", f"{guest}_p99_us"),
+        column("max µs", f"{guest}_max_us"),
+        column("idle host: avg µs", f"guest_{interval_us}_{IDLE}_avg_us"),
+        column("host avg µs", f"{host}_avg_us"),
+        column("host max µs", f"{host}_max_us"),
+        Column("excess vs vanilla", lambda one, configuration: excess(configuration, interval_us)(one)),
+    ]
+
+
+class WakeupScenario(Scenario):
+    """One guest with one vCPU; twice as many busy loops on the host as it has CPUs."""
+
+    intervals_us: Sequence[int] = (1000,)
+    busy_s: float = 5.0
+    idle_s: float = 2.5
+
+    def setup(self, session) -> None:
+        self.guest = session.guest("lab", vcpus=1)
+        self.load = session.load()
+
+    def measure(self, session, configuration: Configuration) -> Raw:
+        raw: Raw = {}
+        guest = None if configuration == HOST_NATIVE else self.guest
+        for interval_us in self.intervals_us:
+            raw[f"{interval_us}_{IDLE}"] = session.latencies(guest, interval_us, session.seconds(self.idle_s))
+        self.load.busy()
+        try:
+            for interval_us in self.intervals_us:
+                raw[f"{interval_us}_{BUSY}"] = session.latencies(
+                    guest, interval_us, session.seconds(self.busy_s)
+                )
+        finally:
+            self.load.idle()
+        return raw
+
+    def realtime_task(self):
+        """The guest's cyclictest without a measurement, as a context."""
+        command = f"cyclictest -q -m --default-system -i {self.intervals_us[-1]} --policy=rr -p 50"
+        return running(self.guest, command, "cyclictest-background")
+
+    def trace(self, session, configuration: Configuration) -> None:
+        self.load.busy()
+        try:
+            session.cyclictest(self.guest, "trace", self.intervals_us[-1], seconds=1.0)
+        finally:
+            self.load.idle()
+
+    def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
+        measured: dict[str, float] = {}
+        for interval_us in self.intervals_us:
+            for load in (IDLE, BUSY):
+                run = raw[f"{interval_us}_{load}"]
+                for side in ("guest", "host"):
+                    measured |= cyclictest.metrics(f"{side}_{interval_us}_{load}", run[side])
+        return measured
+
+    def plots(self) -> Sequence[Plot]:
+        drawn: list[Plot] = []
+        for interval_us in self.intervals_us:
+            drawn += [
+                Distribution(
+                    f"Wakeup latency in the guest, busy host, interval {interval_us} µs",
+                    lambda raw, key=f"{interval_us}_{BUSY}": raw.get(key, {}).get("guest"),
+                ),
+                Bars(
+                    f"Wakeup latency in the guest, busy host, {interval_us} µs (median of rounds, spread)",
+                    {f"guest_{interval_us}_{BUSY}_{s}_us": s for s in ("avg", "p99", "max")},
+                    "us",
+                    logarithmic=True,
+                ),
+                Bars(
+                    f"The host's own wakeup latency beside it, interval {interval_us} µs",
+                    {f"host_{interval_us}_{BUSY}_{s}_us": s for s in ("avg", "p99", "max")},
+                    "us",
+                    logarithmic=True,
+                ),
+            ]
+        return drawn

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+The composition of `make demo`: a real-time task in a guest on a busy host as it is, cured, and as people do
+it today; and what a busy or rogue guest can take from the host in each case.
+"""
+
+from paracord_lab import host_share, wakeups
+from paracord_lab.scenario import (
+    BOOST,
+    BOOST_UNMODIFIED,
+    HOST_NATIVE,
+    STATIC_RT,
+    VANILLA,
+    column,
+)
+
+SHARE_S = 3.0
+BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
+
+
+class Demo(wakeups.WakeupScenario):
+    name = "demo"
+    summary = "the problem, the cure, today's answer, and a rogue guest: what `make demo` shows"
+    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
+    without = ("boost", "budget")
+    traced = ("vanilla", "boost-rt")
+    busy_s = 4.0
+    idle_s = 2.0
+    checks = (
+        *wakeups.checks(1000),
+        host_share.check("busy_guest_host_share", BUSY_GUEST),
+        # A rogue under static-rt needs no hints: spinning is enough.
+        host_share.check("rogue_hold_host_share", ROGUE, static_rt_metric=BUSY_GUEST),
+    )
+    columns = (
+        *wakeups.columns(1000),
+        column("host share, busy guest", BUSY_GUEST),
+        column("host share, rogue guest", ROGUE),
+    )
+
+    def measure(self, session, configuration):
+        raw = super().measure(session, configuration)
+        self.load.busy()
+        try:
+            raw |= self._shares(session, configuration)
+        finally:
+            self.load.idle()
+        return raw
+
+    def _shares(self, session, configuration):
+        seconds = session.seconds(SHARE_S)
+        shares = {}
+        if configuration == VANILLA:
+            with host_share.running(self.guest, "pc_hog", "hog"):
+                shares[host_share.REFERENCE] = session.host_share(self.load, seconds)
+        if configuration in (BOOST, STATIC_RT):
+            with host_share.running(self.guest, "pc_hog", "hog"), self.realtime_task():
+                shares[BUSY_GUEST] = session.host_share(self.load, seconds)
+        if configuration == BOOST:
+            with host_share.running(self.guest, "pc_rogue hold --seconds 3600", "rogue"):
+                shares[ROGUE] = session.host_share(self.load, seconds)
+        return {"shares": shares}
+
+    def metrics(self, configuration, raw):
+        return {**super().metrics(configuration, raw), **raw["shares"]}
+
+    def plots(self):
+        return [
+            *super().plots(),
+            host_share.bars(
+                {
+                    host_share.REFERENCE: "ordinary\nspinning vCPU",
+                    BUSY_GUEST: "busy guest with\na real-time task",
+                    ROGUE: "rogue guest holds\nevery hint",
+                }
+            ),
+        ]
+
+
+SCENARIO = Demo()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+A vCPU that holds a spinlock loses its host CPU, and a real-time waiter on another vCPU spins: CRITICAL on and
+off.
+"""
+
+import json
+
+from paracord_lab import stats
+from paracord_lab.plots import Bars
+from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
+from paracord_lab.verdicts import Check
+
+SECONDS = 8
+HOLD_US = 1000
+PERIOD_US = 4000
+RESULT = "/sys/kernel/debug/pc_locktest/result"
+MODULE = "/paracord/pc_locktest.ko"
+# A wait of more than this many critical sections means that the holder was not running.
+LONG_WAIT_NS = 4 * HOLD_US * 1000
+# At least half of the long waits must go; the rest is what a grant cannot cover (budgets, the emulator).
+LONG_WAITS_VS_OFF_MAX = 0.5
+
+CRITICAL_ON = Configuration("critical-on", daemon=True, module=True)
+CRITICAL_OFF = Configuration(
+    "critical-off", daemon=True, module=True, settings={"boost.critical.enabled": False}
+)
+
+
+def metric(configuration, name):
+    return lambda one: one[configuration][name]
+
+
+def long_waits_vs_off(configuration):
+    name = "lock_long_wait_share"
+    return lambda one: stats.ratio(one[configuration][name], one["critical-off"][name])
+
+
+class Inversion(Scenario):
+    name = "inversion"
+    summary = (
+        "a spinlock's holder loses its host CPU while another vCPU waits for the lock: CRITICAL on and off"
+    )
+    configurations = (VANILLA, CRITICAL_OFF, CRITICAL_ON)
+    without = ("critical",)
+    traced = ("critical-off", "critical-on")
+    checks = (
+        Check("inversion_long_waits_vs_critical_off", long_waits_vs_off("critical-on"), "<=",
+              LONG_WAITS_VS_OFF_MAX, beside={"vanilla": long_waits_vs_off("vanilla")}),
+    )  # fmt: skip
+    columns = (
+        column("wait for the lock: avg µs", "lock_wait_avg_us"),
+        column("max µs", "lock_wait_max_us"),
+        column("share of waits > 4 critical sections", "lock_long_wait_share"),
+        column("waits", "lock_waits_count"),
+    )
+
+    def setup(self, session):
+        self.guest = session.guest("lock", vcpus=2)
+        self.load = session.load()
+        self.guest.run(f"insmod {MODULE} hold_us={HOLD_US} period_us={PERIOD_US}")
+        self.guest.run("mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug")
+
+    def measure(self, session, configuration):
+        self.load.busy()
+        try:
+            seconds = session.seconds(SECONDS)
+            self.guest.run(f"echo 0 > {RESULT}")
+            session.host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+            return json.loads(self.guest.run(f"cat {RESULT}").out)
+        finally:
+            self.load.idle()
+
+    def trace(self, session, configuration):
+        self.load.busy()
+        try:
+            session.host.run("sleep 1")
+        finally:
+            self.load.idle()
+
+    def metrics(self, configuration, raw):
+        waits = max(1, raw["waits"])
+        long = sum(count for n, count in enumerate(raw["log2_ns"]) if 2**n >= LONG_WAIT_NS)
+        return {
+            "lock_wait_avg_us": raw["sum_ns"] / waits / 1000,
+            "lock_wait_max_us": raw["max_ns"] / 1000,
+            "lock_long_wait_share": long / waits,
+            "lock_waits_count": raw["waits"],
+        }
+
+    def plots(self):
+        return [
+            Bars(
+                "Wait for a spinlock whose holder's vCPU may lose its host CPU",
+                {"lock_wait_avg_us": "avg", "lock_wait_max_us": "max"},
+                "us",
+                logarithmic=True,
+            )
+        ]
+
+
+SCENARIO = Inversion()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+The daemon, its supervisor, or both killed with -9 at random moments while a vCPU is boosted. Within a second
+no thread has a policy that it did not have before, and a new start finds a clean state and works.
+
+`--without supervisor` stops the supervisor (SIGSTOP) before the daemon is killed: then nobody restores, and
+the verdict must fail.
+"""
+
+import random
+import time
+
+from paracord_lab import kills
+from paracord_lab.daemon import BINARY, Daemon
+from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
+from paracord_lab.verdicts import Check
+
+KILLS_EACH = 4
+UNBOOSTED_S = (0.0, 0.5)
+VICTIMS = ("daemon", "supervisor", "both")
+# Without a restart whatever is boosted afterwards is what the dead daemon left.
+SETTINGS = {"supervisor.restart": False}
+CONFIGURATION = Configuration("boost-rt", module=True)
+
+
+class KillDaemon(Scenario):
+    name = "kill-daemon"
+    summary = "daemon, supervisor or both killed with -9 while a vCPU is boosted: all is restored within 1 s"
+    rounds = 2
+    configurations = (CONFIGURATION,)
+    without = ("supervisor",)
+    checks = (
+        *kills.checks("kill_daemon"),
+        Check("kill_daemon_restarted", lambda one: one["boost-rt"]["restarts_failed_count"], "<=", 0, "count",
+              every=True),
+    )  # fmt: skip
+    columns = (*kills.columns(), column("restarts that failed", "restarts_failed_count"))
+
+    def setup(self, session):
+        self.guest = session.guest("guest", vcpus=1)
+        self.load = session.load()
+        self.before = kills.realtime_threads(session.host)
+        self.guest.spawn("cyclictest -q -m --default-system -i 1000 --policy=rr -p 50", "cyclictest")
+
+    def measure(self, session, configuration):
+        tally = kills.Tally()
+        self.load.busy()
+        try:
+            each = KILLS_EACH if not session.options.quick else 1
+            for victim in VICTIMS * each:
+                self._kill(session, tally, victim)
+            failed = self._restart(session)
+        finally:
+            self.load.idle()
+        return {**tally.raw(), "restarts_failed": failed}
+
+    def _kill(self, session, tally, victim):
+        host = session.host
+        running = Daemon(host, {**session.settings(VANILLA), **SETTINGS}).start(self.guest.vcpu_tids)
+        time.sleep(random.uniform(*UNBOOSTED_S))
+        pids = processes(running)
+        # One command, so that the moment is that of the boost which it saw.
+        tid = self.guest.vcpu_tids[0]
+        wait = f"for i in $(seq 2000); do chrt -p {tid} | grep -q SCHED_RR && break; done"
+        stop = f"kill -STOP {pids['supervisor']};" if session.options.without == "supervisor" else ""
+        targets = {"daemon": "daemon", "supervisor": "supervisor", "both": "supervisor daemon"}[victim]
+        numbers = " ".join(str(pids[name]) for name in targets.split())
+        seen = host.run(f"{stop} {wait}; chrt -p {tid}; kill -KILL {numbers}", timeout=60).out
+        tally.kills += 1
+        tally.boosted += "SCHED_RR" in seen
+        if victim == "both":
+            # Nobody is left to restore: that is systemd's ExecStopPost.
+            host.run(f"{BINARY} restore", check=False)
+        time.sleep(kills.RESTORED_WITHIN_S)
+        tally.count_leftovers(host, self.before)
+        host.run(f"kill -CONT {pids['supervisor']}; kill -KILL {pids['supervisor']}", check=False)
+        host.run(f"{BINARY} restore", check=False)
+
+    def _restart(self, session):
+        """With restart on (the default) a killed daemon comes back by itself: 1 if it does not."""
+        with Daemon(session.host, session.settings(VANILLA)).start(self.guest.vcpu_tids) as running:
+            first = processes(running)["daemon"]
+            session.host.run(f"kill -KILL {first}")
+            deadline = time.monotonic() + 15
+            while time.monotonic() < deadline:
+                status = running.status(check=False)
+                if status and status["pid"] != first and status["vms"]:
+                    return 0
+                time.sleep(0.3)
+        return 1
+
+    def metrics(self, configuration, raw):
+        return {**kills.metrics(raw), "restarts_failed_count": raw["restarts_failed"]}
+
+
+def processes(running):
+    """Pids of daemon and supervisor (its parent)."""
+    pid = running.status()["pid"]
+    parent = int(running.host.run(f"sed -n 's/^PPid:[[:space:]]*//p' /proc/{pid}/status").out)
+    return {"daemon": pid, "supervisor": parent}
+
+
+SCENARIO = KillDaemon()

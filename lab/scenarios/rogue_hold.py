@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""A guest's root sets every hint of every slot for ever and spins."""
+
+from paracord_lab.rogue import RogueScenario
+
+
+class RogueHold(RogueScenario):
+    name = "rogue-hold"
+    mode = "hold"
+    summary = "a guest's root sets every hint of every slot for ever and spins"
+    without = ("budget",)
+
+
+SCENARIO = RogueHold()

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""From raw outputs on disk to verdicts, page and text, without any machine."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import judge, report, results, scenario, store
+from paracord_lab.verdicts import FAIL, PASS, SKIPPED, UNDECIDED
+
+DATA = Path(__file__).parent / "data"
+# avg µs on the (idle, busy) host, by configuration.
+AVG_US = {
+    "vanilla": (300, 900),
+    "boost-rt-unmodified": (300, 400),
+    "boost-rt": (300, 330),
+    "static-rt": (300, 320),
+    "host-native": (80, 90),
+}
+SHARES = {
+    "vanilla": {"host_beside_spinning_share": 0.8},
+    "boost-rt": {"host_beside_busy_guest_share": 0.7, "host_beside_rogue_share": 0.75},
+    "static-rt": {"host_beside_busy_guest_share": 0.5},
+}
+
+
+def cyclictest_output(avg_us):
+    """The recorded run, with another average: the rest of it is what a real file has."""
+    output = json.loads((DATA / "cyclictest.json").read_text())
+    output["thread"]["0"]["avg"] = avg_us
+    return output
+
+
+def demo_run(out, rounds=3, wanted=3, change=None, **meta):
+    """A stored run of `demo`; change(raw, configuration, round) edits one configuration's raw outputs."""
+    demo = scenario.load("demo")
+    store.start(
+        out, store.Meta(**{**dict(scenario="demo", arch="x86_64", kernel="7", host="emulated", rounds=wanted,
+                                  without=""), **meta})
+    )  # fmt: skip
+    for number in range(1, rounds + 1):
+        for name, (idle, busy) in AVG_US.items():
+            raw = {
+                "1000_idle": {"guest": cyclictest_output(idle + number), "host": cyclictest_output(20)},
+                "1000_busy": {"guest": cyclictest_output(busy + number), "host": cyclictest_output(30)},
+                "shares": copy.deepcopy(SHARES.get(name, {})),
+            }
+            if change:
+                change(raw, name, number)
+            store.put(out, number, name, raw)
+    return demo
+
+
+def statuses(judged):
+    return {v.name: v.status for v in judged.verdicts}
+
+
+def test_a_good_run_passes_and_leaves_its_files(tmp_path):
+    judged = report.make(demo_run(tmp_path), tmp_path)
+    assert set(statuses(judged).values()) == {PASS}
+    assert set(statuses(judged)) == {
+        "boost_rt_excess_vs_vanilla",
+        "boost_rt_unmodified_guest_excess_vs_vanilla",
+        "boost_rt_avg_vs_static_rt",
+        "host_avg_vs_vanilla",
+        "busy_guest_host_share",
+        "rogue_hold_host_share",
+    }
+    assert results.read(tmp_path / "results.json") == judged
+    excess = next(v for v in judged.verdicts if v.name == "boost_rt_excess_vs_vanilla")
+    assert excess.value == pytest.approx(0.05)
+    assert excess.beside["static-rt"] == pytest.approx(20 / 600)
+
+
+def test_limits_are_those_that_were_promised():
+    limits = {c.name: (c.relation, c.limit) for c in scenario.load("demo").checks}
+    assert limits == {
+        "boost_rt_excess_vs_vanilla": ("<=", 0.15),
+        "boost_rt_unmodified_guest_excess_vs_vanilla": ("<=", 0.40),
+        "boost_rt_avg_vs_static_rt": ("<=", 1.25),
+        "host_avg_vs_vanilla": ("<=", 1.3),
+        "busy_guest_host_share": (">=", 0.8),
+        "rogue_hold_host_share": (">=", 0.8),
+    }
+
+
+def test_a_hijacked_host_fails(tmp_path):
+    def hijack(raw, name, _number):
+        if name == "boost-rt":
+            raw["shares"] = SHARES["static-rt"] | {"host_beside_rogue_share": 0.5}
+
+    judged = report.make(demo_run(tmp_path, change=hijack), tmp_path)
+    assert statuses(judged)["busy_guest_host_share"] == FAIL
+    assert statuses(judged)["rogue_hold_host_share"] == FAIL
+
+
+def test_no_boost_fails(tmp_path):
+    def vanilla(raw, name, _number):
+        if name.startswith("boost"):
+            raw["1000_busy"]["guest"] = cyclictest_output(880)
+
+    judged = report.make(demo_run(tmp_path, change=vanilla), tmp_path)
+    assert [name for name, status in statuses(judged).items() if status == FAIL] == [
+        "boost_rt_excess_vs_vanilla",
+        "boost_rt_unmodified_guest_excess_vs_vanilla",
+        "boost_rt_avg_vs_static_rt",
+    ]
+
+
+def test_a_load_that_does_not_load_is_undecided(tmp_path):
+    def unloaded(raw, _name, _number):
+        raw["1000_busy"]["guest"] = raw["1000_idle"]["guest"]
+
+    judged = report.make(demo_run(tmp_path, change=unloaded), tmp_path)
+    assert statuses(judged)["boost_rt_excess_vs_vanilla"] == UNDECIDED
+
+
+def test_an_interrupted_run_never_passes(tmp_path):
+    judged = report.make(demo_run(tmp_path, rounds=2), tmp_path)
+    assert set(statuses(judged).values()) == {UNDECIDED}
+    assert "only 2 of 3 rounds" in judged.verdicts[0].reason
+
+
+def test_a_skipped_scenario_has_its_reason_and_no_pass(tmp_path):
+    judged = report.make(demo_run(tmp_path, rounds=0, skipped="needs 2 CPUs, the host has 1"), tmp_path)
+    assert set(statuses(judged).values()) == {SKIPPED}
+    assert "needs 2 CPUs" in report.text(scenario.load("demo"), tmp_path, judged)
+
+
+def test_page_is_self_contained(tmp_path):
+    report.make(demo_run(tmp_path), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 4
+    for outside in ("<script", "<img", "@import", "<link"):
+        assert outside not in page
+    assert "µs, logarithmic" in page or "logarithmic" in page
+
+
+def test_text_has_the_table_and_the_paths(tmp_path):
+    demo = demo_run(tmp_path)
+    text = report.text(demo, tmp_path, report.make(demo, tmp_path))
+    (row,) = [line for line in text.splitlines() if line.startswith("boost-rt ")]
+    assert "332" in row and "0.05" in row and "0.75" in row
+    assert str(tmp_path / "report.html") in text
+    assert "static-rt" in next(line for line in text.splitlines() if "busy_guest_host_share" in line)
+
+
+def test_directory_without_a_run_is_one_line(tmp_path):
+    with pytest.raises(store.StoreError, match="not a run of the lab"):
+        store.meta(tmp_path)
+
+
+def test_damaged_round_is_named(tmp_path):
+    demo_run(tmp_path)
+    (tmp_path / "raw" / "round-2-vanilla.json").write_text("{")
+    with pytest.raises(store.StoreError, match="round 2: not JSON"):
+        store.rounds(tmp_path, ["vanilla"])
+
+
+def test_a_new_run_removes_the_old_one(tmp_path):
+    report.make(demo_run(tmp_path), tmp_path)
+    demo_run(tmp_path, rounds=1)
+    assert not (tmp_path / "results.json").exists()
+    assert len(list((tmp_path / "raw").glob("round-*"))) == len(AVG_US)
+
+
+def test_judging_does_not_depend_on_files():
+    meta = store.Meta("demo", "x86_64", "7", "emulated", 0, "")
+    assert judge.judge(scenario.load("demo"), meta, []).results == ()

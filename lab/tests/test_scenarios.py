@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Every scenario is complete and says what it says in words that exist."""
+
+import pytest
+
+from paracord_lab import daemon, kills, scenario
+
+NAMES = scenario.names()
+
+
+def test_all_scenarios_are_there():
+    assert {
+        "busy-guest", "busy-host", "demo", "glitch", "inversion", "kill-daemon", "kill-vm", "rogue-garbage",
+        "rogue-hold", "rogue-toggle", "two-vms",
+    } <= set(NAMES)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_description(name):
+    one = scenario.load(name)
+    assert one.name == name
+    assert one.summary and one.checks and one.columns and one.configurations
+    assert one.rounds >= 2
+    assert set(one.without) <= set(daemon.MECHANISMS)
+    names = [c.name for c in one.configurations]
+    assert len(set(names)) == len(names)
+    assert set(one.traced) <= set(names)
+    assert len({c.name for c in one.checks}) == len(one.checks)
+
+
+def test_unknown_scenario_names_the_known_ones():
+    with pytest.raises(KeyError, match="busy-host"):
+        scenario.load("nonsense")
+
+
+PS = """TS  1 0 systemd
+FF 15 2 migration/0
+RR 312 300 qemu-system-x86
+FF 400 399 paracord
+TS 401 1 CPU 1/KVM
+FF 402 1 some daemon
+"""
+
+
+def test_realtime_threads_of_the_kernel_and_paracord_do_not_count():
+    assert kills.parse_realtime_threads(PS) == {312, 402}
+
+
+def test_lock_waits_are_counted_from_the_histogram():
+    raw = {"waits": 100, "sum_ns": 5_000_000, "max_ns": 9_000_000, "log2_ns": [0] * 22 + [3, 2] + [0] * 8}
+    metrics = scenario.load("inversion").metrics("critical-on", raw)
+    assert metrics["lock_wait_avg_us"] == 50
+    # Buckets 2^22 ns (4.2 ms) and 2^23 ns lie above four critical sections of 1 ms.
+    assert metrics["lock_long_wait_share"] == pytest.approx(0.05)
