@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import images, machine, payload, report, results, runner, scenario, store, tree
+from . import machine_cli, report, results, runner, scenario, store
 from .errors import LabError
 from .session import Options
-from .verdicts import EXIT_NOT_PASSED, EXIT_PASSED, Verdict, exit_code, summary
+from .verdicts import EXIT_PASSED, Verdict, exit_code, summary
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -62,16 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("directory", type=Path, help="out/<scenario>")
     command.set_defaults(run=_report)
 
-    command = commands.add_parser("setup", help="make the images of hosts and guests")
-    command.add_argument("--arch", default="x86_64")
-    command.set_defaults(run=_setup)
-
-    command = commands.add_parser("exec", help="run one shell command in a host or, with --guest, in a guest")
-    command.add_argument("command")
-    command.add_argument("--guest", action="store_true")
-    command.add_argument("--arch", default="x86_64")
-    command.add_argument("--cpus", type=int, default=2)
-    command.set_defaults(run=_exec)
+    machine_cli.register(commands)
     return parser
 
 
@@ -125,18 +116,3 @@ def _report(options) -> int:
     print(report.text(one, options.directory, judged))
     print(summary(judged.verdicts))
     return exit_code(judged.verdicts)
-
-
-def _setup(options) -> int:
-    tree.need_root()
-    payload.build(images.ensure(options.arch))
-    return EXIT_PASSED
-
-
-def _exec(options) -> int:
-    with machine.host(arch=options.arch, cpus=options.cpus, out=DEFAULT_OUT / "exec") as host:
-        target = host.guest("exec") if options.guest else host
-        result = target.run(options.command, timeout=600, check=False)
-    sys.stdout.write(result.out)
-    sys.stderr.write(result.err)
-    return EXIT_PASSED if result.rc == 0 else EXIT_NOT_PASSED

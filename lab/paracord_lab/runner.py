@@ -66,7 +66,7 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     progress = Progress(scenario.name, rounds * len(scenario.configurations))
     progress.start()
     progress.say("booting the host")
-    with machine.host(arch=scenario.arch, cpus=scenario.cpus, out=out) as host:
+    with machine.host(arch=scenario.arch, cpus=scenario.cpus, logs=out / "logs") as host:
         missing = scenario.missing(host)
         store.start(
             out,

@@ -97,7 +97,7 @@ class Session:
             cyclictest.command("host", 1000, seconds, cyclictest.HOST_PRIORITY), "cyclictest-host"
         )
         measured = self.cyclictest(guest or self.host, "guest", interval_us, seconds)
-        alongside = beside.wait(timeout=60 + 4 * seconds, check=True)
+        alongside = beside.result(timeout=60 + 4 * seconds, check=True)
         return {"guest": measured, "host": cyclictest.parse(alongside.out)}
 
     def host_share(self, load: loads.HostLoad, seconds: float) -> float:
