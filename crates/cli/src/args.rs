@@ -32,6 +32,8 @@ pub enum Command {
     Mode(ModeArgs),
     /// Restore every thread and end the daemon
     Stop(Target),
+    /// Say what this host can do for paracord, and what to change
+    Doctor(DoctorArgs),
     /// Create, list and remove the files through which guests share their state
     Region(RegionArgs),
     /// Print the QEMU options that give a VM its region
@@ -147,6 +149,20 @@ impl From<ModeWord> for Mode {
 /// Number of vCPUs that a region can serve.
 pub fn vcpu_count() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(PARACORD_SLOTS_MAX))
+}
+
+/// `paracord doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Examine the host whose file system is mounted there
+    #[arg(long, value_name = "DIRECTORY", hide = true)]
+    pub root: Option<PathBuf>,
 }
 
 /// `paracord region`.

@@ -14,6 +14,8 @@ pub const USAGE: u8 = 2;
 pub const NOT_RUNNING: u8 = 3;
 /// The caller may not do this.
 pub const DENIED: u8 = 4;
+/// `doctor` found something that paracord needs and this host lacks.
+pub const LACKING: u8 = 5;
 
 /// A command that failed: exit code and message.
 #[derive(Debug)]
@@ -83,7 +85,9 @@ pub fn usage(e: &clap::Error) -> ExitCode {
     // The first paragraph is the error, later ones are suggestions ("tip: …") and the usage.
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let mut message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    for line in lines.take_while(|l| !l.starts_with("Usage:")) {
+    for line in
+        lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
+    {
         message.push_str(if line.starts_with("tip:") { "; " } else { " " });
         message.push_str(line.trim_start_matches("tip: "));
     }

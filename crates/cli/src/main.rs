@@ -5,6 +5,7 @@
 mod args;
 mod attach;
 mod control;
+mod doctor;
 mod exit;
 mod manual;
 mod output;
@@ -37,6 +38,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Reload(a) => control::reload(&a),
         Command::Mode(a) => control::mode(&a),
         Command::Stop(a) => control::stop(&a),
+        Command::Doctor(a) => doctor::doctor(&a),
         Command::Region(a) => region::region(&a),
         Command::QemuArgs(a) => attach::qemu_args(&a),
         Command::LibvirtXml(a) => attach::libvirt_xml(&a),

@@ -8,6 +8,7 @@
 pub mod actuator;
 pub mod config;
 pub mod control;
+pub mod doctor;
 pub mod handle;
 pub mod identity;
 pub mod journal;

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paracord doctor`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use paracord_host::doctor::{self, Check, Status};
+
+use crate::args::DoctorArgs;
+use crate::control::load_config;
+use crate::exit::{self, Failure};
+use crate::output::{print, print_json};
+
+/// Prints all checks; exit code 5 when something that paracord needs is missing.
+pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let region_dir = load_config(args.config.as_deref())?.region_dir;
+    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    let checks = doctor::examine(root, &region_dir);
+    let printed = if args.json { print_json(&checks)? } else { print(&render(&checks))? };
+    Ok(if doctor::usable(&checks) { printed } else { ExitCode::from(exit::LACKING) })
+}
+
+fn render(checks: &[Check]) -> String {
+    let mut text = String::new();
+    let width = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    for c in checks {
+        let mark = match c.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "warn",
+            Status::Fail => "FAIL",
+            Status::Unknown => "?   ",
+        };
+        let _ = writeln!(text, "{mark}  {:width$}  {}", c.name, c.found);
+        if !c.remedy.is_empty() {
+            let _ = writeln!(text, "      {:width$}  -> {}", "", c.remedy);
+        }
+    }
+    let count = |s| checks.iter().filter(|c| c.status == s).count();
+    let verdict = match (count(Status::Fail), count(Status::Unknown)) {
+        (0, 0) => "this host can boost vCPUs".to_owned(),
+        (0, n) => format!("nothing is known to be missing, but {n} could not be checked"),
+        _ => "this host cannot boost vCPUs until what is marked FAIL is changed".to_owned(),
+    };
+    let _ = writeln!(text, "\n{verdict}");
+    text
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Frequency, utilisation clamps and performance counters.
+
+use super::files::Tree;
+use super::{Check, Status};
+
+pub fn uclamp(t: &Tree) -> Check {
+    if t.exists("/proc/sys/kernel/sched_util_clamp_min") {
+        return Check::ok("uclamp", "available");
+    }
+    Check::new(
+        "uclamp",
+        Status::Warn,
+        "not in this kernel",
+        "nothing to do for boosting; a kernel with CONFIG_UCLAMP_TASK=y is needed for frequency requests",
+    )
+}
+
+/// Drivers that choose frequencies in hardware or firmware and ignore the scheduler's requests.
+fn ignores_requests(t: &Tree, driver: &str) -> bool {
+    match driver {
+        "intel_pstate" => t
+            .text("/sys/devices/system/cpu/intel_pstate/status")
+            .is_none_or(|mode| mode == "active"),
+        "amd-pstate-epp" | "intel_pstate_epp" => true,
+        _ => false,
+    }
+}
+
+pub fn cpufreq(t: &Tree) -> Check {
+    let name = "cpufreq";
+    let base = "/sys/devices/system/cpu/cpufreq";
+    let policies: Vec<String> =
+        t.names(base).into_iter().filter(|n| n.starts_with("policy")).collect();
+    let Some(first) = policies.first() else {
+        return Check::new(
+            name,
+            Status::Warn,
+            "no frequency driver",
+            "nothing to do for boosting; on bare metal, load the CPU's cpufreq driver",
+        );
+    };
+    let read = |file: &str| t.text(format!("{base}/{first}/{file}")).unwrap_or_default();
+    let (driver, governor) = (read("scaling_driver"), read("scaling_governor"));
+    if ignores_requests(t, &driver) {
+        return Check::new(
+            name,
+            Status::Warn,
+            format!("{driver} in active mode ignores the scheduler's frequency requests"),
+            "boot with intel_pstate=passive or amd_pstate=passive, then use the schedutil governor",
+        );
+    }
+    let other = policies
+        .iter()
+        .find(|p| t.text(format!("{base}/{p}/scaling_governor")).is_some_and(|g| g != "schedutil"));
+    match other {
+        None => Check::ok(name, format!("{driver}, {governor}")),
+        Some(policy) => Check::new(
+            name,
+            Status::Warn,
+            format!("{policy} uses a governor other than schedutil"),
+            "nothing to do for boosting; `cpupower frequency-set -g schedutil` lets frequencies follow vCPUs",
+        ),
+    }
+}
+
+pub fn pmu(t: &Tree) -> Check {
+    let found = t
+        .names("/sys/bus/event_source/devices")
+        .into_iter()
+        .find(|d| d == "cpu" || d == "cpu_core" || d.starts_with("armv8"));
+    match found {
+        Some(device) => Check::ok("pmu", device),
+        None => Check::new(
+            "pmu",
+            Status::Warn,
+            "no hardware performance counters",
+            "nothing to do for boosting; in a VM, let the outer host expose its PMU",
+        ),
+    }
+}
+
+pub fn perf_event_paranoid(t: &Tree) -> Check {
+    let name = "perf_event_paranoid";
+    match t.number("/proc/sys/kernel/perf_event_paranoid") {
+        // Debian's 3 and Ubuntu's 4 keep users without CAP_PERFMON out; root is not affected.
+        Some(level) if level > 2 => Check::new(
+            name,
+            Status::Warn,
+            format!("{level}: users may not use perf"),
+            "nothing to do for paracord itself; sysctl kernel.perf_event_paranoid=2 for `perf` as a user",
+        ),
+        Some(level) => Check::ok(name, level.to_string()),
+        None => Check::new(
+            name,
+            Status::Warn,
+            "no perf events in this kernel",
+            "use a kernel with CONFIG_PERF_EVENTS=y",
+        ),
+    }
+}

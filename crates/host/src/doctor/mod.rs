@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What this host can do for paracord, what it lacks, and what to change.
+//!
+//! Every check reads files below a root path, so that tests use fixture trees.
+
+mod cpu;
+mod files;
+mod kernel;
+mod process;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use files::Tree;
+
+/// Result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// paracord works, but less well; or a feature that nothing needs yet is absent.
+    Warn,
+    /// paracord cannot boost on this host until this is changed.
+    Fail,
+    /// Not readable for this user.
+    Unknown,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Short fixed name, for programs.
+    pub name: &'static str,
+    /// Result.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty when there is nothing to do.
+    pub remedy: String,
+}
+
+impl Check {
+    fn new(
+        name: &'static str,
+        status: Status,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { name, status, found: found.into(), remedy: remedy.into() }
+    }
+
+    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check::new(name, Status::Ok, found, "")
+    }
+}
+
+/// All checks of the host whose file system is at `root`, most important first.
+pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
+    let t = Tree::new(root);
+    vec![
+        process::capabilities(&t),
+        kernel::version(&t),
+        kernel::btf(&t),
+        kernel::kvm(&t),
+        kernel::kvm_device(&t),
+        kernel::kvm_tracepoints(&t),
+        kernel::kick_probe(&t),
+        kernel::lockdown(&t),
+        process::rt_throttling(&t),
+        process::rt_group(&t),
+        process::locked_memory(&t),
+        process::region_dir(&t, region_dir),
+        kernel::watchdog(&t),
+        kernel::sched_ext(&t),
+        cpu::uclamp(&t),
+        cpu::cpufreq(&t),
+        cpu::pmu(&t),
+        cpu::perf_event_paranoid(&t),
+    ]
+}
+
+/// Whether nothing that paracord needs is missing. What could not be read does not count as missing.
+pub fn usable(checks: &[Check]) -> bool {
+    checks.iter().all(|c| c.status != Status::Fail)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Fixture trees: a good host, then one fault at a time.
+
+use std::path::PathBuf;
+
+use super::*;
+
+struct Fixture(PathBuf);
+
+impl Fixture {
+    /// A host on which every check is ok.
+    fn good(name: &str) -> Fixture {
+        let dir =
+            std::env::temp_dir().join(format!("paracord-doctor-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let f = Fixture(dir);
+        for (path, text) in [
+            ("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n"),
+            (
+                "proc/self/limits",
+                "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         unlimited            unlimited            bytes\n",
+            ),
+            ("proc/self/mounts", "/dev/sda1 / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"),
+            ("proc/sys/kernel/osrelease", "7.2.12-test\n"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+            ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+            ("proc/sys/kernel/watchdog", "1\n"),
+            ("proc/sys/kernel/sched_util_clamp_min", "1024\n"),
+            ("proc/sys/kernel/perf_event_paranoid", "2\n"),
+            ("proc/kallsyms", "0000 t x\n0000 T __kvm_vcpu_kick\t[kvm]\n"),
+            ("proc/cmdline", "quiet\n"),
+            ("boot/config-7.2.12-test", "# CONFIG_RT_GROUP_SCHED is not set\n"),
+            ("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory\n"),
+            ("sys/kernel/btf/vmlinux", ""),
+            ("sys/module/kvm/x", ""),
+            ("sys/module/kvm_amd/x", ""),
+            ("sys/kernel/tracing/events/kvm/kvm_exit/id", "1"),
+            ("sys/kernel/tracing/events/kvm/kvm_entry/id", "2"),
+            ("sys/kernel/security/lockdown", "[none] integrity confidentiality\n"),
+            ("sys/kernel/sched_ext/state", "disabled\n"),
+            ("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "acpi-cpufreq\n"),
+            ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "schedutil\n"),
+            ("sys/bus/event_source/devices/cpu/type", "4"),
+            ("dev/kvm", ""),
+            ("dev/shm/paracord/x", ""),
+        ] {
+            f.put(path, text);
+        }
+        f
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let file = self.0.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        let file = self.0.join(path);
+        if file.is_dir() {
+            std::fs::remove_dir_all(file).unwrap();
+        } else {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+
+    fn examine(&self) -> Vec<Check> {
+        examine(&self.0, "/dev/shm/paracord".as_ref())
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_good_host_has_nothing_to_change() {
+    let checks = Fixture::good("good").examine();
+    let bad: Vec<_> = checks.iter().filter(|c| c.status != Status::Ok).collect();
+    assert!(bad.is_empty() && usable(&checks), "{bad:?}");
+}
+
+#[test]
+fn an_empty_tree_says_what_to_do_everywhere() {
+    let checks = examine("/nonexistent-root".as_ref(), "/dev/shm/paracord".as_ref());
+    assert!(!usable(&checks));
+    for c in checks.iter().filter(|c| c.status != Status::Ok) {
+        assert!(!c.remedy.is_empty() && !c.found.is_empty(), "{c:?}");
+    }
+}
+
+/// What to change, and what the one check that notices must say.
+type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static str);
+
+#[test]
+fn each_fault_is_found_by_its_check_alone() {
+    let faults: [Fault; 21] = [
+        (
+            "proc/self/status",
+            Some("CapEff:\t0000000000000000\n"),
+            "capabilities",
+            Status::Fail,
+            "CAP_BPF",
+        ),
+        (
+            "proc/self/status",
+            Some("CapEff:\t000001ffff7fffff\n"),
+            "capabilities",
+            Status::Fail,
+            "CAP_SYS_NICE",
+        ),
+        ("sys/kernel/btf/vmlinux", None, "btf", Status::Fail, "BTF"),
+        ("sys/module/kvm", None, "kvm", Status::Fail, "modprobe"),
+        ("dev/kvm", None, "dev_kvm", Status::Warn, "KVM"),
+        (
+            "sys/kernel/tracing/events/kvm/kvm_exit",
+            None,
+            "kvm_tracepoints",
+            Status::Fail,
+            "kvm_exit",
+        ),
+        ("sys/kernel/tracing/events", None, "kvm_tracepoints", Status::Unknown, "mount"),
+        ("proc/kallsyms", Some("0 t vcpu_kick\n"), "kick_probe", Status::Warn, "interrupts"),
+        (
+            "sys/kernel/security/lockdown",
+            Some("none integrity [confidentiality]"),
+            "lockdown",
+            Status::Fail,
+            "lockdown",
+        ),
+        ("proc/sys/kernel/sched_rt_runtime_us", Some("0"), "rt_throttling", Status::Fail, "sysctl"),
+        (
+            "proc/sys/kernel/sched_rt_runtime_us",
+            Some("100000"),
+            "rt_throttling",
+            Status::Warn,
+            "100000",
+        ),
+        (
+            "boot/config-7.2.12-test",
+            Some("CONFIG_RT_GROUP_SCHED=y"),
+            "rt_group",
+            Status::Fail,
+            "rt_group_sched=0",
+        ),
+        ("sys/fs/cgroup/cpu/cpu.rt_runtime_us", Some("0"), "rt_group", Status::Fail, "cgroups"),
+        (
+            "proc/self/limits",
+            Some("Max locked memory 65536 65536 bytes"),
+            "memlock",
+            Status::Warn,
+            "ulimit",
+        ),
+        ("proc/self/mounts", Some("/dev/sda1 / ext4 rw 0 0"), "region_dir", Status::Fail, "tmpfs"),
+        ("proc/sys/kernel/watchdog", Some("0"), "watchdog", Status::Warn, "kernel.watchdog=1"),
+        ("sys/kernel/sched_ext/state", Some("enabled"), "sched_ext", Status::Warn, "loaded"),
+        ("proc/sys/kernel/sched_util_clamp_min", None, "uclamp", Status::Warn, "UCLAMP"),
+        (
+            "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
+            Some("intel_pstate"),
+            "cpufreq",
+            Status::Warn,
+            "passive",
+        ),
+        (
+            "sys/devices/system/cpu/cpufreq/policy1/scaling_governor",
+            Some("powersave"),
+            "cpufreq",
+            Status::Warn,
+            "policy1",
+        ),
+        (
+            "proc/sys/kernel/perf_event_paranoid",
+            Some("3"),
+            "perf_event_paranoid",
+            Status::Warn,
+            "perf",
+        ),
+    ];
+    for (path, text, name, status, says) in faults {
+        let f = Fixture::good("fault");
+        match text {
+            Some(text) => f.put(path, text),
+            None => f.remove(path),
+        }
+        let checks = f.examine();
+        let bad: Vec<_> = checks.iter().filter(|c| c.status != Status::Ok).collect();
+        assert_eq!(bad.len(), 1, "{path} {text:?}: {bad:?}");
+        assert_eq!((bad[0].name, bad[0].status), (name, status), "{bad:?}");
+        assert!(format!("{} {}", bad[0].found, bad[0].remedy).contains(says), "{bad:?}");
+        assert!(!bad[0].remedy.is_empty());
+        assert_eq!(usable(&checks), status != Status::Fail);
+    }
+}
+
+#[test]
+fn old_kernels_fail_and_real_time_groups_can_be_off_at_boot() {
+    let f = Fixture::good("version");
+    for (release, status) in [
+        ("5.14.0", Status::Fail),
+        ("5.15.0-rc1", Status::Ok),
+        ("6.1.0-9-amd64", Status::Ok),
+        ("x", Status::Unknown),
+    ] {
+        f.put("proc/sys/kernel/osrelease", release);
+        let checks = f.examine();
+        let kernel = checks.iter().find(|c| c.name == "kernel").unwrap();
+        assert_eq!(kernel.status, status, "{release}");
+    }
+    f.put("proc/sys/kernel/osrelease", "7.2.12-test");
+    f.put("boot/config-7.2.12-test", "CONFIG_RT_GROUP_SCHED=y");
+    f.put("proc/cmdline", "quiet rt_group_sched=0");
+    assert!(usable(&f.examine()));
+}
