@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The cache of trees and images: keyed by what went in, built aside, renamed when complete.
+
+An entry is a directory `NAME-ARCH-KEY` in the cache directory ($PARACORD_CACHE, else
+$XDG_CACHE_HOME/paracord, else ~/.cache/paracord). A build that is interrupted leaves a `*.partial`
+that the next build removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import LabError
+from .progress import Progress
+
+KEY_DIGITS = 12
+
+
+def root() -> Path:
+    """The cache directory; created when missing."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+    path = Path(os.environ.get("PARACORD_CACHE") or os.path.join(base, "paracord"))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"cannot make the cache directory {path}: {error.strerror}; set PARACORD_CACHE"
+        ) from None
+    return path.resolve()
+
+
+def key(inputs: object) -> str:
+    """Short stable hash of anything that JSON can hold. Order of dictionary keys does not matter."""
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def files_digest(paths: list[Path]) -> str:
+    """Hash of names, modes and contents, for entries that are built from sources."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.name} {path.stat().st_mode & 0o111:o} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:KEY_DIGITS]
+
+
+def entry_path(name: str, arch: str, inputs: object) -> Path:
+    return root() / f"{name}-{arch}-{key(inputs)}"
+
+
+def newest(name: str, arch: str) -> Path | None:
+    """The entry of that name that was completed last, whatever its key."""
+    entries = [p for p in root().glob(f"{name}-{arch}-*") if is_complete(p)]
+    return max(entries, key=lambda p: (p / "key.json").stat().st_mtime, default=None)
+
+
+def is_complete(entry: Path) -> bool:
+    return not entry.name.endswith(".partial") and (entry / "key.json").is_file()
+
+
+@contextmanager
+def lock(name: str, what: str) -> Iterator[None]:
+    """One builder at a time; a second one waits and then finds the entry complete."""
+    with open(root() / f"{name}.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with Progress(f"waiting for another process that makes {what}"):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure(name: str, arch: str, inputs: object, what: str, build: Callable[[Path, Progress], None]) -> Path:
+    """The complete entry for `inputs`, built now if it is missing.
+
+    `build(directory, progress)` fills an empty directory. Raises LabError with one line.
+    """
+    entry = entry_path(name, arch, inputs)
+    if is_complete(entry):
+        return entry
+    with lock(f"{name}-{arch}", what):
+        if is_complete(entry):
+            return entry
+        partial = entry.with_name(entry.name + ".partial")
+        remove(partial)
+        try:
+            partial.mkdir()
+            with Progress(f"making {what}") as progress:
+                build(partial, progress)
+            (partial / "key.json").write_text(json.dumps(inputs, indent=1, sort_keys=True) + "\n")
+            partial.rename(entry)
+        except OSError as error:
+            raise LabError(f"making {what}: {explain(error)}") from None
+        finally:
+            remove(partial)
+    return entry
+
+
+def explain(error: OSError) -> str:
+    """An operating system error with its remedy where there is one."""
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        free_mb = shutil.disk_usage(root()).free >> 20
+        return f"the disk is full{where}: {free_mb} MB free at {root()}; free some or set PARACORD_CACHE"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"no permission{where}: run it as root"
+    return f"{error.strerror}{where}"
+
+
+def remove(path: Path) -> None:
+    """Removes a directory of ours, never across a mount point."""
+    if not path.exists():
+        return
+    with open("/proc/self/mountinfo") as mounts:
+        below = [line.split()[4] for line in mounts if line.split()[4].startswith(f"{path}/")]
+    if below:
+        raise LabError(f"{below[0]} is still mounted: umount it, then try again")
+    shutil.rmtree(path)

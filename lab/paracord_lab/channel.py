@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The command channel: several commands at once over one byte stream.
+
+Speaks with lab/agent/agent.c, where the frames are described. A `Channel` owns no thread and no file:
+whoever has the transport calls `feed()` with what arrives and hands over a `send` function. So the
+guest's channel can run inside a job of the host's channel. Nothing polls: while no command runs, the
+machine at the other end is not disturbed.
+"""
+
+from __future__ import annotations
+
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .errors import ChannelClosed, CommandError, CommandTimeout, LabError
+
+PROTOCOL_VERSION = 1
+HEADER = struct.Struct("<III")  # payload bytes, job, type
+# The agent refuses longer ones (agent.c, PAYLOAD_MAX_BYTES).
+PAYLOAD_MAX_BYTES = 1 << 20
+# Longest time that a killed command may take to be reaped before the machine counts as hung.
+KILL_GRACE_S = 15.0
+
+
+class FrameType(IntEnum):
+    HELLO = 1
+    EXEC = 2
+    STDIN = 3
+    SIGNAL = 4
+    STARTED = 5
+    STDOUT = 6
+    STDERR = 7
+    EXIT = 8
+
+
+def encode(job: int, kind: FrameType, payload: bytes = b"") -> bytes:
+    if len(payload) > PAYLOAD_MAX_BYTES:
+        raise LabError(
+            f"a command or its input has {len(payload)} bytes, the channel takes {PAYLOAD_MAX_BYTES}: use /share"
+        )
+    return HEADER.pack(len(payload), job, kind) + payload
+
+
+class Decoder:
+    """Cuts a byte stream into frames, whatever pieces it arrives in."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, FrameType, bytes]]:
+        """Complete frames as (job, type, payload). Raises LabError when the stream is broken."""
+        self._buffer += data
+        frames = []
+        while len(self._buffer) >= HEADER.size:
+            length, job, kind = HEADER.unpack_from(self._buffer)
+            if length > PAYLOAD_MAX_BYTES or kind not in FrameType._value2member_map_:
+                raise LabError(f"the command channel is broken (frame type {kind}, {length} bytes)")
+            if len(self._buffer) < HEADER.size + length:
+                break
+            frames.append((job, FrameType(kind), bytes(self._buffer[HEADER.size : HEADER.size + length])))
+            del self._buffer[: HEADER.size + length]
+        return frames
+
+
+@dataclass(frozen=True)
+class Result:
+    """rc: exit code, or minus the number of the signal that ended the command."""
+
+    rc: int
+    out: str
+    err: str
+    seconds: float
+
+
+class Job:
+    """A command that runs in a machine. `pid` is that of its shell there."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        number: int,
+        name: str,
+        command: str,
+        on_output: Callable[[bytes], None] | None,
+        on_exit: Callable[[str], None] | None,
+    ) -> None:
+        self.name = name
+        self.command = command
+        self._channel = channel
+        self._number = number
+        self._on_output = on_output
+        self._on_exit = on_exit
+        self._out = bytearray()
+        self._err = bytearray()
+        self._pid = 0
+        self._rc: int | None = None
+        self._start = time.monotonic()
+        self._end = 0.0
+
+    @property
+    def pid(self) -> int:
+        """Waits until the command was started."""
+        self._channel.wait_for(
+            lambda: self._pid or self._rc is not None, KILL_GRACE_S, f"start of {self.name}"
+        )
+        return self._pid
+
+    @property
+    def running(self) -> bool:
+        return self._rc is None
+
+    def out(self) -> str:
+        """Standard output so far."""
+        return self._out.decode(errors="replace")
+
+    def err(self) -> str:
+        return self._err.decode(errors="replace")
+
+    def write(self, data: bytes) -> None:
+        """To the command's standard input."""
+        for start in range(0, len(data), PAYLOAD_MAX_BYTES):
+            self._channel.post(self._number, FrameType.STDIN, data[start : start + PAYLOAD_MAX_BYTES])
+
+    def close_input(self) -> None:
+        self._channel.post(self._number, FrameType.STDIN)
+
+    def kill(self, sig: str = "TERM") -> None:
+        """Sends a signal to the command's process group. Harmless when it has ended."""
+        if self.running:
+            number = signal.Signals[f"SIG{sig}"]
+            self._channel.post(self._number, FrameType.SIGNAL, struct.pack("<I", number))
+
+    def wait(self, timeout: float = 60) -> int:
+        """The exit code when it has ended; see result()."""
+        return self.result(timeout).rc
+
+    def result(self, timeout: float = 60, check: bool = False) -> Result:
+        """The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised."""
+        try:
+            self._channel.wait_for(lambda: self._rc is not None, timeout, self.name)
+        except CommandTimeout:
+            self.kill("KILL")
+            self._channel.wait_for(lambda: self._rc is not None, KILL_GRACE_S, f"{self.name} (killed)")
+            raise CommandTimeout(
+                f"{self._channel.name}: `{shorten(self.command)}` did not end in {timeout:g} s{self._last_words()}"
+            ) from None
+        assert self._rc is not None
+        if check and self._rc != 0:
+            how = f"exit code {self._rc}" if self._rc > 0 else f"signal {-self._rc}"
+            raise CommandError(
+                f"{self._channel.name}: `{shorten(self.command)}` failed ({how}){self._last_words()}"
+            )
+        return Result(self._rc, self.out(), self.err(), self._end - self._start)
+
+    def _last_words(self) -> str:
+        lines = (self.err().strip() or self.out().strip()).splitlines()
+        return f": {shorten(lines[-1], 200)}" if lines else ""
+
+    def handle(self, kind: FrameType, payload: bytes) -> None:
+        """Called by the channel, under its lock."""
+        if kind == FrameType.STARTED:
+            (self._pid,) = struct.unpack("<I", payload)
+        elif kind == FrameType.STDOUT:
+            if self._on_output:
+                self._on_output(payload)
+            else:
+                self._out += payload
+        elif kind == FrameType.STDERR:
+            self._err += payload
+        elif kind == FrameType.EXIT:
+            (self._rc,) = struct.unpack("<i", payload)
+            self._end = time.monotonic()
+            self.ended("the connection ended" + self._last_words())
+
+    def ended(self, why: str) -> None:
+        """Called by the channel once: the command has ended or will never be heard of again."""
+        if self._on_exit:
+            self._on_exit(why)
+
+
+class Channel:
+    """The lab's end of a channel.
+
+    name: of the machine, for messages. send: writes bytes to the transport, whole, from any thread.
+    """
+
+    def __init__(self, name: str, send: Callable[[bytes], None]) -> None:
+        self.name = name
+        self._send = send
+        self._decoder = Decoder()
+        self._jobs: dict[int, Job] = {}
+        self._next_number = 1
+        self._changed = threading.Condition(threading.RLock())
+        self._greeted = False
+        self._closed_reason: str | None = None
+
+    def hello(self, timeout: float) -> None:
+        """Waits until the agent answers. Raises CommandTimeout or ChannelClosed."""
+        self.post(0, FrameType.HELLO, struct.pack("<I", PROTOCOL_VERSION))
+        self.wait_for(lambda: self._greeted, timeout, "boot")
+
+    def spawn(
+        self,
+        command: str,
+        name: str | None = None,
+        on_output: Callable[[bytes], None] | None = None,
+        on_exit: Callable[[str], None] | None = None,
+    ) -> Job:
+        """Starts a shell command.
+
+        on_output takes its standard output instead of the job; on_exit hears that it ended. Both are called
+        from the transport's thread and must not wait for anything.
+        """
+        with self._changed:
+            number = self._next_number
+            self._next_number += 1
+            job = Job(self, number, name or shorten(command, 40), command, on_output, on_exit)
+            self._jobs[number] = job
+        self.post(number, FrameType.EXEC, command.encode())
+        return job
+
+    def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
+        return self.spawn(command).result(timeout, check)
+
+    def post(self, number: int, kind: FrameType, payload: bytes = b"") -> None:
+        if self._closed_reason is not None:
+            raise ChannelClosed(f"{self.name}: {self._closed_reason}")
+        try:
+            self._send(encode(number, kind, payload))
+        except OSError as error:
+            self.close(f"the machine is gone ({error.strerror})")
+            raise ChannelClosed(f"{self.name}: {self._closed_reason}") from None
+
+    def feed(self, data: bytes) -> None:
+        """Bytes from the transport."""
+        with self._changed:
+            try:
+                frames = self._decoder.feed(data)
+            except LabError as error:
+                self.close(str(error))
+                return
+            for number, kind, payload in frames:
+                if kind == FrameType.HELLO:
+                    self._greeted = True
+                elif number in self._jobs:
+                    job = self._jobs[number]
+                    job.handle(kind, payload)
+                    if not job.running:
+                        del self._jobs[number]
+            self._changed.notify_all()
+
+    def close(self, reason: str) -> None:
+        """The transport has ended; everybody who waits gets ChannelClosed with the first reason."""
+        with self._changed:
+            if self._closed_reason is None:
+                self._closed_reason = reason
+                for job in self._jobs.values():
+                    job.ended(reason)
+            self._changed.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed_reason is not None
+
+    def wait_for(self, condition: Callable[[], object], timeout: float, what: str) -> None:
+        with self._changed:
+            met = self._changed.wait_for(lambda: condition() or self.closed, timeout)
+            if condition():
+                return
+            if self._closed_reason is not None:
+                raise ChannelClosed(f"{self.name}: {self._closed_reason}")
+            if not met:
+                raise CommandTimeout(f"{self.name}: {what}: no answer in {timeout:g} s")
+
+
+def shorten(text: str, length: int = 120) -> str:
+    """One line of at most `length` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1] + "…"

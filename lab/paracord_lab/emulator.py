@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""QEMU's command lines: the emulated host (L1) and the guest in it (L2), per architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .errors import LabError
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What differs between architectures.
+
+    guest_cmdline and host_cmdline end up on the kernels' command lines.
+    """
+
+    name: str
+    emulator: str
+    host_machine: str
+    guest_machine: str
+    console: str
+    host_cmdline: str = ""
+    guest_cmdline: str = ""
+
+
+ARCHITECTURES = {
+    "x86_64": Architecture(
+        name="x86_64",
+        emulator="qemu-system-x86_64",
+        host_machine="q35",
+        guest_machine="q35",
+        console="ttyS0",
+        # without tsc=reliable the emulated host may fall back to HPET, an MMIO exit per clock read
+        host_cmdline="tsc=reliable",
+        guest_cmdline="tsc=reliable no_timer_check",
+    ),
+}
+# Warnings and worse on the serial line: each character is a trap. A panic always gets through.
+# panic=-1 with -no-reboot ends the emulator at once, so a dead kernel is noticed at once.
+KERNEL_QUIET = "quiet loglevel=4 panic=-1 oops=panic"
+
+
+def architecture(name: str) -> Architecture:
+    if name not in ARCHITECTURES:
+        raise LabError(f"architecture {name} is not supported; known: {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def host_command(
+    arch: Architecture,
+    accelerator: str,
+    cpus: int,
+    memory_mb: int,
+    channel_fd: int,
+    cmdline: str,
+    shell: bool,
+    extra: Sequence[str],
+) -> list[str]:
+    """The emulated host. Files are where machine.py binds them: below /mnt in the tools tree.
+
+    accelerator: "tcg" or "kvm" (with nesting).
+    """
+    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", "max")
+    append = (
+        f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {'lab.shell ' if shell else ''}{cmdline}"
+    )
+    argv = [
+        *(
+            arch.emulator,
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-monitor",
+            "none",
+        ),
+        *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
+        *("-smp", str(cpus), "-m", str(memory_mb)),
+        *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),
+        *("-serial", "file:/mnt/logs/host.serial.log"),
+        *(
+            "-drive",
+            "file=/mnt/disk,if=none,id=disk,format=raw,readonly=on",
+            "-device",
+            "virtio-blk-pci,drive=disk",
+        ),
+        *("-device", "virtio-serial-pci,id=serial"),
+        *("-chardev", f"socket,id=lab,fd={channel_fd}", "-device", "virtserialport,chardev=lab,name=lab"),
+    ]
+    for tag, read_only in (("payload", ",readonly=on"), ("share", ""), ("logs", "")):
+        argv += ["-fsdev", f"local,id={tag},path=/mnt/{tag},security_model=none{read_only},multidevs=remap"]
+        argv += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    if shell:
+        argv += ["-chardev", "stdio,id=shell,signal=off", "-device", "virtconsole,chardev=shell"]
+    return [*argv, *extra]
+
+
+def guest_command(
+    arch: Architecture,
+    name: str,
+    vcpus: int,
+    memory_mb: int,
+    region_bytes: int,
+    cmdline: str,
+    extra: Sequence[str],
+) -> list[str]:
+    """A guest as a user would start it: stock QEMU, KVM, ivshmem-plain for the region (0 bytes: none)."""
+    append = f"console={arch.console} {KERNEL_QUIET} {arch.guest_cmdline} {cmdline}"
+    argv = [
+        *(
+            arch.emulator,
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-monitor",
+            "none",
+        ),
+        *(
+            "-name",
+            f"{name},debug-threads=on",
+            "-machine",
+            arch.guest_machine,
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+        ),
+        *("-smp", str(vcpus), "-m", str(memory_mb)),
+        *("-kernel", "/payload/vmlinux", "-initrd", "/payload/guest.cpio", "-append", append.strip()),
+        *("-serial", f"file:/logs/{name}.serial.log"),
+        *("-device", "virtio-serial-pci,id=serial"),
+        *("-chardev", f"socket,id=lab,path={channel_socket(name)},server=on,wait=off"),
+        *("-device", "virtserialport,chardev=lab,name=lab"),
+    ]
+    if region_bytes:
+        argv += [
+            "-object",
+            f"memory-backend-file,id=paracord,share=on,prealloc=on,size={region_bytes},"
+            f"mem-path=/dev/shm/paracord/{name}",
+            *("-device", "ivshmem-plain,memdev=paracord"),
+        ]
+    return [*argv, *extra]
+
+
+def channel_socket(name: str) -> str:
+    return f"/run/lab/{name}.sock"

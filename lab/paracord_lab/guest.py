@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""A guest (L2) in a host: boots it, runs commands in it, ends it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from . import emulator, serial_log
+from .channel import Channel, Job, Result
+from .errors import ChannelClosed, CommandTimeout, LabError
+
+if TYPE_CHECKING:
+    from .machine import Host
+
+BOOT_TIMEOUT_S = 120.0
+POWER_OFF_TIMEOUT_S = 10.0
+MODULE = "/paracord/paracord_guest.ko"
+
+
+class Guest:
+    """A virtual machine under test. Made by `Host.guest()`.
+
+    name: also of its region and its logs. pid: QEMU's, in the host. vcpu_tids: thread ids in the host, by vCPU.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        name: str,
+        vcpus: int,
+        region: bool,
+        memory_mb: int,
+        extra_args: Sequence[str],
+        cmdline: str,
+        wrapper: str,
+    ) -> None:
+        self.name = name
+        self.vcpus = vcpus
+        self._host = host
+        self._serial = host.logs / f"{name}.serial.log"
+        self._messages = host.logs / f"{name}.qemu.log"
+        start = time.monotonic()
+        region_bytes = self._create_region() if region else 0
+        argv = emulator.guest_command(
+            emulator.architecture(host.arch), name, vcpus, memory_mb, region_bytes, cmdline, extra_args
+        )
+        socket = emulator.channel_socket(name)
+        host.run(f"mkdir -p /run/lab && rm -f {socket}")
+        self._emulator = host.spawn(
+            f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.qemu.log 2>&1".replace("exec  ", "exec "),
+            f"guest {name}",
+        )
+        self.channel = Channel(f"guest {name}", self._send)
+        self._relay = host.channel.spawn(
+            f"exec socat -b 65536 STDIO UNIX-CONNECT:{socket},retry=600,interval=0.1",
+            f"channel of guest {name}",
+            on_output=self.channel.feed,
+            on_exit=lambda _: self.channel.close(self._why_gone()),
+        )
+        try:
+            self.channel.hello(BOOT_TIMEOUT_S)
+            self.pid = self._emulator.pid
+            self.vcpu_tids = self._find_vcpus()
+        except BaseException as error:
+            self._emulator.kill("KILL")
+            self._relay.kill("KILL")
+            if isinstance(error, (CommandTimeout, ChannelClosed)) and not host.channel.closed:
+                why = serial_log.reason(self._serial, self._messages) or str(error)
+                raise LabError(f"guest {name} did not boot: {why} (logs: {host.logs})") from None
+            raise
+        self.boot_seconds = time.monotonic() - start
+
+    def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
+        """A shell command in the guest."""
+        return self.channel.run(command, timeout, check)
+
+    def spawn(self, command: str, name: str | None = None) -> Job:
+        """A shell command in the guest's background."""
+        return self.channel.spawn(command, name)
+
+    def load_module(self, **params: object) -> None:
+        """Loads paracord_guest with module parameters."""
+        words = [f"{key}={value}" for key, value in params.items()]
+        self.run(shlex.join(["insmod", MODULE, *words]))
+
+    def unload_module(self) -> None:
+        self.run("rmmod paracord_guest")
+
+    def kill(self, sig: str = "KILL") -> None:
+        """Sends a signal to QEMU and, for one that ends it, waits until it is gone."""
+        self._host.run(f"kill -{sig} {self.pid}", check=False)
+        if sig in ("KILL", "TERM", "QUIT", "INT"):
+            self._emulator.wait(POWER_OFF_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Powers the guest off; harmless when it is gone."""
+        if self._emulator.running and not self._host.channel.closed:
+            try:
+                if not self.channel.closed:
+                    self.channel.spawn("poweroff -f", "power off")
+                self._emulator.wait(POWER_OFF_TIMEOUT_S)
+            except (CommandTimeout, ChannelClosed):
+                pass  # wait() has killed it
+
+    @property
+    def running(self) -> bool:
+        return self._emulator.running
+
+    def __enter__(self) -> Guest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _send(self, data: bytes) -> None:
+        self._relay.write(data)
+
+    def _why_gone(self) -> str:
+        why = serial_log.reason(self._serial, self._messages)
+        return f"{why} (logs: {self._host.logs})" if why else "powered off"
+
+    def _create_region(self) -> int:
+        """Bytes of the new region file; owned by paracord, which knows its layout."""
+        name = shlex.quote(self.name)
+        self._host.run(f"/payload/bin/paracord region create {name} --vcpus {self.vcpus}")
+        return int(self._host.run(f"stat -c %s /dev/shm/paracord/{name}").out)
+
+    def _find_vcpus(self) -> list[int]:
+        """Thread ids of QEMU's vCPU threads, which debug-threads=on names `CPU n/KVM`."""
+        listed = self._host.run(
+            f'for t in /proc/{self.pid}/task/*; do echo "${{t##*/}} $(cat $t/comm)"; done'
+        ).out
+        tids: dict[int, int] = {}
+        for line in listed.splitlines():
+            tid, _, comm = line.partition(" ")
+            if comm.startswith("CPU ") and comm.endswith("/KVM"):
+                tids[int(comm[4:-4])] = int(tid)
+        if len(tids) != self.vcpus:
+            raise LabError(f"guest {self.name}: {len(tids)} vCPU threads found, expected {self.vcpus}")
+        return [tids[index] for index in sorted(tids)]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""What machines boot from: the host's disk, kernel and initramfs, and the guest's initramfs.
+
+Nothing here depends on paracord's own code (see payload.py), so a code change never remakes an image.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache, tree
+from .errors import LabError
+from .kernel import Initramfs, boot_image, decompress_bzimage, modules_with_dependencies, read_module
+from .progress import Progress
+
+LAB = Path(__file__).resolve().parent.parent
+# The host loads everything else from its disk.
+HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
+GUEST_MODULES = ("virtio_pci", "virtio_console")
+# Programs of the host tree that a guest has too; their libraries are found and packed.
+GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
+GUEST_APPLET_DIRECTORY = "bin"
+SPARE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Images:
+    """Paths on the machine that runs the lab. release: kernel release of host and guest."""
+
+    arch: str
+    release: str
+    kernel: Path
+    host_disk: Path
+    host_initramfs: Path
+    guest_initramfs: Path
+
+
+def ensure(arch: str = "x86_64") -> Images:
+    """All images of an architecture, made now when missing."""
+    host_tree, tools = tree.ensure("host", arch), tree.ensure("tools", arch)
+    release = tree.kernel_of(host_tree)
+    if tree.kernel_of(tools) != release:
+        raise LabError(
+            f"host kernel {release} and headers {tree.kernel_of(tools)} differ: the mirror changed while trees "
+            "were made; run the setup again"
+        )
+    sources = [LAB / "agent/agent.c", *(LAB / "init").glob("*-init*")]
+    disk = cache.ensure(
+        "host-disk",
+        arch,
+        {
+            "tree": host_tree.name,
+            "sources": cache.files_digest([LAB / "agent/agent.c", LAB / "init/host-init"]),
+        },
+        f"the emulated host's disk ({arch})",
+        lambda directory, progress: _host_disk(host_tree, tools, directory, progress),
+    )
+    boot = cache.ensure(
+        "boot",
+        arch,
+        {
+            "tree": host_tree.name,
+            "sources": cache.files_digest(sources + [Path(__file__), LAB / "paracord_lab/kernel.py"]),
+        },
+        f"kernel and initramfs of host and guest ({arch})",
+        lambda directory, progress: _boot_files(host_tree, tools, release, directory, progress),
+    )
+    return Images(
+        arch=arch,
+        release=release,
+        kernel=boot / "kernel",
+        host_disk=disk / "host.ext4",
+        host_initramfs=boot / "host.cpio",
+        guest_initramfs=boot / "guest.cpio",
+    )
+
+
+def build_agent(tools: Path, directory: Path) -> Path:
+    """Compiles lab-agent statically: it runs on the host, in the guest and natively."""
+    tree.run_in(
+        tools,
+        ["gcc", "-O2", "-Wall", "-Wextra", "-static", "-o", "/mnt/out/lab-agent", "/mnt/agent/agent.c"],
+        {"/mnt/agent": LAB / "agent", "/mnt/out": directory},
+        what="compiling lab/agent/agent.c",
+    )
+    return directory / "lab-agent"
+
+
+def _host_disk(host_tree: Path, tools: Path, directory: Path, progress: Progress) -> None:
+    """An ext4 image made from the tree by mke2fs, without mounting anything and without a journal."""
+    tree.need_root()
+    agent = build_agent(tools, directory)
+    # Added to the tree itself: the tree is this image's source and nothing else's.
+    own = host_tree / "lab"
+    own.mkdir(exist_ok=True)
+    for name in ("payload", "share", "logs", "etc/paracord"):
+        (host_tree / name).mkdir(exist_ok=True)
+    agent.replace(own / "lab-agent")
+    (own / "host-init").write_bytes((LAB / "init/host-init").read_bytes())
+    (own / "host-init").chmod(0o755)
+    used_bytes = int(
+        subprocess.run(
+            ["du", "-s", "-B1", host_tree], capture_output=True, text=True, check=True
+        ).stdout.split()[0]
+    )
+    progress.note("mke2fs")
+    made = subprocess.run(
+        [
+            *("/sbin/mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-L", "lab-host"),
+            *(
+                "-d",
+                str(host_tree),
+                str(directory / "host.ext4"),
+                f"{(used_bytes * 11 // 10 + SPARE_BYTES) >> 10}k",
+            ),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if made.returncode != 0:
+        raise LabError(f"mke2fs could not make the host's disk: {made.stderr.strip().splitlines()[-1]}")
+
+
+def _boot_files(host_tree: Path, tools: Path, release: str, directory: Path, progress: Progress) -> None:
+    progress.note("kernel")
+    image = boot_image(host_tree, release).read_bytes()
+    is_bzimage = image[0x202:0x206] == b"HdrS"
+    (directory / "kernel").write_bytes(decompress_bzimage(image) if is_bzimage else image)
+    progress.note("initramfs")
+    (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, release))
+    agent = build_agent(tools, directory)
+    (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, release, agent))
+
+
+def _add_modules(archive: Initramfs, host_tree: Path, release: str, wanted: tuple[str, ...]) -> None:
+    files = modules_with_dependencies(host_tree / "usr/lib/modules" / release, wanted)
+    names = [re.sub(r"\.ko.*", ".ko", path.name) for path in files]
+    for path, name in zip(files, names, strict=True):
+        archive.file(f"modules/{name}", read_module(path), 0o644)
+    archive.file("modules/order", ("\n".join(names) + "\n").encode(), 0o644)
+
+
+def _base_archive(host_tree: Path) -> Initramfs:
+    archive = Initramfs()
+    for name in ("dev", "proc", "sys", "root", "tmp", "run", "etc", "bin"):
+        archive.directory(name)
+    archive.character_device("dev/console", 5, 1)
+    archive.file("bin/busybox", (host_tree / "usr/bin/busybox").read_bytes())
+    return archive
+
+
+def _host_initramfs(host_tree: Path, release: str) -> bytes:
+    archive = _base_archive(host_tree)
+    _add_modules(archive, host_tree, release, HOST_EARLY_MODULES)
+    archive.file("init", (LAB / "init/host-initramfs").read_bytes())
+    return archive.archive()
+
+
+def _guest_initramfs(host_tree: Path, release: str, agent: Path) -> bytes:
+    archive = _base_archive(host_tree)
+    _add_modules(archive, host_tree, release, GUEST_MODULES)
+    archive.file("init", (LAB / "init/guest-init").read_bytes())
+    archive.file("paracord/lab-agent", agent.read_bytes())
+    archive.symlink("bin/sh", "busybox")
+    archive.symlink("lib", "usr/lib")
+    archive.symlink("lib64", "usr/lib64")
+    packed: set[str] = set()
+    for program in GUEST_PROGRAMS:
+        archive.file(program.lstrip("/"), (host_tree / program.lstrip("/")).read_bytes())
+        for library in _libraries(host_tree, program):
+            if library not in packed:
+                packed.add(library)
+                target = Path(os.path.realpath(host_tree / library.lstrip("/")))
+                inside = library if library.startswith("/usr") else f"/usr{library}"
+                archive.file(inside.lstrip("/"), target.read_bytes())
+    return archive.archive()
+
+
+def _libraries(host_tree: Path, program: str) -> list[str]:
+    """Shared libraries and the loader that a program of the tree needs (works for the machine's own architecture)."""
+    listed = tree.run_in(host_tree, ["ldd", program], what=f"ldd {program}")
+    return re.findall(r"(/\S+) \(0x", listed)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The host under test: emulated (L1), or this machine itself with LAB_HOST=native.
+
+    with machine.host(cpus=2, logs=Path("out/demo/logs")) as host:
+        guest = host.guest("vm1", vcpus=1)
+        print(guest.run("uname -r").out)
+
+Start hosts from the main thread: the kernel ends an emulator when the thread that started it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import emulator, images, kvm, native, payload, serial_log, tree
+from .channel import Channel, Job, Result
+from .errors import ChannelClosed, CommandTimeout, LabError
+from .guest import Guest
+from .native import Unavailable
+
+__all__ = ["Guest", "Host", "Unavailable", "host", "setup"]
+
+BOOT_TIMEOUT_S = 120.0
+READ_BYTES = 1 << 16
+DEFAULT_LOGS = Path("out/lab/logs")
+
+
+class Host:
+    """A host that runs commands and guests. Made by `host()`.
+
+    kernel: release. cpus: number. kind: "emulated" or "native". share: directory here that the host sees as
+    /share; /payload there is read-only. logs: serial logs of all kernels. accelerator: "tcg", "kvm" or
+    "none" (native).
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        arch: str,
+        accelerator: str,
+        share: Path,
+        logs: Path,
+        process: subprocess.Popen[bytes],
+        end: socket.socket,
+    ) -> None:
+        self.kind = kind
+        self.arch = arch
+        self.accelerator = accelerator
+        self.share = share
+        self.logs = logs
+        self.guests: list[Guest] = []
+        self.kernel = ""
+        self.cpus = 0
+        self.boot_seconds = 0.0
+        self._start = time.monotonic()
+        self._process = process
+        self._socket = end
+        self._send_lock = threading.Lock()
+        self.channel = Channel("host", self._send)
+        self._reader = threading.Thread(target=self._read, name="host channel", daemon=True)
+        self._reader.start()
+
+    def wait_for_boot(self) -> None:
+        """Returns when the host answers. Raises LabError with the reason when it does not."""
+        try:
+            self.channel.hello(BOOT_TIMEOUT_S)
+        except CommandTimeout as error:
+            raise LabError(f"the host did not boot: {self._reason() or error} (logs: {self.logs})") from None
+        except ChannelClosed as error:
+            raise LabError(f"the host did not boot: {error}") from None
+        self.boot_seconds = time.monotonic() - self._start
+        release, count = self.run("uname -r; nproc --all").out.split()
+        self.kernel, self.cpus = release, int(count)
+
+    def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
+        """A shell command in the host. Raises CommandError (when check), CommandTimeout, ChannelClosed."""
+        return self.channel.run(command, timeout, check)
+
+    def spawn(self, command: str, name: str | None = None) -> Job:
+        """A shell command in the host's background; start it with `exec` and Job.pid is the program's."""
+        return self.channel.spawn(command, name)
+
+    def put(self, path: Path, name: str | None = None) -> str:
+        """Copies a file or directory into the share; its path in the host."""
+        target = self.share / (name or path.name)
+        if path.is_dir():
+            shutil.copytree(path, target, dirs_exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+        return f"/share/{name or path.name}"
+
+    def guest(
+        self,
+        name: str,
+        vcpus: int = 1,
+        region: bool = True,
+        memory_mb: int = 256,
+        extra_args: Sequence[str] = (),
+        cmdline: str = "",
+        wrapper: str = "",
+    ) -> Guest:
+        """Boots a guest and returns when its channel answers.
+
+        extra_args: for QEMU. cmdline: for its kernel. wrapper: command that starts QEMU (`chrt -r 1`, …).
+        """
+        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper)
+        self.guests.append(guest)
+        return guest
+
+    def read_clock_ns(self) -> int:
+        """The host's CLOCK_MONOTONIC, the clock of its BPF programs and traces."""
+        return int(self.run("sed -n 's/^now at \\([0-9]*\\) nsecs/\\1/p' /proc/timer_list").out.split()[0])
+
+    def wait_for_end(self) -> None:
+        """Returns when the host has powered off (the shell's user said `exit`)."""
+        self._process.wait()
+
+    def shutdown(self) -> None:
+        """Ends the host and everything in it. The disk is read-only and the share is written through."""
+        self.channel.close("shut down")
+        if self.kind == "emulated":
+            self._process.kill()
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)  # natively: the agent kills what it started
+        except OSError:
+            pass
+        self._process.wait()
+        self._reader.join(5)
+        self._socket.close()
+
+    def _send(self, data: bytes) -> None:
+        with self._send_lock:
+            self._socket.sendall(data)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            self.channel.feed(data)
+        if not self.channel.closed:
+            try:
+                code = self._process.wait(5)  # its last messages are written when it is gone
+            except subprocess.TimeoutExpired:
+                code = None
+            self.channel.close(f"{self._reason() or f'ended with code {code}'} (logs: {self.logs})")
+
+    def _reason(self) -> str | None:
+        return serial_log.reason(self.logs / "host.serial.log", self.logs / "host.qemu.log")
+
+
+def setup(arch: str = "x86_64") -> None:
+    """Makes everything that hosts and guests need; quick when it is there."""
+    tree.need_root()
+    payload.build(images.ensure(arch))
+
+
+@contextmanager
+def host(
+    arch: str = "x86_64",
+    cpus: int = 2,
+    memory_mb: int = 3000,
+    logs: Path = DEFAULT_LOGS,
+    cmdline: str = "",
+    extra_args: Sequence[str] = (),
+    shell: bool = False,
+) -> Iterator[Host]:
+    """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
+
+    logs: directory of the serial logs; /share is the directory `share` beside it. What an earlier run left in
+    both is removed. cmdline: for the
+    host's kernel. extra_args: for its emulator. shell: bash on this terminal.
+    """
+    kind = os.environ.get("LAB_HOST", "emulated")
+    if kind not in ("emulated", "native"):
+        raise LabError(f"LAB_HOST={kind}: choose emulated or native")
+    tree.need_root()
+    if kind == "native":
+        arch = platform.machine()
+        native.check()
+    files = images.ensure(arch)
+    built = payload.build(files)
+    logs = logs.resolve()
+    share = logs.parent / "share"
+    for directory in (share, logs):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+    ours, theirs = socket.socketpair()
+    accelerator = "none" if kind == "native" else "kvm" if kvm.can_nest() else "tcg"
+    with ours:
+        with theirs:
+            if kind == "native":
+                argv = native.agent_command(
+                    files.kernel.parent / "lab-agent", theirs.fileno(), built, share, logs
+                )
+            else:
+                binds = {
+                    "/mnt/boot": files.kernel.parent,
+                    "/mnt/disk": files.host_disk,
+                    "/mnt/payload": built,
+                    "/mnt/share": share,
+                    "/mnt/logs": logs,
+                }
+                command = emulator.host_command(
+                    emulator.architecture(arch),
+                    accelerator,
+                    cpus,
+                    memory_mb,
+                    theirs.fileno(),
+                    cmdline,
+                    shell,
+                    extra_args,
+                )
+                argv = tree.enter(tree.ensure("tools", arch), command, binds)
+            with (logs / "host.qemu.log").open("wb") as messages:
+                process = subprocess.Popen(
+                    argv,
+                    pass_fds=[theirs.fileno()],
+                    stdin=None if shell else subprocess.DEVNULL,
+                    stdout=None if shell else messages,
+                    stderr=messages,
+                    start_new_session=not shell,
+                )
+        machine = Host(kind, arch, accelerator, share, logs, process, ours)
+        try:
+            machine.wait_for_boot()
+            yield machine
+        finally:
+            machine.shutdown()
+            if kind == "native":
+                native.clean_up()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""LAB_HOST=native: this machine is the host. What it needs, and the agent that runs commands on it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from . import kvm
+from .errors import LabError
+
+# (kernel option, what for)
+KERNEL_OPTIONS = (
+    ("CONFIG_DEBUG_INFO_BTF", "BTF, which the sensor's BPF programs need"),
+    ("CONFIG_UCLAMP_TASK", "utilisation clamps"),
+)
+PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng", "bpftool": "bpftool"}
+MOUNT_POINTS = ("/share", "/payload", "/logs")
+
+
+class Unavailable(LabError):
+    """This machine cannot be the host. kernel: its release, kind: "native"."""
+
+    kernel = platform.release()
+    kind = "native"
+
+
+def check() -> None:
+    """Raises Unavailable that names everything that is missing on this machine, in one line."""
+    missing = []
+    broken = kvm.works()
+    if broken:
+        missing.append(broken)
+    if not Path("/sys/kernel/sched_ext").is_dir():
+        missing.append("the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, Linux 6.12 or later)")
+    config = _kernel_config()
+    for option, purpose in KERNEL_OPTIONS:
+        present = (
+            Path("/sys/kernel/btf/vmlinux").exists() if option.endswith("BTF") else f"{option}=y" in config
+        )
+        if not present:
+            missing.append(f"the kernel has no {purpose} ({option})")
+    emulator = f"qemu-system-{platform.machine()}"
+    for program, package in {emulator: "QEMU", **PROGRAMS}.items():
+        if not shutil.which(program):
+            missing.append(f"{program} is not installed ({package})")
+    if missing:
+        raise Unavailable(f"LAB_HOST=native is not possible here: {'; '.join(missing)}")
+
+
+def agent_command(agent: Path, channel_fd: int, payload: Path, share: Path, logs: Path) -> list[str]:
+    """Starts the agent where /share, /payload and /logs are bound for it alone."""
+    for point in MOUNT_POINTS:
+        Path(point).mkdir(exist_ok=True)
+    script = (
+        'mount --bind "$1" /payload; mount --bind "$2" /share; mount --bind "$3" /logs; '
+        "mkdir -p /run/lab; cd /; "
+        'PATH=/payload/bin:$PATH exec "$0" "fd:$4"'
+    )
+    return [
+        "unshare",
+        "--mount",
+        "sh",
+        "-ec",
+        script,
+        str(agent),
+        str(payload),
+        str(share),
+        str(logs),
+        str(channel_fd),
+    ]
+
+
+def clean_up() -> None:
+    """Removes the mount points if they are empty, as the lab makes them."""
+    for point in MOUNT_POINTS:
+        try:
+            Path(point).rmdir()
+        except OSError:
+            continue
+
+
+def _kernel_config() -> str:
+    packed = Path("/proc/config.gz")
+    if packed.exists():
+        return gzip.decompress(packed.read_bytes()).decode()
+    plain = Path(f"/boot/config-{os.uname().release}")
+    return plain.read_text() if plain.exists() else ""

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""paracord's own programs as the machines see them: built from this repository, never part of an image.
+
+The payload directory is /payload in the host:
+
+    bin/paracord          the daemon and its commands
+    bin/*                 programs of lab/programs
+    guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
+    vmlinux               the guest's kernel
+
+In the guest the module is /paracord/paracord_guest.ko, the programs are in /paracord too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import cache, tree
+from .errors import LabError
+from .images import LAB, Images
+from .kernel import Initramfs
+from .progress import Progress
+
+REPOSITORY = LAB.parent
+# What a module build reads: its own directory and the shared headers.
+MODULE_SOURCES = ("guest", "abi", "policy")
+PROGRAM_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-static", "-pthread", "-D_GNU_SOURCE")
+
+
+def build(images: Images) -> Path:
+    """Builds what changed and returns the payload directory. Raises LabError with the compiler's message."""
+    work = REPOSITORY / "target" / "lab" / images.arch
+    payload = work / "payload"
+    (payload / "bin").mkdir(parents=True, exist_ok=True)
+    tools = tree.ensure("tools", images.arch)
+    with cache.lock("payload", "the payload"):
+        _install(_cargo_binary(), payload / "bin/paracord")
+        modules = _kernel_modules(images, tools, work)
+        programs = _programs(tools, work)
+        for program in programs:
+            _install(program, payload / "bin" / program.name)
+        _guest_files(images, modules, programs, payload)
+    return payload
+
+
+def _cargo_binary() -> Path:
+    """`paracord`, built in release mode; where cargo is not to be had, the one that was built before."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
+    binary = target / "release" / "paracord"
+    path = f"{Path.home() / '.cargo/bin'}:{os.environ.get('PATH', '')}"
+    cargo = shutil.which("cargo", path=path)
+    if not cargo:
+        if binary.is_file():
+            return binary
+        raise LabError("cargo is missing and target/release/paracord was not built: run `make build` first")
+    argv = [cargo, "build", "--release", "--locked", "--bin", "paracord"]
+    with Progress("building paracord"):
+        done = subprocess.run(
+            argv, cwd=REPOSITORY, env={**os.environ, "PATH": path}, capture_output=True, text=True
+        )
+    if done.returncode != 0:
+        raise LabError(f"cargo build failed:\n{done.stderr.strip()[-3000:]}")
+    return binary
+
+
+def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
+    """The guest module, and test modules of lab/programs, for the kernel that guests run."""
+    sources = [REPOSITORY / name for name in MODULE_SOURCES]
+    modules = _build_module(images, tools, work / "guest-build", sources, "guest")
+    for directory in sorted(p.parent for p in (LAB / "programs").glob("*/Kbuild")):
+        modules += _build_module(
+            images, tools, work / f"{directory.name}-build", [directory, REPOSITORY / "abi"], directory.name
+        )
+    return modules
+
+
+def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Path], name: str) -> list[Path]:
+    files = [
+        path
+        for source in sources
+        for path in source.rglob("*")
+        if path.suffix in (".c", ".h") or path.name in ("Kbuild", "Makefile")
+    ]
+    if not any(path.name in ("Kbuild", "Makefile") for path in files):
+        raise LabError(f"{sources[0]} has no Kbuild file: the checkout is not complete")
+    stamp = build_dir / "stamp"
+    want = cache.key([cache.files_digest(files), images.release, tools.name])
+    if not (stamp.is_file() and stamp.read_text() == want):
+        shutil.rmtree(build_dir, ignore_errors=True)
+        for source in sources:
+            ignore = shutil.ignore_patterns(
+                "*.o", "*.ko", "*.mod", "*.mod.c", "*.cmd", "Module.symvers", "modules.order"
+            )
+            shutil.copytree(source, build_dir / source.name, ignore=ignore)
+        with Progress(f"building the {name} module for {images.release}"):
+            kernel = f"/lib/modules/{images.release}/build"
+            tree.run_in(
+                tools,
+                [
+                    "make",
+                    "-C",
+                    kernel,
+                    f"M=/mnt/{name}",
+                    f"-j{os.cpu_count()}",
+                    "CONFIG_DEBUG_INFO_BTF_MODULES=",
+                    "modules",
+                ],
+                {f"/mnt/{source.name}": build_dir / source.name for source in sources},
+                what=f"building the {name} module",
+            )
+        stamp.write_text(want)
+    built = sorted((build_dir / name).glob("*.ko"))
+    if not built:
+        raise LabError(f"building {name} made no kernel module")
+    return built
+
+
+def _programs(tools: Path, work: Path) -> list[Path]:
+    """lab/programs/*.c, one static program each: they run in the host and in the guest."""
+    sources = sorted((LAB / "programs").glob("*.c"))
+    headers = sorted((LAB / "programs").glob("*.h"))
+    out = work / "programs"
+    out.mkdir(parents=True, exist_ok=True)
+    built = []
+    for source in sources:
+        program = out / source.stem
+        stamp = out / f"{source.stem}.stamp"
+        want = cache.key(
+            [
+                cache.files_digest([source, *headers, REPOSITORY / "abi/paracord_abi.h"]),
+                PROGRAM_FLAGS,
+                tools.name,
+            ]
+        )
+        if not (program.is_file() and stamp.is_file() and stamp.read_text() == want):
+            tree.run_in(
+                tools,
+                [
+                    "gcc",
+                    *PROGRAM_FLAGS,
+                    "-I/mnt/abi",
+                    "-o",
+                    f"/mnt/out/{source.stem}",
+                    f"/mnt/programs/{source.name}",
+                    "-lm",
+                ],
+                {"/mnt/programs": LAB / "programs", "/mnt/abi": REPOSITORY / "abi", "/mnt/out": out},
+                what=f"compiling lab/programs/{source.name}",
+            )
+            stamp.write_text(want)
+        built.append(program)
+    return built
+
+
+def _guest_files(images: Images, modules: list[Path], programs: list[Path], payload: Path) -> None:
+    own = Initramfs()
+    for module in modules:
+        own.file(f"paracord/{module.name}", module.read_bytes(), 0o644)
+    for program in programs:
+        own.file(f"paracord/{program.name}", program.read_bytes())
+    _write(payload / "guest.cpio", images.guest_initramfs.read_bytes() + own.archive())
+    _install(images.kernel, payload / "vmlinux")
+
+
+def _install(source: Path, target: Path) -> None:
+    """Copies when the content's age or size differs; a running machine keeps the file that it has open."""
+    have = target.stat() if target.exists() else None
+    new = source.stat()
+    if have and (have.st_size, have.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
+        return
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.copy2(source, partial)
+    partial.replace(target)
+
+
+def _write(target: Path, data: bytes) -> None:
+    if target.is_file() and target.stat().st_size == len(data) and target.read_bytes() == data:
+        return
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_bytes(data)
+    partial.replace(target)

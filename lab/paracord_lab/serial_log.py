@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Why a machine died, from its kernel's serial log and its emulator's messages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# What says most comes first: a BUG tells why, the panic that follows only that it was fatal.
+TROUBLE = (
+    (
+        "kernel bug",
+        re.compile(r"((?<!watchdog: )BUG: .*|kernel BUG at .*|Oops: .*|general protection fault.*)"),
+    ),
+    ("kernel panic", re.compile(r"(Kernel panic - not syncing: .*)")),
+    ("stall", re.compile(r"(watchdog: BUG: soft lockup.*|rcu: INFO: rcu\w* (?:self-)?detected .*stall.*)")),
+    ("out of memory", re.compile(r"(Out of memory: .*)")),
+    ("lab", re.compile(r"^(lab: .*)")),
+)
+TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^]]*\])? ")
+LOG_TAIL_BYTES = 1 << 20
+
+
+def trouble(text: str) -> str | None:
+    """The first line of the worst trouble in a log, without its time stamp; None when there is none."""
+    lines = [TIMESTAMP.sub("", line.rstrip("\r")).strip() for line in text.splitlines()]
+    for name, pattern in TROUBLE:
+        for line in lines:
+            found = pattern.search(line)
+            if found:
+                return f"{name}: {found.group(1)[:200]}"
+    return None
+
+
+def reason(serial: Path, emulator: Path | None = None) -> str | None:
+    """Trouble in the serial log, else the emulator's last message, else None. Missing files are no error."""
+    found = trouble(read_tail(serial))
+    if found:
+        return found
+    lines = [line for line in read_tail(emulator).splitlines() if line.strip() and "warning:" not in line]
+    return f"emulator: {lines[-1].strip()[:200]}" if lines else None
+
+
+def read_tail(path: Path | None) -> str:
+    if path is None or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+        return file.read().decode(errors="replace")
