@@ -26,6 +26,8 @@ pub enum Command {
     Status(Query),
     /// Look at VMs, and change their settings while they run
     Vm(VmArgs),
+    /// Watch VMs and vCPUs live
+    Top(TopArgs),
     /// Read the configuration file again; boosts in force stay
     Reload(Target),
     /// Change the upper bound of all VMs' modes until the next reload
@@ -70,13 +72,34 @@ pub struct Target {
 #[derive(Debug, Args)]
 pub struct Query {
     #[command(flatten)]
-    pub target: Target,
-    /// Print JSON (schema in docs/control-socket.md)
+    pub source: SnapshotSource,
+    /// Print JSON (docs/control-socket.md describes it)
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where the state comes from.
+#[derive(Debug, Args)]
+pub struct SnapshotSource {
+    #[command(flatten)]
+    pub target: Target,
     /// Read the answer from a file that `status --json` wrote, not from the daemon
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     pub from: Option<PathBuf>,
+}
+
+/// `paracord top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub query: SnapshotSource,
+    /// Time between two refreshes, ms
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval_ms: u64,
+    /// Print one table and end, as it does when the output is no terminal
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `paracord vm`.

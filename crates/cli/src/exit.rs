@@ -40,6 +40,11 @@ impl Failure {
         Failure { code: DENIED, message: message.into() }
     }
 
+    /// What went wrong and what to do.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints the line.
     pub fn report(&self) -> ExitCode {
         let line: Vec<&str> = self.message.lines().map(str::trim).collect();

@@ -11,6 +11,7 @@ mod manual;
 mod output;
 mod region;
 mod status;
+mod top;
 mod units;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Status(a) => status::status(&a),
+        Command::Top(a) => top::top(&a),
         Command::Vm(a) => status::vm(&a),
         Command::Reload(a) => control::reload(&a),
         Command::Mode(a) => control::mode(&a),

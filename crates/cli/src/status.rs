@@ -8,7 +8,7 @@ use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
 
-use crate::args::{Query, VmArgs, VmCommand};
+use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
 use crate::control::ask;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
@@ -18,7 +18,7 @@ use crate::units;
 ///
 /// # Errors
 /// No daemon, not permitted, or a file that is no snapshot.
-pub fn fetch(query: &Query) -> Result<Snapshot, Failure> {
+pub fn fetch(query: &SnapshotSource) -> Result<Snapshot, Failure> {
     match &query.from {
         None => {
             let value = ask(&query.target, &Request::Status {})?;
@@ -37,7 +37,7 @@ pub fn fetch(query: &Query) -> Result<Snapshot, Failure> {
 
 /// `paracord status`.
 pub fn status(query: &Query) -> Result<ExitCode, Failure> {
-    let snapshot = fetch(query)?;
+    let snapshot = fetch(&query.source)?;
     if query.json { print_json(&snapshot) } else { print(&render(&snapshot)) }
 }
 
@@ -45,11 +45,11 @@ pub fn status(query: &Query) -> Result<ExitCode, Failure> {
 pub fn vm(args: &VmArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         VmCommand::List(query) => {
-            let vms = fetch(query)?.vms;
+            let vms = fetch(&query.source)?.vms;
             if query.json { print_json(&vms) } else { print(&vm_table(&vms)) }
         }
         VmCommand::Show { vm, query } => {
-            let snapshot = fetch(query)?;
+            let snapshot = fetch(&query.source)?;
             let found = find(&snapshot, vm)?;
             if query.json { print_json(found) } else { print(&vm_details(found)) }
         }

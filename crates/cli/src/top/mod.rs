@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paracord top`: a live view of VMs and vCPUs.
+//!
+//! [`model`] turns snapshots into rates, [`draw`] rows into text and colours;
+//! both are pure. This file owns the terminal, the clock and the daemon.
+
+mod draw;
+mod keys;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+
+use crate::args::TopArgs;
+use crate::exit::Failure;
+use crate::output::print;
+use crate::status::fetch;
+use keys::{Action, View};
+use model::History;
+
+/// Columns of the printed table; wide enough for every column but the history.
+const PRINTED_COLUMNS: u16 = 110;
+
+/// Runs until `q`; prints one table when standard output is no terminal.
+pub fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let interval = Duration::from_millis(args.interval_ms);
+    let mut history = History::default();
+    history.push(fetch(&args.query)?);
+    if args.once || !std::io::stdout().is_terminal() {
+        if args.query.from.is_none() {
+            std::thread::sleep(interval);
+            history.push(fetch(&args.query)?);
+        }
+        return print(&draw::text(&history, &View::default(), PRINTED_COLUMNS));
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))
+            .map_err(|e| Failure::new(format!("signals: {e}")))?;
+    }
+    let mut terminal = ratatui::try_init().map_err(|e| Failure::new(format!("terminal: {e}")))?;
+    let result = live(&mut terminal, args, interval, &mut history, &ended);
+    ratatui::restore();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+fn live(
+    terminal: &mut ratatui::DefaultTerminal,
+    args: &TopArgs,
+    interval: Duration,
+    history: &mut History,
+    ended: &AtomicBool,
+) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::new(format!("terminal: {e}"));
+    let mut view = View { interval, ..View::default() };
+    let mut next = Instant::now() + view.interval;
+    while !ended.load(Ordering::Relaxed) {
+        terminal.draw(|frame| draw::frame(frame, history, &mut view)).map_err(fail)?;
+        // Short waits, so that a signal ends the loop soon.
+        let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(250));
+        if event::poll(wait).map_err(fail)? {
+            let action = match event::read().map_err(fail)? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => keys::action(&key),
+                _ => None,
+            };
+            match action {
+                Some(Action::Quit) => return Ok(()),
+                Some(action) => view.apply(action),
+                None => {}
+            }
+        }
+        if Instant::now() >= next {
+            next = Instant::now() + view.interval;
+            if !view.paused && args.query.from.is_none() {
+                match fetch(&args.query) {
+                    Ok(snapshot) => {
+                        history.push(snapshot);
+                        view.lost = None;
+                    }
+                    Err(e) => view.lost = Some(e.message().to_owned()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
