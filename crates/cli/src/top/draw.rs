@@ -44,13 +44,13 @@ const fn word(
 const COLUMNS: &[Column] = &[
     number("vCPU", 5, 0, |r| Span::raw(r.vcpu_id.to_string())),
     number("CPU", 4, 0, |r| Span::raw(r.cpu.to_string())),
-    word("STATE", 9, 0, |r| state(r)),
+    word("STATE", 9, 0, state),
     word("WHY", 4, 0, |r| Span::raw(flags(r))),
     word("CAUSE", 8, 124, |r| Span::raw(r.throttle_cause.clone().unwrap_or_default())),
     number("RUN%", 4, 0, |r| Span::raw(r.running_pct.to_string())),
     number("BST%", 4, 90, |r| Span::raw(r.boosted_pct.to_string())),
     number("BST/s", 5, 0, |r| rate(r.boosts_per_s)),
-    number("THR", 4, 0, |r| throttles(r)),
+    number("THR", 4, 0, throttles),
     number("EXIT/s", 6, 0, |r| rate(r.exits_per_s)),
     number("WAKE/s", 6, 100, |r| rate(r.wakeups_per_s)),
     number("on p50", 6, 0, |r| latency(r.boosted.p50_ns)),
@@ -143,13 +143,17 @@ fn mode(mode: Mode) -> &'static str {
 }
 
 fn group_line(g: &Group, width: u16) -> Line<'static> {
-    let mut spans = vec![Span::raw(g.name.clone()).bold().cyan()];
+    let mut spans = vec![
+        Span::raw(g.name.clone()).bold().cyan(),
+        Span::raw("  budget "),
+        meter(g.budget_used_pct, 10),
+        Span::raw(format!(" {}%", g.budget_used_pct)),
+        // The region comes last: what a narrow screen cuts is the least of it.
+        Span::raw(format!("  mode {}  region {}", mode(g.mode), g.region)),
+    ];
     if width >= 100 {
         spans.push(Span::raw(format!("  {} {}", g.vmm, g.pid)).dim());
     }
-    spans.push(Span::raw(format!("  mode {}  region {}  budget ", mode(g.mode), g.region)));
-    spans.push(meter(g.budget_used_pct, 10));
-    spans.push(Span::raw(format!(" {}%", g.budget_used_pct)));
     Line::from(spans)
 }
 
