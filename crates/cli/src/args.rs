@@ -22,6 +22,14 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the daemon in the foreground
+    Run(RunArgs),
+    /// Restore threads that a killed daemon left boosted (the service runs it after each stop)
+    Restore {
+        /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
     /// Show the daemon and its VMs
     Status(Query),
     /// Look at VMs, and change their settings while they run
@@ -55,6 +63,17 @@ pub enum Command {
         /// Where the pages go
         directory: PathBuf,
     },
+}
+
+/// `paracord run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Process of the supervisor: run as its daemon
+    #[arg(long, hide = true, value_name = "PID")]
+    pub daemon_of: Option<u32>,
 }
 
 /// Where the daemon listens.

@@ -53,6 +53,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<ConfigError> for Failure {
     fn from(e: ConfigError) -> Failure {
         Failure::usage(e.to_string())

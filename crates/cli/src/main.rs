@@ -10,6 +10,7 @@ mod exit;
 mod manual;
 mod output;
 mod region;
+mod run;
 mod status;
 mod top;
 mod units;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
+        Command::Run(a) => run::run(&a),
+        Command::Restore { config } => run::restore(config.as_deref()),
         Command::Status(a) => status::status(&a),
         Command::Top(a) => top::top(&a),
         Command::Vm(a) => status::vm(&a),

@@ -3,16 +3,27 @@
 //!
 //! [`config`] reads the file, [`settings`] is what the daemon runs with, [`snapshot`] what can be seen of
 //! it, [`handle`] how another thread (the control socket) commands it.
+//!
+//! [`supervisor`] is the parent process, [`daemon`] the main thread of its child, [`rt_thread`] the thread in
+//! it that carries decisions out through the [`actuator`], which remembers in the [`journal`] what threads had.
 #![forbid(unsafe_code)]
 
 pub mod actuator;
 pub mod config;
 pub mod control;
+pub mod daemon;
 pub mod doctor;
 pub mod handle;
+mod host_lines;
 pub mod identity;
 pub mod journal;
+mod log_limit;
+mod observe;
 pub mod region;
 pub mod region_file;
+pub mod rt_thread;
+pub mod run_dir;
 pub mod settings;
 pub mod snapshot;
+pub mod supervisor;
+pub mod vms;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ring buffer from the sensor to the daemon.
 
-use std::time::Duration;
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use paracord_policy::pc_msg;
@@ -41,6 +44,19 @@ impl Sensor {
         // Nothing old: a consumer that starts late reads `vcpus` for the present state.
         debug_assert!(ring.poll(Duration::ZERO).is_ok());
         Ok(ring)
+    }
+}
+
+impl Sensor {
+    /// Readable when messages wait: for a thread that polls for other things too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the process has no file descriptor left.
+    pub fn messages_fd(&self) -> Result<OwnedFd, Error> {
+        let map = self.map("messages")?;
+        let fd = map.as_fd().try_clone_to_owned();
+        fd.map_err(|source| Error::Map { map: "messages", source })
     }
 }
 

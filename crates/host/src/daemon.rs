@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon's main thread: VMs that come and go, commands, signals.
+//!
+//! It is a child of the supervisor and works on the supervisor's journal. Nothing
+//! here is on the way of a decision: that is [`crate::rt_thread`].
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use paracord_sensor::{Error as SensorError, Options, Sensor};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tracing::{info, warn};
+
+use crate::actuator::{Actuator, ActuatorStats, now_ns};
+use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
+use crate::host_lines::HostLines;
+use crate::journal::{Journal, JournalError};
+use crate::observe::{Constants, snapshot};
+use crate::rt_thread::{RtThread, SensorTable, clear_wake};
+use crate::run_dir::{journal_path, remove_journal};
+use crate::settings::Settings;
+use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
+use crate::supervisor::{lock_memory, take_signal};
+use crate::vms::Vms;
+
+/// How often guest drivers are looked for in regions.
+const REGION_POLL: Duration = Duration::from_millis(500);
+/// How often a missing KVM is looked for.
+const KVM_POLL: Duration = Duration::from_secs(1);
+/// How soon a vCPU that the actuator still holds is looked at again.
+const RESCAN: Duration = Duration::from_millis(20);
+
+/// Why the daemon could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The sensor.
+    #[error(transparent)]
+    Sensor(#[from] SensorError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// There is no journal: not started by a supervisor.
+    #[error("no journal in {}: start paracord with `paracord run`", .0.display())]
+    NoJournal(PathBuf),
+    /// The control socket or metrics.
+    #[error("{0}")]
+    Serve(String),
+    /// A system call.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |source| DaemonError::System { what, source }
+}
+
+/// How the daemon is run.
+pub struct Surroundings {
+    /// `/proc`.
+    pub proc_root: PathBuf,
+    /// The supervisor's process; the daemon ends when it does.
+    pub supervisor: Option<u32>,
+    /// Reads the configuration anew (SIGHUP); an error is one line that names the place.
+    pub reload: Box<dyn FnMut() -> Result<Settings, String>>,
+    /// Where KVM shows that it is there: `/sys/module/kvm`.
+    pub kvm_module: PathBuf,
+    /// How the sensor is loaded.
+    pub sensor: Options,
+}
+
+impl Default for Surroundings {
+    /// This host, without a supervisor, with nothing to read anew.
+    fn default() -> Self {
+        Surroundings {
+            proc_root: "/proc".into(),
+            supervisor: None,
+            reload: Box::new(|| Err("there is no configuration file".into())),
+            kvm_module: "/sys/module/kvm".into(),
+            sensor: Options::default(),
+        }
+    }
+}
+
+/// Runs until SIGTERM, SIGINT or a command, and restores every thread.
+///
+/// `serve` gets a handle when commands are answered (KVM may still be missing
+/// then); what it returns is dropped before the end (control socket, metrics).
+///
+/// # Errors
+/// [`DaemonError`].
+pub fn run<Served>(
+    settings: Settings,
+    mut surroundings: Surroundings,
+    serve: impl FnOnce(DaemonHandle) -> Result<Served, String>,
+) -> Result<(), DaemonError> {
+    let run_dir = settings.run_dir.clone();
+    let journal = Journal::open(&journal_path(&run_dir), &surroundings.proc_root)?
+        .ok_or_else(|| DaemonError::NoJournal(run_dir.clone()))?;
+    let (handle, commands) = channel().map_err(system("command channel"))?;
+    let mut daemon = Daemon {
+        wait: Wait::new(surroundings.supervisor, commands)?,
+        constants: Constants { started_ns: now_ns(), capabilities: Vec::new() },
+        journal: Arc::new(journal),
+        settings,
+        running: None,
+        waiting_for: None,
+    };
+    let served = serve(handle).map_err(DaemonError::Serve)?;
+    let result = daemon.run(&mut surroundings);
+    drop(served);
+    // Ends the real-time thread, which restores every vCPU, then detaches the sensor.
+    drop(daemon.running.take());
+    if let Ok(End::SupervisorGone) = result {
+        remove_journal(&run_dir);
+    }
+    result.map(|_| ())
+}
+
+enum End {
+    Asked,
+    SupervisorGone,
+}
+
+/// What exists once KVM is there. Fields drop in this order.
+struct Running {
+    vms: Vms,
+    rt: RtThread,
+    stats: Arc<ActuatorStats>,
+    sensor: Arc<Sensor>,
+}
+
+struct Daemon {
+    wait: Wait,
+    constants: Constants,
+    journal: Arc<Journal>,
+    settings: Settings,
+    running: Option<Running>,
+    waiting_for: Option<String>,
+}
+
+impl Daemon {
+    fn run(&mut self, surroundings: &mut Surroundings) -> Result<End, DaemonError> {
+        let mut again = false;
+        let mut last_regions = Instant::now();
+        loop {
+            if self.running.is_none() {
+                self.start(surroundings)?;
+                again = self.running.is_some();
+            }
+            let timeout = match &self.running {
+                None => Some(KVM_POLL),
+                Some(_) if again => Some(RESCAN),
+                Some(running) if running.vms.have_regions() => Some(REGION_POLL),
+                Some(_) => None,
+            };
+            let woken = self.wait.wait(self.running.as_ref(), timeout);
+            if woken.end {
+                info!("ending, restoring every thread");
+                return Ok(End::Asked);
+            }
+            if woken.supervisor_gone {
+                warn!("the supervisor is gone: restoring every thread and ending");
+                return Ok(End::SupervisorGone);
+            }
+            if woken.reload {
+                self.reload(&mut surroundings.reload);
+            }
+            while let Some(command) = self.wait.commands.next() {
+                if !self.command(command) {
+                    return Ok(End::Asked);
+                }
+            }
+            let Some(running) = &mut self.running else { continue };
+            if woken.vcpus || again {
+                again = running.vms.scan();
+            }
+            if last_regions.elapsed() >= REGION_POLL {
+                last_regions = Instant::now();
+                running.vms.poll_regions();
+            }
+        }
+    }
+
+    fn start(&mut self, surroundings: &Surroundings) -> Result<(), DaemonError> {
+        if !surroundings.sensor.without_kvm && !surroundings.kvm_module.exists() {
+            let line = "KVM is not loaded (modprobe kvm_intel or kvm_amd): waiting for it";
+            if self.waiting_for.replace(line.into()).is_none() {
+                info!("{line}");
+            }
+            return Ok(());
+        }
+        let sensor = Arc::new(Sensor::load(&surroundings.sensor)?);
+        self.waiting_for = None;
+        self.constants.capabilities = capabilities(&sensor);
+        let settings = &self.settings;
+        let table = Arc::new(SensorTable::new(Arc::clone(&sensor)));
+        let actuator = Actuator::new(Arc::clone(&self.journal), settings.rt.vcpu_priority);
+        let stats = actuator.stats();
+        let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
+            .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;
+        let host_lines = HostLines::start(
+            Arc::clone(&sensor),
+            Arc::clone(&stats),
+            Arc::clone(rt.shared()),
+            settings.rt.actuator_priority.saturating_sub(1),
+        )
+        .map_err(system("host line thread"))?;
+        let mut vms = Vms::new(
+            Arc::clone(&sensor),
+            table,
+            Arc::clone(&stats),
+            host_lines,
+            surroundings.proc_root.clone(),
+            settings.clone(),
+        );
+        vms.scan();
+        lock_memory();
+        info!("watching VMs");
+        self.running = Some(Running { vms, rt, stats, sensor });
+        Ok(())
+    }
+
+    fn reload(&mut self, read: &mut dyn FnMut() -> Result<Settings, String>) {
+        match read() {
+            Ok(settings) => match self.use_settings(settings) {
+                Ok(()) => info!("configuration reloaded"),
+                Err(error) => warn!("configuration not reloaded: {error}"),
+            },
+            Err(line) => warn!("configuration not reloaded, the old one stays: {line}"),
+        }
+    }
+
+    fn use_settings(&mut self, settings: Settings) -> Result<(), CommandError> {
+        let old = &self.settings;
+        let fixed = [
+            ("run_dir", old.run_dir == settings.run_dir),
+            ("region_dir", old.region_dir == settings.region_dir),
+            ("actuator_priority", old.rt.actuator_priority == settings.rt.actuator_priority),
+        ];
+        if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
+            return Err(CommandError::Invalid(format!("{key} changes only with a restart")));
+        }
+        self.settings = settings;
+        if let Some(running) = &mut self.running {
+            running.rt.configure(&self.settings.rt);
+            running.vms.reload(self.settings.clone());
+            running.rt.reevaluate();
+        }
+        Ok(())
+    }
+
+    /// Answers a command; false to end. An asker that has gone is no error.
+    fn command(&mut self, command: Command) -> bool {
+        match command {
+            Command::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
+            Command::Reload(settings, answer) => {
+                drop(answer.send(self.use_settings(*settings)));
+            }
+            Command::SetVm(name, overrides, answer) => {
+                let result = match &mut self.running {
+                    Some(running) => running.vms.set_vm(&name, overrides),
+                    None => Err(CommandError::NoSuchVm(name)),
+                };
+                self.reevaluate();
+                drop(answer.send(result));
+            }
+            Command::SetMode(mode, answer) => {
+                self.settings.mode = mode;
+                if let Some(running) = &mut self.running {
+                    running.vms.set_mode(mode);
+                }
+                self.reevaluate();
+                drop(answer.send(Ok(())));
+            }
+            Command::Shutdown => return false,
+        }
+        true
+    }
+
+    fn reevaluate(&self) {
+        if let Some(running) = &self.running {
+            running.rt.reevaluate();
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        match &self.running {
+            Some(running) => {
+                snapshot(&self.constants, &running.vms, &running.sensor, &running.stats)
+            }
+            None => Snapshot {
+                schema: SNAPSHOT_SCHEMA,
+                version: env!("CARGO_PKG_VERSION").into(),
+                pid: std::process::id(),
+                taken_ns: now_ns(),
+                started_ns: self.constants.started_ns,
+                mode: self.settings.mode,
+                conditions: self.waiting_for.iter().cloned().collect(),
+                ..Snapshot::default()
+            },
+        }
+    }
+}
+
+fn capabilities(sensor: &Sensor) -> Vec<Capability> {
+    let found = sensor.capabilities();
+    let one = |name: &str, available, detail: &str| Capability {
+        name: name.into(),
+        available,
+        detail: detail.into(),
+    };
+    vec![
+        one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
+        one(
+            "kick_probe",
+            found.kick.is_some(),
+            found.kick.unwrap_or("no kick function: interrupts for a preempted vCPU are not seen"),
+        ),
+        one(
+            "kvm_btf",
+            found.kvm_btf,
+            "KVM's types are known; without them preempt counts are not read",
+        ),
+    ]
+}
+
+struct Wait {
+    end: UnixStream,
+    reload: UnixStream,
+    supervisor: Option<OwnedFd>,
+    commands: CommandReceiver,
+}
+
+#[derive(Default)]
+struct Woken {
+    end: bool,
+    reload: bool,
+    supervisor_gone: bool,
+    vcpus: bool,
+}
+
+impl Wait {
+    fn new(supervisor: Option<u32>, commands: CommandReceiver) -> Result<Wait, DaemonError> {
+        let stream = |signals: &[i32]| -> io::Result<UnixStream> {
+            let (out, input) = UnixStream::pair()?;
+            out.set_nonblocking(true)?;
+            for &signal in signals {
+                signal_hook::low_level::pipe::register(signal, input.try_clone()?)?;
+            }
+            Ok(out)
+        };
+        Ok(Wait {
+            end: stream(&[SIGTERM, SIGINT]).map_err(system("signal handlers"))?,
+            reload: stream(&[SIGHUP]).map_err(system("signal handlers"))?,
+            supervisor: supervisor.map(watch_supervisor).transpose()?,
+            commands,
+        })
+    }
+
+    fn wait(&self, running: Option<&Running>, timeout: Option<Duration>) -> Woken {
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let commands = self.commands.fd();
+        let vcpus = running.map(|running| running.rt.shared().daemon_fd());
+        let mut fds = vec![
+            PollFd::new(&self.end, PollFlags::IN),
+            PollFd::new(&self.reload, PollFlags::IN),
+            PollFd::new(&commands, PollFlags::IN),
+        ];
+        let supervisor_at = fds.len();
+        fds.extend(self.supervisor.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let vcpus_at = fds.len();
+        fds.extend(vcpus.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Woken::default();
+        }
+        let ready = |n: usize| fds.get(n).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        let woken = Woken {
+            end: take_signal(&self.end),
+            reload: take_signal(&self.reload),
+            supervisor_gone: self.supervisor.is_some() && ready(supervisor_at),
+            vcpus: vcpus.is_some() && ready(vcpus_at),
+        };
+        if let Some(fd) = vcpus.filter(|_| woken.vcpus) {
+            clear_wake(fd);
+        }
+        woken
+    }
+}
+
+/// A pidfd of the supervisor, if it still is our parent.
+fn watch_supervisor(pid: u32) -> Result<OwnedFd, DaemonError> {
+    let gone = || system("the supervisor")(io::Error::from(io::ErrorKind::NotFound));
+    let pid = Pid::from_raw(pid as i32).ok_or_else(gone)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
+    // Checked after the open: the descriptor is our parent's, or the parent is gone.
+    if getppid() == Some(pid) { Ok(pidfd) } else { Err(gone()) }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Takes a [`Snapshot`] from the sensor's memory and the actuator's counters.
+
+use paracord_abi::feature_names;
+use paracord_policy::{
+    PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, pc_vcpu_counters,
+};
+use paracord_sensor::Sensor;
+
+use crate::actuator::{ActuatorStats, now_ns};
+use crate::settings::{Mode, Reason};
+use crate::snapshot::{
+    BoostState, Capability, Histogram, RegionSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters,
+    VcpuSnapshot, VmSnapshot,
+};
+use crate::vms::{Vm, Vms};
+
+/// What does not change while the daemon runs.
+#[derive(Clone, Debug)]
+pub struct Constants {
+    /// CLOCK_MONOTONIC of the start.
+    pub started_ns: u64,
+    /// What the host can do.
+    pub capabilities: Vec<Capability>,
+}
+
+/// The whole daemon now.
+pub fn snapshot(
+    constants: &Constants,
+    vms: &Vms,
+    sensor: &Sensor,
+    stats: &ActuatorStats,
+) -> Snapshot {
+    let vms_now: Vec<VmSnapshot> = vms.iter().map(|vm| vm_snapshot(vm, sensor, stats)).collect();
+    let mut actuator = stats.snapshot();
+    let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
+    actuator.observed =
+        observing.flat_map(|vm| &vm.vcpus).flat_map(|vcpu| vcpu.counters.boosts).sum();
+    Snapshot {
+        schema: SNAPSHOT_SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        taken_ns: now_ns(),
+        started_ns: constants.started_ns,
+        mode: vms.settings().mode,
+        conditions: conditions(stats),
+        capabilities: constants.capabilities.clone(),
+        actuator,
+        vms: vms_now,
+    }
+}
+
+fn conditions(stats: &ActuatorStats) -> Vec<String> {
+    match stats.errors() {
+        (0, _) => Vec::new(),
+        (errors, errno) => {
+            let last = std::io::Error::from_raw_os_error(errno);
+            vec![format!("{errors} changes of threads failed, the last one: {last}")]
+        }
+    }
+}
+
+fn vm_snapshot(vm: &Vm, sensor: &Sensor, stats: &ActuatorStats) -> VmSnapshot {
+    let vcpu = |(&index, &vcpu_id): (&u32, &u32)| vcpu_snapshot(index, vcpu_id, sensor, stats);
+    let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
+    vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
+    VmSnapshot {
+        name: vm.identity.name.clone(),
+        uuid: vm.identity.uuid.clone(),
+        pid: vm.identity.pid,
+        vmm: vm.identity.vmm.clone(),
+        uid: vm.identity.uid,
+        mode: vm.config.mode,
+        region: vm.region.as_ref().map(|region| RegionSnapshot {
+            name: region.name.clone(),
+            slots: region.layout.slot_count,
+            bytes: region.layout.region_bytes,
+            guest_abi: vm
+                .driver
+                .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
+            features: feature_names(vm.driver.map_or(0, |driver| driver.features))
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+        }),
+        region_refused: vm.region_refused.clone(),
+        vcpus,
+        budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
+        budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
+        period_ns: vm.config.period_us.saturating_mul(1000),
+    }
+}
+
+fn vcpu_snapshot(
+    index: u32,
+    vcpu_id: u32,
+    sensor: &Sensor,
+    stats: &ActuatorStats,
+) -> Option<VcpuSnapshot> {
+    let vcpu = sensor.vcpus().get(index)?;
+    let (state, counters) = (vcpu.state(), vcpu.counters());
+    let histogram = |buckets: &[u64]| Histogram { buckets: buckets.to_vec() };
+    Some(VcpuSnapshot {
+        vcpu_id,
+        tid: vcpu.tid(),
+        cpu: vcpu.cpu(),
+        running: vcpu.on_cpu(),
+        state: match (state.boosted != 0, state.throttled != 0) {
+            (true, _) => BoostState::Boosted,
+            (false, true) => BoostState::Throttled,
+            (false, false) => BoostState::Off,
+        },
+        reasons: Reason::from_mask(if state.boosted != 0 { state.reasons } else { 0 }),
+        actuated: stats.is_actuated(index),
+        throttle_cause: (state.throttled != 0)
+            .then(|| throttle_cause(state.throttle_cause.into()))
+            .flatten(),
+        throttled_until_ns: if state.throttled != 0 { state.throttled_until_ns } else { 0 },
+        strikes: state.strikes,
+        budget_left_ns: state.vcpu.left_ns,
+        counters: vcpu_counters(&counters),
+        wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
+        wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),
+    })
+}
+
+fn throttle_cause(cause: u32) -> Option<String> {
+    let name = match cause {
+        PC_THROTTLE_REASON => "reason",
+        PC_THROTTLE_VCPU => "vcpu",
+        PC_THROTTLE_VM => "vm",
+        PC_THROTTLE_CPU => "cpu",
+        _ => return None,
+    };
+    Some(name.into())
+}
+
+fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
+    VcpuCounters {
+        exits: c.exits,
+        wakeups: c.wakeups,
+        irqs: c.irqs,
+        boosts: c.boosts,
+        unboosts: c.unboosts,
+        forced: c.forced,
+        throttles: c.throttles,
+        boosted_ns: c.boosted_ns,
+        running_ns: c.running_ns,
+        guest_read_errors: c.guest_read_errors,
+        actuations_dropped: c.actuations_dropped,
+    }
+}

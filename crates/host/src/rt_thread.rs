@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The real-time thread: takes the sensor's messages, has the actuator carry
+//! them out, and runs the housekeeping tick while something is boosted.
+//!
+//! It runs above every boosted vCPU. In its loop it neither allocates nor
+//! logs nor takes a lock; what others must do it marks in [`RtShared`].
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use paracord_policy::{
+    PC_EV_CONFIG, PC_EV_TICK, PC_MSG_BOOST, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
+};
+use paracord_sensor::{Life, Sensor};
+use paracord_sys::sched::{self, SchedAttr, policy};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use crate::actuator::{Action, Actuator, Message, Thread, VcpuTable};
+use crate::journal::ENTRIES;
+use crate::settings::RtSettings;
+
+/// How long starting and stopping the thread may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const STOP: u32 = 1;
+/// Have the policy look at every vCPU: a configuration has changed.
+const REEVALUATE: u32 = 2;
+
+/// A set of vCPU indices, one bit each; marking is one atomic or.
+#[derive(Debug)]
+pub struct IndexSet {
+    words: Vec<AtomicU64>,
+}
+
+impl IndexSet {
+    fn new() -> IndexSet {
+        IndexSet { words: (0..ENTRIES / 64).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Adds an index below [`ENTRIES`].
+    pub fn mark(&self, index: u32) {
+        self.words[index as usize / 64].fetch_or(1 << (index % 64), Ordering::Release);
+    }
+
+    /// Takes all indices out, lowest first.
+    pub fn drain(&self, mut each: impl FnMut(u32)) {
+        for (n, word) in self.words.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                each(n as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// What the real-time thread shares with the others.
+#[derive(Debug)]
+pub struct RtShared {
+    requests: AtomicU32,
+    vcpu_priority: AtomicU32,
+    tick_ns: AtomicU64,
+    /// Loops begun: whoever sees it grow twice knows that the thread has seen all earlier stores.
+    rounds: AtomicU64,
+    /// vCPUs whose host line must be written.
+    pub host_lines: IndexSet,
+    wake_rt: OwnedFd,
+    wake_host_lines: OwnedFd,
+    wake_daemon: OwnedFd,
+}
+
+/// Makes the other side of an eventfd readable.
+pub(crate) fn wake(fd: &OwnedFd) {
+    // A full counter already is readable.
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+/// Makes an eventfd unreadable.
+pub(crate) fn clear_wake(fd: impl AsFd) {
+    let _ = rustix::io::read(fd, &mut [0u8; 8]);
+}
+
+impl RtShared {
+    fn new(settings: &RtSettings) -> io::Result<RtShared> {
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let shared = RtShared {
+            requests: AtomicU32::new(0),
+            vcpu_priority: AtomicU32::new(0),
+            tick_ns: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
+            host_lines: IndexSet::new(),
+            wake_rt: event()?,
+            wake_host_lines: event()?,
+            wake_daemon: event()?,
+        };
+        shared.store(settings);
+        Ok(shared)
+    }
+
+    fn store(&self, settings: &RtSettings) {
+        self.vcpu_priority.store(settings.vcpu_priority, Ordering::Relaxed);
+        self.tick_ns.store(settings.tick.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn request(&self, request: u32) {
+        self.requests.fetch_or(request, Ordering::Release);
+        wake(&self.wake_rt);
+    }
+
+    /// Readable when vCPUs came or went.
+    pub fn daemon_fd(&self) -> BorrowedFd<'_> {
+        self.wake_daemon.as_fd()
+    }
+
+    /// Readable when [`host_lines`](RtShared::host_lines) has something.
+    pub fn host_lines_fd(&self) -> BorrowedFd<'_> {
+        self.wake_host_lines.as_fd()
+    }
+
+    /// Has the host lines written that are marked.
+    pub fn publish_host_lines(&self) {
+        wake(&self.wake_host_lines);
+    }
+}
+
+/// The sensor's records with each thread's start as procfs tells it, which the
+/// daemon stores before it makes a vCPU ready.
+pub struct SensorTable {
+    sensor: Arc<Sensor>,
+    start_ticks: Vec<AtomicU64>,
+}
+
+impl SensorTable {
+    /// No thread known.
+    pub fn new(sensor: Arc<Sensor>) -> SensorTable {
+        SensorTable { sensor, start_ticks: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Stores the start of the thread of vCPU `index`.
+    pub fn set_start(&self, index: u32, ticks: u64) {
+        self.start_ticks[index as usize].store(ticks, Ordering::Release);
+    }
+}
+
+impl VcpuTable for SensorTable {
+    fn live_thread(&self, index: u32) -> Option<Thread> {
+        let vcpu = self.sensor.vcpus().get(index).filter(|vcpu| vcpu.life() == Life::Ready)?;
+        let start_ticks = self.start_ticks[index as usize].load(Ordering::Acquire);
+        Some(Thread { tid: vcpu.tid(), start_ticks })
+    }
+}
+
+/// The running thread; dropping it restores every vCPU and ends it.
+#[derive(Debug)]
+pub struct RtThread {
+    shared: Arc<RtShared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RtThread {
+    /// Starts the thread; it has its priority and consumes messages when this returns.
+    ///
+    /// # Errors
+    /// When the thread or its priority is refused (CAP_SYS_NICE), or the ring buffer.
+    pub fn start(
+        sensor: Arc<Sensor>,
+        table: Arc<SensorTable>,
+        mut actuator: Actuator,
+        settings: &RtSettings,
+    ) -> io::Result<RtThread> {
+        let shared = Arc::new(RtShared::new(settings)?);
+        let (report, started) = sync_channel(1);
+        let priority = settings.actuator_priority;
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("paracord-rt".into()).spawn(move || {
+            if let Err(error) = sched::set(0, &SchedAttr::realtime(policy::FIFO, priority)) {
+                let _ = report.send(Err(error));
+                return;
+            }
+            let run = Loop { sensor: &sensor, table: &table, shared: &theirs };
+            run.run(
+                &mut actuator,
+                || drop(report.send(Ok(()))),
+                |error| {
+                    drop(report.send(Err(io::Error::other(error))));
+                },
+            );
+            actuator.restore_all(&*table);
+        })?;
+        let running = RtThread { shared, thread: Some(thread) };
+        match started.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => Ok(running),
+            Ok(Err(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(io::Error::other("the real-time thread did not start"))
+            }
+        }
+    }
+
+    /// What it shares.
+    pub fn shared(&self) -> &Arc<RtShared> {
+        &self.shared
+    }
+
+    /// Priorities and tick from now on. The thread's own priority stays.
+    pub fn configure(&self, settings: &RtSettings) {
+        self.shared.store(settings);
+        wake(&self.shared.wake_rt);
+    }
+
+    /// Has the policy look at every vCPU again.
+    pub fn reevaluate(&self) {
+        self.shared.request(REEVALUATE);
+    }
+
+    /// Waits until the thread has seen all earlier stores of the caller. False when it is stuck.
+    pub fn wait_round(&self) -> bool {
+        let seen = self.shared.rounds.load(Ordering::Acquire);
+        let start = Instant::now();
+        // Two rounds: the first may have begun before the caller's stores.
+        while self.shared.rounds.load(Ordering::Acquire) < seen + 2 {
+            if start.elapsed() > PATIENCE {
+                return false;
+            }
+            wake(&self.shared.wake_rt);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        true
+    }
+}
+
+impl Drop for RtThread {
+    fn drop(&mut self) {
+        self.shared.request(STOP);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Loop<'a> {
+    sensor: &'a Sensor,
+    table: &'a SensorTable,
+    shared: &'a RtShared,
+}
+
+impl Loop<'_> {
+    fn run(
+        &self,
+        actuator: &mut Actuator,
+        started: impl FnOnce(),
+        failed: impl FnOnce(paracord_sensor::Error),
+    ) {
+        let lives_changed = RefCell::new(false);
+        let actuator = RefCell::new(actuator);
+        let ring = self.sensor.messages(|message| {
+            let action = match message.kind {
+                PC_MSG_BOOST => Action::Boost,
+                PC_MSG_UNBOOST => Action::Unboost,
+                kind => {
+                    *lives_changed.borrow_mut() = true;
+                    if kind != PC_MSG_GONE {
+                        return;
+                    }
+                    Action::Gone
+                }
+            };
+            actuator.borrow_mut().take(Message {
+                action,
+                index: message.vcpu,
+                tid: message.tid,
+                decided_ns: message.now_ns,
+            });
+        });
+        let (ring, messages_fd) = match (ring, self.sensor.messages_fd()) {
+            (Ok(ring), Ok(fd)) => (ring, fd),
+            (Err(error), _) | (_, Err(error)) => return failed(error),
+        };
+        started();
+        let mut last_tick = Instant::now();
+        let mut indices = Vec::with_capacity(ENTRIES as usize);
+        loop {
+            self.shared.rounds.fetch_add(1, Ordering::AcqRel);
+            let tick = Duration::from_nanos(self.shared.tick_ns.load(Ordering::Relaxed));
+            let active = actuator.borrow().is_active();
+            self.wait(&messages_fd, active.then(|| tick.saturating_sub(last_tick.elapsed())));
+            // Errors of the ring are EINTR or nothing there.
+            let _ = ring.consume();
+            let requests = self.shared.requests.swap(0, Ordering::AcqRel);
+            if requests & STOP != 0 {
+                return;
+            }
+            let mut actuator = actuator.borrow_mut();
+            actuator.set_priority(self.shared.vcpu_priority.load(Ordering::Relaxed));
+            let mut host_lines = false;
+            let mut changed = |index| {
+                self.shared.host_lines.mark(index);
+                host_lines = true;
+            };
+            actuator.carry_out(self.table, &mut changed);
+            if requests & REEVALUATE != 0 {
+                indices.clear();
+                indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
+                let _ = self.sensor.evaluate(PC_EV_CONFIG, &indices);
+            }
+            if active && last_tick.elapsed() >= tick {
+                last_tick = Instant::now();
+                actuator.reconcile(self.table, &mut changed);
+                indices.clear();
+                indices.extend(actuator.boosted_indices());
+                let _ = self.sensor.evaluate(PC_EV_TICK, &indices);
+            }
+            if host_lines {
+                wake(&self.shared.wake_host_lines);
+            }
+            if lives_changed.replace(false) {
+                wake(&self.shared.wake_daemon);
+            }
+        }
+    }
+
+    fn wait(&self, messages: &OwnedFd, timeout: Option<Duration>) {
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let mut fds = [
+            PollFd::new(messages, PollFlags::IN),
+            PollFd::new(&self.shared.wake_rt, PollFlags::IN),
+        ];
+        if poll(&mut fds, timeout.as_ref()).is_ok() && fds[1].revents().contains(PollFlags::IN) {
+            clear_wake(&self.shared.wake_rt);
+        }
+    }
+}
+
+// `evaluate` cuts its argument into pieces of this many without allocating.
+const _: () = assert!(PC_TICK_MAX > 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_set_gives_each_mark_once() {
+        let set = IndexSet::new();
+        for index in [0, 63, 64, ENTRIES - 1, 63] {
+            set.mark(index);
+        }
+        let mut got = Vec::new();
+        set.drain(|index| got.push(index));
+        assert_eq!(got, [0, 63, 64, ENTRIES - 1]);
+        set.drain(|index| panic!("{index} again"));
+    }
+}

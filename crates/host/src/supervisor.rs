@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The supervisor: the parent of the daemon, which restores every boosted
+//! thread when the daemon dies at any moment, and starts it again.
+//!
+//! | killed     | who restores                                                        |
+//! |------------|---------------------------------------------------------------------|
+//! | daemon     | the supervisor, from the journal                                    |
+//! | supervisor | the daemon, which watches it and ends                               |
+//! | both       | `paracord restore` (systemd's ExecStopPost), or the next start      |
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use paracord_sys::sched::{self, SchedAttr, policy};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tracing::{error, info, warn};
+
+use crate::journal::{Journal, RestoreReport};
+use crate::run_dir::{RunDir, RunDirError, journal_path, remove_journal};
+use crate::settings::Settings;
+
+/// How long the daemon may take to end by itself.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// Wait before the first restart; doubles with each.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// A daemon that ran this long is a good one: its end starts a new count.
+const GOOD_RUN: Duration = Duration::from_secs(60);
+
+/// Why the supervisor ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// Not root.
+    #[error("must run as root: it changes the scheduling of other users' processes")]
+    NotRoot,
+    /// The run directory.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    /// A system call.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The daemon ended with an error of its own, which it has told.
+    #[error("the daemon ended with exit status {0}")]
+    Daemon(i32),
+    /// The daemon died again and again, or may not be restarted.
+    #[error("the daemon died ({0}); all threads are restored")]
+    Died(String),
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
+    move |source| SupervisorError::System { what, source }
+}
+
+/// Runs the daemon until it is told to end. `command` makes the command line of
+/// a daemon (see [`crate::daemon::run`]); its standard input is taken for the lock.
+///
+/// # Errors
+/// [`SupervisorError`].
+pub fn run(
+    settings: &Settings,
+    proc_root: &Path,
+    command: impl Fn() -> Command,
+) -> Result<(), SupervisorError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(SupervisorError::NotRoot);
+    }
+    let run_dir = RunDir::lock(&settings.run_dir)?;
+    if let Some(report) = run_dir.clean_up(proc_root)? {
+        tell("an earlier run left boosted threads", &report);
+    }
+    let journal =
+        Journal::create(&journal_path(&settings.run_dir), proc_root).map_err(RunDirError::from)?;
+    outrank_vcpus(settings.rt.actuator_priority);
+    let supervisor = Supervisor { settings, proc_root, run_dir, journal, signals: Signals::new()? };
+    let result = supervisor.watch(&command);
+    let report = supervisor.journal.restore_all(proc_root);
+    if report != RestoreReport::default() {
+        tell("the daemon left boosted threads", &report);
+    }
+    if report.failed.is_empty() {
+        remove_journal(&settings.run_dir);
+    }
+    result
+}
+
+/// Boosted vCPUs that nobody unboosts any more can take every CPU: the
+/// supervisor must come before them. Its children start with normal scheduling.
+fn outrank_vcpus(priority: u32) {
+    if let Err(error) = sched::set(0, &SchedAttr::realtime(policy::FIFO, priority)) {
+        warn!("supervisor without real-time priority, a recovery may be late: {error}");
+    }
+    lock_memory();
+}
+
+/// A page fault must not delay what undoes boosts.
+pub(crate) fn lock_memory() {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+        warn!("memory is not locked, boosts may be late when memory is short: {error}");
+    }
+}
+
+fn tell(what: &str, report: &RestoreReport) {
+    let RestoreReport { restored, gone, not_ours, failed } = report;
+    info!("{what}: {restored} restored, {gone} gone, {not_ours} no longer boosted");
+    for failure in failed {
+        error!("not restored: {failure}");
+    }
+}
+
+struct Signals {
+    end: UnixStream,
+    reload: UnixStream,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, SupervisorError> {
+        let (end, end_in) = UnixStream::pair().map_err(system("socket pair"))?;
+        let (reload, reload_in) = UnixStream::pair().map_err(system("socket pair"))?;
+        let register = |signal, to: &UnixStream| {
+            to.try_clone().and_then(|to| signal_hook::low_level::pipe::register(signal, to))
+        };
+        register(SIGTERM, &end_in)
+            .and_then(|_| register(SIGINT, &end_in))
+            .and_then(|_| register(SIGHUP, &reload_in))
+            .map_err(system("signal handlers"))?;
+        for stream in [&end, &reload] {
+            stream.set_nonblocking(true).map_err(system("socket pair"))?;
+        }
+        Ok(Signals { end, reload })
+    }
+}
+
+/// Whether a signal came; forgets it.
+pub(crate) fn take_signal(mut stream: &UnixStream) -> bool {
+    let mut some = [0u8; 64];
+    matches!(io::Read::read(&mut stream, &mut some), Ok(n) if n > 0)
+}
+
+struct Supervisor<'a> {
+    settings: &'a Settings,
+    proc_root: &'a Path,
+    run_dir: RunDir,
+    journal: Journal,
+    signals: Signals,
+}
+
+impl Supervisor<'_> {
+    fn watch(&self, command: &impl Fn() -> Command) -> Result<(), SupervisorError> {
+        let (mut restarts, mut backoff) = (0, BACKOFF_FIRST);
+        loop {
+            let started = Instant::now();
+            let status = self.run_once(command)?;
+            if status.success() {
+                return Ok(());
+            }
+            let died = Instant::now();
+            let report = self.journal.restore_all(self.proc_root);
+            let how = match (status.code(), status.signal()) {
+                // It told its reason; a restart would tell it again.
+                (Some(code), _) if code != PANIC_EXIT => return Err(SupervisorError::Daemon(code)),
+                (Some(_), _) => "a bug".to_owned(),
+                (_, Some(signal)) => format!("signal {signal}"),
+                (None, None) => "unknown".to_owned(),
+            };
+            let us = died.elapsed().as_micros();
+            tell(&format!("the daemon died ({how}), looked after its threads in {us} us"), &report);
+            if started.elapsed() >= GOOD_RUN {
+                (restarts, backoff) = (0, BACKOFF_FIRST);
+            }
+            let supervisor = &self.settings.supervisor;
+            if !supervisor.restart || restarts >= supervisor.restarts_max {
+                return Err(SupervisorError::Died(how));
+            }
+            restarts += 1;
+            info!("starting the daemon again in {} ms", backoff.as_millis());
+            if self.wait(None, Some(backoff)) == Event::End {
+                return Ok(());
+            }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    fn run_once(&self, command: &impl Fn() -> Command) -> Result<ExitStatus, SupervisorError> {
+        let lock = self.run_dir.share_lock().map_err(system("duplicating the lock"))?;
+        let mut child = command().stdin(lock).spawn().map_err(system("starting the daemon"))?;
+        let pidfd = Pid::from_raw(child.id() as i32)
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|e| system("pidfd of the daemon")(e.into()))?;
+        loop {
+            match self.wait(Some(&pidfd), None) {
+                Event::Ended => return child.wait().map_err(system("waiting for the daemon")),
+                Event::Reload => {
+                    let _ = pidfd_send_signal(&pidfd, Signal::HUP);
+                }
+                Event::End => return self.stop(&mut child, &pidfd),
+                Event::Nothing => {}
+            }
+        }
+    }
+
+    fn stop(&self, child: &mut Child, pidfd: &OwnedFd) -> Result<ExitStatus, SupervisorError> {
+        let _ = pidfd_send_signal(pidfd, Signal::TERM);
+        let start = Instant::now();
+        while start.elapsed() < STOP_PATIENCE {
+            let left = STOP_PATIENCE.saturating_sub(start.elapsed());
+            if self.wait(Some(pidfd), Some(left)) == Event::Ended {
+                let status = child.wait().map_err(system("waiting for the daemon"))?;
+                // Asked to end: however it ended, that is it.
+                return Ok(if status.code().is_some() { status } else { ExitStatus::default() });
+            }
+        }
+        warn!("the daemon does not end, killing it");
+        let _ = child.kill();
+        child.wait().map_err(system("waiting for the daemon"))?;
+        Ok(ExitStatus::default())
+    }
+
+    fn wait(&self, pidfd: Option<&OwnedFd>, timeout: Option<Duration>) -> Event {
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let mut fds = vec![
+            PollFd::new(&self.signals.end, PollFlags::IN),
+            PollFd::new(&self.signals.reload, PollFlags::IN),
+        ];
+        fds.extend(pidfd.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+        let _ = poll(&mut fds, timeout.as_ref());
+        let ended = fds.get(2).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        if ended {
+            Event::Ended
+        } else if take_signal(&self.signals.end) {
+            Event::End
+        } else if take_signal(&self.signals.reload) {
+            Event::Reload
+        } else {
+            Event::Nothing
+        }
+    }
+}
+
+/// Exit status of a Rust program that panicked.
+const PANIC_EXIT: i32 = 101;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Ended,
+    End,
+    Reload,
+    Nothing,
+}

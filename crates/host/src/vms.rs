@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use paracord_abi::{GuestDriver, feature_names, layout};
+use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
+use paracord_sensor::{Life, Sensor, Vcpu};
+use paracord_sys::proc;
+use tracing::{info, warn};
+
+use crate::actuator::ActuatorStats;
+use crate::handle::CommandError;
+use crate::host_lines::HostLines;
+use crate::identity::{Identity, identify, vcpu_id_of_thread};
+use crate::log_limit::LogLimit;
+use crate::region::{Region, RegionError};
+use crate::rt_thread::SensorTable;
+use crate::settings::{BoostConfig, Override, Settings};
+
+/// One VM.
+#[derive(Debug)]
+pub struct Vm {
+    /// Who it is.
+    pub identity: Identity,
+    /// Index into the sensor's vms.
+    pub index: u32,
+    /// Configuration in force.
+    pub config: BoostConfig,
+    /// The region that it maps.
+    pub region: Option<Arc<Region>>,
+    /// Why a region that it maps is not used.
+    pub region_refused: Option<String>,
+    /// What the guest's driver declared last.
+    pub driver: Option<GuestDriver>,
+    /// vCPU index to KVM vcpu_id.
+    pub vcpus: BTreeMap<u32, u32>,
+    overrides: Vec<Override>,
+    log: LogLimit,
+}
+
+/// All VMs, and the sensor's memory about them. Used by the daemon's main thread.
+pub struct Vms {
+    sensor: Arc<Sensor>,
+    table: Arc<SensorTable>,
+    stats: Arc<ActuatorStats>,
+    host_lines: HostLines,
+    proc_root: PathBuf,
+    settings: Settings,
+    by_pid: BTreeMap<u32, Vm>,
+    full_logged: bool,
+}
+
+impl Vms {
+    /// None yet; [`scan`](Vms::scan) finds them.
+    pub fn new(
+        sensor: Arc<Sensor>,
+        table: Arc<SensorTable>,
+        stats: Arc<ActuatorStats>,
+        host_lines: HostLines,
+        proc_root: PathBuf,
+        settings: Settings,
+    ) -> Vms {
+        let by_pid = BTreeMap::new();
+        let full_logged = false;
+        Vms { sensor, table, stats, host_lines, proc_root, settings, by_pid, full_logged }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The VMs by process.
+    pub fn iter(&self) -> impl Iterator<Item = &Vm> {
+        self.by_pid.values()
+    }
+
+    /// Sets up vCPUs that are new, forgets those that are gone. True when some
+    /// must wait for the actuator: call again soon.
+    pub fn scan(&mut self) -> bool {
+        let sensor = Arc::clone(&self.sensor);
+        let mut again = false;
+        for vcpu in sensor.vcpus().iter() {
+            match vcpu.life() {
+                Life::New => self.adopt(&vcpu),
+                Life::Gone if self.stats.is_actuated(vcpu.index()) => again = true,
+                Life::Gone => self.retire(&vcpu),
+                Life::Ready | Life::Free => {}
+            }
+        }
+        again
+    }
+
+    fn adopt(&mut self, vcpu: &Vcpu<'_>) {
+        let (pid, index) = (vcpu.tgid(), vcpu.index());
+        // Gone meanwhile: the sensor says so next.
+        let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, vcpu.tid()) else { return };
+        if !self.by_pid.contains_key(&pid) && !self.add_vm(pid) {
+            return;
+        }
+        let by_name = || vcpu_id_of_thread(&self.proc_root, vcpu.tid());
+        // No id, no slot: then the vCPU gets what the host infers alone.
+        let vcpu_id = vcpu.vcpu_id().or_else(by_name).unwrap_or(u32::MAX);
+        let Some(vm) = self.by_pid.get_mut(&pid) else { return };
+        vm.vcpus.insert(index, vcpu_id);
+        self.table.set_start(index, start_ticks);
+        vcpu.set_setup(vm.setup_of(vcpu_id));
+        if let Some(region) = &vm.region {
+            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
+        }
+        if !vcpu.set_ready() {
+            return; // gone meanwhile; the next scan retires it
+        }
+        tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
+    }
+
+    fn add_vm(&mut self, pid: u32) -> bool {
+        let identity = match identify(&self.proc_root, pid) {
+            Ok(identity) => identity,
+            Err(error) if error.is_gone() => return false,
+            Err(error) => {
+                warn!("process {pid} runs vCPUs and cannot be looked at: {error}");
+                return false;
+            }
+        };
+        let used: BTreeSet<u32> = self.by_pid.values().map(|vm| vm.index).collect();
+        let Some(index) = (0..PC_VMS_MAX).find(|index| !used.contains(index)) else {
+            if !self.full_logged {
+                self.full_logged = true;
+                warn!("{PC_VMS_MAX} VMs run; further ones are left to stock scheduling");
+            }
+            return false;
+        };
+        let config = self.settings.vm(&identity.name, &[]);
+        let mut vm = Vm {
+            index,
+            config,
+            region: None,
+            region_refused: None,
+            driver: None,
+            vcpus: BTreeMap::new(),
+            overrides: Vec::new(),
+            log: LogLimit::default(),
+            identity,
+        };
+        self.attach_region(&mut vm);
+        if let Some(record) = self.sensor.vms().get(index) {
+            record.set_tgid(pid);
+            record.set_config((&vm.config).into());
+        }
+        let region = vm.region.as_ref().map_or("none", |region| region.name.as_str());
+        info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
+        self.by_pid.insert(pid, vm);
+        true
+    }
+
+    fn retire(&mut self, vcpu: &Vcpu<'_>) {
+        let (pid, index) = (vcpu.tgid(), vcpu.index());
+        self.host_lines.detach(index);
+        if let Some(vm) = self.by_pid.get_mut(&pid) {
+            vm.vcpus.remove(&index);
+            if vm.vcpus.is_empty() {
+                info!(vm = vm.identity.name, pid, "VM gone");
+                if let Some(record) = self.sensor.vms().get(vm.index) {
+                    record.set_tgid(0);
+                }
+                self.by_pid.remove(&pid);
+                self.full_logged = false;
+            }
+        }
+        if let Err(error) = self.sensor.release(vcpu) {
+            warn!("vCPU index {index} is lost until the daemon restarts: {error}");
+        }
+    }
+
+    fn attach_region(&self, vm: &mut Vm) {
+        vm.region = None;
+        vm.region_refused = None;
+        vm.driver = None;
+        if !vm.config.use_region {
+            return;
+        }
+        let identity = &vm.identity;
+        let found =
+            Region::find(&self.settings.region_dir, &self.proc_root, identity.pid, identity.uid)
+                .and_then(|found| self.refuse_taken(found, identity.pid));
+        match found {
+            Ok(Some(region)) => {
+                vm.region = Some(Arc::new(region));
+                vm.read_driver();
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                if vm.log.allow() {
+                    warn!(vm = identity.name, "region refused: {reason}");
+                }
+                vm.region_refused = Some(reason);
+            }
+        }
+    }
+
+    /// Two guests on one region would read each other's hints as their own.
+    fn refuse_taken(&self, found: Option<Region>, pid: u32) -> Result<Option<Region>, RegionError> {
+        let Some(region) = found else { return Ok(None) };
+        let same = |vm: &&Vm| {
+            let theirs = vm.region.as_ref().map(|theirs| theirs.identity);
+            vm.identity.pid != pid && theirs == Some(region.identity)
+        };
+        match self.by_pid.values().find(same) {
+            Some(other) => {
+                Err(RegionError::Taken { name: region.name.clone(), pid: other.identity.pid })
+            }
+            None => Ok(Some(region)),
+        }
+    }
+
+    /// Looks whether guest drivers came or went; tells the sensor. Also renews host
+    /// lines of throttled vCPUs, since nobody tells when a throttle ends.
+    pub fn poll_regions(&mut self) {
+        for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
+            if vm.read_driver() {
+                write_setups(&self.sensor, vm);
+            }
+            for &index in vm.vcpus.keys() {
+                self.host_lines.refresh(index);
+            }
+        }
+    }
+
+    /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
+    pub fn have_regions(&self) -> bool {
+        self.by_pid.values().any(|vm| vm.region.is_some())
+    }
+
+    /// Uses `settings` from now on. The caller has the policy look at every vCPU afterwards.
+    pub fn reload(&mut self, settings: Settings) {
+        self.settings = settings;
+        for vm in self.by_pid.values_mut() {
+            vm.overrides.clear();
+        }
+        self.apply_settings();
+    }
+
+    /// Changes the global mode, until the next reload.
+    pub fn set_mode(&mut self, mode: crate::settings::Mode) {
+        self.settings.mode = mode;
+        self.apply_settings();
+    }
+
+    /// Overrides keys of the VM with this name, uuid or pid, until the next reload.
+    ///
+    /// # Errors
+    /// [`CommandError::NoSuchVm`].
+    pub fn set_vm(&mut self, who: &str, overrides: Vec<Override>) -> Result<(), CommandError> {
+        let matches = |vm: &&Vm| {
+            let identity = &vm.identity;
+            identity.name == who
+                || identity.uuid.as_deref() == Some(who)
+                || identity.pid.to_string() == who
+        };
+        let found: Vec<u32> =
+            self.by_pid.values().filter(matches).map(|vm| vm.identity.pid).collect();
+        if found.is_empty() {
+            return Err(CommandError::NoSuchVm(who.to_owned()));
+        }
+        for pid in found {
+            if let Some(vm) = self.by_pid.get_mut(&pid) {
+                vm.overrides.extend(overrides.iter().cloned());
+            }
+        }
+        self.apply_settings();
+        Ok(())
+    }
+
+    fn apply_settings(&mut self) {
+        let pids: Vec<u32> = self.by_pid.keys().copied().collect();
+        for pid in pids {
+            let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
+            vm.config = self.settings.vm(&vm.identity.name, &vm.overrides);
+            if vm.config.use_region != vm.region.is_some() {
+                self.attach_region(&mut vm);
+                for (&index, &vcpu_id) in &vm.vcpus {
+                    match &vm.region {
+                        Some(region) => {
+                            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
+                        }
+                        None => self.host_lines.detach(index),
+                    }
+                }
+            }
+            if let Some(record) = self.sensor.vms().get(vm.index) {
+                record.set_config((&vm.config).into());
+            }
+            write_setups(&self.sensor, &vm);
+            self.by_pid.insert(pid, vm);
+        }
+    }
+}
+
+fn write_setups(sensor: &Sensor, vm: &Vm) {
+    for (&index, &vcpu_id) in &vm.vcpus {
+        if let Some(vcpu) = sensor.vcpus().get(index).filter(|v| v.life() == Life::Ready) {
+            vcpu.set_setup(vm.setup_of(vcpu_id));
+        }
+    }
+}
+
+impl Vm {
+    /// What the sensor needs to know about one of the vCPUs.
+    fn setup_of(&self, vcpu_id: u32) -> pc_vcpu_setup {
+        let steered = self
+            .driver
+            .filter(|driver| driver.features & layout::PARACORD_F_BOOST != 0)
+            .zip(self.region.as_ref());
+        let (slot_hva, line_bytes, features) = match steered {
+            Some((driver, region)) => {
+                (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
+            }
+            None => (0, 0, 0),
+        };
+        pc_vcpu_setup {
+            vm: self.index,
+            hints_at_exit: self.config.hints_at_exit.into(),
+            slot_hva,
+            guest_line_bytes: line_bytes,
+            guest_features: features,
+        }
+    }
+
+    /// Reads what the guest's driver declares; true when it changed.
+    fn read_driver(&mut self) -> bool {
+        let Some(region) = &self.region else { return false };
+        let (driver, refused) = match region.guest_driver() {
+            Ok(driver) => (driver, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let changed = driver != self.driver || refused != self.region_refused;
+        // A guest can load and unload its driver, or write garbage, all day.
+        if changed && self.log.allow() {
+            match (&driver, &refused) {
+                (_, Some(reason)) => {
+                    warn!(vm = self.identity.name, "guest driver refused: {reason}")
+                }
+                (Some(driver), None) => {
+                    let features = feature_names(driver.features).join(",");
+                    info!(vm = self.identity.name, features, "guest driver present");
+                }
+                (None, None) => info!(vm = self.identity.name, "guest driver gone"),
+            }
+        }
+        self.driver = driver;
+        self.region_refused = refused;
+        changed
+    }
+}
