@@ -32,6 +32,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     # Switched off by the scenario itself, not by the configuration.
     "supervisor": {},
     "module": {},
+    "kick": {},
 }
 
 
