@@ -11,7 +11,7 @@ from paracord_lab.verdicts import Check
 MODULE = Configuration("module", module=True)
 # The module stores a few words at a switch; more than this would be work on the path.
 SWITCH_COST_MAX = 1.03
-COMMAND = "pc_pipe --rounds 9 --transfers 4000"
+COMMAND = "pc_pipe --rounds 5 --transfers 1500"
 METRIC = "switch_median_ns"
 
 
