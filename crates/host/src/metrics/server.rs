@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Metrics over HTTP on a loopback port or a unix socket, and as a textfile.
+//!
+//! One thread answers one scraper after the other; a slow one is dropped after
+//! [`CLIENT_MAX`] and never holds up the daemon.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use tracing::warn;
+
+use super::families::{encode, encode_textfile};
+use crate::config::Metrics;
+use crate::handle::DaemonHandle;
+
+/// Time for one scraper, from its connection to the end of its answer.
+const CLIENT_MAX: Duration = Duration::from_secs(2);
+/// A request line and headers of any real scraper.
+const REQUEST_MAX_BYTES: usize = 8 * 1024;
+
+/// Why metrics cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("metrics.{key} = {place}: {error}")]
+pub struct MetricsError {
+    key: &'static str,
+    place: String,
+    error: io::Error,
+}
+
+/// Serves until dropped.
+#[derive(Debug)]
+pub struct MetricsServer {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Serving {
+    handle: DaemonHandle,
+    stop: Arc<OwnedFd>,
+    tcp: Option<TcpListener>,
+    unix: Option<(UnixListener, PathBuf)>,
+    textfile: Option<(PathBuf, Duration)>,
+}
+
+impl MetricsServer {
+    /// Opens what `config` names and serves it; `None` when it names nothing.
+    ///
+    /// # Errors
+    /// The key whose address or path cannot be used.
+    pub fn start(
+        config: &Metrics,
+        handle: DaemonHandle,
+    ) -> Result<Option<MetricsServer>, MetricsError> {
+        if config.listen.is_none() && config.socket.is_none() && config.textfile.is_none() {
+            return Ok(None);
+        }
+        let fail = |key, place: String| move |error| MetricsError { key, place, error };
+        let tcp = match config.listen {
+            None => None,
+            Some(address) => Some(
+                TcpListener::bind(address)
+                    .and_then(|l| l.set_nonblocking(true).map(|()| l))
+                    .map_err(fail("listen", address.to_string()))?,
+            ),
+        };
+        let unix = match &config.socket {
+            None => None,
+            Some(path) => Some((
+                bind_unix(path).map_err(fail("socket", path.display().to_string()))?,
+                path.clone(),
+            )),
+        };
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| fail("listen", String::new())(e.into()))?;
+        let stop = Arc::new(stop);
+        let interval = Duration::from_secs(config.textfile_interval_s.into());
+        let serving = Serving {
+            handle,
+            stop: Arc::clone(&stop),
+            tcp,
+            unix,
+            textfile: config.textfile.clone().map(|path| (path, interval)),
+        };
+        let thread = std::thread::Builder::new()
+            .name("paracord-metrics".into())
+            .spawn(move || serving.run())
+            .map_err(fail("listen", String::new()))?;
+        Ok(Some(MetricsServer { stop, thread: Some(thread) }))
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Replaces the socket of a daemon that died, never anything else.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("is not a socket; remove it or name another path")),
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o660))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Serving {
+    fn run(self) {
+        let mut next_textfile = Instant::now();
+        let mut textfile_failed = false;
+        loop {
+            if let Some((path, interval)) = &self.textfile
+                && Instant::now() >= next_textfile
+            {
+                next_textfile = Instant::now() + *interval;
+                let written = self.write_textfile(path);
+                // Once per kind of trouble, not at every interval.
+                if let (Err(e), false) = (&written, textfile_failed) {
+                    warn!("metrics.textfile = {}: {e}", path.display());
+                }
+                textfile_failed = written.is_err();
+            }
+            let wait = match &self.textfile {
+                None => Duration::from_secs(3600),
+                Some(_) => next_textfile.saturating_duration_since(Instant::now()),
+            };
+            let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+            let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+            fds.extend(self.tcp.as_ref().map(|l| PollFd::new(l, PollFlags::IN)));
+            fds.extend(self.unix.as_ref().map(|(l, _)| PollFd::new(l, PollFlags::IN)));
+            let _ = poll(&mut fds, Some(&timeout));
+            let stopped = !fds[0].revents().is_empty();
+            drop(fds);
+            if stopped {
+                break;
+            }
+            if let Some(Ok((stream, _))) = self.tcp.as_ref().map(TcpListener::accept) {
+                let _ = self.answer(stream);
+            }
+            if let Some(Ok((stream, _))) = self.unix.as_ref().map(|(l, _)| l.accept()) {
+                let _ = self.answer(stream);
+            }
+        }
+        if let Some((_, path)) = &self.unix {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn text(
+        &self,
+        format: fn(crate::snapshot::Snapshot) -> Result<String, std::fmt::Error>,
+    ) -> io::Result<String> {
+        let snapshot = self.handle.snapshot().map_err(io::Error::other)?;
+        format(snapshot).map_err(io::Error::other)
+    }
+
+    /// The file is complete whenever it is read.
+    fn write_textfile(&self, path: &Path) -> io::Result<()> {
+        let text = self.text(encode_textfile)?;
+        let unfinished = path.with_extension("prom.new");
+        std::fs::write(&unfinished, text)?;
+        std::fs::rename(&unfinished, path)
+    }
+
+    fn answer(&self, mut stream: impl Client) -> io::Result<()> {
+        let deadline = Instant::now() + CLIENT_MAX;
+        let mut request = Vec::new();
+        let mut buffer = [0u8; 1024];
+        while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+            stream.limit(deadline)?;
+            let n = stream.read(&mut buffer)?;
+            if n == 0 || request.len() + n > REQUEST_MAX_BYTES {
+                return Ok(());
+            }
+            request.extend_from_slice(&buffer[..n]);
+        }
+        let found = request.starts_with(b"GET /metrics ");
+        let (status, body) = match found.then(|| self.text(encode)) {
+            None => ("404 Not Found", "only GET /metrics\n".to_owned()),
+            Some(Ok(text)) => ("200 OK", text),
+            Some(Err(e)) => ("503 Service Unavailable", format!("{e}\n")),
+        };
+        let kind = if status.starts_with("200") {
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        } else {
+            "text/plain"
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let mut rest = answer.as_bytes();
+        while !rest.is_empty() {
+            stream.limit(deadline)?;
+            let n = stream.write(rest)?;
+            rest = &rest[n..];
+        }
+        Ok(())
+    }
+}
+
+/// A stream whose next call ends at a deadline.
+trait Client: Read + Write {
+    fn limit(&self, deadline: Instant) -> io::Result<()>;
+}
+
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+macro_rules! client {
+    ($stream:ty) => {
+        impl Client for $stream {
+            fn limit(&self, deadline: Instant) -> io::Result<()> {
+                let left = left(deadline)?;
+                self.set_nonblocking(false)?;
+                self.set_read_timeout(Some(left))?;
+                self.set_write_timeout(Some(left))
+            }
+        }
+    };
+}
+client!(TcpStream);
+client!(UnixStream);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::{Command, channel};
+    use crate::snapshot::Snapshot;
+
+    #[test]
+    fn scrapes_are_answered_while_another_client_says_nothing() {
+        let dir = std::env::temp_dir().join(format!("paracord-metrics-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let socket = dir.join("m.sock");
+        let textfile = dir.join("paracord.prom");
+        let config = Metrics {
+            listen: None,
+            socket: Some(socket.clone()),
+            textfile: Some(textfile.clone()),
+            textfile_interval_s: 1,
+        };
+        let (handle, commands) = channel().unwrap();
+        std::thread::spawn(move || {
+            loop {
+                let mut fds = [PollFd::from_borrowed_fd(commands.fd(), PollFlags::IN)];
+                let _ = poll(&mut fds, None);
+                while let Some(command) = commands.next() {
+                    if let Command::Snapshot(answer) = command {
+                        let _ = answer.send(Box::new(Snapshot::default()));
+                    }
+                }
+            }
+        });
+        let server = MetricsServer::start(&config, handle).unwrap().unwrap();
+        let silent = UnixStream::connect(&socket).unwrap();
+        let get = |path: &str| {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let answer = get("/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("# EOF\n"), "{answer}");
+        assert!(get("/").starts_with("HTTP/1.1 404"));
+        assert!(std::fs::read_to_string(&textfile).unwrap().contains("paracord_vms 0"));
+        drop(silent);
+        drop(server);
+        assert!(!socket.exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the daemon serves beside its work: the control socket and metrics.
+
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use crate::config::Config;
+use crate::control::{Access, Reload, Server, Stop};
+use crate::handle::DaemonHandle;
+use crate::metrics::MetricsServer;
+
+/// Served until dropped.
+pub struct Services {
+    control: Stop,
+    thread: Option<JoinHandle<()>>,
+    _metrics: Option<MetricsServer>,
+}
+
+impl Services {
+    /// Opens the sockets that `config` names and serves them in threads of their own.
+    ///
+    /// # Errors
+    /// One line that names what could not be served.
+    pub fn start(
+        config: &Config,
+        handle: DaemonHandle,
+        reload: Reload,
+    ) -> Result<Services, String> {
+        let metrics =
+            MetricsServer::start(&config.metrics, handle.clone()).map_err(|e| e.to_string())?;
+        let access = Access::new(&config.control.group, Path::new("/"));
+        let server = Server::bind(&config.control.socket, access, handle, reload)
+            .map_err(|e| e.to_string())?;
+        let control = server.stopper();
+        let thread = std::thread::Builder::new()
+            .name("paracord-ctl".into())
+            .spawn(move || server.run())
+            .map_err(|e| format!("control socket: {e}"))?;
+        Ok(Services { control, thread: Some(thread), _metrics: metrics })
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
