@@ -22,7 +22,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the daemon in the foreground
+    /// Find VMs and boost their vCPUs until stopped
     Run(RunArgs),
     /// Restore threads that a killed daemon left boosted (the service runs it after each stop)
     Restore {
@@ -66,14 +66,55 @@ pub enum Command {
 }
 
 /// `paracord run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RunArgs {
     /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Upper bound of all VMs' modes, in place of the file's
+    #[arg(long)]
+    pub mode: Option<ModeWord>,
+    /// Who carries decisions out, in place of the file's
+    #[arg(long)]
+    pub actuator: Option<ActuatorWord>,
+    /// One process only: if it is killed, `paracord restore` must be run
+    #[arg(long, visible_alias = "foreground")]
+    pub no_supervisor: bool,
     /// Process of the supervisor: run as its daemon
-    #[arg(long, hide = true, value_name = "PID")]
+    #[arg(long, hide = true, value_name = "PID", conflicts_with = "no_supervisor")]
     pub daemon_of: Option<u32>,
+}
+
+impl RunArgs {
+    /// The words that give the daemon the same configuration.
+    pub fn as_words(&self) -> Vec<std::ffi::OsString> {
+        let mut words: Vec<std::ffi::OsString> = Vec::new();
+        let mut push = |option: &str, value: &std::ffi::OsStr| {
+            words.push(option.into());
+            words.push(value.to_owned());
+        };
+        if let Some(file) = &self.config {
+            push("--config", file.as_os_str());
+        }
+        if let Some(word) = self.mode.and_then(|m| m.to_possible_value()) {
+            push("--mode", word.get_name().as_ref());
+        }
+        if let Some(word) = self.actuator.and_then(|a| a.to_possible_value()) {
+            push("--actuator", word.get_name().as_ref());
+        }
+        words
+    }
+}
+
+/// An actuator on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ActuatorWord {
+    /// The best available.
+    Auto,
+    /// SCHED_RR by system call.
+    Rt,
+    /// Decide and count only.
+    Observe,
 }
 
 /// Where the daemon listens.

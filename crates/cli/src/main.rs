@@ -8,6 +8,7 @@ mod control;
 mod doctor;
 mod exit;
 mod manual;
+mod notify;
 mod output;
 mod region;
 mod run;

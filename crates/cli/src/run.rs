@@ -1,39 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord run` (supervisor and daemon) and `paracord restore`.
+//! `paracord run` and `paracord restore`.
+//!
+//! `run` is the supervisor; it starts this same program with `--daemon-of` and the
+//! same arguments, so both read the same configuration.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::thread::JoinHandle;
 
-use paracord_host::config::Config;
-use paracord_host::control::{Access, Server, Stop};
+use paracord_host::config::{Actuator, Config};
+use paracord_host::control::Reload;
 use paracord_host::daemon::{self, Surroundings};
-use paracord_host::handle::DaemonHandle;
-use paracord_host::run_dir;
+use paracord_host::journal::Journal;
+use paracord_host::run_dir::{self, RunDir, RunDirError};
+use paracord_host::services::Services;
 use paracord_host::settings::Settings;
 use paracord_host::supervisor::{self, SupervisorError};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::RunArgs;
+use crate::args::{ActuatorWord, RunArgs};
 use crate::control::load_config;
 use crate::exit::Failure;
+use crate::notify;
 use crate::output::print;
 
-/// `paracord run`.
-pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    start_log();
-    let config = load_config(args.config.as_deref())?;
-    match args.daemon_of {
-        Some(supervisor) => run_daemon(args, &config, supervisor),
-        None => run_supervisor(args, &config),
+const PROC: &str = "/proc";
+/// Filter of log lines, as in RUST_LOG: `debug`, `paracord_host=debug`, …
+const LOG_VARIABLE: &str = "PARACORD_LOG";
+
+impl From<RunDirError> for Failure {
+    fn from(e: RunDirError) -> Failure {
+        Failure::new(e.to_string())
     }
 }
 
-/// Lines without time stamps on standard error, which is what the journal wants;
-/// PARACORD_LOG takes levels (`debug`, `paracord_host::vms=trace`).
-fn start_log() {
+fn not_root() -> Failure {
+    Failure::denied("must run as root: it changes the scheduling of other users' processes")
+}
+
+fn configure(args: &RunArgs) -> Result<Config, Failure> {
+    let mut config = load_config(args.config.as_deref())?;
+    if let Some(mode) = args.mode {
+        config.mode = mode.into();
+    }
+    if let Some(actuator) = args.actuator {
+        config.actuator = match actuator {
+            ActuatorWord::Auto => Actuator::Auto,
+            ActuatorWord::Rt => Actuator::Rt,
+            ActuatorWord::Observe => Actuator::Observe,
+        };
+    }
+    Ok(config)
+}
+
+/// Lines without time stamps, which is what the journal wants.
+fn log_to_stderr() {
     let filter = EnvFilter::builder()
-        .with_env_var("PARACORD_LOG")
+        .with_env_var(LOG_VARIABLE)
         .with_default_directive(tracing::Level::INFO.into())
         .from_env_lossy();
     tracing_subscriber::fmt()
@@ -45,85 +67,98 @@ fn start_log() {
         .init();
 }
 
-fn run_supervisor(args: &RunArgs, config: &Config) -> Result<ExitCode, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::new(format!("finding the own executable: {e}")))?;
-    let command = || {
-        let mut command = Command::new(&program);
-        command.arg("run").arg("--daemon-of").arg(std::process::id().to_string());
-        if let Some(file) = &args.config {
-            command.arg("--config").arg(file);
-        }
-        command
-    };
-    match supervisor::run(&Settings::from(config), Path::new("/proc"), command) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error @ SupervisorError::NotRoot) => Err(Failure::denied(error.to_string())),
-        // The daemon said why.
-        Err(SupervisorError::Daemon(code)) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        Err(error) => Err(Failure::new(error.to_string())),
+/// `paracord run`.
+pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let config = configure(args)?;
+    log_to_stderr();
+    let settings = Settings::from(&config);
+    if args.daemon_of.is_some() {
+        return serve(args, &config, settings);
     }
+    if args.no_supervisor {
+        return unsupervised(args, &config, settings);
+    }
+    let program =
+        std::env::current_exe().map_err(|e| Failure::new(format!("own program file: {e}")))?;
+    supervisor::run(&settings, Path::new(PROC), || {
+        let mut command = Command::new(&program);
+        let own_pid = std::process::id().to_string();
+        command.args(["run", "--daemon-of", &own_pid]).args(args.as_words());
+        command
+    })
+    .map(|()| ExitCode::SUCCESS)
+    .or_else(|e| match e {
+        SupervisorError::NotRoot => Err(not_root()),
+        // The daemon said why.
+        SupervisorError::Daemon(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        e => Err(Failure::new(e.to_string())),
+    })
 }
 
-fn run_daemon(args: &RunArgs, config: &Config, supervisor: u32) -> Result<ExitCode, Failure> {
-    let file = args.config.clone();
+/// The daemon alone: whoever starts it must run `paracord restore` when it is killed.
+fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
+    if !is_root() {
+        return Err(not_root());
+    }
+    let run_dir = RunDir::lock(&settings.run_dir)?;
+    run_dir.clean_up(Path::new(PROC))?;
+    let journal = run_dir::journal_path(&settings.run_dir);
+    Journal::create(&journal, Path::new(PROC)).map_err(|e| Failure::new(e.to_string()))?;
+    let directory = settings.run_dir.clone();
+    let result = serve(args, config, settings);
+    run_dir.clean_up(Path::new(PROC))?;
+    run_dir::remove_journal(&directory);
+    result
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}
+
+fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
+    let again = args.clone();
+    let read_settings =
+        move || configure(&again).map(|c| Settings::from(&c)).map_err(|e| e.message().to_owned());
     let surroundings = Surroundings {
-        supervisor: Some(supervisor),
-        reload: Box::new(move || read_settings(file.as_deref())),
+        supervisor: args.daemon_of,
+        reload: Box::new(read_settings),
         ..Surroundings::default()
     };
-    let serve = |handle| serve_control(args.config.clone(), config, handle);
-    daemon::run(Settings::from(config), surroundings, serve)
-        .map_err(|error| Failure::new(error.to_string()))?;
+    daemon::run(settings, surroundings, |handle| {
+        let services = Services::start(config, handle, control_reload(args, config))?;
+        notify::ready();
+        Ok(services)
+    })
+    .map_err(|e| Failure::new(e.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_settings(file: Option<&Path>) -> Result<Settings, String> {
-    load_config(file).map(|config| Settings::from(&config)).map_err(|failure| failure.to_string())
-}
-
-/// The control socket's thread; dropping it removes the socket.
-struct Control {
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve_control(
-    file: Option<PathBuf>,
-    config: &Config,
-    handle: DaemonHandle,
-) -> Result<Control, String> {
-    let reload = move |handle: &DaemonHandle| {
-        let settings = read_settings(file.as_deref())?;
-        handle.reload(settings).map(|()| String::new()).map_err(|error| error.to_string())
-    };
-    let access = Access::new(&config.control.group, Path::new("/"));
-    let server = Server::bind(&config.control.socket, access, handle, Box::new(reload))
-        .map_err(|error| error.to_string())?;
-    let stop = server.stopper();
-    let thread = std::thread::Builder::new()
-        .name("paracord-control".into())
-        .spawn(move || server.run())
-        .map_err(|error| format!("control socket: {error}"))?;
-    Ok(Control { stop, thread: Some(thread) })
+/// What `paracord reload` does: sockets stay as they are until the next start.
+fn control_reload(args: &RunArgs, config: &Config) -> Reload {
+    let (args, started_with) = (args.clone(), config.clone());
+    Box::new(move |handle| {
+        let config = configure(&args).map_err(|e| e.message().to_owned())?;
+        handle.reload(Settings::from(&config)).map_err(|e| e.to_string())?;
+        let same = config.control == started_with.control && config.metrics == started_with.metrics;
+        let note = "[control] and [metrics] take effect at the next start; all else is in force";
+        Ok(if same { String::new() } else { note.to_owned() })
+    })
 }
 
 /// `paracord restore`.
-pub fn restore(config: Option<&Path>) -> Result<ExitCode, Failure> {
-    let config = load_config(config)?;
-    let report = run_dir::restore(&config.run_dir, Path::new("/proc"))
-        .map_err(|error| Failure::new(error.to_string()))?;
-    if !report.failed.is_empty() {
-        return Err(Failure::new(format!("not restored: {}", report.failed.join("; "))));
+pub fn restore(file: Option<&Path>) -> Result<ExitCode, Failure> {
+    let config = load_config(file)?;
+    if !is_root() {
+        return Err(not_root());
     }
-    print(&format!("{} threads restored\n", report.restored))
+    let report = run_dir::restore(&config.run_dir, Path::new(PROC))?;
+    if let Some(failure) = report.failed.first() {
+        let count = report.failed.len();
+        return Err(Failure::new(format!("{count} threads not restored, the first: {failure}")));
+    }
+    print(&format!(
+        "{} restored, {} gone, {} no longer boosted\n",
+        report.restored, report.gone, report.not_ours
+    ))
 }
