@@ -2,7 +2,7 @@
 /*
  * lab-agent: runs commands for the lab at the other end of a byte stream.
  *
- *   lab-agent [-p RT_PRIORITY] PORT     PORT: a virtio-serial device, or fd:N
+ *   lab-agent [-p RT_PRIORITY] PORT     PORT: a virtio-serial device, fd:N, or - (stdin and stdout)
  *
  * The same program serves the emulated host (L1), the guest (L2, as PID 1) and,
  * in native mode, the machine itself. It sleeps in poll() without a timeout
@@ -327,12 +327,17 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: lab-agent [-p RT_PRIORITY] PORT\n");
 		return 2;
 	}
-	is_fd = !strncmp(argv[optind], "fd:", 3);
-	port_in = is_fd ? atoi(argv[optind] + 3) : open(argv[optind], O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	is_fd = !strncmp(argv[optind], "fd:", 3) || !strcmp(argv[optind], "-");
+	if (!strcmp(argv[optind], "-"))
+		port_in = 0;
+	else if (is_fd)
+		port_in = atoi(argv[optind] + 3);
+	else
+		port_in = open(argv[optind], O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (port_in < 0)
 		die(argv[optind]);
 	fcntl(port_in, F_SETFD, FD_CLOEXEC);
-	port_out = port_in;
+	port_out = strcmp(argv[optind], "-") ? port_in : 1;
 	/* The agent must answer on a host that is full of real-time work; jobs start as normal tasks. */
 	if (param.sched_priority && sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param))
 		die("sched_setscheduler");

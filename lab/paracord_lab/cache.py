@@ -26,8 +26,8 @@ KEY_DIGITS = 12
 
 def root() -> Path:
     """The cache directory; created when missing."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
-    path = Path(os.environ.get("PARACORD_CACHE") or os.path.join(base, "paracord"))
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    path = Path(os.environ.get("PARACORD_CACHE") or base / "paracord")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,7 +69,14 @@ def is_complete(entry: Path) -> bool:
 @contextmanager
 def lock(name: str, what: str) -> Iterator[None]:
     """One builder at a time; a second one waits and then finds the entry complete."""
-    with open(root() / f"{name}.lock", "w") as file:
+    with file_lock(root() / f"{name}.lock", what):
+        yield
+
+
+@contextmanager
+def file_lock(path: Path, what: str) -> Iterator[None]:
+    """The same for a lock file elsewhere."""
+    with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -119,8 +126,8 @@ def remove(path: Path) -> None:
     """Removes a directory of ours, never across a mount point."""
     if not path.exists():
         return
-    with open("/proc/self/mountinfo") as mounts:
-        below = [line.split()[4] for line in mounts if line.split()[4].startswith(f"{path}/")]
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    below = [mount for mount in mounts if mount.startswith(f"{path}/")]
     if below:
         raise LabError(f"{below[0]} is still mounted: umount it, then try again")
     shutil.rmtree(path)

@@ -40,9 +40,7 @@ class FrameType(IntEnum):
 
 def encode(job: int, kind: FrameType, payload: bytes = b"") -> bytes:
     if len(payload) > PAYLOAD_MAX_BYTES:
-        raise LabError(
-            f"a command or its input has {len(payload)} bytes, the channel takes {PAYLOAD_MAX_BYTES}: use /share"
-        )
+        raise LabError(f"a command or its input is larger than {PAYLOAD_MAX_BYTES} bytes: use /share")
     return HEADER.pack(len(payload), job, kind) + payload
 
 
@@ -147,7 +145,8 @@ class Job:
             self.kill("KILL")
             self._channel.wait_for(lambda: self._rc is not None, KILL_GRACE_S, f"{self.name} (killed)")
             raise CommandTimeout(
-                f"{self._channel.name}: `{shorten(self.command)}` did not end in {timeout:g} s{self._last_words()}"
+                f"{self._channel.name}: `{shorten(self.command)}` did not end in {timeout:g} s"
+                f"{self._last_words()}"
             ) from None
         assert self._rc is not None
         if check and self._rc != 0:

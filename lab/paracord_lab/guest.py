@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from . import emulator, serial_log
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 
 BOOT_TIMEOUT_S = 120.0
 POWER_OFF_TIMEOUT_S = 10.0
+PARACORD = "/payload/bin/paracord"
 MODULE = "/paracord/paracord_guest.ko"
 
 
 class Guest:
     """A virtual machine under test. Made by `Host.guest()`.
 
-    name: also of its region and its logs. pid: QEMU's, in the host. vcpu_tids: thread ids in the host, by vCPU.
+    name: also of its region and its logs. pid: QEMU's, in the host. vcpu_tids: thread ids in the
+    host, by vCPU.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Guest:
         self.name = name
         self.vcpus = vcpus
         self._host = host
+        self._region = region
         self._serial = host.logs / f"{name}.serial.log"
         self._messages = host.logs / f"{name}.qemu.log"
         start = time.monotonic()
@@ -65,8 +69,10 @@ class Guest:
             self.pid = self._emulator.pid
             self.vcpu_tids = self._find_vcpus()
         except BaseException as error:
-            self._emulator.kill("KILL")
-            self._relay.kill("KILL")
+            if not host.channel.closed:
+                self._emulator.kill("KILL")
+                self._relay.kill("KILL")
+                self.stop()
             if isinstance(error, (CommandTimeout, ChannelClosed)) and not host.channel.closed:
                 why = serial_log.reason(self._serial, self._messages) or str(error)
                 raise LabError(f"guest {name} did not boot: {why} (logs: {host.logs})") from None
@@ -90,20 +96,23 @@ class Guest:
         self.run("rmmod paracord_guest")
 
     def kill(self, sig: str = "KILL") -> None:
-        """Sends a signal to QEMU and, for one that ends it, waits until it is gone."""
+        """Sends a signal to QEMU and, for one that ends it, waits until it is gone. The region stays."""
         self._host.run(f"kill -{sig} {self.pid}", check=False)
         if sig in ("KILL", "TERM", "QUIT", "INT"):
             self._emulator.wait(POWER_OFF_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Powers the guest off; harmless when it is gone."""
-        if self._emulator.running and not self._host.channel.closed:
-            try:
+        """Powers the guest off and removes its region; harmless when it is gone."""
+        if self._host.channel.closed:
+            return
+        with suppress(CommandTimeout, ChannelClosed):  # wait() kills what does not end in time
+            if self._emulator.running:
                 if not self.channel.closed:
                     self.channel.spawn("poweroff -f", "power off")
                 self._emulator.wait(POWER_OFF_TIMEOUT_S)
-            except (CommandTimeout, ChannelClosed):
-                pass  # wait() has killed it
+        if self._region and not self._host.channel.closed:
+            self._region = False
+            self._host.run(f"{PARACORD} region remove {shlex.quote(self.name)}")
 
     @property
     def running(self) -> bool:
@@ -125,7 +134,7 @@ class Guest:
     def _create_region(self) -> int:
         """Bytes of the new region file; owned by paracord, which knows its layout."""
         name = shlex.quote(self.name)
-        self._host.run(f"/payload/bin/paracord region create {name} --vcpus {self.vcpus}")
+        self._host.run(f"{PARACORD} region create {name} --vcpus {self.vcpus}")
         return int(self._host.run(f"stat -c %s /dev/shm/paracord/{name}").out)
 
     def _find_vcpus(self) -> list[int]:

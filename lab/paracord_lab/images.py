@@ -45,8 +45,8 @@ def ensure(arch: str = "x86_64") -> Images:
     release = tree.kernel_of(host_tree)
     if tree.kernel_of(tools) != release:
         raise LabError(
-            f"host kernel {release} and headers {tree.kernel_of(tools)} differ: the mirror changed while trees "
-            "were made; run the setup again"
+            f"host kernel {release} and headers {tree.kernel_of(tools)} differ: the mirror changed while "
+            "trees were made; run the setup again"
         )
     sources = [LAB / "agent/agent.c", *(LAB / "init").glob("*-init*")]
     disk = cache.ensure(
@@ -64,7 +64,7 @@ def ensure(arch: str = "x86_64") -> Images:
         arch,
         {
             "tree": host_tree.name,
-            "sources": cache.files_digest(sources + [Path(__file__), LAB / "paracord_lab/kernel.py"]),
+            "sources": cache.files_digest([*sources, Path(__file__), LAB / "paracord_lab/kernel.py"]),
         },
         f"kernel and initramfs of host and guest ({arch})",
         lambda directory, progress: _boot_files(host_tree, tools, release, directory, progress),
@@ -181,6 +181,6 @@ def _guest_initramfs(host_tree: Path, release: str, agent: Path) -> bytes:
 
 
 def _libraries(host_tree: Path, program: str) -> list[str]:
-    """Shared libraries and the loader that a program of the tree needs (works for the machine's own architecture)."""
+    """Shared libraries and the loader that a program of the tree needs; runs the tree's own loader."""
     listed = tree.run_in(host_tree, ["ldd", program], what=f"ldd {program}")
     return re.findall(r"(/\S+) \(0x", listed)

@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import emulator, images, kvm, native, payload, serial_log, tree
@@ -127,13 +127,15 @@ class Host:
 
     def shutdown(self) -> None:
         """Ends the host and everything in it. The disk is read-only and the share is written through."""
+        if self.kind == "native":
+            for guest in self.guests:
+                with suppress(LabError):
+                    guest.stop()
         self.channel.close("shut down")
         if self.kind == "emulated":
             self._process.kill()
-        try:
+        with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # natively: the agent kills what it started
-        except OSError:
-            pass
         self._process.wait()
         self._reader.join(5)
         self._socket.close()

@@ -107,7 +107,7 @@ def _private_apt(state: Path, suite: str, debian_arch: str) -> list[str]:
     """apt options that keep this machine's own package lists out of it."""
     for sub in ("lists/partial", "archives/partial"):
         (state / sub).mkdir(parents=True, exist_ok=True)
-    keyring = next((k for k in KEYRINGS if os.path.exists(k)), None)
+    keyring = next((k for k in KEYRINGS if Path(k).exists()), None)
     signed = f"[signed-by={keyring}] " if keyring and not _machine_keys() else ""
     (state / "sources.list").write_text(f"deb {signed}{site()} {suite} main\n")
     (state / "status").touch()

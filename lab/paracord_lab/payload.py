@@ -36,7 +36,7 @@ def build(images: Images) -> Path:
     payload = work / "payload"
     (payload / "bin").mkdir(parents=True, exist_ok=True)
     tools = tree.ensure("tools", images.arch)
-    with cache.lock("payload", "the payload"):
+    with cache.file_lock(work / "lock", "the payload"):
         _install(_cargo_binary(), payload / "bin/paracord")
         modules = _kernel_modules(images, tools, work)
         programs = _programs(tools, work)

@@ -161,7 +161,7 @@ def enter(
         if Path(outside).is_dir():
             steps.append(f'mkdir -p "$0{inside}"')
         else:
-            steps.append(f'mkdir -p "$0{os.path.dirname(inside)}"; : > "$0{inside}"')
+            steps.append(f'mkdir -p "$0{Path(inside).parent}"; : > "$0{inside}"')
         steps.append(f'mount --rbind {_quote(str(Path(outside).resolve()))} "$0{inside}"')
     steps.append(f'tree=$0; cd /; exec chroot "$tree" /usr/bin/env -C {_quote(cwd)} "$@"')
     return [
