@@ -260,6 +260,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	int r;
 
 	st->boosted = st->boosted != 0;
+	st->throttled = st->throttled != 0;
 	out.charged_ns = pc_boost_charge(st, vm, cpu, obs->running, now_ns);
 	pc_boost_refill(cfg, st, vm, cpu, now_ns);
 	pc_boost_unthrottle(cfg, st, now_ns);
@@ -287,19 +288,24 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 		empty = (u8)pc_forget(st, empty);
 	}
 
+	/*
+	 * Asked for more than a budget holds, boosted or not. A CPU's kept share is
+	 * nobody's fault: no strike for it.
+	 */
+	if (empty && empty != PC_THROTTLE_CPU) {
+		u64 start = empty == PC_THROTTLE_VM ?
+			    *(const volatile u64 *)&vm->period_start_ns : st->vcpu.period_start_ns;
+
+		pc_boost_throttle(cfg, st, start, empty, now_ns);
+		out.throttled = 1;
+		out.cause = empty;
+	}
 	if (st->boosted && !claims) {
 		/* WAKE and IRQ end with their grant; a hint that still stands is cut off. */
 		out.forced = empty || st->throttled || (wanted & (PC_RT | PC_CRITICAL));
 		out.cause = empty;
 		out.action = PC_UNBOOST;
 		out.reasons = (u8)was;
-		if (empty && empty != PC_THROTTLE_CPU) {
-			u64 start = empty == PC_THROTTLE_VM ?
-				    *(const volatile u64 *)&vm->period_start_ns : st->vcpu.period_start_ns;
-
-			pc_boost_throttle(cfg, st, start, empty, now_ns);
-			out.throttled = 1;
-		}
 		st->boosted = 0;
 		st->reasons = 0;
 		return out;
@@ -311,11 +317,12 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	st->reasons = 0;
+	st->has_boosted = st->has_boosted != 0;
 	if (pc_elapsed_ns(st->last_boost_ns, now_ns))
 		st->last_boost_ns = now_ns;	/* ahead of now: corrupt or another CPU's clock */
 	if (!claims)
 		return out;
-	if (st->last_boost_ns &&
+	if (st->has_boosted &&
 	    pc_elapsed_ns(now_ns, st->last_boost_ns) < cfg->actuation_min_ns) {
 		out.suppressed = 1;
 		return out;
@@ -323,6 +330,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	st->boosted = 1;
 	st->reasons = (u8)claims;
 	st->last_boost_ns = now_ns;
+	st->has_boosted = 1;
 	out.action = PC_BOOST;
 	out.reasons = (u8)claims;
 	return out;

@@ -58,12 +58,13 @@ struct pc_boost_state {
 	u32 strikes;			/* exhaustions in a row */
 	u8  charging;			/* 0/1: it runs, last_charge_ns is valid */
 	u8  irq_wanted;			/* 0/1: last_irq_ns is valid */
-	u8  reserved[6];
+	u8  has_boosted;		/* 0/1: last_boost_ns is valid */
+	u8  reserved[5];
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time of the current grant */
 	u64 last_charge_ns;		/* start of the uncharged running time */
 	u64 last_irq_ns;		/* last interrupt or kick wanted for the vCPU */
-	u64 last_boost_ns;		/* 0: never */
+	u64 last_boost_ns;
 	struct pc_bucket vcpu;
 	struct pc_bucket reason[PC_REASONS];
 	u64 scratch;		/* pc_forget() */

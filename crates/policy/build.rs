@@ -5,11 +5,16 @@ fn main() {
     for path in ["../../policy", "../../abi", "native/policy.c"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    build
         .file("native/policy.c")
         .include("../..")
         .flag_if_supported("-std=gnu11")
         .warnings_into_errors(true)
-        .extra_warnings(true)
-        .compile("paracord_policy");
+        .extra_warnings(true);
+    // Tests and fuzzing: an overflow or a bad shift is a crash, not a surprise.
+    if std::env::var("PROFILE").as_deref() == Ok("debug") {
+        build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
+    }
+    build.compile("paracord_policy");
 }

@@ -49,15 +49,21 @@ pub struct pc_reason_config {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of pc_reason_config"][::core::mem::size_of::<pc_reason_config>() - 24usize];
-    ["Alignment of pc_reason_config"][::core::mem::align_of::<pc_reason_config>() - 8usize];
-    ["Offset of field: pc_reason_config::enabled"]
-        [::core::mem::offset_of!(pc_reason_config, enabled) - 0usize];
-    ["Offset of field: pc_reason_config::reserved"]
-        [::core::mem::offset_of!(pc_reason_config, reserved) - 4usize];
-    ["Offset of field: pc_reason_config::grant_max_ns"]
-        [::core::mem::offset_of!(pc_reason_config, grant_max_ns) - 8usize];
-    ["Offset of field: pc_reason_config::budget_ns"]
-        [::core::mem::offset_of!(pc_reason_config, budget_ns) - 16usize];
+    [
+        "Alignment of pc_reason_config",
+    ][::core::mem::align_of::<pc_reason_config>() - 8usize];
+    [
+        "Offset of field: pc_reason_config::enabled",
+    ][::core::mem::offset_of!(pc_reason_config, enabled) - 0usize];
+    [
+        "Offset of field: pc_reason_config::reserved",
+    ][::core::mem::offset_of!(pc_reason_config, reserved) - 4usize];
+    [
+        "Offset of field: pc_reason_config::grant_max_ns",
+    ][::core::mem::offset_of!(pc_reason_config, grant_max_ns) - 8usize];
+    [
+        "Offset of field: pc_reason_config::budget_ns",
+    ][::core::mem::offset_of!(pc_reason_config, budget_ns) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -76,27 +82,39 @@ pub struct pc_boost_config {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of pc_boost_config"][::core::mem::size_of::<pc_boost_config>() - 152usize];
-    ["Alignment of pc_boost_config"][::core::mem::align_of::<pc_boost_config>() - 8usize];
-    ["Offset of field: pc_boost_config::mode"]
-        [::core::mem::offset_of!(pc_boost_config, mode) - 0usize];
-    ["Offset of field: pc_boost_config::penalty_max_periods"]
-        [::core::mem::offset_of!(pc_boost_config, penalty_max_periods) - 4usize];
-    ["Offset of field: pc_boost_config::hints_at_exit"]
-        [::core::mem::offset_of!(pc_boost_config, hints_at_exit) - 8usize];
-    ["Offset of field: pc_boost_config::reserved"]
-        [::core::mem::offset_of!(pc_boost_config, reserved) - 12usize];
-    ["Offset of field: pc_boost_config::period_ns"]
-        [::core::mem::offset_of!(pc_boost_config, period_ns) - 16usize];
-    ["Offset of field: pc_boost_config::vcpu_budget_ns"]
-        [::core::mem::offset_of!(pc_boost_config, vcpu_budget_ns) - 24usize];
-    ["Offset of field: pc_boost_config::vm_budget_ns"]
-        [::core::mem::offset_of!(pc_boost_config, vm_budget_ns) - 32usize];
-    ["Offset of field: pc_boost_config::cpu_kept_ns"]
-        [::core::mem::offset_of!(pc_boost_config, cpu_kept_ns) - 40usize];
-    ["Offset of field: pc_boost_config::actuation_min_ns"]
-        [::core::mem::offset_of!(pc_boost_config, actuation_min_ns) - 48usize];
-    ["Offset of field: pc_boost_config::reason"]
-        [::core::mem::offset_of!(pc_boost_config, reason) - 56usize];
+    [
+        "Alignment of pc_boost_config",
+    ][::core::mem::align_of::<pc_boost_config>() - 8usize];
+    [
+        "Offset of field: pc_boost_config::mode",
+    ][::core::mem::offset_of!(pc_boost_config, mode) - 0usize];
+    [
+        "Offset of field: pc_boost_config::penalty_max_periods",
+    ][::core::mem::offset_of!(pc_boost_config, penalty_max_periods) - 4usize];
+    [
+        "Offset of field: pc_boost_config::hints_at_exit",
+    ][::core::mem::offset_of!(pc_boost_config, hints_at_exit) - 8usize];
+    [
+        "Offset of field: pc_boost_config::reserved",
+    ][::core::mem::offset_of!(pc_boost_config, reserved) - 12usize];
+    [
+        "Offset of field: pc_boost_config::period_ns",
+    ][::core::mem::offset_of!(pc_boost_config, period_ns) - 16usize];
+    [
+        "Offset of field: pc_boost_config::vcpu_budget_ns",
+    ][::core::mem::offset_of!(pc_boost_config, vcpu_budget_ns) - 24usize];
+    [
+        "Offset of field: pc_boost_config::vm_budget_ns",
+    ][::core::mem::offset_of!(pc_boost_config, vm_budget_ns) - 32usize];
+    [
+        "Offset of field: pc_boost_config::cpu_kept_ns",
+    ][::core::mem::offset_of!(pc_boost_config, cpu_kept_ns) - 40usize];
+    [
+        "Offset of field: pc_boost_config::actuation_min_ns",
+    ][::core::mem::offset_of!(pc_boost_config, actuation_min_ns) - 48usize];
+    [
+        "Offset of field: pc_boost_config::reason",
+    ][::core::mem::offset_of!(pc_boost_config, reason) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -108,9 +126,12 @@ pub struct pc_bucket {
 const _: () = {
     ["Size of pc_bucket"][::core::mem::size_of::<pc_bucket>() - 16usize];
     ["Alignment of pc_bucket"][::core::mem::align_of::<pc_bucket>() - 8usize];
-    ["Offset of field: pc_bucket::period_start_ns"]
-        [::core::mem::offset_of!(pc_bucket, period_start_ns) - 0usize];
-    ["Offset of field: pc_bucket::left_ns"][::core::mem::offset_of!(pc_bucket, left_ns) - 8usize];
+    [
+        "Offset of field: pc_bucket::period_start_ns",
+    ][::core::mem::offset_of!(pc_bucket, period_start_ns) - 0usize];
+    [
+        "Offset of field: pc_bucket::left_ns",
+    ][::core::mem::offset_of!(pc_bucket, left_ns) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -122,7 +143,8 @@ pub struct pc_boost_state {
     pub strikes: u32_,
     pub charging: u8_,
     pub irq_wanted: u8_,
-    pub reserved: [u8_; 6usize],
+    pub has_boosted: u8_,
+    pub reserved: [u8_; 5usize],
     pub throttled_until_ns: u64_,
     pub grant_used_ns: [u64_; 4usize],
     pub last_charge_ns: u64_,
@@ -136,38 +158,57 @@ pub struct pc_boost_state {
 const _: () = {
     ["Size of pc_boost_state"][::core::mem::size_of::<pc_boost_state>() - 168usize];
     ["Alignment of pc_boost_state"][::core::mem::align_of::<pc_boost_state>() - 8usize];
-    ["Offset of field: pc_boost_state::boosted"]
-        [::core::mem::offset_of!(pc_boost_state, boosted) - 0usize];
-    ["Offset of field: pc_boost_state::reasons"]
-        [::core::mem::offset_of!(pc_boost_state, reasons) - 1usize];
-    ["Offset of field: pc_boost_state::throttled"]
-        [::core::mem::offset_of!(pc_boost_state, throttled) - 2usize];
-    ["Offset of field: pc_boost_state::throttle_cause"]
-        [::core::mem::offset_of!(pc_boost_state, throttle_cause) - 3usize];
-    ["Offset of field: pc_boost_state::strikes"]
-        [::core::mem::offset_of!(pc_boost_state, strikes) - 4usize];
-    ["Offset of field: pc_boost_state::charging"]
-        [::core::mem::offset_of!(pc_boost_state, charging) - 8usize];
-    ["Offset of field: pc_boost_state::irq_wanted"]
-        [::core::mem::offset_of!(pc_boost_state, irq_wanted) - 9usize];
-    ["Offset of field: pc_boost_state::reserved"]
-        [::core::mem::offset_of!(pc_boost_state, reserved) - 10usize];
-    ["Offset of field: pc_boost_state::throttled_until_ns"]
-        [::core::mem::offset_of!(pc_boost_state, throttled_until_ns) - 16usize];
-    ["Offset of field: pc_boost_state::grant_used_ns"]
-        [::core::mem::offset_of!(pc_boost_state, grant_used_ns) - 24usize];
-    ["Offset of field: pc_boost_state::last_charge_ns"]
-        [::core::mem::offset_of!(pc_boost_state, last_charge_ns) - 56usize];
-    ["Offset of field: pc_boost_state::last_irq_ns"]
-        [::core::mem::offset_of!(pc_boost_state, last_irq_ns) - 64usize];
-    ["Offset of field: pc_boost_state::last_boost_ns"]
-        [::core::mem::offset_of!(pc_boost_state, last_boost_ns) - 72usize];
-    ["Offset of field: pc_boost_state::vcpu"]
-        [::core::mem::offset_of!(pc_boost_state, vcpu) - 80usize];
-    ["Offset of field: pc_boost_state::reason"]
-        [::core::mem::offset_of!(pc_boost_state, reason) - 96usize];
-    ["Offset of field: pc_boost_state::scratch"]
-        [::core::mem::offset_of!(pc_boost_state, scratch) - 160usize];
+    [
+        "Offset of field: pc_boost_state::boosted",
+    ][::core::mem::offset_of!(pc_boost_state, boosted) - 0usize];
+    [
+        "Offset of field: pc_boost_state::reasons",
+    ][::core::mem::offset_of!(pc_boost_state, reasons) - 1usize];
+    [
+        "Offset of field: pc_boost_state::throttled",
+    ][::core::mem::offset_of!(pc_boost_state, throttled) - 2usize];
+    [
+        "Offset of field: pc_boost_state::throttle_cause",
+    ][::core::mem::offset_of!(pc_boost_state, throttle_cause) - 3usize];
+    [
+        "Offset of field: pc_boost_state::strikes",
+    ][::core::mem::offset_of!(pc_boost_state, strikes) - 4usize];
+    [
+        "Offset of field: pc_boost_state::charging",
+    ][::core::mem::offset_of!(pc_boost_state, charging) - 8usize];
+    [
+        "Offset of field: pc_boost_state::irq_wanted",
+    ][::core::mem::offset_of!(pc_boost_state, irq_wanted) - 9usize];
+    [
+        "Offset of field: pc_boost_state::has_boosted",
+    ][::core::mem::offset_of!(pc_boost_state, has_boosted) - 10usize];
+    [
+        "Offset of field: pc_boost_state::reserved",
+    ][::core::mem::offset_of!(pc_boost_state, reserved) - 11usize];
+    [
+        "Offset of field: pc_boost_state::throttled_until_ns",
+    ][::core::mem::offset_of!(pc_boost_state, throttled_until_ns) - 16usize];
+    [
+        "Offset of field: pc_boost_state::grant_used_ns",
+    ][::core::mem::offset_of!(pc_boost_state, grant_used_ns) - 24usize];
+    [
+        "Offset of field: pc_boost_state::last_charge_ns",
+    ][::core::mem::offset_of!(pc_boost_state, last_charge_ns) - 56usize];
+    [
+        "Offset of field: pc_boost_state::last_irq_ns",
+    ][::core::mem::offset_of!(pc_boost_state, last_irq_ns) - 64usize];
+    [
+        "Offset of field: pc_boost_state::last_boost_ns",
+    ][::core::mem::offset_of!(pc_boost_state, last_boost_ns) - 72usize];
+    [
+        "Offset of field: pc_boost_state::vcpu",
+    ][::core::mem::offset_of!(pc_boost_state, vcpu) - 80usize];
+    [
+        "Offset of field: pc_boost_state::reason",
+    ][::core::mem::offset_of!(pc_boost_state, reason) - 96usize];
+    [
+        "Offset of field: pc_boost_state::scratch",
+    ][::core::mem::offset_of!(pc_boost_state, scratch) - 160usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -183,16 +224,24 @@ pub struct pc_guest_view {
 const _: () = {
     ["Size of pc_guest_view"][::core::mem::size_of::<pc_guest_view>() - 8usize];
     ["Alignment of pc_guest_view"][::core::mem::align_of::<pc_guest_view>() - 1usize];
-    ["Offset of field: pc_guest_view::valid"]
-        [::core::mem::offset_of!(pc_guest_view, valid) - 0usize];
-    ["Offset of field: pc_guest_view::rt"][::core::mem::offset_of!(pc_guest_view, rt) - 1usize];
-    ["Offset of field: pc_guest_view::irq"][::core::mem::offset_of!(pc_guest_view, irq) - 2usize];
-    ["Offset of field: pc_guest_view::critical"]
-        [::core::mem::offset_of!(pc_guest_view, critical) - 3usize];
-    ["Offset of field: pc_guest_view::halting"]
-        [::core::mem::offset_of!(pc_guest_view, halting) - 4usize];
-    ["Offset of field: pc_guest_view::reserved"]
-        [::core::mem::offset_of!(pc_guest_view, reserved) - 5usize];
+    [
+        "Offset of field: pc_guest_view::valid",
+    ][::core::mem::offset_of!(pc_guest_view, valid) - 0usize];
+    [
+        "Offset of field: pc_guest_view::rt",
+    ][::core::mem::offset_of!(pc_guest_view, rt) - 1usize];
+    [
+        "Offset of field: pc_guest_view::irq",
+    ][::core::mem::offset_of!(pc_guest_view, irq) - 2usize];
+    [
+        "Offset of field: pc_guest_view::critical",
+    ][::core::mem::offset_of!(pc_guest_view, critical) - 3usize];
+    [
+        "Offset of field: pc_guest_view::halting",
+    ][::core::mem::offset_of!(pc_guest_view, halting) - 4usize];
+    [
+        "Offset of field: pc_guest_view::reserved",
+    ][::core::mem::offset_of!(pc_guest_view, reserved) - 5usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -205,11 +254,15 @@ pub struct pc_boost_obs {
 const _: () = {
     ["Size of pc_boost_obs"][::core::mem::size_of::<pc_boost_obs>() - 16usize];
     ["Alignment of pc_boost_obs"][::core::mem::align_of::<pc_boost_obs>() - 4usize];
-    ["Offset of field: pc_boost_obs::events"]
-        [::core::mem::offset_of!(pc_boost_obs, events) - 0usize];
-    ["Offset of field: pc_boost_obs::running"]
-        [::core::mem::offset_of!(pc_boost_obs, running) - 4usize];
-    ["Offset of field: pc_boost_obs::guest"][::core::mem::offset_of!(pc_boost_obs, guest) - 8usize];
+    [
+        "Offset of field: pc_boost_obs::events",
+    ][::core::mem::offset_of!(pc_boost_obs, events) - 0usize];
+    [
+        "Offset of field: pc_boost_obs::running",
+    ][::core::mem::offset_of!(pc_boost_obs, running) - 4usize];
+    [
+        "Offset of field: pc_boost_obs::guest",
+    ][::core::mem::offset_of!(pc_boost_obs, guest) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -226,23 +279,33 @@ pub struct pc_boost_decision {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of pc_boost_decision"][::core::mem::size_of::<pc_boost_decision>() - 16usize];
-    ["Alignment of pc_boost_decision"][::core::mem::align_of::<pc_boost_decision>() - 8usize];
-    ["Offset of field: pc_boost_decision::action"]
-        [::core::mem::offset_of!(pc_boost_decision, action) - 0usize];
-    ["Offset of field: pc_boost_decision::reasons"]
-        [::core::mem::offset_of!(pc_boost_decision, reasons) - 1usize];
-    ["Offset of field: pc_boost_decision::forced"]
-        [::core::mem::offset_of!(pc_boost_decision, forced) - 2usize];
-    ["Offset of field: pc_boost_decision::cause"]
-        [::core::mem::offset_of!(pc_boost_decision, cause) - 3usize];
-    ["Offset of field: pc_boost_decision::throttled"]
-        [::core::mem::offset_of!(pc_boost_decision, throttled) - 4usize];
-    ["Offset of field: pc_boost_decision::suppressed"]
-        [::core::mem::offset_of!(pc_boost_decision, suppressed) - 5usize];
-    ["Offset of field: pc_boost_decision::reserved"]
-        [::core::mem::offset_of!(pc_boost_decision, reserved) - 6usize];
-    ["Offset of field: pc_boost_decision::charged_ns"]
-        [::core::mem::offset_of!(pc_boost_decision, charged_ns) - 8usize];
+    [
+        "Alignment of pc_boost_decision",
+    ][::core::mem::align_of::<pc_boost_decision>() - 8usize];
+    [
+        "Offset of field: pc_boost_decision::action",
+    ][::core::mem::offset_of!(pc_boost_decision, action) - 0usize];
+    [
+        "Offset of field: pc_boost_decision::reasons",
+    ][::core::mem::offset_of!(pc_boost_decision, reasons) - 1usize];
+    [
+        "Offset of field: pc_boost_decision::forced",
+    ][::core::mem::offset_of!(pc_boost_decision, forced) - 2usize];
+    [
+        "Offset of field: pc_boost_decision::cause",
+    ][::core::mem::offset_of!(pc_boost_decision, cause) - 3usize];
+    [
+        "Offset of field: pc_boost_decision::throttled",
+    ][::core::mem::offset_of!(pc_boost_decision, throttled) - 4usize];
+    [
+        "Offset of field: pc_boost_decision::suppressed",
+    ][::core::mem::offset_of!(pc_boost_decision, suppressed) - 5usize];
+    [
+        "Offset of field: pc_boost_decision::reserved",
+    ][::core::mem::offset_of!(pc_boost_decision, reserved) - 6usize];
+    [
+        "Offset of field: pc_boost_decision::charged_ns",
+    ][::core::mem::offset_of!(pc_boost_decision, charged_ns) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -265,35 +328,51 @@ pub struct pc_vcpu_counters {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of pc_vcpu_counters"][::core::mem::size_of::<pc_vcpu_counters>() - 640usize];
-    ["Alignment of pc_vcpu_counters"][::core::mem::align_of::<pc_vcpu_counters>() - 8usize];
-    ["Offset of field: pc_vcpu_counters::exits"]
-        [::core::mem::offset_of!(pc_vcpu_counters, exits) - 0usize];
-    ["Offset of field: pc_vcpu_counters::wakeups"]
-        [::core::mem::offset_of!(pc_vcpu_counters, wakeups) - 8usize];
-    ["Offset of field: pc_vcpu_counters::irqs"]
-        [::core::mem::offset_of!(pc_vcpu_counters, irqs) - 16usize];
-    ["Offset of field: pc_vcpu_counters::boosts"]
-        [::core::mem::offset_of!(pc_vcpu_counters, boosts) - 24usize];
-    ["Offset of field: pc_vcpu_counters::unboosts"]
-        [::core::mem::offset_of!(pc_vcpu_counters, unboosts) - 56usize];
-    ["Offset of field: pc_vcpu_counters::forced"]
-        [::core::mem::offset_of!(pc_vcpu_counters, forced) - 64usize];
-    ["Offset of field: pc_vcpu_counters::throttles"]
-        [::core::mem::offset_of!(pc_vcpu_counters, throttles) - 72usize];
-    ["Offset of field: pc_vcpu_counters::boosted_ns"]
-        [::core::mem::offset_of!(pc_vcpu_counters, boosted_ns) - 80usize];
-    ["Offset of field: pc_vcpu_counters::running_ns"]
-        [::core::mem::offset_of!(pc_vcpu_counters, running_ns) - 88usize];
-    ["Offset of field: pc_vcpu_counters::guest_read_errors"]
-        [::core::mem::offset_of!(pc_vcpu_counters, guest_read_errors) - 96usize];
-    ["Offset of field: pc_vcpu_counters::actuations_dropped"]
-        [::core::mem::offset_of!(pc_vcpu_counters, actuations_dropped) - 104usize];
-    ["Offset of field: pc_vcpu_counters::suppressed"]
-        [::core::mem::offset_of!(pc_vcpu_counters, suppressed) - 112usize];
-    ["Offset of field: pc_vcpu_counters::evaluations"]
-        [::core::mem::offset_of!(pc_vcpu_counters, evaluations) - 120usize];
-    ["Offset of field: pc_vcpu_counters::wakeup_latency"]
-        [::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 128usize];
+    [
+        "Alignment of pc_vcpu_counters",
+    ][::core::mem::align_of::<pc_vcpu_counters>() - 8usize];
+    [
+        "Offset of field: pc_vcpu_counters::exits",
+    ][::core::mem::offset_of!(pc_vcpu_counters, exits) - 0usize];
+    [
+        "Offset of field: pc_vcpu_counters::wakeups",
+    ][::core::mem::offset_of!(pc_vcpu_counters, wakeups) - 8usize];
+    [
+        "Offset of field: pc_vcpu_counters::irqs",
+    ][::core::mem::offset_of!(pc_vcpu_counters, irqs) - 16usize];
+    [
+        "Offset of field: pc_vcpu_counters::boosts",
+    ][::core::mem::offset_of!(pc_vcpu_counters, boosts) - 24usize];
+    [
+        "Offset of field: pc_vcpu_counters::unboosts",
+    ][::core::mem::offset_of!(pc_vcpu_counters, unboosts) - 56usize];
+    [
+        "Offset of field: pc_vcpu_counters::forced",
+    ][::core::mem::offset_of!(pc_vcpu_counters, forced) - 64usize];
+    [
+        "Offset of field: pc_vcpu_counters::throttles",
+    ][::core::mem::offset_of!(pc_vcpu_counters, throttles) - 72usize];
+    [
+        "Offset of field: pc_vcpu_counters::boosted_ns",
+    ][::core::mem::offset_of!(pc_vcpu_counters, boosted_ns) - 80usize];
+    [
+        "Offset of field: pc_vcpu_counters::running_ns",
+    ][::core::mem::offset_of!(pc_vcpu_counters, running_ns) - 88usize];
+    [
+        "Offset of field: pc_vcpu_counters::guest_read_errors",
+    ][::core::mem::offset_of!(pc_vcpu_counters, guest_read_errors) - 96usize];
+    [
+        "Offset of field: pc_vcpu_counters::actuations_dropped",
+    ][::core::mem::offset_of!(pc_vcpu_counters, actuations_dropped) - 104usize];
+    [
+        "Offset of field: pc_vcpu_counters::suppressed",
+    ][::core::mem::offset_of!(pc_vcpu_counters, suppressed) - 112usize];
+    [
+        "Offset of field: pc_vcpu_counters::evaluations",
+    ][::core::mem::offset_of!(pc_vcpu_counters, evaluations) - 120usize];
+    [
+        "Offset of field: pc_vcpu_counters::wakeup_latency",
+    ][::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 128usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -308,15 +387,21 @@ pub struct pc_vcpu_setup {
 const _: () = {
     ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 24usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
-    ["Offset of field: pc_vcpu_setup::vm"][::core::mem::offset_of!(pc_vcpu_setup, vm) - 0usize];
-    ["Offset of field: pc_vcpu_setup::hints_at_exit"]
-        [::core::mem::offset_of!(pc_vcpu_setup, hints_at_exit) - 4usize];
-    ["Offset of field: pc_vcpu_setup::slot_hva"]
-        [::core::mem::offset_of!(pc_vcpu_setup, slot_hva) - 8usize];
-    ["Offset of field: pc_vcpu_setup::guest_line_bytes"]
-        [::core::mem::offset_of!(pc_vcpu_setup, guest_line_bytes) - 16usize];
-    ["Offset of field: pc_vcpu_setup::guest_features"]
-        [::core::mem::offset_of!(pc_vcpu_setup, guest_features) - 20usize];
+    [
+        "Offset of field: pc_vcpu_setup::vm",
+    ][::core::mem::offset_of!(pc_vcpu_setup, vm) - 0usize];
+    [
+        "Offset of field: pc_vcpu_setup::hints_at_exit",
+    ][::core::mem::offset_of!(pc_vcpu_setup, hints_at_exit) - 4usize];
+    [
+        "Offset of field: pc_vcpu_setup::slot_hva",
+    ][::core::mem::offset_of!(pc_vcpu_setup, slot_hva) - 8usize];
+    [
+        "Offset of field: pc_vcpu_setup::guest_line_bytes",
+    ][::core::mem::offset_of!(pc_vcpu_setup, guest_line_bytes) - 16usize];
+    [
+        "Offset of field: pc_vcpu_setup::guest_features",
+    ][::core::mem::offset_of!(pc_vcpu_setup, guest_features) - 20usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -350,28 +435,56 @@ const _: () = {
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
     ["Offset of field: pc_vcpu::tgid"][::core::mem::offset_of!(pc_vcpu, tgid) - 8usize];
-    ["Offset of field: pc_vcpu::vcpu_id"][::core::mem::offset_of!(pc_vcpu, vcpu_id) - 12usize];
-    ["Offset of field: pc_vcpu::start_ns"][::core::mem::offset_of!(pc_vcpu, start_ns) - 16usize];
-    ["Offset of field: pc_vcpu::kvm_vcpu"][::core::mem::offset_of!(pc_vcpu, kvm_vcpu) - 24usize];
+    [
+        "Offset of field: pc_vcpu::vcpu_id",
+    ][::core::mem::offset_of!(pc_vcpu, vcpu_id) - 12usize];
+    [
+        "Offset of field: pc_vcpu::start_ns",
+    ][::core::mem::offset_of!(pc_vcpu, start_ns) - 16usize];
+    [
+        "Offset of field: pc_vcpu::kvm_vcpu",
+    ][::core::mem::offset_of!(pc_vcpu, kvm_vcpu) - 24usize];
     ["Offset of field: pc_vcpu::cpu"][::core::mem::offset_of!(pc_vcpu, cpu) - 32usize];
     ["Offset of field: pc_vcpu::lock"][::core::mem::offset_of!(pc_vcpu, lock) - 36usize];
-    ["Offset of field: pc_vcpu::pending"][::core::mem::offset_of!(pc_vcpu, pending) - 40usize];
-    ["Offset of field: pc_vcpu::on_cpu"][::core::mem::offset_of!(pc_vcpu, on_cpu) - 44usize];
-    ["Offset of field: pc_vcpu::actuated"][::core::mem::offset_of!(pc_vcpu, actuated) - 48usize];
-    ["Offset of field: pc_vcpu::reserved"][::core::mem::offset_of!(pc_vcpu, reserved) - 52usize];
-    ["Offset of field: pc_vcpu::wakeup_ns"][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 56usize];
-    ["Offset of field: pc_vcpu::run_since_ns"]
-        [::core::mem::offset_of!(pc_vcpu, run_since_ns) - 64usize];
-    ["Offset of field: pc_vcpu::guest"][::core::mem::offset_of!(pc_vcpu, guest) - 72usize];
-    ["Offset of field: pc_vcpu::preempt_count_hva"]
-        [::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 80usize];
-    ["Offset of field: pc_vcpu::preempt_count_gpa"]
-        [::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 88usize];
-    ["Offset of field: pc_vcpu::translate_ns"]
-        [::core::mem::offset_of!(pc_vcpu, translate_ns) - 96usize];
-    ["Offset of field: pc_vcpu::state"][::core::mem::offset_of!(pc_vcpu, state) - 104usize];
-    ["Offset of field: pc_vcpu::counters"][::core::mem::offset_of!(pc_vcpu, counters) - 272usize];
-    ["Offset of field: pc_vcpu::setup"][::core::mem::offset_of!(pc_vcpu, setup) - 912usize];
+    [
+        "Offset of field: pc_vcpu::pending",
+    ][::core::mem::offset_of!(pc_vcpu, pending) - 40usize];
+    [
+        "Offset of field: pc_vcpu::on_cpu",
+    ][::core::mem::offset_of!(pc_vcpu, on_cpu) - 44usize];
+    [
+        "Offset of field: pc_vcpu::actuated",
+    ][::core::mem::offset_of!(pc_vcpu, actuated) - 48usize];
+    [
+        "Offset of field: pc_vcpu::reserved",
+    ][::core::mem::offset_of!(pc_vcpu, reserved) - 52usize];
+    [
+        "Offset of field: pc_vcpu::wakeup_ns",
+    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 56usize];
+    [
+        "Offset of field: pc_vcpu::run_since_ns",
+    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 64usize];
+    [
+        "Offset of field: pc_vcpu::guest",
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 72usize];
+    [
+        "Offset of field: pc_vcpu::preempt_count_hva",
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 80usize];
+    [
+        "Offset of field: pc_vcpu::preempt_count_gpa",
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 88usize];
+    [
+        "Offset of field: pc_vcpu::translate_ns",
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 96usize];
+    [
+        "Offset of field: pc_vcpu::state",
+    ][::core::mem::offset_of!(pc_vcpu, state) - 104usize];
+    [
+        "Offset of field: pc_vcpu::counters",
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 272usize];
+    [
+        "Offset of field: pc_vcpu::setup",
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 912usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -386,9 +499,13 @@ const _: () = {
     ["Size of pc_vm"][::core::mem::size_of::<pc_vm>() - 176usize];
     ["Alignment of pc_vm"][::core::mem::align_of::<pc_vm>() - 8usize];
     ["Offset of field: pc_vm::config"][::core::mem::offset_of!(pc_vm, config) - 0usize];
-    ["Offset of field: pc_vm::budget"][::core::mem::offset_of!(pc_vm, budget) - 152usize];
+    [
+        "Offset of field: pc_vm::budget",
+    ][::core::mem::offset_of!(pc_vm, budget) - 152usize];
     ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 168usize];
-    ["Offset of field: pc_vm::reserved"][::core::mem::offset_of!(pc_vm, reserved) - 172usize];
+    [
+        "Offset of field: pc_vm::reserved",
+    ][::core::mem::offset_of!(pc_vm, reserved) - 172usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -400,8 +517,12 @@ pub struct pc_cpu {
 const _: () = {
     ["Size of pc_cpu"][::core::mem::size_of::<pc_cpu>() - 64usize];
     ["Alignment of pc_cpu"][::core::mem::align_of::<pc_cpu>() - 8usize];
-    ["Offset of field: pc_cpu::boosted"][::core::mem::offset_of!(pc_cpu, boosted) - 0usize];
-    ["Offset of field: pc_cpu::reserved"][::core::mem::offset_of!(pc_cpu, reserved) - 16usize];
+    [
+        "Offset of field: pc_cpu::boosted",
+    ][::core::mem::offset_of!(pc_cpu, boosted) - 0usize];
+    [
+        "Offset of field: pc_cpu::reserved",
+    ][::core::mem::offset_of!(pc_cpu, reserved) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -414,9 +535,15 @@ pub struct pc_tick {
 const _: () = {
     ["Size of pc_tick"][::core::mem::size_of::<pc_tick>() - 72usize];
     ["Alignment of pc_tick"][::core::mem::align_of::<pc_tick>() - 4usize];
-    ["Offset of field: pc_tick::events"][::core::mem::offset_of!(pc_tick, events) - 0usize];
-    ["Offset of field: pc_tick::count"][::core::mem::offset_of!(pc_tick, count) - 4usize];
-    ["Offset of field: pc_tick::index"][::core::mem::offset_of!(pc_tick, index) - 8usize];
+    [
+        "Offset of field: pc_tick::events",
+    ][::core::mem::offset_of!(pc_tick, events) - 0usize];
+    [
+        "Offset of field: pc_tick::count",
+    ][::core::mem::offset_of!(pc_tick, count) - 4usize];
+    [
+        "Offset of field: pc_tick::index",
+    ][::core::mem::offset_of!(pc_tick, index) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -437,9 +564,17 @@ const _: () = {
     ["Offset of field: pc_msg::kind"][::core::mem::offset_of!(pc_msg, kind) - 0usize];
     ["Offset of field: pc_msg::vcpu"][::core::mem::offset_of!(pc_msg, vcpu) - 4usize];
     ["Offset of field: pc_msg::tid"][::core::mem::offset_of!(pc_msg, tid) - 8usize];
-    ["Offset of field: pc_msg::reasons"][::core::mem::offset_of!(pc_msg, reasons) - 12usize];
-    ["Offset of field: pc_msg::forced"][::core::mem::offset_of!(pc_msg, forced) - 13usize];
+    [
+        "Offset of field: pc_msg::reasons",
+    ][::core::mem::offset_of!(pc_msg, reasons) - 12usize];
+    [
+        "Offset of field: pc_msg::forced",
+    ][::core::mem::offset_of!(pc_msg, forced) - 13usize];
     ["Offset of field: pc_msg::cause"][::core::mem::offset_of!(pc_msg, cause) - 14usize];
-    ["Offset of field: pc_msg::reserved"][::core::mem::offset_of!(pc_msg, reserved) - 15usize];
-    ["Offset of field: pc_msg::now_ns"][::core::mem::offset_of!(pc_msg, now_ns) - 16usize];
+    [
+        "Offset of field: pc_msg::reserved",
+    ][::core::mem::offset_of!(pc_msg, reserved) - 15usize];
+    [
+        "Offset of field: pc_msg::now_ns",
+    ][::core::mem::offset_of!(pc_msg, now_ns) - 16usize];
 };

@@ -7,7 +7,10 @@
 
 /// Layouts of policy/boost_types.h and bpf/sensor_shared.h.
 #[allow(missing_docs, non_camel_case_types, clippy::all, clippy::pedantic)]
+#[rustfmt::skip]
 mod generated;
+
+pub mod invariants;
 
 pub use generated::*;
 

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any configuration, state, observation and time: the step keeps its invariants.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use paracord_policy::invariants::Inputs;
+
+fuzz_target!(|bytes: &[u8]| Inputs::from_bytes(bytes).check());

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of the policy. Each test names the mechanism that it guards.
+#![allow(clippy::unwrap_used)]
+
+use paracord_policy::{
+    PC_BOOST, PC_EV_EXIT, PC_EV_IRQ, PC_EV_PREEMPT, PC_EV_RUN, PC_EV_SLEEP, PC_EV_TICK,
+    PC_EV_WAKEUP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST,
+    defaults, guest_view, invariants::Inputs, pc_boost_config, pc_boost_decision, pc_boost_obs,
+    pc_boost_state, pc_bucket, pc_guest_view, step,
+};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const US: u64 = 1_000;
+const WAKE: usize = 0;
+const IRQ: usize = 1;
+const RT: usize = 2;
+const HOST_TICK: u64 = 4 * MS;
+
+const EVERYTHING: pc_guest_view =
+    pc_guest_view { valid: 1, rt: 1, irq: 1, critical: 1, halting: 0, reserved: [0; 3] };
+const NOTHING: pc_guest_view =
+    pc_guest_view { valid: 1, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
+const UNMODIFIED: pc_guest_view =
+    pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
+
+/// One vCPU alone in its VM and on its CPU.
+struct Bench {
+    cfg: pc_boost_config,
+    state: pc_boost_state,
+    vm: pc_bucket,
+    cpu: pc_bucket,
+    now: u64,
+}
+
+impl Bench {
+    fn new(cfg: pc_boost_config) -> Self {
+        Self {
+            cfg,
+            state: pc_boost_state::default(),
+            vm: pc_bucket::default(),
+            cpu: pc_bucket::default(),
+            now: 1_000_000 * MS,
+        }
+    }
+
+    /// `after` nanoseconds later, this happens.
+    fn see(
+        &mut self,
+        after: u64,
+        events: u32,
+        running: bool,
+        guest: pc_guest_view,
+    ) -> pc_boost_decision {
+        self.now = self.now.wrapping_add(after);
+        let obs = pc_boost_obs { events, running: u32::from(running), guest };
+        step(&self.cfg, &mut self.state, &mut self.vm, &mut self.cpu, &obs, self.now)
+    }
+
+    /// Sleeps and wakes at once, then runs for `running` nanoseconds with an exit each millisecond.
+    fn wake_and_run(&mut self, running: u64, guest: pc_guest_view) -> u64 {
+        let mut charged = self.see(0, PC_EV_SLEEP, false, guest).charged_ns;
+        charged += self.see(0, PC_EV_RUN, true, guest).charged_ns;
+        let mut left = running;
+        while left > 0 {
+            let slice = left.min(MS);
+            charged += self.see(slice, PC_EV_EXIT, true, guest).charged_ns;
+            left -= slice;
+        }
+        charged
+    }
+}
+
+fn arbitrary_inputs() -> impl Strategy<Value = Inputs> {
+    // Garbage in the state, a configuration that is garbage or the default, any time.
+    (prop::collection::vec(any::<u8>(), Inputs::BYTES), any::<bool>(), any::<bool>()).prop_map(
+        |(bytes, with_defaults, near)| {
+            let mut inputs = Inputs::from_bytes(&bytes);
+            if with_defaults {
+                inputs.cfg = defaults();
+            }
+            if near {
+                inputs.state.last_charge_ns = inputs.now_ns.wrapping_sub(u64::from(bytes[0]) * MS);
+                inputs.state.vcpu.period_start_ns =
+                    inputs.now_ns.wrapping_sub(u64::from(bytes[1]) * MS);
+                inputs.state.vcpu.left_ns %= 100_000_000;
+            }
+            inputs
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Guards: clamping of times, buckets, periods, strikes; a trap in C fails it too.
+    #[test]
+    fn any_bytes_keep_the_invariants(inputs in arbitrary_inputs()) {
+        inputs.check();
+    }
+
+    /// Guards: every byte of the guest's word is checked; only 0 and 1 come out.
+    #[test]
+    fn any_guest_word_gives_a_clean_view(word in any::<u64>(), count in any::<u32>(), mask in any::<u32>()) {
+        let view = guest_view(word, count, mask);
+        for flag in [view.valid, view.rt, view.irq, view.critical, view.halting] {
+            prop_assert!(flag <= 1);
+        }
+        if word.to_le_bytes()[0] > 5 {
+            prop_assert_eq!(view, pc_guest_view::default());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Guards: grants. From any state a running vCPU that holds every hint is
+    /// unboosted within the longest grant and two exits.
+    #[test]
+    fn a_held_hint_always_ends(inputs in arbitrary_inputs()) {
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        bench.see(0, PC_EV_EXIT, true, EVERYTHING);
+        let limit = bench.cfg.reason.iter().map(|reason| reason.grant_max_ns).max().unwrap() + 2 * HOST_TICK;
+        let mut ran = 0;
+        while bench.state.boosted == 1 {
+            bench.see(HOST_TICK, PC_EV_EXIT, true, EVERYTHING);
+            ran += HOST_TICK;
+            prop_assert!(ran <= limit, "still boosted after {ran} ns: {:?}", bench.state);
+        }
+    }
+
+    /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
+    #[test]
+    fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        bench.see(0, PC_EV_TICK, true, UNMODIFIED);
+        let mut ran = 0;
+        while bench.state.boosted == 1 {
+            bench.see(10 * MS, PC_EV_TICK, true, UNMODIFIED);
+            ran += 10 * MS;
+            prop_assert!(ran <= 70 * MS, "{:?}", bench.state);
+        }
+    }
+
+    /// Guards: charging with debt. Whatever the events, n periods pay at most
+    /// n + 1 budgets and one overrun, for the vCPU, each reason, and the CPU.
+    #[test]
+    fn budgets_hold_over_any_sequence(
+        events in prop::collection::vec((0_u64..12 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..600),
+        budget_ms in 1_u64..100,
+    ) {
+        let mut cfg = defaults();
+        cfg.vcpu_budget_ns = budget_ms * MS;
+        let mut bench = Bench::new(cfg);
+        let start = bench.now;
+        let (mut charged, mut overrun) = (0, 0);
+        for (after, mask, running, word) in events {
+            let spent = bench.see(after, mask, running, guest_view(word & 0x0101_0101_0105, 0, 0)).charged_ns;
+            charged += spent;
+            overrun = overrun.max(spent);
+        }
+        let periods = (bench.now - start) / cfg.period_ns + 1;
+        prop_assert!(charged <= (periods + 1) * cfg.vcpu_budget_ns + overrun);
+        let cpu_budget = cfg.period_ns - cfg.cpu_kept_ns;
+        prop_assert!(charged <= (periods + 1) * cpu_budget + overrun);
+    }
+
+    /// Guards: the per-reason switch.
+    #[test]
+    fn a_disabled_reason_never_boosts(
+        events in prop::collection::vec((0_u64..2 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..200),
+        reason in 0_usize..4,
+    ) {
+        let mut cfg = defaults();
+        cfg.reason[reason].enabled = 0;
+        let mut bench = Bench::new(cfg);
+        for (after, mask, running, word) in events {
+            bench.see(after, mask, running, guest_view(word & 0x0101_0101_0105, 0, 0));
+            prop_assert_eq!(bench.state.reasons & (1 << reason), 0);
+        }
+    }
+
+    /// Guards: the wrap of the 64-bit clock changes nothing.
+    #[test]
+    fn behaviour_does_not_depend_on_the_time_of_day(
+        offset in any::<u64>(),
+        events in prop::collection::vec((1_u64..2 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..200),
+    ) {
+        let mut runs = [0, offset].map(|offset| {
+            let mut bench = Bench::new(defaults());
+            bench.now = bench.now.wrapping_add(offset);
+            // Periods start with the first step, so both runs have the same phase.
+            for bucket in bench.state.reason.iter_mut().chain([&mut bench.state.vcpu, &mut bench.vm, &mut bench.cpu]) {
+                bucket.period_start_ns = bench.now.wrapping_sub(bench.cfg.period_ns);
+            }
+            bench.state.throttled_until_ns = bench.now;
+            events.iter().map(|(after, mask, running, word)| {
+                let decision = bench.see(*after, *mask, *running, guest_view(word & 0x0101_0101_0105, 0, 0));
+                (decision.action, decision.reasons, decision.charged_ns)
+            }).collect::<Vec<_>>()
+        }).into_iter();
+        prop_assert_eq!(runs.next(), runs.next());
+    }
+}
+
+/// Guards: WAKE is given at the sleep, renewed by each, and ends with its grant.
+#[test]
+fn wake_lasts_its_grant_and_is_renewed_by_sleep() {
+    let mut bench = Bench::new(defaults());
+    assert_eq!(u32::from(bench.see(0, PC_EV_SLEEP, false, UNMODIFIED).action), PC_BOOST);
+    for _ in 0..1000 {
+        bench.see(400 * US, PC_EV_RUN, true, UNMODIFIED);
+        bench.see(600 * US, PC_EV_SLEEP, false, UNMODIFIED);
+        assert_eq!(bench.state.boosted, 1, "60% of the vCPU, never longer than the grant");
+    }
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    let end = bench.see(MS, PC_EV_EXIT, true, UNMODIFIED);
+    assert_eq!((u32::from(end.action), end.forced), (PC_UNBOOST, 0));
+}
+
+/// Guards: the defaults. A guest that uses 60% of its vCPU for a 500 us timer,
+/// boosted all the time, is never throttled in ten minutes.
+#[test]
+fn an_honest_guest_is_never_throttled() {
+    for guest in [UNMODIFIED, EVERYTHING] {
+        let mut bench = Bench::new(defaults());
+        for round in 0..1_200_000 {
+            bench.see(200 * US, PC_EV_RUN, true, guest);
+            bench.see(150 * US, PC_EV_EXIT, true, guest);
+            let sleep = bench.see(150 * US, PC_EV_SLEEP, false, guest);
+            assert_eq!(
+                (sleep.cause, bench.state.throttled),
+                (0, 0),
+                "round {round}: {:?}",
+                bench.state
+            );
+        }
+        assert_eq!(bench.state.boosted, 1);
+    }
+}
+
+/// Guards: IRQ for a vCPU that is preempted, and its grant.
+#[test]
+fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, UNMODIFIED).action, 0, "no reason yet");
+    assert_eq!(bench.see(MS, PC_EV_IRQ, false, UNMODIFIED).reasons, 1 << IRQ);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(400 * US, PC_EV_EXIT, true, UNMODIFIED);
+    assert_eq!(bench.state.boosted, 1);
+    bench.see(100 * US, PC_EV_EXIT, true, UNMODIFIED);
+    assert_eq!(bench.state.boosted, 0);
+}
+
+/// Guards: with a driver, IRQ ends as soon as the guest has served the interrupt.
+#[test]
+fn a_served_interrupt_ends_the_irq_boost() {
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_IRQ, false, NOTHING);
+    bench.see(MS, PC_EV_RUN, true, NOTHING);
+    bench.see(120 * US, PC_EV_EXIT, true, NOTHING);
+    assert_eq!(bench.state.boosted, 0);
+}
+
+/// Guards: RT is seen at preemption, kept at exits while it holds, dropped at the first that denies it.
+#[test]
+fn rt_is_taken_at_preemption_and_dropped_when_the_hint_drops() {
+    let rt = pc_guest_view { rt: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    assert_eq!(bench.see(MS, PC_EV_EXIT, true, rt).action, 0, "an exit alone does not boost");
+    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, rt).reasons, 1 << RT);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(5 * MS, PC_EV_EXIT, true, rt);
+    assert_eq!(bench.state.boosted, 1);
+    let end = bench.see(MS, PC_EV_EXIT, true, NOTHING);
+    assert_eq!((u32::from(end.action), end.forced), (PC_UNBOOST, 0));
+
+    bench.cfg.hints_at_exit = 1;
+    assert_eq!(bench.see(MS, PC_EV_EXIT, true, rt).reasons, 1 << RT, "eager: an exit is enough");
+}
+
+/// Guards: CRITICAL at preemption, ended by the next exit without it.
+#[test]
+fn critical_ends_at_the_first_exit_outside_the_section() {
+    let critical = pc_guest_view { critical: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, critical).reasons, 1 << 3);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(50 * US, PC_EV_EXIT, true, critical);
+    assert_eq!(bench.state.boosted, 1);
+    bench.see(50 * US, PC_EV_EXIT, true, NOTHING);
+    assert_eq!(bench.state.boosted, 0);
+}
+
+/// Guards: the idle task runs with preemption off; that is no critical section.
+#[test]
+fn an_idle_guest_is_not_critical() {
+    assert_eq!(guest_view(1, 1, 0xff).critical, 0);
+    assert_eq!(guest_view(2, 1, 0xff).critical, 1);
+}
+
+/// Guards: the penalty. Each exhaustion in a row throttles at least as long as
+/// the one before it, up to the limit, and a throttled vCPU is not boosted for anything.
+#[test]
+fn throttles_grow_to_the_limit() {
+    let mut bench = Bench::new(defaults());
+    let mut lengths = Vec::new();
+    while lengths.len() < 10 {
+        bench.wake_and_run(MS, EVERYTHING);
+        if bench.state.throttled == 0 {
+            continue;
+        }
+        let start = bench.now;
+        assert_eq!(u32::from(bench.state.throttle_cause), PC_THROTTLE_VCPU);
+        while bench.state.throttled == 1 {
+            for events in [PC_EV_SLEEP, PC_EV_WAKEUP, PC_EV_IRQ, PC_EV_PREEMPT] {
+                bench.see(MS / 4, events, false, EVERYTHING);
+                assert!(bench.state.throttled == 0 || bench.state.boosted == 0);
+            }
+        }
+        lengths.push((bench.now - start).div_ceil(bench.cfg.period_ns));
+    }
+    assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 64, 64, 64, 64]);
+}
+
+/// Guards: forgiveness. A quiet time after a throttle lowers the next penalty.
+#[test]
+fn strikes_are_forgiven() {
+    let mut bench = Bench::new(defaults());
+    let mut exhaust = |quiet_periods: u64| {
+        bench.see(quiet_periods * 100 * MS, PC_EV_TICK, false, UNMODIFIED);
+        while bench.state.throttled == 0 {
+            bench.wake_and_run(MS, UNMODIFIED);
+        }
+        let length = bench.state.throttled_until_ns - bench.now;
+        bench.see(length, PC_EV_TICK, false, UNMODIFIED);
+        length.div_ceil(100 * MS)
+    };
+    assert_eq!([exhaust(0), exhaust(0), exhaust(0)], [1, 2, 4]);
+    assert_eq!(exhaust(100), 1);
+}
+
+/// Guards: the host CPU's kept share ends a boost without a strike.
+#[test]
+fn the_kept_share_ends_a_boost_without_a_strike() {
+    let mut bench = Bench::new(pc_boost_config { cpu_kept_ns: 90 * MS, ..defaults() });
+    let mut cause = 0;
+    for _ in 0..30 {
+        bench.see(0, PC_EV_SLEEP, false, UNMODIFIED);
+        bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+        cause = cause.max(bench.see(900 * US, PC_EV_EXIT, true, UNMODIFIED).cause);
+    }
+    assert_eq!(u32::from(cause), PC_THROTTLE_CPU);
+    assert_eq!((bench.state.throttled, bench.state.strikes), (0, 0));
+}
+
+/// Guards: the VM's budget is shared by its vCPUs.
+#[test]
+fn vcpus_of_a_vm_share_its_budget() {
+    let mut bench = Bench::new(pc_boost_config { vm_budget_ns: 20 * MS, ..defaults() });
+    let mut other = pc_boost_state::default();
+    let mut charged = 0;
+    for _ in 0..90 {
+        charged += bench.wake_and_run(500 * US, UNMODIFIED);
+        std::mem::swap(&mut bench.state, &mut other);
+    }
+    assert!(charged <= 21 * MS, "{charged}");
+}
+
+/// Guards: the actuation rate limit holds boosts apart and counts what it held back.
+#[test]
+fn boosts_keep_their_distance() {
+    let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 5 * MS, ..defaults() });
+    let (mut last, mut suppressed) = (None, 0);
+    for _ in 0..10_000 {
+        let decision = bench.see(100 * US, PC_EV_SLEEP, false, UNMODIFIED);
+        suppressed += u32::from(decision.suppressed);
+        if u32::from(decision.action) == PC_BOOST {
+            assert!(last.is_none_or(|last| bench.now - last >= 5 * MS));
+            last = Some(bench.now);
+        }
+        bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+        bench.see(MS, PC_EV_EXIT, true, UNMODIFIED);
+    }
+    assert!(last.is_some() && suppressed > 1000, "{suppressed}");
+}
+
+/// Guards: the mode.
+#[test]
+fn mode_off_unboosts_and_observe_decides() {
+    let mut bench = Bench::new(pc_boost_config { mode: PC_MODE_OBSERVE, ..defaults() });
+    assert_eq!(u32::from(bench.see(0, PC_EV_SLEEP, false, UNMODIFIED).action), PC_BOOST);
+    assert_eq!(bench.state.reasons, 1 << WAKE);
+    bench.cfg.mode = PC_MODE_OFF;
+    assert_eq!(u32::from(bench.see(0, PC_EV_TICK, false, UNMODIFIED).action), PC_UNBOOST);
+}
