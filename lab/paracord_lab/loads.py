@@ -32,14 +32,17 @@ class HostLoad:
         self.pids: list[int] = []
 
     def start(self) -> "HostLoad":
-        self.job = self.host.spawn(f"exec stress-ng --cpu {self.loops} --cpu-method loop -q", "stress-ng")
+        self.job = self.host.spawn(
+            f"exec stress-ng --temp-path /tmp --cpu {self.loops} --cpu-method loop -q", "stress-ng"
+        )
         script = (
             "for i in $(seq 100); do p=$(pgrep -f '^stress-ng-cpu'); "
             f'[ "$(echo $p | wc -w)" -ge {self.loops} ] && break; sleep 0.1; done; echo $p'
         )
         self.pids = [int(pid) for pid in self.host.run(script, timeout=60).out.split()]
         if len(self.pids) < self.loops:
-            raise LoadError(f"stress-ng: {len(self.pids)} of {self.loops} loops started")
+            said = (self.job.err() + self.job.out()).strip()[-200:]
+            raise LoadError(f"stress-ng: {len(self.pids)} of {self.loops} loops started: {said}")
         self.idle()
         return self
 

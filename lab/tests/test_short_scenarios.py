@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+T2: short scenarios on real kernels, with their verdicts; and that a verdict fails without its mechanism. What is
+measured lies in out/test/<scenario> afterwards, with the report and the machines' logs.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import report, runner, scenario
+from paracord_lab.session import Options
+from paracord_lab.verdicts import FAIL, PASS
+
+pytestmark = pytest.mark.lab
+
+OUT = Path("out/test")
+SHORT = ("demo", "kill-daemon", "rogue-hold")
+# The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
+WITHOUT = (("rogue-hold", "budget", "rogue_hold_host_share"),)
+
+
+def run(name, **options):
+    one = scenario.load(name)
+    chosen = Options(quick=True, **options)
+    judged = runner.run(one, chosen, OUT)
+    print(report.text(one, runner.output_directory(OUT, one, chosen), judged))
+    return {verdict.name: verdict for verdict in judged.verdicts}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_every_verdict_passes(name):
+    verdicts = run(name)
+    failed = [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
+    assert verdicts and not failed, "\n".join(failed)
+
+
+@pytest.mark.parametrize(("name", "mechanism", "verdict"), WITHOUT)
+def test_verdict_fails_without_its_mechanism(name, mechanism, verdict):
+    judged = run(name, without=mechanism, rounds=2)
+    assert judged[verdict].status == FAIL, report.verdict_line(judged[verdict])
