@@ -10,6 +10,7 @@ from .scenario import STATIC_RT, VANILLA, Configuration, Raw, Scenario, column
 from .verdicts import Check
 
 SHARE_S = 5.0
+INTACT = "/tmp/region-intact"
 SHARE = "host_beside_rogue_share"
 # Rate of actuations that one vCPU can cause: the shortest time between two boosts is 200 µs by default, and
 # each boost has its unboost. Twice that is a bound that no default configuration may exceed.
@@ -49,6 +50,15 @@ class RogueScenario(Scenario):
     def setup(self, session) -> None:
         self.guest = session.guest("rogue", vcpus=1)
         self.load = session.load()
+        self.region = f"/dev/shm/paracord/{self.guest.name}"
+        session.host.run(f"cp {self.region} {INTACT}")
+
+    def _repair(self, session) -> None:
+        """
+        An intact region for the next round, in the same memory, so that each attack starts on an attached
+        one.
+        """
+        session.host.run(f"dd if={INTACT} of={self.region} conv=notrunc status=none")
 
     def measure(self, session, configuration: Configuration) -> Raw:
         seconds = session.seconds(SHARE_S)
@@ -65,6 +75,7 @@ class RogueScenario(Scenario):
                     raw["daemon"] = _activity(before, session.daemon.status())
         finally:
             self.load.idle()
+            self._repair(session)
         return raw
 
     def trace(self, session, configuration: Configuration) -> None:
@@ -74,6 +85,7 @@ class RogueScenario(Scenario):
                 session.host.run("sleep 1")
         finally:
             self.load.idle()
+            self._repair(session)
 
     def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
         measured = {SHARE: raw["share"]}

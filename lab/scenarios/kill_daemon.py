@@ -3,8 +3,7 @@
 The daemon, its supervisor, or both killed with -9 at random moments while a vCPU is boosted. Within a second
 no thread has a policy that it did not have before, and a new start finds a clean state and works.
 
-`--without supervisor` stops the supervisor (SIGSTOP) before the daemon is killed: then nobody restores, and
-the verdict must fail.
+`--without supervisor` runs the daemon alone: nobody restores when it is killed, and the verdict must fail.
 """
 
 import random
@@ -12,7 +11,7 @@ import time
 
 from paracord_lab import kills
 from paracord_lab.daemon import BINARY, Daemon
-from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
+from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check
 
 KILLS_EACH = 4
@@ -47,25 +46,26 @@ class KillDaemon(Scenario):
         self.load.busy()
         try:
             each = KILLS_EACH if not session.options.quick else 1
-            for victim in VICTIMS * each:
+            victims = VICTIMS if session.options.without != "supervisor" else ("daemon",)
+            for victim in victims * each:
                 self._kill(session, tally, victim)
-            failed = self._restart(session)
+            failed = self._restart(session) if session.options.without != "supervisor" else 0
         finally:
             self.load.idle()
         return {**tally.raw(), "restarts_failed": failed}
 
     def _kill(self, session, tally, victim):
         host = session.host
-        running = Daemon(host, {**session.settings(VANILLA), **SETTINGS}).start(self.guest.vcpu_tids)
+        alone = session.options.without == "supervisor"
+        running = Daemon(host, SETTINGS, "--no-supervisor" if alone else "").start(self.guest.vcpu_tids)
         time.sleep(random.uniform(*UNBOOSTED_S))
-        pids = processes(running)
+        pids = processes(running, alone)
         # One command, so that the moment is that of the boost which it saw.
         tid = self.guest.vcpu_tids[0]
         wait = f"for i in $(seq 2000); do chrt -p {tid} | grep -q SCHED_RR && break; done"
-        stop = f"kill -STOP {pids['supervisor']};" if session.options.without == "supervisor" else ""
         targets = {"daemon": "daemon", "supervisor": "supervisor", "both": "supervisor daemon"}[victim]
         numbers = " ".join(str(pids[name]) for name in targets.split())
-        seen = host.run(f"{stop} {wait}; chrt -p {tid}; kill -KILL {numbers}", timeout=60).out
+        seen = host.run(f"{wait}; chrt -p {tid}; kill -KILL {numbers}", timeout=60).out
         tally.kills += 1
         tally.boosted += "SCHED_RR" in seen
         if victim == "both":
@@ -73,12 +73,12 @@ class KillDaemon(Scenario):
             host.run(f"{BINARY} restore", check=False)
         time.sleep(kills.RESTORED_WITHIN_S)
         tally.count_leftovers(host, self.before)
-        host.run(f"kill -CONT {pids['supervisor']}; kill -KILL {pids['supervisor']}", check=False)
+        running.stop()
         host.run(f"{BINARY} restore", check=False)
 
     def _restart(self, session):
         """With restart on (the default) a killed daemon comes back by itself: 1 if it does not."""
-        with Daemon(session.host, session.settings(VANILLA)).start(self.guest.vcpu_tids) as running:
+        with Daemon(session.host).start(self.guest.vcpu_tids) as running:
             first = processes(running)["daemon"]
             session.host.run(f"kill -KILL {first}")
             deadline = time.monotonic() + 15
@@ -93,9 +93,11 @@ class KillDaemon(Scenario):
         return {**kills.metrics(raw), "restarts_failed_count": raw["restarts_failed"]}
 
 
-def processes(running):
-    """Pids of daemon and supervisor (its parent)."""
+def processes(running, alone=False):
+    """Pids of daemon and, unless it runs alone, supervisor (its parent)."""
     pid = running.status()["pid"]
+    if alone:
+        return {"daemon": pid}
     parent = int(running.host.run(f"sed -n 's/^PPid:[[:space:]]*//p' /proc/{pid}/status").out)
     return {"daemon": pid, "supervisor": parent}
 

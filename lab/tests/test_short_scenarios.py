@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-T2: short scenarios on real kernels, with their verdicts; and that a verdict fails without its mechanism. What is
-measured lies in out/test/<scenario> afterwards, with the report and the machines' logs.
+T2: short scenarios on real kernels, with their verdicts; and that a verdict fails without its mechanism. What
+is measured lies in out/test/<scenario> afterwards, with the report and the machines' logs.
 """
 
 from pathlib import Path
