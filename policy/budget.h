@@ -75,11 +75,13 @@ PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 /* Start of the period that now lies in; a start more than a period ahead is corrupt. */
 PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 {
-	u64 ahead = pc_elapsed_ns(start_ns, now_ns);
+	u64 past = pc_elapsed_ns(now_ns, start_ns);
 
-	if (ahead > period_ns)
+	if (pc_elapsed_ns(start_ns, now_ns) > period_ns)
 		return now_ns;
-	return start_ns + pc_elapsed_ns(now_ns, start_ns) / period_ns * period_ns;
+	if (past < period_ns)	/* the usual case needs no division */
+		return start_ns;
+	return start_ns + past / period_ns * period_ns;
 }
 
 /* What a refill adds to a bucket that has left_ns, periods periods after the last one. */
@@ -101,10 +103,12 @@ PC_INLINE void pc_bucket_charge(struct pc_bucket *b, u64 used_ns)
 PC_INLINE void pc_bucket_refill(struct pc_bucket *b, u64 budget_ns, u64 period_ns, u64 now_ns)
 {
 	u64 start = pc_period_start(b->period_start_ns, period_ns, now_ns);
-	u64 periods = pc_elapsed_ns(start, b->period_start_ns) / period_ns;
 	s64 left = pc_bucket_clamp(b->left_ns, budget_ns);
 
-	b->left_ns = left + (s64)pc_refill_ns(left, periods, budget_ns);
+	if (start != b->period_start_ns)
+		left += (s64)pc_refill_ns(left, pc_elapsed_ns(start, b->period_start_ns) / period_ns,
+					  budget_ns);
+	b->left_ns = left;
 	b->period_start_ns = start;
 }
 

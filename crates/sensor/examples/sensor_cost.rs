@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cost of the sensor's programs on this machine, by the kernel's BPF statistics, as
+//! lines of JSON. Needs root. VM exits are test runs of the program in a thread that
+//! stands in for a vCPU; context switches and wakeups are real.
+//!
+//! The figures include the statistics' own two clock reads: the case `switch_no_vcpu`,
+//! two loads and a branch, is nearly nothing else.
+
+use std::{
+    fs,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use libbpf_rs::{
+    ProgramInput,
+    query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo},
+};
+use paracord_sensor::{
+    Options, Sensor,
+    policy::{defaults, pc_boost_config, pc_vcpu_setup},
+};
+
+const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+const RUNS: u32 = 200_000;
+const SWITCHES: u32 = 100_000;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Switches the kernel's BPF statistics on, and back at the end.
+struct Statistics {
+    before: String,
+}
+
+impl Statistics {
+    fn on() -> std::io::Result<Self> {
+        let before = fs::read_to_string(STATISTICS)?;
+        fs::write(STATISTICS, "1")?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        let _ = fs::write(STATISTICS, self.before.trim());
+    }
+}
+
+/// The kernel's record of one of the sensor's programs.
+fn info(name: &str) -> Result<ProgramInfo, Failure> {
+    let options = ProgInfoQueryOptions::default()
+        .include_xlated_prog_insns(true)
+        .include_jited_prog_insns(true);
+    // The kernel keeps 15 characters of a name; ids grow, so the last one is ours.
+    let kept = &name[..name.len().min(15)];
+    let newest =
+        ProgInfoIter::with_query_opts(options).filter(|program| program.name == kept).last();
+    newest.ok_or_else(|| format!("no program {name}").into())
+}
+
+/// Prints what a program cost while `work` ran.
+fn measure(
+    case: &str,
+    name: &str,
+    work: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let before = info(name)?;
+    let start = Instant::now();
+    work()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let after = info(name)?;
+    let runs = after.run_cnt - before.run_cnt;
+    println!(
+        r#"{{"bench": "sensor", "case": "{case}", "program": "{name}", "runs": {runs}, "ns": {:.1}, "seconds": {seconds:.2}}}"#,
+        (after.run_time_ns - before.run_time_ns) as f64 / runs.max(1) as f64,
+    );
+    Ok(())
+}
+
+/// Two threads that pass a token: two context switches and two wakeups a round on one CPU.
+fn ping_pong(adopt: Option<&Sensor>) -> Result<(), Failure> {
+    let (to_other, from_main) = mpsc::sync_channel::<()>(0);
+    let (to_main, from_other) = mpsc::sync_channel::<()>(0);
+    // SAFETY: a system call without arguments.
+    let tid = || unsafe { libc::syscall(libc::SYS_gettid) };
+    let other = thread::spawn(move || {
+        while from_main.recv().is_ok() {
+            if to_main.send(()).is_err() {
+                break;
+            }
+        }
+    });
+    if let Some(sensor) = adopt {
+        let vcpu = sensor.adopt_stand_in(u32::try_from(tid())?, std::process::id())?;
+        vcpu.set_setup(pc_vcpu_setup::default());
+        vcpu.set_ready();
+    }
+    for _ in 0..SWITCHES / 2 {
+        to_other.send(())?;
+        from_other.recv()?;
+    }
+    drop(to_other);
+    other.join().map_err(|_| "the other thread failed")?;
+    Ok(())
+}
+
+/// VM exits of this thread, by test runs.
+fn exits(sensor: &Sensor) -> Result<(), Failure> {
+    let program = sensor.program("sensor_exit")?;
+    for _ in 0..RUNS {
+        program.test_run(ProgramInput::default())?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let _statistics = Statistics::on()?;
+    let sensor = Sensor::load(&Options { without_kvm: true })?;
+    for program in sensor.programs() {
+        let name = program.name().to_string_lossy().into_owned();
+        let info = info(&name)?;
+        println!(
+            r#"{{"bench": "sensor_size", "program": "{name}", "xlated_insns": {}, "jited_bytes": {}, "verified_insns": {}}}"#,
+            info.xlated_prog_insns.len() / 8,
+            info.jited_prog_insns.len(),
+            info.verified_insns,
+        );
+    }
+    measure("switch_no_vcpu", "sensor_switch", || ping_pong(None))?;
+    measure("wakeup_no_vcpu", "sensor_wakeup", || ping_pong(None))?;
+
+    // Always boosted while it sleeps and runs: nothing ends the grant.
+    let mut config: pc_boost_config = defaults();
+    (config.vcpu_budget_ns, config.cpu_kept_ns) = (config.period_ns, 0);
+    for reason in &mut config.reason {
+        (reason.grant_max_ns, reason.budget_ns) = (u64::MAX, config.period_ns);
+    }
+    let vm = sensor.vms().get(0).ok_or("no VM entry")?;
+    vm.set_config(config);
+    let line = Box::new([3_u64, 0, 0, 0, 0, 0, 0, 0]);
+    let setup = pc_vcpu_setup {
+        slot_hva: line.as_ptr() as u64,
+        guest_line_bytes: 64,
+        ..pc_vcpu_setup::default()
+    };
+
+    // SAFETY: a system call without arguments.
+    let tid = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) })?;
+    let vcpu = sensor.adopt_stand_in(tid, std::process::id())?;
+    measure("exit_unboosted", "sensor_exit", || exits(&sensor))?;
+    vcpu.set_setup(setup);
+    vcpu.set_ready();
+    thread::sleep(Duration::from_millis(1));
+    let before = vcpu.counters();
+    measure("exit_boosted_with_guest_line", "sensor_exit", || exits(&sensor))?;
+    let after = vcpu.counters();
+    if after.evaluations - before.evaluations < u64::from(RUNS) / 2 {
+        return Err(format!("the thread was not boosted: {:?}", vcpu.state()).into());
+    }
+    measure("switch_vcpu", "sensor_switch", || {
+        let result = thread::scope(|scope| {
+            scope.spawn(|| ping_pong(Some(&sensor)).map_err(|error| error.to_string())).join()
+        });
+        result.map_err(|_| "the stand-in failed")??;
+        Ok(())
+    })?;
+    Ok(())
+}
