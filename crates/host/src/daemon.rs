@@ -77,6 +77,8 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// How the sensor is loaded.
     pub sensor: Options,
+    /// Sees the sensor when it is loaded: load tests name threads that stand in for vCPUs.
+    pub loaded: Box<dyn FnMut(&Sensor)>,
 }
 
 impl Default for Surroundings {
@@ -88,6 +90,7 @@ impl Default for Surroundings {
             reload: Box::new(|| Err("there is no configuration file".into())),
             kvm_module: "/sys/module/kvm".into(),
             sensor: Options::default(),
+            loaded: Box::new(|_| ()),
         }
     }
 }
@@ -192,7 +195,7 @@ impl Daemon {
         }
     }
 
-    fn start(&mut self, surroundings: &Surroundings) -> Result<(), DaemonError> {
+    fn start(&mut self, surroundings: &mut Surroundings) -> Result<(), DaemonError> {
         if !surroundings.sensor.without_kvm && !surroundings.kvm_module.exists() {
             let line = "KVM is not loaded (modprobe kvm_intel or kvm_amd): waiting for it";
             if self.waiting_for.replace(line.into()).is_none() {
@@ -224,6 +227,7 @@ impl Daemon {
             surroundings.proc_root.clone(),
             settings.clone(),
         );
+        (surroundings.loaded)(&sensor);
         vms.scan();
         lock_memory();
         info!("watching VMs");

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The actuator on real threads of this process. Needs CAP_SYS_NICE:
+//! `cargo test -p paracord-host --test actuator -- --ignored` as root.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use paracord_host::actuator::{Action, Actuator, Message, Thread, VcpuTable};
+use paracord_host::journal::{Journal, RestoreReport};
+use paracord_sys::proc;
+use paracord_sys::sched::{self, SchedAttr, policy};
+
+const PRIORITY: u32 = 8;
+const PROC: &str = "/proc";
+
+/// A thread that sleeps until it is dropped.
+struct Sleeper {
+    tid: u32,
+    start_ticks: u64,
+    end: Option<Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Sleeper {
+    fn start(attr: &SchedAttr) -> Sleeper {
+        let (tell, told) = channel();
+        let (end, wait) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = wait.recv();
+        });
+        let tid = told.recv().unwrap();
+        sched::set(tid, attr).unwrap();
+        let start_ticks = proc::thread_start_ticks(Path::new(PROC), tid).unwrap();
+        Sleeper { tid, start_ticks, end: Some(end), thread: Some(thread) }
+    }
+
+    fn attr(&self) -> SchedAttr {
+        sched::get(self.tid).unwrap()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// vCPU 0 is the sleeper, while it lives.
+struct Table {
+    thread: Thread,
+    live: AtomicBool,
+}
+
+impl VcpuTable for Table {
+    fn live_thread(&self, index: u32) -> Option<Thread> {
+        (index == 0 && self.live.load(Ordering::Relaxed)).then_some(self.thread)
+    }
+}
+
+struct Setting {
+    dir: PathBuf,
+    journal: Arc<Journal>,
+    actuator: Actuator,
+    table: Table,
+    sleeper: Sleeper,
+}
+
+impl Setting {
+    fn new(name: &str, attr: &SchedAttr) -> Setting {
+        let dir = std::env::temp_dir().join(format!("paracord-act-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let journal = Arc::new(Journal::create(&dir.join("journal"), Path::new(PROC)).unwrap());
+        let sleeper = Sleeper::start(attr);
+        let thread = Thread { tid: sleeper.tid, start_ticks: sleeper.start_ticks };
+        Setting {
+            dir,
+            actuator: Actuator::new(Arc::clone(&journal), PRIORITY),
+            journal,
+            table: Table { thread, live: AtomicBool::new(true) },
+            sleeper,
+        }
+    }
+
+    fn act(&mut self, actions: &[Action]) {
+        for &action in actions {
+            self.actuator.take(Message { action, index: 0, tid: self.sleeper.tid, decided_ns: 0 });
+        }
+        self.actuator.carry_out(&self.table, |_| ());
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn nice(value: i32) -> SchedAttr {
+    SchedAttr { nice: value, ..SchedAttr::default() }
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn gives_back_exactly_what_the_thread_had() {
+    let cases = [
+        nice(0),
+        nice(-7),
+        SchedAttr { policy: policy::BATCH, ..nice(5) },
+        SchedAttr { policy: policy::IDLE, ..nice(0) },
+        SchedAttr { flags: sched::FLAG_RESET_ON_FORK, ..nice(3) },
+        // A slice of its own; kernels before 6.12 ignore it.
+        SchedAttr { runtime_ns: 7_000_000, ..nice(1) },
+    ];
+    for (n, case) in cases.iter().enumerate() {
+        let mut s = Setting::new(&format!("back{n}"), case);
+        let before = s.sleeper.attr();
+        s.act(&[Action::Boost]);
+        let boosted = s.sleeper.attr();
+        assert_eq!((boosted.policy, boosted.priority), (policy::RR, PRIORITY));
+        assert_eq!(boosted.flags, sched::FLAG_RESET_ON_FORK, "children must not inherit a boost");
+        assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
+        s.act(&[Action::Unboost]);
+        assert_eq!(s.sleeper.attr(), before);
+        assert_eq!(s.journal.entry(0), None);
+    }
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn leaves_real_time_threads_and_changes_by_others_alone() {
+    let mut s = Setting::new("rt", &SchedAttr::realtime(policy::FIFO, 3));
+    let before = s.sleeper.attr();
+    s.act(&[Action::Boost]);
+    s.act(&[Action::Unboost]);
+    assert_eq!(s.sleeper.attr(), before);
+    assert_eq!(s.actuator.stats().snapshot().refused_rt, 1);
+
+    let mut s = Setting::new("other", &nice(0));
+    s.act(&[Action::Boost]);
+    sched::set(s.sleeper.tid, &nice(11)).unwrap();
+    s.act(&[Action::Unboost]);
+    assert_eq!(s.sleeper.attr().nice, 11);
+    assert_eq!(s.actuator.stats().snapshot().changed_by_others, 1);
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn the_latest_decision_wins() {
+    let mut s = Setting::new("latest", &nice(0));
+    s.act(&[Action::Boost, Action::Unboost, Action::Boost]);
+    assert_eq!(s.sleeper.attr().policy, policy::RR);
+    s.act(&[Action::Unboost, Action::Boost, Action::Unboost]);
+    assert_eq!(s.sleeper.attr().policy, policy::OTHER);
+    let stats = s.actuator.stats().snapshot();
+    assert_eq!((stats.boosts, stats.unboosts, stats.coalesced, stats.boosted_now), (1, 1, 4, 0));
+    assert_eq!(stats.actuation_latency.count(), 2);
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_thread_at_its_end_is_not_touched() {
+    let mut s = Setting::new("gone", &nice(0));
+    s.table.live.store(false, Ordering::Relaxed);
+    s.act(&[Action::Boost]);
+    assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, None));
+    s.table.live.store(true, Ordering::Relaxed);
+    s.act(&[Action::Boost]);
+    s.act(&[Action::Gone]);
+    assert_eq!(s.journal.entry(0), None);
+    assert_eq!(s.actuator.stats().snapshot().boosted_now, 0);
+    let restore = SchedAttr { runtime_ns: 0, ..nice(0) };
+    sched::set(s.sleeper.tid, &restore).unwrap();
+    // A message that came too late: the index belongs to another thread now.
+    s.table.thread.tid += 1;
+    s.act(&[Action::Boost]);
+    assert_eq!(s.sleeper.attr().policy, policy::OTHER);
+    assert_eq!(s.actuator.stats().snapshot().gone, 2);
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn the_journal_alone_restores_and_knows_a_reused_tid() {
+    let mut s = Setting::new("journal", &nice(4));
+    let before = s.sleeper.attr();
+    s.act(&[Action::Boost]);
+    let path = s.dir.join("journal");
+    let entry = s.journal.entry(0).unwrap();
+    let other = Journal::open(&path, Path::new(PROC)).unwrap().unwrap();
+    // The same tid with another start is another thread: not to be touched.
+    let mut reused = entry;
+    reused.start_ticks += 1;
+    other.arm(0, &reused);
+    assert_eq!(other.restore_all(Path::new(PROC)), RestoreReport { gone: 1, ..Default::default() });
+    assert_eq!(s.sleeper.attr().policy, policy::RR);
+    other.arm(0, &entry);
+    let report = other.restore_all(Path::new(PROC));
+    assert_eq!(report, RestoreReport { restored: 1, ..Default::default() });
+    assert_eq!(s.sleeper.attr(), before);
+}

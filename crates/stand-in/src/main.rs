@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Supervisor and daemon with ordinary threads that stand in for vCPUs, for
+//! tests and benchmarks on machines without KVM. Everything but VM exits is real.
+//!
+//! paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...
+//!
+//! Writes a snapshot as JSON to the file SNAPSHOT five times a second.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use paracord_host::daemon::{self, Surroundings};
+use paracord_host::handle::DaemonHandle;
+use paracord_host::settings::Settings;
+use paracord_host::supervisor;
+use paracord_sensor::{Options, Sensor};
+
+const DAEMON_OF: &str = "--daemon-of";
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let supervisor = words.iter().position(|word| word == DAEMON_OF).map(|at| {
+        let pid = words.drain(at..).nth(1).expect("pid of the supervisor");
+        pid.parse().expect("a pid")
+    });
+    let [run_dir, file, restart, pid, tids @ ..] = words.as_slice() else {
+        eprintln!("paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...");
+        return ExitCode::from(2);
+    };
+    let mut settings = Settings { run_dir: PathBuf::from(run_dir), ..Settings::default() };
+    settings.supervisor.restart = restart == "restart";
+    let result = match supervisor {
+        Some(pid_of_supervisor) => {
+            let pid = pid.parse().expect("a pid");
+            let tids = tids.iter().map(|tid| tid.parse().expect("a tid")).collect();
+            serve(settings, pid_of_supervisor, PathBuf::from(file), pid, tids)
+        }
+        None => supervise(&settings, &words),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(line) => {
+            eprintln!("{line}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(settings: &Settings, words: &[String]) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    supervisor::run(settings, Path::new("/proc"), || {
+        let mut command = Command::new(&program);
+        command.args(words).arg(DAEMON_OF).arg(std::process::id().to_string());
+        command
+    })
+    .map_err(|e| e.to_string())
+}
+
+fn serve(
+    settings: Settings,
+    supervisor: u32,
+    file: PathBuf,
+    pid: u32,
+    tids: Vec<u32>,
+) -> Result<(), String> {
+    let surroundings = Surroundings {
+        supervisor: Some(supervisor),
+        sensor: Options { without_kvm: true },
+        loaded: Box::new(move |sensor: &Sensor| {
+            for &tid in &tids {
+                sensor.adopt_stand_in(tid, pid).expect("the thread runs");
+            }
+        }),
+        ..Surroundings::default()
+    };
+    daemon::run(settings, surroundings, |handle| {
+        std::thread::spawn(move || write_snapshots(&handle, &file));
+        Ok(())
+    })
+    .map_err(|e| e.to_string())
+}
+
+fn write_snapshots(handle: &DaemonHandle, file: &Path) {
+    let new = file.with_extension("new");
+    while let Ok(snapshot) = handle.snapshot() {
+        let text = serde_json::to_vec(&snapshot).expect("plain values");
+        // Renamed when complete, so that a reader never sees half of it.
+        let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}

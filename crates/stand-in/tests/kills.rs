@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Real supervisor and daemon processes, a thread of this process as the vCPU,
+//! and kill -9 at each of them. Needs root and a kernel with BTF:
+//! `cargo test -p paracord-stand-in -- --ignored`.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use paracord_host::run_dir;
+use paracord_sys::sched::{self, policy};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A killed daemon's threads must be restored within this.
+const RESTORED_WITHIN: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sleeps and wakes all the time, as an idle guest's vCPU does: boosted for WAKE.
+struct IdleVcpu {
+    tid: u32,
+    end: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl IdleVcpu {
+    fn start() -> IdleVcpu {
+        let end = Arc::new(AtomicBool::new(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        let theirs = Arc::clone(&end);
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            while !theirs.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        IdleVcpu { tid: told.recv().unwrap(), end, thread: Some(thread) }
+    }
+
+    fn is_boosted(&self) -> bool {
+        let attr = sched::get(self.tid).unwrap();
+        attr.policy == policy::RR && attr.priority == 8
+    }
+
+    fn wait(&self, boosted: bool, patience: Duration) -> Duration {
+        let start = Instant::now();
+        while self.is_boosted() != boosted {
+            assert!(start.elapsed() < patience, "not {boosted} within {patience:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        start.elapsed()
+    }
+}
+
+impl Drop for IdleVcpu {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+struct Paracord {
+    dir: PathBuf,
+    supervisor: Child,
+    vcpu: IdleVcpu,
+}
+
+impl Paracord {
+    /// Started, and the vCPU boosted once.
+    fn start(name: &str, restart: &str) -> Paracord {
+        let dir = std::env::temp_dir().join(format!("paracord-kill-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let vcpu = IdleVcpu::start();
+        let supervisor = Command::new(env!("CARGO_BIN_EXE_paracord-stand-in"))
+            .arg(&dir)
+            .arg(dir.join("snapshot"))
+            .arg(restart)
+            .args([std::process::id().to_string(), vcpu.tid.to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let paracord = Paracord { dir, supervisor, vcpu };
+        paracord.vcpu.wait(true, PATIENCE);
+        paracord
+    }
+
+    fn supervisor_pid(&self) -> u32 {
+        self.supervisor.id()
+    }
+
+    /// The supervisor's only child.
+    fn daemon_pid(&self) -> u32 {
+        let pid = self.supervisor_pid();
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let start = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if let Some(child) = text.split_ascii_whitespace().next() {
+                return child.parse().unwrap();
+            }
+            assert!(start.elapsed() < PATIENCE, "no daemon");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn has_journal(&self) -> bool {
+        run_dir::journal_path(&self.dir).exists()
+    }
+}
+
+impl Drop for Paracord {
+    fn drop(&mut self) {
+        let _ = self.supervisor.kill();
+        let _ = self.supervisor.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+/// Stays unboosted: nobody is left who would boost it.
+fn assert_stays_unboosted(vcpu: &IdleVcpu) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(!vcpu.is_boosted());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn killed_daemon_is_cleaned_up_and_started_again() {
+    let paracord = Paracord::start("restart", "restart");
+    let first = paracord.daemon_pid();
+    signal(first, Signal::KILL);
+    let took = paracord.vcpu.wait(false, RESTORED_WITHIN);
+    println!("restored {} us after the kill", took.as_micros());
+    paracord.vcpu.wait(true, PATIENCE);
+    assert_ne!(paracord.daemon_pid(), first);
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn killed_daemon_that_may_not_restart_ends_the_supervisor() {
+    let mut paracord = Paracord::start("end", "no-restart");
+    signal(paracord.daemon_pid(), Signal::KILL);
+    let status = paracord.supervisor.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(1), None));
+    assert_stays_unboosted(&paracord.vcpu);
+    assert!(!paracord.has_journal());
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn killed_supervisor_takes_the_daemon_along() {
+    let mut paracord = Paracord::start("supervisor", "restart");
+    let daemon = paracord.daemon_pid();
+    signal(paracord.supervisor_pid(), Signal::KILL);
+    paracord.supervisor.wait().unwrap();
+    paracord.vcpu.wait(false, RESTORED_WITHIN);
+    let start = Instant::now();
+    // The directory stays visible for a zombie; this process is not the daemon's parent.
+    while Path::new(&format!("/proc/{daemon}/exe")).exists() {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_stays_unboosted(&paracord.vcpu);
+    assert!(!paracord.has_journal());
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn both_killed_leaves_the_journal_for_restore() {
+    let mut paracord = Paracord::start("both", "restart");
+    let daemon = paracord.daemon_pid();
+    signal(paracord.supervisor_pid(), Signal::STOP);
+    signal(daemon, Signal::STOP);
+    paracord.vcpu.wait(true, PATIENCE);
+    signal(daemon, Signal::KILL);
+    signal(paracord.supervisor_pid(), Signal::KILL);
+    paracord.supervisor.wait().unwrap();
+    assert!(paracord.vcpu.is_boosted() && paracord.has_journal());
+    let report = run_dir::restore(&paracord.dir, Path::new("/proc")).unwrap();
+    assert_eq!((report.restored, report.failed.len()), (1, 0));
+    assert!(!paracord.vcpu.is_boosted() && !paracord.has_journal());
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn asked_to_end_restores_and_leaves_nothing() {
+    let mut paracord = Paracord::start("term", "restart");
+    signal(paracord.supervisor_pid(), Signal::TERM);
+    let status = paracord.supervisor.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert_stays_unboosted(&paracord.vcpu);
+    assert!(!paracord.has_journal());
+}
