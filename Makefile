@@ -56,6 +56,7 @@ lint: setup
 # Regenerates what is generated and checked in; CI fails when that changes a file.
 generate: setup
 	cargo run -q --locked -p paracord-abi-generate
+	cargo run -q --locked -p paracord-host --example document_config
 
 ifdef S
 lab: build lab-setup
@@ -73,6 +74,8 @@ PREFIX ?= /usr
 install: build
 	install -Dm755 target/release/paracord $(DESTDIR)$(PREFIX)/bin/paracord
 	install -Dm644 packaging/paracord.service $(DESTDIR)/lib/systemd/system/paracord.service
+	install -Dm644 packaging/paracord.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf
+	install -Dm644 packaging/paracord.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf
 	[ -e $(DESTDIR)/etc/paracord/paracord.toml ] || install -Dm644 packaging/paracord.toml $(DESTDIR)/etc/paracord/paracord.toml
 
 clean:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The program as a user and a script meet it: output, one line per error, exit codes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writes packaging/paracord.toml and the tables of docs/config.md from the keys
+//! and the policy's defaults (`make generate`). Text around the tables is kept.
+
+use std::path::Path;
+
+use paracord_host::config::{Config, keys, show};
+
+const EXAMPLE_HEAD: &str = "\
+# SPDX-License-Identifier: GPL-2.0-only
+# Configuration of paracord: every key with its default. `paracord config check FILE` checks a file;
+# docs/config.md explains how sections combine.
+
+";
+
+fn rows<T>(keys: &[keys::Key<T>], columns: &[&T]) -> String {
+    keys.iter()
+        .map(|k| {
+            let values: Vec<String> = columns.iter().map(|t| format!("`{}`", (k.get)(t))).collect();
+            format!("| `{}` | {} | {} | {} |\n", k.name, values.join(" | "), k.kind, k.doc)
+        })
+        .collect()
+}
+
+/// Replaces the rows of the first table below `heading`.
+fn replace(text: &str, heading: &str, rows: &str) -> Option<String> {
+    const RULE_END: &str = "---|\n";
+    let section = text.find(&format!("\n## {heading}\n"))?;
+    let start = section + text[section..].find(RULE_END)? + RULE_END.len();
+    let end = start + text[start..].find("\n\n")? + 1;
+    Some(format!("{}{rows}{}", &text[..start], &text[end..]))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let c = Config::default();
+    std::fs::write(
+        root.join("packaging/paracord.toml"),
+        EXAMPLE_HEAD.to_owned() + &show(&c, true),
+    )?;
+    let document = root.join("docs/config.md");
+    let mut text = std::fs::read_to_string(&document)?;
+    let reasons: Vec<_> = c.vm_rules.boost.reasons.iter().collect();
+    for (heading, rows) in [
+        ("Global keys", rows(keys::GLOBAL, &[&c])),
+        ("[control]", rows(keys::CONTROL, &[&c])),
+        ("[metrics]", rows(keys::METRICS, &[&c])),
+        ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
+        ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
+        ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),
+        ("[vm.\"NAME\"]", rows(keys::VM, &[&c.vm_rules.boost])),
+    ] {
+        text =
+            replace(&text, heading, &rows).ok_or(format!("docs/config.md: no table {heading}"))?;
+    }
+    std::fs::write(document, text)?;
+    Ok(())
+}
