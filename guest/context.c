@@ -187,12 +187,12 @@ void pc_probe_irq_exit(void *data, int irq, struct irqaction *action, int ret)
 	pc_hardirq(false);
 }
 
-void pc_probe_vector_entry(void *data, int vector)
+void pc_probe_timer_entry(void *data, int vector)
 {
 	pc_hardirq(true);
 }
 
-void pc_probe_vector_exit(void *data, int vector)
+void pc_probe_timer_exit(void *data, int vector)
 {
 	pc_hardirq(false);
 }

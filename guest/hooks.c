@@ -19,19 +19,19 @@
 #define PC_HOOK_SWITCH	BIT(0)
 #define PC_HOOK_PRIO	BIT(1)
 #define PC_HOOK_IRQ	BIT(2)
-#define PC_HOOK_VECTOR	BIT(3)
+#define PC_HOOK_TIMER	BIT(3)
 #define PC_HOOK_SOFTIRQ	BIT(4)
 #define PC_HOOK_IDLE	BIT(5)
 #define PC_HOOK_NMI	BIT(6)
 
 static const char * const pc_hook_names[] = {
-	"switch", "prio", "irq", "vector", "softirq", "idle", "nmi",
+	"switch", "prio", "irq", "timer", "softirq", "idle", "nmi",
 };
 
 /* What each costs is in docs/guest-module.md; none is in the path of a switch. */
-static char *hooks = "prio,irq,vector,softirq,idle,nmi";
+static char *hooks = "prio,irq,timer,softirq,idle,nmi";
 module_param(hooks, charp, 0444);
-MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,vector,softirq,idle,nmi (default: all; none: nothing)");
+MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,timer,softirq,idle,nmi (default: all; none: nothing)");
 
 struct pc_probe {
 	const char *tracepoint;
@@ -50,19 +50,13 @@ static struct pc_probe pc_probes[] = {
 	{ "softirq_exit", PC_HOOK_SOFTIRQ, pc_probe_softirq_exit },
 	{ "cpu_idle", PC_HOOK_IDLE, pc_probe_cpu_idle },
 #ifdef CONFIG_X86
-	/* Interrupts of the local APIC do not pass irq_handler_entry. */
-	{ "local_timer_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "local_timer_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
-	{ "reschedule_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "reschedule_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
-	{ "call_function_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "call_function_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
-	{ "call_function_single_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "call_function_single_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
-	{ "irq_work_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "irq_work_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
-	{ "x86_platform_ipi_entry", PC_HOOK_VECTOR, pc_probe_vector_entry, .paired = true },
-	{ "x86_platform_ipi_exit", PC_HOOK_VECTOR, pc_probe_vector_exit },
+	/*
+	 * The tick does not pass irq_handler_entry. The other interrupts of the
+	 * local APIC are left to preempt_count: each tracepoint patches the
+	 * running kernel's text, twice.
+	 */
+	{ "local_timer_entry", PC_HOOK_TIMER, pc_probe_timer_entry, .paired = true },
+	{ "local_timer_exit", PC_HOOK_TIMER, pc_probe_timer_exit },
 #endif
 };
 
@@ -79,8 +73,8 @@ static void __maybe_unused pc_check_probe_types(void)
 	check_trace_callback_type_softirq_exit(pc_probe_softirq_exit);
 	check_trace_callback_type_cpu_idle(pc_probe_cpu_idle);
 #ifdef CONFIG_X86
-	check_trace_callback_type_local_timer_entry(pc_probe_vector_entry);
-	check_trace_callback_type_local_timer_exit(pc_probe_vector_exit);
+	check_trace_callback_type_local_timer_entry(pc_probe_timer_entry);
+	check_trace_callback_type_local_timer_exit(pc_probe_timer_exit);
 #endif
 }
 
@@ -100,7 +94,7 @@ static unsigned int pc_parse_hooks(const char *list)
 		if (i < ARRAY_SIZE(pc_hook_names)) {
 			mask |= BIT(i);
 		} else if (length && strncmp(list, "none", length)) {
-			pr_err("paracord_guest: hooks=%s: unknown \"%.*s\"; known: prio,irq,vector,softirq,idle,nmi,none\n",
+			pr_err("paracord_guest: hooks=%s: unknown \"%.*s\"; known: prio,irq,timer,softirq,idle,nmi,none\n",
 			       hooks, (int)length, list);
 			return 0;
 		}

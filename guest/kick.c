@@ -75,20 +75,28 @@ static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 static void pc_stale_begin(struct pc_kick_state *k, u64 now_ns)
 {
 	k->stale = true;
+	k->seen_by_host = false;
 	k->stale_since_ns = now_ns;
 	k->stale_boosts++;
 }
 
-static void pc_stale_end(struct pc_kick_state *k, u64 now_ns)
+/* An exit at which the host can see that the reason is gone: the first counts. */
+static void pc_stale_exit(struct pc_kick_state *k, u64 now_ns)
 {
 	u64 ns = now_ns - k->stale_since_ns;
 
-	if (!k->stale)
+	if (!k->stale || k->seen_by_host)
 		return;
-	k->stale = false;
+	k->seen_by_host = true;
 	k->stale_ns += ns;
 	if (ns > k->stale_max_ns)
 		k->stale_max_ns = ns;
+}
+
+static void pc_stale_end(struct pc_kick_state *k, u64 now_ns)
+{
+	pc_stale_exit(k, now_ns);
+	k->stale = false;
 }
 
 #ifdef CONFIG_USER_RETURN_NOTIFIER
@@ -116,6 +124,7 @@ static void pc_on_user_return(struct user_return_notifier *notifier)
 		return;
 	}
 	WRITE_ONCE(line->kicks, line->kicks + 1);
+	pc_stale_exit(&cpu->kick, now_ns);
 	cpu->kick.boosted_since_ns = now_ns;
 	pc_arch_kick();
 }
@@ -159,6 +168,7 @@ void pc_kick_poll(struct pc_cpu *cpu)
 {
 	u64 now_ns = local_clock();
 
+	pc_stale_exit(&cpu->kick, now_ns);
 	if (!pc_observe(cpu, now_ns))
 		pc_stale_end(&cpu->kick, now_ns);
 }

@@ -47,6 +47,7 @@ struct pc_kick_state {
 	bool armed;			/* @on_user_return is registered */
 	bool boosted;			/* host line said so when last looked at */
 	bool stale;			/* boosted, and its reason was dropped here */
+	bool seen_by_host;		/* there was an exit since @stale began */
 	u32 boosts_seen;		/* host line's counter when last looked at */
 	u64 boosted_since_ns;		/* or since the last kick */
 	u64 stale_since_ns;
@@ -95,8 +96,8 @@ void pc_probe_irq_entry(void *data, int irq, struct irqaction *action);
 void pc_probe_irq_exit(void *data, int irq, struct irqaction *action, int ret);
 void pc_probe_softirq_entry(void *data, unsigned int vec);
 void pc_probe_softirq_exit(void *data, unsigned int vec);
-void pc_probe_vector_entry(void *data, int vector);
-void pc_probe_vector_exit(void *data, int vector);
+void pc_probe_timer_entry(void *data, int vector);
+void pc_probe_timer_exit(void *data, int vector);
 void pc_probe_cpu_idle(void *data, unsigned int state, unsigned int cpu);
 
 /* hooks.c */

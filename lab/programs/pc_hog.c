@@ -36,22 +36,27 @@ int main(int argc, char **argv)
 {
 	/* Work between two looks at the clock: some 10 us, far below a tick. */
 	enum { LOOPS_PER_LOOK = 10000 };
-	long seconds = 0, report_s = 0, cpu = -1, priority = 0;
+	long seconds = 0, report_s = 0, cpu = -1, priority = 0, priority_after_ms = 0;
 	const struct number_option options[] = {
 		{ "--seconds", &seconds, 0, 86400 },	/* 0: until a signal */
 		{ "--report_s", &report_s, 0, 3600 },	/* 0: only at the end */
 		{ "--cpu", &cpu, -1, 1023 },
 		{ "--priority", &priority, 0, 99 },
+		/* Asks for the priority while it runs, without a context switch. */
+		{ "--priority_after_ms", &priority_after_ms, 0, 3600000 },
 	};
-	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns;
+	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns, raise_ns = UINT64_MAX;
 
 	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
 	signal(SIGTERM, on_signal);
 	signal(SIGINT, on_signal);
 	pin_to_cpu(cpu);
-	be_realtime(priority);
+	if (!priority_after_ms)
+		be_realtime(priority);
 
 	start_ns = monotonic_ns();
+	if (priority_after_ms)
+		raise_ns = start_ns + (uint64_t)priority_after_ms * NS_PER_MS;
 	cpu_start_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	end_ns = seconds ? start_ns + (uint64_t)seconds * NS_PER_S : UINT64_MAX;
 	next_ns = report_s ? start_ns + (uint64_t)report_s * NS_PER_S : UINT64_MAX;
@@ -64,6 +69,10 @@ int main(int argc, char **argv)
 		now_ns = monotonic_ns();
 		if (now_ns >= end_ns)
 			break;
+		if (now_ns >= raise_ns) {
+			be_realtime(priority);
+			raise_ns = UINT64_MAX;
+		}
 		if (now_ns >= next_ns) {
 			report(loops, start_ns, cpu_start_ns, 0);
 			next_ns += (uint64_t)report_s * NS_PER_S;
