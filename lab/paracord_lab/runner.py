@@ -73,7 +73,7 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             store.Meta(scenario.name, host.arch, host.kernel, host.kind, rounds, options.without, missing),
         )
         if not missing:
-            session = Session(host, options)
+            session = Session(host, options).open()
             try:
                 progress.say("booting guests, starting loads")
                 scenario.setup(session)
