@@ -15,7 +15,7 @@ from paracord_lab.verdicts import FAIL, PASS
 pytestmark = pytest.mark.lab
 
 OUT = Path("out/test")
-SHORT = ("demo", "kill-daemon", "rogue-hold")
+SHORT = ("demo", "kill-daemon")
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
 WITHOUT = (("rogue-hold", "budget", "rogue_hold_host_share"),)
 
