@@ -39,7 +39,7 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             print(&format!("{}\n", path.display()))
         }
         RegionCommand::Remove { name } => {
-            region_file::remove(&directory, name)?;
+            region_file::remove(&directory, std::path::Path::new("/proc"), name)?;
             Ok(ExitCode::SUCCESS)
         }
         RegionCommand::List { json } => {

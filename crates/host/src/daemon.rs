@@ -33,6 +33,8 @@ use crate::vms::Vms;
 const REGION_POLL: Duration = Duration::from_millis(500);
 /// How often a missing KVM is looked for.
 const KVM_POLL: Duration = Duration::from_secs(1);
+/// A message about a new or gone vCPU that was lost is made up for after this.
+const SCAN_POLL: Duration = Duration::from_secs(5);
 /// How soon a vCPU that the actuator still holds is looked at again.
 const RESCAN: Duration = Duration::from_millis(20);
 
@@ -122,8 +124,9 @@ pub fn run<Served>(
     let served = serve(handle).map_err(DaemonError::Serve)?;
     let result = daemon.run(&mut surroundings);
     drop(served);
-    // Ends the real-time thread, which restores every vCPU, then detaches the sensor.
-    drop(daemon.running.take());
+    if let Some(running) = daemon.running.take() {
+        running.stop();
+    }
     if let Ok(End::SupervisorGone) = result {
         remove_journal(&run_dir);
     }
@@ -135,12 +138,22 @@ enum End {
     SupervisorGone,
 }
 
-/// What exists once KVM is there. Fields drop in this order.
+/// What exists once KVM is there.
 struct Running {
     vms: Vms,
     rt: RtThread,
     stats: Arc<ActuatorStats>,
     sensor: Arc<Sensor>,
+}
+
+impl Running {
+    /// Restores every vCPU, tells the guests, detaches the sensor.
+    fn stop(self) {
+        drop(self.rt);
+        self.vms.refresh_host_lines();
+        drop(self.vms);
+        drop(self.sensor);
+    }
 }
 
 struct Daemon {
@@ -156,6 +169,7 @@ impl Daemon {
     fn run(&mut self, surroundings: &mut Surroundings) -> Result<End, DaemonError> {
         let mut again = false;
         let mut last_regions = Instant::now();
+        let mut last_scan = Instant::now();
         loop {
             if self.running.is_none() {
                 self.start(surroundings)?;
@@ -165,7 +179,7 @@ impl Daemon {
                 None => Some(KVM_POLL),
                 Some(_) if again => Some(RESCAN),
                 Some(running) if running.vms.have_regions() => Some(REGION_POLL),
-                Some(_) => None,
+                Some(_) => Some(SCAN_POLL),
             };
             let woken = self.wait.wait(self.running.as_ref(), timeout);
             if woken.end {
@@ -185,7 +199,8 @@ impl Daemon {
                 }
             }
             let Some(running) = &mut self.running else { continue };
-            if woken.vcpus || again {
+            if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
+                last_scan = Instant::now();
                 again = running.vms.scan();
             }
             if last_regions.elapsed() >= REGION_POLL {

@@ -73,7 +73,8 @@ impl FileIdentity {
         FileIdentity { device, inode: meta.ino() }
     }
 
-    fn is_mapped_by(&self, mapping: &proc::Mapping) -> bool {
+    /// Whether the mapping is one of this file.
+    pub fn is_mapped_by(&self, mapping: &proc::Mapping) -> bool {
         mapping.device == self.device && mapping.inode == self.inode
     }
 }

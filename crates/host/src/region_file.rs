@@ -10,8 +10,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use paracord_abi::{GuestDriver, HEADER_BYTES, RegionLayout, feature_names, layout};
+use paracord_sys::proc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
+
+use crate::region::FileIdentity;
 
 /// Longest name of a region, bytes; leaves room for the temporary name.
 const NAME_MAX_BYTES: usize = 64;
@@ -30,6 +33,17 @@ pub enum RegionFileError {
     /// There is none.
     #[error("no region {}; `paracord region list` shows those that exist", .0.display())]
     Missing(PathBuf),
+    /// Others could change files in the directory.
+    #[error("{}: must belong to root and be writable by root only", .0.display())]
+    Directory(PathBuf),
+    /// A running process maps it.
+    #[error("region {name} is in use by process {pid}: stop that VM first")]
+    InUse {
+        /// Region.
+        name: String,
+        /// Process that maps it.
+        pid: u32,
+    },
     /// The header cannot be made.
     #[error("{0}")]
     Header(#[from] paracord_abi::AbiError),
@@ -107,7 +121,7 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
         features |= layout::PARACORD_F_PREEMPT_COUNT;
     }
     let header = paracord_abi::new_header(offer.slots, features, offer.stale_boost_kick_us)?;
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    prepare_directory(directory)?;
     let path = directory.join(name);
     let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
     let made = write_file(&unfinished, &header, offer).map_err(at(&unfinished)).and_then(|()| {
@@ -122,27 +136,52 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     made.map(|()| path)
 }
 
+/// Makes the directory, and makes sure that only its owner, this user, can change what
+/// lies in it: its parent may be writable by everybody.
+fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
+    fs::create_dir_all(directory).map_err(at(directory))?;
+    let meta = fs::symlink_metadata(directory).map_err(at(directory))?;
+    let own = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
+        return Err(RegionFileError::Directory(directory.to_owned()));
+    }
+    Ok(())
+}
+
 fn write_file(path: &Path, header: &[u8], offer: &Offer) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(header)?;
-    file.set_len(paracord_abi::region_bytes(offer.slots))?;
+    // Reserved now: a full tmpfs must not kill the VM later.
+    let bytes = paracord_abi::region_bytes(offer.slots);
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
     if let Some((uid, gid)) = offer.owner {
         std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
     }
     Ok(())
 }
 
-/// Removes the region `name`. A VM that still maps it keeps its memory, unseen by new ones.
+/// Removes the region `name`, unless a process maps it.
 ///
 /// # Errors
-/// [`RegionFileError::Name`], [`RegionFileError::Missing`], [`RegionFileError::Io`].
-pub fn remove(directory: &Path, name: &str) -> Result<(), RegionFileError> {
+/// [`RegionFileError::Name`], [`RegionFileError::Missing`], [`RegionFileError::InUse`],
+/// [`RegionFileError::Io`].
+pub fn remove(directory: &Path, proc_root: &Path, name: &str) -> Result<(), RegionFileError> {
     check_name(name)?;
     let path = directory.join(name);
-    fs::remove_file(&path).map_err(|e| match e.kind() {
+    let missing = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => RegionFileError::Missing(path.clone()),
         _ => at(&path)(e),
-    })
+    };
+    let identity = FileIdentity::of(&fs::symlink_metadata(&path).map_err(missing)?);
+    let entries = fs::read_dir(proc_root).map_err(at(proc_root))?;
+    for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        // A process that has ended meanwhile maps nothing.
+        let mappings = proc::mappings(proc_root, pid).unwrap_or_default();
+        if mappings.iter().any(|mapping| identity.is_mapped_by(mapping)) {
+            return Err(RegionFileError::InUse { name: name.to_owned(), pid });
+        }
+    }
+    fs::remove_file(&path).map_err(missing)
 }
 
 /// The regions in `directory` by name; an absent directory has none.
@@ -218,8 +257,11 @@ mod tests {
         assert_eq!(all[0].features, ["boost", "preempt_count", "kick"]);
         fs::write(dir.join("junk"), b"short").unwrap();
         assert!(list(&dir).unwrap().iter().any(|l| l.name == "junk" && l.refused.is_some()));
-        remove(&dir, "web").unwrap();
-        assert!(matches!(remove(&dir, "web"), Err(RegionFileError::Missing(_))));
+        remove(&dir, Path::new("/proc"), "web").unwrap();
+        assert!(matches!(
+            remove(&dir, Path::new("/proc"), "web"),
+            Err(RegionFileError::Missing(_))
+        ));
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -228,7 +270,10 @@ mod tests {
         for bad in ["", "..", ".x", "a/b", "a,b", "a b", "é", &"x".repeat(65)] {
             let dir = Path::new("/nonexistent");
             assert!(matches!(create(dir, bad, &OFFER), Err(RegionFileError::Name(_))), "{bad:?}");
-            assert!(matches!(remove(dir, bad), Err(RegionFileError::Name(_))), "{bad:?}");
+            assert!(
+                matches!(remove(dir, Path::new("/proc"), bad), Err(RegionFileError::Name(_))),
+                "{bad:?}"
+            );
         }
         assert!(check_name("web-1.example_org").is_ok());
     }

@@ -77,6 +77,30 @@ fn a_region_is_found_under_any_path() {
 }
 
 #[test]
+fn a_region_in_use_is_not_removed() {
+    let tree = Tree::new("in-use");
+    let path = tree.create("web", 1).unwrap();
+    tree.map(9, &path, "rw-s", std::fs::metadata(&path).unwrap().len());
+    let remove = || region_file::remove(&tree.dir(), &tree.proc(), "web");
+    assert_eq!(
+        remove().unwrap_err().to_string(),
+        "region web is in use by process 9: stop that VM first"
+    );
+    std::fs::remove_dir_all(tree.proc().join("9")).unwrap();
+    remove().unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new("dir");
+    std::fs::create_dir_all(tree.dir()).unwrap();
+    std::fs::set_permissions(tree.dir(), PermissionsExt::from_mode(0o777)).unwrap();
+    assert!(matches!(tree.create("web", 1), Err(RegionFileError::Directory(_))));
+}
+
+#[test]
 fn broken_regions_are_refused_with_their_reason() {
     let tree = Tree::new("broken");
     let path = tree.create("web", 1).unwrap();

@@ -225,6 +225,13 @@ impl Vms {
             if vm.read_driver() {
                 write_setups(&self.sensor, vm);
             }
+        }
+        self.refresh_host_lines();
+    }
+
+    /// Writes every host line anew.
+    pub fn refresh_host_lines(&self) {
+        for vm in self.by_pid.values().filter(|vm| vm.region.is_some()) {
             for &index in vm.vcpus.keys() {
                 self.host_lines.refresh(index);
             }

@@ -4,7 +4,7 @@
 //!
 //! paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...
 //!
-//! Writes a snapshot as JSON to the file SNAPSHOT five times a second.
+//! Writes a snapshot as JSON to the file SNAPSHOT once a second.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -89,6 +89,6 @@ fn write_snapshots(handle: &DaemonHandle, file: &Path) {
         let text = serde_json::to_vec(&snapshot).expect("plain values");
         // Renamed when complete, so that a reader never sees half of it.
         let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_secs(1));
     }
 }
