@@ -8,6 +8,7 @@
 mod boost;
 mod error;
 pub mod keys;
+mod lookup;
 mod parse;
 mod rules;
 mod show;

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, Key};
+use super::lookup;
 use super::value::{Given, Kind, Value};
 use super::{Config, ConfigError, Override, VmSection};
 use crate::settings::Reason;
@@ -98,7 +99,7 @@ fn read_keys<T>(
             (key.set)(to, checked(section, word, key.kind, value)?);
         } else if !subsections.contains(&word) {
             let names = known.iter().map(|k| k.name).chain(subsections.iter().copied());
-            return Err((keys::unknown(section, word, names), Some(name.span().start)));
+            return Err((lookup::unknown(section, word, names), Some(name.span().start)));
         }
     }
     Ok(())
@@ -143,7 +144,7 @@ fn read_vm(pattern: &str, value: &SpannedValue) -> Result<VmSection, Placed> {
     let mut overrides = Vec::new();
     for (name, value) in table(&section, value)? {
         let word: &str = name.get_ref();
-        if keys::reason_named(word).is_some() {
+        if lookup::reason_named(word).is_some() {
             let inner = format!("{section}.{word}");
             for (key, value) in table(&inner, value)? {
                 push_override(
@@ -170,7 +171,7 @@ fn push_override(
 ) -> Result<(), Placed> {
     let Some(kind) = keys::vm_kind(key) else {
         let known = keys::vm_keys();
-        let e = keys::unknown(section, key, known.iter().map(String::as_str));
+        let e = lookup::unknown(section, key, known.iter().map(String::as_str));
         return Err((e, Some(key_offset)));
     };
     overrides.push(Override { key: key.to_owned(), value: checked(section, key, kind, value)? });

@@ -3,7 +3,7 @@
 //! that matches its name, then what `paracord vm set` changed.
 
 use super::boost::BoostKeys;
-use super::keys;
+use super::lookup;
 use super::value::Value;
 use crate::settings::BoostConfig;
 
@@ -39,7 +39,7 @@ impl VmRules {
         let mut boost = self.boost;
         let sections = self.sections.iter().filter(|s| pattern_matches(&s.pattern, name));
         for o in sections.flat_map(|s| &s.overrides).chain(overrides) {
-            keys::apply_to_vm(&mut boost, &o.key, o.value.clone());
+            lookup::apply_to_vm(&mut boost, &o.key, o.value.clone());
         }
         BoostConfig::from(&boost)
     }
@@ -73,6 +73,7 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::keys;
     use crate::config::parse;
     use crate::settings::{Mode, Reason};
 

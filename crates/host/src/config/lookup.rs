@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keys by their names: those of a VM section, `KEY=VALUE` of `paracord vm set`, and
+//! the nearest key to one that does not exist.
+
+use super::boost::BoostKeys;
+use super::keys::{BOOST, Key, REASON, VM};
+use super::value::{Given, Kind, Value};
+use super::{ConfigError, Override};
+use crate::settings::Reason;
+
+/// The reason of a word such as `wake`.
+pub(super) fn reason_named(word: &str) -> Option<Reason> {
+    Reason::ALL.into_iter().find(|r| r.name() == word)
+}
+
+fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
+    keys.iter().find(|k| k.name == name)
+}
+
+/// What the key of a VM section accepts; `None` for an unknown key.
+pub fn vm_kind(key: &str) -> Option<Kind> {
+    if let Some((reason, rest)) = key.split_once('.') {
+        reason_named(reason)?;
+        return find(REASON, rest).map(|k| k.kind);
+    }
+    find(VM, key).map(|k| k.kind).or_else(|| find(BOOST, key).map(|k| k.kind))
+}
+
+/// Stores a checked value under a key of a VM section; unknown keys were refused before.
+pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
+    if let Some((reason, rest)) = key.split_once('.') {
+        if let (Some(r), Some(k)) = (reason_named(reason), find(REASON, rest)) {
+            (k.set)(settings.reason_mut(r), value);
+        }
+    } else if let Some(k) = find(VM, key) {
+        (k.set)(settings, value);
+    } else if let Some(k) = find(BOOST, key) {
+        (k.set)(settings, value);
+    }
+}
+
+/// All keys of a VM section.
+pub fn vm_keys() -> Vec<String> {
+    let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
+    names.extend(BOOST.iter().map(|k| k.name.to_owned()));
+    for r in Reason::ALL {
+        names.extend(REASON.iter().map(|k| format!("{}.{}", r.name(), k.name)));
+    }
+    names
+}
+
+/// Checks `key=value` of `paracord vm set`.
+///
+/// # Errors
+/// Unknown key (with the nearest one) or value out of range (with the range).
+pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
+    let Some(kind) = vm_kind(key) else {
+        let known = vm_keys();
+        return Err(unknown("", key, known.iter().map(String::as_str)));
+    };
+    match kind.check(Given::from_word(word)) {
+        Ok(value) => Ok(Override { key: key.to_owned(), value }),
+        Err(reason) => Err(ConfigError::new(key, reason)),
+    }
+}
+
+/// Error for an unknown key of `section` that suggests the nearest of `known`.
+pub(super) fn unknown<'n>(
+    section: &str,
+    key: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> ConfigError {
+    let near = known
+        .map(|k| (strsim::damerau_levenshtein(k, key), k))
+        .filter(|(distance, k)| *distance <= 2.max(k.len() / 3))
+        .min();
+    let full = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
+    let reason = match near {
+        Some((_, k)) => format!("unknown key; did you mean \"{k}\"?"),
+        None => "unknown key; `paracord config show` lists all keys".to_owned(),
+    };
+    ConfigError::new(full, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::config::keys::{CONTROL, GLOBAL, Key, METRICS, SUPERVISOR};
+
+    #[test]
+    fn override_errors_name_the_range_and_the_nearest_key() {
+        let e = parse_override("wake.grant_uss", "1").unwrap_err().to_string();
+        assert!(e.contains("did you mean \"wake.grant_us\""), "{e}");
+        let e = parse_override("vcpu_budget_pct", "101").unwrap_err().to_string();
+        assert!(e.contains("from 0 to 100"), "{e}");
+        assert!(parse_override("vcpu_budget_pct", "12.5").is_ok());
+        assert!(parse_override("wake.enabled", "false").is_ok());
+        assert!(parse_override("mode", "observe").is_ok());
+        assert!(parse_override("sleep.grant_us", "1").is_err());
+    }
+
+    #[test]
+    fn setting_what_was_read_changes_nothing() {
+        fn check<T: Clone + PartialEq + std::fmt::Debug>(keys: &[Key<T>], t: &T) {
+            for k in keys {
+                let mut copy = t.clone();
+                (k.set)(&mut copy, (k.get)(t));
+                assert_eq!(&copy, t, "{}", k.name);
+            }
+        }
+        let c = Config::default();
+        for keys in [GLOBAL, CONTROL, METRICS, SUPERVISOR] {
+            check(keys, &c);
+        }
+        check(BOOST, &c.vm_rules.boost);
+        check(VM, &c.vm_rules.boost);
+        for r in Reason::ALL {
+            check(REASON, c.vm_rules.boost.reason(r));
+        }
+    }
+}
