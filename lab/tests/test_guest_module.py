@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""The guest module in a real guest: what it publishes, what it refuses, and that it leaves nothing behind.
+
+The host plays its part of the shared region by hand here (no daemon), so that each line can be wrong on
+purpose. Offsets come out of the ABI header through the compiler.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import machine, tree
+
+pytestmark = pytest.mark.lab
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+REGION = "/dev/shm/paracord/module"
+MONITOR = "/run/lab/module.monitor"
+STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
+NEEDED_SERIES = ("6.1.", "6.12.", "7.")
+# KVM's answer-free hypercall of guest/arch_x86.c.
+KICK_HYPERCALL = 0x50434B
+FIELDS = {
+    "paracord_header": (
+        *("magic", "abi_major", "header_bytes", "region_bytes", "slot_stride_bytes", "slot_count"),
+        *("stale_boost_kick_us", "guest_features", "guest_line_bytes"),
+    ),
+    "paracord_slot": (
+        *("guest.context.task_class", "guest.context.task_prio", "guest.context.hardirq"),
+        *("guest.preempt_count_gpa", "guest.preempt_count_mask", "guest.kicks"),
+        *("host.boost_state", "host.boosts"),
+    ),
+}
+CONSTANTS = (
+    *("PARACORD_SLOT_OFFSET_BYTES", "PARACORD_SLOT_STRIDE_BYTES", "PARACORD_LINE_BYTES"),
+    *("PARACORD_TASK_IDLE", "PARACORD_TASK_NORMAL", "PARACORD_TASK_RT", "PARACORD_BOOST_ON"),
+    *("PARACORD_F_BOOST", "PARACORD_F_PREEMPT_COUNT", "PARACORD_F_KICK"),
+)
+
+
+@pytest.fixture(scope="session")
+def abi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Offsets ("paracord_slot.host.boosts") and constants of abi/paracord_abi.h."""
+    work = tmp_path_factory.mktemp("abi")
+    prints = [f'P("{s}.{f}", offsetof(struct {s}, {f}));' for s, fields in FIELDS.items() for f in fields]
+    prints += [f'P("{name}", {name});' for name in CONSTANTS]
+    (work / "abi.c").write_text(
+        '#include <stdio.h>\n#include "paracord_abi.h"\n'
+        '#define P(name, value) printf("%s %ld\\n", name, (long)(value))\n'
+        "int main(void) { " + " ".join(prints) + " return 0; }\n"
+    )
+    binds = {"/mnt/work": work, "/mnt/abi": REPOSITORY / "abi"}
+    script = "gcc -I/mnt/abi -o /mnt/work/abi /mnt/work/abi.c && /mnt/work/abi"
+    out = tree.run_in(tree.ensure("tools"), ["sh", "-c", script], binds, what="compiling the ABI header")
+    return {name: int(value) for name, value in (line.split() for line in out.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[machine.Host]:
+    with machine.host(cpus=2, logs=Path("out/test-guest-module/logs")) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def booted_guest(host: machine.Host) -> Iterator[machine.Guest]:
+    monitor = ("-monitor", f"unix:{MONITOR},server=on,wait=off")
+    with host.guest("module", vcpus=2, extra_args=monitor) as guest:
+        host.run(f"cp {REGION} /run/lab/module.fresh")
+        yield guest
+
+
+@pytest.fixture
+def guest(host: machine.Host, booted_guest: machine.Guest) -> Iterator[machine.Guest]:
+    """The guest with a fresh region and no module; afterwards no module and no complaint of its kernel."""
+    host.run(f"dd if=/run/lab/module.fresh of={REGION} conv=notrunc status=none")
+    booted_guest.run("dmesg -c >/dev/null")
+    yield booted_guest
+    booted_guest.run("if grep -q ^paracord_guest /proc/modules; then rmmod paracord_guest; fi")
+    log = booted_guest.run("dmesg").out
+    assert not [
+        line
+        for line in log.splitlines()
+        if any(w in line for w in ("BUG:", "WARNING:", "Oops", "Call Trace"))
+    ]
+
+
+def poke(host: machine.Host, offset: int, value: int, size: int) -> None:
+    octal = "".join(f"\\{byte:03o}" for byte in value.to_bytes(size, "little"))
+    host.run(f"printf '{octal}' | dd of={REGION} bs=1 seek={offset} conv=notrunc status=none")
+
+
+def peek(host: machine.Host, offset: int, size: int) -> int:
+    out = host.run(f"od -An -v -tx1 -j {offset} -N {size} {REGION}").out
+    return int.from_bytes(bytes.fromhex("".join(out.split())), "little")
+
+
+def slot(abi: dict[str, int], number: int) -> int:
+    return abi["PARACORD_SLOT_OFFSET_BYTES"] + number * abi["PARACORD_SLOT_STRIDE_BYTES"]
+
+
+def classes(
+    host: machine.Host, abi: dict[str, int], number: int, samples: int = 60
+) -> collections.Counter[int]:
+    """task_class of a slot, sampled by the host about 100 times a second."""
+    offset = slot(abi, number) + abi["paracord_slot.guest.context.task_class"]
+    script = f"for i in $(seq {samples}); do od -An -tu1 -j {offset} -N 1 {REGION}; sleep 0.01; done"
+    return collections.Counter(int(word) for word in host.run(script).out.split())
+
+
+def state(guest: machine.Guest, name: str) -> str:
+    return guest.run(f"cat {STATE}/{name}").out.strip()
+
+
+def module_lines(guest: machine.Guest) -> list[str]:
+    lines = guest.run("dmesg").out.splitlines()
+    return [
+        line
+        for line in lines
+        if "paracord_guest" in line and "module verification" not in line and "taint" not in line
+    ]
+
+
+def test_builds_against_every_kernel(tmp_path: Path) -> None:
+    """The matrix: Debian's 6.1, 6.12 and 7.x headers, no warning; and a warning is a failure."""
+    matrix = tree.ensure("matrix")
+    directories = [directory for _, directory in tree.header_dirs()]
+    binds = {"/mnt/guest": REPOSITORY / "guest", "/mnt/abi": REPOSITORY / "abi"}
+    out = tree.run_in(matrix, ["/mnt/guest/matrix.sh", *directories], binds, what="the build matrix")
+    built = [line.split()[1] for line in out.splitlines() if line.startswith("ok ")]
+    assert len(built) == len(directories)
+    for series in NEEDED_SERIES:
+        assert any(release.startswith(series) for release in built), (
+            f"no {series}x headers in the matrix tree"
+        )
+
+    broken = tmp_path / "guest"
+    shutil.copytree(REPOSITORY / "guest", broken)
+    with (broken / "vcpu.c").open("a") as source:
+        source.write("static int nobody_uses_this;\n")
+    argv = tree.enter(matrix, ["/mnt/guest/matrix.sh", directories[-1]], {**binds, "/mnt/guest": broken})
+    failed = subprocess.run(argv, capture_output=True, text=True)
+    assert failed.returncode == 1
+    assert "nobody_uses_this" in failed.stdout
+
+
+def test_without_device(host: machine.Host) -> None:
+    with host.guest("bare", region=False) as bare:
+        bare.load_module()
+        (line,) = module_lines(bare)
+        assert "no ivshmem device" in line
+        bare.unload_module()
+
+
+def test_publishes_the_running_task(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
+    guest.load_module()
+    (line,) = module_lines(guest)
+    assert "2 vCPUs published" in line
+    features = peek(host, abi["paracord_header.guest_features"], 4)
+    assert features == abi["PARACORD_F_BOOST"] | abi["PARACORD_F_PREEMPT_COUNT"] | abi["PARACORD_F_KICK"]
+    assert peek(host, abi["paracord_header.guest_line_bytes"], 4) == abi["PARACORD_LINE_BYTES"]
+    assert state(guest, "hooks") == "switch,prio,irq,timer,softirq,idle,nmi"
+
+    assert classes(host, abi, 0).most_common(1)[0][0] == abi["PARACORD_TASK_IDLE"]
+    for priority, expected in ((0, "PARACORD_TASK_NORMAL"), (50, "PARACORD_TASK_RT")):
+        hog = guest.spawn(f"exec pc_hog --cpu 1 --seconds 20 --priority {priority}", "hog")
+        time.sleep(0.5)
+        assert classes(host, abi, 1).most_common(1)[0][0] == abi[expected]
+        prio = peek(host, slot(abi, 1) + abi["paracord_slot.guest.context.task_prio"], 1)
+        assert prio == (99 - 50 if priority else 120)
+        assert classes(host, abi, 0).most_common(1)[0][0] == abi["PARACORD_TASK_IDLE"]
+        hog.kill("KILL")
+        hog.wait(10)
+
+
+def test_setscheduler_on_the_running_task(
+    host: machine.Host, guest: machine.Guest, abi: dict[str, int]
+) -> None:
+    """It has no tracepoint and needs no context switch: the next interrupt publishes it."""
+    guest.load_module()
+    hog = guest.spawn("exec pc_hog --cpu 1 --seconds 20 --priority 50 --priority_after_ms 4000", "hog")
+    time.sleep(0.5)
+    assert classes(host, abi, 1, 10).most_common(1)[0][0] == abi["PARACORD_TASK_NORMAL"]
+    time.sleep(4)
+    assert classes(host, abi, 1, 20).most_common(1)[0][0] == abi["PARACORD_TASK_RT"]
+    hog.kill("KILL")
+    hog.wait(10)
+
+
+def test_preempt_count_lies_where_it_says(
+    host: machine.Host, guest: machine.Guest, abi: dict[str, int]
+) -> None:
+    guest.load_module()
+    hog = guest.spawn("exec pc_hog --cpu 1 --seconds 20", "hog")
+    time.sleep(0.5)
+    counts = []
+    for number in (0, 1):
+        gpa = peek(host, slot(abi, number) + abi["paracord_slot.guest.preempt_count_gpa"], 8)
+        words = collections.Counter()
+        for _ in range(5):
+            out = host.run(f"echo 'xp /1wx {gpa:#x}' | socat -t 1 - UNIX-CONNECT:{MONITOR}").out
+            value = next(line.split(":")[1] for line in out.splitlines() if line.startswith(f"{gpa:016x}"))
+            words[int(value, 16)] += 1
+        counts.append(words.most_common(1)[0][0])
+    hog.kill("KILL")
+    hog.wait(10)
+    # x86: bit 31 is "no reschedule wanted". The idle task has preemption off, user mode has not.
+    assert counts == [0x80000001, 0x80000000]
+
+
+def test_hotplug(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
+    guest.load_module()
+    line = slot(abi, 1)
+    assert peek(host, line, abi["PARACORD_LINE_BYTES"])
+    guest.run("echo 0 > /sys/devices/system/cpu/cpu1/online")
+    assert peek(host, line, abi["PARACORD_LINE_BYTES"]) == 0
+    assert state(guest, "vcpus_published") == "1"
+    guest.run("echo 1 > /sys/devices/system/cpu/cpu1/online")
+    assert peek(host, line + abi["paracord_slot.guest.preempt_count_gpa"], 8)
+    assert state(guest, "vcpus_published") == "2"
+    guest.run("echo 0 > /sys/devices/system/cpu/cpu1/online")
+    guest.unload_module()
+    guest.run("echo 1 > /sys/devices/system/cpu/cpu1/online")
+    assert peek(host, line, abi["PARACORD_LINE_BYTES"]) == 0
+
+
+def test_unload_leaves_nothing(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
+    # QEMU's TCG can run a stale breakpoint of the kernel's text patching when the patched code is hot, and
+    # the guest dies of it, with or without this module: under emulation the guest is idle here.
+    command = "sleep 1000" if host.accelerator == "tcg" else "pc_pipe --rounds 1000 --transfers 500"
+    load = guest.spawn(f"exec {command}", "load")
+    for _ in range(10):
+        guest.load_module()
+        assert peek(host, slot(abi, 0), 8)
+        guest.unload_module()
+        for number in (0, 1):
+            assert peek(host, slot(abi, number), abi["PARACORD_LINE_BYTES"]) == 0
+        assert peek(host, abi["PARACORD_LINE_BYTES"], abi["PARACORD_LINE_BYTES"]) == 0
+    load.kill("KILL")
+    load.wait(10)
+    assert guest.run("ls -d /sys/bus/pci/drivers/paracord_guest", check=False).rc != 0
+    assert "paracord" not in guest.run("cat /proc/iomem /proc/modules").out
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "value", "line"),
+    [
+        ("magic", 8, 0x1122334455667788, "not a paracord region"),
+        ("abi_major", 2, 2, "region has ABI version 2.0, this driver knows 1: update the driver"),
+        ("abi_major", 2, 0, "update the host"),
+        ("header_bytes", 4, 64, "header of 64 bytes"),
+        ("header_bytes", 4, 0xFFFFFFFF, "header of 4294967295 bytes"),
+        ("region_bytes", 8, 4096, "region too small"),
+        ("region_bytes", 8, 1 << 63, "region too small"),
+        ("slot_stride_bytes", 4, 64, "slot stride of 64"),
+        ("slot_stride_bytes", 4, 1000, "slot stride of 1000"),
+        ("slot_stride_bytes", 4, 0xFFFFFFC0, "slot stride of"),
+        ("slot_count", 4, 0, "slot count of 0"),
+        ("slot_count", 4, 4097, "slot count of 4097"),
+        ("slot_count", 4, 4096, "region too small"),
+    ],
+)
+def test_refuses(
+    host: machine.Host,
+    guest: machine.Guest,
+    abi: dict[str, int],
+    field: str,
+    size: int,
+    value: int,
+    line: str,
+) -> None:
+    """A wrong header: one line, nothing published, nothing attached, and the module can go again."""
+    poke(host, abi[f"paracord_header.{field}"], value, size)
+    guest.load_module()
+    (said,) = module_lines(guest)
+    assert line in said
+    assert peek(host, slot(abi, 0), abi["PARACORD_LINE_BYTES"]) == 0
+    assert peek(host, abi["PARACORD_LINE_BYTES"], abi["PARACORD_LINE_BYTES"]) == 0
+    guest.unload_module()
+
+
+def test_vcpu_without_slot(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
+    poke(host, abi["paracord_header.slot_count"], 1, 4)
+    guest.load_module()
+    assert (state(guest, "vcpus_published"), state(guest, "vcpus_without_slot")) == ("1", "1")
+    assert peek(host, slot(abi, 1), abi["PARACORD_LINE_BYTES"]) == 0
+
+
+def test_hooks_parameter(guest: machine.Guest) -> None:
+    guest.load_module(hooks="none")
+    assert state(guest, "hooks") == "switch"
+    guest.unload_module()
+    guest.load_module(hooks="irq,bogus")
+    assert any('unknown "bogus"' in line for line in module_lines(guest))
+    assert guest.run(f"ls {STATE}", check=False).rc != 0
+
+
+@pytest.mark.parametrize("kick", [1, 0])
+def test_kick(host: machine.Host, guest: machine.Guest, abi: dict[str, int], kick: int) -> None:
+    """A boost that the host never takes back: exits for it with the kick, none without."""
+    poke(host, slot(abi, 0) + abi["paracord_slot.host.boosts"], 1, 4)
+    poke(host, slot(abi, 0) + abi["paracord_slot.host.boost_state"], abi["PARACORD_BOOST_ON"], 1)
+    guest.load_module(kick=kick, stale_boost_kick_us=2000)
+    trace = "/sys/kernel/tracing/instances/kick"
+    host.run(f"mkdir -p {trace}; echo 'nr=={KICK_HYPERCALL:#x}' > {trace}/events/kvm/kvm_hypercall/filter")
+    host.run(f"echo > {trace}/trace; echo 1 > {trace}/events/kvm/kvm_hypercall/enable")
+    hog = guest.spawn("exec pc_hog --cpu 0 --seconds 30", "hog")
+    out = guest.run(
+        "pc_audio --cpu 0 --period_us 5000 --work_permille 50 --seconds 3 --loops_per_ms 20000"
+    ).out
+    hog.kill("KILL")
+    hog.wait(10)
+    host.run(f"echo 0 > {trace}/events/kvm/kvm_hypercall/enable")
+    exits = int(host.run(f"grep -c kvm_hypercall: {trace}/trace", check=False).out)
+    kicks = int(state(guest, "kicks"))
+    drops = int(state(guest, "stale_boosts"))
+    assert json.loads(out)["callbacks"] > 100
+    assert drops > 0
+    assert kicks == exits
+    if kick:
+        assert kicks > 50
+        assert peek(host, slot(abi, 0) + abi["paracord_slot.guest.kicks"], 4) == kicks
+    else:
+        assert kicks == 0
