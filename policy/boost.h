@@ -13,7 +13,7 @@
  *            raised                              ends             grant renewed by
  *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
  *  IRQ       kick while not running;             grant; guest     the next kick while
- *            PREEMPT soon after a kick or        says served      not running
+ *            PREEMPT soon after a kick or        says served      not boosted for IRQ
  *            inside the guest's irq handler
  *  RT        PREEMPT (boosted: also EXIT)        hint drops,      hint drops, SLEEP
  *            with the guest's RT hint            grant
@@ -123,10 +123,10 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	if (obs->events & PC_EV_IRQ) {
 		st->irq_wanted = 1;
 		st->last_irq_ns = now_ns;
-		if (!obs->running) {
+		if (!obs->running || !(held & PC_IRQ))
 			st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
+		if (!obs->running)
 			claims |= PC_IRQ;
-		}
 	}
 	if (sleep) {
 		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
@@ -138,14 +138,23 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	if (obs->events & PC_EV_WAKEUP)
 		claims |= PC_WAKE;
 
+	/*
+	 * Preempted with an interrupt on its way: a guest timer and the host's tick
+	 * expire together all the time. A guest with a driver tells us when the handler
+	 * runs, so there only the time until injection is guessed.
+	 */
+	if (preempt && st->irq_wanted) {
+		u64 window = guest->valid ? PC_IRQ_SERVED_NS :
+					    cfg->reason[PARACORD_REASON_IRQ].grant_max_ns;
+
+		if (pc_elapsed_ns(now_ns, st->last_irq_ns) < window)
+			claims |= PC_IRQ;
+		else
+			st->irq_wanted = 0;
+	}
 	if (!guest->valid) {
 		/* Not read at this event, or no driver: hints last until their grant ends. */
 		claims |= held & (PC_RT | PC_CRITICAL);
-		if (preempt && st->irq_wanted &&
-		    pc_elapsed_ns(now_ns, st->last_irq_ns) < cfg->reason[PARACORD_REASON_IRQ].grant_max_ns)
-			claims |= PC_IRQ;
-		else if (preempt)
-			st->irq_wanted = 0;
 		return claims;
 	}
 

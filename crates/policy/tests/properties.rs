@@ -254,6 +254,21 @@ fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
     assert_eq!(bench.state.boosted, 0);
 }
 
+/// Guards: a guest timer that expires together with the host's tick: the vCPU is
+/// preempted before the interrupt is injected, with its last grant used up.
+#[test]
+fn a_kick_just_before_a_preemption_is_not_lost() {
+    for guest in [UNMODIFIED, NOTHING] {
+        let mut bench = Bench::new(defaults());
+        bench.see(0, PC_EV_IRQ, false, guest);
+        bench.see(MS, PC_EV_RUN, true, guest);
+        bench.see(600 * US, PC_EV_EXIT, true, guest);
+        assert_eq!(bench.state.boosted, 0);
+        bench.see(600 * US, PC_EV_IRQ, true, UNMODIFIED);
+        assert_eq!(bench.see(20 * US, PC_EV_PREEMPT, false, guest).reasons, 1 << IRQ);
+    }
+}
+
 /// Guards: with a driver, IRQ ends as soon as the guest has served the interrupt.
 #[test]
 fn a_served_interrupt_ends_the_irq_boost() {
