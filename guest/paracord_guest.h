@@ -33,7 +33,7 @@
 struct pc_region {
 	struct device *dev;
 	void *base;
-	resource_size_t bytes;		/* of the BAR */
+	resource_size_t bytes;		/* mapped of the BAR */
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
 };

@@ -7,7 +7,9 @@
  * that the copy declares, and nothing beyond the BAR, is ever touched.
  */
 #include <linux/io.h>
-#include <linux/sizes.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include "paracord_guest.h"
 
@@ -61,6 +63,48 @@ static int pc_region_check(struct device *dev, const struct paracord_header *h,
 	return 0;
 }
 
+/* No region is larger: a BAR of gigabytes is not mapped as a whole. */
+#define PC_REGION_MAX_BYTES \
+	(PARACORD_SLOT_OFFSET_BYTES + (u64)PARACORD_SLOTS_MAX * PARACORD_SLOT_STRIDE_MAX_BYTES)
+
+#if defined(CONFIG_X86) && defined(CONFIG_VMAP_PFN)
+static void pc_region_unmap(void *base)
+{
+	vunmap(base);
+}
+
+/*
+ * The BAR is RAM of the host, so it wants write-back: a store then costs a
+ * store. memremap() refuses that on x86, because firmware marks the window below
+ * 4 GiB uncacheable in the (virtual) MTRRs; Intel hosts ignore the guest's
+ * memory type, AMD hosts follow it and would make each store an uncached one.
+ */
+static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
+{
+	unsigned int i, pages = DIV_ROUND_UP(bytes, PAGE_SIZE);
+	unsigned long *pfns;
+	void *base;
+	int err;
+
+	pfns = kvmalloc_array(pages, sizeof(*pfns), GFP_KERNEL);
+	if (!pfns)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < pages; i++)
+		pfns[i] = PHYS_PFN(start) + i;
+	base = vmap_pfn(pfns, pages, pgprot_decrypted(PAGE_KERNEL));
+	kvfree(pfns);
+	if (!base)
+		return ERR_PTR(-ENOMEM);
+	err = devm_add_action_or_reset(dev, pc_region_unmap, base);
+	return err ? ERR_PTR(err) : base;
+}
+#else
+static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
+{
+	return devm_memremap(dev, start, bytes, MEMREMAP_WB);
+}
+#endif
+
 /*
  * Map the region behind @pdev and check it.
  *
@@ -74,17 +118,16 @@ int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 	int err;
 
 	region->dev = dev;
-	region->bytes = pci_resource_len(pdev, PARACORD_IVSHMEM_BAR);
+	region->bytes = min_t(u64, pci_resource_len(pdev, PARACORD_IVSHMEM_BAR),
+			      PC_REGION_MAX_BYTES);
 	if (region->bytes < PARACORD_HEADER_BYTES) {
 		dev_info(dev, "not a paracord region (BAR %d has %llu bytes), left alone\n",
 			 PARACORD_IVSHMEM_BAR, (u64)region->bytes);
 		return -ENODEV;
 	}
 
-	/* RAM of the host, not registers: write-back, so a store costs a store. */
-	region->base = devm_memremap(dev,
-				     pci_resource_start(pdev, PARACORD_IVSHMEM_BAR),
-				     region->bytes, MEMREMAP_WB);
+	region->base = pc_region_map(dev, pci_resource_start(pdev, PARACORD_IVSHMEM_BAR),
+				     region->bytes);
 	if (IS_ERR(region->base)) {
 		dev_err(dev, "cannot map the region: %ld\n", PTR_ERR(region->base));
 		return PTR_ERR(region->base);
