@@ -114,8 +114,10 @@ def ensure(name: str, arch: str = "x86_64") -> Path:
             raise
         print(f"lab: {error}; using {entry.name} made before", flush=True)
         return entry
-    inputs = {**asdict(spec), "resolved": resolved, "left_out": MODULES_LEFT_OUT}
-    inputs["unpack"] = cache.files_digest([SCRIPTS / "unpack-kernel"])
+    inputs = {**asdict(spec), "resolved": resolved}
+    if any(package.startswith("linux-image-") for package in resolved):
+        inputs["left_out"] = MODULES_LEFT_OUT
+        inputs["unpack"] = cache.files_digest([SCRIPTS / "unpack-kernel"])
 
     def build(directory: Path, progress: Progress) -> None:
         _bootstrap(spec, resolved, DEBIAN_ARCH[arch], directory, progress)

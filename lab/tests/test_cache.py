@@ -4,6 +4,7 @@
 import errno
 
 import pytest
+
 from paracord_lab import cache
 from paracord_lab.errors import LabError
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from paracord_lab.channel import HEADER, PAYLOAD_MAX_BYTES, Channel, Decoder, FrameType, encode, shorten
 from paracord_lab.errors import ChannelClosed, CommandError, CommandTimeout, LabError
 

@@ -2,6 +2,7 @@
 """The reason of a machine's death is found in its log."""
 
 import pytest
+
 from paracord_lab import serial_log
 
 OOPS = """\
