@@ -127,15 +127,11 @@ pub fn run<Served>(
     if let Some(running) = daemon.running.take() {
         running.stop();
     }
-    if let Ok(End::SupervisorGone) = result {
+    if result.is_ok() {
+        // Every entry is clear. The supervisor does the same, if it still lives.
         remove_journal(&run_dir);
     }
-    result.map(|_| ())
-}
-
-enum End {
-    Asked,
-    SupervisorGone,
+    result
 }
 
 /// What exists once KVM is there.
@@ -166,7 +162,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn run(&mut self, surroundings: &mut Surroundings) -> Result<End, DaemonError> {
+    fn run(&mut self, surroundings: &mut Surroundings) -> Result<(), DaemonError> {
         let mut again = false;
         let mut last_regions = Instant::now();
         let mut last_scan = Instant::now();
@@ -184,18 +180,18 @@ impl Daemon {
             let woken = self.wait.wait(self.running.as_ref(), timeout);
             if woken.end {
                 info!("ending, restoring every thread");
-                return Ok(End::Asked);
+                return Ok(());
             }
             if woken.supervisor_gone {
                 warn!("the supervisor is gone: restoring every thread and ending");
-                return Ok(End::SupervisorGone);
+                return Ok(());
             }
             if woken.reload {
                 self.reload(&mut surroundings.reload);
             }
             while let Some(command) = self.wait.commands.next() {
                 if !self.command(command) {
-                    return Ok(End::Asked);
+                    return Ok(());
                 }
             }
             let Some(running) = &mut self.running else { continue };
