@@ -121,7 +121,8 @@ def _page(
 <h1>{html.escape(scenario.name)}</h1>
 <p>{html.escape(scenario.summary)}</p>
 <p class="note">Host: {html.escape(meta.host)}, {html.escape(meta.arch)}, {scenario.cpus} CPUs, Linux
-{html.escape(meta.kernel)}. {len(rounds)} interleaved rounds, medians.{without}{emulated}</p>
+{html.escape(meta.kernel)}. Rounds, interleaved: {len(rounds)} of {meta.rounds}; values are their medians.
+{without}{emulated}</p>
 <h2>Configurations</h2>
 <table><tr><th>configuration</th>{head}</tr>
 {body}</table>
