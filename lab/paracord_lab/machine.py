@@ -239,6 +239,8 @@ def host(
         machine = Host(kind, arch, accelerator, share, logs, process, ours)
         try:
             machine.wait_for_boot()
+            if accelerator == "tcg":
+                emulator.serve_timers_first(process.pid)
             yield machine
         finally:
             machine.shutdown()

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from . import cyclictest, loads
-from .daemon import MECHANISMS, Daemon
+from .daemon import EMULATED_HOST, MECHANISMS, Daemon
 from .scenario import Configuration, Raw
 
 # Priority of vCPU threads under static-rt: the same as paracord's default for boosted ones.
@@ -26,11 +26,21 @@ class Options:
 
 
 @dataclass
+class Pair:
+    """Two equal guests; `chosen` is the one that the configuration in force asks for."""
+
+    unmodified: object
+    modified: object
+    chosen: object = None
+
+
+@dataclass
 class Session:
     host: object
     options: Options
     guests: list = field(default_factory=list)
     daemon: Daemon | None = None
+    _pairs: list["Pair"] = field(default_factory=list)
     _cleanup: ExitStack = field(default_factory=ExitStack)
 
     def open(self) -> "Session":
@@ -45,11 +55,26 @@ class Session:
             self._cleanup.callback(self.host.run, f"echo {before} > {AUTOGROUP}", check=False)
         return self
 
-    def guest(self, name: str, **options):
-        """Boots a guest that every configuration applies to."""
+    def guest(self, name: str, module: bool = False, **options):
+        """
+        Boots a guest that every configuration applies to; with `module` it has paracord's module for good.
+
+        The module is never unloaded between configurations: switching tracepoints rewrites kernel text, which
+        an emulator does not always survive.
+        """
         guest = self.host.guest(name, **options)
+        if module and self.options.without != "module":
+            guest.load_module()
         self.guests.append(guest)
         return guest
+
+    def pair(self, name: str, **options) -> "Pair":
+        """Two equal guests, one of them with the module; each configuration uses the one that it asks for."""
+        pair = Pair(
+            self.guest(f"{name}-plain", **options), self.guest(f"{name}-module", module=True, **options)
+        )
+        self._pairs.append(pair)
+        return pair
 
     def load(self, loops: int | None = None) -> loads.HostLoad:
         """Busy loops on the host, not running yet."""
@@ -66,16 +91,15 @@ class Session:
 
     def settings(self, configuration: Configuration) -> Mapping[str, object]:
         """The configuration's settings with the mechanism of `--without` switched off."""
-        return {**configuration.settings, **MECHANISMS.get(self.options.without, {})}
+        host = EMULATED_HOST if self.host.kind == "emulated" else {}
+        return {**host, **configuration.settings, **MECHANISMS.get(self.options.without, {})}
 
     @contextmanager
     def applied(self, configuration: Configuration) -> Iterator[None]:
         """Puts a configuration in force; afterwards everything is as before."""
         with ExitStack() as undo:
-            if configuration.module and self.options.without != "module":
-                for guest in self.guests:
-                    guest.load_module()
-                    undo.callback(guest.unload_module)
+            for pair in self._pairs:
+                pair.chosen = pair.modified if configuration.module else pair.unmodified
             if configuration.static_rt:
                 self._policy(f"-r -p {STATIC_RT_PRIORITY}")
                 undo.callback(self._policy, "-o -p 0")

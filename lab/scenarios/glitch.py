@@ -52,9 +52,9 @@ class Glitch(Scenario):
     )
 
     def setup(self, session):
-        self.guest = session.guest("audio", vcpus=1)
+        self.pair = session.pair("audio", vcpus=1)
         self.load = session.load()
-        quiet = self.guest.run("pc_audio --calibrate 1", timeout=120)
+        quiet = self.pair.unmodified.run("pc_audio --calibrate 1", timeout=120)
         self.loops_per_ms = json.loads(quiet.out)["loops_per_ms"]
 
     def _audio(self, buffer_ms, seconds):
@@ -62,7 +62,7 @@ class Glitch(Scenario):
             f"pc_audio --period_us {buffer_ms * 1000} --work_permille {WORK_PERMILLE} "
             f"--seconds {seconds} --loops_per_ms {self.loops_per_ms}"
         )
-        result = self.guest.run(command, timeout=60 + 4 * seconds)
+        result = self.pair.chosen.run(command, timeout=60 + 4 * seconds)
         try:
             return json.loads(result.out)
         except ValueError as error:

@@ -31,10 +31,10 @@ class GuestCost(Scenario):
     columns = (column("ns per context switch (emulated)", METRIC),)
 
     def setup(self, session):
-        self.guest = session.guest("cost", vcpus=1)
+        self.pair = session.pair("cost", vcpus=1)
 
     def measure(self, session, configuration):
-        return json.loads(self.guest.run(COMMAND, timeout=120).out)
+        return json.loads(self.pair.chosen.run(COMMAND, timeout=120).out)
 
     def metrics(self, configuration, raw):
         return {METRIC: raw["median_ns"]}

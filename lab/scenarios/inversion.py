@@ -56,7 +56,7 @@ class Inversion(Scenario):
     )
 
     def setup(self, session):
-        self.guest = session.guest("lock", vcpus=2)
+        self.guest = session.guest("lock", module=True, vcpus=2)
         self.load = session.load()
         self.guest.run(f"insmod {MODULE} hold_us={HOLD_US} period_us={PERIOD_US}")
         self.guest.run("mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug")

@@ -36,7 +36,7 @@ class KillDaemon(Scenario):
     columns = (*kills.columns(), column("restarts that failed", "restarts_failed_count"))
 
     def setup(self, session):
-        self.guest = session.guest("guest", vcpus=1)
+        self.guest = session.guest("guest", module=True, vcpus=1)
         self.load = session.load()
         self.before = kills.realtime_threads(session.host)
         self.guest.spawn("cyclictest -q -m --default-system -i 1000 --policy=rr -p 50", "cyclictest")

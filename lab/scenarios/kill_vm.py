@@ -25,7 +25,7 @@ class KillVm(Scenario):
     columns = kills.columns()
 
     def setup(self, session):
-        self.guest = session.guest("survivor", vcpus=1)
+        self.guest = session.guest("survivor", module=True, vcpus=1)
         self.load = session.load()
 
     def measure(self, session, configuration):

@@ -40,7 +40,7 @@ class SensorCost(Scenario):
     )
 
     def setup(self, session):
-        self.guest = session.guest("cost", vcpus=1)
+        self.guest = session.guest("cost", module=True, vcpus=1)
         self.load = session.load()
 
     @staticmethod

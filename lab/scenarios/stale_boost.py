@@ -45,7 +45,7 @@ class StaleBoost(Scenario):
     )
 
     def setup(self, session):
-        self.guest = session.guest("stale", vcpus=1)
+        self.guest = session.guest("stale", module=True, vcpus=1)
         self.load = session.load()
 
     def _counters(self):

@@ -52,7 +52,7 @@ class TwoVms(Scenario):
     )
 
     def setup(self, session):
-        self.sensitive = session.guest("sensitive", vcpus=2)
+        self.sensitive = session.guest("sensitive", module=True, vcpus=2)
         self.computing = session.guest("computing", vcpus=2)
 
     def _hogs(self):
