@@ -41,7 +41,7 @@ test-unit: setup
 	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m "not lab"
 
 test-lab: build lab-setup
-	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m lab
+	lab/run-tests
 
 bench: build lab-setup
 	@bench/run

@@ -16,10 +16,10 @@ REASONS = ("wake", "irq", "rt", "critical")
 UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 
-# An emulated vCPU needs 10 to 20 times longer for a wakeup than a real one: a 1 ms timer alone keeps it running
-# two thirds of the time. Grants (how long one wakeup may run) and budgets (how much of a period) are widened so
-# that honest work fits as it does on real CPUs. What contains a guest that never stops asking, the penalty,
-# stays as it is. A native host uses the defaults.
+# An emulated vCPU needs 10 to 20 times longer for a wakeup than a real one: a 1 ms timer alone keeps it
+# running two thirds of the time. Grants (how long one wakeup may run) and budgets (how much of a period) are
+# widened so that honest work fits as it does on real CPUs. What contains a guest that never stops asking,
+# the penalty, stays as it is. A native host uses the defaults.
 EMULATED_HOST: dict[str, object] = {
     "boost.vcpu_budget_pct": 95,
     "boost.cpu_kept_pct": 5,

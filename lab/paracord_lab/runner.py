@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Runs scenarios: boots, measures configurations interleaved over rounds, stores raw outputs, judges."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -8,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ftrace, machine, report, store
-from .errors import LabError
+from .errors import ChannelClosed, CommandTimeout, LabError
 from .results import Results
 from .scenario import Configuration, Scenario
 from .session import Options, Session
 
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
 TRACE_S = 2.0
+# The emulator's nested virtualisation now and then kills a guest without a word, with paracord and without.
+EMULATOR_DEATHS_MAX = 3
 
 
 def rotated(configurations: Sequence[Configuration], round_index: int) -> list[Configuration]:
@@ -28,10 +31,10 @@ class Progress:
     """One line per measured configuration, with elapsed and remaining time."""
 
     scenario: str
-    steps: int
+    left: int
     started_s: float = 0.0
     measuring_s: float = 0.0
-    done: int = 0
+    left_then: int = 0
 
     def start(self) -> None:
         self.started_s = time.monotonic()
@@ -39,12 +42,15 @@ class Progress:
     def say(self, what: str) -> None:
         now = time.monotonic()
         line = f"{self.scenario}: {clock(now - self.started_s)} elapsed"
-        if self.done:
-            line += f", about {clock((now - self.measuring_s) / self.done * (self.steps - self.done))} left"
+        done = self.left_then - self.left
+        if done > 0:
+            line += f", about {clock((now - self.measuring_s) / done * self.left)} left"
         print(f"{line}: {what}", file=sys.stderr, flush=True)
 
-    def measuring(self) -> None:
+    def measuring(self, steps: int) -> None:
+        """Measuring starts, or starts again, with that many steps to do."""
         self.measuring_s = time.monotonic()
+        self.left = self.left_then = steps
 
 
 def clock(seconds: float) -> str:
@@ -59,50 +65,91 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     """
     Runs one scenario; results and report lie in `base`/<scenario> then.
 
-    LabError (one line) when the lab cannot go on; what was measured until then stays in raw/.
+    An emulated machine that dies is started again and the round repeated, a few times, each with a line that
+    says so. LabError (one line) when the lab cannot go on; what was measured until then stays in raw/.
     """
     out = output_directory(base, scenario, options)
     rounds = options.rounds or scenario.rounds
     progress = Progress(scenario.name, rounds * len(scenario.configurations))
     progress.start()
-    progress.say("booting the host")
-    with machine.host(arch=scenario.arch, cpus=scenario.cpus, logs=out / "logs") as host:
-        missing = scenario.missing(host)
-        store.start(
-            out,
-            store.Meta(scenario.name, host.arch, host.kernel, host.kind, rounds, options.without, missing),
-        )
-        if not missing:
-            session = Session(host, options).open()
-            try:
-                progress.say("booting guests, starting loads")
-                scenario.setup(session)
-                _measure(scenario, session, rounds, out, progress)
-                _trace(scenario, session, out, progress)
-            finally:
-                session.close()
-    progress.say("writing the report")
+    plan = Plan(scenario, rounds)
+    deaths = 0
+    while True:
+        try:
+            _run_plan(plan, options, out, progress)
+            break
+        except (ChannelClosed, CommandTimeout) as error:
+            deaths += 1
+            if deaths > EMULATOR_DEATHS_MAX or os.environ.get("LAB_HOST") == "native":
+                raise
+            plan.back_to_round_start()
+            progress.say(f"{error}: starting the emulated machines again, the round is repeated")
+    progress.say("writing the report" + (f" ({deaths} emulated machines died on the way)" if deaths else ""))
     return report.make(scenario, out)
 
 
-def _measure(scenario: Scenario, session: Session, rounds: int, out: Path, progress: Progress) -> None:
-    progress.measuring()
-    for index in range(rounds):
-        for configuration in rotated(scenario.configurations, index):
-            progress.say(f"round {index + 1} of {rounds}, {configuration.name}")
-            try:
-                with session.applied(configuration):
-                    raw = scenario.measure(session, configuration)
-            except LabError as error:
-                raise LabError(f"round {index + 1}, {configuration.name}: {error}") from error
-            store.put(out, index + 1, configuration.name, raw)
-            progress.done += 1
+class Plan:
+    """What is still to be measured and recorded, in order."""
+
+    def __init__(self, scenario: Scenario, rounds: int):
+        self.scenario = scenario
+        self.rounds = rounds
+        self.steps = [(n, c) for n in range(rounds) for c in rotated(scenario.configurations, n)]
+        self.traces = list(scenario.traced)
+        self.started = False
+
+    def back_to_round_start(self) -> None:
+        """Configurations are compared within a round: all of one are measured on the same machines."""
+        if self.steps:
+            first = self.steps[0][0]
+            later = [step for step in self.steps if step[0] > first]
+            self.steps = [(first, c) for c in rotated(self.scenario.configurations, first)] + later
 
 
-def _trace(scenario: Scenario, session: Session, out: Path, progress: Progress) -> None:
-    for name in scenario.traced:
-        configuration = scenario.configuration(name)
-        progress.say(f"recording {TRACE_S:.0f} s of {name} for Perfetto")
+def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> None:
+    scenario = plan.scenario
+    progress.say("booting the host")
+    with machine.host(arch=scenario.arch, cpus=scenario.cpus, logs=out / "logs") as host:
+        missing = scenario.missing(host)
+        if not plan.started:
+            meta = store.Meta(
+                scenario.name, host.arch, host.kernel, host.kind, plan.rounds, options.without, missing
+            )
+            store.start(out, meta)
+            plan.started = True
+        if missing:
+            return
+        session = Session(host, options).open()
+        try:
+            progress.say("booting guests, starting loads")
+            scenario.setup(session)
+            _measure(plan, session, out, progress)
+            _trace(plan, session, out, progress)
+        finally:
+            session.close()
+
+
+def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> None:
+    progress.measuring(len(plan.steps))
+    while plan.steps:
+        index, configuration = plan.steps[0]
+        where = f"round {index + 1} of {plan.rounds}, {configuration.name}"
+        progress.say(where)
+        try:
+            with session.applied(configuration):
+                raw = plan.scenario.measure(session, configuration)
+        except LabError as error:
+            raise type(error)(f"{where}: {error}") from error
+        store.put(out, index + 1, configuration.name, raw)
+        plan.steps.pop(0)
+        progress.left -= 1
+
+
+def _trace(plan: Plan, session: Session, out: Path, progress: Progress) -> None:
+    while plan.traces:
+        configuration = plan.scenario.configuration(plan.traces[0])
+        progress.say(f"recording {TRACE_S:.0f} s of {configuration.name} for Perfetto")
         with session.applied(configuration), ftrace.recording(session.host) as recorded:
-            scenario.trace(session, configuration)
-        store.put_trace(out, name, ftrace.header(session.vcpu_tids()) + recorded.text)
+            plan.scenario.trace(session, configuration)
+        store.put_trace(out, configuration.name, ftrace.header(session.vcpu_tids()) + recorded.text)
+        plan.traces.pop(0)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+Tells a test that failed from a test whose emulated machine died under it.
+
+The emulator's nested virtualisation now and then kills a guest without a word. When every failure of a run
+is of that kind, the run ends with exit code 75 (try again) instead of 1, and lab/run-tests repeats those
+tests on fresh machines. A native host has no such excuse.
+"""
+
+import os
+
+import pytest
+
+from paracord_lab.errors import ChannelClosed, CommandTimeout
+
+EXIT_MACHINE_DIED = 75
+_failures = {"died": 0, "other": 0}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if outcome.get_result().failed:
+        emulated = os.environ.get("LAB_HOST") != "native" and item.get_closest_marker("lab")
+        died = emulated and call.excinfo.errisinstance((ChannelClosed, CommandTimeout))
+        _failures["died" if died else "other"] += 1
+
+
+def pytest_sessionfinish(session):
+    if _failures["died"] and not _failures["other"]:
+        session.exitstatus = EXIT_MACHINE_DIED

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: the daemon's decisions on a real KVM guest, as the kernel shows them: the policy of the vCPU's thread."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import daemon, loads, machine
+from paracord_lab.daemon import Daemon
+from paracord_lab.host_share import running
+
+pytestmark = pytest.mark.lab
+REASONS = ("wake", "irq", "rt", "critical")
+BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=Path("out/test-boost/logs")) as booted:
+        booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def guest(host):
+    with host.guest("boost", vcpus=1) as booted:
+        booted.load_module()
+        yield booted
+
+
+def shares(host, tid, samples=40):
+    """Policy -> share of samples."""
+    script = f"for i in $(seq {samples}); do chrt -p {tid}; sleep 0.05; done"
+    text = host.run(script, timeout=60).out
+    pairs = text.replace("'s", " ").splitlines()
+    policies = [line.split()[-1].split("|")[0] for line in pairs if "policy:" in line]
+    return {policy: policies.count(policy) / len(policies) for policy in set(policies)}
+
+
+def boosts(status):
+    counts = [sum(n) for n in zip(*(v["counters"]["boosts"] for v in daemon.vcpus(status)), strict=True)]
+    return dict(zip(REASONS, counts, strict=True))
+
+
+def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host, guest):
+    tid = guest.vcpu_tids[0]
+    with Daemon(host).start([tid]):
+        guest.run("sleep 1")
+        assert shares(host, tid).get("SCHED_RR", 0) > 0.9
+        with running(guest, "pc_hog", "hog"):
+            time.sleep(1)
+            assert shares(host, tid).get("SCHED_OTHER", 0) > 0.8
+        guest.run("sleep 1")
+        assert shares(host, tid).get("SCHED_RR", 0) > 0.9
+    assert loads.policies(host, [tid]) == {tid: NORMAL}
+
+
+def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):
+    busy = loads.HostLoad(host).start()
+    try:
+        busy.busy()
+        with Daemon(host).start(guest.vcpu_tids) as running_daemon, running(guest, "pc_hog", "hog"):
+            before = boosts(running_daemon.status())
+            guest.run("pc_audio --period_us 20000 --work_permille 300 --seconds 6", timeout=60)
+            after = boosts(running_daemon.status())
+        assert after["rt"] > before["rt"]
+    finally:
+        busy.stop()
+
+
+def test_observing_daemon_changes_nothing(host, guest):
+    tid = guest.vcpu_tids[0]
+    with Daemon(host, {"mode": "observe"}).start([tid]) as running_daemon:
+        guest.run("sleep 1")
+        assert shares(host, tid) == {"SCHED_OTHER": 1.0}
+        assert boosts(running_daemon.status())["wake"] > 0
+
+
+def test_killed_vm_leaves_no_trace(host):
+    with Daemon(host) as running_daemon:
+        running_daemon.start()
+        with host.guest("victim", vcpus=1) as victim:
+            running_daemon.await_vcpus(victim.vcpu_tids)
+            victim.run("sleep 1")
+            assert loads.policies(host, victim.vcpu_tids)[victim.vcpu_tids[0]] == BOOSTED
+            victim.kill()
+        deadline = time.monotonic() + 5
+        while daemon.tids(running_daemon.status()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not set(victim.vcpu_tids) & set(daemon.tids(running_daemon.status()))
