@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""T1: the daemon's decisions on a real KVM guest, as the kernel shows them: the policy of the vCPU's thread."""
+"""T1: the decisions of the daemon on a real KVM guest, as the kernel shows them: the vCPU thread's policy."""
 
 import time
 from pathlib import Path
