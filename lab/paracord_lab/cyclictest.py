@@ -12,8 +12,8 @@ from .stats import Histogram, StatsError, percentile
 # One bucket per µs up to here; a later wakeup is counted as an overflow and still enters avg and max.
 HISTOGRAM_US = 400_000
 PRIORITY = 50
-# What cyclictest itself takes for --policy=rr without a priority, as published measurements on a host did. It lies
-# below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.
+# What cyclictest itself takes for --policy=rr without a priority, as published measurements on a host did. It
+# lies below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.
 HOST_PRIORITY = 2
 
 
