@@ -21,15 +21,16 @@ UNLIMITED_VM_PCT = 409_600
 # widened so that honest work fits as it does on real CPUs. What contains a guest that never stops asking,
 # the penalty, stays as it is. A native host uses the defaults.
 EMULATED_HOST: dict[str, object] = {
-    "boost.vcpu_budget_pct": 95,
-    "boost.cpu_kept_pct": 5,
-    "boost.wake.grant_us": 40_000,
-    "boost.wake.budget_pct": 95,
-    "boost.irq.grant_us": 8000,
-    "boost.irq.budget_pct": 95,
-    "boost.rt.budget_pct": 95,
-    "boost.critical.grant_us": 20_000,
-    "boost.critical.budget_pct": 95,
+    "boost.vcpu_budget_pct": 90,
+    # Less than the vCPU's budget leaves: a guest must meet its own limit, and the penalty, before the host's.
+    "boost.cpu_kept_pct": 2,
+    "boost.wake.grant_us": 15_000,
+    "boost.wake.budget_pct": 90,
+    "boost.irq.grant_us": 4000,
+    "boost.irq.budget_pct": 90,
+    "boost.rt.budget_pct": 90,
+    "boost.critical.grant_us": 8000,
+    "boost.critical.budget_pct": 90,
 }
 
 # Mechanism -> settings that switch it off (`--without`). Keys as in docs/config.md.

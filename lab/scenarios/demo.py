@@ -24,8 +24,8 @@ class Demo(wakeups.WakeupScenario):
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
-    busy_s = 4.0
-    idle_s = 2.0
+    busy_s = 3.0
+    idle_s = 1.5
     checks = (
         *wakeups.checks(1000),
         host_share.check("busy_guest_host_share", BUSY_GUEST),
