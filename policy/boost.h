@@ -231,7 +231,13 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 	}
 }
 
-/* The first empty bucket, or PC_THROTTLE_NONE. *claims loses the reasons without budget. */
+/*
+ * The first empty bucket, or PC_THROTTLE_NONE. *claims loses the reasons without budget.
+ *
+ * A guest that spins has an interrupt (its tick) and a softirq at any moment: empty IRQ
+ * and CRITICAL budgets are everyday life and only drop their reason until the
+ * refill. They are small enough to contain a rogue without a penalty.
+ */
 PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_bucket *vm,
 			    const struct pc_bucket *cpu, u32 *claims)
 {
@@ -248,7 +254,7 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 		return PC_THROTTLE_VM;
 	if (*(const volatile s64 *)&cpu->left_ns <= 0)
 		return PC_THROTTLE_CPU;
-	if (*claims && !funded)
+	if (!funded && (*claims & (PC_WAKE | PC_RT)))
 		return PC_THROTTLE_REASON;
 	*claims = funded;
 	return PC_THROTTLE_NONE;

@@ -28,7 +28,7 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 			[PARACORD_REASON_IRQ] = {
 				.enabled = 1,
 				.grant_max_ns = 500 * PC_NSEC_PER_USEC,
-				.budget_ns = 60 * PC_NSEC_PER_MSEC,
+				.budget_ns = 10 * PC_NSEC_PER_MSEC,
 			},
 			[PARACORD_REASON_RT] = {
 				.enabled = 1,
@@ -38,7 +38,7 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 			[PARACORD_REASON_CRITICAL] = {
 				.enabled = 1,
 				.grant_max_ns = 2 * PC_NSEC_PER_MSEC,
-				.budget_ns = 20 * PC_NSEC_PER_MSEC,
+				.budget_ns = 10 * PC_NSEC_PER_MSEC,
 			},
 		},
 	};
