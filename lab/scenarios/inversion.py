@@ -21,7 +21,7 @@ LONG_WAIT_NS = 4 * HOLD_US * 1000
 # At least half of the long waits must go; the rest is what a grant cannot cover (budgets, the emulator).
 LONG_WAITS_VS_OFF_MAX = 0.5
 
-# The lock's holder is in its critical section a quarter of the time: more than the default budget is made for.
+# The lock's holder is in its critical section a quarter of the time: more than the default budget allows.
 HOLDER = {"boost.critical.budget_pct": 60}
 CRITICAL_ON = Configuration("critical-on", daemon=True, module=True, settings=HOLDER)
 CRITICAL_OFF = Configuration(
