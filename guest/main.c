@@ -63,7 +63,8 @@ static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	err = pc_start(pdev);
 	if (err) {
 		atomic_set(&pc_in_use, 0);
-		return err;
+		/* What is wrong has been said; for any other error the core adds a line with a bare number. */
+		return -ENODEV;
 	}
 	region = pci_get_drvdata(pdev);
 	dev_info(&pdev->dev, "region of %llu bytes, ABI %u.%u, features %#x, %u vCPUs published\n",
