@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 
-from .errors import LabError
+from .errors import ChannelClosed, LabError
 
 BINARY = "/payload/bin/paracord"
 CONFIG = "/tmp/paracord-lab.toml"
@@ -102,8 +102,17 @@ class Daemon:
             elif self.ended():
                 break
             time.sleep(0.2)
+        self._need_running(wanted - known)
         missing = ", ".join(map(str, sorted(wanted - known))) or "the control socket"
         raise DaemonError(f"the daemon does not show {missing}; its last words: {self.last_words()}")
+
+    def _need_running(self, tids: Iterable[int]) -> None:
+        """ChannelClosed when a thread is gone or does not run any more: then its guest died, not the daemon."""
+        for tid in tids:
+            read = f"cat /proc/{tid}/schedstat; sleep 2; cat /proc/{tid}/schedstat"
+            lines = self.host.run(read, check=False).out.splitlines()
+            if len(lines) != 2 or lines[0] == lines[1]:
+                raise ChannelClosed(f"vCPU thread {tid} is gone or hangs: its guest died")
 
     def ended(self) -> bool:
         return not self.job.running
