@@ -107,7 +107,7 @@ class Daemon:
         raise DaemonError(f"the daemon does not show {missing}; its last words: {self.last_words()}")
 
     def _need_running(self, tids: Iterable[int]) -> None:
-        """ChannelClosed when a thread is gone or does not run any more: then its guest died, not the daemon."""
+        """ChannelClosed when a thread is gone or runs no more: then its guest died, not the daemon."""
         for tid in tids:
             read = f"cat /proc/{tid}/schedstat; sleep 2; cat /proc/{tid}/schedstat"
             lines = self.host.run(read, check=False).out.splitlines()
