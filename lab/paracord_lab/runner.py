@@ -16,7 +16,7 @@ from .session import Options, Session
 
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
 TRACE_S = 2.0
-# The emulator's nested virtualisation now and then kills a guest without a word, with paracord and without.
+# Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted.
 EMULATOR_DEATHS_MAX = 3
 
 

@@ -2,9 +2,9 @@
 """
 Tells a test that failed from a test whose emulated machine died under it.
 
-The emulator's nested virtualisation now and then kills a guest without a word. When every failure of a run
-is of that kind, the run ends with exit code 75 (try again) instead of 1, and lab/run-tests repeats those
-tests on fresh machines. A native host has no such excuse.
+Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted. When
+every failure of a run is of that kind, the run ends with exit code 75 (try again) instead of 1, and
+lab/run-tests repeats those tests on fresh machines. A native host has no such excuse.
 """
 
 import os
