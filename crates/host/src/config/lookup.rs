@@ -17,13 +17,20 @@ fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
     keys.iter().find(|k| k.name == name)
 }
 
-/// What the key of a VM section accepts; `None` for an unknown key.
+/// Keys of `[boost]` that describe the host's CPUs, which all VMs share: no VM may have its own.
+const HOST_WIDE: [&str; 2] = ["period_ms", "cpu_kept_pct"];
+
+fn boost_keys_of_a_vm() -> impl Iterator<Item = &'static Key<BoostKeys>> {
+    BOOST.iter().filter(|k| !HOST_WIDE.contains(&k.name))
+}
+
+/// What the key of a VM section accepts; `None` for an unknown or host-wide key.
 pub fn vm_kind(key: &str) -> Option<Kind> {
     if let Some((reason, rest)) = key.split_once('.') {
         reason_named(reason)?;
         return find(REASON, rest).map(|k| k.kind);
     }
-    find(VM, key).map(|k| k.kind).or_else(|| find(BOOST, key).map(|k| k.kind))
+    VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind)
 }
 
 /// Stores a checked value under a key of a VM section; unknown keys were refused before.
@@ -42,7 +49,7 @@ pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
 /// All keys of a VM section.
 pub fn vm_keys() -> Vec<String> {
     let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
-    names.extend(BOOST.iter().map(|k| k.name.to_owned()));
+    names.extend(boost_keys_of_a_vm().map(|k| k.name.to_owned()));
     for r in Reason::ALL {
         names.extend(REASON.iter().map(|k| format!("{}.{}", r.name(), k.name)));
     }
@@ -54,14 +61,21 @@ pub fn vm_keys() -> Vec<String> {
 /// # Errors
 /// Unknown key (with the nearest one) or value out of range (with the range).
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
-    let Some(kind) = vm_kind(key) else {
-        let known = vm_keys();
-        return Err(unknown("", key, known.iter().map(String::as_str)));
-    };
+    let Some(kind) = vm_kind(key) else { return Err(refused_in_vm("", key)) };
     match kind.check(Given::from_word(word)) {
         Ok(value) => Ok(Override { key: key.to_owned(), value }),
         Err(reason) => Err(ConfigError::new(key, reason)),
     }
+}
+
+/// Error for a key that [`vm_kind`] does not know.
+pub(super) fn refused_in_vm(section: &str, key: &str) -> ConfigError {
+    if HOST_WIDE.contains(&key) {
+        let reason = "belongs to the host's CPUs, which all VMs share: set it in [boost]";
+        let full = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
+        return ConfigError::new(full, reason);
+    }
+    unknown(section, key, vm_keys().iter().map(String::as_str))
 }
 
 /// Error for an unknown key of `section` that suggests the nearest of `known`.
@@ -98,6 +112,8 @@ mod tests {
         assert!(parse_override("wake.enabled", "false").is_ok());
         assert!(parse_override("mode", "observe").is_ok());
         assert!(parse_override("sleep.grant_us", "1").is_err());
+        let e = parse_override("cpu_kept_pct", "10").unwrap_err().to_string();
+        assert!(e.contains("set it in [boost]"), "{e}");
     }
 
     #[test]

@@ -170,9 +170,7 @@ fn push_override(
     value: &SpannedValue,
 ) -> Result<(), Placed> {
     let Some(kind) = keys::vm_kind(key) else {
-        let known = keys::vm_keys();
-        let e = lookup::unknown(section, key, known.iter().map(String::as_str));
-        return Err((e, Some(key_offset)));
+        return Err((lookup::refused_in_vm(section, key), Some(key_offset)));
     };
     overrides.push(Override { key: key.to_owned(), value: checked(section, key, kind, value)? });
     Ok(())
@@ -205,6 +203,7 @@ mod tests {
             ("a = \n", ["p.toml:1: ", ""]),
             ("mode = \"on\"\nmode = \"off\"", ["p.toml:2: ", "duplicate"]),
             ("[vm.\"x*\"]\nmod = \"on\"", ["p.toml:2: vm.\"x*\".mod: unknown", "\"mode\""]),
+            ("[vm.x]\nperiod_ms = 50", ["p.toml:2: vm.\"x\".period_ms:", "set it in [boost]"]),
             (
                 "[vm.x.wake]\ngrant_us = \"a\"",
                 ["p.toml:2: vm.\"x\".wake.grant_us: \"a\"", "whole number"],

@@ -96,15 +96,15 @@ mod tests {
 
     #[test]
     fn sections_apply_in_file_order_and_runtime_wins() {
-        let text = "[vm.\"web-*\"]\nperiod_ms = 50\n[vm.\"web-1\"]\nperiod_ms = 70\nmode = \"off\"\n\
+        let text = "[vm.\"web-*\"]\nactuation_min_us = 50\n[vm.\"web-1\"]\nactuation_min_us = 70\nmode = \"off\"\n\
                     [boost.wake]\ngrant_us = 77\n[vm.a]\nregion = \"off\"";
         let rules = parse(text, "f".as_ref()).unwrap().vm_rules;
-        assert_eq!(rules.resolve("web-2", &[]).period_us, 50_000);
+        assert_eq!(rules.resolve("web-2", &[]).actuation_min_us, 50);
         let one = rules.resolve("web-1", &[]);
-        assert_eq!((one.period_us, one.mode), (70_000, Mode::Off));
+        assert_eq!((one.actuation_min_us, one.mode), (70, Mode::Off));
         assert_eq!(one.reason[Reason::Wake as usize].grant_max_us, 77);
-        let set = keys::parse_override("period_ms", "90").unwrap();
-        assert_eq!(rules.resolve("web-1", &[set]).period_us, 90_000);
+        let set = keys::parse_override("actuation_min_us", "90").unwrap();
+        assert_eq!(rules.resolve("web-1", &[set]).actuation_min_us, 90);
         assert_eq!(rules.resolve("db", &[]), BoostConfig::from(&rules.boost));
         assert!(!rules.resolve("a", &[]).use_region && rules.resolve("b", &[]).use_region);
     }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_shown_parses_to_the_same_configuration() {
         let text = "rt_priority = 20\n[metrics]\nlisten = \"127.0.0.1:9095\"\n[boost.rt]\nenabled = false\nbudget_pct = 12.25\n\
-                    [vm.\"z*\"]\nmode = \"off\"\nwake.grant_us = 5\n[vm.\"a\\\"b\"]\nperiod_ms = 7\n";
+                    [vm.\"z*\"]\nmode = \"off\"\nwake.grant_us = 5\n[vm.\"a\\\"b\"]\nactuation_min_us = 7\n";
         let config = parse(text, "x".as_ref()).unwrap();
         for explain in [false, true] {
             let shown = show(&config, explain);
