@@ -18,7 +18,7 @@
 
 #define PC_ROUNDS_MAX	4
 /* Events whose poster has just refreshed the guest's view. */
-#define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT | PC_EV_SLEEP)
+#define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
 static __always_inline int send_message(u32 kind, u32 index, u32 tid,
 					const struct pc_boost_decision *decision, u64 now)
@@ -79,6 +79,8 @@ __noinline int step(u32 index, u32 events)
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	now = bpf_ktime_get_ns();
+	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, now))
+		return 0;
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
 	count(v, &decision);
 

@@ -12,8 +12,9 @@
  *  sensor_tick       syscall                     the daemon's housekeeping
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. An unboosted vCPU pays one storage look-up at a VM exit. Only the exits of a
- * boosted vCPU, and the switches of any, reach the policy.
+ * switch. An unboosted vCPU pays one storage look-up at a VM exit, one that serves a
+ * wakeup a look at the clock besides. Only the other exits of a boosted vCPU, and the switches of any,
+ * reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
  * preempt notifier: the tracepoint's arguments differ between kernels and
@@ -144,6 +145,7 @@ int sensor_exit(void *ctx)
 	u32 *stored = bpf_task_storage_get(&task_vcpu, task, 0, 0);
 	struct pc_vcpu *v;
 	u32 index;
+	u64 now;
 
 	if (!stored || !*stored)
 		return adopt_thread();
@@ -154,7 +156,10 @@ int sensor_exit(void *ctx)
 	v->counters.exits++;
 	if (!v->state.boosted && !v->setup.hints_at_exit)
 		return 0;
-	read_guest_line(v, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	if (!v->pending && pc_boost_is_quiet(&v->state, now))
+		return 0;
+	read_guest_line(v, now);
 	return evaluate(index, PC_EV_EXIT);
 }
 
@@ -168,7 +173,8 @@ static __always_inline void switched_out(struct task_struct *task, bool runnable
 		return;
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
 	*(volatile u32 *)&v->on_cpu = 0;
-	read_guest_line(v, now);
+	if (runnable)
+		read_guest_line(v, now);
 	evaluate(index, runnable ? PC_EV_PREEMPT : PC_EV_SLEEP);
 }
 
@@ -255,6 +261,9 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	if (!v)
 		return 0;
 	__sync_fetch_and_add(&v->counters.irqs, 1);
+	/* Boosted while it slept, the usual case, or serving a wakeup. */
+	if (pc_boost_note_irq(&v->state, bpf_ktime_get_ns()))
+		return 0;
 	return evaluate(*index, PC_EV_IRQ);
 }
 

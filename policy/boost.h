@@ -2,7 +2,8 @@
 /*
  * When a vCPU thread deserves to run before the host's other work.
  *
- * pc_boost_step() is the only entry. It charges the running time since the last
+ * pc_boost_step() decides; pc_boost_is_quiet(), _resume() and _note_irq() tell when
+ * a step may be left out. A step charges the running time since the last
  * step, refills the buckets, collects the reasons that hold now, and drops those
  * whose grant or budget is used up. Integer arithmetic, no clock, no loop but
  * over the four reasons; any bytes in the state or the configuration are
@@ -261,6 +262,62 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 }
 
 /*
+ * Running time for which nothing but an empty shared bucket could end the boost: a
+ * wakeup's grant holds whatever the guest says meanwhile.
+ */
+PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
+				const struct pc_bucket *vm, const struct pc_bucket *cpu)
+{
+	u64 used = st->grant_used_ns[PARACORD_REASON_WAKE];
+	u64 grant = cfg->reason[PARACORD_REASON_WAKE].grant_max_ns;
+	s64 left = pc_min_s64(st->reason[PARACORD_REASON_WAKE].left_ns, st->vcpu.left_ns);
+
+	if (!(st->reasons & PC_WAKE) || used >= grant)
+		return 0;
+	left = pc_min_s64(left, *(const volatile s64 *)&vm->left_ns);
+	left = pc_min_s64(left, *(const volatile s64 *)&cpu->left_ns);
+	return left > 0 ? pc_min_u64(grant - used, (u64)left) : 0;
+}
+
+/*
+ * True: PC_EV_EXIT at now_ns would keep the boost, so the step may be left out. A vCPU
+ * that serves a timer is spared a step at each of its exits. What others take from
+ * the VM's or the CPU's bucket in the meantime is noticed when the quiet time ends.
+ */
+PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
+{
+	return st->boosted && st->charging &&
+	       pc_elapsed_ns(now_ns, st->last_charge_ns) < st->quiet_ns;
+}
+
+/*
+ * PC_EV_RUN of a boosted vCPU, in short: charging starts. Return: 0 if it takes a step.
+ */
+PC_INLINE int pc_boost_resume(struct pc_boost_state *st, u64 now_ns)
+{
+	if (!st->boosted || st->charging || !st->quiet_ns)
+		return 0;
+	st->charging = 1;
+	st->last_charge_ns = now_ns;
+	return 1;
+}
+
+/*
+ * PC_EV_IRQ of a vCPU whose boost outlives it anyway, in short: remembered for the next
+ * preemption. Return: 0 if it takes a step. May race with a step, which then sees the
+ * interrupt or the one before it.
+ */
+PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
+{
+	if (!st->boosted || !(st->reasons & PC_WAKE) || !st->quiet_ns)
+		return 0;
+	*(volatile u64 *)&st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
+	*(volatile u64 *)&st->last_irq_ns = now_ns;
+	*(volatile u8 *)&st->irq_wanted = 1;
+	return 1;
+}
+
+/*
  * One step of one vCPU. The caller serialises steps of the same vCPU; vm and cpu
  * may be shared. cpu is the bucket of the CPU that it runs on or ran on last.
  */
@@ -327,6 +384,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 	if (st->boosted) {
 		st->reasons = (u8)claims;
+		st->quiet_ns = pc_boost_quiet_ns(cfg, st, vm, cpu);
 		out.reasons = (u8)claims;
 		return out;
 	}
@@ -344,6 +402,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 	st->boosted = 1;
 	st->reasons = (u8)claims;
+	st->quiet_ns = pc_boost_quiet_ns(cfg, st, vm, cpu);
 	st->last_boost_ns = now_ns;
 	st->has_boosted = 1;
 	out.action = PC_BOOST;

@@ -63,6 +63,7 @@ struct pc_boost_state {
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time of the current grant */
 	u64 last_charge_ns;		/* start of the uncharged running time */
+	u64 quiet_ns;			/* that much of it cannot end the boost: pc_boost_is_quiet() */
 	u64 last_irq_ns;		/* last interrupt or kick wanted for the vCPU */
 	u64 last_boost_ns;
 	struct pc_bucket vcpu;

@@ -41,6 +41,11 @@ PC_INLINE u64 pc_min_u64(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
+PC_INLINE s64 pc_min_s64(s64 a, s64 b)
+{
+	return a < b ? a : b;
+}
+
 PC_INLINE u64 pc_max_u64(u64 a, u64 b)
 {
 	return a > b ? a : b;

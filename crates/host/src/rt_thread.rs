@@ -146,6 +146,11 @@ impl SensorTable {
     pub fn set_start(&self, index: u32, ticks: u64) {
         self.start_ticks[index as usize].store(ticks, Ordering::Release);
     }
+
+    /// Whether vCPU `index` shares a line with its guest.
+    fn has_line(&self, index: u32) -> bool {
+        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().slot_hva != 0)
+    }
 }
 
 impl VcpuTable for SensorTable {
@@ -299,9 +304,12 @@ impl Loop<'_> {
             let mut actuator = actuator.borrow_mut();
             actuator.set_priority(self.shared.vcpu_priority.load(Ordering::Relaxed));
             let mut host_lines = false;
+            // A guest without a region has no line: its boosts wake nobody else.
             let mut changed = |index| {
-                self.shared.host_lines.mark(index);
-                host_lines = true;
+                if self.table.has_line(index) {
+                    self.shared.host_lines.mark(index);
+                    host_lines = true;
+                }
             };
             actuator.carry_out(self.table, &mut changed);
             if requests & REEVALUATE != 0 {

@@ -167,14 +167,15 @@ pub struct RtSettings {
     /// SCHED_FIFO priority of the daemon's actuator thread, above
     /// `vcpu_priority` so that an unboost is never late, at most 99.
     pub actuator_priority: u32,
-    /// Period of the tick that catches boosted vCPU threads which do not exit;
-    /// it runs only while something is boosted.
+    /// Period of the tick that looks at boosted vCPUs without an event of their own; it
+    /// runs only while something is boosted. A vCPU that runs exits at each tick of the host,
+    /// and on a CPU without a tick (`nohz_full`) nobody waits: this one need not be fast.
     pub tick: Duration,
 }
 
 impl Default for RtSettings {
     fn default() -> Self {
-        RtSettings { vcpu_priority: 8, actuator_priority: 40, tick: Duration::from_millis(4) }
+        RtSettings { vcpu_priority: 8, actuator_priority: 40, tick: Duration::from_millis(50) }
     }
 }
 

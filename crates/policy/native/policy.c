@@ -26,3 +26,22 @@ void paracord_guest_view(u64 context_word, u32 preempt_count, u32 preempt_count_
 
 	*view = pc_guest_view_of(copy.context, preempt_count, preempt_count_mask);
 }
+
+int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns);
+int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns);
+int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns);
+
+int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
+{
+	return pc_boost_is_quiet(st, now_ns);
+}
+
+int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns)
+{
+	return pc_boost_resume(st, now_ns);
+}
+
+int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
+{
+	return pc_boost_note_irq(st, now_ns);
+}

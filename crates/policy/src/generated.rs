@@ -148,6 +148,7 @@ pub struct pc_boost_state {
     pub throttled_until_ns: u64_,
     pub grant_used_ns: [u64_; 4usize],
     pub last_charge_ns: u64_,
+    pub quiet_ns: u64_,
     pub last_irq_ns: u64_,
     pub last_boost_ns: u64_,
     pub vcpu: pc_bucket,
@@ -156,7 +157,7 @@ pub struct pc_boost_state {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_boost_state"][::core::mem::size_of::<pc_boost_state>() - 168usize];
+    ["Size of pc_boost_state"][::core::mem::size_of::<pc_boost_state>() - 176usize];
     ["Alignment of pc_boost_state"][::core::mem::align_of::<pc_boost_state>() - 8usize];
     [
         "Offset of field: pc_boost_state::boosted",
@@ -195,20 +196,23 @@ const _: () = {
         "Offset of field: pc_boost_state::last_charge_ns",
     ][::core::mem::offset_of!(pc_boost_state, last_charge_ns) - 56usize];
     [
+        "Offset of field: pc_boost_state::quiet_ns",
+    ][::core::mem::offset_of!(pc_boost_state, quiet_ns) - 64usize];
+    [
         "Offset of field: pc_boost_state::last_irq_ns",
-    ][::core::mem::offset_of!(pc_boost_state, last_irq_ns) - 64usize];
+    ][::core::mem::offset_of!(pc_boost_state, last_irq_ns) - 72usize];
     [
         "Offset of field: pc_boost_state::last_boost_ns",
-    ][::core::mem::offset_of!(pc_boost_state, last_boost_ns) - 72usize];
+    ][::core::mem::offset_of!(pc_boost_state, last_boost_ns) - 80usize];
     [
         "Offset of field: pc_boost_state::vcpu",
-    ][::core::mem::offset_of!(pc_boost_state, vcpu) - 80usize];
+    ][::core::mem::offset_of!(pc_boost_state, vcpu) - 88usize];
     [
         "Offset of field: pc_boost_state::reason",
-    ][::core::mem::offset_of!(pc_boost_state, reason) - 96usize];
+    ][::core::mem::offset_of!(pc_boost_state, reason) - 104usize];
     [
         "Offset of field: pc_boost_state::scratch",
-    ][::core::mem::offset_of!(pc_boost_state, scratch) - 160usize];
+    ][::core::mem::offset_of!(pc_boost_state, scratch) - 168usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -430,7 +434,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 936usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 944usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -481,10 +485,10 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, state) - 104usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 272usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 280usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 912usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 920usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -25,6 +25,9 @@ unsafe extern "C" {
         now_ns: u64,
         decision: *mut pc_boost_decision,
     );
+    fn paracord_boost_is_quiet(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_resume(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_note_irq(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_guest_view(
         context_word: u64,
         preempt_count: u32,
@@ -59,6 +62,25 @@ pub fn step(
     // where the function writes; it keeps none.
     unsafe { paracord_boost_step(cfg, state, vm, cpu, obs, now_ns, &raw mut decision) };
     decision
+}
+
+/// Whether the step for an exit at `now_ns` may be left out (`pc_boost_is_quiet`).
+#[must_use]
+pub fn is_quiet(state: &pc_boost_state, now_ns: u64) -> bool {
+    // SAFETY: a valid pointer from a reference for the length of the call.
+    unsafe { paracord_boost_is_quiet(state, now_ns) != 0 }
+}
+
+/// `PC_EV_RUN` in short (`pc_boost_resume`); false when it takes a step.
+pub fn resume(state: &mut pc_boost_state, now_ns: u64) -> bool {
+    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    unsafe { paracord_boost_resume(state, now_ns) != 0 }
+}
+
+/// `PC_EV_IRQ` in short (`pc_boost_note_irq`); false when it takes a step.
+pub fn note_irq(state: &mut pc_boost_state, now_ns: u64) -> bool {
+    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    unsafe { paracord_boost_note_irq(state, now_ns) != 0 }
 }
 
 /// What a guest's context word and its preempt count say (`pc_guest_view_of`).

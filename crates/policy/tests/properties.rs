@@ -4,9 +4,9 @@
 
 use paracord_policy::{
     PC_BOOST, PC_EV_EXIT, PC_EV_IRQ, PC_EV_PREEMPT, PC_EV_RUN, PC_EV_SLEEP, PC_EV_TICK,
-    PC_EV_WAKEUP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST,
-    defaults, guest_view, invariants::Inputs, pc_boost_config, pc_boost_decision, pc_boost_obs,
-    pc_boost_state, pc_bucket, pc_guest_view, step,
+    PC_EV_WAKEUP, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST,
+    defaults, guest_view, invariants::Inputs, is_quiet, note_irq, pc_boost_config, pc_boost_decision, pc_boost_obs,
+    pc_boost_state, pc_bucket, pc_guest_view, resume, step,
 };
 use proptest::prelude::*;
 
@@ -128,6 +128,20 @@ proptest! {
             ran += HOST_TICK;
             prop_assert!(ran <= limit, "still boosted after {ran} ns: {:?}", bench.state);
         }
+    }
+
+    /// Guards: the step left out at a quiet exit would have kept the boost, whatever the guest says.
+    #[test]
+    fn a_quiet_exit_never_ends_a_boost(
+        inputs in arbitrary_inputs(), after in 0..2 * MS, rt in 0..2u8, irq in 0..2u8, critical in 0..2u8,
+    ) {
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        bench.see(0, PC_EV_SLEEP, false, NOTHING);
+        bench.see(MS, PC_EV_RUN, true, NOTHING);
+        let quiet = is_quiet(&bench.state, bench.now.wrapping_add(after));
+        let view = pc_guest_view { valid: 1, rt, irq, critical, halting: 0, reserved: [0; 3] };
+        let decision = bench.see(after, PC_EV_EXIT, true, view);
+        prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
 
     /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
@@ -412,4 +426,32 @@ fn mode_off_unboosts_and_observe_decides() {
     assert_eq!(bench.state.reasons, 1 << WAKE);
     bench.cfg.mode = PC_MODE_OFF;
     assert_eq!(u32::from(bench.see(0, PC_EV_TICK, false, UNMODIFIED).action), PC_UNBOOST);
+}
+
+/// Guards: what is left out at a wakeup is charged all the same, and ends with the grant.
+#[test]
+fn a_wakeup_served_in_short_is_charged() {
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_SLEEP, false, NOTHING);
+    bench.now += 5 * MS;
+    assert!(note_irq(&mut bench.state, bench.now));
+    assert!(resume(&mut bench.state, bench.now));
+    assert!(is_quiet(&bench.state, bench.now + 999 * US));
+    assert!(!is_quiet(&bench.state, bench.now + MS), "the grant is 1 ms");
+    let decision = bench.see(600 * US, PC_EV_SLEEP, false, NOTHING);
+    assert_eq!(decision.charged_ns, 600 * US);
+    assert!(!is_quiet(&bench.state, bench.now), "it does not run");
+}
+
+/// Guards: an interrupt noted during a wakeup's boost still protects its handler at a preemption.
+#[test]
+fn an_interrupt_noted_in_short_boosts_at_preemption() {
+    let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 0, ..defaults() });
+    bench.see(0, PC_EV_SLEEP, false, UNMODIFIED);
+    assert!(resume(&mut bench.state, bench.now));
+    bench.now += 980 * US;
+    assert!(note_irq(&mut bench.state, bench.now));
+    assert_eq!(u32::from(bench.see(30 * US, PC_EV_EXIT, true, UNMODIFIED).action), PC_UNBOOST);
+    let decision = bench.see(10 * US, PC_EV_PREEMPT, false, UNMODIFIED);
+    assert_eq!((u32::from(decision.action), decision.reasons), (PC_BOOST, 1 << IRQ));
 }

@@ -139,7 +139,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         housekeeping_ms,
-        "Distance of the ticks that charge boosted vCPUs which do not exit; none run while nothing is boosted."
+        "Distance of the ticks that look at boosted vCPUs without VM exits or context switches; none while nothing is boosted."
     ),
     Key {
         name: "run_dir",
