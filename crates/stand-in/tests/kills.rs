@@ -74,7 +74,10 @@ impl Paracord {
         let dir = std::env::temp_dir().join(format!("paracord-kill-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let vcpu = IdleVcpu::start();
-        let supervisor = Command::new(env!("CARGO_BIN_EXE_paracord-stand-in"))
+        // The lab runs this test in its emulated host, where cargo's directories do not exist.
+        let program = std::env::var_os("PARACORD_STAND_IN")
+            .unwrap_or_else(|| env!("CARGO_BIN_EXE_paracord-stand-in").into());
+        let supervisor = Command::new(program)
             .arg(&dir)
             .arg(dir.join("snapshot"))
             .arg(restart)

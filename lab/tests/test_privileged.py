@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: the Rust tests that need root and a kernel with BTF (marked #[ignore]), run in the emulated host."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import machine
+from paracord_lab.errors import LabError
+from paracord_lab.payload import REPOSITORY
+
+pytestmark = pytest.mark.lab
+# Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
+SUITES = (
+    ("paracord-sensor", "kernel", 5),
+    ("paracord-host", "actuator", 5),
+    ("paracord-stand-in", "kills", 5),
+)
+STAND_IN = "paracord-stand-in"
+
+
+def executables():
+    """Test target or program -> its executable, built with the same profile as `cargo test` does."""
+    path = f"{Path.home() / '.cargo/bin'}:{os.environ['PATH']}"
+    argv = [shutil.which("cargo", path=path), "test", "--no-run", "--locked", "--message-format=json"]
+    for package, target, _ in SUITES:
+        argv += ["-p", package, "--test", target]
+    done = subprocess.run(
+        argv, cwd=REPOSITORY, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise LabError(f"cargo test --no-run failed:\n{done.stderr[-3000:]}")
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {m["target"]["name"]: Path(m["executable"]) for m in messages if m.get("executable")}
+
+
+@pytest.fixture(scope="module")
+def suites():
+    return executables()
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=Path("out/test-privileged/logs")) as booted:
+        yield booted
+
+
+@pytest.mark.parametrize(("package", "target", "count"), SUITES, ids=lambda v: str(v))
+def test_as_root_on_the_lab_kernel(host, suites, package, target, count):
+    program = host.put(suites[target], target)
+    stand_in = host.put(suites[STAND_IN], STAND_IN)
+    result = host.run(
+        f"PARACORD_STAND_IN={stand_in} {program} --ignored --test-threads=1 --nocapture 2>&1",
+        timeout=300,
+        check=False,
+    )
+    print(result.out)
+    assert result.rc == 0, result.out[-3000:]
+    passed = re.search(r"test result: ok\. (\d+) passed", result.out)
+    assert passed and int(passed.group(1)) == count
