@@ -3,6 +3,7 @@
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +31,7 @@ def make(scenario: Scenario, out: Path) -> Results:
     """Judges what lies in out/raw and writes results.json, report.html and the trace."""
     meta = store.meta(out)
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
-    judged = judge.judge(scenario, meta, rounds)
+    judged = replace(judge.judge(scenario, meta, rounds), died=tuple(store.deaths(out)))
     results.write(judged, out / RESULTS)
     traces = store.traces(out, scenario.traced)
     if traces:
@@ -75,6 +76,8 @@ def text(scenario: Scenario, out: Path, judged: Results) -> str:
     ]
     lines.insert(1, "-" * len(lines[0]))
     lines += ["", *(verdict_line(v) for v in judged.verdicts), ""]
+    if judged.died:
+        lines += [died_line(judged), ""]
     for file, what in ((RESULTS, "results"), (REPORT, "report "), (TRACE, "trace  ")):
         if (out / file).exists():
             hint = "   (open in ui.perfetto.dev)" if file == TRACE else ""
@@ -90,6 +93,10 @@ def verdict_line(verdict: Verdict) -> str:
     if verdict.beside:
         line += "; " + ", ".join(f"{name} {number(value)}" for name, value in verdict.beside.items())
     return line + (f"; {verdict.reason}" if verdict.reason else "")
+
+
+def died_line(judged: Results) -> str:
+    return f"{len(judged.died)} emulated machines died, their rounds were repeated: " + "; ".join(judged.died)
 
 
 def _page(
@@ -115,6 +122,7 @@ def _page(
         if traced
         else ""
     )
+    died = f'<p class="status fail">{html.escape(died_line(judged))}</p>' if judged.died else ""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>paracord: {html.escape(scenario.name)}</title>
 <style>{_STYLE}</style></head><body>
@@ -122,7 +130,7 @@ def _page(
 <p>{html.escape(scenario.summary)}</p>
 <p class="note">Host: {html.escape(meta.host)}, {html.escape(meta.arch)}, {scenario.cpus} CPUs, Linux
 {html.escape(meta.kernel)}. Rounds, interleaved: {len(rounds)} of {meta.rounds}; values are their medians.
-{without}{emulated}</p>
+{without}{emulated}</p>{died}
 <h2>Configurations</h2>
 <table><tr><th>configuration</th>{head}</tr>
 {body}</table>

@@ -42,6 +42,8 @@ class Results:
     host: str
     results: tuple[Series, ...]
     verdicts: tuple[Verdict, ...]
+    # Why machines died on the way, a line each; their rounds were repeated.
+    died: tuple[str, ...] = ()
 
     def series(self, config: str, metric: str) -> Series | None:
         return next((s for s in self.results if (s.config, s.metric) == (config, metric)), None)
@@ -77,6 +79,7 @@ def to_json(results: Results) -> dict:
             for s in results.results
         ],
         "verdicts": [_verdict_to_json(v) for v in results.verdicts],
+        **({"died": list(results.died)} if results.died else {}),
     }
 
 
@@ -137,7 +140,8 @@ def from_json(data: object, where: str) -> Results:
         _verdict(item, f"{where}: verdicts[{i}]") for i, item in enumerate(_list(top, "verdicts", where))
     )
     names = {key: _string(top, key, where) for key in ("scenario", "arch", "kernel")}
-    return Results(host=host, results=results, verdicts=verdicts, **names)
+    died = tuple(map(str, _list(top, "died", where))) if "died" in top else ()
+    return Results(host=host, results=results, verdicts=verdicts, died=died, **names)
 
 
 def _series(item: object, where: str) -> Series:

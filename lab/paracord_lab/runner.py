@@ -83,8 +83,10 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             if deaths > EMULATOR_DEATHS_MAX or os.environ.get("LAB_HOST") == "native":
                 raise
             plan.back_to_round_start()
+            if plan.started:
+                store.put_death(out, str(error))
             progress.say(f"{error}: starting the emulated machines again, the round is repeated")
-    progress.say("writing the report" + (f" ({deaths} emulated machines died on the way)" if deaths else ""))
+    progress.say("writing the report")
     return report.make(scenario, out)
 
 

@@ -52,6 +52,20 @@ def put_trace(out: Path, configuration: str, text: str) -> None:
     (out / "raw" / f"trace-{configuration}.txt").write_text(text)
 
 
+def put_death(out: Path, reason: str) -> None:
+    """Notes that a machine died and its round is repeated: a report must not hide it."""
+    (out / "raw" / "deaths.json").write_text(json.dumps([*deaths(out), reason], indent=1) + "\n")
+
+
+def deaths(out: Path) -> list[str]:
+    """Why machines died during the run, a line each."""
+    path = out / "raw" / "deaths.json"
+    try:
+        return [str(line) for line in json.loads(path.read_text())] if path.exists() else []
+    except ValueError as error:
+        raise StoreError(f"{path}: not JSON: {error}") from error
+
+
 def meta(out: Path) -> Meta:
     path = out / "raw" / "meta.json"
     try:

@@ -21,6 +21,7 @@ class KillVm(Scenario):
     summary = "VMMs killed at random moments while boosted: nothing stays boosted, the daemon goes on"
     rounds = 2
     configurations = (BOOST,)
+    without = ("boost",)
     checks = kills.checks("kill_vm")
     columns = kills.columns()
 

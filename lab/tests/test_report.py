@@ -169,3 +169,15 @@ def test_a_new_run_removes_the_old_one(tmp_path):
 def test_judging_does_not_depend_on_files():
     meta = store.Meta("demo", "x86_64", "7", "emulated", 0, "")
     assert judge.judge(scenario.load("demo"), meta, []).results == ()
+
+
+def test_a_machine_that_died_is_told(tmp_path):
+    demo = demo_run(tmp_path)
+    for reason in ("guest lab: kernel bug: BUG: <x>", "host: no answer in 60 s"):
+        store.put_death(tmp_path, reason)
+    judged = report.make(demo, tmp_path)
+    assert results.read(tmp_path / "results.json").died == judged.died
+    line = "2 emulated machines died, their rounds were repeated: guest lab: kernel bug: BUG: <x>; host: no"
+    assert line in report.text(demo, tmp_path, judged)
+    assert "BUG: &lt;x&gt;" in (tmp_path / "report.html").read_text()
+    assert demo_run(tmp_path) and not report.make(demo, tmp_path).died
