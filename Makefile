@@ -76,6 +76,7 @@ install: build
 	install -Dm644 packaging/paracord.service $(DESTDIR)/lib/systemd/system/paracord.service
 	install -Dm644 packaging/paracord.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf
 	install -Dm644 packaging/paracord.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf
+	install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/paracord README.md SECURITY.md docs/*.md
 	[ -e $(DESTDIR)/etc/paracord/paracord.toml ] || install -Dm644 packaging/paracord.toml $(DESTDIR)/etc/paracord/paracord.toml
 
 clean:

@@ -66,6 +66,12 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
+def _bare(arch: Architecture) -> tuple[str, ...]:
+    """An emulator without devices, configuration files or windows, that ends with its kernel."""
+    quiet = ("-nodefaults", "-no-user-config", "-display", "none")
+    return (arch.emulator, *quiet, "-no-reboot")
+
+
 def host_command(
     arch: Architecture,
     accelerator: str,
@@ -85,16 +91,8 @@ def host_command(
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {'lab.shell ' if shell else ''}{cmdline}"
     )
     argv = [
-        *(
-            arch.emulator,
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-monitor",
-            "none",
-        ),
+        *_bare(arch),
+        *("-monitor", "none"),
         *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
         *("-smp", str(cpus), "-m", str(memory_mb)),
         *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),
@@ -128,26 +126,10 @@ def guest_command(
     """A guest as a user would start it: stock QEMU, KVM, ivshmem-plain for the region (0 bytes: none)."""
     append = f"console={arch.console} {KERNEL_QUIET} {arch.guest_cmdline} {cmdline}"
     argv = [
-        *(
-            arch.emulator,
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-monitor",
-            "none",
-        ),
-        *(
-            "-name",
-            f"{name},debug-threads=on",
-            "-machine",
-            arch.guest_machine,
-            "-accel",
-            "kvm",
-            "-cpu",
-            "host",
-        ),
+        *_bare(arch),
+        *("-monitor", f"unix:{monitor_socket(name)},server=on,wait=off"),
+        *("-name", f"{name},debug-threads=on"),
+        *("-machine", arch.guest_machine, "-accel", "kvm", "-cpu", "host"),
         *("-smp", str(vcpus), "-m", str(memory_mb)),
         *("-kernel", "/payload/vmlinux", "-initrd", "/payload/guest.cpio", "-append", append.strip()),
         *("-serial", f"file:/logs/{name}.serial.log"),
@@ -167,3 +149,7 @@ def guest_command(
 
 def channel_socket(name: str) -> str:
     return f"/run/lab/{name}.sock"
+
+
+def monitor_socket(name: str) -> str:
+    return f"/run/lab/{name}.monitor"

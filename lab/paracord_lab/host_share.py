@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from . import stats
+from .errors import LabError
 from .plots import Bars
 from .scenario import VANILLA
 from .verdicts import Check, Round
@@ -32,10 +33,13 @@ def bars(metrics: dict[str, str]) -> Bars:
 
 @contextmanager
 def running(machine, command: str, name: str) -> Iterator[None]:
-    """A command in the background while the context is open."""
+    """A command in the background while the context is open; LabError when it ends before that."""
     job = machine.spawn(command, name)
     try:
         yield
+        if not job.running:
+            said = (job.err() or job.out()).strip()[-200:]
+            raise LabError(f"{name} ended while it should run: {said or 'without a word'}")
     finally:
         job.kill("TERM")
         job.wait(timeout=30)

@@ -6,15 +6,17 @@ A rogue guest (pc_rogue, root in the guest) against the host's share of its CPUs
 from collections.abc import Sequence
 
 from . import daemon, host_share
+from .daemon import EMULATED_HOST
 from .scenario import STATIC_RT, VANILLA, Configuration, Raw, Scenario, column
 from .verdicts import Check
 
 SHARE_S = 5.0
 INTACT = "/tmp/region-intact"
 SHARE = "host_beside_rogue_share"
-# Rate of actuations that one vCPU can cause: the shortest time between two boosts is 200 µs by default, and
-# each boost has its unboost. Twice that is a bound that no default configuration may exceed.
-ACTUATIONS_PER_S_MAX = 2 * 2 * 5000
+# Shortest time between two boosts of a vCPU, µs: on an emulated host as configured, else the default.
+RATE_LIMIT_US = {"emulated": EMULATED_HOST["boost.actuation_min_us"], "native": 200}
+# Of the rate that the limit allows; the rest is the error of the two readings.
+RATE_VS_LIMIT_MAX = 1.1
 
 # The rogue declares itself to the host; the driver would only be in its way.
 ROGUE_BOOST = Configuration("boost-rt", daemon=True)
@@ -40,8 +42,8 @@ class RogueScenario(Scenario):
             host_share.check(f"{prefix}_host_share", SHARE),
             Check(f"{prefix}_daemon_answers", lambda one: one["boost-rt"]["daemon_answers_count"], ">=", 1,
                   "count", every=True),
-            Check(f"{prefix}_boosts_per_s", lambda one: one["boost-rt"]["boosts_per_s_count"], "<=",
-                  ACTUATIONS_PER_S_MAX, "count"),
+            Check(f"{prefix}_boost_rate_vs_limit", lambda one: one["boost-rt"]["boost_rate_vs_limit_ratio"],
+                  "<=", RATE_VS_LIMIT_MAX),
         )  # fmt: skip
 
     def command(self) -> str:
@@ -72,7 +74,8 @@ class RogueScenario(Scenario):
                 before = session.daemon.status() if session.daemon else None
                 raw["share"] = session.host_share(self.load, seconds)
                 if before is not None:
-                    raw["daemon"] = _activity(before, session.daemon.status())
+                    limit_us = RATE_LIMIT_US[session.host.kind]
+                    raw["daemon"] = _activity(before, session.daemon.status(), limit_us)
         finally:
             self.load.idle()
             self._repair(session)
@@ -101,12 +104,13 @@ class RogueScenario(Scenario):
         ]
 
 
-def _activity(before: dict, after: dict) -> dict[str, float]:
+def _activity(before: dict, after: dict, limit_us: int) -> dict[str, float]:
     """What the daemon did between two states; being asked twice, it answered."""
     seconds = (after["taken_ns"] - before["taken_ns"]) / 1e9
     boosts = after["actuator"]["boosts"] - before["actuator"]["boosts"]
     return {
         "daemon_answers_count": 1,
         "boosts_per_s_count": boosts / seconds,
+        "boost_rate_vs_limit_ratio": boosts / seconds * limit_us / 1e6,
         "throttles_count": daemon.counter(after, "throttles") - daemon.counter(before, "throttles"),
     }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, machine, report, store
+from . import ftrace, machine, post_mortem, report, store
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .results import Results
 from .scenario import Configuration, Scenario
@@ -127,6 +127,9 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             scenario.setup(session)
             _measure(plan, session, out, progress)
             _trace(plan, session, out, progress)
+        except (ChannelClosed, CommandTimeout) as error:
+            post_mortem.write(host, str(error))
+            raise
         finally:
             session.close()
 

@@ -39,6 +39,8 @@ class Session:
     host: object
     options: Options
     guests: list = field(default_factory=list)
+    # Names of guests that stay ordinary when others are made real-time.
+    never_static_rt: set[str] = field(default_factory=set)
     daemon: Daemon | None = None
     _pairs: list["Pair"] = field(default_factory=list)
     _cleanup: ExitStack = field(default_factory=ExitStack)
@@ -55,9 +57,10 @@ class Session:
             self._cleanup.callback(self.host.run, f"echo {before} > {AUTOGROUP}", check=False)
         return self
 
-    def guest(self, name: str, module: bool = False, **options):
+    def guest(self, name: str, module: bool = False, static_rt: bool = True, **options):
         """
         Boots a guest that every configuration applies to; with `module` it has paracord's module for good.
+        static_rt: whether a configuration that makes vCPUs real-time does so to this guest's.
 
         The module is never unloaded between configurations: switching tracepoints rewrites kernel text, which
         an emulator does not always survive.
@@ -66,6 +69,8 @@ class Session:
         if module and self.options.without != "module":
             guest.load_module()
         self.guests.append(guest)
+        if not static_rt:
+            self.never_static_rt.add(name)
         return guest
 
     def pair(self, name: str, **options) -> "Pair":
@@ -111,8 +116,10 @@ class Session:
             yield
 
     def _policy(self, arguments: str) -> None:
-        for tid in self.vcpu_tids():
-            self.host.run(f"chrt {arguments} {tid}")
+        for guest in self.guests:
+            if guest.name not in self.never_static_rt:
+                for tid in guest.vcpu_tids:
+                    self.host.run(f"chrt {arguments} {tid}")
 
     def _stop_daemon(self) -> None:
         daemon, self.daemon = self.daemon, None

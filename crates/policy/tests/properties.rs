@@ -455,3 +455,36 @@ fn an_interrupt_noted_in_short_boosts_at_preemption() {
     let decision = bench.see(10 * US, PC_EV_PREEMPT, false, UNMODIFIED);
     assert_eq!((u32::from(decision.action), decision.reasons), (PC_BOOST, 1 << IRQ));
 }
+
+/// Guards: a spinning guest that is kicked all the time uses up IRQ, which is everyday life: no throttle, no
+/// strike, wakeups stay boosted.
+#[test]
+fn an_empty_irq_budget_only_drops_its_reason() {
+    let mut bench = Bench::new(defaults());
+    for _ in 0..60 {
+        bench.see(MS, PC_EV_IRQ, false, UNMODIFIED);
+        bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+        bench.see(500 * US, PC_EV_EXIT, true, UNMODIFIED);
+        bench.see(0, PC_EV_PREEMPT, false, UNMODIFIED);
+    }
+    assert!(bench.state.reason[IRQ].left_ns <= 0, "{:?}", bench.state);
+    bench.see(MS, PC_EV_IRQ, false, UNMODIFIED);
+    assert_eq!((bench.state.boosted, bench.state.throttled, bench.state.strikes), (0, 0, 0));
+    assert_eq!(bench.see(MS, PC_EV_SLEEP, false, UNMODIFIED).reasons, 1 << WAKE);
+}
+
+/// Guards: a guest that asks for more RT than its budget is throttled, for every reason, with a strike.
+#[test]
+fn an_empty_rt_budget_is_an_exhaustion() {
+    let rt = pc_guest_view { rt: 1, ..NOTHING };
+    let mut cfg = defaults();
+    cfg.reason[RT].budget_ns = 10 * MS;
+    let mut bench = Bench::new(cfg);
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(MS, PC_EV_PREEMPT, false, rt);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    let end = bench.see(12 * MS, PC_EV_EXIT, true, rt);
+    assert_eq!((u32::from(end.action), end.throttled), (PC_UNBOOST, 1));
+    assert_eq!((bench.state.throttled, bench.state.strikes), (1, 1));
+    assert_eq!(u32::from(bench.see(MS, PC_EV_SLEEP, false, rt).action), PC_KEEP);
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""What can still be learned from machines that do not answer: written beside their logs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import emulator
+from .errors import LabError
+
+if TYPE_CHECKING:
+    from .guest import Guest
+    from .machine import Host
+
+FILE = "post-mortem.txt"
+TIMEOUT_S = 20
+# Registers twice: a guest that spins has moved, one that hangs has not.
+MONITOR = ("info status", "info registers", "x/12i $pc", "info lapic", "info registers")
+KVM_COUNTERS = 'cd /sys/kernel/debug/kvm && for f in *; do [ -f "$f" ] && echo "$f $(cat "$f")"; done'
+
+
+def write(host: Host, why: str) -> Path:
+    """Asks the host and its guests' emulators, and writes the answers; what does not answer is noted."""
+    path = host.logs / FILE
+    with path.open("w") as file:
+        file.write(f"{why}\n")
+        for command in _commands(host):
+            try:
+                answer = host.run(command, TIMEOUT_S, check=False)
+                said = answer.out + answer.err
+            except LabError as error:
+                file.write(f"\n$ {command}\n{error}\n")
+                return path
+            file.write(f"\n$ {command}\n{said}")
+    return path
+
+
+def _commands(host: Host) -> Iterator[str]:
+    yield "cat /proc/uptime /proc/loadavg"
+    yield "ps -eLo pid,tid,cls,rtprio,stat,psr,wchan:24,time,comm --sort=-time | head -40"
+    yield "/payload/bin/paracord status"
+    for guest in host.guests:
+        yield from _of_guest(guest)
+    yield f"{KVM_COUNTERS}; sleep 1; {KVM_COUNTERS}"
+    yield "dmesg | tail -40"
+
+
+def _of_guest(guest: Guest) -> Iterator[str]:
+    for tid in guest.vcpu_tids:
+        files = f"/proc/{tid}/schedstat"
+        yield f"chrt -p {tid}; cat {files} /proc/{tid}/stack; sleep 1; cat {files}"
+    asked = "; ".join(f"echo {shlex.quote(line)}; sleep 0.5" for line in MONITOR)
+    socket = emulator.monitor_socket(guest.name)
+    yield f"({asked}) | socat -t 2 STDIO UNIX-CONNECT:{socket} | tr -d '\\r'"
