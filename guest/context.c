@@ -82,6 +82,7 @@ static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
 	struct paracord_context context = pc_context_of(current, prio);
 
 	cpu->task_class = context.task_class;
+	cpu->task_prio = context.task_prio;
 	WRITE_ONCE(line->context.task_class, context.task_class);
 	WRITE_ONCE(line->context.task_prio, context.task_prio);
 }
@@ -93,6 +94,7 @@ void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 	struct paracord_context context = pc_context_of(current, current->prio);
 
 	cpu->task_class = context.task_class;
+	cpu->task_prio = context.task_prio;
 	cpu->preempt_mask = 0;
 	if (with_preempt_count) {
 		u64 gpa = pc_gpa(pc_arch_preempt_count(current));
@@ -122,8 +124,17 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 	if (!line)
 		return;
 	context = pc_context_of(next, next->prio);
-	cpu->task_class = context.task_class;
-	pc_store_context(line, context);
+	/*
+	 * Tasks alike follow each other most of the time: then the line, and its
+	 * page, stay untouched. The other bytes are reset where they are set; only
+	 * on PREEMPT_RT a task switch can leave a softirq behind.
+	 */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || context.task_class != before ||
+	    context.task_prio != cpu->task_prio) {
+		cpu->task_class = context.task_class;
+		cpu->task_prio = context.task_prio;
+		pc_store_context(line, context);
+	}
 
 	if (cpu->preempt_mask) {
 		if (PC_PREEMPT_COUNT_PER_TASK)

@@ -58,7 +58,13 @@ unsigned int pc_kick_threshold_us(void)
 	       PC_STALE_BOOST_KICK_DEFAULT_US;
 }
 
-/* Return: the host line says that this vCPU is boosted. */
+/*
+ * Return: the host line says that this vCPU is boosted.
+ *
+ * A boost that was not there at the last look may have begun right after it. Its
+ * age counts from there: taken as too old it costs one kick, taken as too young the
+ * usual case (the host boosts after the real-time task has started) would never kick.
+ */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {
 	struct pc_kick_state *k = &cpu->kick;
@@ -66,8 +72,9 @@ static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 	u32 boosts = READ_ONCE(cpu->host->boosts);
 
 	if (boosted && (!k->boosted || boosts != k->boosts_seen))
-		k->boosted_since_ns = now_ns;
+		k->boosted_since_ns = k->observed_ns;
 	k->boosted = boosted;
+	k->observed_ns = now_ns;
 	k->boosts_seen = boosts;
 	return boosted;
 }

@@ -49,7 +49,8 @@ struct pc_kick_state {
 	bool stale;			/* boosted, and its reason was dropped here */
 	bool seen_by_host;		/* there was an exit since @stale began */
 	u32 boosts_seen;		/* host line's counter when last looked at */
-	u64 boosted_since_ns;		/* or since the last kick */
+	u64 observed_ns;		/* when the host line was last looked at */
+	u64 boosted_since_ns;		/* at the earliest; or since the last kick */
 	u64 stale_since_ns;
 	u64 stale_boosts;
 	u64 stale_ns;
@@ -61,7 +62,8 @@ struct pc_cpu {
 	struct paracord_guest_line *line;
 	const struct paracord_host_line *host;
 	u32 preempt_mask;		/* 0: preempt_count is not published */
-	u8 task_class;
+	u8 task_class;			/* of the running task, as published */
+	u8 task_prio;
 	struct pc_kick_state kick;
 };
 

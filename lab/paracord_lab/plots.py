@@ -26,6 +26,7 @@ COLOURS = {
 }
 OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999")
 UNITS = {
+    "ns": "ns",
     "us": "µs",
     "ms": "ms",
     "s": "s",

@@ -55,7 +55,15 @@ class Results:
 def unit_of(metric: str) -> str:
     """Unit from a metric's name, which ends in it (`_us`, `_count`, …)."""
     suffix = metric.rsplit("_", 1)[-1]
-    units = {"us": "us", "ms": "ms", "s": "s", "count": "count", "share": "share", "ratio": "ratio"}
+    units = {
+        "ns": "ns",
+        "us": "us",
+        "ms": "ms",
+        "s": "s",
+        "count": "count",
+        "share": "share",
+        "ratio": "ratio",
+    }
     if suffix not in units:
         raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(units)})")
     return units[suffix]

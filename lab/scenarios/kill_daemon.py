@@ -10,7 +10,7 @@ import random
 import time
 
 from paracord_lab import kills
-from paracord_lab.daemon import BINARY, Daemon
+from paracord_lab.daemon import BINARY, START_TIMEOUT_S, Daemon
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check
 
@@ -81,7 +81,7 @@ class KillDaemon(Scenario):
         with Daemon(session.host).start(self.guest.vcpu_tids) as running:
             first = processes(running)["daemon"]
             session.host.run(f"kill -KILL {first}")
-            deadline = time.monotonic() + 15
+            deadline = time.monotonic() + START_TIMEOUT_S
             while time.monotonic() < deadline:
                 status = running.status(check=False)
                 if status and status["pid"] != first and status["vms"]:

@@ -62,6 +62,7 @@ class KillVm(Scenario):
             )
         finally:
             guest.kill("KILL")
+            guest.stop()  # removes its region, which outlives it
 
     def metrics(self, configuration, raw):
         return kills.metrics(raw)

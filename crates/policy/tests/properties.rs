@@ -4,9 +4,9 @@
 
 use paracord_policy::{
     PC_BOOST, PC_EV_EXIT, PC_EV_IRQ, PC_EV_PREEMPT, PC_EV_RUN, PC_EV_SLEEP, PC_EV_TICK,
-    PC_EV_WAKEUP, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST,
-    defaults, guest_view, invariants::Inputs, is_quiet, note_irq, pc_boost_config, pc_boost_decision, pc_boost_obs,
-    pc_boost_state, pc_bucket, pc_guest_view, resume, step,
+    PC_EV_WAKEUP, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU,
+    PC_UNBOOST, defaults, guest_view, invariants::Inputs, is_quiet, note_irq, pc_boost_config,
+    pc_boost_decision, pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step,
 };
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use paracord_host::snapshot::Snapshot;
 
 const MEASURED: Duration = Duration::from_secs(10);
-/// Longer than the default grant of a wakeup (1 ms) and the housekeeping tick (4 ms).
+/// Longer than the default grant of a wakeup (1 ms) and the stand-in's housekeeping tick (4 ms).
 const BUSY: Duration = Duration::from_millis(6);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// USER_HZ.

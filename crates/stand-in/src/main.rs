@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut settings = Settings { run_dir: PathBuf::from(run_dir), ..Settings::default() };
+    // A vCPU exits at each tick of the host; these threads do not, so the daemon's own tick is that short.
+    settings.rt.tick = Duration::from_millis(4);
     settings.supervisor.restart = restart == "restart";
     let result = match supervisor {
         Some(pid_of_supervisor) => {
