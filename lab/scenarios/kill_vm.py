@@ -48,10 +48,11 @@ class KillVm(Scenario):
             self.load.idle()
         return seen.raw()
 
-    @staticmethod
-    def _kill_guest(session):
+    def _kill_guest(self, session):
         """A guest that dies while its real-time task runs; whether it was boosted then."""
+        self.load.idle()  # only while it boots
         guest = session.host.guest(VICTIM, vcpus=1)
+        self.load.busy()
         try:
             session.daemon.await_vcpus(guest.vcpu_tids)
             guest.spawn("cyclictest -q -m --default-system -i 1000 --policy=rr -p 50", "cyclictest")
