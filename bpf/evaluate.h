@@ -7,9 +7,9 @@
  * Races tolerated:
  *  - After PC_ROUNDS_MAX rounds of events from elsewhere the rest waits for the
  *    next event of this vCPU (while it runs: the next exit, at most a host tick).
- *  - An evaluator can be preempted (a kernel that runs tracepoints preemptibly, the
- *    daemon's tick): the vCPU's events wait for it. The daemon's thread runs
- *    above every boosted vCPU.
+ *  - On kernels before 6.10 an evaluator can be preempted: the vCPU's events wait for it,
+ *    in the worst case (an ordinary task, by the vCPU itself) until the kernel's
+ *    reserve for ordinary tasks lets it go on, about a second.
  *  - A RUN that was not posted because the vCPU was unboosted, while another CPU
  *    boosts it: charging starts at its next exit.
  */
@@ -56,43 +56,72 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 	}
 }
 
-/* A global function, like evaluate(): verified once, not at each call and round. */
-__noinline int step(u32 index, u32 events)
+/* Since 6.10; older kernels do without. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 {
 	struct pc_boost_obs obs = { .events = events };
 	struct pc_boost_decision decision;
-	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 	struct pc_vm *vm;
 	struct pc_cpu *cpu;
 	u32 vm_index, cpu_index, on;
 	u64 now;
 
-	if (!v)
-		return 0;
 	vm_index = v->setup.vm;
 	cpu_index = v->cpu;
 	vm = bpf_map_lookup_elem(&vms, &vm_index);
 	cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
 	if (!vm || !cpu)
-		return 0;
+		return;
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	now = bpf_ktime_get_ns();
 	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, now))
-		return 0;
+		return;
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
 	count(v, &decision);
 
 	/* Compare with what the daemon was told: a lost message repairs itself, so does a change of mode. */
 	on = v->state.boosted && vm->config.mode == PC_MODE_ON;
 	if (on == v->actuated)
-		return 0;
+		return;
 	if (send_message(on ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, &decision, now))
 		v->counters.actuations_dropped++;
 	else
 		v->actuated = on;
-	return 0;
+}
+
+/*
+ * Takes the lock and the pending events, if nobody else has them. Return: 1 if there
+ * may be more. A global function, like evaluate(): verified once, not at each call.
+ *
+ * Without preemption: a kick comes from ordinary tasks too, and the vCPU that one of
+ * them is about to wake could preempt it here, boosted, with nobody left to end that.
+ */
+__noinline int evaluate_pending(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	int more = 0;
+	u32 events;
+
+	if (!v)
+		return 0;
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_disable();
+	if (!__sync_val_compare_and_swap(&v->lock, 0, 1)) {
+		events = __sync_lock_test_and_set(&v->pending, 0);
+		if (events)
+			step(index, v, events);
+		/* Full barrier; pairs with the poster's fetch_or before its compare-and-swap. */
+		__sync_lock_test_and_set(&v->lock, 0);
+		more = *(volatile u32 *)&v->pending != 0;
+	}
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_enable();
+	return more;
 }
 
 __noinline int evaluate(u32 index, u32 events)
@@ -103,17 +132,9 @@ __noinline int evaluate(u32 index, u32 events)
 	if (!v || v->life != PC_VCPU_READY)
 		return 0;
 	__sync_fetch_and_or(&v->pending, events);
-	for (i = 0; i < PC_ROUNDS_MAX; i++) {
-		if (__sync_val_compare_and_swap(&v->lock, 0, 1))
+	for (i = 0; i < PC_ROUNDS_MAX; i++)
+		if (!evaluate_pending(index))
 			return 0;
-		events = __sync_lock_test_and_set(&v->pending, 0);
-		if (events)
-			step(index, events);
-		/* Full barrier; pairs with the poster's fetch_or before its compare-and-swap. */
-		__sync_lock_test_and_set(&v->lock, 0);
-		if (!*(volatile u32 *)&v->pending)
-			return 0;
-	}
 	return 0;
 }
 

@@ -41,6 +41,8 @@ ARCHITECTURES = {
 }
 # Above every normal thread of this machine, below its own real-time threads' usual 50.
 TIMER_THREAD_PRIORITY = 10
+# Socket of the emulated host's monitor, in the directory of its logs.
+HOST_MONITOR = "host.monitor"
 # Warnings and worse on the serial line: each character is a trap. A panic always gets through.
 # panic=-1 with -no-reboot ends the emulator at once, so a dead kernel is noticed at once.
 KERNEL_QUIET = "quiet loglevel=4 panic=-1 oops=panic"
@@ -92,7 +94,7 @@ def host_command(
     )
     argv = [
         *_bare(arch),
-        *("-monitor", "none"),
+        *("-monitor", f"unix:/mnt/logs/{HOST_MONITOR},server=on,wait=off"),
         *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
         *("-smp", str(cpus), "-m", str(memory_mb)),
         *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),

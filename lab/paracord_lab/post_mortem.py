@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +22,7 @@ FILE = "post-mortem.txt"
 TIMEOUT_S = 20
 # Registers twice: a guest that spins has moved, one that hangs has not.
 MONITOR = ("info status", "info registers", "x/12i $pc", "info lapic", "info registers")
+HOST_MONITOR_LINES = ("info status", *("info registers -a",) * 4, "info lapic 0", "info lapic 1", "nmi")
 KVM_COUNTERS = 'cd /sys/kernel/debug/kvm && for f in *; do [ -f "$f" ] && echo "$f $(cat "$f")"; done'
 
 
@@ -32,10 +36,30 @@ def write(host: Host, why: str) -> Path:
                 answer = host.run(command, TIMEOUT_S, check=False)
                 said = answer.out + answer.err
             except LabError as error:
-                file.write(f"\n$ {command}\n{error}\n")
+                file.write(f"\n$ {command}\n{error}\n{_of_silent_host(host)}")
                 return path
             file.write(f"\n$ {command}\n{said}")
     return path
+
+
+def _of_silent_host(host: Host) -> str:
+    """What the emulator knows of a host that answers no command: its CPUs' registers, a few times."""
+    said = b""
+    directory = os.open(host.logs, os.O_PATH)
+    try:
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(1)
+            # Through the descriptor: the path of a socket may be 108 bytes long.
+            monitor.connect(f"/proc/self/fd/{directory}/{emulator.HOST_MONITOR}")
+            for line in HOST_MONITOR_LINES:
+                monitor.sendall(f"{line}\n".encode())
+                time.sleep(0.5)
+                said += monitor.recv(1 << 20)
+    except OSError as error:
+        said += f"monitor: {error}\n".encode()
+    finally:
+        os.close(directory)
+    return said.decode(errors="replace").replace("\r", "")
 
 
 def _commands(host: Host) -> Iterator[str]:
