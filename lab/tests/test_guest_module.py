@@ -211,8 +211,9 @@ def test_preempt_count_lies_where_it_says(
         counts.append(words.most_common(1)[0][0])
     hog.kill("KILL")
     hog.wait(10)
-    # x86: bit 31 is "no reschedule wanted". The idle task has preemption off, user mode has not.
-    assert counts == [0x80000001, 0x80000000]
+    # The idle task has preemption off, user mode has not. Bit 31 of x86, "no reschedule wanted", has left
+    # this word in newer kernels.
+    assert [count & 0x7FFFFFFF for count in counts] == [1, 0]
 
 
 def test_hotplug(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
