@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What can still be learned from machines that do not answer: written beside their logs."""
+"""What can still be learned from machines that do not answer: written into the run's directory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ KVM_COUNTERS = 'cd /sys/kernel/debug/kvm && for f in *; do [ -f "$f" ] && echo "
 
 def write(host: Host, why: str) -> Path:
     """Asks the host and its guests' emulators, and writes the answers; what does not answer is noted."""
-    path = host.logs / FILE
-    with path.open("w") as file:
+    path = host.logs.parent / FILE  # the logs are those of the machines that come next
+    with path.open("a") as file:
         file.write(f"{why}\n")
         for command in _commands(host):
             try:

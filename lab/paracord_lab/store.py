@@ -31,7 +31,7 @@ class Meta:
 
 def start(out: Path, meta: Meta) -> None:
     """Empties `out` of an older run and notes what runs now."""
-    for stale in ("raw", "results.json", "report.html", "trace.pftrace"):
+    for stale in ("raw", "results.json", "report.html", "trace.pftrace", "post-mortem.txt"):
         path = out / stale
         if path.is_dir():
             shutil.rmtree(path)
