@@ -20,14 +20,15 @@
 /* Events whose poster has just refreshed the guest's view. */
 #define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
-static __always_inline int send_message(u32 kind, u32 index, u32 tid,
+static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
 					const struct pc_boost_decision *decision, u64 now)
 {
 	struct pc_msg *msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
 
 	if (!msg)
 		return -1;
-	*msg = (struct pc_msg){ .kind = kind, .vcpu = index, .tid = tid, .now_ns = now };
+	*msg = (struct pc_msg){ .kind = kind, .vcpu = index, .tid = tid,
+			       .level = (u8)level, .now_ns = now };
 	if (decision) {
 		msg->reasons = decision->reasons;
 		msg->forced = decision->forced;
@@ -66,9 +67,12 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_boost_decision decision;
 	struct pc_vm *vm;
 	struct pc_cpu *cpu;
-	u32 vm_index, cpu_index, on;
+	u32 vm_index, cpu_index, level = PC_LEVEL_NONE;
 	u64 now;
 
+	now = bpf_ktime_get_ns();
+	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, now))
+		return;
 	vm_index = v->setup.vm;
 	cpu_index = v->cpu;
 	vm = bpf_map_lookup_elem(&vms, &vm_index);
@@ -78,20 +82,21 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
-	now = bpf_ktime_get_ns();
-	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, now))
-		return;
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
 	count(v, &decision);
 
-	/* Compare with what the daemon was told: a lost message repairs itself, so does a change of mode. */
-	on = v->state.boosted && vm->config.mode == PC_MODE_ON;
-	if (on == v->actuated)
+	/*
+	 * Compare with what the daemon was told: a lost message repairs itself, so does a change of mode.
+	 * A boost's level only rises, once at most: what a guest can cause stays in proportion to its boosts.
+	 */
+	if (v->state.boosted && vm->config.mode == PC_MODE_ON)
+		level = pc_boost_level(v->state.reasons);
+	if (level ? level <= v->actuated : !v->actuated)
 		return;
-	if (send_message(on ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, &decision, now))
+	if (send_message(level ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, level, &decision, now))
 		v->counters.actuations_dropped++;
 	else
-		v->actuated = on;
+		v->actuated = level;
 }
 
 /*

@@ -133,7 +133,7 @@ static __noinline int adopt_thread(void)
 	}
 	*stored = index + 1;
 	*(volatile u32 *)&v->life = PC_VCPU_NEW;
-	if (send_message(PC_MSG_NEW, index, v->tid, NULL, v->run_since_ns))
+	if (send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, v->run_since_ns))
 		v->counters.actuations_dropped++;
 	return 0;
 }
@@ -297,7 +297,7 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	bpf_task_storage_delete(&task_vcpu, task);
 	*(volatile u32 *)&v->life = PC_VCPU_GONE;
-	send_message(PC_MSG_GONE, index, v->tid, NULL, bpf_ktime_get_ns());
+	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 0;
 }
 

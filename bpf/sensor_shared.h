@@ -59,7 +59,7 @@ struct pc_vcpu {
 	u32 lock;		/* evaluator of this vCPU; 0: free */
 	u32 pending;		/* PC_EV_* posted and not yet evaluated */
 	u32 on_cpu;
-	u32 actuated;		/* 1: the daemon was last told BOOST, 0: UNBOOST */
+	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
 	u32 reserved;
 	u64 wakeup_ns;		/* time of the wakeup not yet followed by running */
 	u64 run_since_ns;
@@ -107,7 +107,7 @@ struct pc_msg {
 	u8  reasons;
 	u8  forced;
 	u8  cause;		/* PC_THROTTLE_* */
-	u8  reserved;
+	u8  level;		/* PC_LEVEL_* of a boost; a second BOOST of the same vCPU raises it */
 	u64 now_ns;		/* time of the decision, CLOCK_MONOTONIC */
 };
 

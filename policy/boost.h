@@ -263,7 +263,7 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 
 /*
  * Running time for which nothing but an empty shared bucket could end the boost: a
- * wakeup's grant holds whatever the guest says meanwhile.
+ * wakeup's grant holds whatever the guest says meanwhile. Without WAKE: none.
  */
 PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
 				const struct pc_bucket *vm, const struct pc_bucket *cpu)
@@ -309,12 +309,25 @@ PC_INLINE int pc_boost_resume(struct pc_boost_state *st, u64 now_ns)
  */
 PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
-	if (!st->boosted || !(st->reasons & PC_WAKE) || !st->quiet_ns)
+	if (!st->boosted || !st->quiet_ns)
 		return 0;
 	*(volatile u64 *)&st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
 	*(volatile u64 *)&st->last_irq_ns = now_ns;
 	*(volatile u8 *)&st->irq_wanted = 1;
 	return 1;
+}
+
+/*
+ * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick)
+ * all the time: what it may take of the CPU for that, it takes from normal tasks, not from
+ * a vCPU that woke up or runs a real-time task. A lock holder is not put behind those:
+ * they may spin on its lock.
+ */
+PC_INLINE u32 pc_boost_level(u32 reasons)
+{
+	if (!(reasons & PC_ALL_REASONS))
+		return PC_LEVEL_NONE;
+	return (reasons & PC_ALL_REASONS) == PC_IRQ ? PC_LEVEL_IRQ : PC_LEVEL_FULL;
 }
 
 /*

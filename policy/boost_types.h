@@ -103,6 +103,11 @@ struct pc_boost_obs {
 	struct pc_guest_view guest;
 };
 
+/* How far a boost goes: pc_boost_level(). */
+#define PC_LEVEL_NONE	0
+#define PC_LEVEL_IRQ	1	/* before normal tasks, behind other boosts */
+#define PC_LEVEL_FULL	2
+
 /* Decisions. */
 #define PC_KEEP		0
 #define PC_BOOST	1

@@ -46,23 +46,33 @@ def build(images: Images) -> Path:
     return payload
 
 
+CARGO_PATH = f"{Path.home() / '.cargo/bin'}:{os.environ.get('PATH', '')}"
+
+
+def cargo(*arguments: str) -> str:
+    """Output of cargo, run on this repository. Raises LabError with its message."""
+    program = shutil.which("cargo", path=CARGO_PATH)
+    if not program:
+        raise LabError("cargo is missing: run `make setup`")
+    environment = {**os.environ, "PATH": CARGO_PATH}
+    done = subprocess.run(
+        [program, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise LabError(f"cargo {arguments[0]} failed:\n{done.stderr.strip()[-3000:]}")
+    return done.stdout
+
+
 def _cargo_binary() -> Path:
     """`paracord`, built in release mode; where cargo is not to be had, the one that was built before."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
     binary = target / "release" / "paracord"
-    path = f"{Path.home() / '.cargo/bin'}:{os.environ.get('PATH', '')}"
-    cargo = shutil.which("cargo", path=path)
-    if not cargo:
+    if not shutil.which("cargo", path=CARGO_PATH):
         if binary.is_file():
             return binary
         raise LabError("cargo is missing and target/release/paracord was not built: run `make build` first")
-    argv = [cargo, "build", "--release", "--locked", "--bin", "paracord"]
     with Progress("building paracord"):
-        done = subprocess.run(
-            argv, cwd=REPOSITORY, env={**os.environ, "PATH": path}, capture_output=True, text=True
-        )
-    if done.returncode != 0:
-        raise LabError(f"cargo build failed:\n{done.stderr.strip()[-3000:]}")
+        cargo("build", "--release", "--locked", "--bin", "paracord")
     return binary
 
 

@@ -2,23 +2,18 @@
 """T1: the Rust tests that need root and a kernel with BTF (marked #[ignore]), run in the emulated host."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
-from paracord_lab.errors import LabError
-from paracord_lab.payload import REPOSITORY
+from paracord_lab import machine, payload
 
 pytestmark = pytest.mark.lab
 # Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
 SUITES = (
     ("paracord-sensor", "kernel", 5),
-    ("paracord-host", "actuator", 5),
+    ("paracord-host", "actuator", 6),
     ("paracord-stand-in", "kills", 5),
 )
 STAND_IN = "paracord-stand-in"
@@ -26,16 +21,9 @@ STAND_IN = "paracord-stand-in"
 
 def executables():
     """Test target or program -> its executable, built with the same profile as `cargo test` does."""
-    path = f"{Path.home() / '.cargo/bin'}:{os.environ['PATH']}"
-    argv = [shutil.which("cargo", path=path), "test", "--no-run", "--locked", "--message-format=json"]
-    for package, target, _ in SUITES:
-        argv += ["-p", package, "--test", target]
-    done = subprocess.run(
-        argv, cwd=REPOSITORY, env={**os.environ, "PATH": path}, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise LabError(f"cargo test --no-run failed:\n{done.stderr[-3000:]}")
-    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    chosen = [word for package, target, _ in SUITES for word in ("-p", package, "--test", target)]
+    out = payload.cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
+    messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     return {m["target"]["name"]: Path(m["executable"]) for m in messages if m.get("executable")}
 
 

@@ -18,12 +18,21 @@ use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 /// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Give the thread SCHED_RR.
-    Boost,
+    /// Give the thread SCHED_RR, or raise it to this level.
+    Boost(Level),
     /// Give it back what it had.
     Unboost,
     /// Forget it: it has ended.
     Gone,
+}
+
+/// How far a boost goes (`PC_LEVEL_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Before normal threads, behind those with a full boost: see [`Entry::priority_at`].
+    Interrupt,
+    /// The configured priority.
+    Full,
 }
 
 /// A decision on its way (`struct pc_msg`).
@@ -60,6 +69,7 @@ pub trait VcpuTable {
 pub struct ActuatorStats {
     boosted_now: AtomicU32,
     boosts: AtomicU64,
+    raised: AtomicU64,
     unboosts: AtomicU64,
     coalesced: AtomicU64,
     gone: AtomicU64,
@@ -78,6 +88,7 @@ impl ActuatorStats {
         ActuatorStats {
             boosted_now: AtomicU32::new(0),
             boosts: AtomicU64::new(0),
+            raised: AtomicU64::new(0),
             unboosts: AtomicU64::new(0),
             coalesced: AtomicU64::new(0),
             gone: AtomicU64::new(0),
@@ -114,6 +125,7 @@ impl ActuatorStats {
             kind: "rt".into(),
             boosted_now: self.boosted_now.load(Ordering::Relaxed),
             boosts: get(&self.boosts),
+            raised: get(&self.raised),
             unboosts: get(&self.unboosts),
             coalesced: get(&self.coalesced),
             gone: get(&self.gone),
@@ -206,7 +218,7 @@ impl Actuator {
             let index = self.order[n];
             let Some(message) = self.waiting[index as usize].take() else { continue };
             let acted = match message.action {
-                Action::Boost => self.boost(table, &message),
+                Action::Boost(level) => self.boost(table, &message, level),
                 Action::Unboost => self.unboost(table, index),
                 Action::Gone => self.forget(index),
             };
@@ -240,7 +252,7 @@ impl Actuator {
         }
     }
 
-    fn boost(&mut self, table: &impl VcpuTable, message: &Message) -> bool {
+    fn boost(&mut self, table: &impl VcpuTable, message: &Message, level: Level) -> bool {
         let index = message.index;
         let live =
             |table: &_| VcpuTable::live_thread(table, index).filter(|t| t.tid == message.tid);
@@ -248,8 +260,8 @@ impl Actuator {
             bump(&self.stats.gone);
             return false;
         };
-        if self.boosted[index as usize].is_some() {
-            return false;
+        if let Some(entry) = self.boosted[index as usize] {
+            return self.raise(&entry, level);
         }
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,
@@ -270,8 +282,8 @@ impl Actuator {
             boost_priority: self.priority,
         };
         self.journal.arm(index, &entry);
-        if let Err(error) = sched::set(thread.tid, &SchedAttr::realtime(policy::RR, self.priority))
-        {
+        let given = SchedAttr::realtime(policy::RR, entry.priority_at(level));
+        if let Err(error) = sched::set(thread.tid, &given) {
             self.journal.disarm(index);
             return self.failed(&error);
         }
@@ -289,6 +301,25 @@ impl Actuator {
         self.stats.actuated[index as usize].store(1, Ordering::Release);
         bump(&self.stats.boosts);
         true
+    }
+
+    /// The journal's entry stands for both priorities, so there is nothing to write in it.
+    fn raise(&self, entry: &Entry, level: Level) -> bool {
+        let lower = entry.priority_at(Level::Interrupt);
+        if level == Level::Interrupt || lower == entry.boost_priority {
+            return false;
+        }
+        match sched::get(entry.tid) {
+            Ok(now) if now.policy == policy::RR && now.priority == lower => {}
+            Ok(_) => return false, // raised already, or changed by somebody else
+            Err(error) => return self.failed(&error),
+        }
+        let given = SchedAttr::realtime(policy::RR, entry.boost_priority);
+        if let Err(error) = sched::set(entry.tid, &given) {
+            return self.failed(&error);
+        }
+        bump(&self.stats.raised);
+        false // it began before: nothing that the guest is told
     }
 
     fn unboost(&mut self, table: &impl VcpuTable, index: u32) -> bool {

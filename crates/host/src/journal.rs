@@ -26,6 +26,8 @@ use paracord_sys::mapping::SharedWords;
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
+use crate::actuator::Level;
+
 /// "PCJRNL" and the layout's version.
 const MAGIC: u64 = 0x4c4e_524a_4350_0001;
 const HEADER_WORDS: usize = 64;
@@ -52,7 +54,7 @@ pub struct Entry {
     pub start_ticks: u64,
     /// What the thread had; what an unboost gives back.
     pub before: SchedAttr,
-    /// SCHED_RR priority that the boost gave it.
+    /// SCHED_RR priority of a full boost; see [`priority_at`](Entry::priority_at).
     pub boost_priority: u32,
 }
 
@@ -88,6 +90,20 @@ pub struct Journal {
 }
 
 impl Entry {
+    /// SCHED_RR priority that a boost of this level gives the thread. One entry stands for
+    /// both: a boost is raised without a moment in which the journal is wrong.
+    pub fn priority_at(&self, level: Level) -> u32 {
+        match level {
+            Level::Full => self.boost_priority,
+            Level::Interrupt => self.boost_priority.saturating_sub(1).max(1),
+        }
+    }
+
+    fn is_as_given(&self, now: &SchedAttr) -> bool {
+        let given = [Level::Full, Level::Interrupt].map(|level| self.priority_at(level));
+        now.policy == policy::RR && given.contains(&now.priority)
+    }
+
     /// Gives the thread back what it had, if it still is as the boost left it.
     /// The caller made sure that `tid` still is the same thread.
     ///
@@ -102,7 +118,7 @@ impl Entry {
             Ok(now) => now,
             Err(error) => return gone(error),
         };
-        if now.policy != policy::RR || now.priority != self.boost_priority {
+        if !self.is_as_given(&now) {
             return Ok(Restored::NotOurs);
         }
         match sched::set(self.tid, &self.before) {

@@ -15,13 +15,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use paracord_policy::{
-    PC_EV_CONFIG, PC_EV_TICK, PC_MSG_BOOST, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
+    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_BOOST, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched::{self, SchedAttr, policy};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::actuator::{Action, Actuator, Message, Thread, VcpuTable};
+use crate::actuator::{Action, Actuator, Level, Message, Thread, VcpuTable};
 use crate::journal::ENTRIES;
 use crate::settings::RtSettings;
 
@@ -266,7 +266,10 @@ impl Loop<'_> {
         let actuator = RefCell::new(actuator);
         let ring = self.sensor.messages(|message| {
             let action = match message.kind {
-                PC_MSG_BOOST => Action::Boost,
+                PC_MSG_BOOST if u32::from(message.level) == PC_LEVEL_IRQ => {
+                    Action::Boost(Level::Interrupt)
+                }
+                PC_MSG_BOOST => Action::Boost(Level::Full),
                 PC_MSG_UNBOOST => Action::Unboost,
                 kind => {
                     *lives_changed.borrow_mut() = true;

@@ -63,6 +63,8 @@ pub struct ActuatorSnapshot {
     pub boosted_now: u32,
     /// Boosts carried out.
     pub boosts: u64,
+    /// Boosts for an interrupt that became full ones.
+    pub raised: u64,
     /// Unboosts carried out.
     pub unboosts: u64,
     /// Decisions overtaken by a later one about the same vCPU before they were carried out.

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use paracord_host::actuator::{Action, Actuator, Message, Thread, VcpuTable};
+use paracord_host::actuator::{Action, Actuator, Level, Message, Thread, VcpuTable};
 use paracord_host::journal::{Journal, RestoreReport};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
 const PRIORITY: u32 = 8;
+const BOOST: Action = Action::Boost(Level::Full);
+const BOOST_FOR_IRQ: Action = Action::Boost(Level::Interrupt);
 const PROC: &str = "/proc";
 
 /// A thread that sleeps until it is dropped.
@@ -119,7 +121,7 @@ fn gives_back_exactly_what_the_thread_had() {
     for (n, case) in cases.iter().enumerate() {
         let mut s = Setting::new(&format!("back{n}"), case);
         let before = s.sleeper.attr();
-        s.act(&[Action::Boost]);
+        s.act(&[BOOST]);
         let boosted = s.sleeper.attr();
         assert_eq!((boosted.policy, boosted.priority), (policy::RR, PRIORITY));
         assert_eq!(boosted.flags, sched::FLAG_RESET_ON_FORK, "children must not inherit a boost");
@@ -135,13 +137,13 @@ fn gives_back_exactly_what_the_thread_had() {
 fn leaves_real_time_threads_and_changes_by_others_alone() {
     let mut s = Setting::new("rt", &SchedAttr::realtime(policy::FIFO, 3));
     let before = s.sleeper.attr();
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     s.act(&[Action::Unboost]);
     assert_eq!(s.sleeper.attr(), before);
     assert_eq!(s.actuator.stats().snapshot().refused_rt, 1);
 
     let mut s = Setting::new("other", &nice(0));
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     sched::set(s.sleeper.tid, &nice(11)).unwrap();
     s.act(&[Action::Unboost]);
     assert_eq!(s.sleeper.attr().nice, 11);
@@ -152,9 +154,9 @@ fn leaves_real_time_threads_and_changes_by_others_alone() {
 #[ignore = "needs CAP_SYS_NICE"]
 fn the_latest_decision_wins() {
     let mut s = Setting::new("latest", &nice(0));
-    s.act(&[Action::Boost, Action::Unboost, Action::Boost]);
+    s.act(&[BOOST, Action::Unboost, BOOST]);
     assert_eq!(s.sleeper.attr().policy, policy::RR);
-    s.act(&[Action::Unboost, Action::Boost, Action::Unboost]);
+    s.act(&[Action::Unboost, BOOST, Action::Unboost]);
     assert_eq!(s.sleeper.attr().policy, policy::OTHER);
     let stats = s.actuator.stats().snapshot();
     assert_eq!((stats.boosts, stats.unboosts, stats.coalesced, stats.boosted_now), (1, 1, 4, 0));
@@ -163,13 +165,42 @@ fn the_latest_decision_wins() {
 
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
+fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
+    let mut s = Setting::new("level", &nice(2));
+    let before = s.sleeper.attr();
+    s.act(&[BOOST_FOR_IRQ]);
+    assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().priority), (policy::RR, PRIORITY - 1));
+    // Killed at this moment, the journal undoes it.
+    let report = s.journal.restore_all(Path::new(PROC));
+    assert_eq!((report.restored, s.sleeper.attr()), (1, before));
+
+    let mut s = Setting::new("raised", &nice(2));
+    s.act(&[BOOST_FOR_IRQ]);
+    s.act(&[BOOST]);
+    assert_eq!(s.sleeper.attr().priority, PRIORITY);
+    s.act(&[BOOST_FOR_IRQ]);
+    assert_eq!(s.sleeper.attr().priority, PRIORITY, "a level only rises");
+    let stats = s.actuator.stats().snapshot();
+    assert_eq!((stats.boosts, stats.raised, stats.boosted_now), (1, 1, 1));
+    s.act(&[Action::Unboost]);
+    assert_eq!(s.sleeper.attr(), before);
+
+    let mut s = Setting::new("taken", &nice(2));
+    s.act(&[BOOST_FOR_IRQ]);
+    sched::set(s.sleeper.tid, &nice(11)).unwrap();
+    s.act(&[BOOST]);
+    assert_eq!(s.sleeper.attr().nice, 11, "somebody else decided");
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
 fn a_thread_at_its_end_is_not_touched() {
     let mut s = Setting::new("gone", &nice(0));
     s.table.live.store(false, Ordering::Relaxed);
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, None));
     s.table.live.store(true, Ordering::Relaxed);
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     s.act(&[Action::Gone]);
     assert_eq!(s.journal.entry(0), None);
     assert_eq!(s.actuator.stats().snapshot().boosted_now, 0);
@@ -177,7 +208,7 @@ fn a_thread_at_its_end_is_not_touched() {
     sched::set(s.sleeper.tid, &restore).unwrap();
     // A message that came too late: the index belongs to another thread now.
     s.table.thread.tid += 1;
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     assert_eq!(s.sleeper.attr().policy, policy::OTHER);
     assert_eq!(s.actuator.stats().snapshot().gone, 2);
 }
@@ -187,7 +218,7 @@ fn a_thread_at_its_end_is_not_touched() {
 fn the_journal_alone_restores_and_knows_a_reused_tid() {
     let mut s = Setting::new("journal", &nice(4));
     let before = s.sleeper.attr();
-    s.act(&[Action::Boost]);
+    s.act(&[BOOST]);
     let path = s.dir.join("journal");
     let entry = s.journal.entry(0).unwrap();
     let other = Journal::open(&path, Path::new(PROC)).unwrap().unwrap();

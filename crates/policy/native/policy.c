@@ -45,3 +45,10 @@ int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
 	return pc_boost_note_irq(st, now_ns);
 }
+
+u32 paracord_boost_level(u32 reasons);
+
+u32 paracord_boost_level(u32 reasons)
+{
+	return pc_boost_level(reasons);
+}

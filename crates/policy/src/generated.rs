@@ -18,6 +18,9 @@ pub const PC_EV_WAKEUP: u32 = 16;
 pub const PC_EV_IRQ: u32 = 32;
 pub const PC_EV_TICK: u32 = 64;
 pub const PC_EV_CONFIG: u32 = 128;
+pub const PC_LEVEL_NONE: u32 = 0;
+pub const PC_LEVEL_IRQ: u32 = 1;
+pub const PC_LEVEL_FULL: u32 = 2;
 pub const PC_KEEP: u32 = 0;
 pub const PC_BOOST: u32 = 1;
 pub const PC_UNBOOST: u32 = 2;
@@ -558,7 +561,7 @@ pub struct pc_msg {
     pub reasons: u8_,
     pub forced: u8_,
     pub cause: u8_,
-    pub reserved: u8_,
+    pub level: u8_,
     pub now_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -575,9 +578,7 @@ const _: () = {
         "Offset of field: pc_msg::forced",
     ][::core::mem::offset_of!(pc_msg, forced) - 13usize];
     ["Offset of field: pc_msg::cause"][::core::mem::offset_of!(pc_msg, cause) - 14usize];
-    [
-        "Offset of field: pc_msg::reserved",
-    ][::core::mem::offset_of!(pc_msg, reserved) - 15usize];
+    ["Offset of field: pc_msg::level"][::core::mem::offset_of!(pc_msg, level) - 15usize];
     [
         "Offset of field: pc_msg::now_ns",
     ][::core::mem::offset_of!(pc_msg, now_ns) - 16usize];

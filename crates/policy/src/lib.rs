@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn paracord_boost_is_quiet(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_resume(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_note_irq(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_level(reasons: u32) -> u32;
     fn paracord_guest_view(
         context_word: u64,
         preempt_count: u32,
@@ -81,6 +82,13 @@ pub fn resume(state: &mut pc_boost_state, now_ns: u64) -> bool {
 pub fn note_irq(state: &mut pc_boost_state, now_ns: u64) -> bool {
     // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
     unsafe { paracord_boost_note_irq(state, now_ns) != 0 }
+}
+
+/// `PC_LEVEL_*` of a boost for a mask of reasons (`pc_boost_level`).
+#[must_use]
+pub fn level(reasons: u32) -> u32 {
+    // SAFETY: plain integers.
+    unsafe { paracord_boost_level(reasons) }
 }
 
 /// What a guest's context word and its preempt count say (`pc_guest_view_of`).

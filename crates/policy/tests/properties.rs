@@ -4,9 +4,10 @@
 
 use paracord_policy::{
     PC_BOOST, PC_EV_EXIT, PC_EV_IRQ, PC_EV_PREEMPT, PC_EV_RUN, PC_EV_SLEEP, PC_EV_TICK,
-    PC_EV_WAKEUP, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU,
-    PC_UNBOOST, defaults, guest_view, invariants::Inputs, is_quiet, note_irq, pc_boost_config,
-    pc_boost_decision, pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step,
+    PC_EV_WAKEUP, PC_KEEP, PC_LEVEL_FULL, PC_LEVEL_IRQ, PC_LEVEL_NONE, PC_MODE_OBSERVE,
+    PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST, defaults, guest_view,
+    invariants::Inputs, is_quiet, level, note_irq, pc_boost_config, pc_boost_decision,
+    pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step,
 };
 use proptest::prelude::*;
 
@@ -266,6 +267,23 @@ fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
     assert_eq!(bench.state.boosted, 1);
     bench.see(100 * US, PC_EV_EXIT, true, UNMODIFIED);
     assert_eq!(bench.state.boosted, 0);
+}
+
+/// Guards: the tick of a guest that computes does not stand beside a wakeup of another guest.
+#[test]
+fn an_interrupt_alone_is_a_lower_boost_until_the_guest_shows_a_real_time_task() {
+    assert_eq!((level(0), level(1 << 4)), (PC_LEVEL_NONE, PC_LEVEL_NONE));
+    for reasons in 1..16 {
+        let expected = if reasons == 1 << IRQ { PC_LEVEL_IRQ } else { PC_LEVEL_FULL };
+        assert_eq!(level(reasons), expected, "{reasons:#x}");
+    }
+    let mut bench = Bench::new(defaults());
+    let hint = pc_guest_view { rt: 1, ..NOTHING };
+    let reasons = bench.see(0, PC_EV_IRQ, false, NOTHING).reasons;
+    assert_eq!(level(reasons.into()), PC_LEVEL_IRQ);
+    bench.see(MS, PC_EV_RUN, true, NOTHING);
+    bench.see(50 * US, PC_EV_EXIT, true, hint);
+    assert_eq!(level(bench.state.reasons.into()), PC_LEVEL_FULL);
 }
 
 /// Guards: a guest timer that expires together with the host's tick: the vCPU is

@@ -17,8 +17,8 @@ use std::{
 use paracord_sensor::{
     Life, Options, RingBuffer, Sensor, Vcpu,
     policy::{
-        PC_EV_CONFIG, PC_EV_TICK, PC_MODE_OFF, PC_MODE_ON, PC_MSG_BOOST, PC_MSG_GONE,
-        PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_setup,
+        PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_FULL, PC_MODE_OFF, PC_MODE_ON, PC_MSG_BOOST,
+        PC_MSG_GONE, PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_setup,
     },
 };
 
@@ -144,6 +144,7 @@ fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
     let after = vcpu.counters();
     assert!(after.wakeups > before.wakeups + 20, "{after:?}");
     assert!(log.borrow().len() <= 2, "{:?}", log.borrow());
+    assert!(log.borrow().iter().all(|message| u32::from(message.level) == PC_LEVEL_FULL));
     assert!(after.wakeup_latency[1].iter().sum::<u64>() > 0);
 
     let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };

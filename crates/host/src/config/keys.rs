@@ -123,7 +123,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         rt_priority,
-        "SCHED_RR priority of a boosted vCPU thread."
+        "SCHED_RR priority of a boosted vCPU thread; one less (but at least 1) when all it has to do is take an interrupt."
     ),
     plain!(
         "actuator_priority",

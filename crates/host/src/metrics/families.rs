@@ -31,8 +31,11 @@ const HOST_GAUGES: [Value<Snapshot>; 5] = [
     }),
 ];
 
-const ACTUATOR_COUNTERS: [Value<Snapshot>; 8] = [
+const ACTUATOR_COUNTERS: [Value<Snapshot>; 9] = [
     ("paracord_actuator_boosts", "Boosts carried out", |s| s.actuator.boosts as f64),
+    ("paracord_actuator_raised", "Boosts for an interrupt that became full ones", |s| {
+        s.actuator.raised as f64
+    }),
     ("paracord_actuator_unboosts", "Unboosts carried out", |s| s.actuator.unboosts as f64),
     (
         "paracord_actuator_coalesced",
