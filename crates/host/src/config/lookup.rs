@@ -13,6 +13,11 @@ pub(super) fn reason_named(word: &str) -> Option<Reason> {
     Reason::ALL.into_iter().find(|r| r.name() == word)
 }
 
+/// A key with its section in front.
+pub(super) fn join(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
+}
+
 fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
     keys.iter().find(|k| k.name == name)
 }
@@ -72,8 +77,7 @@ pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
 pub(super) fn refused_in_vm(section: &str, key: &str) -> ConfigError {
     if HOST_WIDE.contains(&key) {
         let reason = "belongs to the host's CPUs, which all VMs share: set it in [boost]";
-        let full = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
-        return ConfigError::new(full, reason);
+        return ConfigError::new(join(section, key), reason);
     }
     unknown(section, key, vm_keys().iter().map(String::as_str))
 }
@@ -88,12 +92,11 @@ pub(super) fn unknown<'n>(
         .map(|k| (strsim::damerau_levenshtein(k, key), k))
         .filter(|(distance, k)| *distance <= 2.max(k.len() / 3))
         .min();
-    let full = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
     let reason = match near {
         Some((_, k)) => format!("unknown key; did you mean \"{k}\"?"),
         None => "unknown key; `paracord config show` lists all keys".to_owned(),
     };
-    ConfigError::new(full, reason)
+    ConfigError::new(join(section, key), reason)
 }
 
 #[cfg(test)]

@@ -66,13 +66,10 @@ fn given(value: &DeValue) -> Given {
     }
 }
 
-fn join(section: &str, key: &str) -> String {
-    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
-}
-
 fn checked(section: &str, name: &str, kind: Kind, value: &SpannedValue) -> Result<Value, Placed> {
-    kind.check(given(value.get_ref()))
-        .map_err(|reason| (ConfigError::new(join(section, name), reason), Some(value.span().start)))
+    kind.check(given(value.get_ref())).map_err(|reason| {
+        (ConfigError::new(lookup::join(section, name), reason), Some(value.span().start))
+    })
 }
 
 fn table<'v, 'i>(name: &str, value: &'v SpannedValue<'i>) -> Result<&'v DeTable<'i>, Placed> {
