@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 /*
- * pc_pipe: two processes on one CPU pass a byte to and fro; each transfer is a
- * context switch. Short rounds, so that runs with and without something under
- * test can be interleaved and compared by their medians.
+ * pc_pipe: two tasks on one CPU pass a byte to and fro; each transfer is a
+ * context switch, between two processes or (--threads 1) in one address space. Short
+ * rounds, so that runs with and without something under test can be interleaved and
+ * compared by their medians.
  *
  * Output, one JSON line: "ns_per_switch" of each round and their median.
  */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,43 @@ static void pass(int from, int to, long transfers)
 	}
 }
 
+/* The other end. */
+struct partner {
+	int from, to;
+	long transfers;
+	pthread_t thread;
+	pid_t process;
+};
+
+static void *answer(void *argument)
+{
+	const struct partner *p = argument;
+
+	pass(p->from, p->to, p->transfers);
+	return NULL;
+}
+
+static int start(struct partner *p, long threads)
+{
+	if (threads)
+		return pthread_create(&p->thread, NULL, answer, p);
+	p->process = fork();
+	if (p->process)
+		return p->process < 0;
+	answer(p);
+	_exit(0);
+}
+
+/* Return: 0 if it passed on everything. */
+static int end(struct partner *p, long threads)
+{
+	int status;
+
+	if (threads)
+		return pthread_join(p->thread, NULL);
+	return waitpid(p->process, &status, 0) != p->process || status;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -35,25 +74,27 @@ static int by_value(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	long rounds = 11, transfers = 5000, cpu = 0;
+	long rounds = 11, transfers = 5000, cpu = 0, threads = 0;
 	const struct number_option options[] = {
 		{ "--rounds", &rounds, 1, ROUNDS_MAX },
 		{ "--transfers", &transfers, 1, 100000000 },	/* per round */
 		{ "--cpu", &cpu, 0, 1023 },
+		{ "--threads", &threads, 0, 1 },
 	};
 	static double ns_per_switch[ROUNDS_MAX];
-	int there[2], back[2], status;
-	pid_t child;
+	struct partner partner;
+	int there[2], back[2];
 
 	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
 	pin_to_cpu(cpu);
-	if (pipe(there) || pipe(back) || (child = fork()) < 0) {
+	if (pipe(there) || pipe(back)) {
 		perror("pc_pipe");
 		return 1;
 	}
-	if (!child) {
-		pass(there[0], back[1], rounds * transfers);
-		_exit(0);
+	partner = (struct partner){ there[0], back[1], rounds * transfers, 0, 0 };
+	if (start(&partner, threads)) {
+		perror("pc_pipe");
+		return 1;
 	}
 
 	printf("{\"program\": \"pc_pipe\", \"transfers\": %ld, \"ns_per_switch\": [", transfers);
@@ -72,5 +113,5 @@ int main(int argc, char **argv)
 	}
 	qsort(ns_per_switch, (size_t)rounds, sizeof(ns_per_switch[0]), by_value);
 	printf("], \"median_ns\": %.1f}\n", ns_per_switch[rounds / 2]);
-	return waitpid(child, &status, 0) != child || status;
+	return end(&partner, threads);
 }
