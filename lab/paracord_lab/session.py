@@ -39,8 +39,8 @@ class Session:
     host: object
     options: Options
     guests: list = field(default_factory=list)
-    # Names of guests that stay ordinary when others are made real-time.
-    never_static_rt: set[str] = field(default_factory=set)
+    # Guests whose vCPUs a configuration with static_rt makes real-time.
+    static_rt_guests: list = field(default_factory=list)
     daemon: Daemon | None = None
     _pairs: list["Pair"] = field(default_factory=list)
     _cleanup: ExitStack = field(default_factory=ExitStack)
@@ -69,8 +69,8 @@ class Session:
         if module and self.options.without != "module":
             guest.load_module()
         self.guests.append(guest)
-        if not static_rt:
-            self.never_static_rt.add(name)
+        if static_rt:
+            self.static_rt_guests.append(guest)
         return guest
 
     def pair(self, name: str, **options) -> "Pair":
@@ -116,10 +116,9 @@ class Session:
             yield
 
     def _policy(self, arguments: str) -> None:
-        for guest in self.guests:
-            if guest.name not in self.never_static_rt:
-                for tid in guest.vcpu_tids:
-                    self.host.run(f"chrt {arguments} {tid}")
+        for guest in self.static_rt_guests:
+            for tid in guest.vcpu_tids:
+                self.host.run(f"chrt {arguments} {tid}")
 
     def _stop_daemon(self) -> None:
         daemon, self.daemon = self.daemon, None
