@@ -43,6 +43,10 @@ ARCHITECTURES = {
 TIMER_THREAD_PRIORITY = 10
 # Socket of the emulated host's monitor, in the directory of its logs.
 HOST_MONITOR = "host.monitor"
+# A fifth level of page tables makes each translation in a nest a walk through 35 entries instead of 24.
+EMULATED_CPU = "max,la57=off"
+# What the emulator says of its CPUs' resets, a triple fault among them: the kernel says nothing then.
+HOST_RESETS = "host.resets.log"
 # Warnings and worse on the serial line: each character is a trap. A panic always gets through.
 # panic=-1 with -no-reboot ends the emulator at once, so a dead kernel is noticed at once.
 KERNEL_QUIET = "quiet loglevel=4 panic=-1 oops=panic"
@@ -88,13 +92,14 @@ def host_command(
 
     accelerator: "tcg" or "kvm" (with nesting).
     """
-    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", "max")
+    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", EMULATED_CPU)
     append = (
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {'lab.shell ' if shell else ''}{cmdline}"
     )
     argv = [
         *_bare(arch),
         *("-monitor", f"unix:/mnt/logs/{HOST_MONITOR},server=on,wait=off"),
+        *("-d", "cpu_reset", "-D", f"/mnt/logs/{HOST_RESETS}"),
         *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
         *("-smp", str(cpus), "-m", str(memory_mb)),
         *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),

@@ -23,6 +23,8 @@ TIMEOUT_S = 20
 # Registers twice: a guest that spins has moved, one that hangs has not.
 MONITOR = ("info status", "info registers", "x/12i $pc", "info lapic", "info registers")
 HOST_MONITOR_LINES = ("info status", *("info registers -a",) * 4, "info lapic 0", "info lapic 1", "nmi")
+# The monitor echoes each line, character by character.
+PROMPT = "(qemu)"
 KVM_COUNTERS = 'cd /sys/kernel/debug/kvm && for f in *; do [ -f "$f" ] && echo "$f $(cat "$f")"; done'
 
 
@@ -59,7 +61,8 @@ def _of_silent_host(host: Host) -> str:
         said += f"monitor: {error}\n".encode()
     finally:
         os.close(directory)
-    return said.decode(errors="replace").replace("\r", "")
+    lines = said.decode(errors="replace").replace("\r", "").splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(PROMPT))
 
 
 def _commands(host: Host) -> Iterator[str]:
@@ -78,4 +81,4 @@ def _of_guest(guest: Guest) -> Iterator[str]:
         yield f"chrt -p {tid}; cat {files} /proc/{tid}/stack; sleep 1; cat {files}"
     asked = "; ".join(f"echo {shlex.quote(line)}; sleep 0.5" for line in MONITOR)
     socket = emulator.monitor_socket(guest.name)
-    yield f"({asked}) | socat -t 2 STDIO UNIX-CONNECT:{socket} | tr -d '\\r'"
+    yield f"({asked}) | socat -t 2 STDIO UNIX-CONNECT:{socket} | tr -d '\\r' | grep -v '^{PROMPT}'"

@@ -10,6 +10,9 @@ from pathlib import Path
 from .errors import LabError
 from .scenario import Raw
 
+# Directory of the logs of machines that died, with the number of the death behind it.
+LOGS_OF_DEATH = "logs-of-death-"
+
 
 class StoreError(LabError):
     """A directory does not hold a run; the text names the file."""
@@ -31,8 +34,8 @@ class Meta:
 
 def start(out: Path, meta: Meta) -> None:
     """Empties `out` of an older run and notes what runs now."""
-    for stale in ("raw", "results.json", "report.html", "trace.pftrace", "post-mortem.txt"):
-        path = out / stale
+    names = ("raw", "results.json", "report.html", "trace.pftrace", "post-mortem.txt")
+    for path in (*(out / name for name in names), *out.glob(f"{LOGS_OF_DEATH}*")):
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -53,8 +56,14 @@ def put_trace(out: Path, configuration: str, text: str) -> None:
 
 
 def put_death(out: Path, reason: str) -> None:
-    """Notes that a machine died and its round is repeated: a report must not hide it."""
-    (out / "raw" / "deaths.json").write_text(json.dumps([*deaths(out), reason], indent=1) + "\n")
+    """
+    Notes that a machine died and its round is repeated: a report must not hide it. Its logs are put aside,
+    the next machines write their own.
+    """
+    reasons = [*deaths(out), reason]
+    (out / "raw" / "deaths.json").write_text(json.dumps(reasons, indent=1) + "\n")
+    if (out / "logs").is_dir():
+        (out / "logs").replace(out / f"{LOGS_OF_DEATH}{len(reasons)}")
 
 
 def deaths(out: Path) -> list[str]:
