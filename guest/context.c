@@ -17,7 +17,7 @@
 
 /*
  * preempt_count bits that mean "do not preempt me". Not in it: x86's inverted
- * PREEMPT_NEED_RESCHED (bit 31). The macros follow the kernel's own layout.
+ * PREEMPT_NEED_RESCHED (bit 31; 63 since 7.3). The macros follow the kernel's own layout.
  */
 #define PC_PREEMPT_MASK \
 	((u32)(PREEMPT_MASK | SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK))

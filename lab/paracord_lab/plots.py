@@ -12,7 +12,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 from . import cyclictest, stats
-from .results import Results
+from .results import UNITS, Results
 from .scenario import Raw
 
 WIDTH_IN, HEIGHT_IN = 11.0, 3.9
@@ -25,15 +25,6 @@ COLOURS = {
     "host-native": "#009E73",
 }
 OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999")
-UNITS = {
-    "ns": "ns",
-    "us": "µs",
-    "ms": "ms",
-    "s": "s",
-    "count": "number",
-    "share": "share of the host's CPU time",
-    "ratio": "ratio",
-}
 
 
 @dataclass(frozen=True)

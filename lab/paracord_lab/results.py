@@ -12,6 +12,16 @@ from .verdicts import RELATIONS, SKIPPED, STATUSES, UNDECIDED, Verdict
 
 SCHEMA = 1
 HOST_KINDS = ("emulated", "native")
+# Unit, as metrics end in it -> how a reader sees it.
+UNITS = {
+    "ns": "ns",
+    "us": "µs",
+    "ms": "ms",
+    "s": "s",
+    "count": "number",
+    "share": "share of the host's CPU time",
+    "ratio": "ratio",
+}
 # Tolerance for a stored median, which is written with full precision.
 MEDIAN_TOLERANCE = 1e-9
 
@@ -55,18 +65,9 @@ class Results:
 def unit_of(metric: str) -> str:
     """Unit from a metric's name, which ends in it (`_us`, `_count`, …)."""
     suffix = metric.rsplit("_", 1)[-1]
-    units = {
-        "ns": "ns",
-        "us": "us",
-        "ms": "ms",
-        "s": "s",
-        "count": "count",
-        "share": "share",
-        "ratio": "ratio",
-    }
-    if suffix not in units:
-        raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(units)})")
-    return units[suffix]
+    if suffix not in UNITS:
+        raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(UNITS)})")
+    return suffix
 
 
 def to_json(results: Results) -> dict:
