@@ -69,8 +69,10 @@ def parse_realtime_threads(text: str) -> set[int]:
     return found
 
 
-def boosted(status: dict) -> int:
-    return sum(vcpu["state"] == "boosted" for vcpu in daemon.vcpus(status))
+def boosted(status: dict, tids: Iterable[int] | None = None) -> int:
+    """How many vCPUs (of these threads) have a boost that was carried out, not only decided."""
+    wanted = None if tids is None else set(tids)
+    return sum(vcpu["actuated"] for vcpu in daemon.vcpus(status) if wanted is None or vcpu["tid"] in wanted)
 
 
 def metrics(raw: Raw) -> dict[str, float]:

@@ -8,7 +8,7 @@ timers and halts; the last one is a full guest in the middle of a measurement.
 import random
 import time
 
-from paracord_lab import daemon, kills
+from paracord_lab import kills
 from paracord_lab.scenario import BOOST, Scenario
 
 KILLS = 12
@@ -49,7 +49,7 @@ class KillVm(Scenario):
         return seen.raw()
 
     def _kill_guest(self, session):
-        """A guest that dies while its real-time task runs; whether it was boosted then."""
+        """A guest that dies while its real-time task runs; its vCPUs that were boosted then."""
         self.load.idle()  # only while it boots
         guest = session.host.guest(VICTIM, vcpus=1)
         self.load.busy()
@@ -57,10 +57,7 @@ class KillVm(Scenario):
             session.daemon.await_vcpus(guest.vcpu_tids)
             guest.spawn("cyclictest -q -m --default-system -i 1000 --policy=rr -p 50", "cyclictest")
             time.sleep(random.uniform(1.0, 2.0))
-            return any(
-                vcpu["tid"] in guest.vcpu_tids and vcpu["state"] == "boosted"
-                for vcpu in daemon.vcpus(session.daemon.status())
-            )
+            return kills.boosted(session.daemon.status(), guest.vcpu_tids)
         finally:
             guest.kill("KILL")
             guest.stop()  # removes its region, which outlives it
