@@ -16,7 +16,7 @@ from .errors import ChannelClosed, CommandTimeout, LabError
 if TYPE_CHECKING:
     from .machine import Host
 
-BOOT_TIMEOUT_S = 120.0
+BOOT_TIMEOUT_S = 60.0
 POWER_OFF_TIMEOUT_S = 10.0
 PARACORD = "/payload/bin/paracord"
 MODULE = "/paracord/paracord_guest.ko"
@@ -75,7 +75,7 @@ class Guest:
                 self.stop()
             if isinstance(error, (CommandTimeout, ChannelClosed)) and not host.channel.closed:
                 why = serial_log.reason(self._serial, self._messages) or str(error)
-                raise LabError(f"guest {name} did not boot: {why} (logs: {host.logs})") from None
+                raise ChannelClosed(f"guest {name} did not boot: {why} (logs: {host.logs})") from None
             raise
         self.boot_seconds = time.monotonic() - start
 

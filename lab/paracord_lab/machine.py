@@ -74,9 +74,11 @@ class Host:
         try:
             self.channel.hello(BOOT_TIMEOUT_S)
         except CommandTimeout as error:
-            raise LabError(f"the host did not boot: {self._reason() or error} (logs: {self.logs})") from None
+            raise ChannelClosed(
+                f"the host did not boot: {self._reason() or error} (logs: {self.logs})"
+            ) from None
         except ChannelClosed as error:
-            raise LabError(f"the host did not boot: {error}") from None
+            raise ChannelClosed(f"the host did not boot: {error}") from None
         self.boot_seconds = time.monotonic() - self._start
         release, count = self.run("uname -r; nproc --all").out.split()
         self.kernel, self.cpus = release, int(count)

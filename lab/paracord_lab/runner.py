@@ -17,7 +17,9 @@ from .session import Options, Session
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
 TRACE_S = 2.0
 # Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted.
-EMULATOR_DEATHS_MAX = 3
+# So many without a measurement between them are no accident any more, nor are so many in one run.
+DEATHS_IN_A_ROW_MAX = 3
+DEATHS_MAX = 12
 
 
 def rotated(configurations: Sequence[Configuration], round_index: int) -> list[Configuration]:
@@ -73,14 +75,17 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     progress = Progress(scenario.name, rounds * len(scenario.configurations))
     progress.start()
     plan = Plan(scenario, rounds)
-    deaths = 0
+    deaths = in_a_row = 0
     while True:
+        before = plan.steps_done
         try:
             _run_plan(plan, options, out, progress)
             break
         except (ChannelClosed, CommandTimeout) as error:
             deaths += 1
-            if deaths > EMULATOR_DEATHS_MAX or os.environ.get("LAB_HOST") == "native":
+            in_a_row = in_a_row + 1 if plan.steps_done == before else 1
+            hopeless = in_a_row > DEATHS_IN_A_ROW_MAX or deaths > DEATHS_MAX
+            if hopeless or os.environ.get("LAB_HOST") == "native":
                 raise
             plan.back_to_round_start()
             if plan.started:
@@ -99,6 +104,7 @@ class Plan:
         self.steps = [(n, c) for n in range(rounds) for c in rotated(scenario.configurations, n)]
         self.traces = list(scenario.traced)
         self.started = False
+        self.steps_done = 0
 
     def back_to_round_start(self) -> None:
         """Configurations are compared within a round: all of one are measured on the same machines."""
@@ -147,6 +153,7 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
             raise type(error)(f"{where}: {error}") from error
         store.put(out, index + 1, configuration.name, raw)
         plan.steps.pop(0)
+        plan.steps_done += 1
         progress.left -= 1
 
 
@@ -158,3 +165,4 @@ def _trace(plan: Plan, session: Session, out: Path, progress: Progress) -> None:
             plan.scenario.trace(session, configuration)
         store.put_trace(out, configuration.name, ftrace.header(session.vcpu_tids()) + recorded.text)
         plan.traces.pop(0)
+        plan.steps_done += 1
