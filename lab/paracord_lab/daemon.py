@@ -2,8 +2,10 @@
 """The paracord daemon in L1: its configuration for a scenario, start, state, end."""
 
 import json
+import re
 import shlex
 import time
+import tomllib
 from collections.abc import Iterable, Mapping
 
 from .errors import ChannelClosed, LabError
@@ -133,6 +135,10 @@ class Daemon:
             raise DaemonError(f"paracord status failed: {(result.err or result.out).strip()[-200:]}")
         return None
 
+    def default(self, dotted: str) -> object:
+        """The daemon's own default of a setting ("boost.actuation_min_us")."""
+        return default(self.host.run(f"{BINARY} config show --config /dev/null").out, dotted)
+
     def stop(self) -> None:
         """Ends it as an operator would (SIGTERM) and waits until it is gone."""
         if self.job is None:
@@ -146,6 +152,14 @@ class Daemon:
 
     def __exit__(self, *_exception) -> None:
         self.stop()
+
+
+def default(shown: str, dotted: str) -> object:
+    """A setting in the output of `paracord config show`, where defaults are commented out."""
+    value: object = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", shown))
+    for key in dotted.split("."):
+        value = value[key]
+    return value
 
 
 def vcpus(status: Mapping) -> list[dict]:

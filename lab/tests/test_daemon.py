@@ -32,3 +32,9 @@ def test_counters_are_summed_over_vcpus_and_reasons():
     assert daemon.tids(STATUS) == [7, 9]
     assert daemon.counter(STATUS, "throttles") == 3
     assert daemon.counter(STATUS, "boosts") == 11
+
+
+def test_defaults_are_read_from_what_the_daemon_shows():
+    shown = '# mode = "on"\n\n[boost]\n# actuation_min_us = 200\n\n[boost.wake]\n# grant_us = 1000\n'
+    assert daemon.default(shown, "boost.actuation_min_us") == 200
+    assert daemon.default(shown, "boost.wake.grant_us") == 1000
