@@ -87,12 +87,12 @@ def host_spec(arch: str) -> TreeSpec:
 
 
 def matrix_spec(arch: str) -> TreeSpec:
-    """Headers of every Debian kernel that the guest module must build against, with their compilers."""
+    """Headers of every Debian kernel that the guest module must build against, their compilers, DKMS."""
     headers = f"linux-headers-{DEBIAN_ARCH[arch]}"
     return TreeSpec(
         name="matrix",
         suites=("trixie", "trixie-backports", "bookworm"),
-        packages=("gcc", "gcc-14", "gcc-12", "libc6-dev", "make", "binutils", "kmod", "bc", "sparse"),
+        packages=("gcc", "gcc-14", "gcc-12", "libc6-dev", "make", "binutils", "kmod", "bc", "sparse", "dkms"),
         kernels=(("bookworm", headers), ("trixie", headers), ("trixie-backports", headers)),
     )
 

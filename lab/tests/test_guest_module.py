@@ -151,6 +151,27 @@ def test_builds_against_every_kernel(tmp_path: Path) -> None:
     assert "nobody_uses_this" in failed.stdout
 
 
+def test_dkms_builds_and_removes_it(tmp_path: Path) -> None:
+    subprocess.run(["make", "-C", REPOSITORY / "guest", "dkms-tree", f"DESTDIR={tmp_path}"], check=True)
+    (source,) = (tmp_path / "usr/src").iterdir()
+    name, _, version = source.name.rpartition("-")
+    release, headers = tree.header_dirs()[-1]
+    script = f"""
+        dkms() {{ command dkms "$1" --sourcetree /mnt/src --dkmstree /mnt/dkms --installtree /mnt/modules \\
+            -m {name} -v {version} "${{@:2}}"; }}
+        dkms add; dkms build -k {release} --kernelsourcedir {headers}
+        dkms status; find /mnt/dkms -name '{name}.ko*'; dkms remove --all; dkms status; echo end
+    """
+    state = tmp_path / "dkms"
+    state.mkdir()
+    binds = {"/mnt/src": source.parent, "/mnt/dkms": state}
+    out = tree.run_in(tree.ensure("matrix"), ["bash", "-ec", script], binds, what="DKMS")
+    assert f"{name}/{version}, {release}" in out
+    assert f"{release}/x86_64/module/{name}.ko" in out
+    assert "Error" not in out
+    assert not list(state.glob(f"{name}/*")), out
+
+
 def test_without_device(host: machine.Host) -> None:
     with host.guest("bare", region=False) as bare:
         bare.load_module()
