@@ -12,9 +12,9 @@
  *  sensor_tick       syscall                     the daemon's housekeeping
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. An unboosted vCPU pays one storage look-up at a VM exit, one that serves a
- * wakeup a look at the clock besides. Only the other exits of a boosted vCPU, and the switches of any,
- * reach the policy.
+ * switch. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
+ * array look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the other
+ * exits of a boosted vCPU, and the switches of any, reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
  * preempt notifier: the tracepoint's arguments differ between kernels and
@@ -80,6 +80,13 @@ struct {
 	__type(value, u32);
 } kvm_vcpus SEC(".maps");
 
+/*
+ * Index of the vCPU whose struct kvm_vcpu hashes to here, if its record agrees: spares
+ * most kicks the look-up in kvm_vcpus.
+ */
+#define PC_KICK_HINT_BITS	8
+u32 kick_hints[1 << PC_KICK_HINT_BITS];
+
 /* Boosts are rare: one ring keeps the decisions of one vCPU in their order. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -99,13 +106,14 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 	return bpf_map_lookup_elem(&vcpus, index);
 }
 
-/* First VM exit of a thread. */
+/* VM exit of a thread that was not switched in as a vCPU: its first. */
 static __noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);
 	u32 *stored, index, cpu = bpf_get_smp_processor_id();
 	struct pc_vcpu *v;
+	struct pc_cpu *here;
 	u64 key = (u64)kvm_vcpu;
 
 	stored = bpf_task_storage_get(&task_vcpu, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -132,6 +140,9 @@ static __noinline int adopt_thread(void)
 		bpf_map_update_elem(&kvm_vcpus, &key, &index, BPF_ANY);
 	}
 	*stored = index + 1;
+	here = bpf_map_lookup_elem(&cpus, &cpu);
+	if (here)
+		here->running = index + 1;
 	*(volatile u32 *)&v->life = PC_VCPU_NEW;
 	if (send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, v->run_since_ns))
 		v->counters.actuations_dropped++;
@@ -141,15 +152,16 @@ static __noinline int adopt_thread(void)
 SEC("raw_tp/kvm_exit")
 int sensor_exit(void *ctx)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	u32 *stored = bpf_task_storage_get(&task_vcpu, task, 0, 0);
+	u32 index, cpu = bpf_get_smp_processor_id();
+	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
 	struct pc_vcpu *v;
-	u32 index;
 	u64 now;
 
-	if (!stored || !*stored)
+	if (!here)
+		return 0;
+	if (!here->running)
 		return adopt_thread();
-	index = *stored - 1;
+	index = here->running - 1;
 	v = bpf_map_lookup_elem(&vcpus, &index);
 	if (!v)
 		return 0;
@@ -163,12 +175,10 @@ int sensor_exit(void *ctx)
 	return evaluate(index, PC_EV_EXIT);
 }
 
-static __always_inline void switched_out(struct task_struct *task, bool runnable, u64 now)
+static __always_inline void switched_out(u32 index, bool runnable, u64 now)
 {
-	struct pc_vcpu *v;
-	u32 index;
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	v = find_vcpu(task, &index);
 	if (!v)
 		return;
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
@@ -193,7 +203,7 @@ static __always_inline u32 latency_bucket(u64 ns)
 	return bucket;
 }
 
-static __always_inline void switched_in(struct task_struct *task, u64 now)
+static __always_inline void switched_in(struct task_struct *task, struct pc_cpu *here, u32 cpu, u64 now)
 {
 	struct pc_vcpu *v;
 	u32 index, bucket;
@@ -201,7 +211,8 @@ static __always_inline void switched_in(struct task_struct *task, u64 now)
 	v = find_vcpu(task, &index);
 	if (!v)
 		return;
-	v->cpu = bpf_get_smp_processor_id();
+	here->running = index + 1;
+	v->cpu = cpu;
 	v->run_since_ns = now;
 	*(volatile u32 *)&v->on_cpu = 1;
 	if (v->wakeup_ns) {
@@ -219,15 +230,24 @@ static __always_inline void switched_in(struct task_struct *task, u64 now)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	struct pc_cpu *here;
+	u32 cpu, out;
 	u64 now;
 
 	if (!prev->bpf_storage && !next->bpf_storage)
 		return 0;
+	cpu = bpf_get_smp_processor_id();
+	here = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!here)
+		return 0;
 	now = bpf_ktime_get_ns();
-	if (prev->bpf_storage)
-		switched_out(prev, preempt || !prev->__state, now);
+	out = here->running;
+	if (out) {
+		here->running = 0;
+		switched_out(out - 1, preempt || !prev->__state, now);
+	}
 	if (next->bpf_storage)
-		switched_in(next, now);
+		switched_in(next, here, cpu, now);
 	return 0;
 }
 
@@ -252,19 +272,29 @@ int BPF_PROG(sensor_wakeup, struct task_struct *task)
 
 static __always_inline int kicked(u64 kvm_vcpu)
 {
-	u32 *index = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
-	struct pc_vcpu *v;
+	/* The verifier lets a pointer be hashed after another one was subtracted. */
+	u64 key = kvm_vcpu - (u64)kick_hints;
+	u32 slot = (key * 0x9e3779b97f4a7c15ull) >> (64 - PC_KICK_HINT_BITS);
+	u32 *hint = &kick_hints[slot & ((1 << PC_KICK_HINT_BITS) - 1)];
+	u32 *found, index = *(volatile u32 *)hint;
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	if (!index)
-		return 0;
-	v = bpf_map_lookup_elem(&vcpus, index);
-	if (!v)
-		return 0;
+	/* Two vCPUs in one slot, or none yet. The record of a dead one names no kvm_vcpu. */
+	if (!v || v->kvm_vcpu != kvm_vcpu) {
+		found = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
+		if (!found)
+			return 0;
+		index = *found;
+		v = bpf_map_lookup_elem(&vcpus, &index);
+		if (!v)
+			return 0;
+		*(volatile u32 *)hint = index;
+	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
 	/* Boosted while it slept, the usual case, or serving a wakeup. */
 	if (pc_boost_note_irq(&v->state, bpf_ktime_get_ns()))
 		return 0;
-	return evaluate(*index, PC_EV_IRQ);
+	return evaluate(index, PC_EV_IRQ);
 }
 
 /* One of the two is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
@@ -283,8 +313,9 @@ int sensor_kick_new(u64 *ctx)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sensor_gone, struct task_struct *task)
 {
+	u32 index, cpu = bpf_get_smp_processor_id();
+	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
 	struct pc_vcpu *v;
-	u32 index;
 	u64 key;
 
 	if (!task->bpf_storage)
@@ -292,9 +323,12 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 	v = find_vcpu(task, &index);
 	if (!v)
 		return 0;
+	if (here)
+		here->running = 0;	/* it is switched out once more, as no vCPU */
 	key = v->kvm_vcpu;
 	if (key)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
+	v->kvm_vcpu = 0;
 	bpf_task_storage_delete(&task_vcpu, task);
 	*(volatile u32 *)&v->life = PC_VCPU_GONE;
 	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());

@@ -82,7 +82,9 @@ struct pc_vm {
 /* One per host CPU, on a cache line of its own. */
 struct pc_cpu {
 	struct pc_bucket boosted;	/* boosted time that the kept share leaves */
-	u64 reserved[6];
+	u32 running;			/* index + 1 of the vCPU that runs on it; 0: none */
+	u32 reserved32;
+	u64 reserved[5];
 };
 
 /* Context of the program sensor_tick: which vCPUs to evaluate, and why. */

@@ -518,7 +518,9 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_cpu {
     pub boosted: pc_bucket,
-    pub reserved: [u64_; 6usize],
+    pub running: u32_,
+    pub reserved32: u32_,
+    pub reserved: [u64_; 5usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -528,8 +530,14 @@ const _: () = {
         "Offset of field: pc_cpu::boosted",
     ][::core::mem::offset_of!(pc_cpu, boosted) - 0usize];
     [
+        "Offset of field: pc_cpu::running",
+    ][::core::mem::offset_of!(pc_cpu, running) - 16usize];
+    [
+        "Offset of field: pc_cpu::reserved32",
+    ][::core::mem::offset_of!(pc_cpu, reserved32) - 20usize];
+    [
         "Offset of field: pc_cpu::reserved",
-    ][::core::mem::offset_of!(pc_cpu, reserved) - 16usize];
+    ][::core::mem::offset_of!(pc_cpu, reserved) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
