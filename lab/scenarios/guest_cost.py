@@ -20,7 +20,7 @@ MODULE = Configuration("module", module=True)
 SWITCH_COST_MAX = 1.03
 # Short pieces, of which the undisturbed ones count: what an emulator on a shared machine does to a piece only
 # ever makes it longer.
-COMMAND = "pc_pipe --rounds 200 --transfers 100 --threads"
+COMMAND = "pc_pipe --transfers 100"
 UNDISTURBED = 0.1
 THREADS, PROCESSES = "threads_switch_ns", "processes_switch_ns"
 DRIVER = "/sys/bus/pci/drivers/paracord_guest"
@@ -38,7 +38,7 @@ def cost(metric):
 class GuestCost(Scenario):
     name = "guest-cost"
     summary = "a context switch in the guest with the module loaded and without it"
-    rounds = 9
+    rounds = 15
     configurations = (VANILLA, MODULE)
     checks = (
         Check(
@@ -64,8 +64,8 @@ class GuestCost(Scenario):
             self.bound = not self.bound
             self.guest.run(f"echo {self.device} > {DRIVER}/{'bind' if self.bound else 'unbind'} && sleep 1")
         return {
-            metric: json.loads(self.guest.run(f"{COMMAND} {threads}", timeout=120).out)
-            for metric, threads in ((THREADS, 1), (PROCESSES, 0))
+            metric: json.loads(self.guest.run(f"{COMMAND} {how}", timeout=120).out)
+            for metric, how in ((THREADS, "--threads 1 --rounds 200"), (PROCESSES, "--rounds 60"))
         }
 
     def metrics(self, configuration, raw):
