@@ -144,7 +144,10 @@ static void start_job(uint32_t id, const char *command)
 		setsid();
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		/* The agent ignores SIGPIPE; whoever started it in a background may have the others ignored. */
 		signal(SIGPIPE, SIG_DFL);
+		signal(SIGINT, SIG_DFL);
+		signal(SIGQUIT, SIG_DFL);
 		dup2(in[0], 0), dup2(out[1], 1), dup2(err[1], 2);
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 		_exit(127);
