@@ -16,5 +16,9 @@ fn main() {
     if std::env::var("PROFILE").as_deref() == Ok("debug") {
         build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
     }
+    // cargo-fuzz: coverage of the C code, which is what is under test.
+    if std::env::var_os("CARGO_CFG_FUZZING").is_some() {
+        build.compiler("clang").flag("-fsanitize=fuzzer-no-link");
+    }
     build.compile("paracord_policy");
 }
