@@ -107,7 +107,9 @@ def test_refused_by_the_emulator_is_the_reason(host):
 
 def test_interrupt_leaves_no_process(tmp_path):
     """Ctrl-C, and the harder case: the lab itself is killed."""
-    code = "from paracord_lab import machine\nfrom pathlib import Path\nimport time\n"
+    code = "from paracord_lab import machine\nfrom pathlib import Path\nimport signal, time\n"
+    # A shell that runs the tests in its background has Ctrl-C ignored.
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += f"with machine.host(logs=Path({str(tmp_path / 'logs')!r})):\n"
     code += " print('up', flush=True)\n time.sleep(60)\n"
     for sig in (signal.SIGINT, signal.SIGKILL):
