@@ -34,12 +34,16 @@ class Tally:
     def judge(self, host, before: set[int], running, survivors: Iterable[int], gone: str) -> None:
         """After a kill: waits RESTORED_WITHIN_S, then counts what is not as it has to be."""
         time.sleep(RESTORED_WITHIN_S)
+        # A killed process on a busy host may need longer than that to end: it is no ghost while it is there.
+        alive = set(host.run("echo /proc/[0-9]*").out.split())
         status = running.status(check=False)
         if status is None:
             self.daemon_lost += 1
             self.notes = f"daemon: {running.last_words()}"
             return
-        self.ghosts += sum(vm["name"].startswith(gone) for vm in status["vms"])
+        self.ghosts += sum(
+            vm["name"].startswith(gone) and f"/proc/{vm['pid']}" not in alive for vm in status["vms"]
+        )
         self.count_leftovers(host, before | set(survivors))
 
     def count_leftovers(self, host, allowed: set[int]) -> None:
