@@ -109,6 +109,15 @@ PC_INLINE void pc_boost_refill(const struct pc_boost_config *cfg, struct pc_boos
 	pc_bucket_refill_shared(cpu, pc_cpu_budget_ns(cfg), period, now_ns);
 }
 
+/* A sleep begins new grants, and no interrupt is on its way. */
+PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
+{
+	st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
+	st->grant_used_ns[PARACORD_REASON_RT] = 0;
+	st->grant_used_ns[PARACORD_REASON_CRITICAL] = 0;
+	st->irq_wanted = 0;
+}
+
 /* Reasons that hold now, before grants and budgets are looked at; renews grants. */
 PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 			      const struct pc_boost_obs *obs, u64 now_ns)
@@ -130,10 +139,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 			claims |= PC_IRQ;
 	}
 	if (sleep) {
-		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
-		st->grant_used_ns[PARACORD_REASON_RT] = 0;
-		st->grant_used_ns[PARACORD_REASON_CRITICAL] = 0;
-		st->irq_wanted = 0;
+		pc_boost_renew(st);
 		return PC_WAKE;
 	}
 	if (obs->events & PC_EV_WAKEUP)
@@ -268,21 +274,22 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
 				const struct pc_bucket *vm, const struct pc_bucket *cpu)
 {
+	const struct pc_reason_config *wake = &cfg->reason[PARACORD_REASON_WAKE];
 	u64 used = st->grant_used_ns[PARACORD_REASON_WAKE];
-	u64 grant = cfg->reason[PARACORD_REASON_WAKE].grant_max_ns;
 	s64 left = pc_min_s64(st->reason[PARACORD_REASON_WAKE].left_ns, st->vcpu.left_ns);
 
-	if (!(st->reasons & PC_WAKE) || used >= grant)
+	if (!(st->reasons & PC_WAKE) || used >= wake->grant_max_ns)
 		return 0;
 	left = pc_min_s64(left, *(const volatile s64 *)&vm->left_ns);
 	left = pc_min_s64(left, *(const volatile s64 *)&cpu->left_ns);
-	return left > 0 ? pc_min_u64(grant - used, (u64)left) : 0;
+	return left > 0 ? pc_min_u64(wake->grant_max_ns - used, (u64)left) : 0;
 }
 
 /*
  * True: PC_EV_EXIT at now_ns would keep the boost, so the step may be left out. A vCPU
  * that serves a timer is spared a step at each of its exits. What others take from
  * the VM's or the CPU's bucket in the meantime is noticed when the quiet time ends.
+ * Neither has anybody to look at what the guest says before PC_EV_PREEMPT then.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -300,6 +307,28 @@ PC_INLINE int pc_boost_resume(struct pc_boost_state *st, u64 now_ns)
 	st->charging = 1;
 	st->last_charge_ns = now_ns;
 	return 1;
+}
+
+/*
+ * PC_EV_RUN, _PREEMPT and _SLEEP of a vCPU that serves a wakeup: nothing but time has passed
+ * for its boost, which lasts as long as the wakeup's grant. After charge and refill.
+ * Return: 0 if the whole step is needed.
+ */
+PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_boost_state *st,
+				 const struct pc_bucket *vm, const struct pc_bucket *cpu, u32 events)
+{
+	if (!st->boosted || st->throttled || (events & ~(PC_EV_RUN | PC_EV_PREEMPT | PC_EV_SLEEP)))
+		return 0;
+	if ((cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE) ||
+	    !cfg->reason[PARACORD_REASON_WAKE].enabled)
+		return 0;
+	/* A second reason ends by what the guest says; a sleep ends it anyway. */
+	if (events & PC_EV_SLEEP)
+		pc_boost_renew(st);
+	else if (st->reasons != PC_WAKE)
+		return 0;
+	st->quiet_ns = pc_boost_quiet_ns(cfg, st, vm, cpu);
+	return st->quiet_ns != 0;
 }
 
 /*
@@ -349,6 +378,11 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	out.charged_ns = pc_boost_charge(st, vm, cpu, obs->running, now_ns);
 	pc_boost_refill(cfg, st, vm, cpu, now_ns);
 	pc_boost_unthrottle(cfg, st, now_ns);
+	if (pc_boost_serves_on(cfg, st, vm, cpu, obs->events)) {
+		st->reasons = PC_WAKE;
+		out.reasons = PC_WAKE;
+		return out;
+	}
 
 	wanted = (u32)pc_forget(st, pc_boost_claims(cfg, st, obs, now_ns));
 	for (r = 0; r < PC_REASONS; r++) {

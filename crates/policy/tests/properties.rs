@@ -145,6 +145,42 @@ proptest! {
         prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
 
+    /// Guards: the short step of a vCPU that serves a wakeup. A tick beside the event asks for the
+    /// whole one, which must decide and charge the same.
+    #[test]
+    fn a_short_step_decides_as_the_whole_one(
+        inputs in arbitrary_inputs(), sane in any::<bool>(), second in any::<bool>(), after in 0..2 * MS, running in any::<bool>(),
+        event in prop::sample::select(vec![PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP]), word in any::<u64>(),
+    ) {
+        let mut short = Bench { cfg: inputs.cfg, state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        if sane {
+            short = Bench::new(defaults());
+            short.see(0, PC_EV_SLEEP, false, UNMODIFIED);
+            short.see(MS, PC_EV_RUN, true, UNMODIFIED);
+            // Wakes up, and a real-time task is seen at an exit.
+            if second {
+                short.see(MS / 2, PC_EV_EXIT, true, EVERYTHING);
+            }
+        }
+        // A second reason is not forgotten, but a sleep ends it.
+        let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
+        let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now };
+        let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
+        let (one, other) = (
+            short.see(after, event, running, guest),
+            whole.see(after, event | PC_EV_TICK, running, guest),
+        );
+        prop_assert_eq!((one.action, one.charged_ns, one.forced), (other.action, other.charged_ns, other.forced));
+        prop_assert_eq!((short.state.boosted, short.state.throttled), (whole.state.boosted, whole.state.throttled));
+        prop_assert_eq!(level(u32::from(short.state.reasons)), level(u32::from(whole.state.reasons)));
+        prop_assert_eq!((short.state.vcpu, short.vm, short.cpu), (whole.state.vcpu, whole.vm, whole.cpu));
+        prop_assert!(!same_reasons || short.state.reasons == whole.state.reasons);
+        if event == PC_EV_SLEEP {
+            prop_assert_eq!(short.state.grant_used_ns, whole.state.grant_used_ns);
+        }
+        prop_assert!(short.state.quiet_ns <= whole.state.quiet_ns || short.state.boosted == 0);
+    }
+
     /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
     #[test]
     fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
