@@ -68,6 +68,24 @@ struct rb_root {
 
 struct bpf_local_storage;
 
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+struct rq {
+	u64 clock;
+};
+
+/* Where tasks of all classes have the run queue of their CPU. */
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int pid;
@@ -75,6 +93,8 @@ struct task_struct {
 	u64 start_boottime;
 	struct hlist_head preempt_notifiers;
 	struct bpf_local_storage *bpf_storage;
+	struct sched_info sched_info;
+	struct sched_entity se;
 };
 
 struct preempt_notifier {

@@ -5,14 +5,15 @@
  *
  *  program           hook                        for
  *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
- *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN
- *  sensor_wakeup     tp_btf sched_wakeup         WAKEUP, latency
- *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ for a vCPU that does not run
+ *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
+ *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
+ *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same where the hardware posts interrupts
  *  sensor_gone       tp_btf sched_process_exit   GONE
  *  sensor_tick       syscall                     the daemon's housekeeping
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
+ * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it, and how long it
+ * waited the scheduler knows when it runs. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
  * array look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the other
  * exits of a boosted vCPU, and the switches of any, reach the policy.
  *
@@ -175,7 +176,14 @@ int sensor_exit(void *ctx)
 	return evaluate(index, PC_EV_EXIT);
 }
 
-static __always_inline void switched_out(u32 index, bool runnable, u64 now)
+/* The scheduler's own account of waiting: CONFIG_SCHED_INFO, and a way to its clock. */
+static __always_inline bool has_waiting_account(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq) &&
+	       bpf_core_field_exists(struct cfs_rq, rq);
+}
+
+static __always_inline void switched_out(struct task_struct *task, u32 index, bool runnable, u64 now)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
@@ -183,9 +191,16 @@ static __always_inline void switched_out(u32 index, bool runnable, u64 now)
 		return;
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
 	*(volatile u32 *)&v->on_cpu = 0;
-	if (runnable)
-		read_guest_line(v, now);
-	evaluate(index, runnable ? PC_EV_PREEMPT : PC_EV_SLEEP);
+	if (runnable) {
+		if (!pc_boost_is_quiet(&v->state, now))
+			read_guest_line(v, now);
+		evaluate(index, PC_EV_PREEMPT);
+		return;
+	}
+	if (has_waiting_account(task))
+		v->waited_before_ns = task->sched_info.run_delay;
+	*(volatile u32 *)&v->asleep = 1;
+	evaluate(index, PC_EV_SLEEP);
 }
 
 static __always_inline u32 latency_bucket(u64 ns)
@@ -203,10 +218,32 @@ static __always_inline u32 latency_bucket(u64 ns)
 	return bucket;
 }
 
+/*
+ * From wakeup to running, of a task that is being switched in after it slept. The tracepoint
+ * comes before the scheduler closes its account: run_delay has what the task waited on other
+ * CPUs' queues, last_queued the time that it came to this one's.
+ */
+static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task)
+{
+	u64 ns;
+	u32 bucket;
+
+	if (!has_waiting_account(task))
+		return;
+	ns = task->sched_info.run_delay - v->waited_before_ns;
+	if (task->sched_info.last_queued)
+		ns += pc_elapsed_ns(task->se.cfs_rq->rq->clock, task->sched_info.last_queued);
+	bucket = latency_bucket(ns) & (PC_HIST_BUCKETS - 1);
+	if (v->state.boosted)
+		v->counters.wakeup_latency[1][bucket]++;
+	else
+		v->counters.wakeup_latency[0][bucket]++;
+}
+
 static __always_inline void switched_in(struct task_struct *task, struct pc_cpu *here, u32 cpu, u64 now)
 {
+	u32 index, events = PC_EV_RUN;
 	struct pc_vcpu *v;
-	u32 index, bucket;
 
 	v = find_vcpu(task, &index);
 	if (!v)
@@ -215,16 +252,16 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_cpu 
 	v->cpu = cpu;
 	v->run_since_ns = now;
 	*(volatile u32 *)&v->on_cpu = 1;
-	if (v->wakeup_ns) {
-		bucket = latency_bucket(pc_elapsed_ns(now, v->wakeup_ns)) & (PC_HIST_BUCKETS - 1);
-		v->wakeup_ns = 0;
-		if (v->state.boosted)
-			v->counters.wakeup_latency[1][bucket]++;
-		else
-			v->counters.wakeup_latency[0][bucket]++;
+	if (v->asleep) {
+		*(volatile u32 *)&v->asleep = 0;
+		v->counters.wakeups++;
+		note_latency(v, task);
+		/* It went to sleep without a boost (no budget), and nobody kicked it. */
+		if (!v->state.boosted)
+			events |= PC_EV_WAKEUP;
 	}
-	if (*(volatile u8 *)&v->state.boosted || *(volatile u32 *)&v->lock)
-		evaluate(index, PC_EV_RUN);
+	if (events != PC_EV_RUN || *(volatile u8 *)&v->state.boosted || *(volatile u32 *)&v->lock)
+		evaluate(index, events);
 }
 
 SEC("tp_btf/sched_switch")
@@ -244,29 +281,10 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 	out = here->running;
 	if (out) {
 		here->running = 0;
-		switched_out(out - 1, preempt || !prev->__state, now);
+		switched_out(prev, out - 1, preempt || !prev->__state, now);
 	}
 	if (next->bpf_storage)
 		switched_in(next, here, cpu, now);
-	return 0;
-}
-
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(sensor_wakeup, struct task_struct *task)
-{
-	struct pc_vcpu *v;
-	u32 index;
-
-	if (!task->bpf_storage)
-		return 0;
-	v = find_vcpu(task, &index);
-	if (!v || v->on_cpu)
-		return 0;
-	v->counters.wakeups++;
-	v->wakeup_ns = bpf_ktime_get_ns();
-	/* Boosted while it slept, the usual case: nobody has to act now. */
-	if (!v->state.boosted)
-		evaluate(index, PC_EV_WAKEUP);
 	return 0;
 }
 
@@ -294,7 +312,8 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	/* Boosted while it slept, the usual case, or serving a wakeup. */
 	if (pc_boost_note_irq(&v->state, bpf_ktime_get_ns()))
 		return 0;
-	return evaluate(index, PC_EV_IRQ);
+	/* The caller wakes it next. */
+	return evaluate(index, *(volatile u32 *)&v->asleep ? PC_EV_IRQ | PC_EV_WAKEUP : PC_EV_IRQ);
 }
 
 /* One of the two is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
@@ -306,6 +325,13 @@ int sensor_kick(u64 *ctx)
 
 SEC("fentry/__kvm_vcpu_kick")
 int sensor_kick_new(u64 *ctx)
+{
+	return kicked(ctx[0]);
+}
+
+/* APICv, AVIC: KVM kicks seldom, but it wakes a vCPU that does not run. kvm_vcpu_kick() ends here too. */
+SEC("fentry/kvm_vcpu_wake_up")
+int sensor_wake_up(u64 *ctx)
 {
 	return kicked(ctx[0]);
 }

@@ -24,7 +24,7 @@
 /* Written by BPF. Counters only grow. */
 struct pc_vcpu_counters {
 	u64 exits;
-	u64 wakeups;
+	u64 wakeups;		/* times that it ran after a sleep */
 	u64 irqs;		/* interrupts or kicks wanted */
 	u64 boosts[PC_REASONS];	/* a boost with two reasons counts in both */
 	u64 unboosts;
@@ -60,8 +60,8 @@ struct pc_vcpu {
 	u32 pending;		/* PC_EV_* posted and not yet evaluated */
 	u32 on_cpu;
 	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
-	u32 reserved;
-	u64 wakeup_ns;		/* time of the wakeup not yet followed by running */
+	u32 asleep;		/* went to sleep and has not run since */
+	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
 	u64 run_since_ns;
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */

@@ -82,7 +82,7 @@ struct pc_boost_state {
 #define PC_EV_PREEMPT	(1u << 1)	/* switched out while runnable */
 #define PC_EV_SLEEP	(1u << 2)	/* switched out to sleep (halt) */
 #define PC_EV_RUN	(1u << 3)	/* switched in */
-#define PC_EV_WAKEUP	(1u << 4)	/* made runnable */
+#define PC_EV_WAKEUP	(1u << 4)	/* made runnable, or about to be */
 #define PC_EV_IRQ	(1u << 5)	/* an interrupt or kick is wanted for the vCPU */
 #define PC_EV_TICK	(1u << 6)	/* housekeeping while boosted */
 #define PC_EV_CONFIG	(1u << 7)	/* configuration changed, or daemon asks for unboost */

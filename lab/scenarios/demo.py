@@ -24,7 +24,7 @@ class Demo(wakeups.WakeupScenario):
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
-    busy_s = 3.0
+    busy_s = 4.0
     idle_s = 1.5
     checks = (
         *wakeups.checks(1000),

@@ -335,13 +335,14 @@ fn capabilities(sensor: &Sensor) -> Vec<Capability> {
         available,
         detail: detail.into(),
     };
+    let kicks = match found.kick {
+        Some(kick) if found.wake_ups => format!("{kick}, kvm_vcpu_wake_up (posted interrupts)"),
+        Some(kick) => kick.to_owned(),
+        None => "no kick function: interrupts for a preempted vCPU are not seen".to_owned(),
+    };
     vec![
         one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
-        one(
-            "kick_probe",
-            found.kick.is_some(),
-            found.kick.unwrap_or("no kick function: interrupts for a preempted vCPU are not seen"),
-        ),
+        one("kick_probe", found.kick.is_some(), &kicks),
         one(
             "kvm_btf",
             found.kvm_btf,

@@ -424,8 +424,8 @@ pub struct pc_vcpu {
     pub pending: u32_,
     pub on_cpu: u32_,
     pub actuated: u32_,
-    pub reserved: u32_,
-    pub wakeup_ns: u64_,
+    pub asleep: u32_,
+    pub waited_before_ns: u64_,
     pub run_since_ns: u64_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
@@ -463,11 +463,11 @@ const _: () = {
         "Offset of field: pc_vcpu::actuated",
     ][::core::mem::offset_of!(pc_vcpu, actuated) - 48usize];
     [
-        "Offset of field: pc_vcpu::reserved",
-    ][::core::mem::offset_of!(pc_vcpu, reserved) - 52usize];
+        "Offset of field: pc_vcpu::asleep",
+    ][::core::mem::offset_of!(pc_vcpu, asleep) - 52usize];
     [
-        "Offset of field: pc_vcpu::wakeup_ns",
-    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 56usize];
+        "Offset of field: pc_vcpu::waited_before_ns",
+    ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 56usize];
     [
         "Offset of field: pc_vcpu::run_since_ns",
     ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 64usize];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cost of the sensor's programs on this machine, by the kernel's BPF statistics, as
 //! lines of JSON. Needs root. VM exits are test runs of the program in a thread that
-//! stands in for a vCPU; context switches and wakeups are real.
+//! stands in for a vCPU; context switches are real.
 //!
 //! The figures include the statistics' own two clock reads: the case `switch_no_vcpu`,
 //! two loads and a branch, is nearly nothing else.
@@ -80,7 +80,7 @@ fn measure(
     Ok(())
 }
 
-/// Two threads that pass a token: two context switches and two wakeups a round on one CPU.
+/// Two threads that pass a token: two context switches a round on one CPU.
 fn ping_pong(adopt: Option<&Sensor>) -> Result<(), Failure> {
     let (to_other, from_main) = mpsc::sync_channel::<()>(0);
     let (to_main, from_other) = mpsc::sync_channel::<()>(0);
@@ -118,7 +118,7 @@ fn exits(sensor: &Sensor) -> Result<(), Failure> {
 
 fn main() -> Result<(), Failure> {
     let _statistics = Statistics::on()?;
-    let sensor = Sensor::load(&Options { without_kvm: true })?;
+    let sensor = Sensor::load(&Options { without_kvm: true, ..Options::default() })?;
     for program in sensor.programs() {
         let name = program.name().to_string_lossy().into_owned();
         let info = info(&name)?;
@@ -130,7 +130,6 @@ fn main() -> Result<(), Failure> {
         );
     }
     measure("switch_no_vcpu", "sensor_switch", || ping_pong(None))?;
-    measure("wakeup_no_vcpu", "sensor_wakeup", || ping_pong(None))?;
 
     // Always boosted while it sleeps and runs: nothing ends the grant.
     let mut config: pc_boost_config = defaults();

@@ -19,6 +19,7 @@
 
 mod array;
 mod error;
+mod kicks;
 mod load;
 mod messages;
 mod vcpu;

@@ -14,13 +14,12 @@ use libbpf_rs::{
 };
 use paracord_policy::{PC_TICK_MAX, pc_cpu, pc_tick, pc_vcpu, pc_vm};
 
-use crate::{Array, Error, Vcpu};
+use crate::{
+    Array, Error, Vcpu,
+    kicks::{self, Watched, posted_interrupts},
+};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sensor.bpf.o"));
-
-/// The kick program for each name of KVM's function, newest name first.
-const KICKS: [(&str, &str); 2] =
-    [("__kvm_vcpu_kick", "sensor_kick_new"), ("kvm_vcpu_kick", "sensor_kick")];
 
 /// How to load the sensor.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +27,8 @@ pub struct Options {
     /// Go on without KVM: threads reach the sensor by [`Sensor::adopt_stand_in`]
     /// only. For benchmarks and tests of machines without KVM.
     pub without_kvm: bool,
+    /// Watch KVM's wakeups of vCPUs even where the hardware posts no interrupts. For tests.
+    pub watch_wake_ups: bool,
 }
 
 /// What the sensor could use of this kernel.
@@ -37,6 +38,8 @@ pub struct Capabilities {
     pub kvm_exit: bool,
     /// KVM's function behind the IRQ reason; `None`: interrupts for a preempted vCPU are not seen.
     pub kick: Option<&'static str>,
+    /// The hardware posts interrupts, so that KVM's wakeups are watched beside its kicks.
+    pub wake_ups: bool,
     /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
     pub kvm_btf: bool,
 }
@@ -51,14 +54,6 @@ pub struct Sensor {
     object: Object,
 }
 
-/// Whether the kernel or a module has this function, from the text of /proc/kallsyms.
-fn has_function(kallsyms: &str, name: &str) -> bool {
-    kallsyms.lines().any(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        matches!(words.next(), Some("t" | "T")) && words.next() == Some(name)
-    })
-}
-
 /// KVM's BTF is the module's, or the kernel's where KVM is built in.
 fn has_kvm_btf() -> bool {
     Path::new("/sys/kernel/btf/kvm").exists() || {
@@ -71,12 +66,10 @@ fn has_kvm_btf() -> bool {
     }
 }
 
-fn open(kick: Option<&str>) -> Result<OpenObject, Error> {
+fn open(watched: Watched) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
-        let name = program.name();
-        let is_kick = KICKS.iter().any(|(_, other)| name == OsStr::new(other));
-        if is_kick && kick.is_none_or(|kick| name != OsStr::new(kick)) {
+        if !watched.loads(program.name()) {
             program.set_autoload(false);
         }
     }
@@ -90,23 +83,21 @@ fn open(kick: Option<&str>) -> Result<OpenObject, Error> {
     Ok(object)
 }
 
-/// The first way of watching kicks that this kernel's BTF and verifier take.
-fn load(kallsyms: &str) -> Result<(Object, Option<&'static str>), Error> {
-    for (function, program) in KICKS {
-        if !has_function(kallsyms, function) {
-            continue;
-        }
+/// The most that this kernel's BTF and verifier take.
+fn load(options: &Options) -> Result<(Object, Watched), Error> {
+    let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
+    for watched in kicks::candidates(&kallsyms, wake_ups) {
         // A refusal here is an answer, not an error: libbpf's lines about it help nobody.
         let print = libbpf_rs::set_print(None);
-        let attempt =
-            open(Some(program)).and_then(|object| object.load().map_err(Error::bpf("load")));
+        let attempt = open(watched).and_then(|object| object.load().map_err(Error::bpf("load")));
         libbpf_rs::set_print(print);
         if let Ok(object) = attempt {
-            return Ok((object, Some(function)));
+            return Ok((object, watched));
         }
     }
-    let object = open(None)?.load().map_err(Error::bpf("load"))?;
-    Ok((object, None))
+    let object = open(Watched::NOTHING)?.load().map_err(Error::bpf("load"))?;
+    Ok((object, Watched::NOTHING))
 }
 
 impl Sensor {
@@ -119,13 +110,17 @@ impl Sensor {
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Err(Error::NoBtf);
         }
-        let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let (object, kick) = load(&kallsyms)?;
+        let (object, watched) = load(options)?;
         let vcpus = map_array(&object, "vcpus")?;
         let mut sensor = Self {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
-            capabilities: Capabilities { kvm_exit: true, kick, kvm_btf: has_kvm_btf() },
+            capabilities: Capabilities {
+                kvm_exit: true,
+                kick: watched.kick(),
+                wake_ups: watched.wake_ups(),
+                kvm_btf: has_kvm_btf(),
+            },
             links: Vec::new(),
             vcpus,
             object,
@@ -299,19 +294,4 @@ fn open_thread(tid: u32) -> io::Result<OwnedFd> {
         }
     }
     Err(io::Error::last_os_error())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_function;
-
-    const KALLSYMS: &str = "0000000000000000 T __kvm_vcpu_kick\t[kvm]\n\
-                            0000000000000000 d kvm_vcpu_kick\n\
-                            0000000000000000 T kvm_vcpu_kick_other\n";
-
-    #[test]
-    fn a_function_is_found_by_its_whole_name() {
-        assert!(has_function(KALLSYMS, "__kvm_vcpu_kick"));
-        assert!(!has_function(KALLSYMS, "kvm_vcpu_kick"));
-    }
 }

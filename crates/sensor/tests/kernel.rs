@@ -5,6 +5,7 @@
 
 use std::{
     cell::RefCell,
+    path::Path,
     rc::Rc,
     sync::{
         Arc,
@@ -18,7 +19,8 @@ use paracord_sensor::{
     Life, Options, RingBuffer, Sensor, Vcpu,
     policy::{
         PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_FULL, PC_MODE_OFF, PC_MODE_ON, PC_MSG_BOOST,
-        PC_MSG_GONE, PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_setup,
+        PC_MSG_GONE, PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_counters,
+        pc_vcpu_setup,
     },
 };
 
@@ -28,12 +30,15 @@ const RT: u8 = 4;
 /// The guest line's context word: a real-time task runs (PARACORD_TASK_RT).
 const TASK_RT: u64 = 3;
 const SETTLE: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(400);
 
 /// What a stand-in thread does until it is told to end.
 #[derive(Clone, Copy)]
 enum Work {
     Sleep,
     Spin,
+    /// Sleeps once, for [`NAP`], then spins.
+    Nap,
 }
 
 struct StandIn {
@@ -62,6 +67,10 @@ impl StandIn {
             // SAFETY: a system call without arguments.
             let own = unsafe { libc::syscall(libc::SYS_gettid) };
             thread_tid.store(u32::try_from(own).unwrap(), Ordering::Release);
+            if matches!(work, Work::Nap) {
+                thread::sleep(SETTLE); // until it is adopted
+                thread::sleep(NAP);
+            }
             while !thread_end.load(Ordering::Relaxed) {
                 if matches!(work, Work::Sleep) {
                     thread::sleep(Duration::from_millis(1));
@@ -91,7 +100,7 @@ impl Drop for StandIn {
 type Log = Rc<RefCell<Vec<pc_msg>>>;
 
 fn sensor() -> Sensor {
-    Sensor::load(&Options { without_kvm: true }).unwrap()
+    Sensor::load(&Options { without_kvm: true, ..Options::default() }).unwrap()
 }
 
 fn listen(sensor: &Sensor) -> (RingBuffer<'static>, Log) {
@@ -127,6 +136,18 @@ fn is_boost(message: &pc_msg, reason: u8) -> bool {
     message.kind == PC_MSG_BOOST && message.reasons & reason != 0
 }
 
+/// Each wakeup has a latency, from the scheduler's own account, and none lasted a second.
+fn assert_latency_of_each_wakeup(counters: &pc_vcpu_counters) {
+    const ONE_SECOND: usize = 30; // 2^30 ns
+    let all = counters.wakeup_latency.iter().flatten();
+    // Read while the thread runs: the last wakeup may be in one of the two only.
+    assert!(all.sum::<u64>().abs_diff(counters.wakeups) <= 1, "{counters:?}");
+    assert!(counters.wakeup_latency[1].iter().sum::<u64>() > 0, "{counters:?}");
+    for kind in &counters.wakeup_latency {
+        assert_eq!(kind[ONE_SECOND..].iter().sum::<u64>(), 0, "{counters:?}");
+    }
+}
+
 #[test]
 #[ignore = "needs root and a kernel with BTF"]
 fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
@@ -145,13 +166,30 @@ fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
     assert!(after.wakeups > before.wakeups + 20, "{after:?}");
     assert!(log.borrow().len() <= 2, "{:?}", log.borrow());
     assert!(log.borrow().iter().all(|message| u32::from(message.level) == PC_LEVEL_FULL));
-    assert!(after.wakeup_latency[1].iter().sum::<u64>() > 0);
+    assert_latency_of_each_wakeup(&after);
 
     let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
     sensor.vms().get(0).unwrap().set_config(off);
     sensor.evaluate(PC_EV_CONFIG, &[vcpu.index()]).unwrap();
     wait(&ring, &log, "UNBOOST", |all| all.iter().any(|message| message.kind == PC_MSG_UNBOOST));
     assert!(!vcpu.boosted());
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn a_thread_that_slept_without_a_boost_is_boosted_when_it_wakes() {
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    let thread = StandIn::start(Work::Nap);
+    let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
+    let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup::default());
+    thread::sleep(SETTLE + NAP / 2);
+    // Nobody tells the sensor: it has to see that by itself, and the thread sleeps no second time.
+    sensor.vms().get(0).unwrap().set_config(defaults());
+    ring.consume().unwrap();
+    assert!(log.borrow().is_empty(), "{:?}", log.borrow());
+    wait(&ring, &log, "BOOST for WAKE", |all| all.iter().any(|message| is_boost(message, WAKE)));
+    assert!(vcpu.counters().wakeups <= 2, "{:?}", vcpu.counters());
 }
 
 #[test]
@@ -205,6 +243,11 @@ fn a_thread_that_exits_gives_its_index_back() {
     thread.stop();
     wait(&ring, &log, "GONE", |all| all.iter().any(|message| message.kind == PC_MSG_GONE));
     assert_eq!(vcpu.life(), Life::Gone);
+    // Its CPU must not take what runs there next for the vCPU.
+    for cpu in 0..u32::try_from(sensor.cpus().len()).unwrap() {
+        let running = sensor.cpus().read(cpu).unwrap().running;
+        assert_ne!(running, vcpu.index() + 1, "CPU {cpu} still names the thread");
+    }
     sensor.release(&vcpu).unwrap();
     assert_eq!(vcpu.life(), Life::Free);
     assert_eq!(vcpu.counters().wakeups, 0);
@@ -223,4 +266,19 @@ fn observe_mode_decides_and_tells_nobody() {
     ring.consume().unwrap();
     assert!(vcpu.counters().boosts[0] > 0);
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
+}
+
+/// The verifier takes both probes, if this kernel has KVM's functions and can trace functions at all.
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn kvms_kicks_and_wakeups_are_watched_where_the_kernel_can() {
+    let options = Options { without_kvm: true, watch_wake_ups: true };
+    let sensor = Sensor::load(&options).unwrap();
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let functions = symbols.contains(" kvm_vcpu_wake_up");
+    let tracer = Path::new("/sys/kernel/tracing/available_filter_functions").exists();
+    let found = sensor.capabilities();
+    println!("KVM's functions: {functions}, function tracer: {tracer}, {found:?}");
+    let expected = functions && tracer && found.kvm_btf;
+    assert_eq!((found.kick.is_some(), found.wake_ups), (expected, expected));
 }

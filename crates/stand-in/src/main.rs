@@ -70,7 +70,7 @@ fn serve(
 ) -> Result<(), String> {
     let surroundings = Surroundings {
         supervisor: Some(supervisor),
-        sensor: Options { without_kvm: true },
+        sensor: Options { without_kvm: true, ..Options::default() },
         loaded: Box::new(move |sensor: &Sensor| {
             for &tid in &tids {
                 sensor.adopt_stand_in(tid, pid).expect("the thread runs");
