@@ -31,7 +31,9 @@ lab-setup: setup
 build: setup
 	@cargo build --release --locked
 
-demo: build lab-setup
+# Compiling and making the images wait for different things: side by side the first time.
+demo:
+	@$(MAKE) -s -j2 build lab-setup
 	@$(LAB) run demo
 
 test: test-unit test-lab
@@ -73,7 +75,8 @@ guest:
 PREFIX ?= /usr
 install: build
 	install -Dm755 target/release/paracord $(DESTDIR)$(PREFIX)/bin/paracord
-	install -Dm644 packaging/paracord.service $(DESTDIR)/lib/systemd/system/paracord.service
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/paracord.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service
 	install -Dm644 packaging/paracord.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf
 	install -Dm644 packaging/paracord.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf
 	install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/paracord README.md SECURITY.md docs/*.md

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: `make install` and the systemd unit, under the sandbox that the unit asks for, with a real guest."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import daemon, loads, machine
+
+pytestmark = pytest.mark.lab
+LOGS = Path("out/test-unit/logs")
+BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
+TIMEOUT_S = 60
+DROP_IN = "/run/systemd/system/paracord.service.d/lab.conf"
+
+
+def install(host):
+    """`make install` for the emulated host, whose disk is read-only: laid over its /usr and /etc."""
+    root = host.share / "root"
+    subprocess.run(["make", "-s", "install", f"DESTDIR={root.resolve()}"], check=True)
+    host.run("cp -r /share/root /run/root && cp -r /run/root/etc/. /etc", timeout=120)
+    host.run("mount -t overlay -o lowerdir=/run/root/usr:/usr overlay /usr")
+    host.run("systemd-sysusers && systemd-tmpfiles --create /usr/lib/tmpfiles.d/paracord.conf")
+    host.run("systemctl daemon-reload", timeout=120)
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=LOGS, cmdline="lab.init=systemd") as booted:
+        install(booted)
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def tid(host):
+    with host.guest("unit", vcpus=1) as guest:
+        yield guest.vcpu_tids[0]
+
+
+@pytest.fixture
+def service(host, tid):
+    """The service, started and ready."""
+    host.run("systemctl reset-failed paracord; systemctl start paracord", timeout=TIMEOUT_S)
+    yield
+    journal = host.run("journalctl -o cat -u paracord -n 40", check=False).out
+    print(journal)
+    host.run(f"systemctl stop paracord; rm -f {DROP_IN}; systemctl daemon-reload", timeout=TIMEOUT_S)
+
+
+def await_policy(host, tid, policy):
+    deadline = time.monotonic() + TIMEOUT_S
+    while loads.policies(host, [tid])[tid] != policy:
+        assert time.monotonic() < deadline, f"thread {tid} is not {policy}"
+        time.sleep(0.1)
+
+
+def main_pid(host):
+    return int(host.run("systemctl show -P MainPID paracord").out)
+
+
+def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host, tid, service):
+    await_policy(host, tid, BOOSTED)
+    before = main_pid(host)
+    host.run("systemctl reload paracord", timeout=TIMEOUT_S)
+    assert main_pid(host) == before
+    assert daemon.tids(json.loads(host.run("paracord status --json").out)) == [tid]
+    assert host.run("stat -c %G:%a /run/paracord/control.sock").out.strip() == "paracord:660"
+    host.run("systemctl stop paracord", timeout=TIMEOUT_S)
+    assert loads.policies(host, [tid]) == {tid: NORMAL}
+
+
+def test_a_killed_service_restores_and_starts_again(host, tid, service):
+    await_policy(host, tid, BOOSTED)
+    before = main_pid(host)
+    host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while main_pid(host) in (0, before):
+        assert time.monotonic() < deadline, "the service was not started again"
+        time.sleep(0.2)
+    await_policy(host, tid, BOOSTED)
+
+
+def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host, tid, service):
+    await_policy(host, tid, BOOSTED)
+    host.run(f"mkdir -p $(dirname {DROP_IN}) && printf '[Service]\\nRestart=no\\n' > {DROP_IN}")
+    host.run("systemctl daemon-reload; systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
+    await_policy(host, tid, NORMAL)
+    assert host.run("systemctl is-failed paracord", check=False).out.strip() == "failed"
