@@ -73,9 +73,12 @@ def architecture(name: str) -> Architecture:
 
 
 def _bare(arch: Architecture) -> tuple[str, ...]:
-    """An emulator without devices, configuration files or windows, that ends with its kernel."""
+    """
+    An emulator without devices, configuration files or windows, that ends with its kernel, and says in its
+    log what made it end (serial_log.py).
+    """
     quiet = ("-nodefaults", "-no-user-config", "-display", "none")
-    return (arch.emulator, *quiet, "-no-reboot")
+    return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
 
 
 def host_command(

@@ -163,7 +163,8 @@ class Host:
             self.channel.close(f"{self._reason() or f'ended with code {code}'} (logs: {self.logs})")
 
     def _reason(self) -> str | None:
-        return serial_log.reason(self.logs / "host.serial.log", self.logs / "host.qemu.log")
+        messages = (self.logs / name for name in ("host.qemu.log", emulator.HOST_RESETS))
+        return serial_log.reason(self.logs / "host.serial.log", *messages)
 
 
 def setup(arch: str = "x86_64") -> None:

@@ -19,6 +19,15 @@ TROUBLE = (
 )
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^]]*\])? ")
 LOG_TAIL_BYTES = 1 << 20
+# QEMU's ShutdownCause (qapi/run-state.json), in the trace of emulator.py.
+ENDED = re.compile(r"qemu_system_shutdown_request reason=(\d+)")
+CAUSES = {
+    "1": "the emulator met an error",
+    "4": "the emulator got a signal",
+    "6": "the machine powered itself off",
+    "7": "the machine reset itself",
+    "8": "the kernel told of a panic",
+}
 
 
 def trouble(text: str) -> str | None:
@@ -32,17 +41,25 @@ def trouble(text: str) -> str | None:
     return None
 
 
-def reason(serial: Path, emulator: Path | None = None) -> str | None:
-    """Trouble in the serial log, else the emulator's last message, else None. Missing files are no error."""
+def reason(serial: Path, *emulator: Path) -> str | None:
+    """
+    Trouble in the serial log, else the last message in the emulator's logs, else what made it end, else None.
+    Missing files are no error.
+    """
     found = trouble(read_tail(serial))
     if found:
         return found
-    lines = [line for line in read_tail(emulator).splitlines() if line.strip() and "warning:" not in line]
-    return f"emulator: {lines[-1].strip()[:200]}" if lines else None
+    logs = [read_tail(path) for path in emulator]
+    lines = [line.strip() for line in logs[0].splitlines()] if logs else []
+    lines = [line for line in lines if line and "warning:" not in line and not ENDED.search(line)]
+    if lines:
+        return f"emulator: {lines[-1][:200]}"
+    causes = ENDED.findall("\n".join(logs))
+    return f"emulator: {CAUSES.get(causes[-1], f'ended for reason {causes[-1]}')}" if causes else None
 
 
-def read_tail(path: Path | None) -> str:
-    if path is None or not path.is_file():
+def read_tail(path: Path) -> str:
+    if not path.is_file():
         return ""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))

@@ -54,3 +54,14 @@ def test_only_the_tail_of_a_huge_log_is_read(tmp_path):
         "BUG: long ago\n" + "x" * serial_log.LOG_TAIL_BYTES + "\nKernel panic - not syncing: now\n"
     )
     assert "now" in serial_log.reason(log)
+
+
+def test_a_silent_end_is_told_by_the_emulators_trace(tmp_path):
+    serial, messages, resets = (tmp_path / name for name in ("serial.log", "qemu.log", "resets.log"))
+    messages.write_text("")
+    resets.write_text("CPU Reset (CPU 0)\nqemu_system_shutdown_request reason=7\n")
+    assert serial_log.reason(serial, messages, resets) == "emulator: the machine reset itself"
+    resets.write_text("qemu_system_shutdown_request reason=99\n")
+    assert serial_log.reason(serial, messages, resets) == "emulator: ended for reason 99"
+    messages.write_text("qemu: no memory\nqemu_system_shutdown_request reason=1\n")
+    assert serial_log.reason(serial, messages, resets) == "emulator: qemu: no memory"
