@@ -26,8 +26,8 @@ class Demo(wakeups.WakeupScenario):
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
     rounds = 4
-    # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms (as
-    # in busy-host) the guest would be a load of its own on the host.
+    # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
+    # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
     busy_s = 4.0
     idle_s = 1.5
