@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -138,9 +139,15 @@ class Job:
         return self.result(timeout).rc
 
     def result(self, timeout: float = 60, check: bool = False) -> Result:
-        """The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised."""
+        """
+        The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised; a
+        machine that shows no sign of life after half of that time is given up, with ChannelClosed.
+        """
         try:
-            self._channel.wait_for(lambda: self._rc is not None, timeout, self.name)
+            self._wait_for_end(timeout / 2)
+            if self.running:
+                self._channel.need_sign_of_life()
+                self._channel.wait_for(lambda: not self.running, timeout / 2, self.name)
         except CommandTimeout:
             self.kill("KILL")
             self._channel.wait_for(lambda: self._rc is not None, KILL_GRACE_S, f"{self.name} (killed)")
@@ -155,6 +162,10 @@ class Job:
                 f"{self._channel.name}: `{shorten(self.command)}` failed ({how}){self._last_words()}"
             )
         return Result(self._rc, self.out(), self.err(), self._end - self._start)
+
+    def _wait_for_end(self, timeout: float) -> None:
+        with suppress(CommandTimeout):
+            self._channel.wait_for(lambda: not self.running, timeout, self.name)
 
     def _last_words(self) -> str:
         lines = (self.err().strip() or self.out().strip()).splitlines()
@@ -200,8 +211,20 @@ class Channel:
 
     def hello(self, timeout: float) -> None:
         """Waits until the agent answers. Raises CommandTimeout or ChannelClosed."""
+        self._greeted = False
         self.post(0, FrameType.HELLO, struct.pack("<I", PROTOCOL_VERSION))
         self.wait_for(lambda: self._greeted, timeout, "boot")
+
+    def need_sign_of_life(self) -> None:
+        """
+        ChannelClosed if the agent itself does not answer. The channel is closed then: whoever else waits for
+        this machine, or asks it for something, hears that at once.
+        """
+        try:
+            self.hello(KILL_GRACE_S)
+        except CommandTimeout:
+            self.close(f"hangs, no sign of life in {KILL_GRACE_S:g} s")
+            raise ChannelClosed(f"{self.name}: {self._closed_reason}") from None
 
     def spawn(
         self,

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,11 +134,20 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             scenario.setup(session)
             _measure(plan, session, out, progress)
             _trace(plan, session, out, progress)
-        except (ChannelClosed, CommandTimeout) as error:
-            post_mortem.write(host, str(error))
+        except BaseException as error:
+            if isinstance(error, ChannelClosed | CommandTimeout):
+                post_mortem.write(host, str(error))
+            with suppress(LabError):  # what is wrong is `error`
+                session.close()
             raise
-        finally:
-            session.close()
+        session.close()
+
+
+def first_of(error: LabError) -> LabError:
+    """The error that came first: undoing things on a machine that died raises more of them."""
+    while isinstance(error.__context__, LabError) and not error.__suppress_context__:
+        error = error.__context__
+    return error
 
 
 def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> None:
@@ -150,7 +160,8 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
             with session.applied(configuration):
                 raw = plan.scenario.measure(session, configuration)
         except LabError as error:
-            raise type(error)(f"{where}: {error}") from error
+            first = first_of(error)
+            raise type(first)(f"{where}: {first}") from error
         store.put(out, index + 1, configuration.name, raw)
         plan.steps.pop(0)
         plan.steps_done += 1

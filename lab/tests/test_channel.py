@@ -113,6 +113,24 @@ def test_time_limit_kills_the_whole_group(channel):
     assert "54321" not in channel.run("ps -eo args | grep '[s]leep 54321'", check=False).out
 
 
+def test_a_machine_that_hangs_is_given_up_at_half_of_the_time(channel, monkeypatch):
+    monkeypatch.setattr("paracord_lab.channel.KILL_GRACE_S", 0.5)
+    waiting = channel.spawn("sleep 100")
+    channel.agent.send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    with pytest.raises(ChannelClosed, match="host: hangs, no sign of life"):
+        channel.run("true", timeout=4)
+    for other in (lambda: waiting.result(60), lambda: channel.run("true")):
+        with pytest.raises(ChannelClosed, match="hangs"):
+            other()
+    assert 2 < time.monotonic() - start < 4
+    channel.agent.send_signal(signal.SIGCONT)
+
+
+def test_a_slow_command_is_waited_for_while_the_machine_answers(channel):
+    assert channel.run("sleep 0.5; echo done", timeout=0.8).out == "done\n"
+
+
 def test_signal_and_pid(channel):
     job = channel.spawn("exec sleep 100", "sleeper")
     # the pid is the shell's, and the program's once the shell has become it

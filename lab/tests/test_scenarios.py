@@ -3,7 +3,8 @@
 
 import pytest
 
-from paracord_lab import daemon, kills, scenario
+from paracord_lab import daemon, kills, runner, scenario
+from paracord_lab.errors import ChannelClosed, CommandTimeout, LabError
 
 NAMES = scenario.names()
 
@@ -52,3 +53,23 @@ def test_lock_waits_are_counted_from_the_histogram():
     assert metrics["lock_wait_avg_us"] == 50
     # Buckets 2^22 ns (4.2 ms) and 2^23 ns lie above four critical sections of 1 ms.
     assert metrics["lock_long_wait_share"] == pytest.approx(0.05)
+
+
+def test_the_error_that_came_first_is_told():
+    def die():
+        try:
+            try:
+                raise ChannelClosed("guest: hangs")
+            finally:
+                raise CommandTimeout("host: kill: no answer")
+        except CommandTimeout as error:
+            return error
+
+    assert str(runner.first_of(die())) == "guest: hangs"
+    try:
+        try:
+            raise ChannelClosed("inner")
+        except ChannelClosed as error:
+            raise LabError("outer says it better") from error
+    except LabError as error:
+        assert str(runner.first_of(error)) == "outer says it better"
