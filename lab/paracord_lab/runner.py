@@ -159,10 +159,13 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
         try:
             with session.applied(configuration):
                 raw = plan.scenario.measure(session, configuration)
+                status = session.daemon.status(check=False) if session.daemon else None
         except LabError as error:
             first = first_of(error)
             raise type(first)(f"{where}: {first}") from error
         store.put(out, index + 1, configuration.name, raw)
+        if status:
+            store.put_status(out, index + 1, configuration.name, status)
         plan.steps.pop(0)
         plan.steps_done += 1
         progress.left -= 1

@@ -51,6 +51,12 @@ def put(out: Path, round_number: int, configuration: str, raw: Raw) -> None:
     temporary.replace(path)
 
 
+def put_status(out: Path, round_number: int, configuration: str, status: dict) -> None:
+    """`paracord status --json` after a measurement: why a round was unlike the others."""
+    path = out / "raw" / f"status-{round_number}-{configuration}.json"
+    path.write_text(json.dumps(status) + "\n")
+
+
 def put_trace(out: Path, configuration: str, text: str) -> None:
     (out / "raw" / f"trace-{configuration}.txt").write_text(text)
 
