@@ -12,8 +12,7 @@
  *  sensor_tick       syscall                     the daemon's housekeeping
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it, and how long it
- * waited the scheduler knows when it runs. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
+ * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
  * array look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the other
  * exits of a boosted vCPU, and the switches of any, reach the policy.
  *
@@ -199,6 +198,7 @@ static __always_inline void switched_out(struct task_struct *task, u32 index, bo
 	}
 	if (has_waiting_account(task))
 		v->waited_before_ns = task->sched_info.run_delay;
+	*(volatile u64 *)&v->wakeup_ns = 0;
 	*(volatile u32 *)&v->asleep = 1;
 	evaluate(index, PC_EV_SLEEP);
 }
@@ -219,20 +219,26 @@ static __always_inline u32 latency_bucket(u64 ns)
 }
 
 /*
- * From wakeup to running, of a task that is being switched in after it slept. The tracepoint
- * comes before the scheduler closes its account: run_delay has what the task waited on other
- * CPUs' queues, last_queued the time that it came to this one's.
+ * From wakeup to running, of a vCPU that is being switched in after it slept: since its kick. If
+ * nobody kicked it (VMM, or a kernel without the probe), what the scheduler's account says. The tracepoint
+ * comes before that is closed: run_delay has what the task waited on other CPUs' queues,
+ * last_queued the time that it came to this one's. Its clock is not read again for a task
+ * that preempts at once: such a wakeup counts as no time at all.
  */
-static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task)
+static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
-	u64 ns;
+	u64 ns, kicked_ns = *(volatile u64 *)&v->wakeup_ns;
 	u32 bucket;
 
-	if (!has_waiting_account(task))
+	if (kicked_ns) {
+		ns = pc_elapsed_ns(now, kicked_ns);
+	} else if (has_waiting_account(task)) {
+		ns = task->sched_info.run_delay - v->waited_before_ns;
+		if (task->sched_info.last_queued)
+			ns += pc_elapsed_ns(task->se.cfs_rq->rq->clock, task->sched_info.last_queued);
+	} else {
 		return;
-	ns = task->sched_info.run_delay - v->waited_before_ns;
-	if (task->sched_info.last_queued)
-		ns += pc_elapsed_ns(task->se.cfs_rq->rq->clock, task->sched_info.last_queued);
+	}
 	bucket = latency_bucket(ns) & (PC_HIST_BUCKETS - 1);
 	if (v->state.boosted)
 		v->counters.wakeup_latency[1][bucket]++;
@@ -255,7 +261,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_cpu 
 	if (v->asleep) {
 		*(volatile u32 *)&v->asleep = 0;
 		v->counters.wakeups++;
-		note_latency(v, task);
+		note_latency(v, task, now);
 		/* It went to sleep without a boost (no budget), and nobody kicked it. */
 		if (!v->state.boosted)
 			events |= PC_EV_WAKEUP;
@@ -294,7 +300,8 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 key = kvm_vcpu - (u64)kick_hints;
 	u32 slot = (key * 0x9e3779b97f4a7c15ull) >> (64 - PC_KICK_HINT_BITS);
 	u32 *hint = &kick_hints[slot & ((1 << PC_KICK_HINT_BITS) - 1)];
-	u32 *found, index = *(volatile u32 *)hint;
+	u32 *found, index = *(volatile u32 *)hint, events = PC_EV_IRQ;
+	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
 	/* Two vCPUs in one slot, or none yet. The record of a dead one names no kvm_vcpu. */
@@ -309,11 +316,17 @@ static __always_inline int kicked(u64 kvm_vcpu)
 		*(volatile u32 *)hint = index;
 	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
-	/* Boosted while it slept, the usual case, or serving a wakeup. */
-	if (pc_boost_note_irq(&v->state, bpf_ktime_get_ns()))
-		return 0;
+	now = bpf_ktime_get_ns();
 	/* The caller wakes it next. */
-	return evaluate(index, *(volatile u32 *)&v->asleep ? PC_EV_IRQ | PC_EV_WAKEUP : PC_EV_IRQ);
+	if (*(volatile u32 *)&v->asleep) {
+		events |= PC_EV_WAKEUP;
+		if (!*(volatile u64 *)&v->wakeup_ns)
+			*(volatile u64 *)&v->wakeup_ns = now;
+	}
+	/* Boosted while it slept, the usual case, or serving a wakeup. */
+	if (pc_boost_note_irq(&v->state, now))
+		return 0;
+	return evaluate(index, events);
 }
 
 /* One of the two is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */

@@ -62,6 +62,7 @@ struct pc_vcpu {
 	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
 	u32 asleep;		/* went to sleep and has not run since */
 	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
+	u64 wakeup_ns;		/* first kick since it went to sleep; 0: none */
 	u64 run_since_ns;
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */

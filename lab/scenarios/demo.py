@@ -30,7 +30,7 @@ class Demo(wakeups.WakeupScenario):
     # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
     busy_s = 4.0
-    idle_s = 1.5
+    idle_s = 3.0
     checks = (
         *wakeups.checks(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),

@@ -69,6 +69,16 @@ def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest)
         busy.stop()
 
 
+def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):
+    with Daemon(host).start(guest.vcpu_tids) as running_daemon:
+        guest.run("cyclictest -q -m -i 2000 -l 1000 --policy=rr -p 50", timeout=60)
+        (vcpu,) = daemon.vcpus(running_daemon.status())
+    buckets = vcpu["wakeup_latency_boosted"]["buckets"]
+    # Bucket n: [2^n, 2^(n+1)) ns. No kernel wakes a task in a quarter of a microsecond.
+    assert sum(buckets) > 500
+    assert sum(buckets[:8]) < 0.1 * sum(buckets), buckets
+
+
 def test_observing_daemon_changes_nothing(host, guest):
     tid = guest.vcpu_tids[0]
     with Daemon(host, {"mode": "observe"}).start([tid]) as running_daemon:

@@ -426,6 +426,7 @@ pub struct pc_vcpu {
     pub actuated: u32_,
     pub asleep: u32_,
     pub waited_before_ns: u64_,
+    pub wakeup_ns: u64_,
     pub run_since_ns: u64_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
@@ -437,7 +438,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 944usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 952usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -469,29 +470,32 @@ const _: () = {
         "Offset of field: pc_vcpu::waited_before_ns",
     ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 56usize];
     [
+        "Offset of field: pc_vcpu::wakeup_ns",
+    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 64usize];
+    [
         "Offset of field: pc_vcpu::run_since_ns",
-    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 64usize];
+    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 72usize];
     [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 72usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 80usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 80usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 88usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 88usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 96usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 96usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 104usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 104usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 112usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 280usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 288usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 920usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 928usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
