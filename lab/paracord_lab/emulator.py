@@ -75,7 +75,7 @@ def architecture(name: str) -> Architecture:
 def _bare(arch: Architecture) -> tuple[str, ...]:
     """
     An emulator without devices, configuration files or windows, that ends with its kernel, and says in its
-    log what made it end (serial_log.py).
+    log what shut it down (serial_log.py; with -no-reboot it says nothing of a reset).
     """
     quiet = ("-nodefaults", "-no-user-config", "-display", "none")
     return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
