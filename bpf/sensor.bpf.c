@@ -12,9 +12,10 @@
  *  sensor_tick       syscall                     the daemon's housekeeping
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU runs on a CPU is noted there when it is switched in: an unboosted one pays two
- * array look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the other
- * exits of a boosted vCPU, and the switches of any, reach the policy.
+ * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
+ * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
+ * look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the
+ * other exits of a boosted vCPU, and the switches of any, reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
  * preempt notifier: the tracepoint's arguments differ between kernels and
@@ -191,7 +192,7 @@ static __always_inline void switched_out(struct task_struct *task, u32 index, bo
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
 	*(volatile u32 *)&v->on_cpu = 0;
 	if (runnable) {
-		if (!pc_boost_is_quiet(&v->state, now))
+		if (pc_boost_wants_view(&v->state, now))
 			read_guest_line(v, now);
 		evaluate(index, PC_EV_PREEMPT);
 		return;

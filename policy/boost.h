@@ -289,12 +289,20 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
  * True: PC_EV_EXIT at now_ns would keep the boost, so the step may be left out. A vCPU
  * that serves a timer is spared a step at each of its exits. What others take from
  * the VM's or the CPU's bucket in the meantime is noticed when the quiet time ends.
- * Neither has anybody to look at what the guest says before PC_EV_PREEMPT then.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
 	return st->boosted && st->charging &&
 	       pc_elapsed_ns(now_ns, st->last_charge_ns) < st->quiet_ns;
+}
+
+/*
+ * False: whatever the guest says, PC_EV_PREEMPT at now_ns would end the same way, so nobody
+ * has to read it. A second reason beside WAKE ends by what the guest says.
+ */
+PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
+{
+	return st->reasons != PC_WAKE || !pc_boost_is_quiet(st, now_ns);
 }
 
 /*

@@ -30,6 +30,7 @@ void paracord_guest_view(u64 context_word, u32 preempt_count, u32 preempt_count_
 int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns);
 int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns);
 int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns);
+int paracord_boost_wants_view(const struct pc_boost_state *st, u64 now_ns);
 
 int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -44,6 +45,11 @@ int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns)
 int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
 	return pc_boost_note_irq(st, now_ns);
+}
+
+int paracord_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
+{
+	return pc_boost_wants_view(st, now_ns);
 }
 
 u32 paracord_boost_level(u32 reasons);

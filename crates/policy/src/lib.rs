@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn paracord_boost_is_quiet(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_resume(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_note_irq(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_wants_view(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_level(reasons: u32) -> u32;
     fn paracord_guest_view(
         context_word: u64,
@@ -70,6 +71,13 @@ pub fn step(
 pub fn is_quiet(state: &pc_boost_state, now_ns: u64) -> bool {
     // SAFETY: a valid pointer from a reference for the length of the call.
     unsafe { paracord_boost_is_quiet(state, now_ns) != 0 }
+}
+
+/// Whether a preemption at `now_ns` depends on what the guest says (`pc_boost_wants_view`).
+#[must_use]
+pub fn wants_view(state: &pc_boost_state, now_ns: u64) -> bool {
+    // SAFETY: a valid pointer from a reference for the length of the call.
+    unsafe { paracord_boost_wants_view(state, now_ns) != 0 }
 }
 
 /// `PC_EV_RUN` in short (`pc_boost_resume`); false when it takes a step.

@@ -7,7 +7,7 @@ use paracord_policy::{
     PC_EV_WAKEUP, PC_KEEP, PC_LEVEL_FULL, PC_LEVEL_IRQ, PC_LEVEL_NONE, PC_MODE_OBSERVE,
     PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST, defaults, guest_view,
     invariants::Inputs, is_quiet, level, note_irq, pc_boost_config, pc_boost_decision,
-    pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step,
+    pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step, wants_view,
 };
 use proptest::prelude::*;
 
@@ -179,6 +179,30 @@ proptest! {
             prop_assert_eq!(short.state.grant_used_ns, whole.state.grant_used_ns);
         }
         prop_assert!(short.state.quiet_ns <= whole.state.quiet_ns || short.state.boosted == 0);
+    }
+
+    /// Guards: the guest's line that nobody reads at a preemption. Where it may be left out, two guests that
+    /// say different things are treated alike, also when others have emptied a shared bucket meanwhile.
+    #[test]
+    fn an_unread_view_changes_no_preemption(
+        second in any::<bool>(), after in 0..2 * MS, left_ms in -5..50_i64, word in any::<u64>(), other_word in any::<u64>(),
+    ) {
+        let cfg = defaults();
+        let preempted = |word: u64| {
+            let mut bench = Bench::new(cfg);
+            bench.see(0, PC_EV_SLEEP, false, UNMODIFIED);
+            bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+            if second {
+                bench.see(MS / 2, PC_EV_EXIT, true, EVERYTHING);
+            }
+            bench.vm.left_ns = left_ms * MS as i64;
+            let wanted = wants_view(&bench.state, bench.now + after);
+            let action = bench.see(after, PC_EV_PREEMPT, false, guest_view(word & 0x0101_0101_0105, 0, 0)).action;
+            (wanted, action, bench.state.boosted, bench.state.reasons)
+        };
+        let (one, other) = (preempted(word), preempted(other_word));
+        prop_assert!(one.0 || one == other, "{one:?} {other:?}");
+        prop_assert!(!second || one.0, "RT ends by what the guest says");
     }
 
     /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
