@@ -52,6 +52,15 @@ fn has_function(kallsyms: &str, name: &str) -> bool {
     })
 }
 
+/// The kick function of a kernel with these symbols (the text of /proc/kallsyms).
+#[must_use]
+pub fn kick_function(kallsyms: &str) -> Option<&'static str> {
+    KICKS
+        .into_iter()
+        .map(|(function, _)| function)
+        .find(|function| has_function(kallsyms, function))
+}
+
 /// What to try on a kernel with these symbols, best first. `wake_ups`: they matter here.
 pub fn candidates(kallsyms: &str, wake_ups: bool) -> Vec<Watched> {
     let wake_ups = wake_ups && has_function(kallsyms, WAKE_UP.0);

@@ -26,6 +26,7 @@ mod vcpu;
 
 pub use array::{Array, Record};
 pub use error::Error;
+pub use kicks::kick_function;
 pub use libbpf_rs::RingBuffer;
 pub use load::{Capabilities, Options, Sensor};
 pub use paracord_policy as policy;

@@ -10,9 +10,6 @@ const KERNEL_MIN: (u32, u32) = (5, 15);
 /// Tracepoints that the sensor attaches to.
 const TRACEPOINTS: [&str; 2] = ["kvm_exit", "kvm_entry"];
 
-/// Functions one of which every KVM calls when an interrupt is wanted for a vCPU.
-const KICK_FUNCTIONS: [&str; 2] = ["__kvm_vcpu_kick", "kvm_vcpu_kick"];
-
 fn parse_version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -110,8 +107,7 @@ pub fn kick_probe(t: &Tree) -> Check {
             "run doctor as root",
         );
     };
-    let has = |f: &str| symbols.lines().any(|l| l.split_whitespace().nth(2) == Some(f));
-    match KICK_FUNCTIONS.into_iter().find(|f| has(f)) {
+    match paracord_sensor::kick_function(&symbols) {
         Some(f) => Check::ok(name, f),
         None => Check::new(
             name,
