@@ -144,7 +144,8 @@ class Job:
         machine that shows no sign of life after half of that time is given up, with ChannelClosed.
         """
         try:
-            self._wait_for_end(timeout / 2)
+            with suppress(CommandTimeout):
+                self._channel.wait_for(lambda: not self.running, timeout / 2, self.name)
             if self.running:
                 self._channel.need_sign_of_life()
                 self._channel.wait_for(lambda: not self.running, timeout / 2, self.name)
@@ -162,10 +163,6 @@ class Job:
                 f"{self._channel.name}: `{shorten(self.command)}` failed ({how}){self._last_words()}"
             )
         return Result(self._rc, self.out(), self.err(), self._end - self._start)
-
-    def _wait_for_end(self, timeout: float) -> None:
-        with suppress(CommandTimeout):
-            self._channel.wait_for(lambda: not self.running, timeout, self.name)
 
     def _last_words(self) -> str:
         lines = (self.err().strip() or self.out().strip()).splitlines()
