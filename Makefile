@@ -10,7 +10,7 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build demo test test-unit test-lab bench lint generate lab guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab bench lint generate lab guest install clean distclean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -32,8 +32,10 @@ build: setup
 	@cargo build --release --locked
 
 # Compiling and making the images wait for different things: side by side the first time.
-demo:
+ready:
 	@$(MAKE) -s -j2 build lab-setup
+
+demo: ready
 	@$(LAB) run demo
 
 test: test-unit test-lab
@@ -42,10 +44,10 @@ test-unit: setup
 	cargo test --workspace --locked
 	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m "not lab"
 
-test-lab: build lab-setup
+test-lab: ready
 	lab/run-tests
 
-bench: build lab-setup
+bench: ready
 	@bench/run
 
 lint: setup
@@ -61,7 +63,7 @@ generate: setup
 	cargo run -q --locked -p paracord-host --example document_config
 
 ifdef S
-lab: build lab-setup
+lab: ready
 	@$(LAB) run $(S) $(ARGS)
 else
 lab: setup
