@@ -223,13 +223,9 @@ impl Daemon {
         let stats = actuator.stats();
         let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
             .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;
-        let host_lines = HostLines::start(
-            Arc::clone(&sensor),
-            Arc::clone(&stats),
-            Arc::clone(rt.shared()),
-            settings.rt.actuator_priority.saturating_sub(1),
-        )
-        .map_err(system("host line thread"))?;
+        let host_lines =
+            HostLines::start(Arc::clone(&sensor), Arc::clone(&stats), Arc::clone(rt.shared()))
+                .map_err(system("host line thread"))?;
         let mut vms = Vms::new(
             Arc::clone(&sensor),
             table,

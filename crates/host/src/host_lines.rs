@@ -2,8 +2,9 @@
 //! Writes host lines: tells each guest whether it is boosted.
 //!
 //! A thread of its own, since a write to a file that the VM's user owns can wait
-//! for what that user does to the file; then no decision waits with it. It runs just
-//! below the actuator, because a guest decides by its line whether to kick.
+//! for what that user does to the file; then no decision waits with it. It runs before
+//! normal tasks, because a guest decides by its line whether to kick, but never
+//! before a boosted vCPU: that would undo for a while what the line tells about.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +21,9 @@ use crate::actuator::ActuatorStats;
 use crate::region::Region;
 use crate::rt_thread::{RtShared, clear_wake};
 
+/// SCHED_FIFO priority of the thread: the lowest, as a boosted vCPU's may be.
+const PRIORITY: u32 = 1;
+
 /// Where each vCPU's line is.
 type Places = Mutex<HashMap<u32, (Arc<Region>, u32)>>;
 
@@ -33,7 +37,7 @@ pub struct HostLines {
 }
 
 impl HostLines {
-    /// Starts the thread with SCHED_FIFO `priority`.
+    /// Starts the thread.
     ///
     /// # Errors
     /// When the thread cannot be made.
@@ -41,7 +45,6 @@ impl HostLines {
         sensor: Arc<Sensor>,
         stats: Arc<ActuatorStats>,
         shared: Arc<RtShared>,
-        priority: u32,
     ) -> io::Result<HostLines> {
         let places = Arc::new(Places::default());
         let stop = Arc::new(AtomicBool::new(false));
@@ -55,7 +58,7 @@ impl HostLines {
         let thread =
             std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
                 // Without the priority lines are later, nothing else.
-                let _ = sched::set(0, &SchedAttr::realtime(policy::FIFO, priority.max(1)));
+                let _ = sched::set(0, &SchedAttr::realtime(policy::FIFO, PRIORITY));
                 writer.run();
             })?;
         Ok(HostLines { places, shared, stop, thread: Some(thread) })
