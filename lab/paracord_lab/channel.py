@@ -141,14 +141,14 @@ class Job:
     def result(self, timeout: float = 60, check: bool = False) -> Result:
         """
         The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised; a
-        machine that shows no sign of life after half of that time is given up, with ChannelClosed.
+        machine that shows no sign of life after a quarter of that time is given up, with ChannelClosed.
         """
         try:
             with suppress(CommandTimeout):
-                self._channel.wait_for(lambda: not self.running, timeout / 2, self.name)
+                self._channel.wait_for(lambda: not self.running, timeout / 4, self.name)
             if self.running:
                 self._channel.need_sign_of_life()
-                self._channel.wait_for(lambda: not self.running, timeout / 2, self.name)
+                self._channel.wait_for(lambda: not self.running, timeout * 3 / 4, self.name)
         except CommandTimeout:
             self.kill("KILL")
             self._channel.wait_for(lambda: self._rc is not None, KILL_GRACE_S, f"{self.name} (killed)")

@@ -113,7 +113,7 @@ def test_time_limit_kills_the_whole_group(channel):
     assert "54321" not in channel.run("ps -eo args | grep '[s]leep 54321'", check=False).out
 
 
-def test_a_machine_that_hangs_is_given_up_at_half_of_the_time(channel, monkeypatch):
+def test_a_machine_that_hangs_is_given_up_at_a_quarter_of_the_time(channel, monkeypatch):
     monkeypatch.setattr("paracord_lab.channel.KILL_GRACE_S", 0.5)
     waiting = channel.spawn("sleep 100")
     channel.agent.send_signal(signal.SIGSTOP)
@@ -124,7 +124,7 @@ def test_a_machine_that_hangs_is_given_up_at_half_of_the_time(channel, monkeypat
     for other in (lambda: waiting.result(60), lambda: channel.run("true")):
         with pytest.raises(ChannelClosed, match="hangs"):
             other()
-    assert 2 < time.monotonic() - start < 4
+    assert 1 < time.monotonic() - start < 4
     channel.agent.send_signal(signal.SIGCONT)
     while job.running:  # until the agent has said all that it had to say
         time.sleep(0.01)
