@@ -13,6 +13,8 @@ from .scenario import Configuration, Raw
 STATIC_RT_PRIORITY = 8
 # Time for the guest's and the daemon's own start to settle before something is measured.
 SETTLE_S = 0.5
+# Time for an emulated guest to load a program.
+LEAD_S = 0.5
 AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 
 
@@ -134,15 +136,18 @@ class Session:
 
     def latencies(self, guest, interval_us: int, seconds: float) -> Raw:
         """
-        cyclictest in the guest and, at the same time, on the host. Without a guest (host-native) the guest's
-        own cyclictest runs on the host as well.
+        cyclictest in the guest and, while it measures, on the host: what a guest does to load the program is
+        not measured. Without a guest (host-native) the guest's own cyclictest runs on the host as well.
         """
-        beside = self.host.spawn(
-            cyclictest.command("host", 1000, seconds, cyclictest.HOST_PRIORITY), "cyclictest-host"
+        timeout = 60 + 4 * seconds
+        job = (guest or self.host).spawn(
+            cyclictest.command("guest", interval_us, seconds), "cyclictest-guest"
         )
-        measured = self.cyclictest(guest or self.host, "guest", interval_us, seconds)
-        alongside = beside.result(timeout=60 + 4 * seconds, check=True)
-        return {"guest": measured, "host": cyclictest.parse(alongside.out)}
+        self.host.run(f"sleep {LEAD_S}")
+        alongside = self.cyclictest(
+            self.host, "host", 1000, max(seconds - 2 * LEAD_S, LEAD_S), priority=cyclictest.HOST_PRIORITY
+        )
+        return {"guest": cyclictest.parse(job.result(timeout, check=True).out), "host": alongside}
 
     def host_share(self, load: loads.HostLoad, seconds: float) -> float:
         """Share (0..1) of the host's CPU time that the loads get over `seconds`."""

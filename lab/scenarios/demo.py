@@ -15,7 +15,7 @@ from paracord_lab.scenario import (
 )
 
 INTERVAL_US = 2000
-SHARE_S = 4.0
+SHARE_S = 3.0
 BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
 
 
@@ -25,7 +25,7 @@ class Demo(wakeups.WakeupScenario):
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
-    rounds = 4
+    rounds = 5
     # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
     # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
