@@ -13,6 +13,11 @@ from .stats import Histogram, StatsError, percentile
 # cyclictest prints every bucket, which takes an emulated guest seconds if they are many.
 HISTOGRAM_US = 20_000
 PRIORITY = 50
+# Periods are longer than they are called, by this part: 1000 and 2000 µs have a fixed phase to a tick of 4 ms,
+# and chance would decide for a whole run whether the tick has just woken the CPU that a wakeup needs.
+DETUNE_PART = 180
+# The host's own period. With the guests' it has no phase in common either.
+HOST_INTERVAL_US = 992
 # What cyclictest itself takes for --policy=rr without a priority, as published measurements on a host did. It
 # lies below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.
 HOST_PRIORITY = 2
@@ -42,8 +47,10 @@ class Latency:
 def command(name: str, interval_us: int, seconds: float, priority: int = PRIORITY) -> str:
     """
     Shell command that measures and prints the JSON. The duration is a number of loops, so that a wakeup that
-    comes late is still measured. Power management is left as it is: a guest must be allowed to halt.
+    comes late is still measured. The interval is detuned by DETUNE_PART. Power management is left as it is: a
+    guest must be allowed to halt.
     """
+    interval_us += interval_us // DETUNE_PART
     loops = math.ceil(seconds * 1_000_000 / interval_us)
     file = f"/tmp/cyclictest-{name}.json"
     return (

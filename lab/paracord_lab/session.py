@@ -145,7 +145,11 @@ class Session:
         )
         self.host.run(f"sleep {LEAD_S}")
         alongside = self.cyclictest(
-            self.host, "host", 1000, max(seconds - 2 * LEAD_S, LEAD_S), priority=cyclictest.HOST_PRIORITY
+            self.host,
+            "host",
+            cyclictest.HOST_INTERVAL_US,
+            max(seconds - 2 * LEAD_S, LEAD_S),
+            priority=cyclictest.HOST_PRIORITY,
         )
         return {"guest": cyclictest.parse(job.result(timeout, check=True).out), "host": alongside}
 

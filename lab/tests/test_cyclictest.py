@@ -53,4 +53,4 @@ def test_no_result_is_an_error_with_the_last_words(text):
 
 
 def test_duration_is_a_number_of_loops():
-    assert " -l 4000 " in cyclictest.command("x", 500, 2.0)
+    assert " -i 502 -l 3985 " in cyclictest.command("x", 500, 2.0)
