@@ -13,7 +13,7 @@ from .stats import Histogram, StatsError, percentile
 # cyclictest prints every bucket, which takes an emulated guest seconds if they are many.
 HISTOGRAM_US = 20_000
 PRIORITY = 50
-# Periods are longer than they are called, by this part: 1000 and 2000 µs have a fixed phase to a tick of 4 ms,
+# Periods are longer than they are called, by this part: 1000 and 2000 µs have a fixed phase to a 4 ms tick,
 # and chance would decide for a whole run whether the tick has just woken the CPU that a wakeup needs.
 DETUNE_PART = 180
 # The host's own period. With the guests' it has no phase in common either.
