@@ -65,9 +65,12 @@ class TwoVms(Scenario):
     def _neighbour(self, session):
         try:
             return loads.read(session.host, self.computing.vcpu_tids)
-        except CommandError:
-            self.computing.run("true")  # a guest that died says so itself: then the round is repeated
-            raise
+        except CommandError as error:
+            unreadable = error
+        # A guest that died says so itself, and the round is repeated. Outside of `except`: the runner goes by
+        # the error that came first.
+        self.computing.run("true")
+        raise unreadable
 
     def measure(self, session, configuration):
         raw = {
