@@ -12,6 +12,8 @@ from .errors import ChannelClosed, LabError
 
 BINARY = "/payload/bin/paracord"
 CONFIG = "/tmp/paracord-lab.toml"
+# Empty: what is not set has its default.
+DEFAULTS = "/tmp/paracord-defaults.toml"
 START_TIMEOUT_S = 40
 
 REASONS = ("wake", "irq", "rt", "critical")
@@ -137,7 +139,8 @@ class Daemon:
 
     def default(self, dotted: str) -> object:
         """The daemon's own default of a setting ("boost.actuation_min_us")."""
-        return default(self.host.run(f"{BINARY} config show --config /dev/null").out, dotted)
+        show = f": > {DEFAULTS} && {BINARY} config show --config {DEFAULTS}"
+        return default(self.host.run(show).out, dotted)
 
     def stop(self) -> None:
         """Ends it as an operator would (SIGTERM) and waits until it is gone."""

@@ -79,6 +79,16 @@ def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):
     assert sum(buckets[:8]) < 0.1 * sum(buckets), buckets
 
 
+def test_the_line_thread_never_runs_before_a_boosted_vcpu(host, guest):
+    with Daemon(host).start(guest.vcpu_tids) as running_daemon:
+        lowest_boost = int(running_daemon.default("rt_priority")) - 1
+        line = (
+            "for t in /proc/[0-9]*/task/*; do grep -qx paracord-lines $t/comm && cut -d' ' -f40 $t/stat; done"
+        )
+        (priority,) = map(int, host.run(f"{line}; true").out.split())
+    assert 0 < priority < lowest_boost
+
+
 def test_observing_daemon_changes_nothing(host, guest):
     tid = guest.vcpu_tids[0]
     with Daemon(host, {"mode": "observe"}).start([tid]) as running_daemon:
