@@ -18,6 +18,11 @@ LEAD_S = 0.5
 AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 
 
+def time_limit(seconds: float) -> float:
+    """Of a command that measures for `seconds`, in s: on a busy emulated machine all takes longer."""
+    return 60 + 4 * seconds
+
+
 @dataclass(frozen=True)
 class Options:
     """How a run differs from the scenario's own values."""
@@ -130,7 +135,7 @@ class Session:
     def cyclictest(self, machine, name: str, interval_us: int, seconds: float, **options) -> Raw:
         """Runs cyclictest on a host or guest and returns its JSON object."""
         result = machine.run(
-            cyclictest.command(name, interval_us, seconds, **options), timeout=60 + 4 * seconds
+            cyclictest.command(name, interval_us, seconds, **options), timeout=time_limit(seconds)
         )
         return cyclictest.parse(result.out)
 
@@ -139,7 +144,6 @@ class Session:
         cyclictest in the guest and, while it measures, on the host: what a guest does to load the program is
         not measured. Without a guest (host-native) the guest's own cyclictest runs on the host as well.
         """
-        timeout = 60 + 4 * seconds
         job = (guest or self.host).spawn(
             cyclictest.command("guest", interval_us, seconds), "cyclictest-guest"
         )
@@ -151,12 +155,12 @@ class Session:
             max(seconds - 2 * LEAD_S, LEAD_S),
             priority=cyclictest.HOST_PRIORITY,
         )
-        return {"guest": cyclictest.parse(job.result(timeout, check=True).out), "host": alongside}
+        return {"guest": cyclictest.parse(job.result(time_limit(seconds), check=True).out), "host": alongside}
 
     def host_share(self, load: loads.HostLoad, seconds: float) -> float:
         """Share (0..1) of the host's CPU time that the loads get over `seconds`."""
         before = load.read()
-        self.host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+        self.host.run(f"sleep {seconds}", timeout=time_limit(seconds))
         return loads.share(before, load.read(), self.host.cpus)
 
     def close(self) -> None:

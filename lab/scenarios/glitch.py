@@ -7,6 +7,7 @@ from paracord_lab import stats
 from paracord_lab.errors import LabError
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, BOOST_UNMODIFIED, STATIC_RT, VANILLA, Scenario, column
+from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
 BUFFERS_MS = (2, 5, 10)
@@ -62,7 +63,7 @@ class Glitch(Scenario):
             f"pc_audio --period_us {buffer_ms * 1000} --work_permille {WORK_PERMILLE} "
             f"--seconds {seconds} --loops_per_ms {self.loops_per_ms}"
         )
-        result = self.pair.chosen.run(command, timeout=60 + 4 * seconds)
+        result = self.pair.chosen.run(command, timeout=time_limit(seconds))
         try:
             return json.loads(result.out)
         except ValueError as error:

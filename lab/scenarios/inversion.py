@@ -9,6 +9,7 @@ import json
 from paracord_lab import stats
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
+from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
 SECONDS = 8
@@ -68,7 +69,7 @@ class Inversion(Scenario):
         try:
             seconds = session.seconds(SECONDS)
             self.guest.run(f"echo 0 > {RESULT}")
-            session.host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+            session.host.run(f"sleep {seconds}", timeout=time_limit(seconds))
             return json.loads(self.guest.run(f"cat {RESULT}").out)
         finally:
             self.load.idle()

@@ -9,6 +9,7 @@ import json
 from paracord_lab.host_share import running
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, Configuration, Scenario, column
+from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
 SECONDS = 5
@@ -55,7 +56,7 @@ class SensorCost(Scenario):
             with running(self.guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"):
                 host.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
                 before = self._programs(host)
-                host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+                host.run(f"sleep {seconds}", timeout=time_limit(seconds))
                 after = self._programs(host)
                 host.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")
         finally:

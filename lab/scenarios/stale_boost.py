@@ -8,6 +8,7 @@ from paracord_lab import stats
 from paracord_lab.host_share import running
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
 SECONDS = 6
@@ -60,7 +61,7 @@ class StaleBoost(Scenario):
         try:
             with running(self.guest, "pc_hog", "hog"), running(self.guest, AUDIO, "audio"):
                 before = self._counters()
-                session.host.run(f"sleep {seconds}", timeout=60 + 4 * seconds)
+                session.host.run(f"sleep {seconds}", timeout=time_limit(seconds))
                 after = self._counters()
         finally:
             self.load.idle()
