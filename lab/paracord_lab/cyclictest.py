@@ -16,7 +16,7 @@ PRIORITY = 50
 # Periods are longer than they are called, by this part: 1000 and 2000 µs have a fixed phase to a 4 ms tick,
 # and chance would decide for a whole run whether the tick has just woken the CPU that a wakeup needs.
 DETUNE_PART = 180
-# The host's own period. With the guests' it has no phase in common either.
+# The host's own period, 997 when detuned: with the guests' it has no phase in common either.
 HOST_INTERVAL_US = 992
 # What cyclictest itself takes for --policy=rr without a priority, as published measurements on a host did. It
 # lies below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.

@@ -30,12 +30,12 @@ ARCHITECTURES = {
     "x86_64": Architecture(
         name="x86_64",
         emulator="qemu-system-x86_64",
-        # hpet=off: Linux leaves that timer ticking after boot, each tick wakes the emulator for nothing
-        # (a quarter of an emulated host's time with two guests); libvirt's guests have none either.
+        # hpet=off: Linux leaves that timer ticking after boot, and each tick wakes the emulator for nothing
+        # (docs/lab.md); libvirt's guests have none either.
         host_machine="q35,hpet=off",
         guest_machine="q35,hpet=off",
         console="ttyS0",
-        # without tsc=reliable the emulated host may fall back to HPET, an MMIO exit per clock read
+        # without tsc=reliable the emulated host may fall back to the ACPI timer, a port read per clock read
         host_cmdline="tsc=reliable",
         # lastbus=0: else the kernel probes 255 empty PCI buses, each an exit to QEMU: 1.4 s in all
         guest_cmdline="tsc=reliable no_timer_check pci=lastbus=0",
