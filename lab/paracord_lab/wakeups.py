@@ -94,17 +94,20 @@ class WakeupScenario(Scenario):
         """The guest of the configuration in force."""
         return self.pair.chosen
 
+    def lengths_s(self, configuration: Configuration) -> tuple[float, float]:
+        """Seconds of measurement on the idle and on the busy host."""
+        return self.idle_s, self.busy_s
+
     def measure(self, session, configuration: Configuration) -> Raw:
         raw: Raw = {}
         guest = None if configuration == HOST_NATIVE else self.guest
+        idle_s, busy_s = map(session.seconds, self.lengths_s(configuration))
         for interval_us in self.intervals_us:
-            raw[f"{interval_us}_{IDLE}"] = session.latencies(guest, interval_us, session.seconds(self.idle_s))
+            raw[f"{interval_us}_{IDLE}"] = session.latencies(guest, interval_us, idle_s)
         self.load.busy()
         try:
             for interval_us in self.intervals_us:
-                raw[f"{interval_us}_{BUSY}"] = session.latencies(
-                    guest, interval_us, session.seconds(self.busy_s)
-                )
+                raw[f"{interval_us}_{BUSY}"] = session.latencies(guest, interval_us, busy_s)
         finally:
             self.load.idle()
         return raw
