@@ -44,13 +44,18 @@ class Latency:
         return percentile(self.histogram, 0.99 * (total + self.overflows) / total)
 
 
+def detuned(interval_us: int) -> int:
+    """The period of what is called an interval of `interval_us`, µs: see DETUNE_PART."""
+    return interval_us + interval_us // DETUNE_PART
+
+
 def command(name: str, interval_us: int, seconds: float, priority: int = PRIORITY) -> str:
     """
     Shell command that measures and prints the JSON. The duration is a number of loops, so that a wakeup that
     comes late is still measured. The interval is detuned by DETUNE_PART. Power management is left as it is: a
     guest must be allowed to halt.
     """
-    interval_us += interval_us // DETUNE_PART
+    interval_us = detuned(interval_us)
     loops = math.ceil(seconds * 1_000_000 / interval_us)
     file = f"/tmp/cyclictest-{name}.json"
     return (
