@@ -146,8 +146,8 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 			WRITE_ONCE(line->preempt_count_mask, PC_PREEMPT_MASK);
 	}
 
-	if (unlikely(before >= PARACORD_TASK_RT || cpu->kick.stale ||
-		     context.task_class >= PARACORD_TASK_RT))
+	if (unlikely(cpu->kick.stale ||
+		     pc_kick_concerns(before, context.task_class)))
 		pc_kick_switch(cpu, before, context.task_class);
 }
 

@@ -62,8 +62,9 @@ unsigned int pc_kick_threshold_us(void)
  * Return: the host line says that this vCPU is boosted.
  *
  * A boost that was not there at the last look may have begun right after it. Its
- * age counts from there: taken as too old it costs one kick, taken as too young the
- * usual case (the host boosts after the real-time task has started) would never kick.
+ * age counts from there: taken as too old it costs one kick (a task that woke up from
+ * idle was not looked at), taken as too young the usual case (the host boosts after the
+ * real-time task has started) would never kick.
  */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {

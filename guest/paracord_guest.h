@@ -108,6 +108,17 @@ void pc_hooks_stop(void);
 int pc_hooks_list(char *buf, size_t bytes);
 
 /* kick.c */
+
+/*
+ * Between a real-time and a normal task, either way. From and to idle nothing becomes
+ * stale, and the way of a task that wakes up from there has to be short.
+ */
+static inline bool pc_kick_concerns(u8 before, u8 next)
+{
+	return (before >= PARACORD_TASK_RT && next == PARACORD_TASK_NORMAL) ||
+	       (before == PARACORD_TASK_NORMAL && next >= PARACORD_TASK_RT);
+}
+
 void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next);
 void pc_kick_poll(struct pc_cpu *cpu);
 void pc_kick_begin(struct pc_cpu *cpu);
