@@ -8,8 +8,7 @@ from paracord_lab.scenario import BOOST, STATIC_RT, VANILLA, Configuration, Scen
 from paracord_lab.verdicts import Check
 from paracord_lab.wakeups import EXCESS_MAX
 
-# An emulated wakeup takes half a millisecond: at 1 ms the sensitive guest's own vCPU would be the bottleneck.
-INTERVAL_US = 2000
+INTERVAL_US = 1000
 IDLE_S, BUSY_S = 4.0, 9.0
 
 
