@@ -5,7 +5,7 @@ Scenarios that measure wakeup latency in a guest, on an idle and on a busy host,
 Metrics: guest_<interval>_<idle|busy>_{avg,p99,max}_us and the same with host_ for the host's cyclictest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import cyclictest, stats
 from .host_share import running
@@ -14,6 +14,8 @@ from .scenario import HOST_NATIVE, VANILLA, Column, Configuration, Raw, Scenario
 from .verdicts import Check, Round
 
 IDLE, BUSY = "idle", "busy"
+# Seconds of measurement on the idle and on the busy host.
+LENGTHS_S = (2.5, 5.0)
 
 # Excess: what published boosts reach is under a tenth of vanilla's; the rest is room for an emulator's noise.
 # An unmodified guest's task class is unknown to the host, hence the higher limit.
@@ -82,8 +84,8 @@ class WakeupScenario(Scenario):
     # Of the real-time task beside which the host's share is measured. An emulated wakeup takes about half a
     # millisecond: at this interval the task needs about as much of its vCPU as a 1 ms timer on a real one.
     background_us: int = 10_000
-    busy_s: float = 5.0
-    idle_s: float = 2.5
+    # Configuration -> its own LENGTHS_S.
+    lengths_s: Mapping[str, tuple[float, float]] = {}
 
     def setup(self, session) -> None:
         self.pair = session.pair("lab", vcpus=1)
@@ -94,14 +96,10 @@ class WakeupScenario(Scenario):
         """The guest of the configuration in force."""
         return self.pair.chosen
 
-    def lengths_s(self, configuration: Configuration) -> tuple[float, float]:
-        """Seconds of measurement on the idle and on the busy host."""
-        return self.idle_s, self.busy_s
-
     def measure(self, session, configuration: Configuration) -> Raw:
         raw: Raw = {}
         guest = None if configuration == HOST_NATIVE else self.guest
-        idle_s, busy_s = map(session.seconds, self.lengths_s(configuration))
+        idle_s, busy_s = map(session.seconds, self.lengths_s.get(configuration.name, LENGTHS_S))
         for interval_us in self.intervals_us:
             raw[f"{interval_us}_{IDLE}"] = session.latencies(guest, interval_us, idle_s)
         self.load.busy()

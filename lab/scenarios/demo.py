@@ -4,6 +4,8 @@ The composition of `make demo`: a real-time task in a guest on a busy host as it
 it today; and what a busy or rogue guest can take from the host in each case.
 """
 
+from collections.abc import Mapping
+
 from paracord_lab import host_share, wakeups
 from paracord_lab.scenario import (
     BOOST,
@@ -16,15 +18,6 @@ from paracord_lab.scenario import (
 
 INTERVAL_US = 2000
 SHARE_S = 2.5
-# On the idle and on the busy host: as long as the verdict that looks at it needs to be decided on a noisy
-# machine. Scatter falls with the time measured, however it is divided into rounds.
-LENGTHS_S = {
-    VANILLA.name: (4.0, 9.0),
-    BOOST_UNMODIFIED.name: (3.0, 4.0),
-    BOOST.name: (4.0, 9.0),
-    STATIC_RT.name: (3.0, 9.0),
-    HOST_NATIVE.name: (2.0, 2.0),
-}
 BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
 
 
@@ -38,6 +31,15 @@ class Demo(wakeups.WakeupScenario):
     # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
     # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
+    # As long as the verdicts that look at it need to be decided on a noisy machine: scatter falls with the
+    # time measured, however it is divided into rounds.
+    lengths_s: Mapping[str, tuple[float, float]] = {
+        VANILLA.name: (4.0, 9.0),
+        BOOST_UNMODIFIED.name: (3.0, 4.0),
+        BOOST.name: (4.0, 9.0),
+        STATIC_RT.name: (3.0, 9.0),
+        HOST_NATIVE.name: (2.0, 2.0),
+    }
     checks = (
         *wakeups.checks(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),
@@ -49,9 +51,6 @@ class Demo(wakeups.WakeupScenario):
         column("host share, busy guest", BUSY_GUEST),
         column("host share, rogue guest", ROGUE),
     )
-
-    def lengths_s(self, configuration):
-        return LENGTHS_S[configuration.name]
 
     def measure(self, session, configuration):
         raw = super().measure(session, configuration)
