@@ -97,7 +97,8 @@ struct paracord_header {
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
 	__u8 task_prio;			/* kernel effective prio 0..139, lower is more urgent */
-	__u8 hardirq;			/* nonzero: in a hard interrupt handler */
+	__u8 hardirq;			/* nonzero: in a hard interrupt handler; like the next two
+					 * it may stay 0 where preempt_count tells it */
 	__u8 softirq;			/* nonzero: in a softirq handler */
 	__u8 nmi;			/* nonzero: in an NMI handler */
 	__u8 critical;			/* nonzero: preemption off, when it is known without preempt_count */

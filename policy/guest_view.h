@@ -10,6 +10,9 @@
 #include "budget.h"
 #include "../abi/paracord_abi.h"
 
+/* In a handler of an NMI, of a hard interrupt, of a softirq (not: softirqs off). */
+#define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
+
 /*
  * preempt_count: what *preempt_count_gpa held, 0 when it was not read.
  * The idle task runs with preemption off: that is not a critical section.
@@ -23,7 +26,8 @@ PC_INLINE struct pc_guest_view pc_guest_view_of(struct paracord_context context,
 		return view;
 	view.valid = 1;
 	view.rt = context.task_class >= PARACORD_TASK_RT;
-	view.irq = context.hardirq || context.softirq || context.nmi;
+	view.irq = context.hardirq || context.softirq || context.nmi ||
+		   (preempt_count & preempt_count_mask & PC_PREEMPT_COUNT_IRQ);
 	view.halting = context.halting != 0;
 	view.critical = context.task_class != PARACORD_TASK_IDLE &&
 			(context.critical || (preempt_count & preempt_count_mask));

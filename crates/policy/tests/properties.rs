@@ -113,6 +113,34 @@ proptest! {
     }
 }
 
+/// Guards: what the module does not hook is read in preempt_count. An interrupted idle task is in an interrupt
+/// and in no critical section; softirqs that are only off are no interrupt.
+#[test]
+fn interrupts_are_seen_in_preempt_count() {
+    const NORMAL: u64 = 2;
+    const IDLE: u64 = 1;
+    const MASK: u32 = 0x00ff_ffff;
+    const IDLE_MASK: u32 = 0x00ff_ff00;
+    for (class, mask, count, irq, critical) in [
+        (NORMAL, MASK, 0x0001_0000, 1, 1),
+        (NORMAL, MASK, 0x0000_0100, 1, 1),
+        (NORMAL, MASK, 0x0010_0000, 1, 1),
+        (NORMAL, MASK, 0x0000_0200, 0, 1),
+        (NORMAL, MASK, 0x0000_0001, 0, 1),
+        (NORMAL, MASK, 0x8000_0000, 0, 0),
+        (IDLE, IDLE_MASK, 0x0001_0001, 1, 0),
+        (IDLE, IDLE_MASK, 0x0000_0001, 0, 0),
+        (NORMAL, 0, 0x0001_0000, 0, 0),
+    ] {
+        let view = guest_view(class, count, mask);
+        assert_eq!(
+            (view.irq, view.critical),
+            (irq, critical),
+            "class {class}, preempt_count {count:#x}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
