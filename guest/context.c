@@ -108,6 +108,13 @@ void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 	pc_store_context(line, context);
 }
 
+/* The host finds hardirq, softirq and NMI in preempt_count: no hook has to tell it. */
+bool pc_context_irqs_readable(const struct pc_region *region)
+{
+	/* Where the word moves with the task, the host cannot follow each move. */
+	return (region->features & PARACORD_F_PREEMPT_COUNT) && !PC_PREEMPT_COUNT_PER_TASK;
+}
+
 void pc_context_idle_hook(bool present)
 {
 	pc_idle_hook = present;
@@ -153,7 +160,7 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 
 /*
  * Priority inheritance is about to change @task. Only the running task's own
- * CPU may write its line; another CPU's line follows at its next interrupt.
+ * CPU may write its line; another CPU's line follows when that CPU looks again.
  */
 void pc_probe_pi_setprio(void *data, struct task_struct *task,
 			 struct task_struct *pi_task)
@@ -169,6 +176,17 @@ void pc_probe_pi_setprio(void *data, struct task_struct *task,
 	pc_store_task(cpu, line, prio);
 }
 
+/*
+ * sched_setscheduler() on the running task has no tracepoint, priority inheritance of
+ * a task on another CPU reaches only that one's line this way.
+ */
+void pc_context_look_again(struct pc_cpu *cpu)
+{
+	pc_store_task(cpu, cpu->line, current->prio);
+	if (unlikely(cpu->kick.stale))
+		pc_kick_poll(cpu);
+}
+
 static void pc_hardirq(bool inside)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
@@ -177,15 +195,8 @@ static void pc_hardirq(bool inside)
 	if (!line)
 		return;
 	WRITE_ONCE(line->context.hardirq, inside);
-	if (inside)
-		return;
-	/*
-	 * sched_setscheduler() on the running task has no tracepoint: look at
-	 * the task again, at the latest with the next tick.
-	 */
-	pc_store_task(cpu, line, current->prio);
-	if (unlikely(cpu->kick.stale))
-		pc_kick_poll(cpu);
+	if (!inside)
+		pc_context_look_again(cpu);
 }
 
 void pc_probe_irq_entry(void *data, int irq, struct irqaction *action)

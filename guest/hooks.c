@@ -29,9 +29,19 @@ static const char * const pc_hook_names[] = {
 };
 
 /* What each costs is in docs/guest-module.md; none is in the path of a switch. */
-static char *hooks = "prio,irq,timer,softirq,idle,nmi";
+static char *hooks = "auto";
 module_param(hooks, charp, 0444);
-MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,timer,softirq,idle,nmi (default: all; none: nothing)");
+MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,timer,softirq,idle,nmi; none; all; auto (default): what the host cannot read in preempt_count");
+
+/* Words that stand for several hooks. */
+static const struct pc_hook_set {
+	const char *name;
+	unsigned int mask;
+} pc_hook_sets[] = {
+	{ "none", 0 },
+	{ "all", PC_HOOK_PRIO | PC_HOOK_IRQ | PC_HOOK_TIMER | PC_HOOK_SOFTIRQ |
+		 PC_HOOK_IDLE | PC_HOOK_NMI },
+};
 
 struct pc_probe {
 	const char *tracepoint;
@@ -78,26 +88,47 @@ static void __maybe_unused pc_check_probe_types(void)
 #endif
 }
 
+static bool pc_word_is(const char *word, size_t length, const char *name)
+{
+	return strlen(name) == length && !strncmp(word, name, length);
+}
+
+/* Return: mask of PC_HOOK_*, 0 for an unknown word. */
+static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_readable)
+{
+	int i;
+
+	/*
+	 * What the host reads for itself costs no wakeup anything: each tracepoint in
+	 * the way of one touches pages and lines of cache that nothing else there needs.
+	 */
+	if (pc_word_is(word, length, "auto"))
+		return irqs_readable ? PC_HOOK_SWITCH | PC_HOOK_PRIO :
+		       pc_hooks_of_word("all", strlen("all"), false);
+	for (i = 0; i < ARRAY_SIZE(pc_hook_sets); i++)
+		if (pc_word_is(word, length, pc_hook_sets[i].name))
+			return PC_HOOK_SWITCH | pc_hook_sets[i].mask;
+	for (i = 0; i < ARRAY_SIZE(pc_hook_names); i++)
+		if (pc_word_is(word, length, pc_hook_names[i]))
+			return PC_HOOK_SWITCH | BIT(i);
+	return 0;
+}
+
 /* Return: mask of PC_HOOK_*, or 0 for an unknown name after one line. */
-static unsigned int pc_parse_hooks(const char *list)
+static unsigned int pc_parse_hooks(const char *list, bool irqs_readable)
 {
 	unsigned int mask = PC_HOOK_SWITCH;
 
 	while (*list) {
 		size_t length = strcspn(list, ",");
-		int i;
+		unsigned int found = pc_hooks_of_word(list, length, irqs_readable);
 
-		for (i = 0; i < ARRAY_SIZE(pc_hook_names); i++)
-			if (strlen(pc_hook_names[i]) == length &&
-			    !strncmp(list, pc_hook_names[i], length))
-				break;
-		if (i < ARRAY_SIZE(pc_hook_names)) {
-			mask |= BIT(i);
-		} else if (length && strncmp(list, "none", length)) {
-			pr_err("paracord_guest: hooks=%s: unknown \"%.*s\"; known: prio,irq,timer,softirq,idle,nmi,none\n",
+		if (length && !found) {
+			pr_err("paracord_guest: hooks=%s: unknown \"%.*s\"; known: prio,irq,timer,softirq,idle,nmi,none,all,auto\n",
 			       hooks, (int)length, list);
 			return 0;
 		}
+		mask |= found;
 		list += length + (list[length] == ',');
 	}
 	return mask;
@@ -126,9 +157,9 @@ static void pc_unregister(struct pc_probe *probe)
 	probe->registered = NULL;
 }
 
-int pc_hooks_start(void)
+int pc_hooks_start(bool irqs_readable)
 {
-	unsigned int mask = pc_parse_hooks(hooks);
+	unsigned int mask = pc_parse_hooks(hooks, irqs_readable);
 	int i;
 
 	if (!mask)

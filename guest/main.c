@@ -35,7 +35,7 @@ static int pc_start(struct pci_dev *pdev)
 
 	pci_set_drvdata(pdev, region);
 	pc_kick_set_region(region);
-	err = pc_hooks_start();
+	err = pc_hooks_start(pc_context_irqs_readable(region));
 	if (err) {
 		dev_err(&pdev->dev, "no tracepoint sched_switch to attach to: %d\n", err);
 		return err;

@@ -17,6 +17,7 @@
 #include <linux/pci.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
+#include <linux/timer.h>
 #include <linux/types.h>
 #include <linux/user-return-notifier.h>
 
@@ -65,6 +66,7 @@ struct pc_cpu {
 	u8 task_class;			/* of the running task, as published */
 	u8 task_prio;
 	struct pc_kick_state kick;
+	struct timer_list look;
 };
 
 DECLARE_PER_CPU(struct pc_cpu, pc_cpus);
@@ -88,6 +90,8 @@ unsigned int pc_vcpus_without_slot(void);
 /* context.c: probes; their order of arguments is the tracepoint's */
 struct irqaction;
 void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count);
+bool pc_context_irqs_readable(const struct pc_region *region);
+void pc_context_look_again(struct pc_cpu *cpu);
 void pc_context_nmi(bool inside);
 void pc_context_idle_hook(bool present);
 void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
@@ -103,7 +107,7 @@ void pc_probe_timer_exit(void *data, int vector);
 void pc_probe_cpu_idle(void *data, unsigned int state, unsigned int cpu);
 
 /* hooks.c */
-int pc_hooks_start(void);
+int pc_hooks_start(bool irqs_readable);
 void pc_hooks_stop(void);
 int pc_hooks_list(char *buf, size_t bytes);
 

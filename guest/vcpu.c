@@ -5,9 +5,18 @@
  * byte to the last.
  */
 #include <linux/cpuhotplug.h>
+#include <linux/jiffies.h>
 #include <linux/string.h>
+#include <linux/version.h>
 
 #include "paracord_guest.h"
+
+/* How long a change of the running task that no hook tells may stay unpublished. */
+#define PC_LOOK_MS	20
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+#define timer_delete_sync del_timer_sync
+#endif
 
 DEFINE_PER_CPU(struct pc_cpu, pc_cpus);
 
@@ -15,6 +24,19 @@ static struct pc_region *pc_region;
 static int pc_hotplug_state;
 static atomic_t pc_published = ATOMIC_INIT(0);
 static atomic_t pc_without_slot = ATOMIC_INIT(0);
+
+/* In the tick's softirq; an idle CPU is not woken for it. */
+static void pc_look(struct timer_list *timer)
+{
+	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (cpu->line)
+		pc_context_look_again(cpu);
+	local_irq_restore(flags);
+	mod_timer(timer, jiffies + msecs_to_jiffies(PC_LOOK_MS));
+}
 
 static int pc_cpu_online(unsigned int nr)
 {
@@ -36,6 +58,9 @@ static int pc_cpu_online(unsigned int nr)
 	cpu->line = &slot->guest;
 	pc_context_begin(cpu, pc_region->features & PARACORD_F_PREEMPT_COUNT);
 	local_irq_restore(flags);
+	timer_setup(&cpu->look, pc_look, TIMER_PINNED | TIMER_DEFERRABLE);
+	cpu->look.expires = jiffies + msecs_to_jiffies(PC_LOOK_MS);
+	add_timer_on(&cpu->look, nr);
 	atomic_inc(&pc_published);
 	return 0;
 }
@@ -51,6 +76,7 @@ static int pc_cpu_offline(unsigned int nr)
 		return 0;
 	}
 
+	timer_delete_sync(&cpu->look);
 	local_irq_save(flags);
 	/* An NMI may come between any two lines: no store after the zeroes. */
 	WRITE_ONCE(cpu->line, NULL);

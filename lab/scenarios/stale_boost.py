@@ -46,7 +46,9 @@ class StaleBoost(Scenario):
     )
 
     def setup(self, session):
-        self.guest = session.guest("stale", module=True, vcpus=1)
+        self.guest = session.guest("stale", vcpus=1)
+        # With these hooks the module knows of each interrupt that ended a stale boost.
+        self.guest.load_module(hooks="all")
         self.load = session.load()
 
     def _counters(self):

@@ -31,10 +31,10 @@ KICK_HYPERCALL = 0x50434B
 FIELDS = {
     "paracord_header": (
         *("magic", "abi_major", "header_bytes", "region_bytes", "slot_stride_bytes", "slot_count"),
-        *("stale_boost_kick_us", "guest_features", "guest_line_bytes"),
+        *("stale_boost_kick_us", "host_features", "guest_features", "guest_line_bytes"),
     ),
     "paracord_slot": (
-        *("guest.context.task_class", "guest.context.task_prio", "guest.context.hardirq"),
+        *("guest.context.task_class", "guest.context.task_prio"),
         *("guest.preempt_count_gpa", "guest.preempt_count_mask", "guest.kicks"),
         *("host.boost_state", "host.boosts"),
     ),
@@ -187,7 +187,7 @@ def test_publishes_the_running_task(host: machine.Host, guest: machine.Guest, ab
     features = peek(host, abi["paracord_header.guest_features"], 4)
     assert features == abi["PARACORD_F_BOOST"] | abi["PARACORD_F_PREEMPT_COUNT"] | abi["PARACORD_F_KICK"]
     assert peek(host, abi["paracord_header.guest_line_bytes"], 4) == abi["PARACORD_LINE_BYTES"]
-    assert state(guest, "hooks") == "switch,prio,irq,timer,softirq,idle,nmi"
+    assert state(guest, "hooks") == "switch,prio"
 
     assert classes(host, abi, 0).most_common(1)[0][0] == abi["PARACORD_TASK_IDLE"]
     for priority, expected in ((0, "PARACORD_TASK_NORMAL"), (50, "PARACORD_TASK_RT")):
@@ -204,8 +204,8 @@ def test_publishes_the_running_task(host: machine.Host, guest: machine.Guest, ab
 def test_setscheduler_on_the_running_task(
     host: machine.Host, guest: machine.Guest, abi: dict[str, int]
 ) -> None:
-    """It has no tracepoint and needs no context switch: the next interrupt publishes it."""
-    guest.load_module()
+    """It has no tracepoint and needs no context switch: the CPU looks again by itself."""
+    guest.load_module(hooks="none")
     hog = guest.spawn("exec pc_hog --cpu 1 --seconds 20 --priority 50 --priority_after_ms 4000", "hog")
     time.sleep(0.5)
     assert classes(host, abi, 1, 10).most_common(1)[0][0] == abi["PARACORD_TASK_NORMAL"]
@@ -320,9 +320,20 @@ def test_hooks_parameter(guest: machine.Guest) -> None:
     guest.load_module(hooks="none")
     assert state(guest, "hooks") == "switch"
     guest.unload_module()
+    guest.load_module(hooks="all")
+    assert state(guest, "hooks") == "switch,prio,irq,timer,softirq,idle,nmi"
+    guest.unload_module()
     guest.load_module(hooks="irq,bogus")
     assert any('unknown "bogus"' in line for line in module_lines(guest))
     assert guest.run(f"ls {STATE}", check=False).rc != 0
+
+
+def test_hooks_tell_what_preempt_count_does_not(
+    host: machine.Host, guest: machine.Guest, abi: dict[str, int]
+) -> None:
+    poke(host, abi["paracord_header.host_features"], abi["PARACORD_F_BOOST"], 4)
+    guest.load_module()
+    assert state(guest, "hooks") == "switch,prio,irq,timer,softirq,idle,nmi"
 
 
 @pytest.mark.parametrize("kick", [1, 0])
