@@ -14,7 +14,8 @@ from .errors import LabError
 class Architecture:
     """What differs between architectures.
 
-    guest_cmdline and host_cmdline end up on the kernels' command lines.
+    guest_cmdline and host_cmdline end up on the kernels' command lines. tcg_spare_cpu: the first CPU of an
+    emulated host must run no guest.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Architecture:
     console: str
     host_cmdline: str = ""
     guest_cmdline: str = ""
+    tcg_spare_cpu: bool = False
 
 
 ARCHITECTURES = {
@@ -39,6 +41,9 @@ ARCHITECTURES = {
         host_cmdline="tsc=reliable",
         # lastbus=0: else the kernel probes 255 empty PCI buses, each an exit to QEMU: 1.4 s in all
         guest_cmdline="tsc=reliable no_timer_check pci=lastbus=0",
+        # TCG's cpu_clear_ignne(): XRSTOR on any CPU stores to the first CPU's hflags2, not atomically, where
+        # VMRUN and #VMEXIT keep the state of SVM. A store of theirs that gets lost kills host or guest.
+        tcg_spare_cpu=True,
     ),
 }
 # Above every normal thread of this machine, below its own real-time threads' usual 50.
@@ -83,6 +88,13 @@ def _bare(arch: Architecture) -> tuple[str, ...]:
     return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
 
 
+def _processors(arch: Architecture, accelerator: str, cpus: int) -> tuple[int, str]:
+    """How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it."""
+    if accelerator != "tcg" or not arch.tcg_spare_cpu:
+        return cpus, ""
+    return cpus + 1, f"isolcpus=domain,managed_irq,0 irqaffinity=1-{cpus}"
+
+
 def host_command(
     arch: Architecture,
     accelerator: str,
@@ -98,15 +110,17 @@ def host_command(
     accelerator: "tcg" or "kvm" (with nesting).
     """
     accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", EMULATED_CPU)
+    processors, isolation = _processors(arch, accelerator, cpus)
     append = (
-        f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {'lab.shell ' if shell else ''}{cmdline}"
+        f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {isolation} "
+        f"{'lab.shell ' if shell else ''}{cmdline}"
     )
     argv = [
         *_bare(arch),
         *("-monitor", f"unix:/mnt/logs/{HOST_MONITOR},server=on,wait=off"),
         *("-d", "cpu_reset", "-D", f"/mnt/logs/{HOST_RESETS}"),
         *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
-        *("-smp", str(cpus), "-m", str(memory_mb)),
+        *("-smp", str(processors), "-m", str(memory_mb)),
         *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),
         *("-serial", "file:/mnt/logs/host.serial.log"),
         *(

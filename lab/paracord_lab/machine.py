@@ -37,9 +37,9 @@ DEFAULT_LOGS = Path("out/lab/logs")
 class Host:
     """A host that runs commands and guests. Made by `host()`.
 
-    kernel: release. cpus: number. kind: "emulated" or "native". share: directory here that the host sees as
-    /share; /payload there is read-only. logs: serial logs of all kernels. accelerator: "tcg", "kvm" or
-    "none" (native).
+    kernel: release. cpus: number of those that it schedules on. kind: "emulated" or "native". share:
+    directory here that the host sees as /share; /payload there is read-only. logs: serial logs of all
+    kernels. accelerator: "tcg", "kvm" or "none" (native).
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Host:
         except ChannelClosed as error:
             raise ChannelClosed(f"the host did not boot: {error}") from None
         self.boot_seconds = time.monotonic() - self._start
-        release, count = self.run("uname -r; nproc --all").out.split()
+        release, count = self.run("uname -r; nproc").out.split()
         self.kernel, self.cpus = release, int(count)
 
     def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
