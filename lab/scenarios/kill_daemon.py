@@ -60,12 +60,12 @@ class KillDaemon(Scenario):
         running = Daemon(host, SETTINGS, "--no-supervisor" if alone else "").start(self.guest.vcpu_tids)
         time.sleep(random.uniform(*UNBOOSTED_S))
         pids = processes(running, alone)
-        # One command, so that the moment is that of the boost which it saw.
+        # One command, and kill is the shell's own: nothing between the look that sees the boost and the kill.
         tid = self.guest.vcpu_tids[0]
-        wait = f"for i in $(seq 2000); do chrt -p {tid} | grep -q SCHED_RR && break; done"
+        wait = f"for i in $(seq 2000); do chrt -p {tid} | grep SCHED_RR && break; done"
         targets = {"daemon": "daemon", "supervisor": "supervisor", "both": "supervisor daemon"}[victim]
         numbers = " ".join(str(pids[name]) for name in targets.split())
-        seen = host.run(f"{wait}; chrt -p {tid}; kill -KILL {numbers}", timeout=60).out
+        seen = host.run(f"{wait}; kill -KILL {numbers}", timeout=60).out
         tally.kills += 1
         tally.boosted += "SCHED_RR" in seen
         if victim == "both":
