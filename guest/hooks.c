@@ -102,9 +102,10 @@ static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_
 	 * What the host reads for itself costs no wakeup anything: each tracepoint in
 	 * the way of one touches pages and lines of cache that nothing else there needs.
 	 */
-	if (pc_word_is(word, length, "auto"))
-		return irqs_readable ? PC_HOOK_SWITCH | PC_HOOK_PRIO :
-		       pc_hooks_of_word("all", strlen("all"), false);
+	if (pc_word_is(word, length, "auto")) {
+		word = irqs_readable ? "prio" : "all";
+		length = strlen(word);
+	}
 	for (i = 0; i < ARRAY_SIZE(pc_hook_sets); i++)
 		if (pc_word_is(word, length, pc_hook_sets[i].name))
 			return PC_HOOK_SWITCH | pc_hook_sets[i].mask;

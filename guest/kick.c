@@ -171,7 +171,7 @@ void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 		pc_arm(k);
 }
 
-/* In an interrupt, which is an exit of its own: only the bookkeeping. */
+/* At the end of an interrupt, which is an exit of its own: only the bookkeeping. */
 void pc_kick_poll(struct pc_cpu *cpu)
 {
 	u64 now_ns = local_clock();
