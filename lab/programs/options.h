@@ -80,4 +80,11 @@ static inline void be_realtime(long priority)
 	}
 }
 
+static inline void be_normal(void)
+{
+	struct sched_param param = { .sched_priority = 0 };
+
+	sched_setscheduler(0, SCHED_OTHER, &param);
+}
+
 #endif

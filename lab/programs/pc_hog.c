@@ -36,7 +36,8 @@ int main(int argc, char **argv)
 {
 	/* Work between two looks at the clock: some 10 us, far below a tick. */
 	enum { LOOPS_PER_LOOK = 10000 };
-	long seconds = 0, report_s = 0, cpu = -1, priority = 0, priority_after_ms = 0;
+	long seconds = 0, report_s = 0, cpu = -1, priority = 0, priority_after_ms = 0,
+	     toggle_ms = 0;
 	const struct number_option options[] = {
 		{ "--seconds", &seconds, 0, 86400 },	/* 0: until a signal */
 		{ "--report_s", &report_s, 0, 3600 },	/* 0: only at the end */
@@ -44,7 +45,10 @@ int main(int argc, char **argv)
 		{ "--priority", &priority, 0, 99 },
 		/* Asks for the priority while it runs, without a context switch. */
 		{ "--priority_after_ms", &priority_after_ms, 0, 3600000 },
+		/* From then on it drops the priority and asks for it again, each after this time. */
+		{ "--toggle_ms", &toggle_ms, 0, 3600000 },
 	};
+	int is_raised = 0;
 	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns, raise_ns = UINT64_MAX;
 
 	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
@@ -70,8 +74,12 @@ int main(int argc, char **argv)
 		if (now_ns >= end_ns)
 			break;
 		if (now_ns >= raise_ns) {
-			be_realtime(priority);
-			raise_ns = UINT64_MAX;
+			is_raised = !is_raised;
+			if (is_raised)
+				be_realtime(priority);
+			else
+				be_normal();
+			raise_ns = toggle_ms ? raise_ns + (uint64_t)toggle_ms * NS_PER_MS : UINT64_MAX;
 		}
 		if (now_ns >= next_ns) {
 			report(loops, start_ns, cpu_start_ns, 0);
