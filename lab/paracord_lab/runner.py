@@ -4,16 +4,17 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, machine, post_mortem, report, store
+from . import ftrace, judge, machine, post_mortem, report, store
 from .errors import ChannelClosed, CommandTimeout, LabError
+from .plan import Plan
 from .results import Results
-from .scenario import Configuration, Scenario
+from .scenario import Scenario
 from .session import Options, Session
+from .verdicts import UNDECIDED
 
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
 TRACE_S = 2.0
@@ -21,12 +22,6 @@ TRACE_S = 2.0
 # So many without a measurement between them are no accident any more, nor are so many in one run.
 DEATHS_IN_A_ROW_MAX = 3
 DEATHS_MAX = 12
-
-
-def rotated(configurations: Sequence[Configuration], round_index: int) -> list[Configuration]:
-    """Each round starts with another configuration, so that none always runs first on a fresh machine."""
-    start = round_index % len(configurations)
-    return [*configurations[start:], *configurations[:start]]
 
 
 @dataclass
@@ -75,7 +70,7 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     rounds = options.rounds or scenario.rounds
     progress = Progress(scenario.name, rounds * len(scenario.configurations))
     progress.start()
-    plan = Plan(scenario, rounds)
+    plan = Plan(scenario, rounds, may_extend=options.rounds is None and not options.quick)
     deaths = in_a_row = 0
     while True:
         before = plan.steps_done
@@ -96,25 +91,6 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     return report.make(scenario, out)
 
 
-class Plan:
-    """What is still to be measured and recorded, in order."""
-
-    def __init__(self, scenario: Scenario, rounds: int):
-        self.scenario = scenario
-        self.rounds = rounds
-        self.steps = [(n, c) for n in range(rounds) for c in rotated(scenario.configurations, n)]
-        self.traces = list(scenario.traced)
-        self.started = False
-        self.steps_done = 0
-
-    def back_to_round_start(self) -> None:
-        """Configurations are compared within a round: all of one are measured on the same machines."""
-        if self.steps:
-            first = self.steps[0][0]
-            later = [step for step in self.steps if step[0] > first]
-            self.steps = [(first, c) for c in rotated(self.scenario.configurations, first)] + later
-
-
 def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> None:
     scenario = plan.scenario
     progress.say("booting the host")
@@ -133,6 +109,10 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             progress.say("booting guests, starting loads")
             scenario.setup(session)
             _measure(plan, session, out, progress)
+            while plan.extra_left and _is_undecided(scenario, out):
+                plan.extend()
+                store.set_rounds(out, plan.rounds)
+                _measure(plan, session, out, progress)
             _trace(plan, session, out, progress)
         except BaseException as error:
             if isinstance(error, ChannelClosed | CommandTimeout):
@@ -141,6 +121,12 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
                 session.close()
             raise
         session.close()
+
+
+def _is_undecided(scenario: Scenario, out: Path) -> bool:
+    rounds = store.rounds(out, [c.name for c in scenario.configurations])
+    verdicts = judge.judge(scenario, store.meta(out), rounds).verdicts
+    return any(verdict.status == UNDECIDED for verdict in verdicts)
 
 
 def first_of(error: LabError) -> LabError:

@@ -4,7 +4,7 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from .errors import LabError
@@ -87,6 +87,12 @@ def meta(out: Path) -> Meta:
         return Meta(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise StoreError(f"{path}: not a run of the lab: {error}") from error
+
+
+def set_rounds(out: Path, number: int) -> None:
+    """The run takes that many rounds."""
+    changed = replace(meta(out), rounds=number)
+    (out / "raw" / "meta.json").write_text(json.dumps(asdict(changed), indent=1) + "\n")
 
 
 def rounds(out: Path, configurations: Sequence[str]) -> list[dict[str, Raw]]:
