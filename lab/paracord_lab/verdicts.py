@@ -19,6 +19,9 @@ RELATIONS = ("<=", ">=")
 
 EXIT_PASSED, EXIT_NOT_PASSED = 0, 1
 
+# Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
+MEANINGLESS_MAX = 0.26
+
 # One round: configuration -> metric -> value.
 Round = Mapping[str, Mapping[str, float]]
 
@@ -68,11 +71,11 @@ class Check:
     def judge(self, rounds: Sequence[Round]) -> Verdict:
         """Verdict over all rounds. What cannot be computed is undecided, with the reason."""
         try:
-            values = tuple(self.value(r) for r in rounds)
+            values, meaningless = self._values(rounds)
         except KeyError as missing:
             return self._undecided(f"not measured: {missing.args[0]}")
-        except StatsError as error:
-            return self._undecided(str(error))
+        if meaningless and (self.every or len(meaningless) > MEANINGLESS_MAX * len(rounds)):
+            return self._undecided(meaningless[0])
         if not values:
             return self._undecided("no round was completed")
         if any(not math.isfinite(v) for v in values):
@@ -80,7 +83,20 @@ class Check:
         beside = {name: self._median_of(of, rounds) for name, of in self.beside.items()}
         beside = {name: value for name, value in beside.items() if value is not None}
         status, value, reason = self._every(values) if self.every else self._median(values)
+        if meaningless:
+            left_out = f"{len(meaningless)} of {len(rounds)} rounds left out: {meaningless[0]}"
+            reason = f"{reason}; {left_out}" if reason else left_out
         return Verdict(self.name, status, value, self.limit, self.unit, self.relation, values, reason, beside)
+
+    def _values(self, rounds: Sequence[Round]) -> tuple[tuple[float, ...], list[str]]:
+        """Values of the rounds that have one, and why the others have none."""
+        values, meaningless = [], []
+        for one in rounds:
+            try:
+                values.append(self.value(one))
+            except StatsError as error:
+                meaningless.append(str(error))
+        return tuple(values), meaningless
 
     def _every(self, values: tuple[float, ...]) -> tuple[str, float, str]:
         worst = max(values) if self.relation == "<=" else min(values)

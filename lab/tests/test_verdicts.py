@@ -71,6 +71,29 @@ def test_undecided_when_the_load_did_not_load():
     assert check.judge(rounds(1, 2)).status == UNDECIDED
 
 
+def relative_to_limit(one):
+    """A value that is meaningless in a round whose reference is 0."""
+    return stats.ratio(1.0, one["boost-rt"]["x_us"])
+
+
+def test_one_disturbed_round_of_four_is_left_out_and_told():
+    check = Check("e", relative_to_limit, "<=", 0.5)
+    verdict = check.judge(rounds(10, 0, 10, 10))
+    assert (verdict.status, verdict.value) == (PASS, 0.1)
+    assert "1 of 4 rounds left out" in verdict.reason
+
+
+def test_undecided_when_more_rounds_are_disturbed():
+    check = Check("e", relative_to_limit, "<=", 0.5)
+    assert check.judge(rounds(10, 0, 10)).status == UNDECIDED
+    assert check.judge(rounds(10, 0, 0, 10)).status == UNDECIDED
+
+
+def test_no_round_is_left_out_where_every_one_must_hold():
+    check = Check("e", relative_to_limit, "<=", 0.5, every=True)
+    assert check.judge(rounds(10, 0, 10, 10)).status == UNDECIDED
+
+
 def test_undecided_for_infinite_values():
     assert at_most(1).judge(rounds(float("inf"), 0, 0)).status == UNDECIDED
 
