@@ -92,7 +92,8 @@ def _processors(arch: Architecture, accelerator: str, cpus: int) -> tuple[int, s
     """How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it."""
     if accelerator != "tcg" or not arch.tcg_spare_cpu:
         return cpus, ""
-    return cpus + 1, f"isolcpus=domain,managed_irq,0 irqaffinity=1-{cpus}"
+    # Not isolcpus=domain: sched_ext refuses to run beside it. lab/init/host-init keeps all processes off it.
+    return cpus + 1, f"isolcpus=managed_irq,0 irqaffinity=1-{cpus} lab.cpus=1-{cpus}"
 
 
 def host_command(
