@@ -84,13 +84,17 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 		obs.guest = v->guest;
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
 	count(v, &decision);
+	if (v->state.boosted && vm->config.mode == PC_MODE_ON)
+		level = pc_boost_level(v->state.reasons);
+	if (level != v->level) {
+		*(volatile u32 *)&v->level = level;
+		boost_changed(index, v, events);
+	}
 
 	/*
 	 * Compare with what the daemon was told: a lost message repairs itself, so does a change of mode.
 	 * A boost's level only rises, once at most: what a guest can cause stays in proportion to its boosts.
 	 */
-	if (v->state.boosted && vm->config.mode == PC_MODE_ON)
-		level = pc_boost_level(v->state.reasons);
 	if (level ? level <= v->actuated : !v->actuated)
 		return;
 	if (send_message(level ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, level, &decision, now))

@@ -28,6 +28,8 @@ typedef __s64 s64;
 typedef _Bool bool;
 
 #define NULL ((void *)0)
+#define true 1
+#define false 0
 
 /* For policy/ and abi/: the types are here. */
 #define PARACORD_HAVE_KERNEL_TYPES
@@ -40,6 +42,7 @@ enum {
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_MAP_TYPE_CGRP_STORAGE = 32,
 };
 
 #define BPF_ANY				0
@@ -68,6 +71,15 @@ struct rb_root {
 
 struct bpf_local_storage;
 
+struct cgroup {
+	int level;
+};
+
+/* libbpf's bpf_for() */
+struct bpf_iter_num {
+	__u64 opaque[1];
+};
+
 struct sched_info {
 	unsigned long long run_delay;
 	unsigned long long last_queued;
@@ -86,8 +98,27 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+/* Complete, so that it compares equal to the kernel's in the signature of a function. */
+struct cpumask {
+	unsigned long bits[1];
+};
+
+/* kernel/sched/ext: the part of a task that the scheduler reads and writes. */
+struct sched_ext_entity {
+	u32 flags;
+	u64 slice;
+	u64 dsq_vtime;
+};
+
 struct task_struct {
 	unsigned int __state;
+	int prio;
+	int static_prio;
+	unsigned int policy;
+	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
+	unsigned short migration_disabled;
+	struct sched_ext_entity scx;
 	int pid;
 	int tgid;
 	u64 start_boottime;

@@ -63,15 +63,12 @@ struct {
 	__type(value, u32);
 } free_indices SEC(".maps");
 
-/* Index + 1 of the thread's vCPU; PC_NO_INDEX: none was free. */
-#define PC_NO_INDEX	(~0u)
-
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, u32);
-} task_vcpu SEC(".maps");
+	__type(value, struct pc_task);
+} tasks SEC(".maps");
 
 /* struct kvm_vcpu * to index, for kicks. */
 struct {
@@ -94,16 +91,27 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } messages SEC(".maps");
 
+#ifdef PC_EXT
+u32 ext_on;	/* the scheduler is in force */
+#include "../policy/fair.h"
+#include "scx.h"
+#include "sched_group.h"
+#include "sched_queue.h"
+#include "sched_boost.h"
+#else
+#define ext_on	0
+static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events) {}
+#endif
 #include "guest_line.h"
 #include "evaluate.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
-	u32 *stored = bpf_task_storage_get(&task_vcpu, task, 0, 0);
+	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
 
-	if (!stored || !*stored || *stored == PC_NO_INDEX)
+	if (!t || !t->vcpu || t->vcpu == PC_NO_INDEX)
 		return NULL;
-	*index = *stored - 1;
+	*index = t->vcpu - 1;
 	return bpf_map_lookup_elem(&vcpus, index);
 }
 
@@ -112,17 +120,18 @@ static __noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);
-	u32 *stored, index, cpu = bpf_get_smp_processor_id();
+	u32 index, cpu = bpf_get_smp_processor_id();
+	struct pc_task *t;
 	struct pc_vcpu *v;
 	struct pc_cpu *here;
 	u64 key = (u64)kvm_vcpu;
 
-	stored = bpf_task_storage_get(&task_vcpu, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!stored || *stored)
+	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t || t->vcpu)
 		return 0;
 	/* More vCPUs than indices: this thread is served by stock scheduling. */
 	if (bpf_map_pop_elem(&free_indices, &index)) {
-		*stored = PC_NO_INDEX;
+		t->vcpu = PC_NO_INDEX;
 		return 0;
 	}
 	v = bpf_map_lookup_elem(&vcpus, &index);
@@ -140,7 +149,7 @@ static __noinline int adopt_thread(void)
 		v->vcpu_id = BPF_CORE_READ(kvm_vcpu, vcpu_id);
 		bpf_map_update_elem(&kvm_vcpus, &key, &index, BPF_ANY);
 	}
-	*stored = index + 1;
+	t->vcpu = index + 1;
 	here = bpf_map_lookup_elem(&cpus, &cpu);
 	if (here)
 		here->running = index + 1;
@@ -271,6 +280,20 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_cpu 
 		evaluate(index, events);
 }
 
+/* Of a class above all schedulers of sched_ext, by its own policy or by inheritance (MAX_RT_PRIO). */
+static __always_inline bool is_realtime(const struct task_struct *task)
+{
+	return task->prio < 100;
+}
+
+static __always_inline u32 running_vcpu(struct task_struct *task)
+{
+	u32 index;
+	struct pc_vcpu *v = find_vcpu(task, &index);
+
+	return v && v->on_cpu ? index + 1 : 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -280,17 +303,23 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 
 	if (!prev->bpf_storage && !next->bpf_storage)
 		return 0;
+	/* The scheduler's own tasks are seen there (sched_ops.h), before this. */
+	if (ext_on && !is_realtime(prev) && !is_realtime(next))
+		return 0;
 	cpu = bpf_get_smp_processor_id();
 	here = bpf_map_lookup_elem(&cpus, &cpu);
 	if (!here)
 		return 0;
 	now = bpf_ktime_get_ns();
 	out = here->running;
+	if (ext_on)
+		out = is_realtime(prev) ? running_vcpu(prev) : 0;
 	if (out) {
-		here->running = 0;
+		if (here->running == out)
+			here->running = 0;
 		switched_out(prev, out - 1, preempt || !prev->__state, now);
 	}
-	if (next->bpf_storage)
+	if (next->bpf_storage && (!ext_on || is_realtime(next)))
 		switched_in(next, here, cpu, now);
 	return 0;
 }
@@ -350,6 +379,18 @@ int sensor_wake_up(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
+static __always_inline void forget_vcpu(struct task_struct *task)
+{
+#ifdef PC_EXT
+	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
+
+	if (t)
+		t->vcpu = 0;
+#else
+	bpf_task_storage_delete(&tasks, task);
+#endif
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sensor_gone, struct task_struct *task)
 {
@@ -369,7 +410,7 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 	if (key)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
-	bpf_task_storage_delete(&task_vcpu, task);
+	forget_vcpu(task);
 	*(volatile u32 *)&v->life = PC_VCPU_GONE;
 	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 0;

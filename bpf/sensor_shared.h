@@ -9,6 +9,7 @@
 #define PARACORD_SENSOR_SHARED_H
 
 #include "../policy/boost_types.h"
+#include "../policy/perf_types.h"
 
 #define PC_VCPUS_MAX	4096
 #define PC_VMS_MAX	1024
@@ -61,6 +62,8 @@ struct pc_vcpu {
 	u32 on_cpu;
 	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
 	u32 asleep;		/* went to sleep and has not run since */
+	u32 level;		/* PC_LEVEL_* decided; what the scheduler acts on */
+	u32 reserved32;
 	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
 	u64 wakeup_ns;		/* first kick since it went to sleep; 0: none */
 	u64 run_since_ns;
@@ -88,6 +91,68 @@ struct pc_cpu {
 	u64 reserved[5];
 };
 
+/*
+ * One per thread that is a vCPU; under the scheduler (ext.bpf.c) one per task. Task
+ * storage. Only `vcpu` is used without the scheduler.
+ */
+#define PC_NO_INDEX	0xffffffffu
+#define PC_NO_QUEUE	0xffffffffu
+
+struct pc_task {
+	u32 vcpu;		/* index + 1; 0: no vCPU; PC_NO_INDEX: none was free */
+	u32 queue;		/* CPU whose base vtime belongs to; PC_NO_QUEUE: new */
+	u64 vtime;		/* of one that does not run */
+	u64 queued_ns;		/* waits in the queue since then; 0: it does not */
+	u32 inverse;		/* 2^32 / weight, in its group */
+	u32 group;		/* index; PC_GROUP_ROOT: in no group */
+	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
+	u32 reserved;
+};
+
+/* Control groups with the cpu controller; more share their parent's index. */
+#define PC_GROUPS_MAX	8192
+#define PC_GROUP_ROOT	0
+
+struct pc_group {
+	s64 active;		/* sum of the weights of runnable tasks and of groups that have some */
+	u64 factor;		/* pc_group_factor() as of factor_ns */
+	u64 factor_ns;
+	u32 weight;		/* cpu.weight */
+	u32 parent;		/* index */
+	u32 used;		/* 0: free */
+	u32 reserved;
+	u64 reserved64[3];
+};
+
+/* pc_rq.cur_level: what runs on a CPU, as far as it is the scheduler's. */
+#define PC_RUNS_NOTHING	0	/* idle, or a task of a higher class */
+#define PC_RUNS_NORMAL	1	/* plus PC_LEVEL_*: a boosted vCPU */
+
+/* One per host CPU: the scheduler's queue and what runs. */
+struct pc_rq {
+	u64 base;		/* virtual time that the queue has reached */
+	u64 cur_vtime;		/* of the task that runs, at cur_since_ns */
+	u64 cur_since_ns;
+	u32 cur_inverse;
+	u32 cur_level;		/* PC_RUNS_NOTHING, PC_RUNS_NORMAL + PC_LEVEL_* */
+	s32 queued;		/* tasks that wait */
+	u32 next;		/* next CPU of the ring; loader */
+	u32 wanted;		/* index + 1 of the vCPU that was boosted while it waited here */
+	u32 expired;		/* 1: the task that runs gives way at the next tick */
+	u32 victim;		/* next CPU that balance() looks at */
+	u32 reserved32;
+	u64 reserved;
+};
+
+/* Why the kernel has unloaded the scheduler. */
+struct pc_ext_exit {
+	u32 kind;		/* enum scx_exit_kind; 0: it is loaded, or never was */
+	u32 reserved;
+	s64 code;
+	char reason[128];
+	char message[1024];
+};
+
 /* Context of the program sensor_tick: which vCPUs to evaluate, and why. */
 #define PC_TICK_MAX	16
 
@@ -102,6 +167,7 @@ struct pc_tick {
 #define PC_MSG_BOOST	2
 #define PC_MSG_UNBOOST	3
 #define PC_MSG_GONE	4
+#define PC_MSG_EXT_GONE	5	/* the scheduler was unloaded: pc_ext_exit says why */
 
 struct pc_msg {
 	u32 kind;		/* PC_MSG_* */

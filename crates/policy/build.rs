@@ -2,12 +2,13 @@
 //! Compiles policy/*.h natively.
 
 fn main() {
-    for path in ["../../policy", "../../abi", "native/policy.c"] {
+    for path in ["../../policy", "../../abi", "native"] {
         println!("cargo::rerun-if-changed={path}");
     }
     let mut build = cc::Build::new();
     build
         .file("native/policy.c")
+        .file("native/pelt.c")
         .include("../..")
         .flag_if_supported("-std=gnu11")
         .warnings_into_errors(true)

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles bpf/sensor.bpf.c; the object is embedded in the library.
+//! Compiles the BPF objects; they are embedded in the library.
 
 use std::{env, path::PathBuf, process::Command};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const SOURCE: &str = "../../bpf/sensor.bpf.c";
+/// Source below bpf/, macro, object.
+const OBJECTS: [(&str, Option<&str>, &str); 3] = [
+    ("sensor.bpf.c", None, "sensor.bpf.o"),
+    ("ext.bpf.c", Some("-DPC_HAVE_KICK"), "ext.bpf.o"),
+    // Where the kernel's BTF describes scx_bpf_kick_cpu() wrongly.
+    ("ext.bpf.c", None, "ext-without-kick.bpf.o"),
+];
 /// clang 14 is the first with the CO-RE builtins that the sensor uses.
 const CLANG_MIN: u32 = 14;
 
@@ -37,19 +43,17 @@ fn main() {
         Ok("aarch64") => "-D__TARGET_ARCH_arm64",
         other => panic!("the sensor supports x86_64 and aarch64, not {other:?}"),
     };
-    let output = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("sensor.bpf.o");
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .obj(&output)
-        .clang(&clang)
-        .clang_args([
-            target_arch,
-            "-mcpu=v3",
-            "-Wall",
-            "-Wextra",
-            "-Wno-unused-parameter",
-            "-Werror",
-        ])
-        .build()
-        .unwrap_or_else(|error| panic!("{SOURCE}: {error:#}"));
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    for (source, define, object) in OBJECTS {
+        let mut arguments =
+            vec![target_arch, "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
+        arguments.extend(define);
+        SkeletonBuilder::new()
+            .source(format!("../../bpf/{source}"))
+            .obj(out_dir.join(object))
+            .clang(&clang)
+            .clang_args(arguments)
+            .build()
+            .unwrap_or_else(|error| panic!("{source}: {error:#}"));
+    }
 }

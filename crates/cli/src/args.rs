@@ -109,10 +109,12 @@ impl RunArgs {
 /// An actuator on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ActuatorWord {
-    /// The best available.
+    /// The one that fits best; for now rt.
     Auto,
     /// SCHED_RR by system call.
     Rt,
+    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext).
+    Ext,
     /// Decide and count only.
     Observe,
 }

@@ -46,6 +46,7 @@ fn configure(args: &RunArgs) -> Result<Config, Failure> {
         config.actuator = match actuator {
             ActuatorWord::Auto => Actuator::Auto,
             ActuatorWord::Rt => Actuator::Rt,
+            ActuatorWord::Ext => Actuator::Ext,
             ActuatorWord::Observe => Actuator::Observe,
         };
     }

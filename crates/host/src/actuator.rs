@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The rt actuator: carries decisions out with SCHED_RR.
+//! Carries decisions out: with SCHED_RR, or, where paracord's scheduler has acted already, by
+//! keeping the account.
 //!
 //! It decides nothing. It takes messages in the order of their decisions, keeps
 //! only the latest of each vCPU, writes the journal entry, changes the thread.
@@ -7,7 +8,7 @@
 //! real-time thread, and what it does is driven by guests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use paracord_sys::sched::{self, SchedAttr, policy};
 use rustix::time::{ClockId, clock_gettime};
@@ -48,6 +49,43 @@ pub struct Message {
     pub decided_ns: u64,
 }
 
+/// Where a boost takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Here, by a system call.
+    Realtime,
+    /// In the kernel, by paracord's scheduler, before the message is sent.
+    Scheduler,
+}
+
+impl Effect {
+    /// The actuator's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effect::Realtime => "rt",
+            Effect::Scheduler => "ext",
+        }
+    }
+}
+
+/// A boost in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// By us: what the thread had, and what it has.
+    Realtime(Entry),
+    /// By the scheduler; nothing to give back.
+    Scheduler { tid: u32, level: Level },
+}
+
+impl Held {
+    fn tid(&self) -> u32 {
+        match self {
+            Held::Realtime(entry) => entry.tid,
+            Held::Scheduler { tid, .. } => *tid,
+        }
+    }
+}
+
 /// A thread as the sensor's record has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -67,6 +105,7 @@ pub trait VcpuTable {
 /// Counters, read by other threads. Relaxed: each stands alone.
 #[derive(Debug)]
 pub struct ActuatorStats {
+    in_scheduler: AtomicBool,
     boosted_now: AtomicU32,
     boosts: AtomicU64,
     raised: AtomicU64,
@@ -86,6 +125,7 @@ impl ActuatorStats {
     fn new() -> ActuatorStats {
         let per_vcpu = || (0..ENTRIES).map(|_| AtomicU32::new(0)).collect();
         ActuatorStats {
+            in_scheduler: AtomicBool::new(false),
             boosted_now: AtomicU32::new(0),
             boosts: AtomicU64::new(0),
             raised: AtomicU64::new(0),
@@ -100,6 +140,11 @@ impl ActuatorStats {
             boosts_of: per_vcpu(),
             actuated: per_vcpu(),
         }
+    }
+
+    /// Where boosts take effect now.
+    pub fn effect(&self) -> Effect {
+        if self.in_scheduler.load(Ordering::Relaxed) { Effect::Scheduler } else { Effect::Realtime }
     }
 
     /// Boosts of vCPU `index` carried out since it was set up, wraps.
@@ -122,7 +167,7 @@ impl ActuatorStats {
     pub fn snapshot(&self) -> ActuatorSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ActuatorSnapshot {
-            kind: "rt".into(),
+            kind: self.effect().name().into(),
             boosted_now: self.boosted_now.load(Ordering::Relaxed),
             boosts: get(&self.boosts),
             raised: get(&self.raised),
@@ -143,6 +188,7 @@ impl ActuatorStats {
 pub struct Actuator {
     journal: Arc<Journal>,
     stats: Arc<ActuatorStats>,
+    effect: Effect,
     priority: u32,
     default_slice_ns: u64,
     /// Latest message of each vCPU not carried out yet.
@@ -150,7 +196,7 @@ pub struct Actuator {
     /// Indices with a waiting message, each once, oldest first.
     order: Vec<u32>,
     /// Boosted threads by index.
-    boosted: Vec<Option<Entry>>,
+    boosted: Vec<Option<Held>>,
 }
 
 /// CLOCK_MONOTONIC, the sensor's clock.
@@ -170,11 +216,33 @@ impl Actuator {
         Actuator {
             journal,
             stats: Arc::new(ActuatorStats::new()),
+            effect: Effect::Realtime,
             priority,
             default_slice_ns: sched::default_slice_ns(),
             waiting: vec![None; ENTRIES as usize],
             order: Vec::with_capacity(ENTRIES as usize),
             boosted: vec![None; ENTRIES as usize],
+        }
+    }
+
+    /// The same, but boosts take effect in paracord's scheduler.
+    #[must_use]
+    pub fn with_scheduler(mut self) -> Actuator {
+        self.effect = Effect::Scheduler;
+        self.stats.in_scheduler.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
+    pub fn scheduler_gone(&mut self, table: &impl VcpuTable) {
+        self.effect = Effect::Realtime;
+        self.stats.in_scheduler.store(false, Ordering::Relaxed);
+        for index in 0..ENTRIES {
+            if let Some(Held::Scheduler { tid, level }) = self.boosted[index as usize] {
+                self.boosted[index as usize] = None;
+                self.clear(index);
+                self.begin(table, index, tid, level);
+            }
         }
     }
 
@@ -235,8 +303,8 @@ impl Actuator {
     /// Drops boosts of threads that are not live any more (their message was lost).
     pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         for index in 0..ENTRIES {
-            let Some(entry) = self.boosted[index as usize] else { continue };
-            if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
+            let Some(held) = self.boosted[index as usize] else { continue };
+            if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
                 self.forget(index);
                 changed(index);
             }
@@ -253,15 +321,28 @@ impl Actuator {
     }
 
     fn boost(&mut self, table: &impl VcpuTable, message: &Message, level: Level) -> bool {
-        let index = message.index;
-        let live =
-            |table: &_| VcpuTable::live_thread(table, index).filter(|t| t.tid == message.tid);
+        match &mut self.boosted[message.index as usize] {
+            Some(Held::Realtime(entry)) => {
+                let entry = *entry;
+                self.raise(&entry, level)
+            }
+            Some(Held::Scheduler { level: held, .. }) => {
+                *held = level.max(*held);
+                false // it began before: nothing that the guest is told
+            }
+            None => self.begin(table, message.index, message.tid, level),
+        }
+    }
+
+    fn begin(&mut self, table: &impl VcpuTable, index: u32, tid: u32, level: Level) -> bool {
+        let live = |table: &_| VcpuTable::live_thread(table, index).filter(|t| t.tid == tid);
         let Some(thread) = live(table) else {
             bump(&self.stats.gone);
             return false;
         };
-        if let Some(entry) = self.boosted[index as usize] {
-            return self.raise(&entry, level);
+        if self.effect == Effect::Scheduler {
+            self.hold(index, Held::Scheduler { tid, level });
+            return true;
         }
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,
@@ -295,12 +376,16 @@ impl Actuator {
             bump(&self.stats.gone);
             return false;
         }
-        self.boosted[index as usize] = Some(entry);
+        self.hold(index, Held::Realtime(entry));
+        true
+    }
+
+    fn hold(&mut self, index: u32, held: Held) {
+        self.boosted[index as usize] = Some(held);
         self.stats.boosted_now.fetch_add(1, Ordering::Relaxed);
         self.stats.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
         self.stats.actuated[index as usize].store(1, Ordering::Release);
         bump(&self.stats.boosts);
-        true
     }
 
     /// The journal's entry stands for both priorities, so there is nothing to write in it.
@@ -323,21 +408,29 @@ impl Actuator {
     }
 
     fn unboost(&mut self, table: &impl VcpuTable, index: u32) -> bool {
-        let Some(entry) = self.boosted[index as usize].take() else { return false };
-        if table.live_thread(index).is_some_and(|thread| thread.tid == entry.tid) {
-            match entry.restore() {
-                Ok(Restored::Done) => bump(&self.stats.unboosts),
-                Ok(Restored::Gone) => bump(&self.stats.gone),
-                Ok(Restored::NotOurs) => bump(&self.stats.changed_by_others),
-                Err(error) => {
-                    self.failed(&error);
-                }
-            }
+        let Some(held) = self.boosted[index as usize].take() else { return false };
+        if table.live_thread(index).is_some_and(|thread| thread.tid == held.tid()) {
+            self.give_back(&held);
         } else {
             bump(&self.stats.gone);
         }
         self.clear(index);
         true
+    }
+
+    fn give_back(&self, held: &Held) {
+        let Held::Realtime(entry) = held else {
+            bump(&self.stats.unboosts);
+            return;
+        };
+        match entry.restore() {
+            Ok(Restored::Done) => bump(&self.stats.unboosts),
+            Ok(Restored::Gone) => bump(&self.stats.gone),
+            Ok(Restored::NotOurs) => bump(&self.stats.changed_by_others),
+            Err(error) => {
+                self.failed(&error);
+            }
+        }
     }
 
     fn forget(&mut self, index: u32) -> bool {

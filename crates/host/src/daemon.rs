@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paracord_sensor::{Error as SensorError, Options, Sensor};
+use paracord_sensor::scheduler::State;
+use paracord_sensor::{Error as SensorError, Options, PrintLevel, Sensor, set_print};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::actuator::{Actuator, ActuatorStats, now_ns};
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
@@ -136,6 +137,8 @@ pub fn run<Served>(
 
 /// What exists once KVM is there.
 struct Running {
+    /// As last told.
+    scheduler: State,
     vms: Vms,
     rt: RtThread,
     stats: Arc<ActuatorStats>,
@@ -143,6 +146,21 @@ struct Running {
 }
 
 impl Running {
+    /// Tells once when the kernel has unloaded the scheduler. It is not loaded again before the next
+    /// start: what ejected it would eject it again.
+    fn look_at_scheduler(&mut self) {
+        if self.scheduler != State::Running {
+            return;
+        }
+        self.scheduler = self.sensor.scheduler();
+        if let State::Ended { reason, message } = &self.scheduler {
+            let colon = if message.is_empty() { "" } else { ": " };
+            warn!(
+                "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
+            );
+        }
+    }
+
     /// Restores every vCPU, tells the guests, detaches the sensor.
     fn stop(self) {
         drop(self.rt);
@@ -195,6 +213,7 @@ impl Daemon {
                 }
             }
             let Some(running) = &mut self.running else { continue };
+            running.look_at_scheduler();
             if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
                 last_scan = Instant::now();
                 again = running.vms.scan();
@@ -214,12 +233,16 @@ impl Daemon {
             }
             return Ok(());
         }
-        let sensor = Arc::new(Sensor::load(&surroundings.sensor)?);
+        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.scheduler)?);
+        let scheduler = sensor.scheduler();
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
         let settings = &self.settings;
         let table = Arc::new(SensorTable::new(Arc::clone(&sensor)));
-        let actuator = Actuator::new(Arc::clone(&self.journal), settings.rt.vcpu_priority);
+        let mut actuator = Actuator::new(Arc::clone(&self.journal), settings.rt.vcpu_priority);
+        if scheduler == State::Running {
+            actuator = actuator.with_scheduler();
+        }
         let stats = actuator.stats();
         let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
             .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;
@@ -238,7 +261,7 @@ impl Daemon {
         vms.scan();
         lock_memory();
         info!("watching VMs");
-        self.running = Some(Running { vms, rt, stats, sensor });
+        self.running = Some(Running { scheduler, vms, rt, stats, sensor });
         Ok(())
     }
 
@@ -257,6 +280,7 @@ impl Daemon {
         let fixed = [
             ("run_dir", old.run_dir == settings.run_dir),
             ("region_dir", old.region_dir == settings.region_dir),
+            ("actuator (ext or not)", old.scheduler == settings.scheduler),
             ("actuator_priority", old.rt.actuator_priority == settings.rt.actuator_priority),
         ];
         if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
@@ -322,6 +346,24 @@ impl Daemon {
             },
         }
     }
+}
+
+/// A refusal is an answer, mostly: libbpf's lines are for those who ask (`PARACORD_LOG=debug`).
+fn libbpf_says(_: PrintLevel, line: String) {
+    debug!(target: "libbpf", "{}", line.trim_end());
+}
+
+/// With the scheduler if it is asked for and the kernel takes it.
+fn load_sensor(options: &Options, scheduler: bool) -> Result<Sensor, SensorError> {
+    set_print(Some((PrintLevel::Warn, libbpf_says)));
+    if scheduler {
+        match Sensor::load(&Options { scheduler, ..options.clone() }) {
+            Ok(sensor) => return Ok(sensor),
+            Err(error @ (SensorError::NoKvm(_) | SensorError::NoBtf)) => return Err(error),
+            Err(error) => warn!("no actuator ext here, going on with rt: {error}"),
+        }
+    }
+    Sensor::load(options)
 }
 
 fn capabilities(sensor: &Sensor) -> Vec<Capability> {

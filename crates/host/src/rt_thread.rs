@@ -5,7 +5,7 @@
 //! It runs above every boosted vCPU. In its loop it neither allocates nor
 //! logs nor takes a lock; what others must do it marks in [`RtShared`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use paracord_policy::{
-    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_BOOST, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
+    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_BOOST, PC_MSG_EXT_GONE, PC_MSG_GONE,
+    PC_MSG_UNBOOST, PC_TICK_MAX,
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched::{self, SchedAttr, policy};
@@ -262,7 +263,8 @@ impl Loop<'_> {
         started: impl FnOnce(),
         failed: impl FnOnce(paracord_sensor::Error),
     ) {
-        let lives_changed = RefCell::new(false);
+        let lives_changed = Cell::new(false);
+        let scheduler_gone = Cell::new(false);
         let actuator = RefCell::new(actuator);
         let ring = self.sensor.messages(|message| {
             let action = match message.kind {
@@ -271,8 +273,9 @@ impl Loop<'_> {
                 }
                 PC_MSG_BOOST => Action::Boost(Level::Full),
                 PC_MSG_UNBOOST => Action::Unboost,
+                PC_MSG_EXT_GONE => return scheduler_gone.set(true),
                 kind => {
-                    *lives_changed.borrow_mut() = true;
+                    lives_changed.set(true);
                     if kind != PC_MSG_GONE {
                         return;
                     }
@@ -315,6 +318,10 @@ impl Loop<'_> {
                 }
             };
             actuator.carry_out(self.table, &mut changed);
+            if scheduler_gone.take() {
+                actuator.scheduler_gone(self.table);
+                lives_changed.set(true);
+            }
             if requests & REEVALUATE != 0 {
                 indices.clear();
                 indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
@@ -330,7 +337,7 @@ impl Loop<'_> {
             if host_lines {
                 wake(&self.shared.wake_host_lines);
             }
-            if lives_changed.replace(false) {
+            if lives_changed.take() {
                 wake(&self.shared.wake_daemon);
             }
         }

@@ -203,6 +203,8 @@ pub struct Settings {
     pub region_dir: PathBuf,
     /// Upper bound on every VM's mode (observe turns `on` into `observe`).
     pub mode: Mode,
+    /// Whether paracord's scheduler gives boosts their effect, where the kernel lets it.
+    pub scheduler: bool,
     /// The rt actuator.
     pub rt: RtSettings,
     /// The supervisor.
@@ -226,6 +228,7 @@ impl Default for Settings {
             run_dir: PathBuf::from("/run/paracord"),
             region_dir: PathBuf::from("/dev/shm/paracord"),
             mode: Mode::On,
+            scheduler: false,
             rt: RtSettings::default(),
             supervisor: SupervisorSettings::default(),
             vm_rules: VmRules::default(),

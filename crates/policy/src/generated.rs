@@ -32,14 +32,22 @@ pub const PC_VCPU_FREE: u32 = 0;
 pub const PC_VCPU_NEW: u32 = 1;
 pub const PC_VCPU_READY: u32 = 2;
 pub const PC_VCPU_GONE: u32 = 3;
+pub const PC_NO_INDEX: u32 = 4294967295;
+pub const PC_NO_QUEUE: u32 = 4294967295;
+pub const PC_GROUPS_MAX: u32 = 8192;
+pub const PC_GROUP_ROOT: u32 = 0;
+pub const PC_RUNS_NOTHING: u32 = 0;
+pub const PC_RUNS_NORMAL: u32 = 1;
 pub const PC_TICK_MAX: u32 = 16;
 pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
 pub const PC_MSG_UNBOOST: u32 = 3;
 pub const PC_MSG_GONE: u32 = 4;
+pub const PC_MSG_EXT_GONE: u32 = 5;
 pub type u8_ = u8;
 pub type u32_ = u32;
 pub type u64_ = u64;
+pub type s32 = i32;
 pub type s64 = i64;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -316,6 +324,122 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pelt {
+    pub last_ns: u64_,
+    pub util_sum: u32_,
+    pub util_avg: u32_,
+    pub period_units: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pelt"][::core::mem::size_of::<pc_pelt>() - 24usize];
+    ["Alignment of pc_pelt"][::core::mem::align_of::<pc_pelt>() - 8usize];
+    [
+        "Offset of field: pc_pelt::last_ns",
+    ][::core::mem::offset_of!(pc_pelt, last_ns) - 0usize];
+    [
+        "Offset of field: pc_pelt::util_sum",
+    ][::core::mem::offset_of!(pc_pelt, util_sum) - 8usize];
+    [
+        "Offset of field: pc_pelt::util_avg",
+    ][::core::mem::offset_of!(pc_pelt, util_avg) - 12usize];
+    [
+        "Offset of field: pc_pelt::period_units",
+    ][::core::mem::offset_of!(pc_pelt, period_units) - 16usize];
+    [
+        "Offset of field: pc_pelt::reserved",
+    ][::core::mem::offset_of!(pc_pelt, reserved) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_clamp {
+    pub min: u32_,
+    pub max: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_clamp"][::core::mem::size_of::<pc_clamp>() - 8usize];
+    ["Alignment of pc_clamp"][::core::mem::align_of::<pc_clamp>() - 4usize];
+    ["Offset of field: pc_clamp::min"][::core::mem::offset_of!(pc_clamp, min) - 0usize];
+    ["Offset of field: pc_clamp::max"][::core::mem::offset_of!(pc_clamp, max) - 4usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_perf_task {
+    pub demand: pc_pelt,
+    pub contribution: u32_,
+    pub carry_level: u32_,
+    pub slept_ns: u64_,
+    pub window_start_ns: u64_,
+    pub window_ran_ns: u64_,
+    pub carry_armed: u8_,
+    pub carry_in_force: u8_,
+    pub confirmed: u8_,
+    pub reserved: [u8_; 5usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_perf_task"][::core::mem::size_of::<pc_perf_task>() - 64usize];
+    ["Alignment of pc_perf_task"][::core::mem::align_of::<pc_perf_task>() - 8usize];
+    [
+        "Offset of field: pc_perf_task::demand",
+    ][::core::mem::offset_of!(pc_perf_task, demand) - 0usize];
+    [
+        "Offset of field: pc_perf_task::contribution",
+    ][::core::mem::offset_of!(pc_perf_task, contribution) - 24usize];
+    [
+        "Offset of field: pc_perf_task::carry_level",
+    ][::core::mem::offset_of!(pc_perf_task, carry_level) - 28usize];
+    [
+        "Offset of field: pc_perf_task::slept_ns",
+    ][::core::mem::offset_of!(pc_perf_task, slept_ns) - 32usize];
+    [
+        "Offset of field: pc_perf_task::window_start_ns",
+    ][::core::mem::offset_of!(pc_perf_task, window_start_ns) - 40usize];
+    [
+        "Offset of field: pc_perf_task::window_ran_ns",
+    ][::core::mem::offset_of!(pc_perf_task, window_ran_ns) - 48usize];
+    [
+        "Offset of field: pc_perf_task::carry_armed",
+    ][::core::mem::offset_of!(pc_perf_task, carry_armed) - 56usize];
+    [
+        "Offset of field: pc_perf_task::carry_in_force",
+    ][::core::mem::offset_of!(pc_perf_task, carry_in_force) - 57usize];
+    [
+        "Offset of field: pc_perf_task::confirmed",
+    ][::core::mem::offset_of!(pc_perf_task, confirmed) - 58usize];
+    [
+        "Offset of field: pc_perf_task::reserved",
+    ][::core::mem::offset_of!(pc_perf_task, reserved) - 59usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_perf_cpu {
+    pub runnable: u32_,
+    pub reserved: u32_,
+    pub sleeping: u64_,
+    pub sleeping_ns: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_perf_cpu"][::core::mem::size_of::<pc_perf_cpu>() - 24usize];
+    ["Alignment of pc_perf_cpu"][::core::mem::align_of::<pc_perf_cpu>() - 8usize];
+    [
+        "Offset of field: pc_perf_cpu::runnable",
+    ][::core::mem::offset_of!(pc_perf_cpu, runnable) - 0usize];
+    [
+        "Offset of field: pc_perf_cpu::reserved",
+    ][::core::mem::offset_of!(pc_perf_cpu, reserved) - 4usize];
+    [
+        "Offset of field: pc_perf_cpu::sleeping",
+    ][::core::mem::offset_of!(pc_perf_cpu, sleeping) - 8usize];
+    [
+        "Offset of field: pc_perf_cpu::sleeping_ns",
+    ][::core::mem::offset_of!(pc_perf_cpu, sleeping_ns) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu_counters {
     pub exits: u64_,
     pub wakeups: u64_,
@@ -425,6 +549,8 @@ pub struct pc_vcpu {
     pub on_cpu: u32_,
     pub actuated: u32_,
     pub asleep: u32_,
+    pub level: u32_,
+    pub reserved32: u32_,
     pub waited_before_ns: u64_,
     pub wakeup_ns: u64_,
     pub run_since_ns: u64_,
@@ -438,7 +564,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 952usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 960usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -467,35 +593,41 @@ const _: () = {
         "Offset of field: pc_vcpu::asleep",
     ][::core::mem::offset_of!(pc_vcpu, asleep) - 52usize];
     [
+        "Offset of field: pc_vcpu::level",
+    ][::core::mem::offset_of!(pc_vcpu, level) - 56usize];
+    [
+        "Offset of field: pc_vcpu::reserved32",
+    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 60usize];
+    [
         "Offset of field: pc_vcpu::waited_before_ns",
-    ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 56usize];
+    ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 64usize];
     [
         "Offset of field: pc_vcpu::wakeup_ns",
-    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 64usize];
+    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 72usize];
     [
         "Offset of field: pc_vcpu::run_since_ns",
-    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 72usize];
+    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 80usize];
     [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 80usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 88usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 88usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 96usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 96usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 104usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 104usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 112usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 112usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 120usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 288usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 296usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 928usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 936usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -543,6 +675,171 @@ const _: () = {
         "Offset of field: pc_cpu::reserved",
     ][::core::mem::offset_of!(pc_cpu, reserved) - 24usize];
 };
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_task {
+    pub vcpu: u32_,
+    pub queue: u32_,
+    pub vtime: u64_,
+    pub queued_ns: u64_,
+    pub inverse: u32_,
+    pub group: u32_,
+    pub counted: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 40usize];
+    ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
+    ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
+    [
+        "Offset of field: pc_task::queue",
+    ][::core::mem::offset_of!(pc_task, queue) - 4usize];
+    [
+        "Offset of field: pc_task::vtime",
+    ][::core::mem::offset_of!(pc_task, vtime) - 8usize];
+    [
+        "Offset of field: pc_task::queued_ns",
+    ][::core::mem::offset_of!(pc_task, queued_ns) - 16usize];
+    [
+        "Offset of field: pc_task::inverse",
+    ][::core::mem::offset_of!(pc_task, inverse) - 24usize];
+    [
+        "Offset of field: pc_task::group",
+    ][::core::mem::offset_of!(pc_task, group) - 28usize];
+    [
+        "Offset of field: pc_task::counted",
+    ][::core::mem::offset_of!(pc_task, counted) - 32usize];
+    [
+        "Offset of field: pc_task::reserved",
+    ][::core::mem::offset_of!(pc_task, reserved) - 36usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_group {
+    pub active: s64,
+    pub factor: u64_,
+    pub factor_ns: u64_,
+    pub weight: u32_,
+    pub parent: u32_,
+    pub used: u32_,
+    pub reserved: u32_,
+    pub reserved64: [u64_; 3usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_group"][::core::mem::size_of::<pc_group>() - 64usize];
+    ["Alignment of pc_group"][::core::mem::align_of::<pc_group>() - 8usize];
+    [
+        "Offset of field: pc_group::active",
+    ][::core::mem::offset_of!(pc_group, active) - 0usize];
+    [
+        "Offset of field: pc_group::factor",
+    ][::core::mem::offset_of!(pc_group, factor) - 8usize];
+    [
+        "Offset of field: pc_group::factor_ns",
+    ][::core::mem::offset_of!(pc_group, factor_ns) - 16usize];
+    [
+        "Offset of field: pc_group::weight",
+    ][::core::mem::offset_of!(pc_group, weight) - 24usize];
+    [
+        "Offset of field: pc_group::parent",
+    ][::core::mem::offset_of!(pc_group, parent) - 28usize];
+    [
+        "Offset of field: pc_group::used",
+    ][::core::mem::offset_of!(pc_group, used) - 32usize];
+    [
+        "Offset of field: pc_group::reserved",
+    ][::core::mem::offset_of!(pc_group, reserved) - 36usize];
+    [
+        "Offset of field: pc_group::reserved64",
+    ][::core::mem::offset_of!(pc_group, reserved64) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_rq {
+    pub base: u64_,
+    pub cur_vtime: u64_,
+    pub cur_since_ns: u64_,
+    pub cur_inverse: u32_,
+    pub cur_level: u32_,
+    pub queued: s32,
+    pub next: u32_,
+    pub wanted: u32_,
+    pub expired: u32_,
+    pub victim: u32_,
+    pub reserved32: u32_,
+    pub reserved: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 64usize];
+    ["Alignment of pc_rq"][::core::mem::align_of::<pc_rq>() - 8usize];
+    ["Offset of field: pc_rq::base"][::core::mem::offset_of!(pc_rq, base) - 0usize];
+    [
+        "Offset of field: pc_rq::cur_vtime",
+    ][::core::mem::offset_of!(pc_rq, cur_vtime) - 8usize];
+    [
+        "Offset of field: pc_rq::cur_since_ns",
+    ][::core::mem::offset_of!(pc_rq, cur_since_ns) - 16usize];
+    [
+        "Offset of field: pc_rq::cur_inverse",
+    ][::core::mem::offset_of!(pc_rq, cur_inverse) - 24usize];
+    [
+        "Offset of field: pc_rq::cur_level",
+    ][::core::mem::offset_of!(pc_rq, cur_level) - 28usize];
+    ["Offset of field: pc_rq::queued"][::core::mem::offset_of!(pc_rq, queued) - 32usize];
+    ["Offset of field: pc_rq::next"][::core::mem::offset_of!(pc_rq, next) - 36usize];
+    ["Offset of field: pc_rq::wanted"][::core::mem::offset_of!(pc_rq, wanted) - 40usize];
+    [
+        "Offset of field: pc_rq::expired",
+    ][::core::mem::offset_of!(pc_rq, expired) - 44usize];
+    ["Offset of field: pc_rq::victim"][::core::mem::offset_of!(pc_rq, victim) - 48usize];
+    [
+        "Offset of field: pc_rq::reserved32",
+    ][::core::mem::offset_of!(pc_rq, reserved32) - 52usize];
+    [
+        "Offset of field: pc_rq::reserved",
+    ][::core::mem::offset_of!(pc_rq, reserved) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct pc_ext_exit {
+    pub kind: u32_,
+    pub reserved: u32_,
+    pub code: s64,
+    pub reason: [core::ffi::c_char; 128usize],
+    pub message: [core::ffi::c_char; 1024usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_ext_exit"][::core::mem::size_of::<pc_ext_exit>() - 1168usize];
+    ["Alignment of pc_ext_exit"][::core::mem::align_of::<pc_ext_exit>() - 8usize];
+    [
+        "Offset of field: pc_ext_exit::kind",
+    ][::core::mem::offset_of!(pc_ext_exit, kind) - 0usize];
+    [
+        "Offset of field: pc_ext_exit::reserved",
+    ][::core::mem::offset_of!(pc_ext_exit, reserved) - 4usize];
+    [
+        "Offset of field: pc_ext_exit::code",
+    ][::core::mem::offset_of!(pc_ext_exit, code) - 8usize];
+    [
+        "Offset of field: pc_ext_exit::reason",
+    ][::core::mem::offset_of!(pc_ext_exit, reason) - 16usize];
+    [
+        "Offset of field: pc_ext_exit::message",
+    ][::core::mem::offset_of!(pc_ext_exit, message) - 144usize];
+};
+impl Default for pc_ext_exit {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_tick {

@@ -6,11 +6,21 @@
 //! bytes in any argument are survived (see `tests/`).
 
 /// Layouts of policy/boost_types.h and bpf/sensor_shared.h.
-#[allow(missing_docs, non_camel_case_types, clippy::all, clippy::pedantic)]
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
 #[rustfmt::skip]
 mod generated;
 
+pub mod fair;
 pub mod invariants;
+pub mod pelt;
+pub mod perf;
 
 pub use generated::*;
 

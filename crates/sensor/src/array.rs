@@ -22,6 +22,10 @@ unsafe impl Record for paracord_policy::pc_vcpu {}
 unsafe impl Record for paracord_policy::pc_vm {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_cpu {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_rq {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_ext_exit {}
 
 /// A mapped BPF array of `len` records that BPF programs write at the same time.
 pub struct Array<T: Record> {

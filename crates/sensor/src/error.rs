@@ -24,6 +24,17 @@ pub enum Error {
         /// libbpf's reason.
         source: libbpf_rs::Error,
     },
+    /// The kernel has no sched_ext.
+    #[error(
+        "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, from 6.12): use actuator = \"rt\""
+    )]
+    NoSchedExt,
+    /// Somebody else's scheduler is loaded.
+    #[error("the scheduler {0} is loaded: stop it, or use actuator = \"rt\"")]
+    OtherScheduler(String),
+    /// The kernel refused the scheduler.
+    #[error("the kernel refuses paracord's scheduler: {0:#}")]
+    Scheduler(libbpf_rs::Error),
     /// A shared array could not be mapped.
     #[error("BPF sensor: mapping {map}: {source}")]
     Map {

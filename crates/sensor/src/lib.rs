@@ -22,12 +22,14 @@ mod error;
 mod kicks;
 mod load;
 mod messages;
+pub mod scheduler;
+mod topology;
 mod vcpu;
 
 pub use array::{Array, Record};
 pub use error::Error;
 pub use kicks::kick_function;
-pub use libbpf_rs::RingBuffer;
+pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};
 pub use load::{Capabilities, Options, Sensor};
 pub use paracord_policy as policy;
 pub use vcpu::{Life, Vcpu, Vm};

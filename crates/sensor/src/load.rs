@@ -12,14 +12,24 @@ use libbpf_rs::{
     Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, Program, ProgramInput,
     ProgramMut,
 };
-use paracord_policy::{PC_TICK_MAX, pc_cpu, pc_tick, pc_vcpu, pc_vm};
+use paracord_policy::{PC_NO_QUEUE, PC_TICK_MAX, pc_cpu, pc_task, pc_tick, pc_vcpu, pc_vm};
 
 use crate::{
     Array, Error, Vcpu,
     kicks::{self, Watched, posted_interrupts},
+    scheduler,
 };
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sensor.bpf.o"));
+/// A compiled BPF object.
+macro_rules! object {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name))
+    };
+}
+
+static SENSOR: &[u8] = object!("sensor.bpf.o");
+/// With the scheduler, best first.
+static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-kick.bpf.o")];
 
 /// How to load the sensor.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +39,8 @@ pub struct Options {
     pub without_kvm: bool,
     /// Watch KVM's wakeups of vCPUs even where the hardware posts no interrupts. For tests.
     pub watch_wake_ups: bool,
+    /// Put the host's ordinary tasks under paracord's scheduler (sched_ext).
+    pub scheduler: bool,
 }
 
 /// What the sensor could use of this kernel.
@@ -42,6 +54,8 @@ pub struct Capabilities {
     pub wake_ups: bool,
     /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
     pub kvm_btf: bool,
+    /// The scheduler can kick CPUs: boosts and their ends take effect at once.
+    pub scheduler_kicks: bool,
 }
 
 /// The loaded and attached sensor. Dropping it detaches everything.
@@ -66,8 +80,8 @@ fn has_kvm_btf() -> bool {
     }
 }
 
-fn open(watched: Watched) -> Result<OpenObject, Error> {
-    let mut object = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::bpf("open"))?;
+fn open(bytes: &[u8], watched: Watched) -> Result<OpenObject, Error> {
+    let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
         if !watched.loads(program.name()) {
             program.set_autoload(false);
@@ -75,7 +89,7 @@ fn open(watched: Watched) -> Result<OpenObject, Error> {
     }
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
-        if map.name() == OsStr::new("cpus") {
+        if map.name() == OsStr::new("cpus") || map.name() == OsStr::new("rqs") {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;
         }
@@ -83,25 +97,36 @@ fn open(watched: Watched) -> Result<OpenObject, Error> {
     Ok(object)
 }
 
-/// The most that this kernel's BTF and verifier take.
-fn load(options: &Options) -> Result<(Object, Watched), Error> {
+/// The most of an object that this kernel's BTF and verifier take.
+fn load(bytes: &[u8], options: &Options) -> Result<(Object, Watched), Error> {
     let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
     for watched in kicks::candidates(&kallsyms, wake_ups) {
-        // A refusal here is an answer, not an error: libbpf's lines about it help nobody.
-        let print = libbpf_rs::set_print(None);
-        let attempt = open(watched).and_then(|object| object.load().map_err(Error::bpf("load")));
-        libbpf_rs::set_print(print);
+        let attempt =
+            open(bytes, watched).and_then(|object| object.load().map_err(Error::bpf("load")));
         if let Ok(object) = attempt {
             return Ok((object, watched));
         }
     }
-    let object = open(Watched::NOTHING)?.load().map_err(Error::bpf("load"))?;
+    let object = open(bytes, Watched::NOTHING)?.load().map_err(Error::bpf("load"))?;
     Ok((object, Watched::NOTHING))
 }
 
+/// With the scheduler if it is asked for; whether that one can kick.
+fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
+    if !options.scheduler {
+        return load(SENSOR, options).map(|(object, watched)| (object, watched, false));
+    }
+    let [with_kick, without_kick] = WITH_SCHEDULER;
+    match load(with_kick, options) {
+        Ok((object, watched)) => Ok((object, watched, true)),
+        Err(_) => load(without_kick, options).map(|(object, watched)| (object, watched, false)),
+    }
+}
+
 impl Sensor {
-    /// Loads and attaches the sensor. It finds vCPU threads from then on.
+    /// Loads and attaches the sensor. It finds vCPU threads from then on. More than one way may be
+    /// tried: what libbpf says of those that the kernel refuses goes to [`crate::set_print`].
     ///
     /// # Errors
     ///
@@ -110,7 +135,10 @@ impl Sensor {
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Err(Error::NoBtf);
         }
-        let (object, watched) = load(options)?;
+        if options.scheduler {
+            scheduler::may_start()?;
+        }
+        let (object, watched, scheduler_kicks) = load_best(options)?;
         let vcpus = map_array(&object, "vcpus")?;
         let mut sensor = Self {
             vms: map_array(&object, "vms")?,
@@ -120,6 +148,7 @@ impl Sensor {
                 kick: watched.kick(),
                 wake_ups: watched.wake_ups(),
                 kvm_btf: has_kvm_btf(),
+                scheduler_kicks,
             },
             links: Vec::new(),
             vcpus,
@@ -129,12 +158,20 @@ impl Sensor {
             sensor.offer(index)?;
         }
         sensor.attach(options)?;
+        if options.scheduler {
+            let link = scheduler::start(&mut sensor.object)?;
+            sensor.links.push(link);
+        }
         Ok(sensor)
     }
 
     fn attach(&mut self, options: &Options) -> Result<(), Error> {
         for program in self.object.progs_mut() {
-            if !program.autoload() || program.name() == OsStr::new("sensor_tick") {
+            // The others are the scheduler's operations, and the one that is run by hand.
+            if !program.autoload()
+                || !program.name().as_encoded_bytes().starts_with(b"sensor_")
+                || program.name() == OsStr::new("sensor_tick")
+            {
                 continue;
             }
             let is_exit = program.name() == OsStr::new("sensor_exit");
@@ -150,6 +187,12 @@ impl Sensor {
 
     pub(crate) fn map(&self, name: &'static str) -> Result<Map<'_>, Error> {
         find_map(&self.object, name)
+    }
+
+    /// How paracord's scheduler fares.
+    #[must_use]
+    pub fn scheduler(&self) -> scheduler::State {
+        scheduler::state(&self.object)
     }
 
     /// What could be used of this kernel.
@@ -256,21 +299,30 @@ impl Sensor {
             source: io::Error::from(io::ErrorKind::InvalidData).into(),
         })?;
         vcpu.adopt(tid, tgid);
-        self.map("task_vcpu")?
-            .update(&thread.as_raw_fd().to_ne_bytes(), &(index + 1).to_ne_bytes(), MapFlags::ANY)
+        let task = pc_task { vcpu: index + 1, queue: PC_NO_QUEUE, ..pc_task::default() };
+        self.map("tasks")?
+            .update(&thread.as_raw_fd().to_ne_bytes(), bytes_of(&task), MapFlags::ANY)
             .map_err(Error::bpf("task storage"))?;
         Ok(vcpu)
     }
 }
 
-fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
+fn bytes_of(task: &pc_task) -> &[u8] {
+    // SAFETY: plain integers without padding, as long as the reference.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
+}
+
+pub(crate) fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
     object
         .maps()
         .find(|map| map.name() == OsStr::new(name))
         .ok_or_else(|| Error::Map { map: name, source: io::Error::from(io::ErrorKind::NotFound) })
 }
 
-fn map_array<T: crate::Record>(object: &Object, name: &'static str) -> Result<Array<T>, Error> {
+pub(crate) fn map_array<T: crate::Record>(
+    object: &Object,
+    name: &'static str,
+) -> Result<Array<T>, Error> {
     let map = find_map(object, name)?;
     let fail = |source| Error::Map { map: name, source };
     if map.value_size() as usize != size_of::<T>() {

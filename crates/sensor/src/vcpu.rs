@@ -8,7 +8,7 @@ use std::{
 
 use paracord_policy::{
     PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_boost_config, pc_boost_state,
-    pc_bucket, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
+    pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
 };
 
 use crate::Array;
@@ -64,6 +64,15 @@ impl Array<pc_vcpu> {
         (0..u32::try_from(self.len()).unwrap_or(u32::MAX))
             .filter_map(|index| self.get(index))
             .filter(|vcpu| vcpu.life() != Life::Free)
+    }
+}
+
+impl Array<pc_rq> {
+    /// Sets a CPU's successor in the ring; nothing outside the array.
+    pub(crate) fn set_next(&self, cpu: u32, next: u32) {
+        if let Some(record) = self.at(cpu) {
+            set_field!(record, next, next);
+        }
     }
 }
 

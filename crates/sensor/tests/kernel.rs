@@ -272,7 +272,7 @@ fn observe_mode_decides_and_tells_nobody() {
 #[test]
 #[ignore = "needs root and a kernel with BTF"]
 fn kvms_kicks_and_wakeups_are_watched_where_the_kernel_can() {
-    let options = Options { without_kvm: true, watch_wake_ups: true };
+    let options = Options { without_kvm: true, watch_wake_ups: true, ..Options::default() };
     let sensor = Sensor::load(&options).unwrap();
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
     let functions = symbols.contains(" kvm_vcpu_wake_up");

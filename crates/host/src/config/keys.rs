@@ -90,6 +90,7 @@ impl Actuator {
         match self {
             Actuator::Auto => "auto",
             Actuator::Rt => "rt",
+            Actuator::Ext => "ext",
             Actuator::Observe => "observe",
         }
     }
@@ -106,12 +107,13 @@ pub const GLOBAL: &[Key<Config>] = &[
     },
     Key {
         name: "actuator",
-        kind: Kind::Choice(&["auto", "rt", "observe"]),
-        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, observe changes nothing, auto picks the best available.",
+        kind: Kind::Choice(&["auto", "rt", "ext", "observe"]),
+        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, ext puts all ordinary tasks of the host under paracord's own scheduler, observe changes nothing, auto is rt.",
         get: |c| Value::Text(c.actuator.word().into()),
         set: |c, v| {
             c.actuator = match text(v).as_str() {
                 "rt" => Actuator::Rt,
+                "ext" => Actuator::Ext,
                 "observe" => Actuator::Observe,
                 _ => Actuator::Auto,
             }

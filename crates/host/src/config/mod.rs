@@ -33,10 +33,12 @@ pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 /// Who carries decisions out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// The best one that this host has; now always [`Actuator::Rt`].
+    /// The one that fits this host best; for now always [`Actuator::Rt`]: see docs/ext.md.
     Auto,
     /// `SCHED_RR` by system call.
     Rt,
+    /// paracord's own scheduler (sched_ext).
+    Ext,
     /// Nobody: no VM goes beyond [`Mode::Observe`].
     Observe,
 }
@@ -129,8 +131,9 @@ impl From<&Config> for Settings {
             // An actuator that does nothing must not be told of boosts in force.
             mode: match c.actuator {
                 Actuator::Observe => c.mode.min(Mode::Observe),
-                Actuator::Auto | Actuator::Rt => c.mode,
+                Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
             },
+            scheduler: c.actuator == Actuator::Ext,
             rt: RtSettings {
                 vcpu_priority: c.rt_priority,
                 actuator_priority: c.actuator_priority,

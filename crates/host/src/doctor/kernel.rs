@@ -148,14 +148,18 @@ pub fn watchdog(t: &Tree) -> Check {
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
     match t.text("/sys/kernel/sched_ext/state") {
-        Some(state) if state == "disabled" => Check::ok(name, "available"),
+        Some(state) if state == "disabled" => Check::ok(name, "available (actuator = \"ext\")"),
         Some(_) => {
             let ops = t.text("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".into());
+            // The kernel appends its build to the name.
+            if ops.starts_with("paracord") {
+                return Check::ok(name, "paracord's scheduler is loaded");
+            }
             Check::new(
                 name,
                 Status::Warn,
                 format!("the scheduler {ops} is loaded"),
-                "real-time boosts still go before its tasks; stop it if latencies stay high",
+                "boosts are real-time ones beside it (actuator rt); stop it to use actuator = \"ext\"",
             )
         }
         None => Check::new(

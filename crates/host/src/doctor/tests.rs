@@ -76,6 +76,16 @@ impl Drop for Fixture {
 }
 
 #[test]
+fn own_scheduler_is_no_stranger() {
+    let host = Fixture::good("own-scheduler");
+    host.put("sys/kernel/sched_ext/state", "enabled\n");
+    host.put("sys/kernel/sched_ext/root/ops", "paracord\n");
+    let checks = host.examine();
+    let check = checks.iter().find(|check| check.name == "sched_ext");
+    assert!(check.is_some_and(|check| check.status == Status::Ok), "{check:?}");
+}
+
+#[test]
 fn a_good_host_has_nothing_to_change() {
     let checks = Fixture::good("good").examine();
     let bad: Vec<_> = checks.iter().filter(|c| c.status != Status::Ok).collect();

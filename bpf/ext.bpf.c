@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ext actuator: the sensor and, in the same object, a sched_ext scheduler that
+ * owns all ordinary tasks of the host. A boost takes effect where it is decided:
+ * no step in user space lies between.
+ *
+ *  file              what
+ *  sensor.bpf.c      sees vCPUs, decides (as for the rt actuator)
+ *  scx.h             the kernel's interface
+ *  sched_group.h     weights of control groups
+ *  sched_cgroup.h    the operations about them
+ *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
+ *  sched_boost.h     what a boost or its end does to a task that runs or waits
+ *  sched_ops.h       the operations that the kernel calls
+ *
+ * Should the kernel eject the scheduler, the sensor stays: the daemon goes on with rt.
+ */
+#define PC_EXT
+#include "sensor.bpf.c"
+#include "sched_ops.h"

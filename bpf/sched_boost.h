@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a boost and its end do to a vCPU's thread under the scheduler.
+ *
+ * A boosted thread is inserted into its CPU's local queue and preempts. Who is boosted while it runs or
+ * sleeps needs nothing: it is kept, or comes first when it wakes. Who is boosted while it waits is
+ * fetched from the queue, and who loses its boost while it runs makes room if somebody
+ * waits; both take a kick of the CPU. On kernels where the kick cannot be called (scx.h) that
+ * happens at the CPU's next tick.
+ */
+#ifndef PARACORD_BPF_SCHED_BOOST_H
+#define PARACORD_BPF_SCHED_BOOST_H
+
+/* How deep the queue is searched for a vCPU; a task that was preempted stands near its front. */
+#define PC_PROMOTE_DEPTH	64
+
+static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
+{
+#ifdef PC_HAVE_KICK
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+#else
+	*(volatile u32 *)&rq->expired = 1;
+#endif
+}
+
+/* Called by the evaluator when a vCPU's level has changed. */
+static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events)
+{
+	u32 cpu = v->cpu;
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!ext_on || !rq)
+		return;
+	if (*(volatile u32 *)&v->on_cpu) {
+		*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + v->level;
+		if (!v->level && *(volatile s32 *)&rq->queued > 0)
+			preempt_cpu(rq, cpu);
+		return;
+	}
+	/* At a preemption the thread is put into its queue after this, boosted. */
+	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
+		return;
+	*(volatile u32 *)&rq->wanted = index + 1;
+	preempt_cpu(rq, cpu);
+}
+
+static __always_inline u32 task_level(const struct pc_task *t)
+{
+	u32 index = t->vcpu - 1;
+	struct pc_vcpu *v;
+
+	if (!t->vcpu || t->vcpu == PC_NO_INDEX)
+		return PC_LEVEL_NONE;
+	v = bpf_map_lookup_elem(&vcpus, &index);
+	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
+}
+
+/* Fetches the vCPU that was boosted while it waited here. */
+static __noinline bool promote(u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	struct pc_rq *rq = rq_of(cpu);
+	bool moved = false;
+	u32 wanted;
+	int i;
+
+	if (!rq)
+		return false;
+	wanted = rq->wanted;
+	rq->wanted = 0;
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
+		bpf_for(i, 0, PC_PROMOTE_DEPTH) {
+			struct pc_task *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t || t->vcpu != wanted)
+				continue;
+			if (bpf_ksym_exists(scx_bpf_dsq_move___new))
+				moved = scx_bpf_dsq_move___new(&it, p, SCX_DSQ_LOCAL, 0);
+			else
+				moved = scx_bpf_dispatch_from_dsq___old(&it, p, SCX_DSQ_LOCAL, 0);
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* A CPU for a boosted thread that found none idle: one whose task it may preempt. */
+static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
+{
+	struct pc_rq *rq = rq_of(first);
+	u32 cpu = first;
+	int i;
+
+	bpf_for(i, 0, PC_STEAL_MAX) {
+		if (!rq)
+			break;
+		if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			return cpu;
+		cpu = rq->next;
+		if (cpu == first)
+			break;
+		rq = rq_of(cpu);
+	}
+	return first;
+}
+
+#endif

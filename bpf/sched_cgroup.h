@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Control groups that come, go and change their weight, and tasks that move between them. */
+#ifndef PARACORD_BPF_SCHED_CGROUP_H
+#define PARACORD_BPF_SCHED_CGROUP_H
+
+/* No index left: its tasks count as its parent's. */
+SEC("struct_ops.s/ext_cgroup_init")
+s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	u32 parent = PC_GROUP_ROOT, index;
+	struct pc_group_ref *ref;
+	struct cgroup *above;
+	struct pc_group *g;
+
+	if (!cgrp->level)
+		return 0;
+	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (above) {
+		parent = group_index(above);
+		bpf_cgroup_release(above);
+	}
+	ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!ref)
+		return -12;	/* ENOMEM */
+	ref->index = parent;
+	ref->own = 0;
+	bpf_for(index, 1, PC_GROUPS_MAX) {
+		g = group_at(index);
+		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))
+			continue;
+		g->active = 0;
+		g->factor_ns = 0;
+		g->parent = parent;
+		g->weight = args->weight;
+		ref->index = index;
+		ref->own = 1;
+		break;
+	}
+	return 0;
+}
+
+SEC("struct_ops.s/ext_cgroup_exit")
+int BPF_PROG(ext_cgroup_exit, struct cgroup *cgrp)
+{
+	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
+	struct pc_group *g;
+
+	if (!ref || !ref->own)
+		return 0;
+	g = group_at(ref->index);
+	if (g)
+		*(volatile u32 *)&g->used = 0;
+	return 0;
+}
+
+SEC("struct_ops/ext_cgroup_move")
+int BPF_PROG(ext_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct pc_task *t = task_of(p);
+	u32 counted;
+
+	if (!t)
+		return 0;
+	counted = t->counted;
+	group_leave(t);
+	t->group = group_index(to);
+	if (counted)
+		group_join(t, counted);
+	return 0;
+}
+
+/* What its parent counts for it is corrected, if it counts. */
+SEC("struct_ops/ext_cgroup_set_weight")
+int BPF_PROG(ext_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
+	struct pc_group *g;
+	s64 change;
+
+	if (!ref || !ref->own)
+		return 0;
+	g = group_at(ref->index);
+	if (!g)
+		return 0;
+	change = (s64)pc_group_weight(weight) - (s64)pc_group_weight(g->weight);
+	g->weight = weight;
+	g->factor_ns = 0;
+	if (g->active)
+		change_active(g->parent, change);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The scheduler's operations. Order at a switch: dispatch (may keep the task that
+ * runs), stopping, enqueue if it still can run, running of the next one; then the
+ * tracepoint sched_switch, where the sensor finds nothing left to do.
+ */
+#ifndef PARACORD_BPF_SCHED_OPS_H
+#define PARACORD_BPF_SCHED_OPS_H
+
+/* The kernel ejects a scheduler under which a task waits longer; at most 30 s. */
+#define PC_WATCHDOG_MS	30000
+
+#include "sched_cgroup.h"
+
+/* One record: why it ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_ext_exit);
+} ext_exit SEC(".maps");
+
+static __always_inline u32 vcpu_of(const struct pc_task *t)
+{
+	return t->vcpu == PC_NO_INDEX ? 0 : t->vcpu;
+}
+
+SEC("struct_ops/ext_select_cpu")
+s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool is_idle = false;
+	struct pc_task *t;
+	s32 cpu;
+
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (is_idle) {
+		insert(p, SCX_DSQ_LOCAL, PC_FAIR_SLICE_NS, 0);
+		return cpu;
+	}
+	t = task_of(p);
+	if (t && vcpu_of(t) && task_level(t))
+		return cpu_to_preempt(p, cpu);
+	return cpu;
+}
+
+SEC("struct_ops/ext_enqueue")
+int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 level, cpu = scx_bpf_task_cpu(p);
+	struct pc_rq *rq = rq_of(cpu);
+	struct pc_task *t = task_of(p);
+	s32 idle;
+
+	if (!t || !rq) {	/* no memory when the task was made */
+		insert(p, SCX_DSQ_LOCAL, PC_FAIR_SLICE_NS, enq_flags);
+		return 0;
+	}
+	leave_queue(t);
+	arrive(p, t, rq, cpu, now);
+	level = task_level(t);
+	if (level) {
+		u64 preempt = rq->cur_level < PC_RUNS_NORMAL + level ? SCX_ENQ_PREEMPT : 0;
+
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, PC_FAIR_SLICE_NS, enq_flags | preempt);
+		/* Put back by a switch that has chosen the next one already. */
+		if (!(enq_flags & SCX_ENQ_WAKEUP))
+			preempt_cpu(rq, cpu);
+		return 0;
+	}
+	if ((enq_flags & SCX_ENQ_WAKEUP) && p->policy != SCHED_IDLE_POLICY && p->policy != SCHED_BATCH_POLICY &&
+	    *(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL &&
+	    pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now))) {
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, PC_FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+		return 0;
+	}
+	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && describes_cpumask()) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle >= 0) {
+			insert(p, SCX_DSQ_LOCAL_ON | idle, PC_FAIR_SLICE_NS, enq_flags);
+			return 0;
+		}
+	}
+	queue_task(p, t, rq, cpu, enq_flags, now);
+	return 0;
+}
+
+/* False when somebody else changes its class or affinity while it runs: nothing of its own can be read then. */
+static __always_inline bool is_current(const struct task_struct *p)
+{
+	return bpf_get_current_task_btf()->pid == p->pid;
+}
+
+/*
+ * The task that runs is a vCPU, and about to lose the CPU: what does its guest say? A
+ * boost decided here keeps it on the CPU.
+ */
+static __always_inline bool is_boosted_at_preemption(struct task_struct *p, u64 now)
+{
+	struct pc_task *t = task_of(p);
+	struct pc_vcpu *v;
+	u32 index;
+
+	if (!t || !vcpu_of(t))
+		return false;
+	index = t->vcpu - 1;
+	v = bpf_map_lookup_elem(&vcpus, &index);
+	if (!v || !is_current(p))
+		return false;
+	if (pc_boost_wants_view(&v->state, now))
+		read_guest_line(v, now);
+	evaluate(index, PC_EV_PREEMPT);
+	return v->level != PC_LEVEL_NONE;
+}
+
+SEC("struct_ops/ext_dispatch")
+int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct pc_rq *rq = rq_of(cpu);
+	u64 now;
+
+	if (!rq)
+		return 0;
+	if (*(volatile u32 *)&rq->wanted && promote(cpu))
+		return 0;
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
+		if (!take(cpu))
+			steal(cpu, rq);
+		return 0;
+	}
+	if (rq->cur_level == PC_RUNS_NORMAL && balance(cpu, rq))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev, now))
+		prev->scx.slice = PC_FAIR_SLICE_NS;
+	else
+		take(cpu);
+	return 0;
+}
+
+SEC("struct_ops/ext_running")
+int BPF_PROG(ext_running, struct task_struct *p)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct pc_rq *rq = rq_of(cpu);
+	struct pc_task *t = task_of(p);
+	struct pc_cpu *here;
+	bool in_order;
+
+	if (!t || !rq)
+		return 0;
+	in_order = t->queued_ns && t->queue == cpu;
+	leave_queue(t);
+	arrive(p, t, rq, cpu, now);
+	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
+	if (in_order || *(volatile s32 *)&rq->queued <= 0)
+		raise_base(rq, t->vtime);
+	rq->cur_vtime = t->vtime;
+	rq->cur_since_ns = now;
+	rq->cur_inverse = t->inverse;
+	*(volatile u32 *)&rq->expired = 0;
+	if (vcpu_of(t)) {
+		here = bpf_map_lookup_elem(&cpus, &cpu);
+		if (here)
+			switched_in(p, here, cpu, now);
+	}
+	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + task_level(t);
+	return 0;
+}
+
+SEC("struct_ops/ext_stopping")
+int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct pc_rq *rq = rq_of(cpu);
+	struct pc_task *t = task_of(p);
+	struct pc_cpu *here;
+
+	if (!t || !rq)
+		return 0;
+	t->vtime = running_vtime(rq, now);
+	if (*(volatile s32 *)&rq->queued <= 0)
+		raise_base(rq, t->vtime);
+	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
+	if (vcpu_of(t) && is_current(p)) {
+		here = bpf_map_lookup_elem(&cpus, &cpu);
+		if (here)
+			here->running = 0;
+		/* One that changes its own affinity or class stops too, but does not sleep. */
+		switched_out(p, t->vcpu - 1, runnable || !p->__state, now);
+	}
+	return 0;
+}
+
+/* While a task runs alone, its queue's base follows it. */
+SEC("struct_ops/ext_tick")
+int BPF_PROG(ext_tick, struct task_struct *p)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct pc_rq *rq = rq_of(scx_bpf_task_cpu(p));
+	struct pc_task *t;
+
+	if (!rq || rq->cur_level == PC_RUNS_NOTHING)
+		return 0;
+	rq->cur_vtime = running_vtime(rq, now);
+	rq->cur_since_ns = now;
+	/* Others in its group may have come or gone. */
+	t = task_of(p);
+	if (t)
+		rq->cur_inverse = task_inverse(p, t, now);
+	if (*(volatile s32 *)&rq->queued <= 0)
+		raise_base(rq, rq->cur_vtime);
+	if (*(volatile u32 *)&rq->expired) {
+		*(volatile u32 *)&rq->expired = 0;
+		p->scx.slice = 0;
+	}
+	return 0;
+}
+
+/* A task of a higher class takes the CPU: what was meant for it goes elsewhere. */
+SEC("struct_ops/ext_cpu_release")
+int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v1))
+		scx_bpf_reenqueue_local___v1();
+	return 0;
+}
+
+SEC("struct_ops/ext_init_task")
+s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct pc_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -12;	/* ENOMEM: the fork fails, as it does without us */
+	t->queue = PC_NO_QUEUE;
+	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
+		t->group = group_index(args->cgroup);
+	return 0;
+}
+
+static __always_inline u32 task_weight(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE_POLICY ? PC_WEIGHT_IDLE :
+						(1ull << 32) / pc_fair_inverse(p->static_prio - 120);
+}
+
+SEC("struct_ops/ext_runnable")
+int BPF_PROG(ext_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct pc_task *t = task_of(p);
+
+	if (t)
+		group_join(t, task_weight(p));
+	return 0;
+}
+
+SEC("struct_ops/ext_quiescent")
+int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct pc_task *t = task_of(p);
+
+	if (t)
+		group_leave(t);
+	return 0;
+}
+
+/* It may become a real-time task while it waits. */
+SEC("struct_ops/ext_disable")
+int BPF_PROG(ext_disable, struct task_struct *p)
+{
+	struct pc_task *t = task_of(p);
+
+	if (t) {
+		leave_queue(t);
+		group_leave(t);
+	}
+	return 0;
+}
+
+SEC("struct_ops.s/ext_init")
+s32 BPF_PROG(ext_init)
+{
+	s32 error;
+	int cpu;
+
+	bpf_for(cpu, 0, PC_CPUS_MAX) {
+		if (!rq_of(cpu))
+			break;
+		error = scx_bpf_create_dsq(cpu, -1);
+		if (error)
+			return error;
+	}
+	ext_on = 1;
+	return 0;
+}
+
+SEC("struct_ops/ext_exit")
+int BPF_PROG(ext_exit_op, struct scx_exit_info *info)
+{
+	u32 zero = 0;
+	struct pc_ext_exit *why = bpf_map_lookup_elem(&ext_exit, &zero);
+
+	ext_on = 0;
+	if (!why)
+		return 0;
+	why->code = info->exit_code;
+	bpf_probe_read_kernel_str(why->reason, sizeof(why->reason), info->reason);
+	bpf_probe_read_kernel_str(why->message, sizeof(why->message), info->msg);
+	__sync_lock_test_and_set(&why->kind, info->kind);
+	send_message(PC_MSG_EXT_GONE, 0, 0, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops paracord = {
+	.select_cpu = (void *)ext_select_cpu,
+	.enqueue = (void *)ext_enqueue,
+	.dispatch = (void *)ext_dispatch,
+	.tick = (void *)ext_tick,
+	.runnable = (void *)ext_runnable,
+	.running = (void *)ext_running,
+	.stopping = (void *)ext_stopping,
+	.quiescent = (void *)ext_quiescent,
+	.cpu_release = (void *)ext_cpu_release,
+	.init_task = (void *)ext_init_task,
+	.disable = (void *)ext_disable,
+	.cgroup_init = (void *)ext_cgroup_init,
+	.cgroup_exit = (void *)ext_cgroup_exit,
+	.cgroup_move = (void *)ext_cgroup_move,
+	.cgroup_set_weight = (void *)ext_cgroup_set_weight,
+	.init = (void *)ext_init,
+	.exit = (void *)ext_exit_op,
+	.timeout_ms = PC_WATCHDOG_MS,
+	.name = "paracord",
+};
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One queue per CPU, ordered by virtual time; its number is the CPU's. The virtual time of
+ * the task that runs lies in pc_rq, so that a CPU's record says all about it.
+ *
+ * pc_rq is written by its own CPU (its run queue's lock is held in all operations that write),
+ * but for `queued`, a count that others use as a hint. Readers elsewhere may see a
+ * task half switched: the price is one preemption more or less.
+ */
+#ifndef PARACORD_BPF_SCHED_QUEUE_H
+#define PARACORD_BPF_SCHED_QUEUE_H
+
+/* CPUs looked at by one that has nothing to run; the ring goes on where it stopped. */
+#define PC_STEAL_MAX	32
+/* CPUs looked at by one that is busy, at the end of a slice. */
+#define PC_BALANCE_STEPS	4
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_rq);
+} rqs SEC(".maps");
+
+static __always_inline struct pc_rq *rq_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&rqs, &cpu);
+}
+
+static __always_inline struct pc_task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+static __always_inline u64 running_vtime(const struct pc_rq *rq, u64 now)
+{
+	return rq->cur_vtime + pc_fair_virtual(pc_elapsed_ns(now, rq->cur_since_ns), rq->cur_inverse);
+}
+
+static __always_inline u32 task_inverse(const struct task_struct *p, const struct pc_task *t, u64 now)
+{
+	u32 inverse = p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) :
+						       pc_fair_inverse(p->static_prio - 120);
+
+	return t->group == PC_GROUP_ROOT ? inverse : pc_fair_in_group(inverse, group_factor(t->group, now));
+}
+
+static __always_inline bool is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || p->migration_disabled;
+}
+
+/* It does not wait any more, or is queued anew. */
+static __always_inline void leave_queue(struct pc_task *t)
+{
+	struct pc_rq *rq;
+
+	if (!t->queued_ns)
+		return;
+	t->queued_ns = 0;
+	rq = rq_of(t->queue);
+	if (rq)
+		__sync_fetch_and_add(&rq->queued, -1);
+}
+
+/* The task comes to a CPU: its weight as it is now, its distance from the base kept and bounded. */
+static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
+{
+	t->inverse = task_inverse(p, t, now);
+	if (t->queue != cpu) {
+		struct pc_rq *from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
+
+		t->vtime = from ? pc_fair_move(t->vtime, from->base, rq->base) : rq->base;
+		t->queue = cpu;
+	}
+	t->vtime = pc_fair_place(t->vtime, rq->base);
+}
+
+static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
+{
+	if (pc_fair_before(rq->base, vtime))
+		rq->base = vtime;
+}
+
+static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
+				       u64 enq_flags, u64 now)
+{
+	t->queued_ns = now | 1;
+	__sync_fetch_and_add(&rq->queued, 1);
+	insert_vtime(p, cpu, PC_FAIR_SLICE_NS, t->vtime, enq_flags);
+}
+
+/*
+ * Whether the task that runs on this CPU and could go on has to make room for the first
+ * that waits.
+ */
+static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *first = NULL;
+	bool yield = false;
+
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0))
+		first = bpf_iter_scx_dsq_next(&it);
+	if (first) {
+		struct pc_task *t = task_of(first);
+
+		yield = pc_fair_before(first->scx.dsq_vtime, running_vtime(rq, now)) ||
+			(t && t->queued_ns && pc_elapsed_ns(now, t->queued_ns) > PC_FAIR_WAIT_MAX_NS);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return yield;
+}
+
+/* For a CPU that has nothing to run: the first task of another's queue, along the ring. */
+static __always_inline bool steal(u32 cpu, struct pc_rq *rq)
+{
+	u32 victim = rq->next;
+	struct pc_rq *theirs;
+	int i;
+
+	bpf_for(i, 0, PC_STEAL_MAX) {
+		if (victim == cpu)
+			break;
+		theirs = rq_of(victim);
+		if (!theirs)
+			break;
+		if (*(volatile s32 *)&theirs->queued > 0 && take(victim))
+			return true;
+		victim = theirs->next;
+	}
+	return false;
+}
+
+/*
+ * For a CPU whose task could go on: takes one over from a queue that is longer by two. A few are looked at each
+ * time, the next ones the next time.
+ */
+static __always_inline bool balance(u32 cpu, struct pc_rq *rq)
+{
+	u32 victim = rq->victim;
+	struct pc_rq *theirs;
+	bool taken = false;
+	int i;
+
+	bpf_for(i, 0, PC_BALANCE_STEPS) {
+		theirs = rq_of(victim);
+		if (!theirs)
+			break;
+		if (victim != cpu && *(volatile s32 *)&theirs->queued >= *(volatile s32 *)&rq->queued + 2 &&
+		    take(victim)) {
+			taken = true;
+			break;
+		}
+		victim = theirs->next;
+	}
+	rq->victim = victim;
+	return taken;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel's sched_ext interface as far as the scheduler uses it, by hand and
+ * relocated at load time like kernel_types.h: one object for kernels from 6.12.
+ *
+ * Functions were renamed, and got their arguments packed, as the interface grew; each
+ * wrapper takes the newest that the kernel has. The part of a name from "___" on
+ * is ignored by libbpf. Some builds of 7.2 describe a few functions wrongly in
+ * their BTF, so that nobody can call them (docs/ext.md): of those, only the
+ * kick is used, and an object without it exists.
+ */
+#ifndef PARACORD_BPF_SCX_H
+#define PARACORD_BPF_SCX_H
+
+#define SCX_DSQ_LOCAL		0x8000000000000002ull
+#define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
+
+/* Same in all kernels so far; others are asked from BTF. */
+#define SCX_ENQ_WAKEUP		1ull
+#define SCX_ENQ_PREEMPT		(1ull << 32)
+#define SCX_KICK_PREEMPT	2ull
+#define SCX_TASK_QUEUED		1u
+
+#define SCHED_IDLE_POLICY	5
+#define SCHED_BATCH_POLICY	3
+
+enum scx_enq_flags {
+	SCX_ENQ_CPU_SELECTED = 1 << 20,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+enum scx_exit_kind {
+	SCX_EXIT_NONE,
+};
+
+struct scx_exit_info {
+	enum scx_exit_kind kind;
+	s64 exit_code;
+	const char *reason;
+	char *msg;
+};
+
+struct scx_init_task_args {
+	bool fork;
+	struct cgroup *cgroup;
+};
+
+struct scx_cgroup_init_args {
+	u32 weight;
+};
+
+struct scx_cpu_release_args;
+
+struct scx_bpf_dsq_insert_vtime_args {
+	u64 dsq_id;
+	u64 slice;
+	u64 vtime;
+	u64 enq_flags;
+};
+
+struct bpf_iter_scx_dsq {
+	u64 opaque[6];
+};
+
+#pragma clang attribute pop
+
+/* The operations that the scheduler has; libbpf finds each by its name. */
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*disable)(struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u64 flags;
+	u32 timeout_ms;
+	char name[128];
+};
+
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __ksym;
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
+s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
+
+void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+void scx_bpf_dispatch___old(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+/* Older compilers describe no function whose name begins with an underscore: kernels to 7.3 only. */
+#if __clang_major__ >= 17
+#define PC_HAVE_PACKED_VTIME
+bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
+				struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
+#endif
+void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+				   u64 enq_flags) __ksym __weak;
+void scx_bpf_dispatch_vtime___old(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+				  u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_to_local___v1(u64 dsq_id) __ksym __weak;
+bool scx_bpf_consume___old(u64 dsq_id) __ksym __weak;
+bool scx_bpf_dsq_move___new(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags) __ksym __weak;
+bool scx_bpf_dispatch_from_dsq___old(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+				     u64 enq_flags) __ksym __weak;
+u32 scx_bpf_reenqueue_local___v1(void) __ksym __weak;
+
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
+
+#ifdef PC_HAVE_KICK
+void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+#endif
+
+static __always_inline void insert(struct task_struct *p, u64 dsq_id, u64 slice_ns, u64 enq_flags)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_insert___v1))
+		scx_bpf_dsq_insert___v1(p, dsq_id, slice_ns, enq_flags);
+	else
+		scx_bpf_dispatch___old(p, dsq_id, slice_ns, enq_flags);
+}
+
+static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice_ns, u64 vtime,
+					 u64 enq_flags)
+{
+#ifdef PC_HAVE_PACKED_VTIME
+	if (bpf_core_type_exists(struct scx_bpf_dsq_insert_vtime_args)) {
+		struct scx_bpf_dsq_insert_vtime_args args = {
+			.dsq_id = dsq_id, .slice = slice_ns, .vtime = vtime, .enq_flags = enq_flags,
+		};
+
+		__scx_bpf_dsq_insert_vtime(p, &args);
+		return;
+	}
+#endif
+	if (bpf_ksym_exists(scx_bpf_dsq_insert_vtime___v1))
+		scx_bpf_dsq_insert_vtime___v1(p, dsq_id, slice_ns, vtime, enq_flags);
+	else
+		scx_bpf_dispatch_vtime___old(p, dsq_id, slice_ns, vtime, enq_flags);
+}
+
+/* The first task of a queue that may run on this CPU, to its local queue. False: there is none. */
+static __always_inline bool take(u64 dsq_id)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2))
+		return scx_bpf_dsq_move_to_local___v2(dsq_id, 0);
+	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v1))
+		return scx_bpf_dsq_move_to_local___v1(dsq_id);
+	return scx_bpf_consume___old(dsq_id);
+}
+
+/*
+ * A structure that is only pointed to lacks its description in the object, and the functions
+ * above would not compare equal to the kernel's. Always true.
+ */
+static __always_inline bool describes_cpumask(void)
+{
+	return bpf_core_type_exists(struct cpumask);
+}
+
+/* Whether select_cpu was asked: not for a task that may run on one CPU only. */
+static __always_inline bool cpu_was_selected(u64 enq_flags)
+{
+	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED))
+		return enq_flags & SCX_ENQ_WAKEUP;
+	return enq_flags & bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED);
+}
+
+#endif

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Symbols for Rust: load tracking, performance and fairness. */
+#include "policy/fair.h"
+#include "policy/perf.h"
+
+int paracord_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running);
+u64 paracord_pelt_decay(u64 value, u64 periods);
+u32 paracord_fair_inverse(s32 nice);
+u64 paracord_fair_virtual(u64 ran_ns, u32 inverse);
+u64 paracord_fair_place(u64 vtime, u64 base);
+int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime);
+u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight);
+u32 paracord_fair_in_group(u32 inverse, u64 factor);
+
+u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight)
+{
+	return pc_group_factor(parents_factor, active, weight);
+}
+
+u32 paracord_fair_in_group(u32 inverse, u64 factor)
+{
+	return pc_fair_in_group(inverse, factor);
+}
+
+void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
+			const struct pc_clamp *clamp, u64 now_ns);
+void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
+			   u64 ran_ns, u64 now_ns);
+void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
+u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns);
+u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
+
+void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
+			const struct pc_clamp *clamp, u64 now_ns)
+{
+	pc_perf_wake(cpu, home, t, *clamp, now_ns);
+}
+
+void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
+			   u64 ran_ns, u64 now_ns)
+{
+	pc_perf_account(cpu, t, *clamp, ran_ns, now_ns);
+}
+
+void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+{
+	pc_perf_sleep(cpu, t, now_ns);
+}
+
+u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)
+{
+	return pc_perf_cpu_request(cpu, pressure, now_ns);
+}
+
+u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
+{
+	return pc_perf_capped_ns(ran_ns, speed, cap);
+}
+
+int paracord_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
+{
+	return pc_pelt_update(pelt, now_ns, running);
+}
+
+u64 paracord_pelt_decay(u64 value, u64 periods)
+{
+	return pc_pelt_decay(value, periods);
+}
+
+u32 paracord_fair_inverse(s32 nice)
+{
+	return pc_fair_inverse(nice);
+}
+
+u64 paracord_fair_virtual(u64 ran_ns, u32 inverse)
+{
+	return pc_fair_virtual(ran_ns, inverse);
+}
+
+u64 paracord_fair_place(u64 vtime, u64 base)
+{
+	return pc_fair_place(vtime, base);
+}
+
+int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime)
+{
+	return pc_fair_preempts(vtime, inverse, running_vtime);
+}

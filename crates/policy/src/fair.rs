@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Weighted fairness (policy/fair.h).
+
+unsafe extern "C" {
+    fn paracord_fair_inverse(nice: i32) -> u32;
+    fn paracord_fair_virtual(ran_ns: u64, inverse: u32) -> u64;
+    fn paracord_fair_place(vtime: u64, base: u64) -> u64;
+    fn paracord_group_factor(parents_factor: u64, active: i64, weight: u32) -> u64;
+    fn paracord_fair_in_group(inverse: u32, factor: u64) -> u32;
+    fn paracord_fair_preempts(vtime: u64, inverse: u32, running_vtime: u64) -> core::ffi::c_int;
+}
+
+/// 2^32 / weight of a nice level (`pc_fair_inverse`).
+#[must_use]
+pub fn inverse(nice: i32) -> u32 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_inverse(nice) }
+}
+
+/// Virtual time of `ran_ns` (`pc_fair_virtual`).
+#[must_use]
+pub fn virtual_ns(ran_ns: u64, inverse: u32) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_virtual(ran_ns, inverse) }
+}
+
+/// Virtual time of a task that comes to a queue (`pc_fair_place`).
+#[must_use]
+pub fn place(vtime: u64, base: u64) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_place(vtime, base) }
+}
+
+/// Whether a task that wakes preempts the one that runs (`pc_fair_preempts`).
+#[must_use]
+pub fn preempts(vtime: u64, inverse: u32, running_vtime: u64) -> bool {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_preempts(vtime, inverse, running_vtime) != 0 }
+}
+
+/// Factor of the tasks in a control group (`pc_group_factor`); that of the root is `1 << 20`.
+#[must_use]
+pub fn group_factor(parents_factor: u64, active: i64, weight: u32) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_group_factor(parents_factor, active, weight) }
+}
+
+/// 2^32 / weight of a task in a control group (`pc_fair_in_group`).
+#[must_use]
+pub fn in_group(inverse: u32, factor: u64) -> u32 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_in_group(inverse, factor) }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The performance policy (policy/perf.h).
+
+use crate::{pc_clamp, pc_perf_cpu, pc_perf_task};
+
+unsafe extern "C" {
+    fn paracord_perf_wake(
+        cpu: *mut pc_perf_cpu,
+        home: *mut pc_perf_cpu,
+        task: *mut pc_perf_task,
+        clamp: *const pc_clamp,
+        now_ns: u64,
+    );
+    fn paracord_perf_account(
+        cpu: *mut pc_perf_cpu,
+        task: *mut pc_perf_task,
+        clamp: *const pc_clamp,
+        ran_ns: u64,
+        now_ns: u64,
+    );
+    fn paracord_perf_sleep(cpu: *mut pc_perf_cpu, task: *mut pc_perf_task, now_ns: u64);
+    fn paracord_perf_cpu_request(cpu: *mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32;
+    fn paracord_perf_capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64;
+}
+
+/// The task becomes runnable on the CPU on which it slept (`pc_perf_wake`).
+pub fn wake(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, clamp: pc_clamp, now_ns: u64) {
+    let cpu: *mut pc_perf_cpu = cpu;
+    // SAFETY: valid pointers for the length of the call; the function allows that both CPUs are one.
+    unsafe { paracord_perf_wake(cpu, cpu, task, &raw const clamp, now_ns) };
+}
+
+/// The same, on another CPU than the one on which it slept.
+pub fn wake_elsewhere(
+    cpu: &mut pc_perf_cpu,
+    home: &mut pc_perf_cpu,
+    task: &mut pc_perf_task,
+    clamp: pc_clamp,
+    now_ns: u64,
+) {
+    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    unsafe { paracord_perf_wake(cpu, home, task, &raw const clamp, now_ns) };
+}
+
+/// Accounts `ran_ns` of running up to now; 0: it waited (`pc_perf_account`).
+pub fn account(
+    cpu: &mut pc_perf_cpu,
+    task: &mut pc_perf_task,
+    clamp: pc_clamp,
+    ran_ns: u64,
+    now_ns: u64,
+) {
+    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    unsafe { paracord_perf_account(cpu, task, &raw const clamp, ran_ns, now_ns) };
+}
+
+/// The task goes to sleep (`pc_perf_sleep`).
+pub fn sleep(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, now_ns: u64) {
+    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    unsafe { paracord_perf_sleep(cpu, task, now_ns) };
+}
+
+/// What the CPU is asked for, 0..1024 (`pc_perf_cpu_request`).
+pub fn cpu_request(cpu: &mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32 {
+    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    unsafe { paracord_perf_cpu_request(cpu, pressure, now_ns) }
+}
+
+/// Time that a capped task is charged for `ran_ns` while others wait (`pc_perf_capped_ns`).
+#[must_use]
+pub fn capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_perf_capped_ns(ran_ns, speed, cap) }
+}

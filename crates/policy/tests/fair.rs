@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Virtual time: shares by weight, bounded credit.
+
+use paracord_policy::fair::{group_factor, in_group, inverse, place, preempts, virtual_ns};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const SLICE: u64 = 3 * MS;
+/// kernel/sched/core.c, sched_prio_to_weight: ends and middle.
+const WEIGHTS: [(i32, f64); 5] =
+    [(-20, 88761.0), (-10, 9548.0), (0, 1024.0), (10, 110.0), (19, 15.0)];
+
+fn shares(nice: &[i32], slices: usize) -> Vec<f64> {
+    shares_of(&nice.iter().map(|nice| inverse(*nice)).collect::<Vec<_>>(), slices)
+}
+
+/// Shares of the CPU time of tasks that all want it, over `slices` slices of the furthest behind.
+fn shares_of(inverses: &[u32], slices: usize) -> Vec<f64> {
+    let mut vtime = vec![0u64; inverses.len()];
+    let mut ran = vec![0u64; inverses.len()];
+    for _ in 0..slices {
+        let next = (0..inverses.len()).min_by_key(|&n| vtime[n]).unwrap_or(0);
+        vtime[next] += virtual_ns(SLICE, inverses[next]);
+        ran[next] += SLICE;
+    }
+    let total: u64 = ran.iter().sum();
+    ran.iter().map(|&ns| ns as f64 / total as f64).collect()
+}
+
+#[test]
+fn shares_are_the_weights() {
+    for (nice, weight) in WEIGHTS {
+        for (other, other_weight) in WEIGHTS {
+            let share = shares(&[nice, other], 200_000)[0];
+            let expected = weight / (weight + other_weight);
+            assert!((share - expected).abs() < 0.001, "nice {nice} beside {other}: {share}");
+        }
+    }
+}
+
+/// Two groups of weights 100 and 300, the first with three tasks, the second with one and with a
+/// group inside that has two; beside them a task in no group.
+#[test]
+fn groups_share_by_their_weights_whatever_is_in_them() {
+    const ONE: u64 = 1 << 20;
+    let first = group_factor(ONE, 3 * 1024, 100);
+    // A task of nice 0 and a group of weight 100.
+    let second = group_factor(ONE, 2 * 1024, 300);
+    let inner = group_factor(second, 2 * 1024, 100);
+    let inverses: Vec<u32> = [first, first, first, second, inner, inner, ONE]
+        .into_iter()
+        .map(|factor| in_group(inverse(0), factor))
+        .collect();
+    let got = shares_of(&inverses, 200_000);
+    let expected = [1.0 / 15.0, 1.0 / 15.0, 1.0 / 15.0, 0.3, 0.15, 0.15, 0.2];
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((got - expected).abs() < 0.002, "{got} instead of {expected}");
+    }
+}
+
+#[test]
+fn levels_beyond_the_table_are_its_ends() {
+    assert_eq!(inverse(i32::MIN), inverse(-20));
+    assert_eq!(inverse(i32::MAX), inverse(19));
+}
+
+#[test]
+fn a_long_sleep_is_worth_one_slice() {
+    let base = 1_000_000 * MS;
+    assert_eq!(place(0, base), base - SLICE);
+    assert_eq!(place(base - MS, base), base - MS);
+    assert_eq!(place(base + MS, base), base + MS);
+    // Numbers wrap.
+    assert_eq!(place(u64::MAX - MS, MS), u64::MAX - MS);
+}
+
+#[test]
+fn who_wakes_preempts_what_is_well_ahead_only() {
+    let now = 1000 * MS;
+    assert!(preempts(now - 2 * MS, inverse(0), now));
+    assert!(!preempts(now, inverse(0), now));
+    // A light task's granularity is longer in its own virtual time.
+    assert!(!preempts(now - 2 * MS, inverse(10), now));
+}
+
+proptest! {
+    /// More time is more virtual time, at any weight, without wrapping.
+    #[test]
+    fn virtual_time_grows(ran in 0u64..10_000 * MS, more in 0u64..10_000 * MS, nice in -25i32..25) {
+        let inverse = inverse(nice);
+        prop_assert!(virtual_ns(ran + more, inverse) >= virtual_ns(ran, inverse));
+        prop_assert!(virtual_ns(u64::MAX, inverse) < 1 << 62);
+    }
+
+    /// Any sums and weights give a factor that can be used.
+    #[test]
+    fn groups_survive_garbage(parents: u64, active: i64, weight: u32, any: u32) {
+        let factor = group_factor(parents, active, weight);
+        prop_assert!(factor >= 1);
+        prop_assert!(in_group(any, factor) >= 1);
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Requests add up, decay with their sleepers, and carry over a sleep once.
+
+use paracord_policy::{pc_clamp, pc_perf_cpu, pc_perf_task, perf};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const ANY: pc_clamp = pc_clamp { min: 0, max: 1024 };
+
+/// One CPU and its tasks; time goes on in milliseconds.
+struct Cpu {
+    cpu: pc_perf_cpu,
+    now: u64,
+}
+
+impl Cpu {
+    fn new() -> Self {
+        Self { cpu: pc_perf_cpu::default(), now: 1_000_000 * MS }
+    }
+
+    fn wake(&mut self, task: &mut pc_perf_task, clamp: pc_clamp) {
+        perf::wake(&mut self.cpu, task, clamp, self.now);
+    }
+
+    fn sleep(&mut self, task: &mut pc_perf_task) {
+        perf::sleep(&mut self.cpu, task, self.now);
+    }
+
+    /// The first task runs, the others wait, for `ms`; the requests after each of them.
+    fn run(&mut self, tasks: &mut [(&mut pc_perf_task, pc_clamp)], ms: u64) -> Vec<u32> {
+        let mut seen = Vec::new();
+        for _ in 0..ms {
+            self.now += MS;
+            for (n, (task, clamp)) in tasks.iter_mut().enumerate() {
+                let ran = if n == 0 { MS } else { 0 };
+                perf::account(&mut self.cpu, task, *clamp, ran, self.now);
+            }
+            seen.push(self.request());
+        }
+        seen
+    }
+
+    fn idle(&mut self, ms: u64) -> u32 {
+        self.now += ms * MS;
+        self.request()
+    }
+
+    fn request(&mut self) -> u32 {
+        perf::cpu_request(&mut self.cpu, 0, self.now)
+    }
+}
+
+#[test]
+fn capped_tasks_add_up() {
+    let capped = pc_clamp { min: 0, max: 120 };
+    let (mut a, mut b) = (pc_perf_task::default(), pc_perf_task::default());
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut a, capped);
+    cpu.wake(&mut b, capped);
+    for _ in 0..100 {
+        cpu.run(&mut [(&mut a, capped), (&mut b, capped)], 4);
+        cpu.run(&mut [(&mut b, capped), (&mut a, capped)], 4);
+    }
+    assert_eq!(cpu.request(), 240);
+}
+
+#[test]
+fn a_floor_counts_from_the_first_moment_and_decays_with_its_sleeper() {
+    let boosted = pc_clamp { min: 512, max: 1024 };
+    let mut a = pc_perf_task::default();
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut a, boosted);
+    assert_eq!(cpu.request(), 512);
+    cpu.sleep(&mut a);
+    assert_eq!(cpu.request(), 512);
+    let half = cpu.idle(34); // 32 periods and a bit
+    assert!((250..=256).contains(&half), "{half}");
+    cpu.wake(&mut a, boosted);
+    assert_eq!(cpu.request(), 512, "its own rest is not counted beside it");
+}
+
+/// Scenario 3 of seed 003: A runs 4 of 10 ms, B always, capped at 300. Under max aggregation
+/// the CPU's request jumps between 300 and 1024.
+#[test]
+fn a_task_that_comes_and_goes_moves_the_request_little() {
+    let capped = pc_clamp { min: 0, max: 300 };
+    let (mut a, mut b) = (pc_perf_task::default(), pc_perf_task::default());
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut b, capped);
+    let mut seen = Vec::new();
+    for cycle in 0..100 {
+        cpu.wake(&mut a, ANY);
+        let busy = cpu.run(&mut [(&mut a, ANY), (&mut b, capped)], 4);
+        cpu.sleep(&mut a);
+        let rest = cpu.run(&mut [(&mut b, capped)], 6);
+        if cycle >= 50 {
+            seen.extend(busy.into_iter().chain(rest));
+        }
+    }
+    let (low, high) = (*seen.iter().min().unwrap_or(&0), *seen.iter().max().unwrap_or(&0));
+    assert!(low > 600 && high < 780, "{low}..{high}");
+    assert!(high - low < 100, "{low}..{high}");
+}
+
+/// A burst of 70 ms, then a sleep of 100 ms: requests of the first window after it, and the
+/// level before it.
+fn after_burst(carry: bool) -> (u32, Vec<u32>) {
+    let mut a = pc_perf_task::default();
+    let mut cpu = Cpu::new();
+    let mut level = 0;
+    for _ in 0..10 {
+        cpu.wake(&mut a, ANY);
+        level = cpu.run(&mut [(&mut a, ANY)], 70).pop().unwrap_or(0);
+        cpu.sleep(&mut a);
+        cpu.idle(100);
+    }
+    if !carry {
+        a.carry_armed = 0;
+    }
+    cpu.wake(&mut a, ANY);
+    let mut first = vec![cpu.request()];
+    first.extend(cpu.run(&mut [(&mut a, ANY)], 70));
+    (level, first)
+}
+
+#[test]
+fn a_burst_starts_where_the_last_one_ended() {
+    let (level, requests) = after_burst(true);
+    assert!(requests.iter().all(|request| *request >= level), "{level}: {requests:?}");
+    let (level, requests) = after_burst(false);
+    assert!(requests[..10].iter().all(|request| *request < level / 2), "{level}: {requests:?}");
+}
+
+#[test]
+fn small_tasks_after_a_burst_use_the_carry_once() {
+    let mut a = pc_perf_task::default();
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut a, ANY);
+    let level = cpu.run(&mut [(&mut a, ANY)], 100).pop().unwrap_or(0);
+    cpu.sleep(&mut a);
+    let mut first = Vec::new();
+    for _ in 0..5 {
+        cpu.idle(200);
+        cpu.wake(&mut a, ANY);
+        first.push(cpu.request());
+        cpu.run(&mut [(&mut a, ANY)], 2);
+        cpu.sleep(&mut a);
+    }
+    assert!(first[0] >= level);
+    assert!(first[1..].iter().all(|request| *request < level / 4), "{first:?}");
+}
+
+#[test]
+fn a_carry_is_never_above_the_clamp() {
+    let mut a = pc_perf_task::default();
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut a, ANY);
+    cpu.run(&mut [(&mut a, ANY)], 100);
+    cpu.sleep(&mut a);
+    cpu.idle(200);
+    cpu.wake(&mut a, pc_clamp { min: 0, max: 200 });
+    assert_eq!(cpu.request(), 200);
+}
+
+#[test]
+fn a_capped_task_pays_for_the_speed_beyond_its_cap() {
+    assert_eq!(perf::capped_ns(3 * MS, 1024, 1024), 3 * MS);
+    assert_eq!(perf::capped_ns(3 * MS, 1024, 256), 12 * MS);
+    assert_eq!(perf::capped_ns(3 * MS, 1024, 1), 3072 * MS);
+    // On a CPU that is as slow as its cap it pays what it runs.
+    assert_eq!(perf::capped_ns(3 * MS, 200, 256), 3 * MS);
+    assert_eq!(perf::capped_ns(3 * MS, 1024, 0), 3072 * MS);
+}
+
+proptest! {
+    /// Whatever tasks do, the parts never leave more behind than they brought.
+    #[test]
+    fn sums_end_at_nothing(steps in prop::collection::vec((0usize..4, 0u64..40 * MS, 0u32..2000, 0u32..2000), 1..80)) {
+        let mut cpu = Cpu::new();
+        let mut tasks = [pc_perf_task::default(); 4];
+        let mut awake = [false; 4];
+        for (n, ns, min, max) in steps {
+            let clamp = pc_clamp { min, max };
+            cpu.now += ns;
+            if awake[n] {
+                perf::account(&mut cpu.cpu, &mut tasks[n], clamp, ns, cpu.now);
+                cpu.sleep(&mut tasks[n]);
+            } else {
+                cpu.wake(&mut tasks[n], clamp);
+            }
+            awake[n] = !awake[n];
+            prop_assert!(cpu.request() <= 1024);
+            let runnable: u32 = (0..4).filter(|n| awake[*n]).map(|n| tasks[n].contribution).sum();
+            prop_assert_eq!(cpu.cpu.runnable, runnable);
+        }
+        for (n, task) in tasks.iter_mut().enumerate() {
+            if awake[n] {
+                cpu.sleep(task);
+            }
+        }
+        prop_assert_eq!(cpu.cpu.runnable, 0);
+        prop_assert_eq!(cpu.idle(3000), 0);
+    }
+}

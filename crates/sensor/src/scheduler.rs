@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! paracord's scheduler (bpf/sched_ops.h): starting it, and what became of it.
+
+use std::{
+    ffi::OsStr,
+    fs, io, thread,
+    time::{Duration, Instant},
+};
+
+use libbpf_rs::{Link, MapCore, Object};
+use paracord_policy::{pc_ext_exit, pc_rq};
+
+use crate::{
+    Error,
+    load::{find_map, map_array},
+    topology,
+};
+
+const STATE: &str = "/sys/kernel/sched_ext/state";
+const NAME: &str = "/sys/kernel/sched_ext/root/ops";
+const MAP: &str = "paracord";
+/// How long a scheduler may take to leave.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How the scheduler fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It was not asked for.
+    #[default]
+    Absent,
+    /// It has the host's ordinary tasks.
+    Running,
+    /// The kernel has unloaded it.
+    Ended {
+        /// The kernel's word for the reason.
+        reason: String,
+        /// The kernel's message, often empty.
+        message: String,
+    },
+}
+
+/// Whether a scheduler may be loaded at all, before the kernel is asked.
+///
+/// # Errors
+/// [`Error::NoSchedExt`] and [`Error::OtherScheduler`] say what stands in the way.
+pub(crate) fn may_start() -> Result<(), Error> {
+    let start = Instant::now();
+    loop {
+        match fs::read_to_string(STATE).as_deref().map(str::trim) {
+            Err(_) => return Err(Error::NoSchedExt),
+            Ok("disabled") => return Ok(()),
+            // One that is on its way out, as ours is after a restart of the daemon.
+            Ok("disabling") if start.elapsed() < PATIENCE => thread::sleep(LOOK),
+            Ok(_) => return Err(Error::OtherScheduler(loaded())),
+        }
+    }
+}
+
+fn loaded() -> String {
+    fs::read_to_string(NAME).map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
+}
+
+/// Lays the ring of CPUs and hands the host's ordinary tasks to the scheduler until
+/// the link is dropped.
+pub(crate) fn start(object: &mut Object) -> Result<Link, Error> {
+    let rqs = map_array::<pc_rq>(object, "rqs")?;
+    let next = topology::ring(&topology::read(), rqs.len());
+    for (cpu, next) in next.into_iter().enumerate() {
+        rqs.set_next(u32::try_from(cpu).unwrap_or(u32::MAX), next);
+    }
+    let mut map = object
+        .maps_mut()
+        .find(|map| map.name() == OsStr::new(MAP))
+        .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
+    map.attach_struct_ops().map_err(|source| match may_start() {
+        Err(other @ Error::OtherScheduler(_)) => other,
+        _ => Error::Scheduler(source),
+    })
+}
+
+fn text(bytes: &[core::ffi::c_char]) -> String {
+    let bytes: Vec<u8> =
+        bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+pub(crate) fn state(object: &Object) -> State {
+    if find_map(object, "ext_exit").is_err() {
+        return State::Absent;
+    }
+    let why = map_array::<pc_ext_exit>(object, "ext_exit").ok().and_then(|array| array.read(0));
+    match why {
+        Some(why) if why.kind != 0 => {
+            State::Ended { reason: text(&why.reason), message: text(&why.message) }
+        }
+        _ => State::Running,
+    }
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Weighted fairness among ordinary tasks: virtual time.
+ *
+ * A task's virtual time grows by the time that it runs, times 1024 / weight: the
+ * one that is furthest behind runs next, so over time each gets its weight's
+ * share. Every CPU's queue has a base, the virtual time that it has reached; a
+ * task that moves takes along its distance from the base, not the number.
+ *
+ * Weights and their steps of 1.25 per nice level are the kernel's
+ * (sched_prio_to_weight, kernel/sched/core.c).
+ */
+#ifndef PARACORD_POLICY_FAIR_H
+#define PARACORD_POLICY_FAIR_H
+
+#include "budget.h"
+
+#define PC_NICE_LEVELS		40
+#define PC_WEIGHT_NICE_0	1024u
+#define PC_WEIGHT_IDLE		3u	/* SCHED_IDLE, whatever its nice value */
+/* 2^32 / weight: virtual time without a division. 2^32 / 1024 is 2^22. */
+#define PC_INVERSE(weight)	((u32)((1ull << 32) / (weight)))
+#define PC_INVERSE_SHIFT	22
+
+/* How long a task runs before another one of its CPU may: the kernel's base slice on 8 CPUs and more. */
+#define PC_FAIR_SLICE_NS	(3 * PC_NSEC_PER_MSEC)
+/* A sleeper comes back at most this far behind the base: one slice, so that sleep is no savings account. */
+#define PC_FAIR_CREDIT_NS	PC_FAIR_SLICE_NS
+/* A wakeup preempts what is further ahead than this, in the virtual time of the one that wakes. */
+#define PC_FAIR_GRANULARITY_NS	(1 * PC_NSEC_PER_MSEC)
+/*
+ * Who has waited this long runs next, whatever its weight: a task of nice 19 beside one of
+ * nice -20 would wait for 24 s, and the kernel ejects a scheduler that lets a task wait for 30.
+ */
+#define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
+/* Longest time charged at once: more is a corrupt stamp. Times the largest inverse: below 2^63. */
+#define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
+
+/* 2^32 / weight of a nice level, -20 .. 19; beyond: the nearest. */
+PC_INLINE u32 pc_fair_inverse(s32 nice)
+{
+	static const u32 inverse[PC_NICE_LEVELS] = {
+		PC_INVERSE(88761), PC_INVERSE(71755), PC_INVERSE(56483), PC_INVERSE(46273), PC_INVERSE(36291),
+		PC_INVERSE(29154), PC_INVERSE(23254), PC_INVERSE(18705), PC_INVERSE(14949), PC_INVERSE(11916),
+		PC_INVERSE(9548), PC_INVERSE(7620), PC_INVERSE(6100), PC_INVERSE(4904), PC_INVERSE(3906),
+		PC_INVERSE(3121), PC_INVERSE(2501), PC_INVERSE(1991), PC_INVERSE(1586), PC_INVERSE(1277),
+		PC_INVERSE(1024), PC_INVERSE(820), PC_INVERSE(655), PC_INVERSE(526), PC_INVERSE(423),
+		PC_INVERSE(335), PC_INVERSE(272), PC_INVERSE(215), PC_INVERSE(172), PC_INVERSE(137),
+		PC_INVERSE(110), PC_INVERSE(87), PC_INVERSE(70), PC_INVERSE(56), PC_INVERSE(45),
+		PC_INVERSE(36), PC_INVERSE(29), PC_INVERSE(23), PC_INVERSE(18), PC_INVERSE(15),
+	};
+	u32 level = nice < -20 ? 0 : (u32)(nice + 20);
+
+	return inverse[level < PC_NICE_LEVELS ? level : PC_NICE_LEVELS - 1];
+}
+
+/*
+ * A task in a control group has its weight times its group's share of itself: the group's weight
+ * over the sum of the weights of what is runnable in it, tasks and groups; and so on upwards. That is what
+ * the kernel's own hierarchy comes to (calc_group_shares()), without a queue per group and CPU.
+ *
+ * Factor: what the inverse is multiplied with, times 2^20. A group of weight 100 (1024 as a
+ * task's) that has one task of nice 0 has the factor 1.
+ */
+#define PC_FACTOR_SHIFT		20
+#define PC_FACTOR_ONE		(1ull << PC_FACTOR_SHIFT)
+#define PC_FACTOR_MAX		(1ull << 36)
+#define PC_GROUP_WEIGHT_MAX	10000u
+
+/* A group's weight (1..10000) on the scale of tasks'. */
+PC_INLINE u64 pc_group_weight(u32 weight)
+{
+	u32 sane = weight < 1 ? 1 : weight > PC_GROUP_WEIGHT_MAX ? PC_GROUP_WEIGHT_MAX : weight;
+
+	return (u64)sane * PC_WEIGHT_NICE_0 / 100;
+}
+
+/* Of the tasks in a group; `active`: sum of the weights of what is runnable in it. */
+PC_INLINE u64 pc_group_factor(u64 parents_factor, s64 active, u32 weight)
+{
+	u64 sum = active > 1 ? pc_min_u64((u64)active, 1ull << 27) : 1;
+	u64 factor = pc_min_u64(parents_factor, PC_FACTOR_MAX) * sum / pc_group_weight(weight);
+
+	return factor < 1 ? 1 : pc_min_u64(factor, PC_FACTOR_MAX);
+}
+
+/* Inverse of a task's weight in a group. A weight below 1 counts as 1. */
+PC_INLINE u32 pc_fair_in_group(u32 inverse, u64 factor)
+{
+	u64 scaled = inverse * pc_min_u64(factor, PC_FACTOR_ONE << 11) >> PC_FACTOR_SHIFT;
+
+	return scaled < 1 ? 1 : (u32)pc_min_u64(scaled, 0xffffffffu);
+}
+
+/* Virtual time of ran_ns with this inverse weight. */
+PC_INLINE u64 pc_fair_virtual(u64 ran_ns, u32 inverse)
+{
+	return pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS) * inverse >> PC_INVERSE_SHIFT;
+}
+
+/* Virtual times wrap: order is the sign of the difference. */
+PC_INLINE int pc_fair_before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+/* Where a task's virtual time lies when it comes to a queue with this base: its credit is bounded. */
+PC_INLINE u64 pc_fair_place(u64 vtime, u64 base)
+{
+	u64 earliest = base - PC_FAIR_CREDIT_NS;
+
+	return pc_fair_before(vtime, earliest) ? earliest : vtime;
+}
+
+/* The same distance from the base of another queue. */
+PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
+{
+	return vtime - from_base + to_base;
+}
+
+/* Whether a task that wakes takes the CPU from the one that runs at running_vtime now. */
+PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime)
+{
+	return pc_fair_before(vtime + pc_fair_virtual(PC_FAIR_GRANULARITY_NS, inverse), running_vtime);
+}
+
+#endif

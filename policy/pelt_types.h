@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* State of load tracking (pelt.h). */
+#ifndef PARACORD_POLICY_PELT_TYPES_H
+#define PARACORD_POLICY_PELT_TYPES_H
+
+#include "types.h"
+
+struct pc_pelt {
+	u64 last_ns;		/* clock of the last update, a multiple of 1024 ns from the first */
+	u32 util_sum;		/* units times 1024 */
+	u32 util_avg;		/* 0..1024, as of the last crossed period */
+	u32 period_units;	/* units into the current period */
+	u32 reserved;
+};
+
+#endif

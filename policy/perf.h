@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How much performance a CPU is asked for: frequency follows the requests of its
+ * tasks, added up, and never mixes with the time that they need.
+ *
+ * Two signals per task: its demand (pelt.h), which placement and overload look at,
+ * and its request, the demand clamped into what it may ask for. A CPU's request is the
+ * sum over its runnable tasks; a sleeper's part decays as its demand does, so that a
+ * task that comes and goes does not make the frequency jump (seed 003).
+ *
+ * A task that wakes after a long sleep starts with the request that it had before it,
+ * once (seed 004): its demand has decayed meanwhile, and would be wrong for the first
+ * window. A window that is not as busy spends the carry, so small tasks that
+ * follow a large one do not keep the frequency high.
+ */
+#ifndef PARACORD_POLICY_PERF_H
+#define PARACORD_POLICY_PERF_H
+
+#include "pelt.h"
+#include "perf_types.h"
+
+/* One window of a governor that samples: what seed 004 carries over. */
+#define PC_CARRY_WINDOW_NS	(10 * PC_NSEC_PER_MSEC)
+/* A sleep of two windows is a long one (dbs_update(), drivers/cpufreq/cpufreq_governor.c). */
+#define PC_CARRY_SLEEP_NS	(2 * PC_CARRY_WINDOW_NS)
+
+PC_INLINE u32 pc_min_u32(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+PC_INLINE u32 pc_max_u32(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* A value between a task's clamps; clamps beyond the scale, or crossed, are taken as far as they make sense. */
+PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
+{
+	u32 max = pc_min_u32(clamp.max, PC_CAPACITY);
+
+	return pc_min_u32(pc_max_u32(value, clamp.min), max);
+}
+
+/* What a sleeper's part of the sum has become. */
+PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
+{
+	u64 periods = slept_ns / ((u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT);
+
+	return periods ? (u32)(pc_pelt_decay((u64)contribution << PC_CAPACITY_SHIFT, periods) >> PC_CAPACITY_SHIFT) :
+			 contribution;
+}
+
+/* A window ends. One that was busy makes a burst; a carry goes on as long as they are as busy as it says. */
+PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
+{
+	u64 length = pc_elapsed_ns(now_ns, t->window_start_ns);
+	u64 needed;
+
+	if (length < PC_CARRY_WINDOW_NS)
+		return;
+	needed = t->carry_in_force ? length * pc_min_u32(t->carry_level, PC_CAPACITY) >> PC_CAPACITY_SHIFT :
+				     length / 2;
+	if (t->window_ran_ns >= needed)
+		t->confirmed = 1;
+	else
+		t->carry_in_force = 0;
+	t->window_start_ns = now_ns;
+	t->window_ran_ns = 0;
+}
+
+/* The task's request now. */
+PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
+{
+	u32 demand = t->demand.util_avg;
+
+	if (t->carry_in_force)
+		demand = pc_max_u32(demand, t->carry_level);
+	return pc_clamped(demand, clamp);
+}
+
+/* Its part of the CPU's sum follows its request. */
+PC_INLINE void pc_perf_contribute(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u32 request)
+{
+	cpu->runnable = cpu->runnable - pc_min_u32(cpu->runnable, t->contribution) + request;
+	t->contribution = request;
+}
+
+PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
+{
+	u64 period_ns = (u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT;
+	u64 periods = pc_elapsed_ns(now_ns, cpu->sleeping_ns) / period_ns;
+
+	if (!periods)
+		return;
+	cpu->sleeping = pc_pelt_decay(cpu->sleeping, periods);
+	cpu->sleeping_ns += periods * period_ns;
+}
+
+/*
+ * The task becomes runnable on a CPU. `home`: where it slept, or NULL if it is new; there its
+ * decayed part goes, as far as it is still in the sum.
+ */
+PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
+			    struct pc_clamp clamp, u64 now_ns)
+{
+	u64 slept_ns = t->slept_ns ? pc_elapsed_ns(now_ns, t->slept_ns) : 0;
+
+	if (home && t->slept_ns) {
+		u64 part = (u64)pc_perf_decayed(t->contribution, slept_ns) << PC_CAPACITY_SHIFT;
+
+		pc_perf_decay_sleeping(home, now_ns);
+		home->sleeping -= pc_min_u64(home->sleeping, part);
+	}
+	t->contribution = 0;
+	t->slept_ns = 0;
+	t->confirmed = 0;
+	pc_pelt_update(&t->demand, now_ns, 0);
+	t->carry_in_force = t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
+	if (t->carry_in_force)
+		t->carry_armed = 0;
+	t->window_start_ns = now_ns;
+	t->window_ran_ns = 0;
+	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
+}
+
+/* Accounts ran_ns of running up to now (0: it waited), at the end of which the request is new. */
+PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp,
+			       u64 ran_ns, u64 now_ns)
+{
+	pc_pelt_update(&t->demand, now_ns, ran_ns != 0);
+	t->window_ran_ns += ran_ns;
+	pc_carry_window(t, now_ns);
+	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
+}
+
+/* The task goes to sleep: its part decays from here on, and a burst that was one is remembered. */
+PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+{
+	cpu->runnable -= pc_min_u32(cpu->runnable, t->contribution);
+	pc_perf_decay_sleeping(cpu, now_ns);
+	if (!cpu->sleeping)
+		cpu->sleeping_ns = now_ns;
+	cpu->sleeping += (u64)t->contribution << PC_CAPACITY_SHIFT;
+	t->slept_ns = now_ns | 1;
+	/* A blip between long sleeps: what was armed stays armed only if it was not used. */
+	if (t->confirmed) {
+		t->carry_armed = 1;
+		t->carry_level = t->contribution;
+	}
+	t->carry_in_force = 0;
+}
+
+/* What the CPU is asked for, 0..1024: runnable tasks, the rest of sleepers, and what others (RT, DL, IRQ) need. */
+PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)
+{
+	u64 sum;
+
+	pc_perf_decay_sleeping(cpu, now_ns);
+	sum = (u64)cpu->runnable + (cpu->sleeping >> PC_CAPACITY_SHIFT) + pressure;
+	return (u32)pc_min_u64(sum, PC_CAPACITY);
+}
+
+/*
+ * Time that a task is charged for ran_ns on a CPU where others wait: a capped task pays as if it
+ * had run until its work rate was its cap. `speed`: the CPU's capacity at its frequency, 0..1024.
+ * Fairness then gives the rest to the others, whatever the task's weight; see pc_perf_capped_virtual().
+ */
+PC_INLINE u64 pc_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
+{
+	u64 ran = pc_min_u64(ran_ns, 4 * PC_NSEC_PER_SEC);
+
+	if (cap >= pc_min_u32(speed, PC_CAPACITY))
+		return ran;
+	return ran * speed / pc_max_u32(cap, 1);
+}
+
+#endif
