@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from . import daemon, host_share
 from .daemon import EMULATED_HOST
-from .scenario import STATIC_RT, VANILLA, Configuration, Raw, Scenario, column
+from .scenario import BOOST_EXT, STATIC_RT, VANILLA, Configuration, Raw, Scenario, column
 from .verdicts import Check
 
 SHARE_S = 5.0
@@ -19,13 +19,25 @@ RATE_VS_LIMIT_MAX = 1.1
 
 # The rogue declares itself to the host; the driver would only be in its way.
 ROGUE_BOOST = Configuration("boost-rt", daemon=True)
+ROGUE_BOOST_EXT = Configuration("boost-ext", daemon=True, settings=BOOST_EXT.settings)
+
+
+def _checks(prefix: str, configuration: str) -> Sequence[Check]:
+    def of(metric):
+        return lambda one: one[configuration][metric]
+
+    return (
+        host_share.check(f"{prefix}_host_share", SHARE, configuration),
+        Check(f"{prefix}_daemon_answers", of("daemon_answers_count"), ">=", 1, "count", every=True),
+        Check(f"{prefix}_boost_rate_vs_limit", of("boost_rate_vs_limit_ratio"), "<=", RATE_VS_LIMIT_MAX),
+    )
 
 
 class RogueScenario(Scenario):
     """One guest whose root runs `pc_rogue <mode>` while the host is busy."""
 
     mode: str = ""
-    configurations: Sequence[Configuration] = (VANILLA, ROGUE_BOOST, STATIC_RT)
+    configurations: Sequence[Configuration] = (VANILLA, ROGUE_BOOST, ROGUE_BOOST_EXT, STATIC_RT)
     traced: Sequence[str] = ("boost-rt", "static-rt")
     columns = (
         column("host's share beside the rogue", SHARE),
@@ -37,13 +49,7 @@ class RogueScenario(Scenario):
     @property
     def checks(self) -> Sequence[Check]:
         prefix = "rogue_" + self.mode
-        return (
-            host_share.check(f"{prefix}_host_share", SHARE),
-            Check(f"{prefix}_daemon_answers", lambda one: one["boost-rt"]["daemon_answers_count"], ">=", 1,
-                  "count", every=True),
-            Check(f"{prefix}_boost_rate_vs_limit", lambda one: one["boost-rt"]["boost_rate_vs_limit_ratio"],
-                  "<=", RATE_VS_LIMIT_MAX),
-        )  # fmt: skip
+        return (*_checks(prefix, ROGUE_BOOST.name), *_checks(f"{prefix}_ext", ROGUE_BOOST_EXT.name))
 
     def command(self) -> str:
         return f"pc_rogue {self.mode} --seconds 3600"

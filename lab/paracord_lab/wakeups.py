@@ -23,6 +23,8 @@ EXCESS_MAX = 0.15
 EXCESS_UNMODIFIED_MAX = 0.40
 # As good as the best that people use today.
 VS_STATIC_RT_MAX = 1.25
+# A boost in the kernel must not be worse than one by system call.
+EXT_VS_RT_MAX = 1.1
 # The host's own latency must not pay for the guest's.
 HOST_VS_VANILLA_MAX = 1.3
 
@@ -60,6 +62,15 @@ def checks(interval_us: int, suffix: str = "") -> list[Check]:
         Check(f"host_avg_vs_vanilla{suffix}",
               busy_ratio("boost-rt", VANILLA.name, interval_us, "host"), "<=", HOST_VS_VANILLA_MAX,
               beside={"static-rt": busy_ratio("static-rt", VANILLA.name, interval_us, "host")}),
+    ]  # fmt: skip
+
+
+def ext_checks(interval_us: int, suffix: str = "") -> list[Check]:
+    """The same for boosts in the kernel: as good as those by system call, or better."""
+    return [
+        Check(f"boost_ext_excess_vs_vanilla{suffix}", excess("boost-ext", interval_us), "<=", EXCESS_MAX),
+        Check(f"boost_ext_avg_vs_boost_rt{suffix}",
+              busy_ratio("boost-ext", "boost-rt", interval_us, "guest"), "<=", EXT_VS_RT_MAX),
     ]  # fmt: skip
 
 

@@ -2,17 +2,22 @@
 """A real-time task in a guest on a busy host, at two intervals: the problem, the cure, today's answer."""
 
 from paracord_lab import wakeups
-from paracord_lab.scenario import BOOST, BOOST_UNMODIFIED, HOST_NATIVE, STATIC_RT, VANILLA
+from paracord_lab.scenario import BOOST, BOOST_EXT, BOOST_UNMODIFIED, HOST_NATIVE, STATIC_RT, VANILLA
 
 
 class BusyHost(wakeups.WakeupScenario):
     name = "busy-host"
     summary = "cyclictest (RR, 500 and 1000 µs) in a guest, host idle and busy; also as a plain host task"
-    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
+    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, HOST_NATIVE)
     intervals_us = (500, 1000)
     without = ("boost",)
-    traced = ("vanilla", "boost-rt")
-    checks = (*wakeups.checks(500, "_500us"), *wakeups.checks(1000, "_1000us"))
+    traced = ("vanilla", "boost-rt", "boost-ext")
+    checks = (
+        *wakeups.checks(500, "_500us"),
+        *wakeups.ext_checks(500, "_500us"),
+        *wakeups.checks(1000, "_1000us"),
+        *wakeups.ext_checks(1000, "_1000us"),
+    )
     columns = (*wakeups.columns(500, "500 µs: "), *wakeups.columns(1000, "1000 µs: "))
 
 
