@@ -49,9 +49,9 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 		PC_INVERSE(110), PC_INVERSE(87), PC_INVERSE(70), PC_INVERSE(56), PC_INVERSE(45),
 		PC_INVERSE(36), PC_INVERSE(29), PC_INVERSE(23), PC_INVERSE(18), PC_INVERSE(15),
 	};
-	u32 level = nice < -20 ? 0 : (u32)(nice + 20);
+	u32 level = nice < -20 ? 0 : nice > 19 ? PC_NICE_LEVELS - 1 : (u32)(nice + 20);
 
-	return inverse[level < PC_NICE_LEVELS ? level : PC_NICE_LEVELS - 1];
+	return inverse[level < PC_NICE_LEVELS ? level : 0];	/* the verifier does not follow */
 }
 
 /*
