@@ -16,7 +16,7 @@ from paracord_lab.scenario import (
     column,
 )
 
-INTERVAL_US = 4000
+INTERVAL_US = 2000
 SHARE_S = 2.5
 BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
 
@@ -28,9 +28,8 @@ class Demo(wakeups.WakeupScenario):
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
     rounds = 4
-    # An emulated wakeup keeps the vCPU busy for half a millisecond on a good machine, for more than one on a
-    # bad one, 20 to 50 times as long as a real one: at 1 ms (busy-host) the guest would be a load of its own,
-    # and what is compared would be how the host copes with that.
+    # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
+    # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
     # As long as the verdicts that look at it need to be decided on a noisy machine: scatter falls with the
     # time measured, however it is divided into rounds.

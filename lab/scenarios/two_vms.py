@@ -8,8 +8,7 @@ from paracord_lab.scenario import BOOST, STATIC_RT, VANILLA, Configuration, Scen
 from paracord_lab.verdicts import Check
 from paracord_lab.wakeups import EXCESS_MAX
 
-# As in demo: an emulated wakeup needs up to a millisecond of its vCPU.
-INTERVAL_US = 4000
+INTERVAL_US = 1000
 IDLE_S, BUSY_S = 4.0, 9.0
 
 

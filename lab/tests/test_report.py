@@ -43,8 +43,8 @@ def demo_run(out, rounds=3, wanted=3, change=None, **meta):
     for number in range(1, rounds + 1):
         for name, (idle, busy) in AVG_US.items():
             raw = {
-                "4000_idle": {"guest": cyclictest_output(idle + number), "host": cyclictest_output(20)},
-                "4000_busy": {"guest": cyclictest_output(busy + number), "host": cyclictest_output(30)},
+                "2000_idle": {"guest": cyclictest_output(idle + number), "host": cyclictest_output(20)},
+                "2000_busy": {"guest": cyclictest_output(busy + number), "host": cyclictest_output(30)},
                 "shares": copy.deepcopy(SHARES.get(name, {})),
             }
             if change:
@@ -99,7 +99,7 @@ def test_a_hijacked_host_fails(tmp_path):
 def test_no_boost_fails(tmp_path):
     def vanilla(raw, name, _number):
         if name.startswith("boost"):
-            raw["4000_busy"]["guest"] = cyclictest_output(880)
+            raw["2000_busy"]["guest"] = cyclictest_output(880)
 
     judged = report.make(demo_run(tmp_path, change=vanilla), tmp_path)
     assert [name for name, status in statuses(judged).items() if status == FAIL] == [
@@ -111,7 +111,7 @@ def test_no_boost_fails(tmp_path):
 
 def test_a_load_that_does_not_load_is_undecided(tmp_path):
     def unloaded(raw, _name, _number):
-        raw["4000_busy"]["guest"] = raw["4000_idle"]["guest"]
+        raw["2000_busy"]["guest"] = raw["2000_idle"]["guest"]
 
     judged = report.make(demo_run(tmp_path, change=unloaded), tmp_path)
     assert statuses(judged)["boost_rt_excess_vs_vanilla"] == UNDECIDED
