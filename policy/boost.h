@@ -368,6 +368,24 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 }
 
 /*
+ * The actuation rate limit: one boost per actuation_min_ns on average, PC_BOOSTS_AT_ONCE at once. Were
+ * they held strictly apart, two claims that happen to come together would leave the second
+ * one to wait for the host's other work.
+ */
+PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u64 now_ns)
+{
+	u64 each = pc_min_u64(cfg->actuation_min_ns, PC_NSEC_PER_SEC);
+	/* No further than it can be: corrupt, another CPU's clock, or a new configuration. */
+	u64 due_ns = st->has_boosted ? st->boosts_due_ns : now_ns;
+	u64 ahead = pc_min_u64(pc_elapsed_ns(due_ns, now_ns), PC_BOOSTS_AT_ONCE * each);
+	int may = ahead <= (PC_BOOSTS_AT_ONCE - 1) * each;
+
+	st->boosts_due_ns = now_ns + ahead + (may ? each : 0);
+	st->has_boosted = 1;
+	return may;
+}
+
+/*
  * One step of one vCPU. The caller serialises steps of the same vCPU; vm and cpu
  * may be shared. cpu is the bucket of the CPU that it runs on or ran on last.
  */
@@ -445,21 +463,15 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	st->reasons = 0;
-	st->has_boosted = st->has_boosted != 0;
-	if (pc_elapsed_ns(st->last_boost_ns, now_ns))
-		st->last_boost_ns = now_ns;	/* ahead of now: corrupt or another CPU's clock */
 	if (!claims)
 		return out;
-	if (st->has_boosted &&
-	    pc_elapsed_ns(now_ns, st->last_boost_ns) < cfg->actuation_min_ns) {
+	if (!pc_boost_may_begin(cfg, st, now_ns)) {
 		out.suppressed = 1;
 		return out;
 	}
 	st->boosted = 1;
 	st->reasons = (u8)claims;
 	st->quiet_ns = pc_boost_quiet_ns(cfg, st, vm, cpu);
-	st->last_boost_ns = now_ns;
-	st->has_boosted = 1;
 	out.action = PC_BOOST;
 	out.reasons = (u8)claims;
 	return out;

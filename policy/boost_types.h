@@ -39,7 +39,7 @@ struct pc_boost_config {
 	u64 vcpu_budget_ns;		/* all reasons together, per period */
 	u64 vm_budget_ns;		/* all vCPUs together, per period */
 	u64 cpu_kept_ns;		/* per period and host CPU: kept for unboosted work */
-	u64 actuation_min_ns;		/* shortest time from one boost to the next */
+	u64 actuation_min_ns;		/* from one boost to the next, on average: pc_boost_may_begin() */
 	struct pc_reason_config reason[PC_REASONS];
 };
 
@@ -58,18 +58,21 @@ struct pc_boost_state {
 	u32 strikes;			/* exhaustions in a row */
 	u8  charging;			/* 0/1: it runs, last_charge_ns is valid */
 	u8  irq_wanted;			/* 0/1: last_irq_ns is valid */
-	u8  has_boosted;		/* 0/1: last_boost_ns is valid */
+	u8  has_boosted;		/* 0/1: boosts_due_ns is valid */
 	u8  reserved[5];
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time of the current grant */
 	u64 last_charge_ns;		/* start of the uncharged running time */
 	u64 quiet_ns;			/* that much of it cannot end the boost: pc_boost_is_quiet() */
 	u64 last_irq_ns;		/* last interrupt or kick wanted for the vCPU */
-	u64 last_boost_ns;
+	u64 boosts_due_ns;		/* when the boosts so far are paid for */
 	struct pc_bucket vcpu;
 	struct pc_bucket reason[PC_REASONS];
 	u64 scratch;		/* pc_forget() */
 };
+
+/* Boosts of a vCPU that may follow each other at once. */
+#define PC_BOOSTS_AT_ONCE	8
 
 #define PC_THROTTLE_NONE	0
 #define PC_THROTTLE_REASON	1	/* a reason's budget */

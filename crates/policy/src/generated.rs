@@ -5,6 +5,7 @@ pub const PC_REASONS: u32 = 4;
 pub const PC_MODE_OFF: u32 = 0;
 pub const PC_MODE_OBSERVE: u32 = 1;
 pub const PC_MODE_ON: u32 = 2;
+pub const PC_BOOSTS_AT_ONCE: u32 = 8;
 pub const PC_THROTTLE_NONE: u32 = 0;
 pub const PC_THROTTLE_REASON: u32 = 1;
 pub const PC_THROTTLE_VCPU: u32 = 2;
@@ -161,7 +162,7 @@ pub struct pc_boost_state {
     pub last_charge_ns: u64_,
     pub quiet_ns: u64_,
     pub last_irq_ns: u64_,
-    pub last_boost_ns: u64_,
+    pub boosts_due_ns: u64_,
     pub vcpu: pc_bucket,
     pub reason: [pc_bucket; 4usize],
     pub scratch: u64_,
@@ -213,8 +214,8 @@ const _: () = {
         "Offset of field: pc_boost_state::last_irq_ns",
     ][::core::mem::offset_of!(pc_boost_state, last_irq_ns) - 72usize];
     [
-        "Offset of field: pc_boost_state::last_boost_ns",
-    ][::core::mem::offset_of!(pc_boost_state, last_boost_ns) - 80usize];
+        "Offset of field: pc_boost_state::boosts_due_ns",
+    ][::core::mem::offset_of!(pc_boost_state, boosts_due_ns) - 80usize];
     [
         "Offset of field: pc_boost_state::vcpu",
     ][::core::mem::offset_of!(pc_boost_state, vcpu) - 88usize];

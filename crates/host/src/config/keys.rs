@@ -278,7 +278,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Int,
         same,
         actuation_min_us,
-        "Shortest time from one boost of a vCPU to its next; 0 switches this off."
+        "Shortest time from one boost of a vCPU to its next, on average (eight may follow each other at once); 0 switches this off."
     ),
     plain!(
         "hints_at_exit",
