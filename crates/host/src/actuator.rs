@@ -188,7 +188,6 @@ impl ActuatorStats {
 pub struct Actuator {
     journal: Arc<Journal>,
     stats: Arc<ActuatorStats>,
-    effect: Effect,
     priority: u32,
     default_slice_ns: u64,
     /// Latest message of each vCPU not carried out yet.
@@ -216,7 +215,6 @@ impl Actuator {
         Actuator {
             journal,
             stats: Arc::new(ActuatorStats::new()),
-            effect: Effect::Realtime,
             priority,
             default_slice_ns: sched::default_slice_ns(),
             waiting: vec![None; ENTRIES as usize],
@@ -227,21 +225,19 @@ impl Actuator {
 
     /// The same, but boosts take effect in paracord's scheduler.
     #[must_use]
-    pub fn with_scheduler(mut self) -> Actuator {
-        self.effect = Effect::Scheduler;
+    pub fn with_scheduler(self) -> Actuator {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         self
     }
 
     /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
     pub fn scheduler_gone(&mut self, table: &impl VcpuTable) {
-        self.effect = Effect::Realtime;
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {
             if let Some(Held::Scheduler { tid, level }) = self.boosted[index as usize] {
                 self.boosted[index as usize] = None;
                 self.clear(index);
-                self.begin(table, index, tid, level);
+                self.boost(table, index, tid, level);
             }
         }
     }
@@ -286,7 +282,7 @@ impl Actuator {
             let index = self.order[n];
             let Some(message) = self.waiting[index as usize].take() else { continue };
             let acted = match message.action {
-                Action::Boost(level) => self.boost(table, &message, level),
+                Action::Boost(level) => self.boost(table, index, message.tid, level),
                 Action::Unboost => self.unboost(table, index),
                 Action::Gone => self.forget(index),
             };
@@ -320,33 +316,35 @@ impl Actuator {
         }
     }
 
-    fn boost(&mut self, table: &impl VcpuTable, message: &Message, level: Level) -> bool {
-        match &mut self.boosted[message.index as usize] {
-            Some(Held::Realtime(entry)) => {
-                let entry = *entry;
-                self.raise(&entry, level)
-            }
-            Some(Held::Scheduler { level: held, .. }) => {
-                *held = level.max(*held);
-                false // it began before: nothing that the guest is told
-            }
-            None => self.begin(table, message.index, message.tid, level),
-        }
-    }
-
-    fn begin(&mut self, table: &impl VcpuTable, index: u32, tid: u32, level: Level) -> bool {
-        let live = |table: &_| VcpuTable::live_thread(table, index).filter(|t| t.tid == tid);
-        let Some(thread) = live(table) else {
+    fn boost(&mut self, table: &impl VcpuTable, index: u32, tid: u32, level: Level) -> bool {
+        let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
+        let Some(thread) = live() else {
             bump(&self.stats.gone);
             return false;
         };
-        if self.effect == Effect::Scheduler {
+        // One that is boosted began before: nothing that the guest is told.
+        match &mut self.boosted[index as usize] {
+            Some(Held::Realtime(entry)) => {
+                let entry = *entry;
+                self.raise(&entry, level);
+                return false;
+            }
+            Some(Held::Scheduler { level: held, .. }) => {
+                *held = level.max(*held);
+                return false;
+            }
+            None => {}
+        }
+        if self.stats.effect() == Effect::Scheduler {
             self.hold(index, Held::Scheduler { tid, level });
             return true;
         }
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,
-            Err(error) => return self.failed(&error),
+            Err(error) => {
+                self.failed(&error);
+                return false;
+            }
         };
         if before.is_realtime() {
             bump(&self.stats.refused_rt);
@@ -366,9 +364,10 @@ impl Actuator {
         let given = SchedAttr::realtime(policy::RR, entry.priority_at(level));
         if let Err(error) = sched::set(thread.tid, &given) {
             self.journal.disarm(index);
-            return self.failed(&error);
+            self.failed(&error);
+            return false;
         }
-        if live(table).is_none() {
+        if live().is_none() {
             // It ended between the look and the call, and its tid may name
             // another thread by now: that one gets back what the look saw.
             let _ = entry.restore();
@@ -389,22 +388,21 @@ impl Actuator {
     }
 
     /// The journal's entry stands for both priorities, so there is nothing to write in it.
-    fn raise(&self, entry: &Entry, level: Level) -> bool {
+    fn raise(&self, entry: &Entry, level: Level) {
         let lower = entry.priority_at(Level::Interrupt);
         if level == Level::Interrupt || lower == entry.boost_priority {
-            return false;
+            return;
         }
         match sched::get(entry.tid) {
             Ok(now) if now.policy == policy::RR && now.priority == lower => {}
-            Ok(_) => return false, // raised already, or changed by somebody else
+            Ok(_) => return, // raised already, or changed by somebody else
             Err(error) => return self.failed(&error),
         }
         let given = SchedAttr::realtime(policy::RR, entry.boost_priority);
-        if let Err(error) = sched::set(entry.tid, &given) {
-            return self.failed(&error);
+        match sched::set(entry.tid, &given) {
+            Ok(()) => bump(&self.stats.raised),
+            Err(error) => self.failed(&error),
         }
-        bump(&self.stats.raised);
-        false // it began before: nothing that the guest is told
     }
 
     fn unboost(&mut self, table: &impl VcpuTable, index: u32) -> bool {
@@ -427,9 +425,7 @@ impl Actuator {
             Ok(Restored::Done) => bump(&self.stats.unboosts),
             Ok(Restored::Gone) => bump(&self.stats.gone),
             Ok(Restored::NotOurs) => bump(&self.stats.changed_by_others),
-            Err(error) => {
-                self.failed(&error);
-            }
+            Err(error) => self.failed(&error),
         }
     }
 
@@ -448,7 +444,7 @@ impl Actuator {
         self.stats.actuated[index as usize].store(0, Ordering::Release);
     }
 
-    fn failed(&self, error: &std::io::Error) -> bool {
+    fn failed(&self, error: &std::io::Error) {
         match error.raw_os_error() {
             Some(libc::ESRCH) => bump(&self.stats.gone),
             errno => {
@@ -456,6 +452,5 @@ impl Actuator {
                 self.stats.last_errno.store(errno.unwrap_or(0) as u32, Ordering::Relaxed);
             }
         }
-        false
     }
 }
