@@ -4,9 +4,8 @@
  * (kernel/sched/pelt.c): a geometric series over periods of 1024 units of 1024 ns,
  * y^32 = 1/2. Two signals may be carried with it: see policy/perf.h.
  *
- * The clock is the caller's. Where it runs at the pace of the CPU (the kernel's
- * clock_pelt; pc_pelt_scale() makes one), utilisation does not depend on capacity
- * and frequency.
+ * The clock is the caller's. Where it runs at the pace of the CPU, as the kernel's
+ * clock_pelt does, utilisation does not depend on capacity and frequency.
  */
 #ifndef PARACORD_POLICY_PELT_H
 #define PARACORD_POLICY_PELT_H
@@ -16,6 +15,7 @@
 
 #define PC_PELT_UNIT_SHIFT	10	/* 1024 ns */
 #define PC_PELT_PERIOD		1024	/* units */
+#define PC_PELT_PERIOD_NS	((u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT)
 #define PC_PELT_HALF_LIFE	32	/* periods */
 #define PC_PELT_SUM_MAX		47742	/* of the series, in units: what an endless run adds up to */
 #define PC_CAPACITY_SHIFT	10
@@ -83,12 +83,6 @@ PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 		return 0;
 	pelt->util_avg = pc_pelt_average(pelt);
 	return 1;
-}
-
-/* Time at the pace of a CPU: capacity and frequency are parts of 1024. */
-PC_INLINE u64 pc_pelt_scale(u64 ns, u32 capacity, u32 frequency)
-{
-	return (ns * capacity >> PC_CAPACITY_SHIFT) * frequency >> PC_CAPACITY_SHIFT;
 }
 
 #endif

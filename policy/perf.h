@@ -16,6 +16,7 @@
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
 
+#include "fair.h"
 #include "pelt.h"
 #include "perf_types.h"
 
@@ -45,7 +46,7 @@ PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 /* What a sleeper's part of the sum has become. */
 PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 {
-	u64 periods = slept_ns / ((u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT);
+	u64 periods = slept_ns / PC_PELT_PERIOD_NS;
 
 	return periods ? (u32)(pc_pelt_decay((u64)contribution << PC_CAPACITY_SHIFT, periods) >> PC_CAPACITY_SHIFT) :
 			 contribution;
@@ -88,13 +89,12 @@ PC_INLINE void pc_perf_contribute(struct pc_perf_cpu *cpu, struct pc_perf_task *
 
 PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
 {
-	u64 period_ns = (u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT;
-	u64 periods = pc_elapsed_ns(now_ns, cpu->sleeping_ns) / period_ns;
+	u64 periods = pc_elapsed_ns(now_ns, cpu->sleeping_ns) / PC_PELT_PERIOD_NS;
 
 	if (!periods)
 		return;
 	cpu->sleeping = pc_pelt_decay(cpu->sleeping, periods);
-	cpu->sleeping_ns += periods * period_ns;
+	cpu->sleeping_ns += periods * PC_PELT_PERIOD_NS;
 }
 
 /*
@@ -164,11 +164,11 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 /*
  * Time that a task is charged for ran_ns on a CPU where others wait: a capped task pays as if it
  * had run until its work rate was its cap. `speed`: the CPU's capacity at its frequency, 0..1024.
- * Fairness then gives the rest to the others, whatever the task's weight; see pc_perf_capped_virtual().
+ * Fairness then gives the rest to the others. At most PC_FAIR_CHARGE_MAX_NS are charged at once.
  */
 PC_INLINE u64 pc_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
 {
-	u64 ran = pc_min_u64(ran_ns, 4 * PC_NSEC_PER_SEC);
+	u64 ran = pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS);
 
 	if (cap >= pc_min_u32(speed, PC_CAPACITY))
 		return ran;
