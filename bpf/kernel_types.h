@@ -98,7 +98,7 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* Complete, so that it compares equal to the kernel's in the signature of a function. */
+/* In signatures of functions: see describes_cpumask(). */
 struct cpumask {
 	unsigned long bits[1];
 };

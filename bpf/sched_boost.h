@@ -46,12 +46,9 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 
 static __always_inline u32 task_level(const struct pc_task *t)
 {
-	u32 index = t->vcpu - 1;
-	struct pc_vcpu *v;
+	u32 index;
+	struct pc_vcpu *v = vcpu_of(t, &index);
 
-	if (!t->vcpu || t->vcpu == PC_NO_INDEX)
-		return PC_LEVEL_NONE;
-	v = bpf_map_lookup_elem(&vcpus, &index);
 	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
 }
 

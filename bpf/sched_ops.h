@@ -21,11 +21,6 @@ struct {
 	__type(value, struct pc_ext_exit);
 } ext_exit SEC(".maps");
 
-static __always_inline u32 vcpu_of(const struct pc_task *t)
-{
-	return t->vcpu == PC_NO_INDEX ? 0 : t->vcpu;
-}
-
 SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -39,7 +34,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		return cpu;
 	}
 	t = task_of(p);
-	if (t && vcpu_of(t) && task_level(t))
+	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
 	return cpu;
 }
@@ -98,14 +93,9 @@ static __always_inline bool is_current(const struct task_struct *p)
  */
 static __always_inline bool is_boosted_at_preemption(struct task_struct *p, u64 now)
 {
-	struct pc_task *t = task_of(p);
-	struct pc_vcpu *v;
 	u32 index;
+	struct pc_vcpu *v = vcpu_of(task_of(p), &index);
 
-	if (!t || !vcpu_of(t))
-		return false;
-	index = t->vcpu - 1;
-	v = bpf_map_lookup_elem(&vcpus, &index);
 	if (!v || !is_current(p))
 		return false;
 	if (pc_boost_wants_view(&v->state, now))
@@ -147,7 +137,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
 	struct pc_cpu *here;
+	struct pc_vcpu *v;
 	bool in_order;
+	u32 index;
 
 	if (!t || !rq)
 		return 0;
@@ -161,10 +153,11 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	rq->cur_since_ns = now;
 	rq->cur_inverse = t->inverse;
 	*(volatile u32 *)&rq->expired = 0;
-	if (vcpu_of(t)) {
+	v = vcpu_of(t, &index);
+	if (v) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
-			switched_in(p, here, cpu, now);
+			switched_in(p, v, here, index, cpu, now);
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + task_level(t);
 	return 0;
@@ -178,6 +171,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
 	struct pc_cpu *here;
+	struct pc_vcpu *v;
+	u32 index;
 
 	if (!t || !rq)
 		return 0;
@@ -185,12 +180,13 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
-	if (vcpu_of(t) && is_current(p)) {
+	v = vcpu_of(t, &index);
+	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
 			here->running = 0;
 		/* One that changes its own affinity or class stops too, but does not sleep. */
-		switched_out(p, t->vcpu - 1, runnable || !p->__state, now);
+		switched_out(p, v, index, runnable || !p->__state, now);
 	}
 	return 0;
 }

@@ -92,7 +92,6 @@ struct sched_ext_ops {
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __ksym;
-bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 
@@ -163,8 +162,8 @@ static __always_inline bool take(u64 dsq_id)
 }
 
 /*
- * A structure that is only pointed to lacks its description in the object, and the functions
- * above would not compare equal to the kernel's. Always true.
+ * Always true. A structure whose members nobody touches lacks its description in the object, and
+ * the functions above that point to one would not compare equal to the kernel's.
  */
 static __always_inline bool describes_cpumask(void)
 {

@@ -91,6 +91,15 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } messages SEC(".maps");
 
+/* The vCPU that a task is; NULL: none. */
+static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *index)
+{
+	if (!t || !t->vcpu || t->vcpu == PC_NO_INDEX)
+		return NULL;
+	*index = t->vcpu - 1;
+	return bpf_map_lookup_elem(&vcpus, index);
+}
+
 #ifdef PC_EXT
 u32 ext_on;	/* the scheduler is in force */
 #include "../policy/fair.h"
@@ -107,12 +116,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
-	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
-
-	if (!t || !t->vcpu || t->vcpu == PC_NO_INDEX)
-		return NULL;
-	*index = t->vcpu - 1;
-	return bpf_map_lookup_elem(&vcpus, index);
+	return vcpu_of(bpf_task_storage_get(&tasks, task, 0, 0), index);
 }
 
 /* VM exit of a thread that was not switched in as a vCPU: its first. */
@@ -192,12 +196,9 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 	       bpf_core_field_exists(struct cfs_rq, rq);
 }
 
-static __always_inline void switched_out(struct task_struct *task, u32 index, bool runnable, u64 now)
+static __always_inline void switched_out(struct task_struct *task, struct pc_vcpu *v, u32 index,
+					 bool runnable, u64 now)
 {
-	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
-
-	if (!v)
-		return;
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
 	*(volatile u32 *)&v->on_cpu = 0;
 	if (runnable) {
@@ -256,14 +257,11 @@ static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *
 		v->counters.wakeup_latency[0][bucket]++;
 }
 
-static __always_inline void switched_in(struct task_struct *task, struct pc_cpu *here, u32 cpu, u64 now)
+static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu *v, struct pc_cpu *here,
+					u32 index, u32 cpu, u64 now)
 {
-	u32 index, events = PC_EV_RUN;
-	struct pc_vcpu *v;
+	u32 events = PC_EV_RUN;
 
-	v = find_vcpu(task, &index);
-	if (!v)
-		return;
 	here->running = index + 1;
 	v->cpu = cpu;
 	v->run_since_ns = now;
@@ -298,7 +296,8 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct pc_cpu *here;
-	u32 cpu, out;
+	struct pc_vcpu *v;
+	u32 cpu, out, index;
 	u64 now;
 
 	if (!prev->bpf_storage && !next->bpf_storage)
@@ -317,10 +316,16 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 	if (out) {
 		if (here->running == out)
 			here->running = 0;
-		switched_out(prev, out - 1, preempt || !prev->__state, now);
+		index = out - 1;
+		v = bpf_map_lookup_elem(&vcpus, &index);
+		if (v)
+			switched_out(prev, v, index, preempt || !prev->__state, now);
 	}
-	if (next->bpf_storage && (!ext_on || is_realtime(next)))
-		switched_in(next, here, cpu, now);
+	if (next->bpf_storage && (!ext_on || is_realtime(next))) {
+		v = find_vcpu(next, &index);
+		if (v)
+			switched_in(next, v, here, index, cpu, now);
+	}
 	return 0;
 }
 
