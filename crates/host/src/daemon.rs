@@ -378,7 +378,7 @@ fn capabilities(sensor: &Sensor) -> Vec<Capability> {
         Some(kick) => kick.to_owned(),
         None => "no kick function: interrupts for a preempted vCPU are not seen".to_owned(),
     };
-    vec![
+    let mut known = vec![
         one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
         one("kick_probe", found.kick.is_some(), &kicks),
         one(
@@ -386,7 +386,15 @@ fn capabilities(sensor: &Sensor) -> Vec<Capability> {
             found.kvm_btf,
             "KVM's types are known; without them preempt counts are not read",
         ),
-    ]
+    ];
+    if sensor.scheduler() == State::Running {
+        known.push(one(
+            "ext_kick",
+            found.scheduler_kicks,
+            "the scheduler can kick CPUs; without it a boost's end waits for the CPU's next tick",
+        ));
+    }
+    known
 }
 
 struct Wait {

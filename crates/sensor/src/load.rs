@@ -17,7 +17,7 @@ use paracord_policy::{PC_NO_QUEUE, PC_TICK_MAX, pc_cpu, pc_task, pc_tick, pc_vcp
 use crate::{
     Array, Error, Vcpu,
     kicks::{self, Watched, posted_interrupts},
-    scheduler,
+    scheduler::{self, Scheduler},
 };
 
 /// A compiled BPF object.
@@ -54,7 +54,7 @@ pub struct Capabilities {
     pub wake_ups: bool,
     /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
     pub kvm_btf: bool,
-    /// The scheduler can kick CPUs: boosts and their ends take effect at once.
+    /// The scheduler can kick CPUs: boosts of those that wait, and ends of boosts, take effect at once.
     pub scheduler_kicks: bool,
 }
 
@@ -64,6 +64,7 @@ pub struct Sensor {
     vms: Array<pc_vm>,
     cpus: Array<pc_cpu>,
     capabilities: Capabilities,
+    scheduler: Option<Scheduler>,
     links: Vec<Link>,
     object: Object,
 }
@@ -150,6 +151,7 @@ impl Sensor {
                 kvm_btf: has_kvm_btf(),
                 scheduler_kicks,
             },
+            scheduler: None,
             links: Vec::new(),
             vcpus,
             object,
@@ -159,8 +161,7 @@ impl Sensor {
         }
         sensor.attach(options)?;
         if options.scheduler {
-            let link = scheduler::start(&mut sensor.object)?;
-            sensor.links.push(link);
+            sensor.scheduler = Some(scheduler::start(&mut sensor.object)?);
         }
         Ok(sensor)
     }
@@ -192,7 +193,7 @@ impl Sensor {
     /// How paracord's scheduler fares.
     #[must_use]
     pub fn scheduler(&self) -> scheduler::State {
-        scheduler::state(&self.object)
+        self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
     /// What could be used of this kernel.
@@ -312,7 +313,7 @@ fn bytes_of(task: &pc_task) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
 }
 
-pub(crate) fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
+fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
     object
         .maps()
         .find(|map| map.name() == OsStr::new(name))

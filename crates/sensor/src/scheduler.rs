@@ -10,11 +10,7 @@ use std::{
 use libbpf_rs::{Link, MapCore, Object};
 use paracord_policy::{pc_ext_exit, pc_rq};
 
-use crate::{
-    Error,
-    load::{find_map, map_array},
-    topology,
-};
+use crate::{Array, Error, load::map_array, topology};
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
@@ -61,9 +57,9 @@ fn loaded() -> String {
     fs::read_to_string(NAME).map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
 }
 
-/// Lays the ring of CPUs and hands the host's ordinary tasks to the scheduler until
-/// the link is dropped.
-pub(crate) fn start(object: &mut Object) -> Result<Link, Error> {
+/// Lays the ring of CPUs and hands the host's ordinary tasks to the scheduler.
+pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
+    let exit = map_array(object, "ext_exit")?;
     let rqs = map_array::<pc_rq>(object, "rqs")?;
     let next = topology::ring(&topology::read(), rqs.len());
     for (cpu, next) in next.into_iter().enumerate() {
@@ -73,10 +69,13 @@ pub(crate) fn start(object: &mut Object) -> Result<Link, Error> {
         .maps_mut()
         .find(|map| map.name() == OsStr::new(MAP))
         .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
-    map.attach_struct_ops().map_err(|source| match may_start() {
-        Err(other @ Error::OtherScheduler(_)) => other,
-        _ => Error::Scheduler(source),
-    })
+    match map.attach_struct_ops() {
+        Ok(link) => Ok(Scheduler { exit, _link: link }),
+        Err(source) => Err(match may_start() {
+            Err(other @ Error::OtherScheduler(_)) => other,
+            _ => Error::Scheduler(source),
+        }),
+    }
 }
 
 fn text(bytes: &[core::ffi::c_char]) -> String {
@@ -85,15 +84,20 @@ fn text(bytes: &[core::ffi::c_char]) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-pub(crate) fn state(object: &Object) -> State {
-    if find_map(object, "ext_exit").is_err() {
-        return State::Absent;
-    }
-    let why = map_array::<pc_ext_exit>(object, "ext_exit").ok().and_then(|array| array.read(0));
-    match why {
-        Some(why) if why.kind != 0 => {
-            State::Ended { reason: text(&why.reason), message: text(&why.message) }
+/// The scheduler in force. Dropping it unloads it.
+pub(crate) struct Scheduler {
+    exit: Array<pc_ext_exit>,
+    _link: Link,
+}
+
+impl Scheduler {
+    /// How it fares.
+    pub(crate) fn state(&self) -> State {
+        match self.exit.read(0) {
+            Some(why) if why.kind != 0 => {
+                State::Ended { reason: text(&why.reason), message: text(&why.message) }
+            }
+            _ => State::Running,
         }
-        _ => State::Running,
     }
 }
