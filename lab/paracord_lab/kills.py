@@ -4,7 +4,7 @@ What kill-vm and kill-daemon look for: threads that kept a real-time policy, and
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 
 from . import daemon
@@ -31,7 +31,7 @@ class Tally:
     ghosts: int = 0
     notes: str = ""
 
-    def judge(self, host, before: set[int], running, survivors: Iterable[int], gone: str) -> None:
+    def judge(self, host, before: Iterable[int], running, survivors: Iterable[int], gone: str) -> None:
         """After a kill: waits RESTORED_WITHIN_S, then counts what is not as it has to be."""
         time.sleep(RESTORED_WITHIN_S)
         # A killed process on a busy host may need longer than that to end: it is no ghost while it is there.
@@ -44,32 +44,32 @@ class Tally:
         self.ghosts += sum(
             vm["name"].startswith(gone) and f"/proc/{vm['pid']}" not in alive for vm in status["vms"]
         )
-        self.count_leftovers(host, before | set(survivors))
+        self.count_leftovers(host, {*before, *survivors})
 
-    def count_leftovers(self, host, allowed: set[int]) -> None:
-        left = realtime_threads(host) - allowed
+    def count_leftovers(self, host, allowed: Container[int]) -> None:
+        left = {tid: name for tid, name in realtime_threads(host).items() if tid not in allowed}
         self.leftovers += len(left)
         if left:
-            self.notes = f"real-time threads left: {sorted(left)}"
+            self.notes = f"real-time threads left: {left}"
 
     def raw(self) -> Raw:
         return asdict(self)
 
 
-def realtime_threads(host) -> set[int]:
-    """Threads of the host with a real-time policy, except paracord's own and the kernel's."""
+def realtime_threads(host) -> dict[int, str]:
+    """Threads of the host with a real-time policy, and their names; not paracord's own and the kernel's."""
     # Fields: class, thread, process, parent, command of the process. Kernel threads are children of kthreadd
     # (2).
     listed = host.run("ps -eLo cls=,tid=,ppid=,comm=").out
     return parse_realtime_threads(listed)
 
 
-def parse_realtime_threads(text: str) -> set[int]:
-    found = set()
+def parse_realtime_threads(text: str) -> dict[int, str]:
+    found = {}
     for line in text.splitlines():
         fields = line.split(None, 3)
         if len(fields) == 4 and fields[0] in ("RR", "FF") and fields[2] != "2" and fields[3] != "paracord":
-            found.add(int(fields[1]))
+            found[int(fields[1])] = fields[3]
     return found
 
 

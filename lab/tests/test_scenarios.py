@@ -44,7 +44,7 @@ FF 402 1 some daemon
 
 
 def test_realtime_threads_of_the_kernel_and_paracord_do_not_count():
-    assert kills.parse_realtime_threads(PS) == {312, 402}
+    assert kills.parse_realtime_threads(PS) == {312: "qemu-system-x86", 402: "some daemon"}
 
 
 def test_lock_waits_are_counted_from_the_histogram():
