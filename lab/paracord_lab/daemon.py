@@ -32,7 +32,7 @@ EMULATED_HOST: dict[str, object] = {
     "boost.wake.budget_pct": 90,
     "boost.rt.budget_pct": 90,
     # An actuation takes half a millisecond of emulated time, 100 times as long as on a real CPU.
-    "boost.actuation_min_us": 10_000,
+    "boost.actuation_min_us": 15_000,
 }
 
 # Mechanism -> settings that switch it off (`--without`). Keys as in docs/config.md.

@@ -27,7 +27,7 @@ class Demo(wakeups.WakeupScenario):
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt")
-    rounds = 4
+    rounds = 3
     # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
     # (busy-host) the guest would be a load of its own on the host.
     intervals_us = (INTERVAL_US,)
