@@ -185,6 +185,13 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 		claims &= ~PC_IRQ;
 		st->irq_wanted = 0;
 	}
+
+	/* About to sleep: the boost becomes the next wakeup's now, instead of ending here to begin again there. */
+	if (guest->halting && (held & ~PC_WAKE)) {
+		if (!(held & PC_WAKE))
+			st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
+		claims |= PC_WAKE;
+	}
 	return claims;
 }
 
@@ -370,15 +377,17 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 /*
  * The actuation rate limit: one boost per actuation_min_ns on average, PC_BOOSTS_AT_ONCE at once. Were
  * they held strictly apart, two claims that happen to come together would leave the second
- * one to wait for the host's other work.
+ * one to wait for the host's other work. A wakeup is never held back: its boost lasts over
+ * sleeps until its grant is used, which is a limit of its own.
  */
-PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u64 now_ns)
+PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u32 claims,
+				 u64 now_ns)
 {
 	u64 each = pc_min_u64(cfg->actuation_min_ns, PC_NSEC_PER_SEC);
 	/* No further than it can be: corrupt, another CPU's clock, or a new configuration. */
 	u64 due_ns = st->has_boosted ? st->boosts_due_ns : now_ns;
 	u64 ahead = pc_min_u64(pc_elapsed_ns(due_ns, now_ns), PC_BOOSTS_AT_ONCE * each);
-	int may = ahead <= (PC_BOOSTS_AT_ONCE - 1) * each;
+	int may = (claims & PC_WAKE) || ahead <= (PC_BOOSTS_AT_ONCE - 1) * each;
 
 	st->boosts_due_ns = now_ns + ahead + (may ? each : 0);
 	st->has_boosted = 1;
@@ -465,7 +474,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	st->reasons = 0;
 	if (!claims)
 		return out;
-	if (!pc_boost_may_begin(cfg, st, now_ns)) {
+	if (!pc_boost_may_begin(cfg, st, claims, now_ns)) {
 		out.suppressed = 1;
 		return out;
 	}

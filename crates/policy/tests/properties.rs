@@ -506,11 +506,21 @@ fn vcpus_of_a_vm_share_its_budget() {
     assert!(charged <= 21 * MS, "{charged}");
 }
 
-/// Boosts, and how many were held back, of a vCPU that wants one every 1.1 ms.
-fn boosts_of(bench: &mut Bench, times: u32) -> (u64, u32) {
+/// A limit of one boost in 5 ms, and budgets that never run empty.
+fn rate_limited() -> Bench {
+    let mut cfg = pc_boost_config { actuation_min_ns: 5 * MS, cpu_kept_ns: 0, ..defaults() };
+    cfg.vcpu_budget_ns = cfg.period_ns;
+    for reason in &mut cfg.reason {
+        reason.budget_ns = cfg.period_ns;
+    }
+    Bench::new(cfg)
+}
+
+/// Boosts, and how many were held back, of a vCPU that wants one for `event` every 1.1 ms.
+fn boosts_of(bench: &mut Bench, event: u32, times: u32) -> (u64, u32) {
     let (mut boosts, mut suppressed) = (0, 0);
     for _ in 0..times {
-        let decision = bench.see(100 * US, PC_EV_SLEEP, false, UNMODIFIED);
+        let decision = bench.see(100 * US, event, false, UNMODIFIED);
         suppressed += u32::from(decision.suppressed);
         boosts += u64::from(u32::from(decision.action) == PC_BOOST);
         bench.see(0, PC_EV_RUN, true, UNMODIFIED);
@@ -523,26 +533,63 @@ fn boosts_of(bench: &mut Bench, times: u32) -> (u64, u32) {
 /// counts what it held back.
 #[test]
 fn boosts_keep_their_distance() {
-    let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 5 * MS, ..defaults() });
+    let mut bench = rate_limited();
     let at_once = u64::from(PC_BOOSTS_AT_ONCE);
-    assert_eq!(boosts_of(&mut bench, 8), (at_once, 0));
-    let (boosts, suppressed) = boosts_of(&mut bench, 10_000);
+    assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 8), (at_once, 0));
+    let (boosts, suppressed) = boosts_of(&mut bench, PC_EV_IRQ, 10_000);
     let expected = 10_000 * 1100 / 5000;
     assert!((expected - 2..=expected + 2).contains(&boosts), "{boosts}");
     assert!(suppressed > 1000, "{suppressed}");
     // A quiet second, and they may again.
     bench.now += 1000 * MS;
-    assert_eq!(boosts_of(&mut bench, 8), (at_once, 0));
+    assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 8), (at_once, 0));
+}
+
+/// Guards: interrupts do not use up the boosts of wakeups, which last until a grant is used.
+#[test]
+fn a_wakeup_is_not_held_back() {
+    let mut bench = rate_limited();
+    assert!(boosts_of(&mut bench, PC_EV_IRQ, 1000).1 > 0);
+    assert_eq!(boosts_of(&mut bench, PC_EV_SLEEP, 1000), (1000, 0));
+    // They count for the others all the same.
+    assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (0, 1));
 }
 
 /// Guards: a stamp that makes no sense holds boosts back for one interval and not for ever.
 #[test]
 fn a_corrupt_stamp_of_the_rate_limit_passes() {
-    let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 5 * MS, ..defaults() });
+    let mut bench = rate_limited();
     (bench.state.boosts_due_ns, bench.state.has_boosted) = (u64::MAX / 2, 1);
-    assert_eq!(boosts_of(&mut bench, 1), (0, 1));
+    assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (0, 1));
     bench.now += 5 * MS;
-    assert_eq!(boosts_of(&mut bench, 1), (1, 0));
+    assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (1, 0));
+}
+
+/// Guards: a real-time task that has done its work does not cost two actuations: idle, the guest keeps the
+/// boost for its next wakeup. One that says so and computes on loses it with a wakeup's grant.
+#[test]
+fn a_boost_outlives_the_way_into_sleep() {
+    let idle = pc_guest_view { halting: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_RUN, true, NOTHING);
+    let boosted = |bench: &mut Bench| {
+        let decision = bench.see(MS, PC_EV_PREEMPT, false, EVERYTHING);
+        assert_eq!(u32::from(decision.action), PC_BOOST);
+        bench.see(MS, PC_EV_RUN, true, EVERYTHING);
+    };
+    boosted(&mut bench);
+    let decision = bench.see(100 * US, PC_EV_EXIT, true, idle);
+    assert_eq!((u32::from(decision.action), decision.reasons), (PC_KEEP, 1 << WAKE));
+    let decision = bench.see(10 * US, PC_EV_SLEEP, false, idle);
+    assert_eq!((u32::from(decision.action), decision.reasons), (PC_KEEP, 1 << WAKE));
+
+    bench.see(MS, PC_EV_RUN, true, NOTHING);
+    bench.see(2 * MS, PC_EV_EXIT, true, NOTHING);
+    boosted(&mut bench);
+    let ended = (0..40)
+        .position(|_| u32::from(bench.see(100 * US, PC_EV_EXIT, true, idle).action) == PC_UNBOOST)
+        .expect("it ends");
+    assert!((9..=11).contains(&ended), "a wakeup's grant is 1 ms: {ended}");
 }
 
 /// Guards: the mode.
