@@ -19,7 +19,7 @@ MODULE = Configuration("module", module=True)
 # The module stores a few words at a switch; more than this would be work on the path.
 SWITCH_COST_MAX = 1.03
 # Short pieces, of which the undisturbed ones count: what an emulator on a shared machine does to a piece only
-# ever makes it longer.
+# ever makes it longer. A slow spell often lasts for thirty pieces, and after a binding for more.
 COMMAND = "pc_pipe --transfers 100"
 UNDISTURBED = 0.1
 THREADS, PROCESSES = "threads_switch_ns", "processes_switch_ns"
@@ -67,7 +67,7 @@ class GuestCost(Scenario):
             self.guest.run(f"echo {self.device} > {DRIVER}/{'bind' if self.bound else 'unbind'} && sleep 0.3")
         return {
             metric: json.loads(self.guest.run(f"{COMMAND} {how}", timeout=120).out)
-            for metric, how in ((THREADS, "--threads 1 --rounds 80"), (PROCESSES, "--rounds 15"))
+            for metric, how in ((THREADS, "--threads 1 --rounds 240"), (PROCESSES, "--rounds 15"))
         }
 
     def metrics(self, configuration, raw):
