@@ -187,9 +187,8 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	}
 
 	/* About to sleep: the boost becomes the next wakeup's now, instead of ending here to begin again there. */
-	if (guest->halting && (held & ~PC_WAKE)) {
-		if (!(held & PC_WAKE))
-			st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
+	if (guest->halting && held && !(held & PC_WAKE)) {
+		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
 		claims |= PC_WAKE;
 	}
 	return claims;
