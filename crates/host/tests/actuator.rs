@@ -213,6 +213,19 @@ fn a_thread_at_its_end_is_not_touched() {
     assert_eq!(s.actuator.stats().snapshot().gone, 2);
 }
 
+/// Its tid may name another thread by now.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_boost_is_not_raised_at_the_end_of_its_thread() {
+    let mut s = Setting::new("not-raised", &nice(0));
+    s.act(&[BOOST_FOR_IRQ]);
+    s.table.live.store(false, Ordering::Relaxed);
+    s.act(&[BOOST]);
+    assert_eq!(s.sleeper.attr().priority, PRIORITY - 1);
+    let stats = s.actuator.stats().snapshot();
+    assert_eq!((stats.raised, stats.gone), (0, 1));
+}
+
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn the_journal_alone_restores_and_knows_a_reused_tid() {
