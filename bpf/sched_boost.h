@@ -44,12 +44,17 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	preempt_cpu(rq, cpu);
 }
 
+/* `v`: NULL for a task that is no vCPU. */
+static __always_inline u32 level_of(struct pc_vcpu *v)
+{
+	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
+}
+
 static __always_inline u32 task_level(const struct pc_task *t)
 {
 	u32 index;
-	struct pc_vcpu *v = vcpu_of(t, &index);
 
-	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
+	return level_of(vcpu_of(t, &index));
 }
 
 /* Fetches the vCPU that was boosted while it waited here. */

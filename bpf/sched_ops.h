@@ -159,7 +159,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		if (here)
 			switched_in(p, v, here, index, cpu, now);
 	}
-	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + task_level(t);
+	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	return 0;
 }
 
