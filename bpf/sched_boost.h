@@ -81,10 +81,7 @@ static __noinline bool promote(u32 cpu)
 			t = task_of(p);
 			if (!t || t->vcpu != wanted)
 				continue;
-			if (bpf_ksym_exists(scx_bpf_dsq_move___new))
-				moved = scx_bpf_dsq_move___new(&it, p, SCX_DSQ_LOCAL, 0);
-			else
-				moved = scx_bpf_dispatch_from_dsq___old(&it, p, SCX_DSQ_LOCAL, 0);
+			moved = move_to(&it, p, SCX_DSQ_LOCAL);
 			break;
 		}
 	}

@@ -10,6 +10,9 @@
 /* The kernel ejects a scheduler under which a task waits longer; at most 30 s. */
 #define PC_WATCHDOG_MS	30000
 
+/* Tasks that are moved from the queue of a CPU that goes. */
+#define PC_OFFLINE_MAX	65536
+
 #include "sched_cgroup.h"
 
 /* One record: why it ended. */
@@ -26,11 +29,13 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 {
 	bool is_idle = false;
 	struct pc_task *t;
+	struct pc_rq *rq;
 	s32 cpu;
 
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
-	if (is_idle) {
-		insert(p, SCX_DSQ_LOCAL, PC_FAIR_SLICE_NS, 0);
+	rq = rq_of(cpu);
+	if (is_idle && rq) {
+		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return cpu;
 	}
 	t = task_of(p);
@@ -49,7 +54,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 idle;
 
 	if (!t || !rq) {	/* no memory when the task was made */
-		insert(p, SCX_DSQ_LOCAL, PC_FAIR_SLICE_NS, enq_flags);
+		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
 		return 0;
 	}
 	leave_queue(t);
@@ -58,7 +63,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (level) {
 		u64 preempt = rq->cur_level < PC_RUNS_NORMAL + level ? SCX_ENQ_PREEMPT : 0;
 
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, PC_FAIR_SLICE_NS, enq_flags | preempt);
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | preempt);
 		/* Put back by a switch that has chosen the next one already. */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
 			preempt_cpu(rq, cpu);
@@ -66,14 +71,14 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && p->policy != SCHED_IDLE_POLICY && p->policy != SCHED_BATCH_POLICY &&
 	    *(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL &&
-	    pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now))) {
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, PC_FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+	    pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns)) {
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && describes_cpumask()) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
-			insert(p, SCX_DSQ_LOCAL_ON | idle, PC_FAIR_SLICE_NS, enq_flags);
+			insert(p, SCX_DSQ_LOCAL_ON | idle, rq->slice_ns, enq_flags);
 			return 0;
 		}
 	}
@@ -123,7 +128,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev, now))
-		prev->scx.slice = PC_FAIR_SLICE_NS;
+		prev->scx.slice = rq->slice_ns;
 	else
 		take(cpu);
 	return 0;
@@ -225,6 +230,36 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 	return 0;
 }
 
+/* Without these two the kernel would unload the scheduler when a CPU comes or goes. */
+SEC("struct_ops.s/ext_cpu_online")
+int BPF_PROG(ext_cpu_online, s32 cpu)
+{
+	return 0;
+}
+
+/*
+ * Nobody asks for the queue of a CPU that goes. Who waits there, pinned to it or not, goes where the
+ * kernel finds another CPU for it.
+ */
+SEC("struct_ops.s/ext_cpu_offline")
+int BPF_PROG(ext_cpu_offline, s32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	int i;
+
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
+		bpf_for(i, 0, PC_OFFLINE_MAX) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			move_to(&it, p, SCX_DSQ_GLOBAL);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
+}
+
 SEC("struct_ops/ext_init_task")
 s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -322,6 +357,8 @@ struct sched_ext_ops paracord = {
 	.stopping = (void *)ext_stopping,
 	.quiescent = (void *)ext_quiescent,
 	.cpu_release = (void *)ext_cpu_release,
+	.cpu_online = (void *)ext_cpu_online,
+	.cpu_offline = (void *)ext_cpu_offline,
 	.init_task = (void *)ext_init_task,
 	.disable = (void *)ext_disable,
 	.cgroup_init = (void *)ext_cgroup_init,

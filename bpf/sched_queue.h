@@ -74,7 +74,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		t->vtime = from ? pc_fair_move(t->vtime, from->base, rq->base) : rq->base;
 		t->queue = cpu;
 	}
-	t->vtime = pc_fair_place(t->vtime, rq->base);
+	t->vtime = pc_fair_place(t->vtime, rq->base, rq->slice_ns);
 }
 
 static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
@@ -88,7 +88,7 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 {
 	t->queued_ns = now | 1;
 	__sync_fetch_and_add(&rq->queued, 1);
-	insert_vtime(p, cpu, PC_FAIR_SLICE_NS, t->vtime, enq_flags);
+	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
 /*

@@ -12,6 +12,7 @@
 #ifndef PARACORD_BPF_SCX_H
 #define PARACORD_BPF_SCX_H
 
+#define SCX_DSQ_GLOBAL		0x8000000000000001ull
 #define SCX_DSQ_LOCAL		0x8000000000000002ull
 #define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
 
@@ -76,6 +77,8 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, u64 deq_flags);
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*disable)(struct task_struct *p);
 	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
@@ -149,6 +152,14 @@ static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 
 		scx_bpf_dsq_insert_vtime___v1(p, dsq_id, slice_ns, vtime, enq_flags);
 	else
 		scx_bpf_dispatch_vtime___old(p, dsq_id, slice_ns, vtime, enq_flags);
+}
+
+/* A task that an iterator points to, to another queue. False: it is not in its queue any more. */
+static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
+		return scx_bpf_dsq_move___new(it, p, dsq_id, 0);
+	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, 0);
 }
 
 /* The first task of a queue that may run on this CPU, to its local queue. False: there is none. */

@@ -140,7 +140,7 @@ struct pc_rq {
 	u32 wanted;		/* index + 1 of the vCPU that was boosted while it waited here */
 	u32 expired;		/* 1: the task that runs gives way at the next tick */
 	u32 victim;		/* next CPU that balance() looks at */
-	u32 reserved32;
+	u32 slice_ns;		/* pc_fair_slice_ns(); loader */
 	u64 reserved;
 };
 

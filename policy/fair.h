@@ -22,12 +22,8 @@
 #define PC_INVERSE(weight)	((u32)((1ull << 32) / (weight)))
 #define PC_INVERSE_SHIFT	22
 
-/* How long a task runs before another one of its CPU may: the kernel's base slice on 8 CPUs and more. */
-#define PC_FAIR_SLICE_NS	(3 * PC_NSEC_PER_MSEC)
-/* A sleeper comes back at most this far behind the base: one slice, so that sleep is no savings account. */
-#define PC_FAIR_CREDIT_NS	PC_FAIR_SLICE_NS
-/* A wakeup preempts what is further ahead than this, in the virtual time of the one that wakes. */
-#define PC_FAIR_GRANULARITY_NS	(1 * PC_NSEC_PER_MSEC)
+/* Slice on one CPU; more CPUs, longer slices: pc_fair_slice_ns(). The kernel's (sysctl_sched_base_slice). */
+#define PC_FAIR_BASE_SLICE_NS	(700 * PC_NSEC_PER_USEC)
 /*
  * Who has waited this long runs next, whatever its weight: a task of nice 19 beside one of
  * nice -20 would wait for 24 s, and the kernel ejects a scheduler that lets a task wait for 30.
@@ -104,10 +100,21 @@ PC_INLINE int pc_fair_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* Where a task's virtual time lies when it comes to a queue with this base: its credit is bounded. */
-PC_INLINE u64 pc_fair_place(u64 vtime, u64 base)
+/* How long a task runs before another one of its CPU may, on a host with that many CPUs (get_update_sysctl_factor()). */
+PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 {
-	u64 earliest = base - PC_FAIR_CREDIT_NS;
+	u32 factor = cpus >= 8 ? 4 : cpus >= 4 ? 3 : cpus >= 2 ? 2 : 1;
+
+	return factor * (u32)PC_FAIR_BASE_SLICE_NS;
+}
+
+/*
+ * Where a task's virtual time lies when it comes to a queue with this base: a sleeper comes back at most
+ * one slice behind it, so that sleep is no savings account.
+ */
+PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
+{
+	u64 earliest = base - slice_ns;
 
 	return pc_fair_before(vtime, earliest) ? earliest : vtime;
 }
@@ -118,10 +125,13 @@ PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 	return vtime - from_base + to_base;
 }
 
-/* Whether a task that wakes takes the CPU from the one that runs at running_vtime now. */
-PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime)
+/*
+ * Whether a task that wakes takes the CPU from the one that runs at running_vtime now: if that is ahead of it
+ * by more than a third of a slice, in the virtual time of the one that wakes.
+ */
+PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
 {
-	return pc_fair_before(vtime + pc_fair_virtual(PC_FAIR_GRANULARITY_NS, inverse), running_vtime);
+	return pc_fair_before(vtime + pc_fair_virtual(slice_ns / 3, inverse), running_vtime);
 }
 
 #endif

@@ -79,7 +79,7 @@ def host_spec(arch: str) -> TreeSpec:
         suites=("trixie", "trixie-backports"),
         packages=(
             *("bash", "busybox-static", "kmod", "iproute2", "procps", "util-linux", "socat", "bpftool"),
-            *("rt-tests", "stress-ng", "trace-cmd", "libelf1t64", "systemd"),
+            *("rt-tests", "stress-ng", "make", "tcc", "trace-cmd", "libelf1t64", "systemd"),
             *QEMU_PACKAGES[arch],
         ),
         kernels=(("trixie-backports", f"linux-image-{DEBIAN_ARCH[arch]}"),),

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import daemon, loads, machine
+from paracord_lab import daemon, fairness, loads, machine
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
 
 pytestmark = pytest.mark.lab
 EXT = {**EMULATED_HOST, "actuator": "ext"}
 STATE = "/sys/kernel/sched_ext/state"
-CGROUP = "/sys/fs/cgroup"
 NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 
 
@@ -51,46 +50,21 @@ def scheduling(host, vcpu_tids=(), arguments=""):
         yield running_daemon
 
 
-def cpu_shares(host, commands, seconds):
-    """CPU time of busy loops on one CPU, as shares, in the order of the commands that run `pc_hog`."""
-    hogs = [host.spawn(f"exec {command} --cpu 1", f"hog{n}") for n, command in enumerate(commands)]
-    try:
-        host.run("sleep 0.5")
-        before = [loads.read(host, [hog.pid]).cpu_s for hog in hogs]
-        host.run(f"sleep {seconds}", timeout=120)
-        used = [loads.read(host, [hog.pid]).cpu_s - b for hog, b in zip(hogs, before, strict=True)]
-    finally:
-        for hog in hogs:
-            hog.kill("KILL")
-            hog.wait(10)
-    return [one / sum(used) for one in used]
-
-
 def test_nice_values_share_a_cpu_by_their_weights(host):
+    equal, weighted = (0, 0, 0), (0, 5)
     with scheduling(host):
-        equal = cpu_shares(host, ["pc_hog"] * 3, 4)
-        weighted = cpu_shares(host, ["pc_hog", "nice -n 5 pc_hog"], 6)
+        errors = [
+            fairness.nice_error(fairness.nice_shares(host, levels, 6), levels) for levels in (equal, weighted)
+        ]
     await_state(host, "disabled")
-    assert all(abs(share - 1 / 3) < 0.05 for share in equal), equal
-    expected = 1024 / (1024 + 335)
-    assert abs(weighted[0] - expected) < 0.05, weighted
+    assert max(errors) < 0.05, errors
 
 
 def test_control_groups_share_a_cpu_by_their_weights(host):
     """Whatever is in them: one task in the heavy group, two in the light one."""
-    host.run(
-        f"echo +cpu > {CGROUP}/cgroup.subtree_control && mkdir {CGROUP}/light {CGROUP}/heavy && "
-        f"echo 300 > {CGROUP}/heavy/cpu.weight"
-    )
-    groups = ("heavy", "light", "light")
-    enter = [f"sh -c 'echo $$ > {CGROUP}/{group}/cgroup.procs; exec pc_hog $*' --" for group in groups]
-    try:
-        with scheduling(host):
-            shares = cpu_shares(host, enter, 8)
-    finally:
-        host.run(f"sleep 0.5; rmdir {CGROUP}/light {CGROUP}/heavy")
-    expected = (0.75, 0.125, 0.125)
-    assert all(abs(one - e) < 0.06 for one, e in zip(shares, expected, strict=True)), shares
+    with fairness.groups(host, {"light": 100, "heavy": 300}), scheduling(host):
+        shares = fairness.group_shares(host, ("heavy", "light", "light"), 8)
+    assert fairness.error(shares, (6, 1, 1)) < 0.06, shares
 
 
 def test_boosts_without_touching_the_thread(host, guest):

@@ -7,8 +7,9 @@ int paracord_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running);
 u64 paracord_pelt_decay(u64 value, u64 periods);
 u32 paracord_fair_inverse(s32 nice);
 u64 paracord_fair_virtual(u64 ran_ns, u32 inverse);
-u64 paracord_fair_place(u64 vtime, u64 base);
-int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime);
+u32 paracord_fair_slice_ns(u32 cpus);
+u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns);
+int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns);
 u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight);
 u32 paracord_fair_in_group(u32 inverse, u64 factor);
 
@@ -77,12 +78,17 @@ u64 paracord_fair_virtual(u64 ran_ns, u32 inverse)
 	return pc_fair_virtual(ran_ns, inverse);
 }
 
-u64 paracord_fair_place(u64 vtime, u64 base)
+u32 paracord_fair_slice_ns(u32 cpus)
 {
-	return pc_fair_place(vtime, base);
+	return pc_fair_slice_ns(cpus);
 }
 
-int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime)
+u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
-	return pc_fair_preempts(vtime, inverse, running_vtime);
+	return pc_fair_place(vtime, base, slice_ns);
+}
+
+int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
+{
+	return pc_fair_preempts(vtime, inverse, running_vtime, slice_ns);
 }

@@ -4,10 +4,16 @@
 unsafe extern "C" {
     fn paracord_fair_inverse(nice: i32) -> u32;
     fn paracord_fair_virtual(ran_ns: u64, inverse: u32) -> u64;
-    fn paracord_fair_place(vtime: u64, base: u64) -> u64;
+    fn paracord_fair_slice_ns(cpus: u32) -> u32;
+    fn paracord_fair_place(vtime: u64, base: u64, slice_ns: u32) -> u64;
     fn paracord_group_factor(parents_factor: u64, active: i64, weight: u32) -> u64;
     fn paracord_fair_in_group(inverse: u32, factor: u64) -> u32;
-    fn paracord_fair_preempts(vtime: u64, inverse: u32, running_vtime: u64) -> core::ffi::c_int;
+    fn paracord_fair_preempts(
+        vtime: u64,
+        inverse: u32,
+        running_vtime: u64,
+        slice_ns: u32,
+    ) -> core::ffi::c_int;
 }
 
 /// 2^32 / weight of a nice level (`pc_fair_inverse`).
@@ -26,16 +32,23 @@ pub fn virtual_ns(ran_ns: u64, inverse: u32) -> u64 {
 
 /// Virtual time of a task that comes to a queue (`pc_fair_place`).
 #[must_use]
-pub fn place(vtime: u64, base: u64) -> u64 {
+pub fn place(vtime: u64, base: u64, slice_ns: u32) -> u64 {
     // SAFETY: plain integers.
-    unsafe { paracord_fair_place(vtime, base) }
+    unsafe { paracord_fair_place(vtime, base, slice_ns) }
+}
+
+/// Slice on a host with that many CPUs, ns (`pc_fair_slice_ns`).
+#[must_use]
+pub fn slice_ns(cpus: u32) -> u32 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_slice_ns(cpus) }
 }
 
 /// Whether a task that wakes preempts the one that runs (`pc_fair_preempts`).
 #[must_use]
-pub fn preempts(vtime: u64, inverse: u32, running_vtime: u64) -> bool {
+pub fn preempts(vtime: u64, inverse: u32, running_vtime: u64, slice_ns: u32) -> bool {
     // SAFETY: plain integers.
-    unsafe { paracord_fair_preempts(vtime, inverse, running_vtime) != 0 }
+    unsafe { paracord_fair_preempts(vtime, inverse, running_vtime, slice_ns) != 0 }
 }
 
 /// Factor of the tasks in a control group (`pc_group_factor`); that of the root is `1 << 20`.

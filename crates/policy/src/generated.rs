@@ -769,7 +769,7 @@ pub struct pc_rq {
     pub wanted: u32_,
     pub expired: u32_,
     pub victim: u32_,
-    pub reserved32: u32_,
+    pub slice_ns: u32_,
     pub reserved: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -797,8 +797,8 @@ const _: () = {
     ][::core::mem::offset_of!(pc_rq, expired) - 44usize];
     ["Offset of field: pc_rq::victim"][::core::mem::offset_of!(pc_rq, victim) - 48usize];
     [
-        "Offset of field: pc_rq::reserved32",
-    ][::core::mem::offset_of!(pc_rq, reserved32) - 52usize];
+        "Offset of field: pc_rq::slice_ns",
+    ][::core::mem::offset_of!(pc_rq, slice_ns) - 52usize];
     [
         "Offset of field: pc_rq::reserved",
     ][::core::mem::offset_of!(pc_rq, reserved) - 56usize];

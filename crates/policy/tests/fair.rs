@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Virtual time: shares by weight, bounded credit.
 
-use paracord_policy::fair::{group_factor, in_group, inverse, place, preempts, virtual_ns};
+use paracord_policy::fair::{
+    group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
+};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
-const SLICE: u64 = 3 * MS;
+const SLICE_NS: u32 = 2_800_000;
+const SLICE: u64 = SLICE_NS as u64;
 /// kernel/sched/core.c, sched_prio_to_weight: ends and middle.
 const WEIGHTS: [(i32, f64); 5] =
     [(-20, 88761.0), (-10, 9548.0), (0, 1024.0), (10, 110.0), (19, 15.0)];
@@ -65,8 +68,15 @@ fn levels_beyond_the_table_are_its_ends() {
 }
 
 #[test]
+fn slices_are_the_kernels() {
+    let slices = [1, 2, 3, 4, 7, 8, 9, 256].map(slice_ns);
+    assert_eq!(slices, [700, 1400, 1400, 2100, 2100, 2800, 2800, 2800].map(|us| us * 1000));
+}
+
+#[test]
 fn a_long_sleep_is_worth_one_slice() {
     let base = 1_000_000 * MS;
+    let place = |vtime, base| place(vtime, base, SLICE_NS);
     assert_eq!(place(0, base), base - SLICE);
     assert_eq!(place(base - MS, base), base - MS);
     assert_eq!(place(base + MS, base), base + MS);
@@ -77,10 +87,10 @@ fn a_long_sleep_is_worth_one_slice() {
 #[test]
 fn who_wakes_preempts_what_is_well_ahead_only() {
     let now = 1000 * MS;
-    assert!(preempts(now - 2 * MS, inverse(0), now));
-    assert!(!preempts(now, inverse(0), now));
+    assert!(preempts(now - 2 * MS, inverse(0), now, SLICE_NS));
+    assert!(!preempts(now, inverse(0), now, SLICE_NS));
     // A light task's granularity is longer in its own virtual time.
-    assert!(!preempts(now - 2 * MS, inverse(10), now));
+    assert!(!preempts(now - 2 * MS, inverse(10), now, SLICE_NS));
 }
 
 proptest! {

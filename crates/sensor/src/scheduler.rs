@@ -8,7 +8,7 @@ use std::{
 };
 
 use libbpf_rs::{Link, MapCore, Object};
-use paracord_policy::{pc_ext_exit, pc_rq};
+use paracord_policy::{fair, pc_ext_exit, pc_rq};
 
 use crate::{Array, Error, load::map_array, topology};
 
@@ -57,13 +57,14 @@ fn loaded() -> String {
     fs::read_to_string(NAME).map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
 }
 
-/// Lays the ring of CPUs and hands the host's ordinary tasks to the scheduler.
+/// Lays the ring of CPUs, sets their slices, and hands the host's ordinary tasks to the scheduler.
 pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
     let exit = map_array(object, "ext_exit")?;
     let rqs = map_array::<pc_rq>(object, "rqs")?;
+    let slice_ns = fair::slice_ns(online_cpus());
     let next = topology::ring(&topology::read(), rqs.len());
     for (cpu, next) in next.into_iter().enumerate() {
-        rqs.set_next(u32::try_from(cpu).unwrap_or(u32::MAX), next);
+        rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns);
     }
     let mut map = object
         .maps_mut()
@@ -76,6 +77,12 @@ pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
             _ => Error::Scheduler(source),
         }),
     }
+}
+
+fn online_cpus() -> u32 {
+    // SAFETY: asks for a number.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(online).unwrap_or(1)
 }
 
 fn text(bytes: &[core::ffi::c_char]) -> String {

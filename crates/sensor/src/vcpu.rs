@@ -68,10 +68,11 @@ impl Array<pc_vcpu> {
 }
 
 impl Array<pc_rq> {
-    /// Sets a CPU's successor in the ring; nothing outside the array.
-    pub(crate) fn set_next(&self, cpu: u32, next: u32) {
+    /// Sets a CPU's successor in the ring and its slice; nothing outside the array.
+    pub(crate) fn prepare(&self, cpu: u32, next: u32, slice_ns: u32) {
         if let Some(record) = self.at(cpu) {
             set_field!(record, next, next);
+            set_field!(record, slice_ns, slice_ns);
         }
     }
 }

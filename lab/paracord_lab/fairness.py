@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""How busy loops share one CPU of the host, beside how their weights say that they should."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from . import loads
+
+CGROUPS = "/sys/fs/cgroup"
+# The kernel's (sched_prio_to_weight), of the levels that are used here.
+NICE_WEIGHTS = {-20: 88761, -19: 71755, -16: 36291, 0: 1024, 3: 526, 5: 335, 15: 36, 17: 23, 19: 15}
+
+
+def cpu_shares(host, prefixes: Sequence[str], seconds: float) -> list[float]:
+    """Shares (0..1, in all 1) of one CPU's time that busy loops get, started with prefixes ("nice -n 5")."""
+    hogs = [host.spawn(f"exec {prefix} pc_hog --cpu 1", f"hog{n}") for n, prefix in enumerate(prefixes)]
+    try:
+        host.run("sleep 0.5")
+        before = [loads.read(host, [hog.pid]).cpu_s for hog in hogs]
+        host.run(f"sleep {seconds}", timeout=60 + 10 * seconds)
+        used = [loads.read(host, [hog.pid]).cpu_s - b for hog, b in zip(hogs, before, strict=True)]
+    finally:
+        for hog in hogs:
+            hog.kill("KILL")
+            hog.wait(10)
+    return [one / sum(used) for one in used]
+
+
+def error(shares: Sequence[float], weights: Sequence[float]) -> float:
+    """Largest distance (0..1) of a share from what its weight says."""
+    return max(abs(share - w / sum(weights)) for share, w in zip(shares, weights, strict=True))
+
+
+def nice_shares(host, levels: Sequence[int], seconds: float) -> list[float]:
+    """Shares of one CPU that loops with these nice values get."""
+    return cpu_shares(host, [f"nice -n {level}" for level in levels], seconds)
+
+
+def nice_error(shares: Sequence[float], levels: Sequence[int]) -> float:
+    return error(shares, [NICE_WEIGHTS[level] for level in levels])
+
+
+@contextmanager
+def groups(host, weights: Mapping[str, int]) -> Iterator[None]:
+    """Control groups with these cpu.weights."""
+    made = " ".join(f"{CGROUPS}/{name}" for name in weights)
+    host.run(f"echo +cpu > {CGROUPS}/cgroup.subtree_control && mkdir {made}")
+    for name, weight in weights.items():
+        host.run(f"echo {weight} > {CGROUPS}/{name}/cpu.weight")
+    try:
+        yield
+    finally:
+        host.run(f"sleep 0.5; rmdir {made}")
+
+
+def group_shares(host, members: Sequence[str], seconds: float) -> list[float]:
+    """Shares of one CPU that loops get, each in the group that is named."""
+    enter = 'sh -c \'echo $$ > {}/{}/cgroup.procs; exec "$0" "$@"\''
+    return cpu_shares(host, [enter.format(CGROUPS, group) for group in members], seconds)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+paracord's scheduler under all that a host does to one: CPUs that go and come, affinities, control groups and
+classes that change, forks, stress-ng's scheduler class, and guests that boot and are killed. The kernel
+ejects a scheduler that loses a task, lets one wait for too long or does something illegal.
+"""
+
+import random
+import time
+
+from paracord_lab import fairness, kills
+from paracord_lab.host_share import running
+from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.verdicts import Check
+
+SECONDS = 600
+GUESTS_PER_MINUTE = 5
+LIFE_S = (0.2, 2.0)
+EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
+STATE = "/sys/kernel/sched_ext/state"
+# The highest CPU: the first ones have the emulated host's own duties.
+CPU = "/sys/devices/system/cpu/cpu$(($(nproc --all) - 1))/online"
+STRESSORS = "stress-ng --temp-path /tmp --class scheduler --seq 1 --timeout 4s -q"
+HOTPLUG = f"sleep 3; echo 0 > {CPU}; sleep 1; echo 1 > {CPU}"
+AFFINITY = "for p in $hogs; do taskset -p $((RANDOM % 3 + 1 << 1)) $p; done; sleep 0.05"
+GROUPS = {"soak-a": 100, "soak-b": 1000}
+MOVE = " ".join(
+    (
+        f"for p in $hogs; do echo $p > {fairness.CGROUPS}/soak-$([ $((RANDOM % 2)) = 0 ] && echo a || echo b)"
+        "/cgroup.procs; done;",
+        f"echo $((RANDOM % 9999 + 1)) > {fairness.CGROUPS}/soak-a/cpu.weight; sleep 0.1",
+    )
+)
+CLASSES = (
+    "for p in $hogs; do chrt -o -p 0 $p; chrt -b -p 0 $p; chrt -r -p 1 $p; chrt -i -p 0 $p; done; sleep 0.2"
+)
+FORKS = "for n in $(seq 20); do true & done; wait"
+
+
+class SchedSoak(Scenario):
+    name = "sched-soak"
+    summary = (
+        "paracord's scheduler for ten minutes: hotplug, affinity, groups, classes, forks, 50 guests killed"
+    )
+    rounds = 1
+    configurations = (EXT,)
+    checks = (
+        Check("soak_ejections", lambda one: one["ext"]["ejections_count"], "<=", 0, "count", every=True),
+        Check(
+            "soak_guests_killed_per_minute",
+            lambda one: one["ext"]["guests_killed_count"] / one["ext"]["length_s"] * 60,
+            ">=",
+            GUESTS_PER_MINUTE,
+            "count",
+            every=True,
+        ),
+    )
+    columns = (
+        column("seconds", "length_s"),
+        column("ejections", "ejections_count"),
+        column("guests killed", "guests_killed_count"),
+    )
+
+    def setup(self, session):
+        self.guest = session.guest("soak", module=True, vcpus=1)
+
+    def measure(self, session, configuration):
+        host, seconds = session.host, SECONDS if not session.options.quick else SECONDS / 10
+        jobs = []
+        with fairness.groups(host, GROUPS), running(self.guest, "pc_hog", "guest's hog"):
+            try:
+                hogs = [host.spawn("exec pc_hog", f"hog{n}") for n in range(4)]
+                jobs += hogs
+                pids = " ".join(str(hog.pid) for hog in hogs)
+                for n, script in enumerate((HOTPLUG, AFFINITY, MOVE, CLASSES, FORKS, STRESSORS)):
+                    loop = f"hogs='{pids}'; while true; do {script}; done >/dev/null 2>&1"
+                    jobs.append(host.spawn(f"exec setsid bash -c {_quoted(loop)}", f"soak{n}"))
+                killed, started = 0, time.monotonic()
+                while time.monotonic() - started < seconds:
+                    vm = host.spawn(kills.FIRMWARE_VM.format(name=f"victim{killed}"), f"victim{killed}")
+                    time.sleep(random.uniform(*LIFE_S))
+                    vm.kill("KILL")
+                    killed += 1
+            finally:
+                for job in jobs:
+                    host.run(f"kill -KILL -- -{job.pid} {job.pid}", check=False)
+                host.run(f"pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}", check=False)
+        state = host.run(f"cat {STATE}").out.strip()
+        said = session.daemon.job.err()
+        return {
+            "seconds": time.monotonic() - started,
+            "killed": killed,
+            "ejections": said.count("has unloaded paracord's scheduler") + (state != "enabled"),
+            "said": said[-2000:],
+        }
+
+    def metrics(self, configuration, raw):
+        return {
+            "length_s": raw["seconds"],
+            "ejections_count": raw["ejections"],
+            "guests_killed_count": raw["killed"],
+        }
+
+
+def _quoted(script):
+    return "'" + script.replace("'", "'\\''") + "'"
+
+
+SCENARIO = SchedSoak()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+paracord's scheduler as a scheduler: what a host's ordinary work costs under it, beside the kernel's own,
+and how it shares a CPU among tasks and control groups.
+
+Each load is short, and both schedulers get it in each round: an emulator's disturbances meet both.
+"""
+
+import json
+import re
+import time
+
+from paracord_lab import fairness, stats
+from paracord_lab.errors import LabError
+from paracord_lab.plots import Bars
+from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.verdicts import Check
+
+STOCK = Configuration("stock")
+EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
+STATE = "/sys/kernel/sched_ext/state"
+VS_STOCK_MAX = 1.15
+FAIRNESS_ERROR_MAX = 0.05
+# Each set on one CPU; within a set the smallest share is large enough to be seen.
+NICE_SETS = ((-20, -19, -16), (0, 3, 5), (15, 17, 19))
+GROUPS = {"light": 100, "heavy": 300}
+MEMBERS, MEMBER_WEIGHTS = ("heavy", "light", "light"), (6, 1, 1)
+SHARE_S = 5.0
+# Of the pieces of a load, those that the emulator did not disturb.
+UNDISTURBED = 0.2
+SOURCES = 24
+COMPILE = f"make -s -j 4 -C /tmp/compile -f Makefile -B $(seq -f 'f%g.o' {SOURCES})"
+HACKBENCH_S = re.compile(r"Time:\s*([0-9.]+)")
+
+
+def vs_stock(metric):
+    return lambda one: stats.ratio(one["ext"][metric], one["stock"][metric])
+
+
+def of_ext(metric):
+    return lambda one: one["ext"][metric]
+
+
+class SchedulerScenario(Scenario):
+    name = "scheduler"
+    summary = "paracord's scheduler beside the stock one: pipe, hackbench, wakeups, compiling, fairness"
+    rounds = 5
+    configurations = (STOCK, EXT)
+    checks = (
+        Check("sched_pipe_vs_stock", vs_stock("pipe_switch_ns"), "<=", VS_STOCK_MAX),
+        Check("hackbench_vs_stock", vs_stock("hackbench_s"), "<=", VS_STOCK_MAX),
+        Check("schbench_p99_vs_stock", vs_stock("wakeups_p99_us"), "<=", VS_STOCK_MAX),
+        Check("compile_vs_stock", vs_stock("compile_s"), "<=", VS_STOCK_MAX),
+        Check("nice_fairness_error", of_ext("nice_fairness_error_share"), "<=", FAIRNESS_ERROR_MAX,
+              unit="share", beside={"stock": lambda one: one["stock"]["nice_fairness_error_share"]}),
+        Check("cgroup_fairness_error", of_ext("cgroup_fairness_error_share"), "<=", FAIRNESS_ERROR_MAX,
+              unit="share", beside={"stock": lambda one: one["stock"]["cgroup_fairness_error_share"]}),
+    )  # fmt: skip
+    columns = (
+        column("pipe: ns per switch", "pipe_switch_ns"),
+        column("hackbench s", "hackbench_s"),
+        column("wakeups: p50 µs", "wakeups_p50_us"),
+        column("p99 µs", "wakeups_p99_us"),
+        column("requests/s", "wakeups_requests_per_s_count"),
+        column("compiling s", "compile_s"),
+        column("nice error", "nice_fairness_error_share"),
+        column("cgroup error", "cgroup_fairness_error_share"),
+    )
+
+    def setup(self, session):
+        """Sources to compile: functions enough that a compiler has something to do."""
+        rule = "%%.o: %%.c\\n\\ttcc -c -o $@ $<\\n"
+        function = "int f$n(int a, int b) { int i, s = $f; for (i = 0; i < a; i++) s += i * b ^ s >> $n % 7;"
+        session.host.run(
+            f"mkdir -p /tmp/compile && cd /tmp/compile && printf '{rule}' > Makefile && "
+            f"for f in $(seq {SOURCES}); do for n in $(seq 400); do "
+            f'echo "{function} return s; }}"; done > f$f.c; done',
+            timeout=180,
+        )
+
+    def measure(self, session, configuration):
+        host = session.host
+        self._await(host, "enabled" if configuration == EXT else "disabled")
+        started = time.monotonic()
+        raw = {
+            "pipe": host.run("pc_pipe --cpu 1 --rounds 20 --transfers 250", timeout=120).out,
+            "hackbench": [host.run("hackbench -g 2 -f 5 -l 60", timeout=120).out for _ in range(3)],
+            "wakeups": host.run("pc_wakeups --seconds 4 --messengers 2 --workers 3 --loops 20000").out,
+            "compile": [self._timed(host, COMPILE) for _ in range(2)],
+            "nice": [fairness.nice_shares(host, levels, session.seconds(SHARE_S)) for levels in NICE_SETS],
+        }
+        with fairness.groups(host, GROUPS):
+            raw["cgroup"] = fairness.group_shares(host, MEMBERS, session.seconds(SHARE_S))
+        return {**raw, "seconds": time.monotonic() - started}
+
+    @staticmethod
+    def _timed(host, command):
+        """Seconds, by the host's own clock."""
+        timed = f"s=$(date +%s%N); {command} || exit; e=$(date +%s%N); echo $((e - s))"
+        return int(host.run(timed, timeout=180).out.split()[-1]) / 1e9
+
+    @staticmethod
+    def _await(host, state):
+        said = host.run(
+            f"for i in $(seq 200); do [ $(cat {STATE}) = {state} ] && break; sleep 0.2; done; cat {STATE}",
+            timeout=90,
+        ).out.strip()
+        if said != state:
+            raise LabError(f"{STATE} is {said}, not {state}")
+
+    def metrics(self, configuration, raw):
+        pieces = sorted(json.loads(raw["pipe"])["ns_per_switch"])
+        wakeups = json.loads(raw["wakeups"])
+        nice = zip(raw["nice"], NICE_SETS, strict=True)
+        return {
+            "pipe_switch_ns": pieces[int(UNDISTURBED * len(pieces))],
+            "hackbench_s": min(float(HACKBENCH_S.search(out)[1]) for out in raw["hackbench"]),
+            "wakeups_p50_us": wakeups["p50_us"],
+            "wakeups_p99_us": wakeups["p99_us"],
+            "wakeups_requests_per_s_count": wakeups["requests_per_s"],
+            "compile_s": min(raw["compile"]),
+            "nice_fairness_error_share": max(fairness.nice_error(s, levels) for s, levels in nice),
+            "cgroup_fairness_error_share": fairness.error(raw["cgroup"], MEMBER_WEIGHTS),
+        }
+
+    def plots(self):
+        return [
+            Bars(
+                "Wait of a woken thread (emulated host; median of rounds, spread)",
+                {"wakeups_p50_us": "p50", "wakeups_p99_us": "p99"},
+                "µs",
+            )
+        ]
+
+
+SCENARIO = SchedulerScenario()
