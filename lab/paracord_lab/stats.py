@@ -42,6 +42,16 @@ def percentile(histogram: Histogram, share: float) -> float:
     raise StatsError(f"share {share} is not in 0..1")
 
 
+def undisturbed(pieces: Sequence[float], share: float) -> float:
+    """
+    The value that `share` (0..1) of equal pieces of work stay below: what an emulator on a shared machine
+    does to a piece only ever makes it longer.
+    """
+    if not pieces:
+        raise StatsError("no pieces")
+    return sorted(pieces)[int(share * len(pieces))]
+
+
 def merge(histograms: Sequence[Histogram]) -> dict[int, int]:
     """Sum of histograms, bucket by bucket."""
     merged: dict[int, int] = {}

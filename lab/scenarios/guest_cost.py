@@ -18,17 +18,12 @@ from paracord_lab.verdicts import Check
 MODULE = Configuration("module", module=True)
 # The module stores a few words at a switch; more than this would be work on the path.
 SWITCH_COST_MAX = 1.03
-# Short pieces, of which the undisturbed ones count: what an emulator on a shared machine does to a piece only
-# ever makes it longer. A slow spell often lasts for thirty pieces, and after a binding for more.
+# Short pieces, of which the undisturbed ones count. A slow spell often lasts for thirty pieces, and after a
+# binding for more.
 COMMAND = "pc_pipe --transfers 100"
 UNDISTURBED = 0.1
 THREADS, PROCESSES = "threads_switch_ns", "processes_switch_ns"
 DRIVER = "/sys/bus/pci/drivers/paracord_guest"
-
-
-def undisturbed(pieces):
-    """The switch time that a tenth of the pieces stays below."""
-    return sorted(pieces)[int(UNDISTURBED * len(pieces))]
 
 
 def cost(metric):
@@ -71,7 +66,7 @@ class GuestCost(Scenario):
         }
 
     def metrics(self, configuration, raw):
-        return {metric: undisturbed(run["ns_per_switch"]) for metric, run in raw.items()}
+        return {metric: stats.undisturbed(run["ns_per_switch"], UNDISTURBED) for metric, run in raw.items()}
 
     def plots(self):
         return [

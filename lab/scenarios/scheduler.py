@@ -26,7 +26,7 @@ NICE_SETS = ((-20, -19, -16), (0, 3, 5), (15, 17, 19))
 GROUPS = {"light": 100, "heavy": 300}
 MEMBERS, MEMBER_WEIGHTS = ("heavy", "light", "light"), (6, 1, 1)
 SHARE_S = 5.0
-# Of the pieces of a load, those that the emulator did not disturb.
+# Share of a load's pieces that count.
 UNDISTURBED = 0.2
 SOURCES = 24
 COMPILE = f"make -s -j 4 -C /tmp/compile -f Makefile -B $(seq -f 'f%g.o' {SOURCES})"
@@ -109,11 +109,10 @@ class SchedulerScenario(Scenario):
             raise LabError(f"{STATE} is {said}, not {state}")
 
     def metrics(self, configuration, raw):
-        pieces = sorted(json.loads(raw["pipe"])["ns_per_switch"])
         wakeups = json.loads(raw["wakeups"])
         nice = zip(raw["nice"], NICE_SETS, strict=True)
         return {
-            "pipe_switch_ns": pieces[int(UNDISTURBED * len(pieces))],
+            "pipe_switch_ns": stats.undisturbed(json.loads(raw["pipe"])["ns_per_switch"], UNDISTURBED),
             "hackbench_s": min(float(HACKBENCH_S.search(out)[1]) for out in raw["hackbench"]),
             "wakeups_p50_us": wakeups["p50_us"],
             "wakeups_p99_us": wakeups["p99_us"],
