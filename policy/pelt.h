@@ -18,8 +18,6 @@
 #define PC_PELT_PERIOD_NS	((u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT)
 #define PC_PELT_HALF_LIFE	32	/* periods */
 #define PC_PELT_SUM_MAX		47742	/* of the series, in units: what an endless run adds up to */
-#define PC_CAPACITY_SHIFT	10
-#define PC_CAPACITY		(1u << PC_CAPACITY_SHIFT)
 
 /* value * y^periods. */
 PC_INLINE u64 pc_pelt_decay(u64 value, u64 periods)

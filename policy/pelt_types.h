@@ -5,6 +5,10 @@
 
 #include "types.h"
 
+/* The largest CPU at its highest frequency: scale of utilisation, requests and clamps. */
+#define PC_CAPACITY_SHIFT	10
+#define PC_CAPACITY		1024u
+
 struct pc_pelt {
 	u64 last_ns;		/* clock of the last update, a multiple of 1024 ns from the first */
 	u32 util_sum;		/* units times 1024 */

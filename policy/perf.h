@@ -35,6 +35,28 @@ PC_INLINE u32 pc_max_u32(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
+/* Room to grow for a task that nobody capped: without it a busy CPU would never be asked for more (schedutil's). */
+#define PC_HEADROOM_SHIFT	2	/* a quarter */
+
+/* What a task may ask for inside its control group: each end within the group's (uclamp_tg_restrict()). */
+PC_INLINE struct pc_clamp pc_clamp_within(struct pc_clamp task, struct pc_clamp group)
+{
+	struct pc_clamp both = {
+		.min = pc_min_u32(pc_max_u32(task.min, group.min), group.max),
+		.max = pc_min_u32(pc_max_u32(task.max, group.min), group.max),
+	};
+
+	return both;
+}
+
+/* A group's clamps under its parent's: never more than those allow (cpu_util_update_eff()). */
+PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp parent)
+{
+	struct pc_clamp both = { .min = pc_min_u32(group.min, parent.min), .max = pc_min_u32(group.max, parent.max) };
+
+	return both;
+}
+
 /* A value between a task's clamps; clamps beyond the scale, or crossed, are taken as far as they make sense. */
 PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 {
@@ -70,14 +92,14 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 	t->window_ran_ns = 0;
 }
 
-/* The task's request now. */
+/* The task's request now: its demand and some room, between its clamps. */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
-	u32 demand = t->demand.util_avg;
+	u32 wanted = t->demand.util_avg + (t->demand.util_avg >> PC_HEADROOM_SHIFT);
 
 	if (t->carry_in_force)
-		demand = pc_max_u32(demand, t->carry_level);
-	return pc_clamped(demand, clamp);
+		wanted = pc_max_u32(wanted, t->carry_level);
+	return pc_clamped(wanted, clamp);
 }
 
 /* Its part of the CPU's sum follows its request. */
@@ -97,26 +119,55 @@ PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
 	cpu->sleeping_ns += periods * PC_PELT_PERIOD_NS;
 }
 
+/* A new task: half of what its CPU has left, as the kernel assumes (post_init_entity_util_avg()). */
+PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+{
+	u32 util = (PC_CAPACITY - pc_min_u32(cpu->runnable, PC_CAPACITY)) / 2;
+
+	t->demand.last_ns = now_ns;
+	t->demand.util_avg = util;
+	t->demand.util_sum = util * (PC_PELT_SUM_MAX - PC_PELT_PERIOD);
+}
+
 /*
- * The task becomes runnable on a CPU. `home`: where it slept, or NULL if it is new; there its
- * decayed part goes, as far as it is still in the sum.
+ * CPUs' clocks differ: one that came from another CPU was last accounted elapsed_ns before now_ns, on this
+ * CPU's clock.
  */
-PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
-			    struct pc_clamp clamp, u64 now_ns)
+PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns)
+{
+	u64 last_ns = pc_elapsed_ns(now_ns, elapsed_ns);
+
+	t->demand.last_ns = last_ns;
+	t->window_start_ns = now_ns;
+	t->window_ran_ns = 0;
+	if (t->slept_ns)
+		t->slept_ns = last_ns | 1;
+}
+
+/* What a sleeper's part of the sum has become, as `sleeping` counts it. */
+PC_INLINE u64 pc_perf_part(const struct pc_perf_task *t, u64 slept_ns)
+{
+	return (u64)pc_perf_decayed(t->contribution, slept_ns) << PC_CAPACITY_SHIFT;
+}
+
+/* A sleeper's part leaves the sum of the CPU on which it slept, as far as it is still in it. */
+PC_INLINE void pc_perf_take(struct pc_perf_cpu *home, u64 part, u64 now_ns)
+{
+	pc_perf_decay_sleeping(home, now_ns);
+	home->sleeping -= pc_min_u64(home->sleeping, part);
+}
+
+/* The task becomes runnable on a CPU; its sleeper's part is gone (pc_perf_take()). `carry`: 0/1, the switch. */
+PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, int carry,
+			    u64 now_ns)
 {
 	u64 slept_ns = t->slept_ns ? pc_elapsed_ns(now_ns, t->slept_ns) : 0;
 
-	if (home && t->slept_ns) {
-		u64 part = (u64)pc_perf_decayed(t->contribution, slept_ns) << PC_CAPACITY_SHIFT;
-
-		pc_perf_decay_sleeping(home, now_ns);
-		home->sleeping -= pc_min_u64(home->sleeping, part);
-	}
 	t->contribution = 0;
 	t->slept_ns = 0;
 	t->confirmed = 0;
 	pc_pelt_update(&t->demand, now_ns, 0);
-	t->carry_in_force = t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
+	t->carry_in_force = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
 	if (t->carry_in_force)
 		t->carry_armed = 0;
 	t->window_start_ns = now_ns;
@@ -124,20 +175,29 @@ PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, s
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
 }
 
-/* Accounts ran_ns of running up to now (0: it waited), at the end of which the request is new. */
+/* Accounts the time since the last account as running or waiting; at its end the request is new. */
 PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp,
-			       u64 ran_ns, u64 now_ns)
+			       int running, u64 now_ns)
 {
-	pc_pelt_update(&t->demand, now_ns, ran_ns != 0);
-	t->window_ran_ns += ran_ns;
+	u64 before_ns = t->demand.last_ns;
+
+	pc_pelt_update(&t->demand, now_ns, running);
+	if (running)
+		t->window_ran_ns += pc_elapsed_ns(t->demand.last_ns, before_ns);
 	pc_carry_window(t, now_ns);
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
+}
+
+/* The task leaves the CPU's sum at once: for another CPU, or another class. */
+PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
+{
+	cpu->runnable -= pc_min_u32(cpu->runnable, contribution);
 }
 
 /* The task goes to sleep: its part decays from here on, and a burst that was one is remembered. */
 PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
 {
-	cpu->runnable -= pc_min_u32(cpu->runnable, t->contribution);
+	pc_perf_leave(cpu, t->contribution);
 	pc_perf_decay_sleeping(cpu, now_ns);
 	if (!cpu->sleeping)
 		cpu->sleeping_ns = now_ns;

@@ -26,21 +26,37 @@ u32 paracord_fair_in_group(u32 inverse, u64 factor)
 void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
 			const struct pc_clamp *clamp, u64 now_ns);
 void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
-			   u64 ran_ns, u64 now_ns);
+			   int running, u64 now_ns);
 void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
 u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns);
 u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
+void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
+void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent);
 
+void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+{
+	pc_perf_begin(cpu, t, now_ns);
+}
+
+/* Of a task in a group under a parent; the result replaces the task's. */
+void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent)
+{
+	*task = pc_clamp_within(*task, pc_clamp_under(*group, *parent));
+}
+
+/* With the sleeper's part, as the scheduler does (bpf/sched_perf.h). */
 void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
 			const struct pc_clamp *clamp, u64 now_ns)
 {
-	pc_perf_wake(cpu, home, t, *clamp, now_ns);
+	if (t->slept_ns)
+		pc_perf_take(home, pc_perf_part(t, pc_elapsed_ns(now_ns, t->slept_ns)), now_ns);
+	pc_perf_wake(cpu, t, *clamp, 1, now_ns);
 }
 
 void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
-			   u64 ran_ns, u64 now_ns)
+			   int running, u64 now_ns)
 {
-	pc_perf_account(cpu, t, *clamp, ran_ns, now_ns);
+	pc_perf_account(cpu, t, *clamp, running, now_ns);
 }
 
 void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)

@@ -25,6 +25,8 @@ pub const PC_LEVEL_FULL: u32 = 2;
 pub const PC_KEEP: u32 = 0;
 pub const PC_BOOST: u32 = 1;
 pub const PC_UNBOOST: u32 = 2;
+pub const PC_CAPACITY_SHIFT: u32 = 10;
+pub const PC_CAPACITY: u32 = 1024;
 pub const PC_VCPUS_MAX: u32 = 4096;
 pub const PC_VMS_MAX: u32 = 1024;
 pub const PC_CPUS_MAX: u32 = 4096;
@@ -37,8 +39,14 @@ pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
 pub const PC_GROUPS_MAX: u32 = 8192;
 pub const PC_GROUP_ROOT: u32 = 0;
+pub const PC_PERF_TRACK: u32 = 1;
+pub const PC_PERF_REQUEST: u32 = 2;
+pub const PC_PERF_CARRY: u32 = 4;
+pub const PC_PERF_CHARGE: u32 = 8;
 pub const PC_RUNS_NOTHING: u32 = 0;
 pub const PC_RUNS_NORMAL: u32 = 1;
+pub const PC_CLAMP_TASK: u32 = 1;
+pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_TICK_MAX: u32 = 16;
 pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
@@ -686,11 +694,15 @@ pub struct pc_task {
     pub inverse: u32_,
     pub group: u32_,
     pub counted: u32_,
-    pub reserved: u32_,
+    pub known: u32_,
+    pub seen_ns: u64_,
+    pub own: pc_clamp,
+    pub clamp: pc_clamp,
+    pub perf: pc_perf_task,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 40usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 128usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -712,8 +724,16 @@ const _: () = {
         "Offset of field: pc_task::counted",
     ][::core::mem::offset_of!(pc_task, counted) - 32usize];
     [
-        "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 36usize];
+        "Offset of field: pc_task::known",
+    ][::core::mem::offset_of!(pc_task, known) - 36usize];
+    [
+        "Offset of field: pc_task::seen_ns",
+    ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
+    ["Offset of field: pc_task::own"][::core::mem::offset_of!(pc_task, own) - 48usize];
+    [
+        "Offset of field: pc_task::clamp",
+    ][::core::mem::offset_of!(pc_task, clamp) - 56usize];
+    ["Offset of field: pc_task::perf"][::core::mem::offset_of!(pc_task, perf) - 64usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -725,7 +745,9 @@ pub struct pc_group {
     pub parent: u32_,
     pub used: u32_,
     pub reserved: u32_,
-    pub reserved64: [u64_; 3usize],
+    pub own: pc_clamp,
+    pub clamp: pc_clamp,
+    pub reserved64: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -752,9 +774,13 @@ const _: () = {
     [
         "Offset of field: pc_group::reserved",
     ][::core::mem::offset_of!(pc_group, reserved) - 36usize];
+    ["Offset of field: pc_group::own"][::core::mem::offset_of!(pc_group, own) - 40usize];
+    [
+        "Offset of field: pc_group::clamp",
+    ][::core::mem::offset_of!(pc_group, clamp) - 48usize];
     [
         "Offset of field: pc_group::reserved64",
-    ][::core::mem::offset_of!(pc_group, reserved64) - 40usize];
+    ][::core::mem::offset_of!(pc_group, reserved64) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -770,11 +796,18 @@ pub struct pc_rq {
     pub expired: u32_,
     pub victim: u32_,
     pub slice_ns: u32_,
-    pub reserved: u64_,
+    pub cur_cap: u32_,
+    pub cur_speed: u32_,
+    pub features: u32_,
+    pub requested: u32_,
+    pub perf: pc_perf_cpu,
+    pub left: u64_,
+    pub removed: u64_,
+    pub reserved: [u64_; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 64usize];
+    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 128usize];
     ["Alignment of pc_rq"][::core::mem::align_of::<pc_rq>() - 8usize];
     ["Offset of field: pc_rq::base"][::core::mem::offset_of!(pc_rq, base) - 0usize];
     [
@@ -800,8 +833,62 @@ const _: () = {
         "Offset of field: pc_rq::slice_ns",
     ][::core::mem::offset_of!(pc_rq, slice_ns) - 52usize];
     [
+        "Offset of field: pc_rq::cur_cap",
+    ][::core::mem::offset_of!(pc_rq, cur_cap) - 56usize];
+    [
+        "Offset of field: pc_rq::cur_speed",
+    ][::core::mem::offset_of!(pc_rq, cur_speed) - 60usize];
+    [
+        "Offset of field: pc_rq::features",
+    ][::core::mem::offset_of!(pc_rq, features) - 64usize];
+    [
+        "Offset of field: pc_rq::requested",
+    ][::core::mem::offset_of!(pc_rq, requested) - 68usize];
+    ["Offset of field: pc_rq::perf"][::core::mem::offset_of!(pc_rq, perf) - 72usize];
+    ["Offset of field: pc_rq::left"][::core::mem::offset_of!(pc_rq, left) - 96usize];
+    [
+        "Offset of field: pc_rq::removed",
+    ][::core::mem::offset_of!(pc_rq, removed) - 104usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 56usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 112usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_clamp_call {
+    pub kind: u32_,
+    pub set: u32_,
+    pub id: u64_,
+    pub own: pc_clamp,
+    pub clamp: pc_clamp,
+    pub found: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_clamp_call"][::core::mem::size_of::<pc_clamp_call>() - 40usize];
+    ["Alignment of pc_clamp_call"][::core::mem::align_of::<pc_clamp_call>() - 8usize];
+    [
+        "Offset of field: pc_clamp_call::kind",
+    ][::core::mem::offset_of!(pc_clamp_call, kind) - 0usize];
+    [
+        "Offset of field: pc_clamp_call::set",
+    ][::core::mem::offset_of!(pc_clamp_call, set) - 4usize];
+    [
+        "Offset of field: pc_clamp_call::id",
+    ][::core::mem::offset_of!(pc_clamp_call, id) - 8usize];
+    [
+        "Offset of field: pc_clamp_call::own",
+    ][::core::mem::offset_of!(pc_clamp_call, own) - 16usize];
+    [
+        "Offset of field: pc_clamp_call::clamp",
+    ][::core::mem::offset_of!(pc_clamp_call, clamp) - 24usize];
+    [
+        "Offset of field: pc_clamp_call::found",
+    ][::core::mem::offset_of!(pc_clamp_call, found) - 32usize];
+    [
+        "Offset of field: pc_clamp_call::reserved",
+    ][::core::mem::offset_of!(pc_clamp_call, reserved) - 36usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]

@@ -15,8 +15,14 @@ unsafe extern "C" {
         cpu: *mut pc_perf_cpu,
         task: *mut pc_perf_task,
         clamp: *const pc_clamp,
-        ran_ns: u64,
+        running: core::ffi::c_int,
         now_ns: u64,
+    );
+    fn paracord_perf_begin(cpu: *const pc_perf_cpu, task: *mut pc_perf_task, now_ns: u64);
+    fn paracord_clamp_effective(
+        task: *mut pc_clamp,
+        group: *const pc_clamp,
+        parent: *const pc_clamp,
     );
     fn paracord_perf_sleep(cpu: *mut pc_perf_cpu, task: *mut pc_perf_task, now_ns: u64);
     fn paracord_perf_cpu_request(cpu: *mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32;
@@ -42,16 +48,30 @@ pub fn wake_elsewhere(
     unsafe { paracord_perf_wake(cpu, home, task, &raw const clamp, now_ns) };
 }
 
-/// Accounts `ran_ns` of running up to now; 0: it waited (`pc_perf_account`).
+/// Accounts the time since the last account, in which it ran or waited (`pc_perf_account`).
 pub fn account(
     cpu: &mut pc_perf_cpu,
     task: &mut pc_perf_task,
     clamp: pc_clamp,
-    ran_ns: u64,
+    running: bool,
     now_ns: u64,
 ) {
     // SAFETY: valid, exclusive pointers from references for the length of the call.
-    unsafe { paracord_perf_account(cpu, task, &raw const clamp, ran_ns, now_ns) };
+    unsafe { paracord_perf_account(cpu, task, &raw const clamp, running.into(), now_ns) };
+}
+
+/// A task that is new on its CPU (`pc_perf_begin`).
+pub fn begin(cpu: &pc_perf_cpu, task: &mut pc_perf_task, now_ns: u64) {
+    // SAFETY: valid pointers from references for the length of the call.
+    unsafe { paracord_perf_begin(cpu, task, now_ns) };
+}
+
+/// What a task may ask for in a group under a parent (`pc_clamp_within`, `pc_clamp_under`).
+#[must_use]
+pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) -> pc_clamp {
+    // SAFETY: valid pointers from references for the length of the call.
+    unsafe { paracord_clamp_effective(&raw mut task, &raw const group, &raw const parent) };
+    task
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).

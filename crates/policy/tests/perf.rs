@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const ANY: pc_clamp = pc_clamp { min: 0, max: 1024 };
+/// The root group: those below may protect and allow everything.
+const ROOT: pc_clamp = pc_clamp { min: 1024, max: 1024 };
 
 /// One CPU and its tasks; time goes on in milliseconds.
 struct Cpu {
@@ -32,8 +34,7 @@ impl Cpu {
         for _ in 0..ms {
             self.now += MS;
             for (n, (task, clamp)) in tasks.iter_mut().enumerate() {
-                let ran = if n == 0 { MS } else { 0 };
-                perf::account(&mut self.cpu, task, *clamp, ran, self.now);
+                perf::account(&mut self.cpu, task, *clamp, n == 0, self.now);
             }
             seen.push(self.request());
         }
@@ -98,7 +99,8 @@ fn a_task_that_comes_and_goes_moves_the_request_little() {
         }
     }
     let (low, high) = (*seen.iter().min().unwrap_or(&0), *seen.iter().max().unwrap_or(&0));
-    assert!(low > 600 && high < 780, "{low}..{high}");
+    // B's 300, and A's 400 with a quarter more.
+    assert!(low > 720 && high < 880, "{low}..{high}");
     assert!(high - low < 100, "{low}..{high}");
 }
 
@@ -172,6 +174,52 @@ fn a_capped_task_pays_for_the_speed_beyond_its_cap() {
     assert_eq!(perf::capped_ns(3 * MS, 1024, 0), 3072 * MS);
 }
 
+#[test]
+fn a_new_task_begins_with_half_of_what_is_left() {
+    let (mut a, mut b) = (pc_perf_task::default(), pc_perf_task::default());
+    let mut cpu = Cpu::new();
+    perf::begin(&cpu.cpu, &mut a, cpu.now);
+    cpu.wake(&mut a, ANY);
+    assert_eq!(cpu.request(), 640, "half of the CPU and a quarter of that");
+    perf::begin(&cpu.cpu, &mut b, cpu.now);
+    assert_eq!(b.demand.util_avg, 192);
+    cpu.run(&mut [(&mut a, ANY), (&mut b, ANY)], 200);
+    assert!(a.demand.util_avg > 1000 && b.demand.util_avg < 5, "{a:?} {b:?}");
+}
+
+#[test]
+fn a_busy_task_asks_for_more_than_it_gets() {
+    let mut a = pc_perf_task::default();
+    let mut cpu = Cpu::new();
+    cpu.wake(&mut a, ANY);
+    // Half of the time, as at half of the speed.
+    for _ in 0..200 {
+        cpu.run(&mut [(&mut a, ANY)], 2);
+        cpu.sleep(&mut a);
+        cpu.idle(2);
+        cpu.wake(&mut a, ANY);
+    }
+    let (demand, request) = (a.demand.util_avg, cpu.request());
+    assert_eq!(request, demand + demand / 4);
+}
+
+#[test]
+fn a_group_bounds_what_its_tasks_may_ask_for() {
+    let clamp = |min, max| pc_clamp { min, max };
+    let effective = |task, group| {
+        let found = perf::effective_clamp(task, group, ROOT);
+        (found.min, found.max)
+    };
+    assert_eq!(effective(ANY, ANY), (0, 1024));
+    assert_eq!(effective(ANY, clamp(0, 300)), (0, 300));
+    assert_eq!(effective(ANY, clamp(200, 300)), (200, 300));
+    assert_eq!(effective(clamp(0, 100), clamp(200, 300)), (200, 200));
+    assert_eq!(effective(clamp(512, 1024), clamp(0, 300)), (300, 300));
+    // A parent's limit holds for what is below.
+    let found = perf::effective_clamp(ANY, clamp(0, 800), clamp(0, 400));
+    assert_eq!((found.min, found.max), (0, 400));
+}
+
 proptest! {
     /// Whatever tasks do, the parts never leave more behind than they brought.
     #[test]
@@ -183,7 +231,7 @@ proptest! {
             let clamp = pc_clamp { min, max };
             cpu.now += ns;
             if awake[n] {
-                perf::account(&mut cpu.cpu, &mut tasks[n], clamp, ns, cpu.now);
+                perf::account(&mut cpu.cpu, &mut tasks[n], clamp, ns % 2 == 0, cpu.now);
                 cpu.sleep(&mut tasks[n]);
             } else {
                 cpu.wake(&mut tasks[n], clamp);
