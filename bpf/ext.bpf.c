@@ -7,9 +7,12 @@
  *  file              what
  *  sensor.bpf.c      sees vCPUs, decides (as for the rt actuator)
  *  scx.h             the kernel's interface
+ *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of control groups
  *  sched_cgroup.h    the operations about them
+ *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
+ *  sched_clamp.h     what tasks and groups may ask for, as the daemon is told
  *  sched_boost.h     what a boost or its end does to a task that runs or waits
  *  sched_ops.h       the operations that the kernel calls
  *

@@ -87,6 +87,7 @@ struct sched_info {
 
 struct rq {
 	u64 clock;
+	u64 clock_pelt;
 };
 
 /* Where tasks of all classes have the run queue of their CPU. */

@@ -32,6 +32,8 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		g->factor_ns = 0;
 		g->parent = parent;
 		g->weight = args->weight;
+		g->own = no_clamp;
+		g->clamp = no_clamp;
 		ref->index = index;
 		ref->own = 1;
 		break;

@@ -70,19 +70,18 @@ static __always_inline void change_active(u32 index, s64 by)
 	}
 }
 
-/* Factor of a group's tasks, from the root down: up to eight levels, each as of a millisecond ago. */
-static __noinline u64 group_factor(u32 index, u64 now)
+/* Factor and clamps of a group's tasks under its parents, up to eight levels. */
+static __noinline int refresh_group(u32 index, u64 now)
 {
+	struct pc_clamp clamp = { .min = PC_CAPACITY, .max = PC_CAPACITY };
 	u64 factor = PC_FACTOR_ONE;
 	struct pc_group *g;
 	int i;
 
 	g = group_at(index);
-	if (!g || index == PC_GROUP_ROOT)
-		return factor;
-	if (pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)
-		return g->factor;
-	/* A product: the order does not matter, so it is taken upwards. */
+	if (!g)
+		return 0;
+	/* A product, and minima: the order does not matter, so they are taken upwards. */
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level;
 
@@ -92,11 +91,23 @@ static __noinline u64 group_factor(u32 index, u64 now)
 		if (!level)
 			break;
 		factor = pc_group_factor(factor, level->active, level->weight);
+		clamp = pc_clamp_under(level->own, clamp);
 		index = level->parent;
 	}
 	g->factor = factor;
+	g->clamp = clamp;
 	g->factor_ns = now;
-	return factor;
+	return 0;
+}
+
+/* A group whose factor and clamps are at most a millisecond old. */
+static __always_inline struct pc_group *fresh_group(u32 index, u64 now)
+{
+	struct pc_group *g = group_at(index);
+
+	if (g && pc_elapsed_ns(now, g->factor_ns) >= PC_FACTOR_MAX_AGE_NS)
+		refresh_group(index, now);
+	return g;
 }
 
 static __always_inline void group_join(struct pc_task *t, u32 weight)

@@ -14,6 +14,7 @@
 #define PC_OFFLINE_MAX	65536
 
 #include "sched_cgroup.h"
+#include "sched_clamp.h"
 
 /* One record: why it ended. */
 struct {
@@ -154,9 +155,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
-	rq->cur_vtime = t->vtime;
-	rq->cur_since_ns = now;
-	rq->cur_inverse = t->inverse;
+	charge_from(rq, t, cpu, t->vtime, now);
+	if (rq->features & PC_PERF_TRACK)
+		perf_request(p, rq, cpu);
 	*(volatile u32 *)&rq->expired = 0;
 	v = vcpu_of(t, &index);
 	if (v) {
@@ -184,6 +185,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	t->vtime = running_vtime(rq, now);
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
+	if (rq->features & PC_PERF_TRACK)
+		perf_ran(p, t, rq, now);
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
 	v = vcpu_of(t, &index);
 	if (v && is_current(p)) {
@@ -201,17 +204,19 @@ SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct pc_rq *rq = rq_of(scx_bpf_task_cpu(p));
-	struct pc_task *t;
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct pc_rq *rq = rq_of(cpu);
+	struct pc_task *t = task_of(p);
 
-	if (!rq || rq->cur_level == PC_RUNS_NOTHING)
+	if (!t || !rq || rq->cur_level == PC_RUNS_NOTHING)
 		return 0;
-	rq->cur_vtime = running_vtime(rq, now);
-	rq->cur_since_ns = now;
-	/* Others in its group may have come or gone. */
-	t = task_of(p);
-	if (t)
-		rq->cur_inverse = task_inverse(p, t, now);
+	/* Others in its group may have come or gone, and the CPU's frequency with them. */
+	weigh(p, t, now);
+	charge_from(rq, t, cpu, running_vtime(rq, now), now);
+	if (rq->features & PC_PERF_TRACK) {
+		perf_ran(p, t, rq, now);
+		perf_request(p, rq, cpu);
+	}
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, rq->cur_vtime);
 	if (*(volatile u32 *)&rq->expired) {
@@ -231,7 +236,7 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 }
 
 /* Without these two the kernel would unload the scheduler when a CPU comes or goes. */
-SEC("struct_ops.s/ext_cpu_online")
+SEC("struct_ops/ext_cpu_online")
 int BPF_PROG(ext_cpu_online, s32 cpu)
 {
 	return 0;
@@ -241,7 +246,7 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
  * Nobody asks for the queue of a CPU that goes. Who waits there, pinned to it or not, goes where the
  * kernel finds another CPU for it.
  */
-SEC("struct_ops.s/ext_cpu_offline")
+SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -268,6 +273,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without us */
 	t->queue = PC_NO_QUEUE;
+	t->own = t->clamp = inherited_clamp(args->fork);
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
 		t->group = group_index(args->cgroup);
 	return 0;
@@ -294,8 +300,10 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct pc_task *t = task_of(p);
 
-	if (t)
-		group_leave(t);
+	if (!t)
+		return 0;
+	group_leave(t);
+	perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
 	return 0;
 }
 

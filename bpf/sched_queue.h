@@ -2,10 +2,6 @@
 /*
  * One queue per CPU, ordered by virtual time; its number is the CPU's. The virtual time of
  * the task that runs lies in pc_rq, so that a CPU's record says all about it.
- *
- * pc_rq is written by its own CPU (its run queue's lock is held in all operations that write),
- * but for `queued`, a count that others use as a hint. Readers elsewhere may see a
- * task half switched: the price is one preemption more or less.
  */
 #ifndef PARACORD_BPF_SCHED_QUEUE_H
 #define PARACORD_BPF_SCHED_QUEUE_H
@@ -15,35 +11,29 @@
 /* CPUs looked at by one that is busy, at the end of a slice. */
 #define PC_BALANCE_STEPS	4
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PC_CPUS_MAX);
-	__type(key, u32);
-	__type(value, struct pc_rq);
-} rqs SEC(".maps");
-
-static __always_inline struct pc_rq *rq_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&rqs, &cpu);
-}
-
-static __always_inline struct pc_task *task_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&tasks, p, 0, 0);
-}
-
 static __always_inline u64 running_vtime(const struct pc_rq *rq, u64 now)
 {
-	return rq->cur_vtime + pc_fair_virtual(pc_elapsed_ns(now, rq->cur_since_ns), rq->cur_inverse);
+	u64 ran_ns = pc_perf_capped_ns(pc_elapsed_ns(now, rq->cur_since_ns), rq->cur_speed, rq->cur_cap);
+
+	return rq->cur_vtime + pc_fair_virtual(ran_ns, rq->cur_inverse);
 }
 
-static __always_inline u32 task_inverse(const struct task_struct *p, const struct pc_task *t, u64 now)
+static __always_inline u32 own_inverse(const struct task_struct *p)
 {
-	u32 inverse = p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) :
-						       pc_fair_inverse(p->static_prio - 120);
+	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
+}
 
-	return t->group == PC_GROUP_ROOT ? inverse : pc_fair_in_group(inverse, group_factor(t->group, now));
+/* Its weight and clamps as they are now, in its group. */
+static __always_inline void weigh(const struct task_struct *p, struct pc_task *t, u64 now)
+{
+	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : fresh_group(t->group, now);
+
+	t->inverse = own_inverse(p);
+	t->clamp = t->own;
+	if (!g)
+		return;
+	t->inverse = pc_fair_in_group(t->inverse, g->factor);
+	t->clamp = pc_clamp_within(t->own, g->clamp);
 }
 
 static __always_inline bool is_pinned(const struct task_struct *p)
@@ -67,14 +57,28 @@ static __always_inline void leave_queue(struct pc_task *t)
 /* The task comes to a CPU: its weight as it is now, its distance from the base kept and bounded. */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
-	t->inverse = task_inverse(p, t, now);
-	if (t->queue != cpu) {
-		struct pc_rq *from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
+	struct pc_rq *from = NULL;
 
+	weigh(p, t, now);
+	if (t->queue != cpu) {
+		from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
 		t->vtime = from ? pc_fair_move(t->vtime, from->base, rq->base) : rq->base;
 		t->queue = cpu;
 	}
 	t->vtime = pc_fair_place(t->vtime, rq->base, rq->slice_ns);
+	if (rq->features & PC_PERF_TRACK)
+		perf_arrive(p, t, rq, from, now);
+}
+
+/* A task begins to run, or goes on at a tick: what its time costs from now on. */
+static __always_inline void charge_from(struct pc_rq *rq, const struct pc_task *t, u32 cpu, u64 vtime, u64 now)
+{
+	rq->cur_vtime = vtime;
+	rq->cur_since_ns = now;
+	rq->cur_inverse = t->inverse;
+	rq->cur_cap = rq->features & PC_PERF_CHARGE ? t->clamp.max : PC_CAPACITY;
+	if (rq->cur_cap < PC_CAPACITY)
+		rq->cur_speed = scx_bpf_cpuperf_cap(cpu) * scx_bpf_cpuperf_cur(cpu) >> PC_CAPACITY_SHIFT;
 }
 
 static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)

@@ -102,9 +102,11 @@ static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *ind
 
 #ifdef PC_EXT
 u32 ext_on;	/* the scheduler is in force */
-#include "../policy/fair.h"
+#include "../policy/perf.h"
 #include "scx.h"
+#include "sched_rq.h"
 #include "sched_group.h"
+#include "sched_perf.h"
 #include "sched_queue.h"
 #include "sched_boost.h"
 #else

@@ -106,7 +106,11 @@ struct pc_task {
 	u32 inverse;		/* 2^32 / weight, in its group */
 	u32 group;		/* index; PC_GROUP_ROOT: in no group */
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
-	u32 reserved;
+	u32 known;		/* 1: load tracking has begun */
+	u64 seen_ns;		/* last accounted, host's clock: for CPUs whose own differ */
+	struct pc_clamp own;	/* what it may ask for by itself */
+	struct pc_clamp clamp;	/* in its group */
+	struct pc_perf_task perf;
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -121,8 +125,16 @@ struct pc_group {
 	u32 parent;		/* index */
 	u32 used;		/* 0: free */
 	u32 reserved;
-	u64 reserved64[3];
+	struct pc_clamp own;	/* of its tasks, as set */
+	struct pc_clamp clamp;	/* under its parents', as of factor_ns */
+	u64 reserved64;
 };
+
+/* pc_rq.features: mechanisms of the performance policy; the daemon sets them. */
+#define PC_PERF_TRACK	(1u << 0)	/* utilisation of tasks and CPUs */
+#define PC_PERF_REQUEST	(1u << 1)	/* the governor is asked for frequencies */
+#define PC_PERF_CARRY	(1u << 2)	/* a burst's level is carried over a sleep */
+#define PC_PERF_CHARGE	(1u << 3)	/* capped tasks pay in time */
 
 /* pc_rq.cur_level: what runs on a CPU, as far as it is the scheduler's. */
 #define PC_RUNS_NOTHING	0	/* idle, or a task of a higher class */
@@ -141,7 +153,28 @@ struct pc_rq {
 	u32 expired;		/* 1: the task that runs gives way at the next tick */
 	u32 victim;		/* next CPU that balance() looks at */
 	u32 slice_ns;		/* pc_fair_slice_ns(); loader */
-	u64 reserved;
+	u32 cur_cap;		/* clamp.max of the task that runs */
+	u32 cur_speed;		/* 0..1024: the CPU's capacity at its frequency, if that task is capped */
+	u32 features;		/* PC_PERF_*; daemon */
+	u32 requested;		/* 0..1024: what the CPU was last asked for */
+	struct pc_perf_cpu perf;
+	u64 left;		/* runnable contributions that left for other CPUs; taken off by this one */
+	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
+	u64 reserved[2];	/* two cache lines */
+};
+
+/* Context of the program ext_clamp: what a task or control group may ask for. */
+#define PC_CLAMP_TASK	1
+#define PC_CLAMP_GROUP	2
+
+struct pc_clamp_call {
+	u32 kind;		/* PC_CLAMP_TASK, PC_CLAMP_GROUP */
+	u32 set;		/* 0: only look */
+	u64 id;			/* thread id, or control group id (inode number) */
+	struct pc_clamp own;	/* in, if `set`; out */
+	struct pc_clamp clamp;	/* out: in force */
+	u32 found;		/* out: 0, 1 */
+	u32 reserved;
 };
 
 /* Why the kernel has unloaded the scheduler. */

@@ -6,11 +6,13 @@ use std::{env, path::PathBuf, process::Command};
 use libbpf_cargo::SkeletonBuilder;
 
 /// Source below bpf/, macro, object.
-const OBJECTS: [(&str, Option<&str>, &str); 3] = [
+const OBJECTS: [(&str, Option<&str>, &str); 4] = [
     ("sensor.bpf.c", None, "sensor.bpf.o"),
     ("ext.bpf.c", Some("-DPC_HAVE_KICK"), "ext.bpf.o"),
     // Where the kernel's BTF describes scx_bpf_kick_cpu() wrongly.
     ("ext.bpf.c", None, "ext-without-kick.bpf.o"),
+    // Of tests/pelt.rs only.
+    ("tests/pelt_check.bpf.c", None, "pelt_check.bpf.o"),
 ];
 /// clang 14 is the first with the CO-RE builtins that the sensor uses.
 const CLANG_MIN: u32 = 14;

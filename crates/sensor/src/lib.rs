@@ -18,6 +18,7 @@
 //! [`Sensor::release`].
 
 mod array;
+mod clamp;
 mod error;
 mod kicks;
 mod load;
@@ -27,6 +28,7 @@ mod topology;
 mod vcpu;
 
 pub use array::{Array, Record};
+pub use clamp::{ClampOf, Clamps};
 pub use error::Error;
 pub use kicks::kick_function;
 pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};

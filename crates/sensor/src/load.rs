@@ -12,7 +12,9 @@ use libbpf_rs::{
     Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, Program, ProgramInput,
     ProgramMut,
 };
-use paracord_policy::{PC_NO_QUEUE, PC_TICK_MAX, pc_cpu, pc_task, pc_tick, pc_vcpu, pc_vm};
+use paracord_policy::{
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_clamp, pc_cpu, pc_task, pc_tick, pc_vcpu, pc_vm,
+};
 
 use crate::{
     Array, Error, Vcpu,
@@ -196,6 +198,10 @@ impl Sensor {
         self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
+    pub(crate) fn loaded_scheduler(&self) -> Option<&Scheduler> {
+        self.scheduler.as_ref()
+    }
+
     /// What could be used of this kernel.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
@@ -300,7 +306,14 @@ impl Sensor {
             source: io::Error::from(io::ErrorKind::InvalidData).into(),
         })?;
         vcpu.adopt(tid, tgid);
-        let task = pc_task { vcpu: index + 1, queue: PC_NO_QUEUE, ..pc_task::default() };
+        let clamp = pc_clamp { min: 0, max: PC_CAPACITY };
+        let task = pc_task {
+            vcpu: index + 1,
+            queue: PC_NO_QUEUE,
+            own: clamp,
+            clamp,
+            ..pc_task::default()
+        };
         self.map("tasks")?
             .update(&thread.as_raw_fd().to_ne_bytes(), bytes_of(&task), MapFlags::ANY)
             .map_err(Error::bpf("task storage"))?;

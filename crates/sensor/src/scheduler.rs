@@ -71,7 +71,7 @@ pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
         .find(|map| map.name() == OsStr::new(MAP))
         .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
     match map.attach_struct_ops() {
-        Ok(link) => Ok(Scheduler { exit, _link: link }),
+        Ok(link) => Ok(Scheduler { exit, rqs, _link: link }),
         Err(source) => Err(match may_start() {
             Err(other @ Error::OtherScheduler(_)) => other,
             _ => Error::Scheduler(source),
@@ -94,10 +94,18 @@ fn text(bytes: &[core::ffi::c_char]) -> String {
 /// The scheduler in force. Dropping it unloads it.
 pub(crate) struct Scheduler {
     exit: Array<pc_ext_exit>,
+    rqs: Array<pc_rq>,
     _link: Link,
 }
 
 impl Scheduler {
+    /// Puts mechanisms in force, CPU by CPU.
+    pub(crate) fn set_features(&self, features: impl Fn(u32) -> u32) {
+        for cpu in 0..u32::try_from(self.rqs.len()).unwrap_or(u32::MAX) {
+            self.rqs.set_features(cpu, features(cpu));
+        }
+    }
+
     /// How it fares.
     pub(crate) fn state(&self) -> State {
         match self.exit.read(0) {

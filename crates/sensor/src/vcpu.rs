@@ -75,6 +75,13 @@ impl Array<pc_rq> {
             set_field!(record, slice_ns, slice_ns);
         }
     }
+
+    /// Puts mechanisms of the performance policy in force on a CPU; nothing outside the array.
+    pub(crate) fn set_features(&self, cpu: u32, features: u32) {
+        if let Some(record) = self.at(cpu) {
+            set_field!(record, features, features);
+        }
+    }
 }
 
 impl Vcpu<'_> {

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Load tracking of tasks, and what their CPU is asked for (policy/perf.h).
+ *
+ * A task belongs to the CPU whose virtual time it has (pc_task.queue). Its CPU's sums are changed under
+ * that CPU's run queue lock only. Who leaves for another CPU posts what is to be taken off, and the CPU takes it off
+ * itself, as the kernel does with a cfs_rq's `removed`.
+ *
+ * The clock is the run queue's: the kernel lets it go at the pace of the CPU, so that utilisation does not
+ * depend on capacity and frequency, and has just updated it in every operation.
+ */
+#ifndef PARACORD_BPF_SCHED_PERF_H
+#define PARACORD_BPF_SCHED_PERF_H
+
+static __always_inline u64 pelt_clock(struct task_struct *p)
+{
+	return p->se.cfs_rq->rq->clock_pelt;
+}
+
+/* What left for other CPUs. */
+static __always_inline void take_off(struct pc_rq *rq, u64 clock)
+{
+	if (*(volatile u64 *)&rq->left)
+		pc_perf_leave(&rq->perf, __sync_lock_test_and_set(&rq->left, 0));
+	if (*(volatile u64 *)&rq->removed)
+		pc_perf_take(&rq->perf, __sync_lock_test_and_set(&rq->removed, 0), clock);
+}
+
+/* A request inside the governor's rate limit is lost: it is made anew at each switch and tick. `p`: runs there. */
+static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
+{
+	u64 clock = pelt_clock(p);
+	u32 wanted;
+
+	if (!rq)
+		return 0;
+	take_off(rq, clock);
+	/* Real-time, deadline and interrupt time are the governor's own to add. */
+	wanted = pc_perf_cpu_request(&rq->perf, 0, clock);
+	rq->requested = wanted;
+	/* schedutil adds a quarter to all that it is asked for, and ours is in the request. */
+	if (rq->features & PC_PERF_REQUEST)
+		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
+	return 0;
+}
+
+/*
+ * A task comes to this CPU: wakes, comes from another one (`from`, else NULL), or has waited and runs now.
+ * `now`: the host's clock.
+ */
+static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
+				  u64 now)
+{
+	u64 clock = pelt_clock(p);
+
+	if (!t || !rq)
+		return 0;
+	if (!t->known) {
+		t->known = 1;
+		pc_perf_begin(&rq->perf, &t->perf, clock);
+	} else if (from) {
+		u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
+
+		if (t->perf.slept_ns)
+			__sync_fetch_and_add(&from->removed, pc_perf_part(&t->perf, elapsed_ns));
+		else
+			__sync_fetch_and_add(&from->left, t->perf.contribution);
+		t->perf.contribution = 0;
+		pc_perf_rebase(&t->perf, elapsed_ns, clock);
+	} else if (t->perf.slept_ns) {
+		pc_perf_take(&rq->perf, pc_perf_part(&t->perf, pc_elapsed_ns(clock, t->perf.slept_ns)), clock);
+	}
+	t->seen_ns = now;
+	if (t->perf.slept_ns)
+		pc_perf_wake(&rq->perf, &t->perf, t->clamp, !!(rq->features & PC_PERF_CARRY), clock);
+	else
+		pc_perf_account(&rq->perf, &t->perf, t->clamp, 0, clock);
+	return 0;
+}
+
+/* The task has run on this CPU up to now. */
+static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u64 now)
+{
+	if (!t || !rq)
+		return 0;
+	t->seen_ns = now;
+	pc_perf_account(&rq->perf, &t->perf, t->clamp, 1, pelt_clock(p));
+	return 0;
+}
+
+/* The task does not want to run any more, or (`sleeps` = 0) is another class's. */
+static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
+{
+	struct pc_rq *rq;
+
+	if (!t || !t->known || t->perf.slept_ns || t->queue == PC_NO_QUEUE)
+		return 0;
+	rq = rq_of(t->queue);
+	if (!rq)
+		return 0;
+	/* It was moved here, and has not run here: nothing of it is in this CPU's sums. */
+	if (t->queue != cpu) {
+		__sync_fetch_and_add(&rq->left, t->perf.contribution);
+		t->perf.contribution = 0;
+		return 0;
+	}
+	t->seen_ns = bpf_ktime_get_ns();
+	if (sleeps) {
+		pc_perf_sleep(&rq->perf, &t->perf, pelt_clock(p));
+	} else {
+		pc_perf_leave(&rq->perf, t->perf.contribution);
+		t->perf.contribution = 0;
+	}
+	return 0;
+}
+
+#endif
