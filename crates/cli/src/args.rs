@@ -34,6 +34,8 @@ pub enum Command {
     Status(Query),
     /// Look at VMs, and change their settings while they run
     Vm(VmArgs),
+    /// Look at what threads, control groups and VMs may ask for, and change it (actuator ext)
+    Clamp(ClampArgs),
     /// Watch VMs and vCPUs live
     Top(TopArgs),
     /// Read the configuration file again; boosts in force stay
@@ -193,6 +195,78 @@ pub enum VmCommand {
         #[command(flatten)]
         target: Target,
     },
+}
+
+/// `paracord clamp`.
+#[derive(Debug, Args)]
+pub struct ClampArgs {
+    #[command(subcommand)]
+    pub command: ClampCommand,
+}
+
+/// What to do with clamps.
+#[derive(Debug, Subcommand)]
+pub enum ClampCommand {
+    /// Set what somebody may ask for; an end that is not given is open
+    Set {
+        #[command(flatten)]
+        whose: Whose,
+        /// At least this while runnable, on the scale of the largest CPU at its highest frequency
+        #[arg(long, value_name = "0..1024", value_parser = clamp_value(), required_unless_present = "max")]
+        min: Option<u32>,
+        /// At most this
+        #[arg(long, value_name = "0..1024", value_parser = clamp_value())]
+        max: Option<u32>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show what somebody may ask for, and what of it is in force
+    Get {
+        #[command(flatten)]
+        whose: Whose,
+        /// Print JSON (docs/control-socket.md describes it)
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Let somebody ask for anything again
+    Clear {
+        #[command(flatten)]
+        whose: Whose,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show all that were set and still exist
+    List {
+        /// Print JSON (docs/control-socket.md describes it)
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+fn clamp_value() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=1024)
+}
+
+/// Whose clamps.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Whose {
+    /// One thread
+    #[arg(long, value_name = "TID")]
+    pub task: Option<u32>,
+    /// All threads of a process, and those that they start later
+    #[arg(long, value_name = "PID")]
+    pub process: Option<u32>,
+    /// What is in a control group: a directory below /sys/fs/cgroup
+    #[arg(long, value_name = "DIRECTORY")]
+    pub cgroup: Option<PathBuf>,
+    /// All vCPUs of a VM: name, uuid or process id
+    #[arg(long, value_name = "VM")]
+    pub vm: Option<String>,
 }
 
 fn key_value(word: &str) -> Result<(String, String), String> {

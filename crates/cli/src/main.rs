@@ -4,6 +4,7 @@
 
 mod args;
 mod attach;
+mod clamp;
 mod control;
 mod doctor;
 mod exit;
@@ -41,6 +42,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Status(a) => status::status(&a),
         Command::Top(a) => top::top(&a),
         Command::Vm(a) => status::vm(&a),
+        Command::Clamp(a) => clamp::clamp(&a.command),
         Command::Reload(a) => control::reload(&a),
         Command::Mode(a) => control::mode(&a),
         Command::Stop(a) => control::stop(&a),

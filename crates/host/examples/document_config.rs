@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("Global keys", rows(keys::GLOBAL, &[&c])),
         ("[control]", rows(keys::CONTROL, &[&c])),
         ("[metrics]", rows(keys::METRICS, &[&c])),
+        ("[perf]", rows(keys::PERF, &[&c])),
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
         ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{debug, info, warn};
 
 use crate::actuator::{Actuator, ActuatorStats, now_ns};
+use crate::clamps::{ClampOrder, ClampReport, Clamps};
+use crate::governors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::journal::{Journal, JournalError};
 use crate::observe::{Constants, snapshot};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{journal_path, remove_journal};
-use crate::settings::Settings;
+use crate::settings::{PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
 use crate::vms::Vms;
@@ -139,6 +141,8 @@ pub fn run<Served>(
 struct Running {
     /// As last told.
     scheduler: State,
+    clamps: Clamps,
+    proc_root: PathBuf,
     vms: Vms,
     rt: RtThread,
     stats: Arc<ActuatorStats>,
@@ -159,6 +163,12 @@ impl Running {
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
         }
+    }
+
+    /// Frequencies are asked for where a governor listens; that may change at any time.
+    fn use_perf(&self, perf: &PerfSettings) {
+        let listening = governors::listening(Path::new("/sys"));
+        self.sensor.set_perf_features(|cpu| perf.features(listening.contains(&cpu)));
     }
 
     /// Restores every vCPU, tells the guests, detaches the sensor.
@@ -217,6 +227,8 @@ impl Daemon {
             if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
                 last_scan = Instant::now();
                 again = running.vms.scan();
+                running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
+                running.use_perf(&self.settings.perf);
             }
             if last_regions.elapsed() >= REGION_POLL {
                 last_regions = Instant::now();
@@ -261,7 +273,17 @@ impl Daemon {
         vms.scan();
         lock_memory();
         info!("watching VMs");
-        self.running = Some(Running { scheduler, vms, rt, stats, sensor });
+        let running = Running {
+            scheduler,
+            clamps: Clamps::default(),
+            proc_root: surroundings.proc_root.clone(),
+            vms,
+            rt,
+            stats,
+            sensor,
+        };
+        running.use_perf(&self.settings.perf);
+        self.running = Some(running);
         Ok(())
     }
 
@@ -290,6 +312,7 @@ impl Daemon {
         if let Some(running) = &mut self.running {
             running.rt.configure(&self.settings.rt);
             running.vms.reload(self.settings.clone());
+            running.use_perf(&self.settings.perf);
             running.rt.reevaluate();
         }
         Ok(())
@@ -318,9 +341,22 @@ impl Daemon {
                 self.reevaluate();
                 drop(answer.send(Ok(())));
             }
+            Command::Clamp(order, answer) => drop(answer.send(self.clamp(order))),
             Command::Shutdown => return false,
         }
         true
+    }
+
+    fn clamp(&mut self, order: ClampOrder) -> Result<Vec<ClampReport>, CommandError> {
+        match &mut self.running {
+            Some(running) if running.scheduler == State::Running => {
+                running.clamps.carry_out(order, &running.sensor, &running.vms, &running.proc_root)
+            }
+            _ => Err(CommandError::Invalid(
+                "clamps need paracord's scheduler (actuator ext); `paracord status` tells which actuator is in force"
+                    .into(),
+            )),
+        }
     }
 
     fn reevaluate(&self) {

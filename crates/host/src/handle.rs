@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::clamps::{ClampOrder, ClampReport};
 use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::Snapshot;
 
@@ -44,6 +45,8 @@ pub enum Command {
     SetVm(String, Vec<Override>, SyncSender<Result<(), CommandError>>),
     /// Change the global mode until the next reload.
     SetMode(Mode, SyncSender<Result<(), CommandError>>),
+    /// Look at clamps, or set one.
+    Clamp(ClampOrder, SyncSender<Result<Vec<ClampReport>, CommandError>>),
     /// Restore every thread and end.
     Shutdown,
 }
@@ -121,6 +124,14 @@ impl DaemonHandle {
     /// [`CommandError::NoAnswer`].
     pub fn set_mode(&self, mode: Mode) -> Result<(), CommandError> {
         self.ask(|answer| Command::SetMode(mode, answer))?
+    }
+
+    /// Looks at clamps, or sets one.
+    ///
+    /// # Errors
+    /// [`CommandError::Invalid`], [`CommandError::NoSuchVm`].
+    pub fn clamp(&self, order: ClampOrder) -> Result<Vec<ClampReport>, CommandError> {
+        self.ask(|answer| Command::Clamp(order, answer))?
     }
 
     /// Asks the daemon to restore every thread and end; does not wait for it.

@@ -9,10 +9,12 @@
 #![forbid(unsafe_code)]
 
 pub mod actuator;
+pub mod clamps;
 pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod doctor;
+pub mod governors;
 pub mod handle;
 mod host_lines;
 pub mod identity;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use paracord_policy::{
-    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, pc_boost_config, pc_reason_config,
+    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, PC_PERF_CARRY, PC_PERF_CHARGE, PC_PERF_REQUEST,
+    PC_PERF_TRACK, pc_boost_config, pc_reason_config,
 };
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,40 @@ impl Default for RtSettings {
     }
 }
 
+/// The performance policy of paracord's scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerfSettings {
+    /// Frequency governors are asked for what tasks need.
+    pub requests: bool,
+    /// A burst's level is carried over a sleep.
+    pub carry: bool,
+    /// Capped tasks pay in time.
+    pub charge_capped: bool,
+}
+
+impl Default for PerfSettings {
+    fn default() -> Self {
+        PerfSettings { requests: true, carry: true, charge_capped: true }
+    }
+}
+
+impl PerfSettings {
+    /// `PC_PERF_*` of a CPU whose governor listens or does not.
+    pub fn features(&self, listens: bool) -> u32 {
+        let mut features = 0;
+        for (wanted, feature) in [
+            (listens && self.requests, PC_PERF_TRACK | PC_PERF_REQUEST),
+            (self.carry, PC_PERF_CARRY),
+            (self.charge_capped, PC_PERF_CHARGE),
+        ] {
+            if wanted {
+                features |= feature;
+            }
+        }
+        features
+    }
+}
+
 /// What the supervisor does when the daemon died unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupervisorSettings {
@@ -207,6 +242,8 @@ pub struct Settings {
     pub scheduler: bool,
     /// The rt actuator.
     pub rt: RtSettings,
+    /// The performance policy.
+    pub perf: PerfSettings,
     /// The supervisor.
     pub supervisor: SupervisorSettings,
     /// How VMs are boosted, by their names.
@@ -230,6 +267,7 @@ impl Default for Settings {
             mode: Mode::On,
             scheduler: false,
             rt: RtSettings::default(),
+            perf: PerfSettings::default(),
             supervisor: SupervisorSettings::default(),
             vm_rules: VmRules::default(),
         }

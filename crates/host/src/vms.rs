@@ -263,14 +263,8 @@ impl Vms {
     /// # Errors
     /// [`CommandError::NoSuchVm`].
     pub fn set_vm(&mut self, who: &str, overrides: Vec<Override>) -> Result<(), CommandError> {
-        let matches = |vm: &&Vm| {
-            let identity = &vm.identity;
-            identity.name == who
-                || identity.uuid.as_deref() == Some(who)
-                || identity.pid.to_string() == who
-        };
         let found: Vec<u32> =
-            self.by_pid.values().filter(matches).map(|vm| vm.identity.pid).collect();
+            self.by_pid.values().filter(|vm| vm.is(who)).map(|vm| vm.identity.pid).collect();
         if found.is_empty() {
             return Err(CommandError::NoSuchVm(who.to_owned()));
         }
@@ -281,6 +275,11 @@ impl Vms {
         }
         self.apply_settings();
         Ok(())
+    }
+
+    /// The VM with this name, uuid or pid.
+    pub fn find(&self, who: &str) -> Option<&Vm> {
+        self.by_pid.values().find(|vm| vm.is(who))
     }
 
     fn apply_settings(&mut self) {
@@ -317,6 +316,13 @@ fn write_setups(sensor: &Sensor, vm: &Vm) {
 }
 
 impl Vm {
+    fn is(&self, who: &str) -> bool {
+        let identity = &self.identity;
+        identity.name == who
+            || identity.uuid.as_deref() == Some(who)
+            || identity.pid.to_string() == who
+    }
+
     /// What the sensor needs to know about one of the vCPUs.
     fn setup_of(&self, vcpu_id: u32) -> pc_vcpu_setup {
         let steered = self

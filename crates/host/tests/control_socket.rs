@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use paracord_host::clamps::ClampTarget;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
 use paracord_host::handle::{Command, CommandError, channel};
 use paracord_host::settings::Mode;
@@ -56,6 +57,7 @@ impl Served {
                         Command::Reload(_, answer) | Command::SetMode(_, answer) => {
                             drop(answer.send(Ok(())));
                         }
+                        Command::Clamp(_, answer) => drop(answer.send(Ok(Vec::new()))),
                         Command::Shutdown => {}
                     }
                 }
@@ -114,6 +116,9 @@ fn every_request_is_answered() {
     assert_eq!(code(client.ask(&set("db", "mode", "off"))), ErrorCode::NoSuchVm);
     assert_eq!(code(client.ask(&set("web", "wake.grant_us", "-1"))), ErrorCode::Invalid);
     assert_eq!(code(client.ask(&Request::Reload {})), ErrorCode::Invalid);
+    let target = ClampTarget::Task(7);
+    client.ask(&Request::ClampSet { target, min: None, max: Some(200) }).unwrap();
+    assert_eq!(client.ask(&Request::ClampList {}).unwrap(), serde_json::json!([]));
     client.ask(&Request::Stop {}).unwrap();
     // A stop is answered before the daemon has taken it.
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -123,6 +128,7 @@ fn every_request_is_answered() {
     }
     let seen = served.seen.lock().unwrap().join("\n");
     assert!(seen.contains("SetMode(Observe") && seen.contains("wake.grant_us"), "{seen}");
+    assert!(seen.contains("Set(Task(7), Clamp { min: 0, max: 200 })"), "{seen}");
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn every_key_is_documented_and_no_other() {
         ("Global keys", names(keys::GLOBAL)),
         ("[control]", names(keys::CONTROL)),
         ("[metrics]", names(keys::METRICS)),
+        ("[perf]", names(keys::PERF)),
         ("[supervisor]", names(keys::SUPERVISOR)),
         ("[boost]", names(keys::BOOST)),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", names(keys::REASON)),
@@ -61,6 +62,7 @@ fn documented_defaults_and_ranges_are_those_of_the_program() {
     check_rows("Global keys", keys::GLOBAL, &c);
     check_rows("[control]", keys::CONTROL, &c);
     check_rows("[metrics]", keys::METRICS, &c);
+    check_rows("[perf]", keys::PERF, &c);
     check_rows("[supervisor]", keys::SUPERVISOR, &c);
     check_rows("[boost]", keys::BOOST, &c.vm_rules.boost);
     let reasons = section(CONFIG, "[boost.wake], [boost.irq], [boost.rt], [boost.critical]");

@@ -210,6 +210,34 @@ pub const METRICS: &[Key<Config>] = &[
     ),
 ];
 
+/// `[perf]`.
+pub const PERF: &[Key<Config>] = &[
+    plain!(
+        "requests",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.requests,
+        "Ask the frequency governor (schedutil) for what runs, each task's need added up; actuator ext only."
+    ),
+    plain!(
+        "carry",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.carry,
+        "A task that wakes after a long sleep starts with the request of its last burst, once; actuator ext only."
+    ),
+    plain!(
+        "charge_capped",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.charge_capped,
+        "A task that runs faster than its clamp allows pays for it in time when others wait; actuator ext only."
+    ),
+];
+
 /// `[supervisor]`.
 pub const SUPERVISOR: &[Key<Config>] = &[
     plain!(
@@ -229,6 +257,10 @@ pub const SUPERVISOR: &[Key<Config>] = &[
         "Give up after this many restarts without a minute of good running in between."
     ),
 ];
+
+/// The sections above, in the order in which they are shown.
+pub const SECTIONS: &[(&str, &[Key<Config>])] =
+    &[("control", CONTROL), ("metrics", METRICS), ("perf", PERF), ("supervisor", SUPERVISOR)];
 
 /// `[boost]` and, for one VM, `[vm."NAME"]`.
 pub const BOOST: &[Key<BoostKeys>] = &[

@@ -103,7 +103,7 @@ pub(super) fn unknown<'n>(
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::config::keys::{CONTROL, GLOBAL, Key, METRICS, SUPERVISOR};
+    use crate::config::keys::{GLOBAL, Key, SECTIONS};
 
     #[test]
     fn override_errors_name_the_range_and_the_nearest_key() {
@@ -129,7 +129,8 @@ mod tests {
             }
         }
         let c = Config::default();
-        for keys in [GLOBAL, CONTROL, METRICS, SUPERVISOR] {
+        check(GLOBAL, &c);
+        for (_, keys) in SECTIONS {
             check(keys, &c);
         }
         check(BOOST, &c.vm_rules.boost);

@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{Mode, RtSettings, Settings, SupervisorSettings};
+use crate::settings::{Mode, PerfSettings, RtSettings, Settings, SupervisorSettings};
 
 /// Where `paracord run` looks for its configuration when none is named.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
@@ -86,6 +86,8 @@ pub struct Config {
     pub control: Control,
     /// Metrics.
     pub metrics: Metrics,
+    /// The performance policy of paracord's scheduler.
+    pub perf: PerfSettings,
     /// Start the daemon again when it died unasked.
     pub restart: bool,
     /// Restarts without a minute of good running in between before giving up.
@@ -116,6 +118,7 @@ impl Default for Config {
                 textfile: None,
                 textfile_interval_s: 15,
             },
+            perf: settings.perf,
             restart: settings.supervisor.restart,
             restarts_max: settings.supervisor.restarts_max,
             vm_rules: settings.vm_rules,
@@ -139,6 +142,7 @@ impl From<&Config> for Settings {
                 actuator_priority: c.actuator_priority,
                 tick: Duration::from_millis(c.housekeeping_ms.into()),
             },
+            perf: c.perf,
             supervisor: SupervisorSettings { restart: c.restart, restarts_max: c.restarts_max },
             vm_rules: c.vm_rules.clone(),
         }

@@ -103,12 +103,11 @@ fn read_keys<T>(
 }
 
 fn read_document(doc: &DeTable, config: &mut Config) -> Result<(), Placed> {
-    let sections = ["control", "metrics", "supervisor", "boost", "vm"];
+    let plain = keys::SECTIONS.iter().map(|(name, _)| *name);
+    let sections: Vec<&str> = plain.chain(["boost", "vm"]).collect();
     read_keys("", doc, keys::GLOBAL, &sections, config)?;
-    for (name, known) in
-        [("control", keys::CONTROL), ("metrics", keys::METRICS), ("supervisor", keys::SUPERVISOR)]
-    {
-        if let Some(value) = doc.get(name) {
+    for (name, known) in keys::SECTIONS {
+        if let Some(value) = doc.get(*name) {
             read_keys(name, table(name, value)?, known, &[], config)?;
         }
     }

@@ -33,12 +33,7 @@ fn section<T>(
 pub fn show(config: &Config, explain: bool) -> String {
     let default = Config::default();
     let mut out = String::new();
-    for (header, keys) in [
-        ("", keys::GLOBAL),
-        ("control", keys::CONTROL),
-        ("metrics", keys::METRICS),
-        ("supervisor", keys::SUPERVISOR),
-    ] {
+    for (header, keys) in [("", keys::GLOBAL)].iter().chain(keys::SECTIONS) {
         section(&mut out, header, keys, config, &default, explain);
     }
     section(

@@ -10,6 +10,8 @@ use std::path::Path;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
+use crate::clamps::ClampTarget;
+
 /// Users and the group that may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -25,6 +27,11 @@ impl Access {
     pub fn new(group: &str, root: &Path) -> Access {
         let file = std::fs::read_to_string(root.join("etc/group")).unwrap_or_default();
         Access { user: geteuid().as_raw(), group: group_id(&file, group) }
+    }
+
+    /// Whether a user of the socket may set these clamps: the group's members are there for VMs, a thread may be anybody's.
+    pub fn may_clamp(&self, uid: u32, target: &ClampTarget) -> bool {
+        uid == 0 || uid == self.user || matches!(target, ClampTarget::Vm(_))
     }
 
     /// Whether the peer may use the socket; its user id either way.
@@ -65,6 +72,16 @@ mod tests {
         assert_eq!(group_id(file, "broken"), None);
         assert_eq!(group_id(file, "nobody"), None);
         assert_eq!(group_id(file, ""), None);
+    }
+
+    #[test]
+    fn members_of_the_group_clamp_vms_only() {
+        let access = Access { user: 7, group: Some(991) };
+        assert!(access.may_clamp(1000, &ClampTarget::Vm("web".into())));
+        assert!(!access.may_clamp(1000, &ClampTarget::Task(1)));
+        assert!(!access.may_clamp(1000, &ClampTarget::Cgroup("a".into())));
+        assert!(access.may_clamp(0, &ClampTarget::Process(1)));
+        assert!(access.may_clamp(7, &ClampTarget::Task(1)));
     }
 
     #[test]

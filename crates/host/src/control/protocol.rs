@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clamps::ClampTarget;
 use crate::settings::Mode;
 
 /// Version of the protocol; grows when a request or a field changes its
@@ -31,6 +32,24 @@ pub enum Request {
         /// New upper bound for all VMs.
         mode: Mode,
     },
+    /// Sets what threads, a control group or a VM may ask for.
+    ClampSet {
+        /// Whose.
+        target: ClampTarget,
+        /// At least this, 0..=1024; 0 if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min: Option<u32>,
+        /// At most this, 0..=1024; 1024 if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<u32>,
+    },
+    /// What they may ask for: a list of one [`ClampReport`](crate::clamps::ClampReport).
+    ClampGet {
+        /// Whose.
+        target: ClampTarget,
+    },
+    /// A [`ClampReport`](crate::clamps::ClampReport) of each that was set.
+    ClampList {},
     /// Restores every thread and ends the daemon.
     Stop {},
 }
@@ -106,6 +125,18 @@ mod tests {
             ),
             (r#"{"command":"reload"}"#, Request::Reload {}),
             (r#"{"command":"stop"}"#, Request::Stop {}),
+            (
+                r#"{"command":"clamp_set","target":{"cgroup":"web"},"max":200}"#,
+                Request::ClampSet {
+                    target: ClampTarget::Cgroup("web".into()),
+                    min: None,
+                    max: Some(200),
+                },
+            ),
+            (
+                r#"{"command":"clamp_get","target":{"task":7}}"#,
+                Request::ClampGet { target: ClampTarget::Task(7) },
+            ),
         ] {
             assert_eq!(serde_json::from_str::<Request>(line).unwrap(), want, "{line}");
         }

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::access::Access;
 use super::protocol::{ErrorCode, Request, Response};
+use crate::clamps::{Clamp, ClampOrder};
 use crate::config::keys;
 use crate::handle::{CommandError, DaemonHandle};
 
@@ -201,7 +202,7 @@ impl Server {
         }
         client.read();
         if let Some(line) = client.next_line() {
-            let response = self.respond(&line);
+            let response = self.respond(client.uid, &line);
             client.answer(&response);
             client.write();
         } else if client.input.len() >= REQUEST_MAX_BYTES {
@@ -214,7 +215,7 @@ impl Server {
         }
     }
 
-    fn respond(&mut self, line: &[u8]) -> Response {
+    fn respond(&mut self, uid: u32, line: &[u8]) -> Response {
         let request = match serde_json::from_slice(line) {
             Ok(request) => request,
             Err(e) => return Response::error(ErrorCode::BadRequest, format!("not a request: {e}")),
@@ -226,6 +227,19 @@ impl Server {
         match request {
             Request::Status {} => self.status(),
             Request::Mode { mode } => done(self.handle.set_mode(mode)),
+            Request::ClampSet { target, min, max } => {
+                let none = Clamp::NONE;
+                let clamp = Clamp { min: min.unwrap_or(none.min), max: max.unwrap_or(none.max) };
+                if !self.access.may_clamp(uid, &target) {
+                    return Response::error(
+                        ErrorCode::Denied,
+                        "only root may clamp threads and control groups; members of the control group may clamp VMs",
+                    );
+                }
+                self.clamp(ClampOrder::Set(target, clamp))
+            }
+            Request::ClampGet { target } => self.clamp(ClampOrder::Get(target)),
+            Request::ClampList {} => self.clamp(ClampOrder::List),
             Request::Stop {} => done(self.handle.shutdown()),
             Request::Reload {} => match (self.reload)(&self.handle) {
                 Ok(note) => Response::ok(serde_json::json!({ "note": note })),
@@ -239,6 +253,13 @@ impl Server {
                     Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
                 }
             }
+        }
+    }
+
+    fn clamp(&self, order: ClampOrder) -> Response {
+        match self.handle.clamp(order) {
+            Ok(reports) => Response::ok(serde_json::to_value(reports).unwrap_or_default()),
+            Err(e) => command_error(&e),
         }
     }
 

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What threads, control groups and VMs may ask for: `paracord clamp`.
+//!
+//! These are paracord's own clamps. The kernel's stay as they are: its frequency governor takes the largest
+//! of a CPU's tasks, where paracord adds them up (docs/clamps.md).
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use paracord_policy::{PC_CAPACITY, pc_clamp};
+use paracord_sensor::{ClampOf, Clamps as Found, Error as SensorError, Sensor};
+use paracord_sys::proc;
+use serde::{Deserialize, Serialize};
+
+use crate::handle::CommandError;
+use crate::vms::Vms;
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Ends of what may be asked for, on the scale of the largest CPU at its highest frequency: 0..=1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clamp {
+    /// At least this while runnable.
+    pub min: u32,
+    /// At most this.
+    pub max: u32,
+}
+
+impl Clamp {
+    /// Of whom nobody said anything.
+    pub const NONE: Clamp = Clamp { min: 0, max: PC_CAPACITY };
+
+    /// # Errors
+    /// One line that says what is wrong.
+    pub fn check(self) -> Result<Clamp, CommandError> {
+        let Clamp { min, max } = self;
+        let wrong = match (min, max) {
+            (_, max) if max > PC_CAPACITY => {
+                format!("max {max} is not allowed: 0 to {PC_CAPACITY}")
+            }
+            (min, max) if min > max => format!("min {min} is above max {max}"),
+            _ => return Ok(self),
+        };
+        Err(CommandError::Invalid(wrong))
+    }
+}
+
+impl From<pc_clamp> for Clamp {
+    fn from(c: pc_clamp) -> Clamp {
+        Clamp { min: c.min, max: c.max }
+    }
+}
+
+impl From<Clamp> for pc_clamp {
+    fn from(c: Clamp) -> pc_clamp {
+        pc_clamp { min: c.min, max: c.max }
+    }
+}
+
+/// Whose clamps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClampTarget {
+    /// One thread.
+    Task(u32),
+    /// All threads of a process; those that it starts later have them from the thread that starts them.
+    Process(u32),
+    /// Bounds for what is in a control group.
+    Cgroup(PathBuf),
+    /// All vCPUs of a VM, by its name, uuid or process id, later ones too.
+    Vm(String),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClampReport {
+    /// Who.
+    pub target: ClampTarget,
+    /// As set.
+    pub own: Clamp,
+    /// Within the groups above, as of when it was last queued; of several threads the first one's.
+    pub effective: Clamp,
+}
+
+/// A question or an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClampOrder {
+    /// Set.
+    Set(ClampTarget, Clamp),
+    /// Look.
+    Get(ClampTarget),
+    /// All that were set and still exist.
+    List,
+}
+
+/// Those that were set since the daemon started. Used by its main thread.
+#[derive(Debug, Default)]
+pub struct Clamps {
+    set: Vec<(ClampTarget, Members)>,
+}
+
+/// Threads or groups that a target means now, each with what tells it from a later one of the same number.
+type Members = Vec<(Member, u64)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Task(u32),
+    Group(u64),
+}
+
+impl From<Member> for ClampOf {
+    fn from(member: Member) -> ClampOf {
+        match member {
+            Member::Task(tid) => ClampOf::Task(tid),
+            Member::Group(id) => ClampOf::Group(id),
+        }
+    }
+}
+
+impl Clamps {
+    /// Carries an order out.
+    ///
+    /// # Errors
+    /// [`CommandError`]: one line that says what to do.
+    pub fn carry_out(
+        &mut self,
+        order: ClampOrder,
+        sensor: &Sensor,
+        vms: &Vms,
+        proc_root: &Path,
+    ) -> Result<Vec<ClampReport>, CommandError> {
+        match order {
+            ClampOrder::Set(target, clamp) => {
+                let clamp = clamp.check()?;
+                let members = members(&target, sensor, vms, proc_root)?;
+                let report = apply(sensor, &target, &members, Some(clamp))?;
+                self.set.retain(|(other, _)| *other != target);
+                if clamp != Clamp::NONE {
+                    self.set.push((target, members));
+                }
+                Ok(vec![report])
+            }
+            ClampOrder::Get(target) => {
+                let members = members(&target, sensor, vms, proc_root)?;
+                Ok(vec![apply(sensor, &target, &members, None)?])
+            }
+            ClampOrder::List => {
+                self.set.retain_mut(|(target, known)| match target {
+                    // Its vCPUs come and go.
+                    ClampTarget::Vm(_) => members(target, sensor, vms, proc_root).is_ok(),
+                    _ => {
+                        known.retain(|one| still(one, proc_root));
+                        !known.is_empty()
+                    }
+                });
+                let mut reports = Vec::new();
+                for (target, known) in &self.set {
+                    reports.extend(apply(sensor, target, known, None));
+                }
+                Ok(reports)
+            }
+        }
+    }
+
+    /// vCPUs that came since they were set get their VM's.
+    pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
+        for (target, known) in &mut self.set {
+            if !matches!(target, ClampTarget::Vm(_)) {
+                continue;
+            }
+            let Ok(now) = members(target, sensor, vms, proc_root) else { continue };
+            let own = known.iter().find_map(|(one, _)| look(sensor, *one, None).ok().flatten());
+            let Some(own) = own.map(|found| found.own) else { continue };
+            for one in now.iter().filter(|one| !known.contains(one)) {
+                let _ = look(sensor, one.0, Some(own.into()));
+            }
+            *known = now;
+        }
+    }
+}
+
+fn invalid(line: impl Into<String>) -> CommandError {
+    CommandError::Invalid(line.into())
+}
+
+fn look(sensor: &Sensor, of: Member, set: Option<Clamp>) -> Result<Option<Found>, SensorError> {
+    match set {
+        Some(clamp) => sensor.set_clamp(of.into(), clamp.into()),
+        None => sensor.clamps(of.into()),
+    }
+}
+
+fn apply(
+    sensor: &Sensor,
+    target: &ClampTarget,
+    members: &Members,
+    set: Option<Clamp>,
+) -> Result<ClampReport, CommandError> {
+    let mut first = None;
+    for (one, _) in members {
+        let found = look(sensor, *one, set).map_err(|e| invalid(e.to_string()))?;
+        first = first.or(found);
+    }
+    let found = first.ok_or_else(|| nobody(target))?;
+    let target = target.clone();
+    Ok(ClampReport { target, own: found.own.into(), effective: found.effective.into() })
+}
+
+fn nobody(target: &ClampTarget) -> CommandError {
+    invalid(match target {
+        ClampTarget::Task(tid) => {
+            format!("thread {tid} is gone, or paracord's scheduler has no part in it (real-time)")
+        }
+        ClampTarget::Process(pid) => format!("process {pid} is gone"),
+        ClampTarget::Vm(name) => format!("VM {name:?} has no vCPU now"),
+        ClampTarget::Cgroup(path) => format!(
+            "{} has no cpu controller: echo +cpu > {}/cgroup.subtree_control, or clamp the group above",
+            path.display(),
+            path.parent().unwrap_or(Path::new(CGROUPS)).display()
+        ),
+    })
+}
+
+fn still(one: &(Member, u64), proc_root: &Path) -> bool {
+    match one {
+        (Member::Task(tid), start) => {
+            proc::thread_start_ticks(proc_root, *tid).is_ok_and(|now| now == *start)
+        }
+        // Numbers of groups are not used again.
+        (Member::Group(_), _) => true,
+    }
+}
+
+/// Whom a target means now.
+fn members(
+    target: &ClampTarget,
+    sensor: &Sensor,
+    vms: &Vms,
+    proc_root: &Path,
+) -> Result<Members, CommandError> {
+    let tasks = |tids: Vec<u32>| -> Members {
+        let start = |tid| proc::thread_start_ticks(proc_root, tid).ok();
+        tids.into_iter().filter_map(|tid| Some((Member::Task(tid), start(tid)?))).collect()
+    };
+    let found = match target {
+        ClampTarget::Task(tid) => tasks(vec![*tid]),
+        ClampTarget::Process(pid) => tasks(threads(proc_root, *pid).unwrap_or_default()),
+        ClampTarget::Cgroup(path) => vec![(Member::Group(group_id(path)?), 0)],
+        ClampTarget::Vm(name) => {
+            let vm = vms.find(name).ok_or_else(|| CommandError::NoSuchVm(name.clone()))?;
+            let tid = |index: &u32| sensor.vcpus().get(*index).map(|vcpu| vcpu.tid());
+            tasks(vm.vcpus.keys().filter_map(tid).collect())
+        }
+    };
+    if found.is_empty() { Err(nobody(target)) } else { Ok(found) }
+}
+
+fn threads(proc_root: &Path, pid: u32) -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir(proc_root.join(pid.to_string()).join("task"))?;
+    Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The number by which the kernel knows a control group: its directory's inode. A relative path is one below the root
+/// of control groups.
+fn group_id(path: &Path) -> Result<u64, CommandError> {
+    let fail = |reason: &str| invalid(format!("{}: {reason}", path.display()));
+    let full = Path::new(CGROUPS).join(path);
+    let full = full.canonicalize().map_err(|e| fail(&e.to_string()))?;
+    if !full.starts_with(CGROUPS) || !full.join("cgroup.procs").exists() {
+        return Err(fail(&format!("not a control group: give a directory below {CGROUPS}")));
+    }
+    Ok(fs::metadata(&full).map_err(|e| fail(&e.to_string()))?.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clamps_are_in_order_and_on_the_scale() {
+        let refusal = |min, max| Clamp { min, max }.check().unwrap_err().to_string();
+        assert_eq!(refusal(0, 1025), "max 1025 is not allowed: 0 to 1024");
+        assert_eq!(refusal(300, 200), "min 300 is above max 200");
+        assert!(Clamp { min: 200, max: 200 }.check().is_ok());
+        assert!(Clamp::NONE.check().is_ok());
+    }
+
+    #[test]
+    fn only_directories_of_control_groups_have_a_number() {
+        for path in ["/etc", "../../etc", "/sys/fs/cgroup/no-such-group"] {
+            let line = group_id(Path::new(path)).unwrap_err().to_string();
+            assert!(line.starts_with(path), "{line}");
+        }
+    }
+}
