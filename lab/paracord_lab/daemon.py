@@ -14,7 +14,7 @@ BINARY = "/payload/bin/paracord"
 CONFIG = "/tmp/paracord-lab.toml"
 # Empty: what is not set has its default.
 DEFAULTS = "/tmp/paracord-defaults.toml"
-START_TIMEOUT_S = 40
+START_TIMEOUT_S = 90
 
 REASONS = ("wake", "irq", "rt", "critical")
 UNLIMITED_GRANT_US = 10_000_000
@@ -48,6 +48,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     },
     "penalty": {"boost.penalty_max_periods": 1},
     "rate-limit": {"boost.actuation_min_us": 0},
+    "charge": {"perf.charge_capped": False},
     # Switched off by the scenario itself, not by the configuration.
     "supervisor": {},
     "module": {},

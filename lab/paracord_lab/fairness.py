@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """How busy loops share one CPU of the host, beside how their weights say that they should."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from . import loads
@@ -11,11 +11,19 @@ CGROUPS = "/sys/fs/cgroup"
 NICE_WEIGHTS = {-20: 88761, -19: 71755, -16: 36291, 0: 1024, 3: 526, 5: 335, 15: 36, 17: 23, 19: 15}
 
 
-def cpu_shares(host, prefixes: Sequence[str], seconds: float) -> list[float]:
-    """Shares (0..1, in all 1) of one CPU's time that busy loops get, started with prefixes ("nice -n 5")."""
+def cpu_shares(
+    host, prefixes: Sequence[str], seconds: float, prepare: Callable[[list[int]], None] | None = None
+) -> list[float]:
+    """
+    Shares (0..1, in all 1) of one CPU's time that busy loops get, started with prefixes ("nice -n 5").
+
+    prepare: gets their process ids before the time counts.
+    """
     hogs = [host.spawn(f"exec {prefix} pc_hog --cpu 1", f"hog{n}") for n, prefix in enumerate(prefixes)]
     try:
         host.run("sleep 0.5")
+        if prepare:
+            prepare([hog.pid for hog in hogs])
         before = [loads.read(host, [hog.pid]).cpu_s for hog in hogs]
         host.run(f"sleep {seconds}", timeout=60 + 10 * seconds)
         used = [loads.read(host, [hog.pid]).cpu_s - b for hog, b in zip(hogs, before, strict=True)]

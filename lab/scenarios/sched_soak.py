@@ -8,7 +8,7 @@ ejects a scheduler that loses a task, lets one wait for too long or does somethi
 import random
 import time
 
-from paracord_lab import fairness, kills
+from paracord_lab import fairness, kills, sched_ext
 from paracord_lab.host_share import running
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check
@@ -17,7 +17,6 @@ SECONDS = 600
 GUESTS_PER_MINUTE = 5
 LIFE_S = (0.2, 2.0)
 EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
-STATE = "/sys/kernel/sched_ext/state"
 # The highest CPU: the first ones have the emulated host's own duties.
 CPU = "/sys/devices/system/cpu/cpu$(($(nproc --all) - 1))/online"
 STRESSORS = "stress-ng --temp-path /tmp --class scheduler --seq 1 --timeout 4s -q"
@@ -85,12 +84,12 @@ class SchedSoak(Scenario):
                 for job in jobs:
                     host.run(f"kill -KILL -- -{job.pid} {job.pid}", check=False)
                 host.run(f"pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}", check=False)
-        state = host.run(f"cat {STATE}").out.strip()
         said = session.daemon.job.err()
+        lost = sched_ext.state(host) != "enabled"
         return {
             "seconds": time.monotonic() - started,
             "killed": killed,
-            "ejections": said.count("has unloaded paracord's scheduler") + (state != "enabled"),
+            "ejections": said.count("has unloaded paracord's scheduler") + lost,
             "said": said[-2000:],
         }
 

@@ -11,14 +11,13 @@ import re
 import time
 
 from paracord_lab import fairness, stats
-from paracord_lab.errors import LabError
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check
 
 STOCK = Configuration("stock")
 EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
-STATE = "/sys/kernel/sched_ext/state"
 VS_STOCK_MAX = 1.15
 FAIRNESS_ERROR_MAX = 0.05
 # Each set on one CPU; within a set the smallest share is large enough to be seen.
@@ -80,7 +79,7 @@ class SchedulerScenario(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        self._await(host, "enabled" if configuration == EXT else "disabled")
+        await_scheduler(host, configuration == EXT)
         started = time.monotonic()
         raw = {
             "pipe": host.run("pc_pipe --cpu 1 --rounds 20 --transfers 250", timeout=120).out,
@@ -98,15 +97,6 @@ class SchedulerScenario(Scenario):
         """Seconds, by the host's own clock."""
         timed = f"s=$(date +%s%N); {command} || exit; e=$(date +%s%N); echo $((e - s))"
         return int(host.run(timed, timeout=180).out.split()[-1]) / 1e9
-
-    @staticmethod
-    def _await(host, state):
-        said = host.run(
-            f"for i in $(seq 200); do [ $(cat {STATE}) = {state} ] && break; sleep 0.2; done; cat {STATE}",
-            timeout=90,
-        ).out.strip()
-        if said != state:
-            raise LabError(f"{STATE} is {said}, not {state}")
 
     def metrics(self, configuration, raw):
         wakeups = json.loads(raw["wakeups"])

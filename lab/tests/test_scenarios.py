@@ -21,7 +21,8 @@ def test_description(name):
     one = scenario.load(name)
     assert one.name == name
     assert one.summary and one.checks and one.columns and one.configurations
-    assert one.rounds >= 2
+    # A single round can only show that something never happens.
+    assert one.rounds >= 2 or all(check.every for check in one.checks)
     assert set(one.without) <= set(daemon.MECHANISMS)
     names = [c.name for c in one.configurations]
     assert len(set(names)) == len(names)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Whether a sched_ext scheduler is in force on the host."""
+
+from .errors import LabError
+
+STATE = "/sys/kernel/sched_ext/state"
+
+
+def state(host) -> str:
+    """The kernel's word: enabled, disabled or what lies between."""
+    return host.run(f"cat {STATE}").out.strip()
+
+
+def await_scheduler(host, wanted: bool) -> None:
+    """Returns when one is in force, or none any more. LabError when that does not come."""
+    word = "enabled" if wanted else "disabled"
+    said = host.run(
+        f"for i in $(seq 200); do [ $(cat {STATE}) = {word} ] && break; sleep 0.2; done; cat {STATE}",
+        timeout=90,
+    ).out.strip()
+    if said != word:
+        raise LabError(f"{STATE} is {said}, not {word}")
