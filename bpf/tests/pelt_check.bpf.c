@@ -26,7 +26,9 @@ struct sched_entity___load {
 	struct sched_avg avg;
 };
 
+/* Which of its entities runs: h_curr since queues of groups are flat (7.3), before that curr. */
 struct cfs_rq___load {
+	struct sched_entity___load *h_curr;
 	struct sched_entity___load *curr;
 };
 
@@ -109,10 +111,17 @@ static __always_inline void ended(struct sched_entity___load *se, int crossed)
 	c->theirs = theirs;
 }
 
+static __always_inline bool runs(struct cfs_rq___load *cfs_rq, struct sched_entity___load *se)
+{
+	if (bpf_core_field_exists(cfs_rq->h_curr))
+		return se->on_rq && cfs_rq->h_curr == se;
+	return se->on_rq && cfs_rq->curr == se;
+}
+
 SEC("fentry/__update_load_avg_se")
 int BPF_PROG(se_begins, u64 now, struct cfs_rq___load *cfs_rq, struct sched_entity___load *se)
 {
-	begins(se, se->on_rq && cfs_rq->curr == se, now);
+	begins(se, runs(cfs_rq, se), now);
 	return 0;
 }
 
