@@ -117,7 +117,7 @@ class SchedulerScenario(Scenario):
             Bars(
                 "Wait of a woken thread (emulated host; median of rounds, spread)",
                 {"wakeups_p50_us": "p50", "wakeups_p99_us": "p99"},
-                "µs",
+                "us",
             )
         ]
 
