@@ -112,7 +112,7 @@ static __always_inline struct pc_group *fresh_group(u32 index, u64 now)
 
 static __always_inline void group_join(struct pc_task *t, u32 weight)
 {
-	if (t->group == PC_GROUP_ROOT || t->counted)
+	if (t->group == PC_GROUP_ROOT)
 		return;
 	t->counted = weight;
 	change_active(t->group, weight);

@@ -48,7 +48,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 SEC("struct_ops/ext_enqueue")
 int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = rq_now();
 	u32 level, cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -60,6 +60,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	leave_queue(t);
 	arrive(p, t, rq, cpu, now);
+	t->arrived = 1;
 	level = task_level(t);
 	if (level) {
 		u64 preempt = rq->cur_level < PC_RUNS_NORMAL + level ? SCX_ENQ_PREEMPT : 0;
@@ -97,13 +98,15 @@ static __always_inline bool is_current(const struct task_struct *p)
  * The task that runs is a vCPU, and about to lose the CPU: what does its guest say? A
  * boost decided here keeps it on the CPU.
  */
-static __always_inline bool is_boosted_at_preemption(struct task_struct *p, u64 now)
+static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 {
 	u32 index;
 	struct pc_vcpu *v = vcpu_of(task_of(p), &index);
+	u64 now;
 
 	if (!v || !is_current(p))
 		return false;
+	now = bpf_ktime_get_ns();
 	if (pc_boost_wants_view(&v->state, now))
 		read_guest_line(v, now);
 	evaluate(index, PC_EV_PREEMPT);
@@ -114,7 +117,6 @@ SEC("struct_ops/ext_dispatch")
 int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct pc_rq *rq = rq_of(cpu);
-	u64 now;
 
 	if (!rq)
 		return 0;
@@ -127,8 +129,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (rq->cur_level == PC_RUNS_NORMAL && balance(cpu, rq))
 		return 0;
-	now = bpf_ktime_get_ns();
-	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev, now))
+	if (!must_yield(cpu, rq, rq_now()) || is_boosted_at_preemption(prev))
 		prev->scx.slice = rq->slice_ns;
 	else
 		take(cpu);
@@ -138,7 +139,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 SEC("struct_ops/ext_running")
 int BPF_PROG(ext_running, struct task_struct *p)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = rq_now();
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -151,7 +152,12 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		return 0;
 	in_order = t->queued_ns && t->queue == cpu;
 	leave_queue(t);
-	arrive(p, t, rq, cpu, now);
+	/* It was inserted where it woke, or another CPU's queue gave it away. */
+	if (!t->arrived || t->queue != cpu)
+		arrive(p, t, rq, cpu, now);
+	else if (rq->features & PC_PERF_TRACK)
+		perf_arrive(p, t, rq, NULL, now);
+	t->arrived = 0;
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
@@ -163,7 +169,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (v) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
-			switched_in(p, v, here, index, cpu, now);
+			switched_in(p, v, here, index, cpu, bpf_ktime_get_ns());
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	return 0;
@@ -172,7 +178,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 SEC("struct_ops/ext_stopping")
 int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = rq_now();
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -194,7 +200,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		if (here)
 			here->running = 0;
 		/* One that changes its own affinity or class stops too, but does not sleep. */
-		switched_out(p, v, index, runnable || !p->__state, now);
+		switched_out(p, v, index, runnable || !p->__state, bpf_ktime_get_ns());
 	}
 	return 0;
 }
@@ -203,7 +209,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = rq_now();
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -279,22 +285,6 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return 0;
 }
 
-static __always_inline u32 task_weight(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE_POLICY ? PC_WEIGHT_IDLE :
-						(1ull << 32) / pc_fair_inverse(p->static_prio - 120);
-}
-
-SEC("struct_ops/ext_runnable")
-int BPF_PROG(ext_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct pc_task *t = task_of(p);
-
-	if (t)
-		group_join(t, task_weight(p));
-	return 0;
-}
-
 SEC("struct_ops/ext_quiescent")
 int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
@@ -302,8 +292,10 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t)
 		return 0;
+	t->arrived = 0;
 	group_leave(t);
-	perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
+	if (t->known)
+		perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
 	return 0;
 }
 
@@ -360,7 +352,6 @@ struct sched_ext_ops paracord = {
 	.enqueue = (void *)ext_enqueue,
 	.dispatch = (void *)ext_dispatch,
 	.tick = (void *)ext_tick,
-	.runnable = (void *)ext_runnable,
 	.running = (void *)ext_running,
 	.stopping = (void *)ext_stopping,
 	.quiescent = (void *)ext_quiescent,

@@ -46,7 +46,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 
 /*
  * A task comes to this CPU: wakes, comes from another one (`from`, else NULL), or has waited and runs now.
- * `now`: the host's clock.
+ * `now`: rq_now().
  */
 static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
 				  u64 now)
@@ -93,7 +93,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 {
 	struct pc_rq *rq;
 
-	if (!t || !t->known || t->perf.slept_ns || t->queue == PC_NO_QUEUE)
+	if (!t || t->perf.slept_ns || t->queue == PC_NO_QUEUE)
 		return 0;
 	rq = rq_of(t->queue);
 	if (!rq)
@@ -104,7 +104,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 		t->perf.contribution = 0;
 		return 0;
 	}
-	t->seen_ns = bpf_ktime_get_ns();
+	t->seen_ns = rq_now();
 	if (sleeps) {
 		pc_perf_sleep(&rq->perf, &t->perf, pelt_clock(p));
 	} else {

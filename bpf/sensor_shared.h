@@ -106,8 +106,10 @@ struct pc_task {
 	u32 inverse;		/* 2^32 / weight, in its group */
 	u32 group;		/* index; PC_GROUP_ROOT: in no group */
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
-	u32 known;		/* 1: load tracking has begun */
-	u64 seen_ns;		/* last accounted, host's clock: for CPUs whose own differ */
+	u8 known;		/* 1: load tracking has begun */
+	u8 arrived;		/* 1: enqueued on its CPU, and has not run since */
+	u8 reserved[2];
+	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;

@@ -24,7 +24,7 @@ FAIRNESS_ERROR_MAX = 0.05
 NICE_SETS = ((-20, -19, -16), (0, 3, 5), (15, 17, 19))
 GROUPS = {"light": 100, "heavy": 300}
 MEMBERS, MEMBER_WEIGHTS = ("heavy", "light", "light"), (6, 1, 1)
-SHARE_S = 5.0
+SHARE_S = 2.0
 # Share of a load's pieces that count.
 UNDISTURBED = 0.2
 SOURCES = 24
@@ -82,10 +82,10 @@ class SchedulerScenario(Scenario):
         await_scheduler(host, configuration == EXT)
         started = time.monotonic()
         raw = {
-            "pipe": host.run("pc_pipe --cpu 1 --rounds 20 --transfers 250", timeout=120).out,
-            "hackbench": [host.run("hackbench -g 2 -f 5 -l 60", timeout=120).out for _ in range(3)],
-            "wakeups": host.run("pc_wakeups --seconds 4 --messengers 2 --workers 3 --loops 20000").out,
-            "compile": [self._timed(host, COMPILE) for _ in range(2)],
+            "pipe": host.run("pc_pipe --cpu 1 --rounds 60 --transfers 250", timeout=120).out,
+            "hackbench": [host.run("hackbench -g 2 -f 5 -l 600", timeout=120).out for _ in range(5)],
+            "wakeups": host.run("pc_wakeups --seconds 8 --messengers 2 --workers 3 --loops 20000").out,
+            "compile": [self._timed(host, COMPILE) for _ in range(3)],
             "nice": [fairness.nice_shares(host, levels, session.seconds(SHARE_S)) for levels in NICE_SETS],
         }
         with fairness.groups(host, GROUPS):

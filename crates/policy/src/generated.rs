@@ -694,7 +694,9 @@ pub struct pc_task {
     pub inverse: u32_,
     pub group: u32_,
     pub counted: u32_,
-    pub known: u32_,
+    pub known: u8_,
+    pub arrived: u8_,
+    pub reserved: [u8_; 2usize],
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
@@ -726,6 +728,12 @@ const _: () = {
     [
         "Offset of field: pc_task::known",
     ][::core::mem::offset_of!(pc_task, known) - 36usize];
+    [
+        "Offset of field: pc_task::arrived",
+    ][::core::mem::offset_of!(pc_task, arrived) - 37usize];
+    [
+        "Offset of field: pc_task::reserved",
+    ][::core::mem::offset_of!(pc_task, reserved) - 38usize];
     [
         "Offset of field: pc_task::seen_ns",
     ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
