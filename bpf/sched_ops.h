@@ -122,6 +122,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	if (*(volatile u32 *)&rq->wanted && promote(cpu))
 		return 0;
+	if (*(volatile s32 *)&rq->queued > 0 && take_aged(cpu, rq))
+		return 0;
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (!take(cpu))
 			steal(cpu, rq);
@@ -150,8 +152,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 
 	if (!t || !rq)
 		return 0;
-	in_order = t->queued_ns && t->queue == cpu;
+	in_order = t->queued && t->queue == cpu;
 	leave_queue(t);
+	t->waits_ns = 0;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
 	if (!t->arrived || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
@@ -293,6 +296,8 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!t)
 		return 0;
 	t->arrived = 0;
+	if (deq_flags & SCX_DEQ_SLEEP)
+		t->waits_ns = 0;
 	group_leave(t);
 	if (t->known)
 		perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
@@ -308,6 +313,7 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 	if (t) {
 		leave_queue(t);
 		group_leave(t);
+		t->waits_ns = 0;
 	}
 	return 0;
 }

@@ -10,6 +10,9 @@
 #define PC_STEAL_MAX	32
 /* CPUs looked at by one that is busy, at the end of a slice. */
 #define PC_BALANCE_STEPS	4
+/* How often a queue is searched for who waited for too long, and how far. */
+#define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
+#define PC_AGED_DEPTH		256
 
 static __always_inline u64 running_vtime(const struct pc_rq *rq, u64 now)
 {
@@ -52,9 +55,9 @@ static __always_inline void leave_queue(struct pc_task *t)
 {
 	struct pc_rq *rq;
 
-	if (!t->queued_ns)
+	if (!t->queued)
 		return;
-	t->queued_ns = 0;
+	t->queued = 0;
 	rq = rq_of(t->queue);
 	if (rq)
 		__sync_fetch_and_add(&rq->queued, -1);
@@ -98,7 +101,9 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				       u64 enq_flags, u64 now)
 {
-	t->queued_ns = now | 1;
+	t->queued = 1;
+	if (!t->waits_ns)
+		t->waits_ns = now | 1;
 	__sync_fetch_and_add(&rq->queued, 1);
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
@@ -115,14 +120,42 @@ static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0))
 		first = bpf_iter_scx_dsq_next(&it);
-	if (first) {
-		struct pc_task *t = task_of(first);
-
-		yield = pc_fair_before(first->scx.dsq_vtime, running_vtime(rq, now)) ||
-			(t && t->queued_ns && pc_elapsed_ns(now, t->queued_ns) > PC_FAIR_WAIT_MAX_NS);
-	}
+	if (first)
+		yield = pc_fair_before(first->scx.dsq_vtime, running_vtime(rq, now));
 	bpf_iter_scx_dsq_destroy(&it);
 	return yield;
+}
+
+/*
+ * Who waited for too long runs next, whatever its weight: fairness alone would let it wait for minutes, and the kernel
+ * ejects a scheduler that does. Once in a second, from the queue's end, where such tasks stand.
+ */
+static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	struct pc_task *t;
+	bool moved = false;
+	u64 now = rq_now();
+	int i;
+
+	if (!rq || pc_elapsed_ns(now, rq->aged_ns) < PC_AGED_EVERY_NS)
+		return false;
+	rq->aged_ns = now;
+	if (!bpf_iter_scx_dsq_new(&it, cpu, SCX_DSQ_ITER_REV)) {
+		bpf_for(i, 0, PC_AGED_DEPTH) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS)
+				continue;
+			moved = move_to(&it, p, SCX_DSQ_LOCAL);
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
 }
 
 /* For a CPU that has nothing to run: the first task of another's queue, along the ring. */

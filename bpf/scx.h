@@ -21,6 +21,7 @@
 #define SCX_ENQ_PREEMPT		(1ull << 32)
 #define SCX_KICK_PREEMPT	2ull
 #define SCX_TASK_QUEUED		1u
+#define SCX_DSQ_ITER_REV	(1ull << 16)
 #define SCX_DEQ_SLEEP		1ull
 
 #define SCHED_IDLE_POLICY	5

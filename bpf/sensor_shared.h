@@ -102,13 +102,14 @@ struct pc_task {
 	u32 vcpu;		/* index + 1; 0: no vCPU; PC_NO_INDEX: none was free */
 	u32 queue;		/* CPU whose base vtime belongs to; PC_NO_QUEUE: new */
 	u64 vtime;		/* of one that does not run */
-	u64 queued_ns;		/* waits in the queue since then; 0: it does not */
+	u64 waits_ns;		/* wants to run since then, wherever it was moved meanwhile; 0: it runs or sleeps */
 	u32 inverse;		/* 2^32 / weight, in its group */
 	u32 group;		/* index; PC_GROUP_ROOT: in no group */
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
 	u8 known;		/* 1: load tracking has begun */
 	u8 arrived;		/* 1: enqueued on its CPU, and has not run since */
-	u8 reserved[2];
+	u8 queued;		/* 1: in its CPU's queue */
+	u8 reserved;
 	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
@@ -162,7 +163,8 @@ struct pc_rq {
 	struct pc_perf_cpu perf;
 	u64 left;		/* runnable contributions that left for other CPUs; taken off by this one */
 	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
-	u64 reserved[2];	/* two cache lines */
+	u64 aged_ns;		/* last search for somebody who waited too long */
+	u64 reserved;		/* two cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

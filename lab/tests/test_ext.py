@@ -149,3 +149,31 @@ def test_clamps_are_set_inherited_bounded_by_groups_and_end(host):
         )
         assert shares[0] > 0.9, shares
         assert "no clamps" in clamp(f"clear --cgroup capped && {BINARY} clamp list").out
+
+
+def test_the_least_of_all_runs_every_ten_seconds(host):
+    """
+    Its share is a millionth: fairness alone would let it wait for minutes, and the kernel ejects a scheduler
+    after 30 s. Being moved from one CPU to the other does not make it wait anew.
+    """
+    enter = f"echo $$ > {fairness.CGROUPS}/{{}}/cgroup.procs; exec {{}} pc_hog --cpu 1"
+    with fairness.groups(host, {"most": 10000, "least": 1}), scheduling(host):
+        hogs = [
+            host.spawn(f"exec sh -c '{enter.format(group, how)}'", group)
+            for group, how in (("most", "nice -n -20"), ("most", "nice -n -20"), ("least", "chrt -i 0"))
+        ]
+        try:
+            least = hogs[-1].pid
+            moving = (
+                f"for n in $(seq 60); do taskset -p $((n % 2 * 4 + 2)) {least}; sleep 0.5; done >/dev/null"
+            )
+            before, after = (
+                int(host.run(f"{wait}; cat /proc/{least}/schedstat", timeout=120).out.split()[2])
+                for wait in ("sleep 1", moving)
+            )
+        finally:
+            for hog in hogs:
+                hog.kill("KILL")
+                hog.wait(10)
+        assert sched_ext.state(host) == "enabled"
+    assert after - before >= 2, f"it ran {after - before} times in 30 s"

@@ -690,13 +690,14 @@ pub struct pc_task {
     pub vcpu: u32_,
     pub queue: u32_,
     pub vtime: u64_,
-    pub queued_ns: u64_,
+    pub waits_ns: u64_,
     pub inverse: u32_,
     pub group: u32_,
     pub counted: u32_,
     pub known: u8_,
     pub arrived: u8_,
-    pub reserved: [u8_; 2usize],
+    pub queued: u8_,
+    pub reserved: u8_,
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
@@ -714,8 +715,8 @@ const _: () = {
         "Offset of field: pc_task::vtime",
     ][::core::mem::offset_of!(pc_task, vtime) - 8usize];
     [
-        "Offset of field: pc_task::queued_ns",
-    ][::core::mem::offset_of!(pc_task, queued_ns) - 16usize];
+        "Offset of field: pc_task::waits_ns",
+    ][::core::mem::offset_of!(pc_task, waits_ns) - 16usize];
     [
         "Offset of field: pc_task::inverse",
     ][::core::mem::offset_of!(pc_task, inverse) - 24usize];
@@ -732,8 +733,11 @@ const _: () = {
         "Offset of field: pc_task::arrived",
     ][::core::mem::offset_of!(pc_task, arrived) - 37usize];
     [
+        "Offset of field: pc_task::queued",
+    ][::core::mem::offset_of!(pc_task, queued) - 38usize];
+    [
         "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 38usize];
+    ][::core::mem::offset_of!(pc_task, reserved) - 39usize];
     [
         "Offset of field: pc_task::seen_ns",
     ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
@@ -811,7 +815,8 @@ pub struct pc_rq {
     pub perf: pc_perf_cpu,
     pub left: u64_,
     pub removed: u64_,
-    pub reserved: [u64_; 2usize],
+    pub aged_ns: u64_,
+    pub reserved: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -858,8 +863,11 @@ const _: () = {
         "Offset of field: pc_rq::removed",
     ][::core::mem::offset_of!(pc_rq, removed) - 104usize];
     [
+        "Offset of field: pc_rq::aged_ns",
+    ][::core::mem::offset_of!(pc_rq, aged_ns) - 112usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 112usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 120usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
