@@ -156,16 +156,18 @@ def test_the_least_of_all_runs_every_ten_seconds(host):
     Its share is a millionth: fairness alone would let it wait for minutes, and the kernel ejects a scheduler
     after 30 s. Being moved from one CPU to the other does not make it wait anew.
     """
-    enter = f"echo $$ > {fairness.CGROUPS}/{{}}/cgroup.procs; exec {{}} pc_hog --cpu 1"
+    enter = f"echo $$ > {fairness.CGROUPS}/{{}}/cgroup.procs; exec {{}} pc_hog --cpu {{}}"
     with fairness.groups(host, {"most": 10000, "least": 1}), scheduling(host):
         hogs = [
-            host.spawn(f"exec sh -c '{enter.format(group, how)}'", group)
-            for group, how in (("most", "nice -n -20"), ("most", "nice -n -20"), ("least", "chrt -i 0"))
+            host.spawn(f"exec sh -c '{enter.format(*words)}'", f"hog{n}")
+            for n, words in enumerate(
+                (("most", "nice -n -20", 1), ("most", "nice -n -20", 2), ("least", "chrt -i 0", 1))
+            )
         ]
         try:
             least = hogs[-1].pid
             moving = (
-                f"for n in $(seq 60); do taskset -p $((n % 2 * 4 + 2)) {least}; sleep 0.5; done >/dev/null"
+                f"for n in $(seq 60); do taskset -p $((n % 2 * 2 + 2)) {least}; sleep 0.5; done >/dev/null"
             )
             before, after = (
                 int(host.run(f"{wait}; cat /proc/{least}/schedstat", timeout=120).out.split()[2])
