@@ -87,10 +87,10 @@ fn a_long_sleep_is_worth_one_slice() {
 #[test]
 fn who_wakes_preempts_what_is_well_ahead_only() {
     let now = 1000 * MS;
-    assert!(preempts(now - 2 * MS, inverse(0), now, SLICE_NS));
-    assert!(!preempts(now, inverse(0), now, SLICE_NS));
+    assert!(preempts(now - SLICE - MS, inverse(0), now, SLICE_NS));
+    assert!(!preempts(now - SLICE, inverse(0), now, SLICE_NS));
     // A light task's granularity is longer in its own virtual time.
-    assert!(!preempts(now - 2 * MS, inverse(10), now, SLICE_NS));
+    assert!(!preempts(now - SLICE - MS, inverse(10), now, SLICE_NS));
 }
 
 proptest! {
