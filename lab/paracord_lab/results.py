@@ -19,7 +19,7 @@ UNITS = {
     "ms": "ms",
     "s": "s",
     "count": "number",
-    "share": "share of the host's CPU time",
+    "share": "share of CPU time",
     "ratio": "ratio",
 }
 # Tolerance for a stored median, which is written with full precision.

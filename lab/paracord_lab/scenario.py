@@ -31,6 +31,9 @@ VANILLA = Configuration("vanilla")
 BOOST_UNMODIFIED = Configuration("boost-rt-unmodified", daemon=True)
 BOOST = Configuration("boost-rt", daemon=True, module=True)
 BOOST_EXT = Configuration("boost-ext", daemon=True, module=True, settings={"actuator": "ext"})
+# Of scenarios about the scheduler as such: the kernel's, and paracord's.
+STOCK = Configuration("stock")
+EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
 # What people use today: every vCPU thread SCHED_RR for good (libvirt's <vcpusched>).
 STATIC_RT = Configuration("static-rt", static_rt=True)
 # The limit: the guest's task run as a plain task of the host.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from .stats import StatsError, median_error
+from .stats import StatsError, median_error, ratio
 
 PASS, FAIL, UNDECIDED, SKIPPED = "pass", "fail", "undecided", "skipped"
 STATUSES = (PASS, FAIL, UNDECIDED, SKIPPED)
@@ -39,6 +39,11 @@ class Verdict:
     rounds: tuple[float, ...] = ()
     reason: str = ""
     beside: Mapping[str, float] = field(default_factory=dict)
+
+
+def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
+    """Value of a check: a metric in one configuration relative to the same in another."""
+    return lambda one: ratio(one[configuration][metric], one[reference][metric])
 
 
 @dataclass(frozen=True)

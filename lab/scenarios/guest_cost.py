@@ -13,7 +13,7 @@ import json
 from paracord_lab import stats
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, versus
 
 MODULE = Configuration("module", module=True)
 # The module stores a few words at a switch; more than this would be work on the path.
@@ -27,7 +27,7 @@ DRIVER = "/sys/bus/pci/drivers/paracord_guest"
 
 
 def cost(metric):
-    return lambda one: stats.ratio(one["module"][metric], one["vanilla"][metric])
+    return versus(metric, "module", "vanilla")
 
 
 class GuestCost(Scenario):

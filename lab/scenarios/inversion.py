@@ -6,11 +6,10 @@ off.
 
 import json
 
-from paracord_lab import stats
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
 from paracord_lab.session import time_limit
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, versus
 
 SECONDS = 8
 HOLD_US = 1000
@@ -36,8 +35,7 @@ def metric(configuration, name):
 
 
 def long_waits_vs_off(configuration):
-    name = "lock_long_wait_share"
-    return lambda one: stats.ratio(one[configuration][name], one["critical-off"][name])
+    return versus("lock_long_wait_share", configuration, "critical-off")
 
 
 class Inversion(Scenario):

@@ -6,17 +6,17 @@ ejects a scheduler that loses a task, lets one wait for too long or does somethi
 """
 
 import random
+import shlex
 import time
 
 from paracord_lab import fairness, kills, sched_ext
 from paracord_lab.host_share import running
-from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.scenario import EXT, Scenario, column
 from paracord_lab.verdicts import Check
 
 SECONDS = 600
 GUESTS_PER_MINUTE = 5
 LIFE_S = (0.2, 2.0)
-EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
 # The highest CPU: the first ones have the emulated host's own duties.
 CPU = "/sys/devices/system/cpu/cpu$(($(nproc --all) - 1))/online"
 STRESSORS = "stress-ng --temp-path /tmp --class scheduler --seq 1 --timeout 4s -q"
@@ -73,7 +73,7 @@ class SchedSoak(Scenario):
                 pids = " ".join(str(hog.pid) for hog in hogs)
                 for n, script in enumerate((HOTPLUG, AFFINITY, MOVE, CLASSES, FORKS, STRESSORS)):
                     loop = f"hogs='{pids}'; while true; do {script}; done >/dev/null 2>&1"
-                    jobs.append(host.spawn(f"exec setsid bash -c {_quoted(loop)}", f"soak{n}"))
+                    jobs.append(host.spawn(f"exec setsid bash -c {shlex.quote(loop)}", f"soak{n}"))
                 killed, started = 0, time.monotonic()
                 while time.monotonic() - started < seconds:
                     vm = host.spawn(kills.FIRMWARE_VM.format(name=f"victim{killed}"), f"victim{killed}")
@@ -99,10 +99,6 @@ class SchedSoak(Scenario):
             "ejections_count": raw["ejections"],
             "guests_killed_count": raw["killed"],
         }
-
-
-def _quoted(script):
-    return "'" + script.replace("'", "'\\''") + "'"
 
 
 SCENARIO = SchedSoak()

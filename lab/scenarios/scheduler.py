@@ -8,16 +8,13 @@ Each load is short, and both schedulers get it in each round: an emulator's dist
 
 import json
 import re
-import time
 
 from paracord_lab import fairness, stats
 from paracord_lab.plots import Bars
-from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.scenario import EXT, STOCK, Scenario, column
 from paracord_lab.sched_ext import await_scheduler
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, versus
 
-STOCK = Configuration("stock")
-EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
 VS_STOCK_MAX = 1.15
 FAIRNESS_ERROR_MAX = 0.05
 # Each set on one CPU; within a set the smallest share is large enough to be seen.
@@ -33,7 +30,7 @@ HACKBENCH_S = re.compile(r"Time:\s*([0-9.]+)")
 
 
 def vs_stock(metric):
-    return lambda one: stats.ratio(one["ext"][metric], one["stock"][metric])
+    return versus(metric, "ext", "stock")
 
 
 def of_ext(metric):
@@ -80,7 +77,6 @@ class SchedulerScenario(Scenario):
     def measure(self, session, configuration):
         host = session.host
         await_scheduler(host, configuration == EXT)
-        started = time.monotonic()
         raw = {
             "pipe": host.run("pc_pipe --cpu 1 --rounds 60 --transfers 250", timeout=120).out,
             "hackbench": [host.run("hackbench -g 2 -f 5 -l 600", timeout=120).out for _ in range(5)],
@@ -90,7 +86,7 @@ class SchedulerScenario(Scenario):
         }
         with fairness.groups(host, GROUPS):
             raw["cgroup"] = fairness.group_shares(host, MEMBERS, session.seconds(SHARE_S))
-        return {**raw, "seconds": time.monotonic() - started}
+        return raw
 
     @staticmethod
     def _timed(host, command):

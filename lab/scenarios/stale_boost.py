@@ -4,12 +4,11 @@ How long a vCPU stays boosted after its real-time task has gone to sleep and a n
 guest's kick (one VM exit) and without it (the next exit that comes by itself).
 """
 
-from paracord_lab import stats
 from paracord_lab.host_share import running
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.session import time_limit
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, versus
 
 SECONDS = 6
 # 1.5 ms of real-time work every 10 ms: longer than the threshold, so each boost's end is worth a kick.
@@ -32,7 +31,7 @@ class StaleBoost(Scenario):
     checks = (
         Check(
             "stale_boost_mean_vs_no_kick",
-            lambda one: stats.ratio(one["kick-on"][MEAN], one["kick-off"][MEAN]),
+            versus(MEAN, "kick-on", "kick-off"),
             "<=",
             MEAN_VS_NO_KICK_MAX,
         ),

@@ -5,7 +5,7 @@ from paracord_lab import cyclictest, host_share, loads, stats
 from paracord_lab.errors import CommandError
 from paracord_lab.plots import Bars, Distribution
 from paracord_lab.scenario import BOOST, STATIC_RT, VANILLA, Configuration, Scenario, column
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, versus
 from paracord_lab.wakeups import EXCESS_MAX
 
 INTERVAL_US = 1000
@@ -30,8 +30,7 @@ def neighbour(configuration):
     What the computing guest keeps of what it has beside static real-time vCPUs: they too take what the other
     one needs, but decide nothing.
     """
-    share = "neighbour_cpu_share"
-    return lambda one: stats.ratio(one[configuration][share], one["static-rt"][share])
+    return versus("neighbour_cpu_share", configuration, "static-rt")
 
 
 class TwoVms(Scenario):

@@ -7,12 +7,10 @@ maintainers asked of seed 003. The capped one must not take the other's time, wh
 from paracord_lab import fairness
 from paracord_lab.daemon import BINARY
 from paracord_lab.plots import Bars
-from paracord_lab.scenario import Configuration, Scenario, column
+from paracord_lab.scenario import EXT, STOCK, Scenario, column
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check
 
-STOCK = Configuration("stock")
-EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
 CAP = 1
 NICE = (-10, 0, 10)
 SECONDS = 8.0
