@@ -8,7 +8,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// Types that lie in the sensor's arrays.
+/// Types that lie in the sensor's arrays, or that its programs are run on.
 ///
 /// # Safety
 ///
@@ -26,6 +26,10 @@ unsafe impl Record for paracord_policy::pc_cpu {}
 unsafe impl Record for paracord_policy::pc_rq {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_ext_exit {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_tick {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_clamp_call {}
 
 /// A mapped BPF array of `len` records that BPF programs write at the same time.
 pub struct Array<T: Record> {

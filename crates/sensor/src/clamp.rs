@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks and control groups may ask for, and which mechanisms of the performance policy are in force
-//! (bpf/sched_clamp.h, policy/perf.h).
+//! What tasks and control groups may ask for (bpf/sched_clamp.h).
 
-use libbpf_rs::ProgramInput;
 use paracord_policy::{PC_CLAMP_GROUP, PC_CLAMP_TASK, pc_clamp, pc_clamp_call};
 
-use crate::{Error, Sensor};
+use crate::{Error, Sensor, load::run};
 
 /// Whom a clamp is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +52,7 @@ impl Sensor {
             own: set.unwrap_or_default(),
             ..pc_clamp_call::default()
         };
-        // SAFETY: plain integers without padding, for the length of the call, which writes the answer there.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut((&raw mut call).cast::<u8>(), size_of::<pc_clamp_call>())
-        };
-        let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
-        self.program("ext_clamp")?.test_run(input).map_err(Error::bpf("ext_clamp"))?;
+        run(&self.program("ext_clamp")?, "ext_clamp", &mut call)?;
         Ok((call.found != 0).then_some(Clamps { own: call.own, effective: call.clamp }))
-    }
-
-    /// Puts mechanisms in force: `features` gives a CPU's (`PC_PERF_*`). Nothing happens without the scheduler.
-    pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
-        if let Some(scheduler) = self.loaded_scheduler() {
-            scheduler.set_features(features);
-        }
     }
 }

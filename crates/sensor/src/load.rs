@@ -198,10 +198,6 @@ impl Sensor {
         self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
-    pub(crate) fn loaded_scheduler(&self) -> Option<&Scheduler> {
-        self.scheduler.as_ref()
-    }
-
     /// What could be used of this kernel.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
@@ -253,14 +249,17 @@ impl Sensor {
         for some in indices.chunks(PC_TICK_MAX as usize) {
             let mut tick = pc_tick { events, count: some.len() as u32, ..pc_tick::default() };
             tick.index[..some.len()].copy_from_slice(some);
-            // SAFETY: plain integers without padding, for the length of the call.
-            let bytes = unsafe {
-                std::slice::from_raw_parts_mut((&raw mut tick).cast::<u8>(), size_of::<pc_tick>())
-            };
-            let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
-            program.test_run(input).map_err(Error::bpf("sensor_tick"))?;
+            run(&program, "sensor_tick", &mut tick)?;
         }
         Ok(())
+    }
+
+    /// Puts mechanisms of the performance policy in force: `features` gives a CPU's (`PC_PERF_*`). Nothing
+    /// happens without the scheduler.
+    pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.set_features(features);
+        }
     }
 
     /// Runs a program by name, for benchmarks (`BPF_PROG_TEST_RUN`).
@@ -319,6 +318,20 @@ impl Sensor {
             .map_err(Error::bpf("task storage"))?;
         Ok(vcpu)
     }
+}
+
+/// Runs a program of type `syscall` on a record, which it may change.
+pub(crate) fn run<T: crate::Record>(
+    program: &ProgramMut<'_>,
+    name: &'static str,
+    context: &mut T,
+) -> Result<(), Error> {
+    // SAFETY: integers without padding (`Record`), for the length of the call, by which alone they are used.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>())
+    };
+    let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
+    program.test_run(input).map_err(Error::bpf(name)).map(drop)
 }
 
 fn bytes_of(task: &pc_task) -> &[u8] {
