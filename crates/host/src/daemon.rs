@@ -167,6 +167,9 @@ impl Running {
 
     /// Frequencies are asked for where a governor listens; that may change at any time.
     fn use_perf(&self, perf: &PerfSettings) {
+        if self.scheduler != State::Running {
+            return;
+        }
         let listening = governors::listening(Path::new("/sys"));
         self.sensor.set_perf_features(|cpu| perf.features(listening.contains(&cpu)));
     }
@@ -194,6 +197,7 @@ impl Daemon {
         let mut again = false;
         let mut last_regions = Instant::now();
         let mut last_scan = Instant::now();
+        let mut last_governors = Instant::now();
         loop {
             if self.running.is_none() {
                 self.start(surroundings)?;
@@ -228,6 +232,9 @@ impl Daemon {
                 last_scan = Instant::now();
                 again = running.vms.scan();
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
+            }
+            if last_governors.elapsed() >= SCAN_POLL {
+                last_governors = Instant::now();
                 running.use_perf(&self.settings.perf);
             }
             if last_regions.elapsed() >= REGION_POLL {
