@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paracord_abi::layout::PARACORD_SLOTS_MAX;
+use paracord_host::clamps::Clamp;
 use paracord_host::settings::Mode;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, \
@@ -248,7 +249,7 @@ pub enum ClampCommand {
 }
 
 fn clamp_value() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=1024)
+    clap::value_parser!(u32).range(0..=i64::from(Clamp::NONE.max))
 }
 
 /// Whose clamps.
