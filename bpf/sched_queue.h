@@ -21,12 +21,6 @@ static __always_inline u64 running_vtime(const struct pc_rq *rq, u64 now)
 	return rq->cur_vtime + pc_fair_virtual(ran_ns, rq->cur_inverse);
 }
 
-static __always_inline u32 task_weight(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE_POLICY ? PC_WEIGHT_IDLE :
-						(1ull << 32) / pc_fair_inverse(p->static_prio - 120);
-}
-
 static __always_inline u32 own_inverse(const struct task_struct *p)
 {
 	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
@@ -69,7 +63,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 	struct pc_rq *from = NULL;
 
 	if (t->group != PC_GROUP_ROOT && !t->counted)
-		group_join(t, task_weight(p));
+		group_join(t, (1ull << 32) / own_inverse(p));
 	weigh(p, t, now);
 	if (t->queue != cpu) {
 		from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);

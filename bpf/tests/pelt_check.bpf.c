@@ -38,7 +38,6 @@ struct cfs_rq___load {
 struct before {
 	struct pc_pelt pelt;
 	u64 entity;
-	u32 running;
 };
 
 struct {
@@ -84,7 +83,6 @@ static __always_inline void begins(struct sched_entity___load *se, u32 running, 
 		return;
 	b->pelt = state_of(se);
 	b->entity = (u64)se;
-	b->running = running;
 	pc_pelt_update(&b->pelt, now, running);
 }
 
