@@ -57,6 +57,27 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 	}
 }
 
+/*
+ * No other normal task waits for the vCPU's CPU or runs there: what is ahead of it, if anything, is real-time. The scheduler's
+ * own queues are not looked at: there a boost costs nothing.
+ */
+static __always_inline bool is_alone(const struct pc_vcpu *v)
+{
+	struct task_struct *task = (void *)v->task;
+	struct cfs_rq *queue;
+
+	if (!task || ext_on)
+		return false;
+	if (!bpf_core_field_exists(task->se.cfs_rq) || !bpf_core_field_exists(struct rq, cfs))
+		return false;
+	queue = (void *)BPF_CORE_READ(task, se.cfs_rq, rq) + bpf_core_field_offset(struct rq, cfs);
+	if (bpf_core_field_exists(queue->h_nr_queued))
+		return BPF_CORE_READ(queue, h_nr_queued) == 1;
+	if (bpf_core_field_exists(struct cfs_rq___old, h_nr_running))
+		return BPF_CORE_READ((struct cfs_rq___old *)queue, h_nr_running) == 1;
+	return false;
+}
+
 /* Since 6.10; older kernels do without. */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
@@ -82,6 +103,8 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
+	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))
+		obs.alone = is_alone(v);
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
 	count(v, &decision);
 	if (v->state.boosted && vm->config.mode == PC_MODE_ON)

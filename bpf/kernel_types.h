@@ -85,14 +85,23 @@ struct sched_info {
 	unsigned long long last_queued;
 };
 
-struct rq {
-	u64 clock;
-	u64 clock_pelt;
-};
+struct rq;
 
 /* Where tasks of all classes have the run queue of their CPU. */
 struct cfs_rq {
 	struct rq *rq;
+	unsigned int h_nr_queued;
+};
+
+/* Before 6.14. */
+struct cfs_rq___old {
+	unsigned int h_nr_running;
+};
+
+struct rq {
+	u64 clock;
+	u64 clock_pelt;
+	struct cfs_rq cfs;
 };
 
 struct sched_entity {

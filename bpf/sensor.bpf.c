@@ -148,6 +148,7 @@ static __noinline int adopt_thread(void)
 	v->start_ns = task->start_boottime;
 	v->vcpu_id = ~0u;
 	v->kvm_vcpu = key;
+	v->task = (u64)task;
 	v->cpu = cpu;
 	v->on_cpu = 1;
 	v->run_since_ns = bpf_ktime_get_ns();
@@ -417,6 +418,7 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 	if (key)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
+	v->task = 0;
 	forget_vcpu(task);
 	*(volatile u32 *)&v->life = PC_VCPU_GONE;
 	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());

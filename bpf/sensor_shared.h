@@ -56,6 +56,7 @@ struct pc_vcpu {
 	u32 vcpu_id;		/* KVM vcpu_id; ~0: kernel without BTF for KVM */
 	u64 start_ns;		/* thread start (boot time clock): tells a reused tid */
 	u64 kvm_vcpu;		/* key of the kick look-up; 0: none */
+	u64 task;		/* its struct task_struct; 0: not known */
 	u32 cpu;		/* last host CPU */
 	u32 lock;		/* evaluator of this vCPU; 0: free */
 	u32 pending;		/* PC_EV_* posted and not yet evaluated */

@@ -15,7 +15,8 @@
  *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
  *  IRQ       kick while not running;             grant; guest     the next kick while
  *            PREEMPT soon after a kick or        says served      not boosted for IRQ
- *            inside the guest's irq handler
+ *            inside the guest's irq handler;
+ *            with a normal task to overtake
  *  RT        PREEMPT (boosted: also EXIT)        hint drops,      hint drops, SLEEP
  *            with the guest's RT hint            grant
  *  CRITICAL  PREEMPT with preemption off         hint drops,      hint drops, SLEEP
@@ -471,7 +472,8 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	st->reasons = 0;
-	if (!claims)
+	/* For an interrupt it would overtake normal tasks only. What is asked is remembered for the next event. */
+	if (!claims || (obs->alone && pc_boost_level(claims) == PC_LEVEL_IRQ))
 		return out;
 	if (!pc_boost_may_begin(cfg, st, claims, now_ns)) {
 		out.suppressed = 1;

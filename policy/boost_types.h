@@ -103,6 +103,7 @@ struct pc_guest_view {
 struct pc_boost_obs {
 	u32 events;		/* PC_EV_* */
 	u32 running;		/* the vCPU thread is on a CPU now */
+	u32 alone;		/* it waits, and no normal task is before it or may come before it */
 	struct pc_guest_view guest;
 };
 

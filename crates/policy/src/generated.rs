@@ -272,11 +272,12 @@ const _: () = {
 pub struct pc_boost_obs {
     pub events: u32_,
     pub running: u32_,
+    pub alone: u32_,
     pub guest: pc_guest_view,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_boost_obs"][::core::mem::size_of::<pc_boost_obs>() - 16usize];
+    ["Size of pc_boost_obs"][::core::mem::size_of::<pc_boost_obs>() - 20usize];
     ["Alignment of pc_boost_obs"][::core::mem::align_of::<pc_boost_obs>() - 4usize];
     [
         "Offset of field: pc_boost_obs::events",
@@ -285,8 +286,11 @@ const _: () = {
         "Offset of field: pc_boost_obs::running",
     ][::core::mem::offset_of!(pc_boost_obs, running) - 4usize];
     [
+        "Offset of field: pc_boost_obs::alone",
+    ][::core::mem::offset_of!(pc_boost_obs, alone) - 8usize];
+    [
         "Offset of field: pc_boost_obs::guest",
-    ][::core::mem::offset_of!(pc_boost_obs, guest) - 8usize];
+    ][::core::mem::offset_of!(pc_boost_obs, guest) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -552,6 +556,7 @@ pub struct pc_vcpu {
     pub vcpu_id: u32_,
     pub start_ns: u64_,
     pub kvm_vcpu: u64_,
+    pub task: u64_,
     pub cpu: u32_,
     pub lock: u32_,
     pub pending: u32_,
@@ -573,7 +578,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 960usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 968usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -587,56 +592,57 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::kvm_vcpu",
     ][::core::mem::offset_of!(pc_vcpu, kvm_vcpu) - 24usize];
-    ["Offset of field: pc_vcpu::cpu"][::core::mem::offset_of!(pc_vcpu, cpu) - 32usize];
-    ["Offset of field: pc_vcpu::lock"][::core::mem::offset_of!(pc_vcpu, lock) - 36usize];
+    ["Offset of field: pc_vcpu::task"][::core::mem::offset_of!(pc_vcpu, task) - 32usize];
+    ["Offset of field: pc_vcpu::cpu"][::core::mem::offset_of!(pc_vcpu, cpu) - 40usize];
+    ["Offset of field: pc_vcpu::lock"][::core::mem::offset_of!(pc_vcpu, lock) - 44usize];
     [
         "Offset of field: pc_vcpu::pending",
-    ][::core::mem::offset_of!(pc_vcpu, pending) - 40usize];
+    ][::core::mem::offset_of!(pc_vcpu, pending) - 48usize];
     [
         "Offset of field: pc_vcpu::on_cpu",
-    ][::core::mem::offset_of!(pc_vcpu, on_cpu) - 44usize];
+    ][::core::mem::offset_of!(pc_vcpu, on_cpu) - 52usize];
     [
         "Offset of field: pc_vcpu::actuated",
-    ][::core::mem::offset_of!(pc_vcpu, actuated) - 48usize];
+    ][::core::mem::offset_of!(pc_vcpu, actuated) - 56usize];
     [
         "Offset of field: pc_vcpu::asleep",
-    ][::core::mem::offset_of!(pc_vcpu, asleep) - 52usize];
+    ][::core::mem::offset_of!(pc_vcpu, asleep) - 60usize];
     [
         "Offset of field: pc_vcpu::level",
-    ][::core::mem::offset_of!(pc_vcpu, level) - 56usize];
+    ][::core::mem::offset_of!(pc_vcpu, level) - 64usize];
     [
         "Offset of field: pc_vcpu::reserved32",
-    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 60usize];
+    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 68usize];
     [
         "Offset of field: pc_vcpu::waited_before_ns",
-    ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 64usize];
+    ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 72usize];
     [
         "Offset of field: pc_vcpu::wakeup_ns",
-    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 72usize];
+    ][::core::mem::offset_of!(pc_vcpu, wakeup_ns) - 80usize];
     [
         "Offset of field: pc_vcpu::run_since_ns",
-    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 80usize];
+    ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 88usize];
     [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 88usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 96usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 96usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 104usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 104usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 112usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 112usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 120usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 120usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 128usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 296usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 304usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 936usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 944usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

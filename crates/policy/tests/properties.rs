@@ -32,6 +32,8 @@ struct Bench {
     vm: pc_bucket,
     cpu: pc_bucket,
     now: u64,
+    /// No normal task competes for its CPU.
+    alone: bool,
 }
 
 impl Bench {
@@ -42,6 +44,7 @@ impl Bench {
             vm: pc_bucket::default(),
             cpu: pc_bucket::default(),
             now: 1_000_000 * MS,
+            alone: false,
         }
     }
 
@@ -54,7 +57,8 @@ impl Bench {
         guest: pc_guest_view,
     ) -> pc_boost_decision {
         self.now = self.now.wrapping_add(after);
-        let obs = pc_boost_obs { events, running: u32::from(running), guest };
+        let alone = u32::from(self.alone);
+        let obs = pc_boost_obs { events, running: u32::from(running), alone, guest };
         step(&self.cfg, &mut self.state, &mut self.vm, &mut self.cpu, &obs, self.now)
     }
 
@@ -148,7 +152,7 @@ proptest! {
     /// unboosted within the longest grant and two exits.
     #[test]
     fn a_held_hint_always_ends(inputs in arbitrary_inputs()) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
         bench.see(0, PC_EV_EXIT, true, EVERYTHING);
         let limit = bench.cfg.reason.iter().map(|reason| reason.grant_max_ns).max().unwrap() + 2 * HOST_TICK;
         let mut ran = 0;
@@ -164,7 +168,7 @@ proptest! {
     fn a_quiet_exit_never_ends_a_boost(
         inputs in arbitrary_inputs(), after in 0..2 * MS, rt in 0..2u8, irq in 0..2u8, critical in 0..2u8,
     ) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
         bench.see(0, PC_EV_SLEEP, false, NOTHING);
         bench.see(MS, PC_EV_RUN, true, NOTHING);
         let quiet = is_quiet(&bench.state, bench.now.wrapping_add(after));
@@ -180,7 +184,7 @@ proptest! {
         inputs in arbitrary_inputs(), sane in any::<bool>(), second in any::<bool>(), after in 0..2 * MS, running in any::<bool>(),
         event in prop::sample::select(vec![PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP]), word in any::<u64>(),
     ) {
-        let mut short = Bench { cfg: inputs.cfg, state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        let mut short = Bench { cfg: inputs.cfg, state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
         if sane {
             short = Bench::new(defaults());
             short.see(0, PC_EV_SLEEP, false, UNMODIFIED);
@@ -192,7 +196,7 @@ proptest! {
         }
         // A second reason is not forgotten, but a sleep ends it.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
-        let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now };
+        let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false };
         let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
         let (one, other) = (
             short.see(after, event, running, guest),
@@ -236,7 +240,7 @@ proptest! {
     /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
     #[test]
     fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
         bench.see(0, PC_EV_TICK, true, UNMODIFIED);
         let mut ran = 0;
         while bench.state.boosted == 1 {
@@ -341,6 +345,27 @@ fn an_honest_guest_is_never_throttled() {
         }
         assert_eq!(bench.state.boosted, 1);
     }
+}
+
+/// Guards: a boost for an interrupt only overtakes normal tasks; where there are none it costs and gives nothing.
+#[test]
+fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
+    for (alone, action) in [(true, PC_KEEP), (false, PC_BOOST)] {
+        let mut bench = Bench { alone, ..Bench::new(defaults()) };
+        bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+        assert_eq!(bench.see(MS, PC_EV_IRQ, false, UNMODIFIED).action, action as u8);
+    }
+    // Remembered: another task came, and the vCPU is preempted again.
+    let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
+    bench.see(0, PC_EV_IRQ, false, UNMODIFIED);
+    bench.alone = false;
+    assert_eq!(bench.see(MS / 10, PC_EV_PREEMPT, false, UNMODIFIED).reasons, 1 << IRQ);
+    // A wakeup, and what the guest says, are not only about normal tasks.
+    let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
+    assert_eq!(bench.see(0, PC_EV_IRQ | PC_EV_WAKEUP, false, UNMODIFIED).action, PC_BOOST as u8);
+    let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
+    let rt = pc_guest_view { valid: 1, rt: 1, ..UNMODIFIED };
+    assert_eq!(bench.see(0, PC_EV_PREEMPT, false, rt).action, PC_BOOST as u8);
 }
 
 /// Guards: IRQ for a vCPU that is preempted, and its grant.
