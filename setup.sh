@@ -4,6 +4,7 @@
 # Installs what building and testing paracord needs on a Debian-like machine.
 # Safe to run again at any time: looks first, installs only what is missing.
 # The emulated hosts' images are not made here (`make lab-setup` makes them).
+# With an architecture (setup.sh aarch64): what building paracord for it needs too.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -62,6 +63,18 @@ rust() {
 	fi
 }
 
+cross() {
+	case $1 in
+	aarch64) packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+	*) die "cannot build for $1; known: aarch64" ;;
+	esac
+	[ -d "$(rustc --print sysroot)/lib/rustlib/$1-unknown-linux-gnu" ] && return
+	command -v rustup >/dev/null ||
+		die "building for $1 needs Rust's library for it: install Rust with rustup, then run this again"
+	say "installing Rust's library for $1"
+	rustup -q target add "$1-unknown-linux-gnu"
+}
+
 python() {
 	local minor
 	minor=$(python3 -c 'import sys; print(sys.version_info.minor)')
@@ -84,4 +97,5 @@ packages build-essential pkg-config autoconf automake autopoint flex bison gawk 
 	shellcheck
 rust
 python
+[ -z "${1-}" ] || cross "$1"
 say "ready"

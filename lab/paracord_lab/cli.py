@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import machine_cli, report, results, runner, scenario, store
+from .emulator import ARCHITECTURES
 from .errors import LabError
 from .session import Options
 from .verdicts import EXIT_PASSED, Verdict, exit_code, summary
@@ -55,6 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--without", default="", metavar="M", help="switch a mechanism off: a verdict must fail"
     )
+    command.add_argument(
+        "--arch",
+        default="",
+        choices=sorted(ARCHITECTURES),
+        help="of host and guest, instead of the scenario's own",
+    )
     command.add_argument("--out", type=Path, default=DEFAULT_OUT, help="directory of results (default: out)")
     command.set_defaults(run=_run)
 
@@ -94,10 +101,12 @@ def _run(options) -> int:
         if options.without and options.without not in one.without:
             known = ", ".join(one.without) or "none"
             raise LabError(f"{one.name}: --without {options.without}: mechanisms of this scenario: {known}")
+        if options.arch and one.board and options.arch != one.arch:
+            raise LabError(f"{one.name} runs on the board {one.board} only: leave --arch out")
     verdicts: list[Verdict] = []
     broken = False
     for one in chosen:
-        run_options = Options(options.rounds, options.quick, options.without)
+        run_options = Options(options.rounds, options.quick, options.without, options.arch)
         try:
             judged = runner.run(one, run_options, options.out)
         except LabError as error:

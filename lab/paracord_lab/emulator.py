@@ -14,8 +14,8 @@ from .errors import LabError
 class Architecture:
     """What differs between architectures.
 
-    guest_cmdline and host_cmdline end up on the kernels' command lines. tcg_spare_cpu: the first CPU of an
-    emulated host must run no guest.
+    emulated_cpu: the host's under TCG. guest_cmdline and host_cmdline end up on the kernels' command lines.
+    tcg_spare_cpu: the first CPU of an emulated host must run no guest.
     """
 
     name: str
@@ -23,6 +23,7 @@ class Architecture:
     host_machine: str
     guest_machine: str
     console: str
+    emulated_cpu: str
     host_cmdline: str = ""
     guest_cmdline: str = ""
     tcg_spare_cpu: bool = False
@@ -37,6 +38,8 @@ ARCHITECTURES = {
         host_machine="q35,hpet=off",
         guest_machine="q35,hpet=off",
         console="ttyS0",
+        # A fifth level of page tables makes each translation in a nest a walk of 35 entries instead of 24.
+        emulated_cpu="max,la57=off",
         # without tsc=reliable the emulated host may fall back to the ACPI timer, a port read per clock read
         host_cmdline="tsc=reliable",
         # lastbus=0: else the kernel probes 255 empty PCI buses, each an exit to QEMU: 1.4 s in all
@@ -45,13 +48,22 @@ ARCHITECTURES = {
         # VMRUN and #VMEXIT keep the state of SVM. A store of theirs that gets lost kills host or guest.
         tcg_spare_cpu=True,
     ),
+    "aarch64": Architecture(
+        name="aarch64",
+        emulator="qemu-system-aarch64",
+        # gic-version=3: KVM offers no other one to a guest in an emulated host
+        host_machine="virt,virtualization=on,gic-version=3",
+        guest_machine="virt,gic-version=3",
+        console="ttyAMA0",
+        # Has virtualisation with a host kernel at EL2, and no pointer authentication, each of which the
+        # emulator would compute.
+        emulated_cpu="neoverse-n1",
+    ),
 }
 # Above every normal thread of this machine, below its own real-time threads' usual 50.
 TIMER_THREAD_PRIORITY = 10
 # Socket of the emulated host's monitor, in the directory of its logs.
 HOST_MONITOR = "host.monitor"
-# A fifth level of page tables makes each translation in a nest a walk through 35 entries instead of 24.
-EMULATED_CPU = "max,la57=off"
 # What the emulator says of its CPUs' resets, a triple fault among them: the kernel says nothing then.
 HOST_RESETS = "host.resets.log"
 # Warnings and worse on the serial line: each character is a trap. A panic always gets through.
@@ -110,7 +122,7 @@ def host_command(
 
     accelerator: "tcg" or "kvm" (with nesting).
     """
-    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", EMULATED_CPU)
+    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", arch.emulated_cpu)
     processors, isolation = _processors(arch, accelerator, cpus)
     append = (
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {isolation} "

@@ -12,10 +12,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cache, tree
+from . import bootstrap, cache, elf, tree
 from .errors import LabError
-from .kernel import Initramfs, boot_image, decompress_bzimage, modules_with_dependencies, read_module
+from .kernel import Initramfs, boot_image, decompress, modules_with_dependencies, read_module
 from .progress import Progress
+from .tree_specs import cross_prefix
 
 LAB = Path(__file__).resolve().parent.parent
 # The host loads everything else from its disk.
@@ -57,7 +58,7 @@ def ensure(arch: str = "x86_64") -> Images:
             "sources": cache.files_digest([LAB / "agent/agent.c", LAB / "init/host-init"]),
         },
         f"the emulated host's disk ({arch})",
-        lambda directory, progress: _host_disk(host_tree, tools, directory, progress),
+        lambda directory, progress: _host_disk(host_tree, tools, arch, directory, progress),
     )
     boot = cache.ensure(
         "boot",
@@ -67,7 +68,7 @@ def ensure(arch: str = "x86_64") -> Images:
             "sources": cache.files_digest([*sources, Path(__file__), LAB / "paracord_lab/kernel.py"]),
         },
         f"kernel and initramfs of host and guest ({arch})",
-        lambda directory, progress: _boot_files(host_tree, tools, release, directory, progress),
+        lambda directory, progress: _boot_files(host_tree, tools, arch, release, directory, progress),
     )
     return Images(
         arch=arch,
@@ -79,21 +80,22 @@ def ensure(arch: str = "x86_64") -> Images:
     )
 
 
-def build_agent(tools: Path, directory: Path) -> Path:
+def build_agent(tools: Path, arch: str, directory: Path) -> Path:
     """Compiles lab-agent statically: it runs on the host, in the guest and natively."""
+    compiler = f"{cross_prefix(arch)}gcc"
     tree.run_in(
         tools,
-        ["gcc", "-O2", "-Wall", "-Wextra", "-static", "-o", "/mnt/out/lab-agent", "/mnt/agent/agent.c"],
+        [compiler, "-O2", "-Wall", "-Wextra", "-static", "-o", "/mnt/out/lab-agent", "/mnt/agent/agent.c"],
         {"/mnt/agent": LAB / "agent", "/mnt/out": directory},
         what="compiling lab/agent/agent.c",
     )
     return directory / "lab-agent"
 
 
-def _host_disk(host_tree: Path, tools: Path, directory: Path, progress: Progress) -> None:
+def _host_disk(host_tree: Path, tools: Path, arch: str, directory: Path, progress: Progress) -> None:
     """An ext4 image made from the tree by mke2fs, without mounting anything and without a journal."""
-    tree.need_root()
-    agent = build_agent(tools, directory)
+    bootstrap.need_root()
+    agent = build_agent(tools, arch, directory)
     # Added to the tree itself: the tree is this image's source and nothing else's.
     own = host_tree / "lab"
     own.mkdir(exist_ok=True)
@@ -125,15 +127,15 @@ def _host_disk(host_tree: Path, tools: Path, directory: Path, progress: Progress
         raise LabError(f"mke2fs could not make the host's disk: {made.stderr.strip().splitlines()[-1]}")
 
 
-def _boot_files(host_tree: Path, tools: Path, release: str, directory: Path, progress: Progress) -> None:
+def _boot_files(
+    host_tree: Path, tools: Path, arch: str, release: str, directory: Path, progress: Progress
+) -> None:
     progress.note("kernel")
-    image = boot_image(host_tree, release).read_bytes()
-    is_bzimage = image[0x202:0x206] == b"HdrS"
-    (directory / "kernel").write_bytes(decompress_bzimage(image) if is_bzimage else image)
+    (directory / "kernel").write_bytes(decompress(boot_image(host_tree, release).read_bytes()))
     progress.note("initramfs")
     (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, release))
-    agent = build_agent(tools, directory)
-    (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, release, agent))
+    agent = build_agent(tools, arch, directory)
+    (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, tools, release, agent))
 
 
 def _add_modules(archive: Initramfs, host_tree: Path, release: str, wanted: tuple[str, ...]) -> None:
@@ -160,7 +162,7 @@ def _host_initramfs(host_tree: Path, release: str) -> bytes:
     return archive.archive()
 
 
-def _guest_initramfs(host_tree: Path, release: str, agent: Path) -> bytes:
+def _guest_initramfs(host_tree: Path, tools: Path, release: str, agent: Path) -> bytes:
     archive = _base_archive(host_tree)
     _add_modules(archive, host_tree, release, GUEST_MODULES)
     archive.file("init", (LAB / "init/guest-init").read_bytes())
@@ -171,16 +173,10 @@ def _guest_initramfs(host_tree: Path, release: str, agent: Path) -> bytes:
     packed: set[str] = set()
     for program in GUEST_PROGRAMS:
         archive.file(program.lstrip("/"), (host_tree / program.lstrip("/")).read_bytes())
-        for library in _libraries(host_tree, program):
+        for library in elf.libraries(tools, host_tree, program):
             if library not in packed:
                 packed.add(library)
                 target = Path(os.path.realpath(host_tree / library.lstrip("/")))
                 inside = library if library.startswith("/usr") else f"/usr{library}"
                 archive.file(inside.lstrip("/"), target.read_bytes())
     return archive.archive()
-
-
-def _libraries(host_tree: Path, program: str) -> list[str]:
-    """Shared libraries and the loader that a program of the tree needs; runs the tree's own loader."""
-    listed = tree.run_in(host_tree, ["ldd", program], what=f"ldd {program}")
-    return re.findall(r"(/\S+) \(0x", listed)

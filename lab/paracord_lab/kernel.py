@@ -18,6 +18,9 @@ BZIMAGE_SETUP_SECTORS = 0x1F1
 BZIMAGE_MAGIC = 0x202
 BZIMAGE_PAYLOAD_OFFSET = 0x248
 BZIMAGE_PAYLOAD_BYTES = 0x24C
+# drivers/firmware/efi/libstub/zboot-header.S: the magic, then offset and length of the payload.
+ZBOOT_MAGIC = 4
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def boot_image(tree: Path, release: str) -> Path:
@@ -28,10 +31,22 @@ def boot_image(tree: Path, release: str) -> Path:
     raise LabError(f"{tree} has no kernel image of {release}: remove the directory and try again")
 
 
+def decompress(image: bytes) -> bytes:
+    """The kernel inside a compressed boot image; other images as they are.
+
+    QEMU enters an x86 kernel through its PVH note, which saves the decompression: seconds under emulation.
+    """
+    if image[BZIMAGE_MAGIC : BZIMAGE_MAGIC + 4] == b"HdrS":
+        return decompress_bzimage(image)
+    if image[ZBOOT_MAGIC : ZBOOT_MAGIC + 4] == b"zimg":
+        offset, length = struct.unpack_from("<II", image, ZBOOT_MAGIC + 4)
+        return _unpack(image[offset : offset + length], trailer=False)
+    return _unpack(image, trailer=False) if image[:2] == GZIP_MAGIC else image
+
+
 def decompress_bzimage(image: bytes) -> bytes:
     """The ELF kernel inside an x86 bzImage.
 
-    QEMU enters it through its PVH note, which saves the decompression: seconds under emulation.
     Source: Documentation/arch/x86/boot.rst, payload_offset and payload_length.
     """
     if image[BZIMAGE_MAGIC : BZIMAGE_MAGIC + 4] != b"HdrS":
@@ -39,19 +54,22 @@ def decompress_bzimage(image: bytes) -> bytes:
     sectors = image[BZIMAGE_SETUP_SECTORS] or 4
     offset, length = struct.unpack_from("<II", image, BZIMAGE_PAYLOAD_OFFSET)
     start = (sectors + 1) * 512 + offset
-    payload = image[start : start + length]
-    # the build appends the uncompressed size, 4 bytes, to every format but gzip
-    if payload[:4] == b"\x28\xb5\x2f\xfd":
-        elf = subprocess.run(["zstd", "-dcq"], input=payload[:-4], capture_output=True, check=True).stdout
-    elif payload[:6] == b"\xfd7zXZ\x00":
-        elf = lzma.decompress(payload[:-4])
-    elif payload[:2] == b"\x1f\x8b":
-        elf = gzip.decompress(payload)
-    else:
-        raise LabError(f"the kernel is compressed in an unknown way (starts with {payload[:6].hex()})")
+    elf = _unpack(image[start : start + length], trailer=True)
     if elf[:4] != b"\x7fELF":
         raise LabError("the decompressed kernel is not an ELF file")
     return elf
+
+
+def _unpack(payload: bytes, trailer: bool) -> bytes:
+    """trailer: the uncompressed size follows, 4 bytes, unless it is gzip, which has it itself."""
+    if payload[:4] == b"\x28\xb5\x2f\xfd":
+        packed = payload[:-4] if trailer else payload
+        return subprocess.run(["zstd", "-dcq"], input=packed, capture_output=True, check=True).stdout
+    if payload[:6] == b"\xfd7zXZ\x00":
+        return lzma.decompress(payload[:-4] if trailer else payload)
+    if payload[:2] == GZIP_MAGIC:
+        return gzip.decompress(payload)
+    raise LabError(f"the kernel is compressed in an unknown way (starts with {payload[:6].hex()})")
 
 
 def modules_with_dependencies(modules: Path, wanted: Iterable[str]) -> list[Path]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import emulator, images, kvm, native, payload, serial_log, tree
+from . import boards, bootstrap, emulator, images, kvm, native, payload, serial_log, tree, tree_specs
 from .channel import Channel, Job, Result
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .guest import Guest
@@ -169,7 +169,7 @@ class Host:
 
 def setup(arch: str = "x86_64") -> None:
     """Makes everything that hosts and guests need; quick when it is there."""
-    tree.need_root()
+    bootstrap.need_root()
     payload.build(images.ensure(arch))
 
 
@@ -182,29 +182,35 @@ def host(
     cmdline: str = "",
     extra_args: Sequence[str] = (),
     shell: bool = False,
+    board: str = "",
 ) -> Iterator[Host]:
     """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
 
     logs: directory of the serial logs; /share is the directory `share` beside it. What an earlier run left in
-    both is removed. cmdline: for the
-    host's kernel. extra_args: for its emulator. shell: bash on this terminal.
+    both is removed. cmdline: for the host's kernel. extra_args: for its emulator. shell: bash on this
+    terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
         raise LabError(f"LAB_HOST={kind}: choose emulated or native")
-    tree.need_root()
+    bootstrap.need_root()
+    hardware = boards.load(board) if board and kind == "emulated" else None
+    if hardware:
+        arch, cpus = hardware.arch, hardware.cpus
     if kind == "native":
         arch = platform.machine()
         native.check()
     files = images.ensure(arch)
     built = payload.build(files)
+    described = hardware.describe(memory_mb) if hardware else boards.NOTHING
     logs = logs.resolve()
     share = logs.parent / "share"
     for directory in (share, logs):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
     ours, theirs = socket.socketpair()
-    accelerator = "none" if kind == "native" else "kvm" if kvm.can_nest() else "tcg"
+    can_nest = not tree_specs.is_foreign(arch) and not hardware and kvm.can_nest()
+    accelerator = "none" if kind == "native" else "kvm" if can_nest else "tcg"
     with ours:
         with theirs:
             if kind == "native":
@@ -218,6 +224,7 @@ def host(
                     "/mnt/payload": built,
                     "/mnt/share": share,
                     "/mnt/logs": logs,
+                    **described.binds,
                 }
                 command = emulator.host_command(
                     emulator.architecture(arch),
@@ -225,9 +232,9 @@ def host(
                     cpus,
                     memory_mb,
                     theirs.fileno(),
-                    cmdline,
+                    f"{described.cmdline} {cmdline}",
                     shell,
-                    extra_args,
+                    [*described.arguments, *extra_args],
                 )
                 argv = tree.enter(tree.ensure("tools", arch), command, binds)
             with (logs / "host.qemu.log").open("wb") as messages:
@@ -244,6 +251,8 @@ def host(
             machine.wait_for_boot()
             if accelerator == "tcg":
                 emulator.serve_timers_first(process.pid)
+            if hardware:
+                hardware.start(machine)
             yield machine
         finally:
             machine.shutdown()

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import cache, machine, tree
+from . import boards, cache, machine, tree, tree_specs
 from .emulator import ARCHITECTURES
 from .progress import clock
 
@@ -24,7 +24,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
     command = commands.add_parser("tree", help="make one tree of the cache and print its directory")
     command.add_argument(
-        "name", choices=sorted(tree.SPECS), help="matrix: headers of all kernels, listed too"
+        "name", choices=sorted(tree_specs.SPECS), help="matrix: headers of all kernels, listed too"
     )
     _architecture(command)
     command.set_defaults(run=_tree)
@@ -53,6 +53,9 @@ def _host_options(command: argparse.ArgumentParser) -> None:
     _architecture(command)
     command.add_argument("--cpus", type=int, default=2, help="of the host (default: 2)")
     command.add_argument(
+        "--board", default="", choices=sorted(boards.ALL), help="hardware with CPU frequencies"
+    )
+    command.add_argument(
         "--out", type=Path, default=DEFAULT_OUT, help=f"/share and logs (default: {DEFAULT_OUT})"
     )
 
@@ -73,7 +76,9 @@ def _tree(options: argparse.Namespace) -> int:
 
 
 def _exec(options: argparse.Namespace) -> int:
-    with machine.host(arch=options.arch, cpus=options.cpus, logs=options.out / "logs") as host:
+    with machine.host(
+        arch=options.arch, cpus=options.cpus, logs=options.out / "logs", board=options.board
+    ) as host:
         where = host.guest("vm1", vcpus=options.vcpus, region=options.region) if options.guest else host
         result = where.run(options.command, timeout=options.timeout, check=False)
     sys.stdout.write(result.out)
@@ -83,7 +88,9 @@ def _exec(options: argparse.Namespace) -> int:
 
 
 def _shell(options: argparse.Namespace) -> int:
-    with machine.host(arch=options.arch, cpus=options.cpus, logs=options.out / "logs", shell=True) as host:
+    with machine.host(
+        arch=options.arch, cpus=options.cpus, logs=options.out / "logs", shell=True, board=options.board
+    ) as host:
         print(f"lab: {host.kernel}, /share is {host.share}; `exit` powers off", file=sys.stderr)
         host.wait_for_end()
     return 0

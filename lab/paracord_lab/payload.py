@@ -5,6 +5,7 @@ The payload directory is /payload in the host:
 
     bin/paracord          the daemon and its commands
     bin/*                 programs of lab/programs
+    modules/*             drivers of lab/boards
     guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
     vmlinux               the guest's kernel
 
@@ -15,16 +16,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-from . import cache, tree
+from . import boards, cache, rust, tree
 from .errors import LabError
 from .images import LAB, Images
 from .kernel import Initramfs
 from .progress import Progress
+from .rust import REPOSITORY
+from .tree_specs import cross_prefix
 
-REPOSITORY = LAB.parent
 # What a module build reads: its own directory and the shared headers.
 MODULE_SOURCES = ("guest", "abi", "policy")
 PROGRAM_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-static", "-pthread", "-D_GNU_SOURCE")
@@ -34,46 +35,19 @@ def build(images: Images) -> Path:
     """Builds what changed and returns the payload directory. Raises LabError with the compiler's message."""
     work = REPOSITORY / "target" / "lab" / images.arch
     payload = work / "payload"
-    (payload / "bin").mkdir(parents=True, exist_ok=True)
+    for directory in ("bin", "modules"):
+        (payload / directory).mkdir(parents=True, exist_ok=True)
     tools = tree.ensure("tools", images.arch)
     with cache.file_lock(work / "lock", "the payload"):
-        _install(_cargo_binary(), payload / "bin/paracord")
+        _install(rust.binary(images.arch), payload / "bin/paracord")
         modules = _kernel_modules(images, tools, work)
-        programs = _programs(tools, work)
+        for driver in _board_drivers(images, tools, work):
+            _install(driver, payload / "modules" / driver.name)
+        programs = _programs(images.arch, tools, work)
         for program in programs:
             _install(program, payload / "bin" / program.name)
         _guest_files(images, modules, programs, payload)
     return payload
-
-
-CARGO_PATH = f"{Path.home() / '.cargo/bin'}:{os.environ.get('PATH', '')}"
-
-
-def cargo(*arguments: str) -> str:
-    """Output of cargo, run on this repository. Raises LabError with its message."""
-    program = shutil.which("cargo", path=CARGO_PATH)
-    if not program:
-        raise LabError("cargo is missing: run `make setup`")
-    environment = {**os.environ, "PATH": CARGO_PATH}
-    done = subprocess.run(
-        [program, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise LabError(f"cargo {arguments[0]} failed:\n{done.stderr.strip()[-3000:]}")
-    return done.stdout
-
-
-def _cargo_binary() -> Path:
-    """`paracord`, built in release mode; where cargo is not to be had, the one that was built before."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
-    binary = target / "release" / "paracord"
-    if not shutil.which("cargo", path=CARGO_PATH):
-        if binary.is_file():
-            return binary
-        raise LabError("cargo is missing and target/release/paracord was not built: run `make build` first")
-    with Progress("building paracord"):
-        cargo("build", "--release", "--locked", "--bin", "paracord")
-    return binary
 
 
 def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
@@ -85,6 +59,13 @@ def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
             images, tools, work / f"{directory.name}-build", [directory, REPOSITORY / "abi"], directory.name
         )
     return modules
+
+
+def _board_drivers(images: Images, tools: Path, work: Path) -> list[Path]:
+    drivers = []
+    for directory in boards.of_architecture(images.arch):
+        drivers += _build_module(images, tools, work / f"{directory.name}-build", [directory], directory.name)
+    return drivers
 
 
 def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Path], name: str) -> list[Path]:
@@ -107,6 +88,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
             shutil.copytree(source, build_dir / source.name, ignore=ignore)
         with Progress(f"building the {name} module for {images.release}"):
             kernel = f"/lib/modules/{images.release}/build"
+            prefix = cross_prefix(images.arch)
             tree.run_in(
                 tools,
                 [
@@ -116,6 +98,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
                     f"M=/mnt/{name}",
                     f"-j{os.cpu_count()}",
                     "CONFIG_DEBUG_INFO_BTF_MODULES=",
+                    *([f"CROSS_COMPILE={prefix}"] if prefix else []),
                     "modules",
                 ],
                 {f"/mnt/{source.name}": build_dir / source.name for source in sources},
@@ -128,7 +111,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
     return built
 
 
-def _programs(tools: Path, work: Path) -> list[Path]:
+def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
     """lab/programs/*.c, one static program each: they run in the host and in the guest."""
     sources = sorted((LAB / "programs").glob("*.c"))
     headers = sorted((LAB / "programs").glob("*.h"))
@@ -149,7 +132,7 @@ def _programs(tools: Path, work: Path) -> list[Path]:
             tree.run_in(
                 tools,
                 [
-                    "gcc",
+                    f"{cross_prefix(arch)}gcc",
                     *PROGRAM_FLAGS,
                     "-I/mnt/abi",
                     "-o",

@@ -56,7 +56,13 @@ def clock(seconds: float) -> str:
 
 
 def output_directory(base: Path, scenario: Scenario, options: Options) -> Path:
-    return base / (scenario.name + (f"-without-{options.without}" if options.without else ""))
+    """`base`/<scenario>, with what differs from the scenario's own values behind it."""
+    parts = [scenario.name]
+    if options.without:
+        parts += ["without", options.without]
+    if options.arch and options.arch != scenario.arch:
+        parts.append(options.arch)
+    return base / "-".join(parts)
 
 
 def run(scenario: Scenario, options: Options, base: Path) -> Results:
@@ -94,7 +100,9 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
 def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> None:
     scenario = plan.scenario
     progress.say("booting the host")
-    with machine.host(arch=scenario.arch, cpus=scenario.cpus, logs=out / "logs") as host:
+    with machine.host(
+        arch=options.arch or scenario.arch, cpus=scenario.cpus, logs=out / "logs", board=scenario.board
+    ) as host:
         missing = scenario.missing(host)
         if not plan.started:
             meta = store.Meta(

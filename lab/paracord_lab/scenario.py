@@ -57,6 +57,7 @@ class Scenario:
     """
     One experiment. Class attributes describe it; see lab/scenarios/ for examples.
 
+    board: hardware with CPU frequencies (boards.py), with its own architecture and CPUs.
     without: mechanisms whose removal must make a verdict fail (`run --without M`).
     traced: configurations of which a short piece is recorded for Perfetto after the measurements.
     """
@@ -65,6 +66,7 @@ class Scenario:
     summary: str = ""
     arch: str = "x86_64"
     cpus: int = 2
+    board: str = ""
     rounds: int = 3
     configurations: Sequence[Configuration] = ()
     without: Sequence[str] = ()
@@ -74,6 +76,8 @@ class Scenario:
 
     def missing(self, host) -> str:
         """Why this cannot be measured on that host: then it is skipped. Empty if it can."""
+        if self.board and host.kind != "emulated":
+            return f"needs the emulated board {self.board}"
         return "" if host.cpus >= self.cpus else f"needs {self.cpus} CPUs, the host has {host.cpus}"
 
     def setup(self, session) -> None:

@@ -30,6 +30,7 @@ class Options:
     rounds: int | None = None
     quick: bool = False
     without: str = ""
+    arch: str = ""
 
 
 @dataclass

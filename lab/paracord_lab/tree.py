@@ -7,97 +7,15 @@ so nothing stays mounted whatever happens to it.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from . import cache, mirror
+from . import bootstrap, cache, mirror
 from .errors import LabError
 from .progress import Progress
-
-DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
-QEMU_PACKAGES = {"x86_64": ("qemu-system-x86", "seabios"), "aarch64": ("qemu-system-arm", "ipxe-qemu")}
-SCRIPTS = Path(__file__).resolve().parent.parent / "init"
-# A tree needs up to 1.3 GB; an image of it as much again.
-TREE_FREE_MB = 3000
-# Kernel modules of hardware that no lab machine has; without them the host's disk is 400 MB smaller.
-MODULES_LEFT_OUT = (
-    "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/net/ethernet", "drivers/infiniband",
-    "drivers/staging", "drivers/scsi", "drivers/iio", "drivers/usb", "drivers/hid", "drivers/mtd",
-    "drivers/input", "drivers/hwmon", "drivers/isdn", "drivers/bluetooth", "net/bluetooth", "net/wireless",
-    "net/mac80211", "sound", "fs/xfs", "fs/btrfs", "fs/ocfs2", "fs/f2fs", "fs/bcachefs", "fs/nfsd",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TreeSpec:
-    """What goes into a tree.
-
-    kernels: (suite, metapackage) pairs, resolved when the tree is made; `linux-headers-*` are installed,
-    `linux-image-*` are only unpacked (their scripts would build an initramfs that nobody needs).
-    """
-
-    name: str
-    suites: tuple[str, ...]
-    packages: tuple[str, ...]
-    kernels: tuple[tuple[str, str], ...] = ()
-
-
-def tools_spec(arch: str) -> TreeSpec:
-    """Compilers for modules, BPF and the programs, and the emulator."""
-    return TreeSpec(
-        name="tools",
-        suites=("trixie", "trixie-backports"),
-        packages=(
-            *(
-                "gcc",
-                "gcc-14",
-                "libc6-dev",
-                "make",
-                "binutils",
-                "bc",
-                "pkg-config",
-                "dwarves",
-                "sparse",
-                "dkms",
-            ),
-            *("clang-19", "llvm-19", "lld-19", "bpftool", "libbpf-dev", "libelf-dev", "zlib1g-dev"),
-            *("busybox-static", "kmod", "cpio", "zstd", "xz-utils", "procps", "bsdextrautils"),
-            *QEMU_PACKAGES[arch],
-        ),
-        kernels=(("trixie-backports", f"linux-headers-{DEBIAN_ARCH[arch]}"),),
-    )
-
-
-def host_spec(arch: str) -> TreeSpec:
-    """The emulated host's user space: QEMU for the guests, load and measuring programs."""
-    return TreeSpec(
-        name="host",
-        suites=("trixie", "trixie-backports"),
-        packages=(
-            *("bash", "busybox-static", "kmod", "iproute2", "procps", "util-linux", "socat", "bpftool"),
-            *("rt-tests", "stress-ng", "make", "tcc", "trace-cmd", "libelf1t64", "systemd"),
-            *QEMU_PACKAGES[arch],
-        ),
-        kernels=(("trixie-backports", f"linux-image-{DEBIAN_ARCH[arch]}"),),
-    )
-
-
-def matrix_spec(arch: str) -> TreeSpec:
-    """Headers of every Debian kernel that the guest module must build against, their compilers, DKMS."""
-    headers = f"linux-headers-{DEBIAN_ARCH[arch]}"
-    return TreeSpec(
-        name="matrix",
-        suites=("trixie", "trixie-backports", "bookworm"),
-        packages=("gcc", "gcc-14", "gcc-12", "libc6-dev", "make", "binutils", "kmod", "bc", "sparse", "dkms"),
-        kernels=(("bookworm", headers), ("trixie", headers), ("trixie-backports", headers)),
-    )
-
-
-SPECS = {"tools": tools_spec, "host": host_spec, "matrix": matrix_spec}
+from .tree_specs import DEBIAN_ARCH, SPECS
 
 
 def ensure(name: str, arch: str = "x86_64") -> Path:
@@ -116,11 +34,11 @@ def ensure(name: str, arch: str = "x86_64") -> Path:
         return entry
     inputs = {**asdict(spec), "resolved": resolved}
     if any(package.startswith("linux-image-") for package in resolved):
-        inputs["left_out"] = MODULES_LEFT_OUT
-        inputs["unpack"] = cache.files_digest([SCRIPTS / "unpack-kernel"])
+        inputs["left_out"] = bootstrap.MODULES_LEFT_OUT
+        inputs["hooks"] = bootstrap.hooks_digest()
 
     def build(directory: Path, progress: Progress) -> None:
-        _bootstrap(spec, resolved, DEBIAN_ARCH[arch], directory, progress)
+        bootstrap.make(spec, resolved, directory, progress)
 
     return cache.ensure(f"tree-{name}", arch, inputs, f"the {name} tree ({arch})", build)
 
@@ -182,70 +100,6 @@ def run_in(
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise LabError(f"{what or argv[0]} failed (exit code {done.returncode}):\n{tail}")
     return done.stdout
-
-
-def need_root() -> None:
-    if os.geteuid() != 0:
-        raise LabError("the lab makes root file systems and images: run it as root (sudo)")
-
-
-def _bootstrap(
-    spec: TreeSpec, resolved: list[str], debian_arch: str, directory: Path, progress: Progress
-) -> None:
-    need_root()
-    if not shutil.which("mmdebstrap"):
-        raise LabError("mmdebstrap is missing: apt-get install mmdebstrap")
-    free_mb = shutil.disk_usage(directory).free >> 20
-    if free_mb < TREE_FREE_MB:
-        raise LabError(
-            f"the disk is nearly full: {free_mb} MB free at {directory.parent}, the {spec.name} tree needs "
-            f"{TREE_FREE_MB} MB: free some or set PARACORD_CACHE"
-        )
-    headers = [package for package in resolved if package.startswith("linux-headers-")]
-    images = [package for package in resolved if package.startswith("linux-image-")]
-    argv = [
-        *("mmdebstrap", "--mode=root", "--variant=minbase", f"--architectures={debian_arch}"),
-        '--aptopt=Acquire::Check-Valid-Until "false"',
-        '--aptopt=APT::Install-Recommends "false"',
-        f"--include={','.join([*spec.packages, *headers])}",
-    ]
-    left_out = ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"]
-    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in left_out]
-    env = dict(os.environ, MODULES_LEFT_OUT=" ".join(MODULES_LEFT_OUT))
-    for package in images:
-        env["KERNEL_IMAGE"] = package
-        argv.append(f"--customize-hook={SCRIPTS / 'unpack-kernel'}")
-    argv += [spec.suites[0], str(directory), *mirror.sources(spec.suites)]
-    process = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "TERM", *argv],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=env,
-    )
-    errors: list[str] = []
-    try:
-        assert process.stderr
-        for line in process.stderr:
-            line = line.strip()
-            if line.startswith("I: "):
-                progress.note(line[3:])
-            elif line and not line.startswith("W: "):
-                errors.append(line)
-        code = process.wait()
-    finally:
-        if process.poll() is None:  # interrupted: mmdebstrap unmounts what it mounted
-            process.terminate()
-            process.wait()
-    if code != 0:
-        if shutil.disk_usage(directory.parent).free < (64 << 20):
-            raise OSError(28, "No space left on device", str(directory))
-        kept = cache.root() / f"tree-{spec.name}.log"
-        kept.write_text("\n".join(errors) + "\n")
-        first = next(
-            (e for e in errors if e.startswith("E: ") and "subprocess" not in e), (errors or ["?"])[-1]
-        )
-        raise LabError(f"mmdebstrap could not make the {spec.name} tree: {first} (all of it: {kept})")
 
 
 def _quote(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine, payload
+from paracord_lab import machine, rust
 
 pytestmark = pytest.mark.lab
 # Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
@@ -23,7 +23,7 @@ STAND_IN = "paracord-stand-in"
 def executables():
     """Test target or program -> its executable, built with the same profile as `cargo test` does."""
     chosen = [word for package, target, _ in SUITES for word in ("-p", package, "--test", target)]
-    out = payload.cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
+    out = rust.cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
     messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     return {m["target"]["name"]: Path(m["executable"]) for m in messages if m.get("executable")}
 

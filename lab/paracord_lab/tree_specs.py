@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""What is in each Debian tree, for this machine and for the architecture that is emulated."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+QEMU_PACKAGES = {"x86_64": ("qemu-system-x86", "seabios"), "aarch64": ("qemu-system-arm", "ipxe-qemu")}
+# Compilers for an architecture that is not this machine's; on the machine itself (paracord), and in the tools
+# tree (modules and programs).
+CROSS_PACKAGES = {"aarch64": ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")}
+# What every minbase tree has; a tree that is only unpacked has what is named.
+BASE_PACKAGES = (
+    *("base-files", "coreutils", "findutils", "grep", "sed", "mawk", "mount", "hostname", "diffutils"),
+    *("libc-bin", "util-linux-extra", "ncurses-bin"),
+)
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """What goes into a tree.
+
+    kernels: (suite, metapackage) pairs, resolved when the tree is made; `linux-headers-*` are installed,
+    `linux-image-*` are only unpacked (their scripts would build an initramfs that nobody needs).
+    architectures: Debian's names, that of the programs first. unpacked: no package's scripts are run, so that
+    the programs need not run on this machine.
+    """
+
+    name: str
+    suites: tuple[str, ...]
+    packages: tuple[str, ...]
+    kernels: tuple[tuple[str, str], ...] = ()
+    architectures: tuple[str, ...] = ()
+    unpacked: bool = False
+
+
+def is_foreign(arch: str) -> bool:
+    """Whether this machine cannot run the architecture's programs."""
+    return arch != platform.machine()
+
+
+def cross_prefix(arch: str) -> str:
+    """Prefix of the compilers for an architecture, as the packages name them; empty for this machine's."""
+    return f"{arch}-linux-gnu-" if is_foreign(arch) else ""
+
+
+def _architectures(arch: str) -> tuple[str, ...]:
+    own = DEBIAN_ARCH.get(platform.machine(), DEBIAN_ARCH[arch])
+    return (own, DEBIAN_ARCH[arch]) if is_foreign(arch) else (DEBIAN_ARCH[arch],)
+
+
+def tools_spec(arch: str) -> TreeSpec:
+    """Compilers for modules, BPF and the programs, the emulator, and what describes hardware to a kernel."""
+    return TreeSpec(
+        name="tools",
+        suites=("trixie", "trixie-backports"),
+        packages=(
+            *("gcc", "gcc-14", "libc6-dev", "make", "binutils", "bc", "pkg-config", "dwarves", "sparse"),
+            *("dkms", "clang-19", "llvm-19", "lld-19", "bpftool", "libbpf-dev", "libelf-dev", "zlib1g-dev"),
+            *("busybox-static", "kmod", "cpio", "zstd", "xz-utils", "procps", "bsdextrautils"),
+            *("device-tree-compiler", "acpica-tools"),
+            *QEMU_PACKAGES[arch],
+            *(CROSS_PACKAGES[arch] if is_foreign(arch) else ()),
+        ),
+        kernels=(("trixie-backports", f"linux-headers-{DEBIAN_ARCH[arch]}"),),
+        architectures=_architectures(arch),
+    )
+
+
+def host_spec(arch: str) -> TreeSpec:
+    """The emulated host's user space: QEMU for the guests, load and measuring programs."""
+    foreign = is_foreign(arch)
+    return TreeSpec(
+        name="host",
+        suites=("trixie", "trixie-backports"),
+        packages=(
+            *("bash", "busybox-static", "kmod", "iproute2", "procps", "util-linux", "socat", "bpftool"),
+            *("rt-tests", "stress-ng", "make", "tcc", "trace-cmd", "libelf1t64", "systemd"),
+            *QEMU_PACKAGES[arch],
+            *(BASE_PACKAGES if foreign else ()),
+        ),
+        kernels=(("trixie-backports", f"linux-image-{DEBIAN_ARCH[arch]}"),),
+        architectures=(DEBIAN_ARCH[arch],),
+        unpacked=foreign,
+    )
+
+
+def matrix_spec(arch: str) -> TreeSpec:
+    """Headers of every Debian kernel that the guest module must build against, their compilers, DKMS."""
+    headers = f"linux-headers-{DEBIAN_ARCH[arch]}"
+    return TreeSpec(
+        name="matrix",
+        suites=("trixie", "trixie-backports", "bookworm"),
+        packages=("gcc", "gcc-14", "gcc-12", "libc6-dev", "make", "binutils", "kmod", "bc", "sparse", "dkms"),
+        kernels=(("bookworm", headers), ("trixie", headers), ("trixie-backports", headers)),
+        architectures=(DEBIAN_ARCH[arch],),
+    )
+
+
+SPECS = {"tools": tools_spec, "host": host_spec, "matrix": matrix_spec}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+/*
+ * A task of a board with CPU frequencies: a given amount of work, again and again, that takes as long as it would there.
+ *
+ *   pc_task [--work-us N] [--period-us N] [--seconds N] [--cpu N] [--nice N]
+ *
+ * work-us: on the fastest CPU at its highest frequency; 0: never sleeps. period-us: from one begin to the next; late work begins at
+ * once. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
+ * longest time from a period's begin to the work's end (us).
+ *
+ * rt-app cannot be used for this: an emulated CPU is as fast at any frequency, so work that rt-app measured once would never stretch.
+ * The board's driver says how fast a CPU would be (/dev/board_speed, 0..1024 by CPU), and the task's own CPU time counts
+ * at that rate.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "monotonic.h"
+#include "options.h"
+#include "work.h"
+
+#define FULL_SPEED	1024
+/* Between two looks at the clock: some tens of microseconds in an emulator. */
+#define LOOPS		2000
+
+static const volatile uint32_t *speeds;
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
+static void map_speeds(void)
+{
+	int fd = open("/dev/board_speed", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		fprintf(stderr, "/dev/board_speed: %s: load the board's driver (lab/boards)\n", strerror(errno));
+		exit(1);
+	}
+	speeds = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+	if (speeds == MAP_FAILED) {
+		fprintf(stderr, "/dev/board_speed: %s\n", strerror(errno));
+		exit(1);
+	}
+	close(fd);
+}
+
+/* Works until `wanted` (ns at full speed) is done or it is time to end; what was done. */
+static uint64_t do_work(uint64_t wanted, uint64_t end_ns)
+{
+	uint64_t done = 0, before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (done < wanted && !stopped && monotonic_ns() < end_ns) {
+		uint64_t now;
+		int cpu;
+
+		work(LOOPS);
+		cpu = sched_getcpu();
+		now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		done += (now - before) * speeds[cpu < 0 ? 0 : cpu] / FULL_SPEED;
+		before = now;
+	}
+	return done;
+}
+
+int main(int argc, char **argv)
+{
+	long work_us = 0, period_us = 10000, seconds = 3600, cpu = -1, nice_value = 0;
+	const struct number_option options[] = {
+		{ "--work-us", &work_us, 0, 60000000 },
+		{ "--period-us", &period_us, 100, 60000000 },
+		{ "--seconds", &seconds, 1, 86400 },
+		{ "--cpu", &cpu, 0, 1023 },
+		{ "--nice", &nice_value, -20, 19 },
+	};
+	uint64_t begin, end, done = 0, rounds = 0, late = 0, longest = 0;
+
+	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
+	map_speeds();
+	pin_to_cpu(cpu);
+	if (nice_value && setpriority(PRIO_PROCESS, 0, (int)nice_value)) {
+		fprintf(stderr, "--nice %ld: %s\n", nice_value, strerror(errno));
+		return 1;
+	}
+	signal(SIGTERM, stop);
+	signal(SIGINT, stop);
+	begin = monotonic_ns();
+	end = begin + (uint64_t)seconds * NS_PER_S;
+	while (!stopped && monotonic_ns() < end) {
+		uint64_t took;
+
+		done += do_work(work_us ? (uint64_t)work_us * NS_PER_US : UINT64_MAX, end);
+		took = monotonic_ns() - begin;
+		rounds++;
+		longest = took > longest ? took : longest;
+		if (took > (uint64_t)period_us * NS_PER_US) {
+			late++;
+			begin = monotonic_ns();
+			continue;
+		}
+		begin += (uint64_t)period_us * NS_PER_US;
+		if (!stopped)
+			sleep_until_ns(begin);
+	}
+	printf("{\"work_us\": %" PRIu64 ", \"rounds\": %" PRIu64 ", \"late\": %" PRIu64 ", \"longest_us\": %" PRIu64 "}\n",
+	       done / NS_PER_US, rounds, late, longest / NS_PER_US);
+	return 0;
+}
