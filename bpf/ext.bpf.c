@@ -12,6 +12,8 @@
  *  sched_cgroup.h    the operations about them
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
+ *  sched_place.h     where tasks run on a host whose CPUs differ (policy/energy.h)
+ *  sched_idle.h      what idle CPUs ask for
  *  sched_clamp.h     what tasks and groups may ask for, as the daemon is told
  *  sched_boost.h     what a boost or its end does to a task that runs or waits
  *  sched_ops.h       the operations that the kernel calls

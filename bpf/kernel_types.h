@@ -39,6 +39,7 @@ typedef _Bool bool;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -73,6 +74,11 @@ struct bpf_local_storage;
 
 struct cgroup {
 	int level;
+};
+
+/* include/uapi/linux/bpf.h */
+struct bpf_timer {
+	__u64 opaque[2];
 };
 
 /* libbpf's bpf_for() */

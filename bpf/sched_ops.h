@@ -15,6 +15,7 @@
 
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
+#include "sched_idle.h"
 
 /* One record: why it ended. */
 struct {
@@ -33,13 +34,21 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	struct pc_rq *rq;
 	s32 cpu;
 
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	t = task_of(p);
+	rq = rq_of(prev_cpu);
+	cpu = -1;
+	/* A boosted vCPU is not for saving. */
+	if (t && rq && (rq->features & PC_PERF_PLACE) && !task_level(t))
+		cpu = place(p, t, prev_cpu);
+	if (cpu >= 0)
+		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
+	else
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	rq = rq_of(cpu);
 	if (is_idle && rq) {
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return cpu;
 	}
-	t = task_of(p);
 	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
 	return cpu;
@@ -61,6 +70,14 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	leave_queue(t);
 	arrive(p, t, rq, cpu, now);
 	t->arrived = 1;
+	if (moves(p, t, rq->slice_ns, enq_flags))
+		return 0;
+	/* Nothing else is there, and the kernel would go idle: it was to move, and may not any more. */
+	if (enq_flags & SCX_ENQ_LAST) {
+		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, enq_flags);
+		preempt_cpu(rq, cpu);
+		return 0;
+	}
 	level = task_level(t);
 	if (level) {
 		u64 preempt = rq->cur_level < PC_RUNS_NORMAL + level ? SCX_ENQ_PREEMPT : 0;
@@ -77,7 +94,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return 0;
 	}
-	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && describes_cpumask()) {
+	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
 			insert(p, SCX_DSQ_LOCAL_ON | idle, rq->slice_ns, enq_flags);
@@ -129,12 +146,19 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			steal(cpu, rq);
 		return 0;
 	}
-	if (rq->cur_level == PC_RUNS_NORMAL && balance(cpu, rq))
-		return 0;
-	if (!must_yield(cpu, rq, rq_now()) || is_boosted_at_preemption(prev))
+	if (rq->cur_level == PC_RUNS_NORMAL) {
+		struct pc_task *t = task_of(prev);
+
+		/* It gives the CPU up in any case (sched_place.h). */
+		if (t && t->moves_to) {
+			take(cpu);
+			return 0;
+		}
+		if (balance(cpu, rq))
+			return 0;
+	}
+	if (!must_yield(cpu, rq, rq_now()) || is_boosted_at_preemption(prev) || !take(cpu))
 		prev->scx.slice = rq->slice_ns;
-	else
-		take(cpu);
 	return 0;
 }
 
@@ -155,6 +179,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	in_order = t->queued && t->queue == cpu;
 	leave_queue(t);
 	t->waits_ns = 0;
+	t->moves_to = 0;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
 	if (!t->arrived || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
@@ -228,6 +253,8 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	}
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, rq->cur_vtime);
+	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL)
+		place_running(p, t, cpu, now);
 	if (*(volatile u32 *)&rq->expired) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;
@@ -248,6 +275,10 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 SEC("struct_ops/ext_cpu_online")
 int BPF_PROG(ext_cpu_online, s32 cpu)
 {
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (rq)
+		rq->offline = 0;
 	return 0;
 }
 
@@ -258,10 +289,13 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
 SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
 {
+	struct pc_rq *rq = rq_of(cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	int i;
 
+	if (rq)
+		rq->offline = 1;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_OFFLINE_MAX) {
 			p = bpf_iter_scx_dsq_next(&it);
@@ -296,6 +330,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!t)
 		return 0;
 	t->arrived = 0;
+	t->moves_to = 0;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		t->waits_ns = 0;
 	group_leave(t);
@@ -332,6 +367,7 @@ s32 BPF_PROG(ext_init)
 			return error;
 	}
 	ext_on = 1;
+	start_idle_timer();
 	return 0;
 }
 
@@ -372,6 +408,7 @@ struct sched_ext_ops paracord = {
 	.cgroup_set_weight = (void *)ext_cgroup_set_weight,
 	.init = (void *)ext_init,
 	.exit = (void *)ext_exit_op,
+	.flags = PC_CAN_KICK ? SCX_OPS_ENQ_LAST : 0,
 	.timeout_ms = PC_WATCHDOG_MS,
 	.name = "paracord",
 };

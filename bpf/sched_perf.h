@@ -26,6 +26,23 @@ static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 		pc_perf_take(&rq->perf, __sync_lock_test_and_set(&rq->removed, 0), clock);
 }
 
+/* What a CPU is asked for now; any CPU may look, and sees what its owner last accounted. */
+static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
+{
+	u64 periods = pc_elapsed_ns(now, rq->sum_ns) / PC_PELT_PERIOD_NS;
+	u64 sleeping = pc_pelt_decay(rq->perf.sleeping, periods);
+	u64 sum = rq->perf.runnable + (sleeping >> PC_CAPACITY_SHIFT);
+	u64 gone = *(volatile u64 *)&rq->left + (*(volatile u64 *)&rq->removed >> PC_CAPACITY_SHIFT);
+
+	return sum > gone ? sum - gone : 0;
+}
+
+/* Whether others may take tasks of this CPU's queue. */
+static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
+{
+	return !(rq->features & PC_PERF_PLACE) || sum_of(rq, now) > rq->capacity;
+}
+
 /* A request inside the governor's rate limit is lost: it is made anew at each switch and tick. `p`: runs there. */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
@@ -37,7 +54,10 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	take_off(rq, clock);
 	/* Real-time, deadline and interrupt time are the governor's own to add. */
 	wanted = pc_perf_cpu_request(&rq->perf, 0, clock);
+	if (rq->features & PC_PERF_HOLD)
+		wanted = pc_perf_hold(&rq->perf, wanted, clock);
 	rq->requested = wanted;
+	rq->sum_ns = rq_now();
 	/* schedutil adds a quarter to all that it is asked for, and ours is in the request. */
 	if (rq->features & PC_PERF_REQUEST)
 		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
@@ -105,6 +125,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 		return 0;
 	}
 	t->seen_ns = rq_now();
+	rq->sum_ns = t->seen_ns;
 	if (sleeps) {
 		pc_perf_sleep(&rq->perf, &t->perf, pelt_clock(p));
 	} else {

@@ -157,6 +157,7 @@ static __always_inline bool steal(u32 cpu, struct pc_rq *rq)
 {
 	u32 victim = rq->next;
 	struct pc_rq *theirs;
+	u64 now = rq_now();
 	int i;
 
 	bpf_for(i, 0, PC_STEAL_MAX) {
@@ -165,7 +166,7 @@ static __always_inline bool steal(u32 cpu, struct pc_rq *rq)
 		theirs = rq_of(victim);
 		if (!theirs)
 			break;
-		if (*(volatile s32 *)&theirs->queued > 0 && take(victim))
+		if (*(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) && take(victim))
 			return true;
 		victim = theirs->next;
 	}
@@ -180,6 +181,7 @@ static __always_inline bool balance(u32 cpu, struct pc_rq *rq)
 {
 	u32 victim = rq->victim;
 	struct pc_rq *theirs;
+	u64 now = rq_now();
 	bool taken = false;
 	int i;
 
@@ -188,7 +190,7 @@ static __always_inline bool balance(u32 cpu, struct pc_rq *rq)
 		if (!theirs)
 			break;
 		if (victim != cpu && *(volatile s32 *)&theirs->queued >= *(volatile s32 *)&rq->queued + 2 &&
-		    take(victim)) {
+		    gives_away(theirs, now) && take(victim)) {
 			taken = true;
 			break;
 		}

@@ -19,6 +19,8 @@
 /* Same in all kernels so far; others are asked from BTF. */
 #define SCX_ENQ_WAKEUP		1ull
 #define SCX_ENQ_PREEMPT		(1ull << 32)
+#define SCX_ENQ_LAST		(1ull << 41)
+#define SCX_OPS_ENQ_LAST	(1ull << 1)
 #define SCX_KICK_PREEMPT	2ull
 #define SCX_TASK_QUEUED		1u
 #define SCX_DSQ_ITER_REV	(1ull << 16)
@@ -95,6 +97,7 @@ struct sched_ext_ops {
 
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 u64 scx_bpf_now(void) __ksym __weak;
@@ -128,8 +131,12 @@ int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __k
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 
+/* A kernel without the kick moves no task that runs (sched_place.h). */
 #ifdef PC_HAVE_KICK
+#define PC_CAN_KICK	1
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+#else
+#define PC_CAN_KICK	0
 #endif
 
 /* The run queue's clock, which the kernel has just read for itself; to be compared with its own only. */

@@ -102,12 +102,13 @@ static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *ind
 
 #ifdef PC_EXT
 u32 ext_on;	/* the scheduler is in force */
-#include "../policy/perf.h"
+#include "../policy/energy.h"
 #include "scx.h"
 #include "sched_rq.h"
 #include "sched_group.h"
 #include "sched_perf.h"
 #include "sched_queue.h"
+#include "sched_place.h"
 #include "sched_boost.h"
 #else
 #define ext_on	0

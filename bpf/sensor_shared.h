@@ -10,6 +10,7 @@
 
 #include "../policy/boost_types.h"
 #include "../policy/perf_types.h"
+#include "../policy/energy_types.h"
 
 #define PC_VCPUS_MAX	4096
 #define PC_VMS_MAX	1024
@@ -110,11 +111,12 @@ struct pc_task {
 	u8 known;		/* 1: load tracking has begun */
 	u8 arrived;		/* 1: enqueued on its CPU, and has not run since */
 	u8 queued;		/* 1: in its CPU's queue */
-	u8 reserved;
+	u8 moves_to;		/* CPU + 1 where it goes when it gives this one up; 0: nowhere */
 	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
+	u64 placed_ns;		/* when it was last looked for a better CPU while it ran */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -139,6 +141,9 @@ struct pc_group {
 #define PC_PERF_REQUEST	(1u << 1)	/* the governor is asked for frequencies */
 #define PC_PERF_CARRY	(1u << 2)	/* a burst's level is carried over a sleep */
 #define PC_PERF_CHARGE	(1u << 3)	/* capped tasks pay in time */
+#define PC_PERF_SHARED	(1u << 4)	/* other CPUs have the same frequency */
+#define PC_PERF_PLACE	(1u << 5)	/* tasks are placed by energy */
+#define PC_PERF_HOLD	(1u << 6)	/* a request falls only after a window */
 
 /* pc_rq.cur_level: what runs on a CPU, as far as it is the scheduler's. */
 #define PC_RUNS_NOTHING	0	/* idle, or a task of a higher class */
@@ -165,7 +170,11 @@ struct pc_rq {
 	u64 left;		/* runnable contributions that left for other CPUs; taken off by this one */
 	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
 	u64 aged_ns;		/* last search for somebody who waited too long */
-	u64 reserved;		/* two cache lines */
+	u64 sum_ns;		/* when perf's sums were last right, by a clock that all CPUs share */
+	u32 domain;		/* of the energy model; daemon */
+	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
+	u32 offline;		/* 0/1 */
+	u32 reserved[9];	/* three cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

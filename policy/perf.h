@@ -222,6 +222,30 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 }
 
 /*
+ * A request falls no sooner than that after it was needed, and no later than twice that. A frame at 60 Hz: the
+ * longest period of tasks that somebody waits for.
+ */
+#define PC_HOLD_NS	(17 * PC_NSEC_PER_MSEC)
+
+/*
+ * A request with its ripple taken out: the largest of this window and the one before. A task that runs 4 ms of every
+ * 10 has a utilisation that rises and falls by a tenth each time; where a frequency lies in
+ * between, a CPU would change it with every wakeup.
+ */
+PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
+{
+	u64 gone_ns = pc_elapsed_ns(now_ns, cpu->window_ns);
+
+	if (gone_ns >= PC_HOLD_NS) {
+		cpu->peak_before = gone_ns < 2 * PC_HOLD_NS ? cpu->peak : 0;
+		cpu->peak = 0;
+		cpu->window_ns = now_ns;
+	}
+	cpu->peak = pc_max_u32(cpu->peak, request);
+	return pc_min_u32(pc_max_u32(cpu->peak, cpu->peak_before), PC_CAPACITY);
+}
+
+/*
  * Time that a task is charged for ran_ns on a CPU where others wait: a capped task pays as if it
  * had run until its work rate was its cap. `speed`: the CPU's capacity at its frequency, 0..1024.
  * Fairness then gives the rest to the others. At most PC_FAIR_CHARGE_MAX_NS are charged at once.

@@ -28,6 +28,9 @@ struct pc_perf_task {
 /* One per CPU. */
 struct pc_perf_cpu {
 	u32 runnable;			/* sum of the contributions of runnable tasks */
+	u32 peak;			/* largest request in the window that began at window_ns */
+	u64 window_ns;
+	u32 peak_before;		/* of the window before it */
 	u32 reserved;
 	u64 sleeping;			/* sum of those that sleep, times 1024, as of sleeping_ns */
 	u64 sleeping_ns;

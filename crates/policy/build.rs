@@ -9,6 +9,7 @@ fn main() {
     build
         .file("native/policy.c")
         .file("native/pelt.c")
+        .file("native/energy.c")
         .include("../..")
         .flag_if_supported("-std=gnu11")
         .warnings_into_errors(true)

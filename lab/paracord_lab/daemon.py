@@ -49,6 +49,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "penalty": {"boost.penalty_max_periods": 1},
     "rate-limit": {"boost.actuation_min_us": 0},
     "charge": {"perf.charge_capped": False},
+    **{name: {f"perf.{name}": False} for name in ("requests", "carry", "hold", "placement")},
     # Switched off by the scenario itself, not by the configuration.
     "supervisor": {},
     "module": {},

@@ -47,27 +47,37 @@ class Bars:
     reference_name: str = ""
 
 
-Plot = Distribution | Bars
+@dataclass(frozen=True)
+class Course:
+    """Values over time in the first round, a panel per configuration: `steps` gives [ms, value] by name."""
+
+    title: str
+    steps: Callable[[Raw], Mapping[str, Sequence[Sequence[float]]]]
+    quantity: str
+
+
+Plot = Distribution | Bars | Course
 
 
 def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> str:
     """SVG of one plot; empty if none of its data was measured."""
-    panels = 2 if isinstance(plot, Distribution) else 1
+    panels = 2 if isinstance(plot, Distribution) else len(rounds[0]) if isinstance(plot, Course) else 1
     figure, axes = pyplot.subplots(
         1, panels, figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained", squeeze=False
     )
     try:
-        drawn = (
-            _distribution(plot, axes[0], rounds)
-            if isinstance(plot, Distribution)
-            else _bars(plot, axes[0][0], results)
-        )
+        if isinstance(plot, Course):
+            drawn = _course(plot, axes[0], rounds[0])
+        elif isinstance(plot, Distribution):
+            drawn = _distribution(plot, axes[0], rounds)
+        else:
+            drawn = _bars(plot, axes[0][0], results)
         if not drawn:
             return ""
         figure.suptitle(plot.title, x=0.01, ha="left", fontsize=12)
         for one in axes[0]:
             one.spines[["top", "right"]].set_visible(False)
-            one.grid(True, axis="both" if panels == 2 else "y", alpha=0.3)
+            one.grid(True, axis="y" if isinstance(plot, Bars) else "both", alpha=0.3)
             one.set_axisbelow(True)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -153,6 +163,30 @@ def _bars(plot: Bars, axes, results: Results) -> bool:
     # Beside the bars, where it hides none.
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False)
     return True
+
+
+def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
+    drawn = False
+    top = 0.0
+    # Configurations come in another order in each round.
+    for panel, name in zip(axes, sorted(one, reverse=True), strict=True):
+        end_s = one[name]["trace"]["duration_ms"] / 1e3
+        for label, steps in sorted(plot.steps(one[name]).items()):
+            if not steps:
+                continue
+            times = [at / 1e3 for at, _ in steps] + [end_s]
+            values = [value for _, value in steps]
+            panel.step(times, [*values, values[-1]], where="post", linewidth=1.2, label=label)
+            top = max(top, *values)
+            drawn = True
+        panel.set_title(name, fontsize=10)
+        panel.set_xlabel("time (s)")
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(fontsize=7, loc="upper right", ncols=2)
+    for panel in axes:
+        panel.set_ylim(-0.02 * top, 1.25 * top or 1)
+    axes[0].set_ylabel(plot.quantity)
+    return drawn
 
 
 def number(value: float | None) -> str:

@@ -19,6 +19,9 @@ UNITS = {
     "ms": "ms",
     "s": "s",
     "count": "number",
+    "mhz": "MHz",
+    "mhzps": "MHz/s",
+    "mw": "mW",
     "share": "share of CPU time",
     "ratio": "ratio",
 }

@@ -2,10 +2,10 @@
 /*
  * A task of a board with CPU frequencies: a given amount of work, again and again, that takes as long as it would there.
  *
- *   pc_task [--work-us N] [--period-us N] [--seconds N] [--cpu N] [--nice N]
+ *   pc_task [--work-us N] [--period-us N] [--sleep-us N] [--seconds N] [--id N]
  *
- * work-us: on the fastest CPU at its highest frequency; 0: never sleeps. period-us: from one begin to the next; late work begins at
- * once. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
+ * work-us: on the fastest CPU at its highest frequency; 0: never sleeps. period-us: from one begin to the next; late work begins
+ * at once. sleep-us: sleeps so long after each work instead. id: its name is pc_task.ID. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
  * longest time from a period's begin to the work's end (us).
  *
  * rt-app cannot be used for this: an emulated CPU is as fast at any frequency, so work that rt-app measured once would never stretch.
@@ -17,7 +17,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "monotonic.h"
@@ -73,23 +73,21 @@ static uint64_t do_work(uint64_t wanted, uint64_t end_ns)
 
 int main(int argc, char **argv)
 {
-	long work_us = 0, period_us = 10000, seconds = 3600, cpu = -1, nice_value = 0;
+	long work_us = 0, period_us = 10000, sleep_us = 0, seconds = 3600, id = 0;
+	char name[16];
 	const struct number_option options[] = {
 		{ "--work-us", &work_us, 0, 60000000 },
 		{ "--period-us", &period_us, 100, 60000000 },
+		{ "--sleep-us", &sleep_us, 0, 60000000 },
 		{ "--seconds", &seconds, 1, 86400 },
-		{ "--cpu", &cpu, 0, 1023 },
-		{ "--nice", &nice_value, -20, 19 },
+		{ "--id", &id, 0, 9999 },
 	};
 	uint64_t begin, end, done = 0, rounds = 0, late = 0, longest = 0;
 
 	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
 	map_speeds();
-	pin_to_cpu(cpu);
-	if (nice_value && setpriority(PRIO_PROCESS, 0, (int)nice_value)) {
-		fprintf(stderr, "--nice %ld: %s\n", nice_value, strerror(errno));
-		return 1;
-	}
+	snprintf(name, sizeof(name), "pc_task.%ld", id);
+	prctl(PR_SET_NAME, name);
 	signal(SIGTERM, stop);
 	signal(SIGINT, stop);
 	begin = monotonic_ns();
@@ -101,6 +99,12 @@ int main(int argc, char **argv)
 		took = monotonic_ns() - begin;
 		rounds++;
 		longest = took > longest ? took : longest;
+		if (sleep_us) {
+			if (!stopped)
+				sleep_until_ns(monotonic_ns() + (uint64_t)sleep_us * NS_PER_US);
+			begin = monotonic_ns();
+			continue;
+		}
 		if (took > (uint64_t)period_us * NS_PER_US) {
 			late++;
 			begin = monotonic_ns();

@@ -20,11 +20,11 @@ use tracing::{debug, info, warn};
 
 use crate::actuator::{Actuator, ActuatorStats, now_ns};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
-use crate::governors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::journal::{Journal, JournalError};
 use crate::observe::{Constants, snapshot};
+use crate::performance::Performance;
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{journal_path, remove_journal};
 use crate::settings::{PerfSettings, Settings};
@@ -142,6 +142,7 @@ struct Running {
     /// As last told.
     scheduler: State,
     clamps: Clamps,
+    performance: Performance,
     proc_root: PathBuf,
     vms: Vms,
     rt: RtThread,
@@ -165,13 +166,8 @@ impl Running {
         }
     }
 
-    /// Frequencies are asked for where a governor listens; that may change at any time.
-    fn use_perf(&self, perf: &PerfSettings) {
-        if self.scheduler != State::Running {
-            return;
-        }
-        let listening = governors::listening(Path::new("/sys"));
-        self.sensor.set_perf_features(|cpu| perf.features(listening.contains(&cpu)));
+    fn use_perf(&mut self, perf: &PerfSettings) {
+        self.performance.look(&self.sensor, perf, Path::new("/"));
     }
 
     /// Restores every vCPU, tells the guests, detaches the sensor.
@@ -280,9 +276,10 @@ impl Daemon {
         vms.scan();
         lock_memory();
         info!("watching VMs");
-        let running = Running {
+        let mut running = Running {
             scheduler,
             clamps: Clamps::default(),
+            performance: Performance::default(),
             proc_root: surroundings.proc_root.clone(),
             vms,
             rt,

@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use paracord_policy::{
-    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, PC_PERF_CARRY, PC_PERF_CHARGE, PC_PERF_REQUEST,
-    PC_PERF_TRACK, pc_boost_config, pc_reason_config,
+    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, PC_PERF_CARRY, PC_PERF_CHARGE, PC_PERF_HOLD,
+    PC_PERF_PLACE, PC_PERF_REQUEST, PC_PERF_SHARED, PC_PERF_TRACK, pc_boost_config,
+    pc_reason_config,
 };
 use serde::{Deserialize, Serialize};
 
 pub use crate::config::{Override, VmRules};
+use crate::governors::Frequency;
 
 const NS_PER_US: u64 = 1000;
 
@@ -189,22 +191,35 @@ pub struct PerfSettings {
     pub carry: bool,
     /// Capped tasks pay in time.
     pub charge_capped: bool,
+    /// Requests fall only after a window.
+    pub hold: bool,
+    /// Tasks are placed by the kernel's energy model.
+    pub placement: bool,
 }
 
 impl Default for PerfSettings {
     fn default() -> Self {
-        PerfSettings { requests: true, carry: true, charge_capped: true }
+        PerfSettings {
+            requests: true,
+            carry: true,
+            charge_capped: true,
+            hold: true,
+            placement: true,
+        }
     }
 }
 
 impl PerfSettings {
-    /// `PC_PERF_*` of a CPU whose governor listens or does not.
-    pub fn features(&self, listens: bool) -> u32 {
+    /// `PC_PERF_*` of a CPU whose governor listens (`None`: does not); `placing`: there is a model to place by.
+    pub fn features(&self, frequency: Option<Frequency>, placing: bool) -> u32 {
         let mut features = 0;
         for (wanted, feature) in [
-            (listens && self.requests, PC_PERF_TRACK | PC_PERF_REQUEST),
+            (frequency.is_some() && self.requests, PC_PERF_TRACK | PC_PERF_REQUEST),
+            (frequency == Some(Frequency::Shared), PC_PERF_SHARED),
+            (placing && self.requests, PC_PERF_PLACE),
             (self.carry, PC_PERF_CARRY),
             (self.charge_capped, PC_PERF_CHARGE),
+            (self.hold, PC_PERF_HOLD),
         ] {
             if wanted {
                 features |= feature;

@@ -28,10 +28,16 @@ void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struc
 void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
 			   int running, u64 now_ns);
 void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
+u32 paracord_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns);
 u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns);
 u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
 void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent);
+
+u32 paracord_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
+{
+	return pc_perf_hold(cpu, request, now_ns);
+}
 
 void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
 {

@@ -27,6 +27,9 @@ pub const PC_BOOST: u32 = 1;
 pub const PC_UNBOOST: u32 = 2;
 pub const PC_CAPACITY_SHIFT: u32 = 10;
 pub const PC_CAPACITY: u32 = 1024;
+pub const PC_DOMAINS_MAX: u32 = 8;
+pub const PC_POINTS_MAX: u32 = 32;
+pub const PC_PLACE_CPUS_MAX: u32 = 64;
 pub const PC_VCPUS_MAX: u32 = 4096;
 pub const PC_VMS_MAX: u32 = 1024;
 pub const PC_CPUS_MAX: u32 = 4096;
@@ -43,6 +46,9 @@ pub const PC_PERF_TRACK: u32 = 1;
 pub const PC_PERF_REQUEST: u32 = 2;
 pub const PC_PERF_CARRY: u32 = 4;
 pub const PC_PERF_CHARGE: u32 = 8;
+pub const PC_PERF_SHARED: u32 = 16;
+pub const PC_PERF_PLACE: u32 = 32;
+pub const PC_PERF_HOLD: u32 = 64;
 pub const PC_RUNS_NOTHING: u32 = 0;
 pub const PC_RUNS_NORMAL: u32 = 1;
 pub const PC_CLAMP_TASK: u32 = 1;
@@ -430,26 +436,179 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_perf_cpu {
     pub runnable: u32_,
+    pub peak: u32_,
+    pub window_ns: u64_,
+    pub peak_before: u32_,
     pub reserved: u32_,
     pub sleeping: u64_,
     pub sleeping_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_perf_cpu"][::core::mem::size_of::<pc_perf_cpu>() - 24usize];
+    ["Size of pc_perf_cpu"][::core::mem::size_of::<pc_perf_cpu>() - 40usize];
     ["Alignment of pc_perf_cpu"][::core::mem::align_of::<pc_perf_cpu>() - 8usize];
     [
         "Offset of field: pc_perf_cpu::runnable",
     ][::core::mem::offset_of!(pc_perf_cpu, runnable) - 0usize];
     [
+        "Offset of field: pc_perf_cpu::peak",
+    ][::core::mem::offset_of!(pc_perf_cpu, peak) - 4usize];
+    [
+        "Offset of field: pc_perf_cpu::window_ns",
+    ][::core::mem::offset_of!(pc_perf_cpu, window_ns) - 8usize];
+    [
+        "Offset of field: pc_perf_cpu::peak_before",
+    ][::core::mem::offset_of!(pc_perf_cpu, peak_before) - 16usize];
+    [
         "Offset of field: pc_perf_cpu::reserved",
-    ][::core::mem::offset_of!(pc_perf_cpu, reserved) - 4usize];
+    ][::core::mem::offset_of!(pc_perf_cpu, reserved) - 20usize];
     [
         "Offset of field: pc_perf_cpu::sleeping",
-    ][::core::mem::offset_of!(pc_perf_cpu, sleeping) - 8usize];
+    ][::core::mem::offset_of!(pc_perf_cpu, sleeping) - 24usize];
     [
         "Offset of field: pc_perf_cpu::sleeping_ns",
-    ][::core::mem::offset_of!(pc_perf_cpu, sleeping_ns) - 16usize];
+    ][::core::mem::offset_of!(pc_perf_cpu, sleeping_ns) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_point {
+    pub cost: u64_,
+    pub capacity: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_point"][::core::mem::size_of::<pc_point>() - 16usize];
+    ["Alignment of pc_point"][::core::mem::align_of::<pc_point>() - 8usize];
+    [
+        "Offset of field: pc_point::cost",
+    ][::core::mem::offset_of!(pc_point, cost) - 0usize];
+    [
+        "Offset of field: pc_point::capacity",
+    ][::core::mem::offset_of!(pc_point, capacity) - 8usize];
+    [
+        "Offset of field: pc_point::reserved",
+    ][::core::mem::offset_of!(pc_point, reserved) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_domain {
+    pub point: [pc_point; 32usize],
+    pub points: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_domain"][::core::mem::size_of::<pc_domain>() - 520usize];
+    ["Alignment of pc_domain"][::core::mem::align_of::<pc_domain>() - 8usize];
+    [
+        "Offset of field: pc_domain::point",
+    ][::core::mem::offset_of!(pc_domain, point) - 0usize];
+    [
+        "Offset of field: pc_domain::points",
+    ][::core::mem::offset_of!(pc_domain, points) - 512usize];
+    [
+        "Offset of field: pc_domain::reserved",
+    ][::core::mem::offset_of!(pc_domain, reserved) - 516usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_energy {
+    pub domain: [pc_domain; 8usize],
+    pub cpus: u32_,
+    pub small: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_energy"][::core::mem::size_of::<pc_energy>() - 4168usize];
+    ["Alignment of pc_energy"][::core::mem::align_of::<pc_energy>() - 8usize];
+    [
+        "Offset of field: pc_energy::domain",
+    ][::core::mem::offset_of!(pc_energy, domain) - 0usize];
+    [
+        "Offset of field: pc_energy::cpus",
+    ][::core::mem::offset_of!(pc_energy, cpus) - 4160usize];
+    [
+        "Offset of field: pc_energy::small",
+    ][::core::mem::offset_of!(pc_energy, small) - 4164usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_domain_load {
+    pub peak: u32_,
+    pub total: u32_,
+    pub best_sum: u32_,
+    pub best_cpu: s32,
+    pub cpus: u32_,
+    pub capacity: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_domain_load"][::core::mem::size_of::<pc_domain_load>() - 24usize];
+    ["Alignment of pc_domain_load"][::core::mem::align_of::<pc_domain_load>() - 4usize];
+    [
+        "Offset of field: pc_domain_load::peak",
+    ][::core::mem::offset_of!(pc_domain_load, peak) - 0usize];
+    [
+        "Offset of field: pc_domain_load::total",
+    ][::core::mem::offset_of!(pc_domain_load, total) - 4usize];
+    [
+        "Offset of field: pc_domain_load::best_sum",
+    ][::core::mem::offset_of!(pc_domain_load, best_sum) - 8usize];
+    [
+        "Offset of field: pc_domain_load::best_cpu",
+    ][::core::mem::offset_of!(pc_domain_load, best_cpu) - 12usize];
+    [
+        "Offset of field: pc_domain_load::cpus",
+    ][::core::mem::offset_of!(pc_domain_load, cpus) - 16usize];
+    [
+        "Offset of field: pc_domain_load::capacity",
+    ][::core::mem::offset_of!(pc_domain_load, capacity) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_place {
+    pub domain: [pc_domain_load; 8usize],
+    pub request: u32_,
+    pub prev: s32,
+    pub prev_domain: u32_,
+    pub prev_sum: u32_,
+    pub prev_fits: u32_,
+    pub prev_room: s32,
+    pub widest_cpu: s32,
+    pub widest_room: s32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_place"][::core::mem::size_of::<pc_place>() - 224usize];
+    ["Alignment of pc_place"][::core::mem::align_of::<pc_place>() - 4usize];
+    [
+        "Offset of field: pc_place::domain",
+    ][::core::mem::offset_of!(pc_place, domain) - 0usize];
+    [
+        "Offset of field: pc_place::request",
+    ][::core::mem::offset_of!(pc_place, request) - 192usize];
+    [
+        "Offset of field: pc_place::prev",
+    ][::core::mem::offset_of!(pc_place, prev) - 196usize];
+    [
+        "Offset of field: pc_place::prev_domain",
+    ][::core::mem::offset_of!(pc_place, prev_domain) - 200usize];
+    [
+        "Offset of field: pc_place::prev_sum",
+    ][::core::mem::offset_of!(pc_place, prev_sum) - 204usize];
+    [
+        "Offset of field: pc_place::prev_fits",
+    ][::core::mem::offset_of!(pc_place, prev_fits) - 208usize];
+    [
+        "Offset of field: pc_place::prev_room",
+    ][::core::mem::offset_of!(pc_place, prev_room) - 212usize];
+    [
+        "Offset of field: pc_place::widest_cpu",
+    ][::core::mem::offset_of!(pc_place, widest_cpu) - 216usize];
+    [
+        "Offset of field: pc_place::widest_room",
+    ][::core::mem::offset_of!(pc_place, widest_room) - 220usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -703,15 +862,16 @@ pub struct pc_task {
     pub known: u8_,
     pub arrived: u8_,
     pub queued: u8_,
-    pub reserved: u8_,
+    pub moves_to: u8_,
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
     pub perf: pc_perf_task,
+    pub placed_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 128usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 136usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -742,8 +902,8 @@ const _: () = {
         "Offset of field: pc_task::queued",
     ][::core::mem::offset_of!(pc_task, queued) - 38usize];
     [
-        "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 39usize];
+        "Offset of field: pc_task::moves_to",
+    ][::core::mem::offset_of!(pc_task, moves_to) - 39usize];
     [
         "Offset of field: pc_task::seen_ns",
     ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
@@ -752,6 +912,9 @@ const _: () = {
         "Offset of field: pc_task::clamp",
     ][::core::mem::offset_of!(pc_task, clamp) - 56usize];
     ["Offset of field: pc_task::perf"][::core::mem::offset_of!(pc_task, perf) - 64usize];
+    [
+        "Offset of field: pc_task::placed_ns",
+    ][::core::mem::offset_of!(pc_task, placed_ns) - 128usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -822,11 +985,15 @@ pub struct pc_rq {
     pub left: u64_,
     pub removed: u64_,
     pub aged_ns: u64_,
-    pub reserved: u64_,
+    pub sum_ns: u64_,
+    pub domain: u32_,
+    pub capacity: u32_,
+    pub offline: u32_,
+    pub reserved: [u32_; 9usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 128usize];
+    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 192usize];
     ["Alignment of pc_rq"][::core::mem::align_of::<pc_rq>() - 8usize];
     ["Offset of field: pc_rq::base"][::core::mem::offset_of!(pc_rq, base) - 0usize];
     [
@@ -864,16 +1031,28 @@ const _: () = {
         "Offset of field: pc_rq::requested",
     ][::core::mem::offset_of!(pc_rq, requested) - 68usize];
     ["Offset of field: pc_rq::perf"][::core::mem::offset_of!(pc_rq, perf) - 72usize];
-    ["Offset of field: pc_rq::left"][::core::mem::offset_of!(pc_rq, left) - 96usize];
+    ["Offset of field: pc_rq::left"][::core::mem::offset_of!(pc_rq, left) - 112usize];
     [
         "Offset of field: pc_rq::removed",
-    ][::core::mem::offset_of!(pc_rq, removed) - 104usize];
+    ][::core::mem::offset_of!(pc_rq, removed) - 120usize];
     [
         "Offset of field: pc_rq::aged_ns",
-    ][::core::mem::offset_of!(pc_rq, aged_ns) - 112usize];
+    ][::core::mem::offset_of!(pc_rq, aged_ns) - 128usize];
+    [
+        "Offset of field: pc_rq::sum_ns",
+    ][::core::mem::offset_of!(pc_rq, sum_ns) - 136usize];
+    [
+        "Offset of field: pc_rq::domain",
+    ][::core::mem::offset_of!(pc_rq, domain) - 144usize];
+    [
+        "Offset of field: pc_rq::capacity",
+    ][::core::mem::offset_of!(pc_rq, capacity) - 148usize];
+    [
+        "Offset of field: pc_rq::offline",
+    ][::core::mem::offset_of!(pc_rq, offline) - 152usize];
     [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 120usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 156usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

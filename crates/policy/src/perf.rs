@@ -25,6 +25,7 @@ unsafe extern "C" {
         parent: *const pc_clamp,
     );
     fn paracord_perf_sleep(cpu: *mut pc_perf_cpu, task: *mut pc_perf_task, now_ns: u64);
+    fn paracord_perf_hold(cpu: *mut pc_perf_cpu, request: u32, now_ns: u64) -> u32;
     fn paracord_perf_cpu_request(cpu: *mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32;
     fn paracord_perf_capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64;
 }
@@ -91,4 +92,10 @@ pub fn cpu_request(cpu: &mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32 {
 pub fn capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64 {
     // SAFETY: plain integers.
     unsafe { paracord_perf_capped_ns(ran_ns, speed, cap) }
+}
+
+/// A request with its ripple taken out (`pc_perf_hold`).
+pub fn hold(cpu: &mut pc_perf_cpu, request: u32, now_ns: u64) -> u32 {
+    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    unsafe { paracord_perf_hold(cpu, request, now_ns) }
 }

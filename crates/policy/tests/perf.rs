@@ -125,6 +125,40 @@ fn after_burst(carry: bool) -> (u32, Vec<u32>) {
     (level, first)
 }
 
+/// Guards: the ripple of a task that runs 4 ms of 10 moves no frequency; what is not needed any more goes in two windows.
+#[test]
+fn a_request_falls_after_a_window_only() {
+    let mut cpu = Cpu::new();
+    let mut task = pc_perf_task::default();
+    let mut held = Vec::new();
+    for period in 0..60 {
+        cpu.wake(&mut task, ANY);
+        for ms in 0..10 {
+            if ms < 4 {
+                cpu.run(&mut [(&mut task, ANY)], 1);
+            } else {
+                if ms == 4 {
+                    cpu.sleep(&mut task);
+                }
+                cpu.idle(1);
+            }
+            let request = cpu.request();
+            let steady = perf::hold(&mut cpu.cpu, request, cpu.now);
+            assert!(steady >= request);
+            if period > 30 {
+                held.push(steady);
+            }
+        }
+    }
+    assert!(held.iter().max().unwrap() - held.iter().min().unwrap() <= 8, "{held:?}");
+    let before = *held.last().unwrap();
+    cpu.now += 35 * MS;
+    let request = cpu.request();
+    assert!(perf::hold(&mut cpu.cpu, request, cpu.now) < before * 3 / 4);
+    // At once up.
+    assert_eq!(perf::hold(&mut cpu.cpu, 1024, cpu.now), 1024);
+}
+
 #[test]
 fn a_burst_starts_where_the_last_one_ended() {
     let (level, requests) = after_burst(true);

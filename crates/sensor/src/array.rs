@@ -27,6 +27,8 @@ unsafe impl Record for paracord_policy::pc_rq {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_ext_exit {}
 // SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_energy {}
+// SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_tick {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_clamp_call {}
@@ -87,6 +89,17 @@ impl<T: Record> Array<T> {
     pub fn read(&self, index: u32) -> Option<T> {
         // SAFETY: in bounds, aligned, and any bytes are a valid T (`Record`).
         self.at(index).map(|record| unsafe { record.as_ptr().read_volatile() })
+    }
+
+    /// Stores a whole record, which this side alone writes; nothing outside the array.
+    pub(crate) fn write(&self, index: u32, value: &T)
+    where
+        T: Copy,
+    {
+        if let Some(record) = self.at(index) {
+            // SAFETY: in bounds and aligned, plain integers.
+            unsafe { record.as_ptr().write_volatile(*value) };
+        }
     }
 }
 

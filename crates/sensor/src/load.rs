@@ -13,7 +13,8 @@ use libbpf_rs::{
     ProgramMut,
 };
 use paracord_policy::{
-    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_clamp, pc_cpu, pc_task, pc_tick, pc_vcpu, pc_vm,
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_clamp, pc_cpu, pc_energy, pc_task, pc_tick, pc_vcpu,
+    pc_vm,
 };
 
 use crate::{
@@ -259,6 +260,14 @@ impl Sensor {
     pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.set_features(features);
+        }
+    }
+
+    /// Stores the host's energy model, and each CPU's domain and capacity in it, for `PC_PERF_PLACE`. Nothing
+    /// happens without the scheduler.
+    pub fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.set_energy(model, cpus);
         }
     }
 

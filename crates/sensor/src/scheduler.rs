@@ -8,7 +8,7 @@ use std::{
 };
 
 use libbpf_rs::{Link, MapCore, Object};
-use paracord_policy::{fair, pc_ext_exit, pc_rq};
+use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq};
 
 use crate::{Array, Error, load::map_array, topology};
 
@@ -61,22 +61,30 @@ fn loaded() -> String {
 pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
     let exit = map_array(object, "ext_exit")?;
     let rqs = map_array::<pc_rq>(object, "rqs")?;
+    let energy = map_array(object, "energy")?;
     let slice_ns = fair::slice_ns(online_cpus());
     let next = topology::ring(&topology::read(), rqs.len());
     for (cpu, next) in next.into_iter().enumerate() {
-        rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns);
+        let offline = is_offline(cpu);
+        rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns, offline);
     }
     let mut map = object
         .maps_mut()
         .find(|map| map.name() == OsStr::new(MAP))
         .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
     match map.attach_struct_ops() {
-        Ok(link) => Ok(Scheduler { exit, rqs, _link: link }),
+        Ok(link) => Ok(Scheduler { exit, rqs, energy, _link: link }),
         Err(source) => Err(match may_start() {
             Err(other @ Error::OtherScheduler(_)) => other,
             _ => Error::Scheduler(source),
         }),
     }
+}
+
+/// The kernel tells the scheduler of CPUs that come and go, not of those that are gone. Some have no such file.
+fn is_offline(cpu: usize) -> bool {
+    fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/online"))
+        .is_ok_and(|online| online.trim() == "0")
 }
 
 fn online_cpus() -> u32 {
@@ -95,6 +103,7 @@ fn text(bytes: &[core::ffi::c_char]) -> String {
 pub(crate) struct Scheduler {
     exit: Array<pc_ext_exit>,
     rqs: Array<pc_rq>,
+    energy: Array<pc_energy>,
     _link: Link,
 }
 
@@ -104,6 +113,15 @@ impl Scheduler {
         for cpu in 0..u32::try_from(self.rqs.len()).unwrap_or(u32::MAX) {
             self.rqs.set_features(cpu, features(cpu));
         }
+    }
+
+    /// Stores the energy model, and each CPU's domain and capacity in it. Nothing acts on it before
+    /// `PC_PERF_PLACE` is in force.
+    pub(crate) fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
+        for (cpu, (domain, capacity)) in (0..).zip(cpus) {
+            self.rqs.set_place(cpu, *domain, *capacity);
+        }
+        self.energy.write(0, model);
     }
 
     /// How it fares.

@@ -68,11 +68,20 @@ impl Array<pc_vcpu> {
 }
 
 impl Array<pc_rq> {
-    /// Sets a CPU's successor in the ring and its slice; nothing outside the array.
-    pub(crate) fn prepare(&self, cpu: u32, next: u32, slice_ns: u32) {
+    /// Sets a CPU's successor in the ring, its slice, and whether it is there; nothing outside the array.
+    pub(crate) fn prepare(&self, cpu: u32, next: u32, slice_ns: u32, offline: bool) {
         if let Some(record) = self.at(cpu) {
             set_field!(record, next, next);
             set_field!(record, slice_ns, slice_ns);
+            set_field!(record, offline, u32::from(offline));
+        }
+    }
+
+    /// Sets a CPU's domain and capacity in the energy model; nothing outside the array.
+    pub(crate) fn set_place(&self, cpu: u32, domain: u32, capacity: u32) {
+        if let Some(record) = self.at(cpu) {
+            set_field!(record, domain, domain);
+            set_field!(record, capacity, capacity);
         }
     }
 

@@ -236,6 +236,22 @@ pub const PERF: &[Key<Config>] = &[
         perf.charge_capped,
         "A task that runs faster than its clamp allows pays for it in time when others wait; actuator ext only."
     ),
+    plain!(
+        "hold",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.hold,
+        "A frequency falls only after less was needed for 17 to 34 ms; actuator ext only."
+    ),
+    plain!(
+        "placement",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.placement,
+        "Where CPUs differ, place tasks where the kernel's energy model says that they cost least; actuator ext only."
+    ),
 ];
 
 /// `[supervisor]`.

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An idle CPU asks for nothing new, but where CPUs share a frequency its last request holds: schedutil takes the
+ * largest of all. A timer lets it fall as the sleepers' part of its sum does. Nothing else may ask for another CPU: no run queue may be locked.
+ */
+#ifndef PARACORD_BPF_SCHED_IDLE_H
+#define PARACORD_BPF_SCHED_IDLE_H
+
+#define CLOCK_MONOTONIC		1
+/* A sum halves in 32 ms; the kernel looks at idle CPUs' load as often. */
+#define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
+/* With nothing to let fall, and where no frequency is shared. */
+#define PC_IDLE_REST_NS		(256 * PC_NSEC_PER_MSEC)
+#define PC_IDLE_OFF_NS		(1 * PC_NSEC_PER_SEC)
+/* Less than that is nothing: a 64th. */
+#define PC_IDLE_FLOOR		(PC_CAPACITY / 64)
+
+struct pc_idle_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_idle_timer);
+} idle_timer SEC(".maps");
+
+static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
+{
+	u64 now = rq_now(), again = PC_IDLE_OFF_NS;
+	u32 cpu;
+
+	if (!ext_on)
+		return 0;
+	bpf_for(cpu, 0, PC_CPUS_MAX) {
+		struct pc_rq *rq = rq_of(cpu);
+		u32 wanted;
+
+		if (!rq)
+			break;
+		if (!(rq->features & PC_PERF_REQUEST) || !(rq->features & PC_PERF_SHARED))
+			continue;
+		again = pc_min_u64(again, PC_IDLE_REST_NS);
+		if (*(volatile u32 *)&rq->cur_level != PC_RUNS_NOTHING || !rq->requested)
+			continue;
+		wanted = pc_min_u32(sum_of(rq, now), PC_CAPACITY);
+		if (wanted < PC_IDLE_FLOOR)
+			wanted = 0;
+		else
+			again = PC_IDLE_NS;
+		if (wanted >= rq->requested)
+			continue;
+		rq->requested = wanted;
+		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
+	}
+	bpf_timer_start(&value->timer, again, 0);
+	return 0;
+}
+
+/* Without a timer the requests of idle CPUs stay. */
+static __always_inline void start_idle_timer(void)
+{
+	u32 zero = 0;
+	struct pc_idle_timer *timer = bpf_map_lookup_elem(&idle_timer, &zero);
+
+	if (!timer || bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC))
+		return;
+	bpf_timer_set_callback(&timer->timer, idle_look);
+	bpf_timer_start(&timer->timer, PC_IDLE_NS, 0);
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where tasks run on a host whose CPUs differ (policy/energy.h): at a wakeup, and now and then while they run. The daemon
+ * switches it on (PC_PERF_PLACE) where the kernel has an energy model and CPUs of several capacities.
+ *
+ * As long as a CPU can do what its tasks ask for, nobody takes them over: a placement by energy that the next
+ * idle CPU undoes would be none.
+ */
+#ifndef PARACORD_BPF_SCHED_PLACE_H
+#define PARACORD_BPF_SCHED_PLACE_H
+
+/* How often a task that runs on and on is looked at. */
+#define PC_PLACE_EVERY_NS	(32 * PC_NSEC_PER_MSEC)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_energy);
+} energy SEC(".maps");
+
+/* A placement's notes: too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_place);
+} places SEC(".maps");
+
+/* The task's own part of the sum of the CPU on which it is or slept. */
+static __always_inline u32 own_part(const struct pc_task *t, u64 now)
+{
+	if (!t->perf.slept_ns)
+		return t->perf.contribution;
+	return pc_perf_part(&t->perf, pc_elapsed_ns(now, t->seen_ns)) >> PC_CAPACITY_SHIFT;
+}
+
+/* The cheapest CPU for a task, `prev` if that is as good; negative: the kernel shall choose. */
+static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
+{
+	u32 zero = 0, own = 0, cpus, request;
+	struct pc_place *notes = bpf_map_lookup_elem(&places, &zero);
+	struct pc_energy *model = bpf_map_lookup_elem(&energy, &zero);
+	u64 now = rq_now();
+	struct pc_rq *rq;
+	s32 cpu;
+
+	if (!notes || !model || !t || !p || !describes_cpumask())
+		return -1;
+	cpus = model->cpus;
+	/* A new task: half of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
+	request = t->known ? pc_perf_request(&t->perf, t->clamp) : pc_clamped(model->small / 2, t->clamp);
+	if (t->known)
+		own = own_part(t, now);
+	pc_place_begin(notes, request, prev);
+	bpf_for(cpu, 0, PC_PLACE_CPUS_MAX) {
+		u32 sum;
+
+		if (cpu >= (s32)cpus)
+			break;
+		rq = rq_of(cpu);
+		if (!rq)
+			break;
+		if (rq->offline)
+			continue;
+		sum = sum_of(rq, now);
+		if (t->queue == (u32)cpu)
+			sum -= pc_min_u32(sum, own);
+		pc_place_look(notes, rq->domain, cpu, sum, rq->capacity,
+			      bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
+	}
+	return pc_place_choose(model, notes);
+}
+
+/* A task that runs: shall it go elsewhere? It leaves when it is put back (ext_enqueue). */
+static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
+{
+	s32 better;
+
+	if (!PC_CAN_KICK || is_pinned(p) || pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS)
+		return;
+	t->placed_ns = now;
+	better = place(p, t, cpu);
+	if (better < 0 || better == (s32)cpu || better >= PC_PLACE_CPUS_MAX)
+		return;
+	t->moves_to = better + 1;
+	p->scx.slice = 0;
+}
+
+/* Takes a task where it is to go. Return: false if it is to go nowhere, or may not any more. */
+static __always_inline bool moves(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags)
+{
+	u32 cpu = t->moves_to - 1;
+	struct pc_rq *rq;
+
+	if (!t->moves_to)
+		return false;
+	t->moves_to = 0;
+	rq = rq_of(cpu);
+	if (!rq || rq->offline || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return false;
+	insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
+	return true;
+}
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's energy model (debugfs), for placement (policy/energy.h).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use paracord_policy::{PC_CAPACITY, PC_DOMAINS_MAX, PC_PLACE_CPUS_MAX, PC_POINTS_MAX, pc_energy};
+
+/// Where the kernel shows it, below the root.
+const MODEL: &str = "sys/kernel/debug/energy_model";
+
+/// Why tasks are not placed by energy, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnergyError {
+    /// Nothing to gain.
+    #[error("all CPUs are equal")]
+    Equal,
+    /// No model.
+    #[error(
+        "the kernel shows no energy model ({0}: is debugfs mounted, does the CPU's frequency driver have a model?)"
+    )]
+    Absent(String),
+    /// A model that cannot be used.
+    #[error("the kernel's energy model is not usable: {0}")]
+    Inconsistent(String),
+}
+
+/// The model, and each CPU's place in it.
+#[derive(Clone)]
+pub struct Model {
+    /// As the scheduler reads it.
+    pub energy: pc_energy,
+    /// By CPU: index of its domain, capacity 1..=1024.
+    pub cpus: Vec<(u32, u32)>,
+}
+
+/// Numbers of a list such as `0-3,8`.
+fn cpu_list(list: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= PC_PLACE_CPUS_MAX as usize {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn capacities(root: &Path) -> BTreeMap<usize, u32> {
+    let mut capacities = BTreeMap::new();
+    for entry in fs::read_dir(root.join("sys/devices/system/cpu")).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let cpu = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
+        let capacity = number(&entry.path().join("cpu_capacity"));
+        if let (Some(cpu), Some(capacity)) = (cpu, capacity) {
+            capacities.insert(cpu, u32::try_from(capacity).unwrap_or(u32::MAX));
+        }
+    }
+    capacities
+}
+
+/// Frequency (kHz), work that a CPU does at it (0: the kernel does not say), cost; ascending.
+fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
+    let mut points: Vec<_> = fs::read_dir(domain)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"ps:"))
+        .filter_map(|entry| {
+            let read = |file: &str| number(&entry.path().join(file));
+            Some((read("frequency")?, read("performance").unwrap_or(0), read("cost")?))
+        })
+        .collect();
+    points.sort_unstable();
+    points
+}
+
+/// Reads it below `root` (`/`).
+///
+/// # Errors
+/// [`EnergyError`] says why there is nothing to place by.
+pub fn read(root: &Path) -> Result<Model, EnergyError> {
+    let capacities = capacities(root);
+    let bad = |what: String| EnergyError::Inconsistent(what);
+    let small = capacities.values().copied().min().unwrap_or(0);
+    if capacities.values().all(|capacity| *capacity == small) {
+        return Err(EnergyError::Equal);
+    }
+    if small == 0 || capacities.values().any(|capacity| *capacity > PC_CAPACITY) {
+        return Err(bad(format!("capacities of CPUs must be in 1..={PC_CAPACITY}")));
+    }
+    let shown = fs::read_dir(root.join(MODEL))
+        .map_err(|error| EnergyError::Absent(format!("/{MODEL}: {error}")))?;
+    let mut domains: Vec<_> = shown.flatten().map(|entry| entry.path()).collect();
+    domains.retain(|path| path.join("cpus").exists());
+    domains.sort();
+    if domains.is_empty() {
+        return Err(EnergyError::Absent(format!("/{MODEL} is empty")));
+    }
+    if domains.len() > PC_DOMAINS_MAX as usize {
+        return Err(bad(format!(
+            "{} domains, at most {PC_DOMAINS_MAX} can be used",
+            domains.len()
+        )));
+    }
+    let mut energy = pc_energy { small, ..pc_energy::default() };
+    let mut cpus: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+    for (index, path) in domains.iter().enumerate() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let members = fs::read_to_string(path.join("cpus")).ok().and_then(|list| cpu_list(&list));
+        let members = members.ok_or_else(|| {
+            bad(format!("{name}/cpus is not a list of CPUs below {PC_PLACE_CPUS_MAX}"))
+        })?;
+        let points = points(path);
+        let highest = points.last().map_or(0, |point| point.0);
+        if points.is_empty() || points.len() > PC_POINTS_MAX as usize || highest == 0 {
+            return Err(bad(format!(
+                "{name} has {} states, not 1 to {PC_POINTS_MAX}",
+                points.len()
+            )));
+        }
+        let domain = &mut energy.domain[index];
+        for cpu in members {
+            let capacity = *capacities
+                .get(&cpu)
+                .ok_or_else(|| bad(format!("{name} has CPU {cpu}, which has no capacity")))?;
+            if cpus.insert(cpu, (u32::try_from(index).unwrap_or(0), capacity)).is_some() {
+                return Err(bad(format!("CPU {cpu} is in two domains")));
+            }
+            domain.points = u32::try_from(points.len()).unwrap_or(0);
+            for (point, (khz, work, cost)) in domain.point.iter_mut().zip(&points) {
+                let scaled = if *work > 0 { *work } else { u64::from(capacity) * khz / highest };
+                point.capacity = u32::try_from(scaled.min(u64::from(PC_CAPACITY))).unwrap_or(0);
+                point.cost = *cost;
+            }
+        }
+        if domain.point[..points.len()].windows(2).any(|pair| pair[0].capacity >= pair[1].capacity)
+        {
+            return Err(bad(format!("{name}: a higher frequency does not do more")));
+        }
+    }
+    if let Some(cpu) = capacities.keys().find(|cpu| !cpus.contains_key(*cpu)) {
+        return Err(bad(format!("CPU {cpu} is in no domain")));
+    }
+    // No gaps: each number below the count is a CPU.
+    if cpus.keys().enumerate().any(|(n, cpu)| n != *cpu) {
+        return Err(bad("the CPUs' numbers have gaps".into()));
+    }
+    energy.cpus = u32::try_from(cpus.len()).unwrap_or(0);
+    Ok(Model { energy, cpus: cpus.into_values().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A root with two domains as Juno r2's.
+    fn juno(name: &str) -> PathBuf {
+        let root =
+            std::env::temp_dir().join(format!("paracord-energy-{name}-{}", std::process::id()));
+        for cpu in 0..6 {
+            let directory = root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("cpu_capacity"), if cpu < 4 { "383\n" } else { "1024\n" })
+                .unwrap();
+        }
+        for (domain, cpus, points) in [
+            ("cpu0", "0-3\n", [(450_000, 181, 2_340), (950_000, 383, 3_472)]),
+            ("cpu4", "4,5\n", [(600_000, 512, 3_545), (1_200_000, 1024, 5_273)]),
+        ] {
+            for (khz, work, cost) in points {
+                let directory = root.join(MODEL).join(domain).join(format!("ps:{khz}"));
+                fs::create_dir_all(&directory).unwrap();
+                fs::write(directory.join("frequency"), format!("{khz}\n")).unwrap();
+                fs::write(directory.join("performance"), format!("{work}\n")).unwrap();
+                fs::write(directory.join("cost"), format!("{cost}\n")).unwrap();
+            }
+            fs::write(root.join(MODEL).join(domain).join("cpus"), cpus).unwrap();
+        }
+        root
+    }
+
+    fn after(name: &str, change: impl Fn(&Path)) -> Result<Model, EnergyError> {
+        let root = juno(name);
+        change(&root);
+        let model = read(&root);
+        fs::remove_dir_all(root).unwrap();
+        model
+    }
+
+    #[test]
+    fn a_model_of_two_domains() {
+        let model = after("good", |_| ()).unwrap();
+        assert_eq!((model.energy.cpus, model.energy.small), (6, 383));
+        assert_eq!(model.cpus, [(0, 383), (0, 383), (0, 383), (0, 383), (1, 1024), (1, 1024)]);
+        let domain = &model.energy.domain[1];
+        assert_eq!(
+            (domain.points, domain.point[0].capacity, domain.point[1].cost),
+            (2, 512, 5_273)
+        );
+    }
+
+    #[test]
+    fn work_from_frequencies_where_the_kernel_does_not_say() {
+        let model = after("old", |root| {
+            for point in ["cpu0/ps:450000", "cpu0/ps:950000"] {
+                fs::remove_file(root.join(MODEL).join(point).join("performance")).unwrap();
+            }
+        });
+        assert_eq!(model.unwrap().energy.domain[0].point[0].capacity, 181);
+    }
+
+    #[test]
+    fn every_defect_has_its_line() {
+        let write = |root: &Path, file: &str, text: &str| fs::write(root.join(file), text).unwrap();
+        let cases: [(&str, &dyn Fn(&Path), &str); 7] = [
+            (
+                "absent",
+                &|root| fs::remove_dir_all(root.join(MODEL)).unwrap(),
+                "shows no energy model",
+            ),
+            (
+                "twice",
+                &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "3-5"),
+                "CPU 3 is in two domains",
+            ),
+            (
+                "missing",
+                &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "5"),
+                "CPU 4 is in no domain",
+            ),
+            (
+                "list",
+                &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "4-x"),
+                "cpu4/cpus is not a list",
+            ),
+            (
+                "many",
+                &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "4-99999999"),
+                "not a list",
+            ),
+            (
+                "order",
+                &|root| write(root, &format!("{MODEL}/cpu0/ps:450000/performance"), "500"),
+                "a higher frequency does not do more",
+            ),
+            (
+                "states",
+                &|root| {
+                    for state in ["ps:450000", "ps:950000"] {
+                        fs::remove_dir_all(root.join(MODEL).join("cpu0").join(state)).unwrap();
+                    }
+                },
+                "cpu0 has 0 states",
+            ),
+        ];
+        for (name, change, line) in cases {
+            let error = after(name, change).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(line), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn equal_cpus_need_no_model() {
+        let model = after("equal", |root| {
+            for cpu in 0..6 {
+                let file = format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+                fs::write(root.join(file), "1024\n").unwrap();
+            }
+        });
+        assert_eq!(model.map(|_| ()).unwrap_err(), EnergyError::Equal);
+        assert_eq!(read(Path::new("/nowhere")).map(|_| ()).unwrap_err(), EnergyError::Equal);
+    }
+}

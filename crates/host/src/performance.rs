@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which mechanisms of the performance policy are in force on which CPU: that depends on the host's governors and
+//! energy model, either of which may change or come later.
+
+use std::path::Path;
+
+use paracord_sensor::{Sensor, scheduler::State};
+use tracing::info;
+
+use crate::energy::{self, EnergyError, Model};
+use crate::governors;
+use crate::settings::PerfSettings;
+
+/// What was found so far.
+#[derive(Default)]
+pub struct Performance {
+    model: Option<Model>,
+    told: Option<EnergyError>,
+}
+
+impl Performance {
+    /// Looks at the host below `root` (`/`) and tells the scheduler; does nothing without it.
+    pub fn look(&mut self, sensor: &Sensor, perf: &PerfSettings, root: &Path) {
+        if sensor.scheduler() != State::Running {
+            return;
+        }
+        let listening = governors::listening(&root.join("sys"));
+        // Requests are what a placement adds up.
+        if perf.placement && perf.requests && !listening.is_empty() && self.model.is_none() {
+            self.read_model(sensor, root);
+        }
+        let places = |model: &Model| (0..model.energy.cpus).all(|cpu| listening.contains_key(&cpu));
+        let placing = perf.placement && self.model.as_ref().is_some_and(places);
+        sensor.set_perf_features(|cpu| perf.features(listening.get(&cpu).copied(), placing));
+    }
+
+    fn read_model(&mut self, sensor: &Sensor, root: &Path) {
+        match energy::read(root) {
+            Ok(model) => {
+                sensor.set_energy(&model.energy, &model.cpus);
+                info!(
+                    "tasks are placed by the kernel's energy model of {} CPUs",
+                    model.energy.cpus
+                );
+                self.model = Some(model);
+            }
+            Err(why) if self.told.as_ref() != Some(&why) => {
+                if why != EnergyError::Equal {
+                    info!("tasks are not placed by energy: {why}");
+                }
+                self.told = Some(why);
+            }
+            Err(_) => {}
+        }
+    }
+}

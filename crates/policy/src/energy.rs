@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Placement by energy (policy/energy.h).
+
+use crate::{pc_energy, pc_place};
+
+unsafe extern "C" {
+    fn paracord_place_begin(place: *mut pc_place, request: u32, prev: i32);
+    fn paracord_place_look(
+        place: *mut pc_place,
+        domain: u32,
+        cpu: i32,
+        sum: u32,
+        capacity: u32,
+        allowed: core::ffi::c_int,
+    ) -> core::ffi::c_int;
+    fn paracord_place_choose(model: *const pc_energy, place: *const pc_place) -> i32;
+}
+
+/// A CPU as a placement sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// Index of its domain.
+    pub domain: u32,
+    /// 0..1024, at its highest frequency.
+    pub capacity: u32,
+    /// Requests of its tasks added up, without the one that is placed.
+    pub sum: u32,
+    /// Whether that one may run there.
+    pub allowed: bool,
+}
+
+/// The CPU for a task that asks for `request` and is on `prev` (an index of `cpus`, -1: nowhere yet); -1: none is allowed.
+#[must_use]
+pub fn place(model: &pc_energy, cpus: &[Cpu], request: u32, prev: i32) -> i32 {
+    let mut place = pc_place::default();
+    // SAFETY: an exclusive pointer for the length of the call.
+    unsafe { paracord_place_begin(&raw mut place, request, prev) };
+    for (index, cpu) in cpus.iter().enumerate() {
+        let index = i32::try_from(index).unwrap_or(i32::MAX);
+        let allowed = core::ffi::c_int::from(cpu.allowed);
+        // SAFETY: as above.
+        unsafe {
+            paracord_place_look(&raw mut place, cpu.domain, index, cpu.sum, cpu.capacity, allowed)
+        };
+    }
+    // SAFETY: valid pointers for the length of the call.
+    unsafe { paracord_place_choose(model, &raw const place) }
+}

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+What a board's CPUs did: where the load's tasks ran, at which frequency, what was asked for, and what that
+costs by the kernel's energy model. Recorded through tracefs, reduced to steps over time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from .ftrace import TRACEFS
+
+TASK = "pc_task."
+BUFFER_KB = 16384
+# The scheduler's request to the governor, when the scheduler is paracord's.
+PROBE = "p:paracord/cpuperf scx_bpf_cpuperf_set cpu=%x0:s32 perf=%x1:u32"
+EVENTS = ("power/cpu_frequency", "sched/sched_switch")
+PROBE_EVENT = "paracord/cpuperf"
+# Steps of a request within that time are one: it is made anew at every switch and tick.
+REQUEST_STEP_MS = 2.0
+
+# A value that holds from a moment on: [ms since the recording's begin, value].
+Step = list[float]
+
+
+@dataclass
+class Domain:
+    """CPUs that share a frequency. power_mw: by MHz, of one busy CPU."""
+
+    cpus: list[int]
+    start_mhz: float
+    power_mw: dict[float, float]
+
+
+@dataclass
+class BoardTrace:
+    """
+    frequencies: by the domain's first CPU, MHz. requests: by CPU, 0..1024. places: by task, the CPU that it
+    is on. busy_ms: by task. energy_mj: of the tasks' running time.
+    """
+
+    duration_ms: float = 0.0
+    frequencies: dict[str, list[Step]] = field(default_factory=dict)
+    requests: dict[str, list[Step]] = field(default_factory=dict)
+    places: dict[str, list[Step]] = field(default_factory=dict)
+    busy_ms: dict[str, float] = field(default_factory=dict)
+    energy_mj: float = 0.0
+
+
+def domains(host) -> list[Domain]:
+    """The board's domains as the kernel's energy model has them."""
+    found = []
+    base = "/sys/kernel/debug/energy_model"
+    for name in host.run(f"ls {base}").out.split():
+        cpus = _cpu_list(host.run(f"cat {base}/{name}/cpus").out.strip())
+        states = host.run(f"cd {base}/{name}; for s in ps:*; do cat $s/frequency $s/power; done").out.split()
+        power = {int(khz) / 1000: int(uw) / 1000 for khz, uw in zip(states[::2], states[1::2], strict=True)}
+        current = f"/sys/devices/system/cpu/cpu{cpus[0]}/cpufreq/scaling_cur_freq"
+        found.append(Domain(cpus, int(host.run(f"cat {current}").out) / 1000, power))
+    return found
+
+
+@contextmanager
+def recording(host) -> Iterator[BoardTrace]:
+    """Records while the context is open; what happened is in the object afterwards."""
+    trace = BoardTrace()
+    is_task = f'prev_comm ~ "{TASK}*" || next_comm ~ "{TASK}*"'
+    host.run(f"cd {TRACEFS} && grep -q {PROBE_EVENT} kprobe_events || echo '{PROBE}' >> kprobe_events")
+    host.run(
+        f"cd {TRACEFS} && echo 0 > tracing_on && echo mono > trace_clock "
+        f"&& echo {BUFFER_KB} > buffer_size_kb && echo > trace"
+    )
+    before = domains(host)
+    host.run(f"cd {TRACEFS}/events && echo '{is_task}' > sched/sched_switch/filter")
+    enable = " ".join(f"{TRACEFS}/events/{event}/enable" for event in (*EVENTS, PROBE_EVENT))
+    begin = host.read_clock_ns()
+    host.run(f"for e in {enable}; do echo 1 > $e; done; echo 1 > {TRACEFS}/tracing_on")
+    try:
+        yield trace
+        host.run(f"echo 0 > {TRACEFS}/tracing_on")
+        end = host.read_clock_ns()
+        host.run(f"cat {TRACEFS}/trace > /share/board.trace", timeout=180)
+        text = (host.share / "board.trace").read_text()
+        reduce(trace, text, before, begin, end)
+    finally:
+        host.run(
+            f"cd {TRACEFS} && echo 0 > tracing_on; for e in {enable}; do echo 0 > $e; done; "
+            "echo 0 > events/sched/sched_switch/filter; echo > trace; echo 7 > buffer_size_kb",
+            check=False,
+        )
+
+
+_LINE = re.compile(r"\[(\d+)\]\s+\S+\s+(\d+)\.(\d+): (\w+): (.*)$")
+_SWITCH = re.compile(r"prev_comm=(\S*).* ==> next_comm=(\S*)")
+_FREQUENCY = re.compile(r"state=(\d+) cpu_id=(\d+)")
+_REQUEST = re.compile(r"cpu=(\d+) perf=(\d+)")
+
+
+def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int, end_ns: int) -> None:
+    """Fills a trace from tracefs' text; begin and end on its clock."""
+    domain_of = {cpu: domain for domain in before for cpu in domain.cpus}
+    mhz = {cpu: domain.start_mhz for cpu, domain in domain_of.items()}
+    running: dict[int, tuple[str, float]] = {}
+    trace.duration_ms = (end_ns - begin_ns) / 1e6
+    for domain in before:
+        trace.frequencies[str(domain.cpus[0])] = [[0.0, domain.start_mhz]]
+
+    def account(cpu: int, until_ms: float) -> None:
+        task, since_ms = running[cpu]
+        ran_ms = until_ms - since_ms
+        trace.busy_ms[task] = trace.busy_ms.get(task, 0.0) + ran_ms
+        trace.energy_mj += domain_of[cpu].power_mw[mhz[cpu]] * ran_ms / 1e3
+        running[cpu] = (task, until_ms)
+
+    for line in text.splitlines():
+        outer = _LINE.search(line)
+        if not outer:
+            continue
+        cpu, ms = int(outer[1]), (int(outer[2]) * 10**9 + int(outer[3].ljust(9, "0")[:9]) - begin_ns) / 1e6
+        name, rest = outer[4], outer[5]
+        if name == "sched_switch" and (m := _SWITCH.match(rest)):
+            if cpu in running:
+                account(cpu, ms)
+                del running[cpu]
+            if m[2].startswith(TASK):
+                running[cpu] = (m[2], ms)
+                places = trace.places.setdefault(m[2], [])
+                if not places or places[-1][1] != cpu:
+                    places.append([ms, cpu])
+        elif name == "cpu_frequency" and (m := _FREQUENCY.match(rest)):
+            domain = domain_of[int(m[2])]
+            if domain.cpus[0] == int(m[2]) or mhz[domain.cpus[0]] != int(m[1]) / 1000:
+                for member in domain.cpus:
+                    if member in running:
+                        account(member, ms)
+                    mhz[member] = int(m[1]) / 1000
+                steps = trace.frequencies[str(domain.cpus[0])]
+                if steps[-1][1] != int(m[1]) / 1000:
+                    steps.append([ms, int(m[1]) / 1000])
+        elif name == "cpuperf" and (m := _REQUEST.search(rest)):
+            requests = trace.requests.setdefault(m[1], [])
+            if requests and ms - requests[-1][0] < REQUEST_STEP_MS:
+                requests[-1][1] = int(m[2])
+            elif not requests or requests[-1][1] != int(m[2]):
+                requests.append([ms, int(m[2])])
+    for cpu in list(running):
+        account(cpu, trace.duration_ms)
+
+
+def mean(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float:
+    """Mean over time."""
+    return sum(value * ms for value, ms in pieces(steps, begin_ms, end_ms)) / (end_ms - begin_ms)
+
+
+def swing_per_s(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float:
+    """Sum of all changes' sizes, per second (seed 003's notebooks: how restless a frequency is)."""
+    values = [value for value, _ in pieces(steps, begin_ms, end_ms)]
+    return sum(abs(b - a) for a, b in pairwise(values)) / (end_ms - begin_ms) * 1e3
+
+
+def share_at(steps: Sequence[Step], value: float, begin_ms: float, end_ms: float) -> float:
+    """Share (0..1) of the time at that value."""
+    return sum(ms for at, ms in pieces(steps, begin_ms, end_ms) if at == value) / (end_ms - begin_ms)
+
+
+def pieces(steps: Sequence[Step], begin_ms: float, end_ms: float) -> list[tuple[float, float]]:
+    """Values between two moments, each with how long it held (ms)."""
+    found = []
+    for index, (at, value) in enumerate(steps):
+        until = steps[index + 1][0] if index + 1 < len(steps) else end_ms
+        held = min(until, end_ms) - max(at, begin_ms)
+        if held > 0:
+            found.append((value, held))
+    return found
+
+
+def imbalance(
+    places: Mapping[str, Sequence[Step]], cpus: Sequence[int], begin_ms: float, end_ms: float
+) -> float:
+    """
+    Mean over time of the most minus the fewest tasks on one of `cpus`, above what their number allows at best
+    (0, or 1 if it does not divide evenly).
+    """
+    moments = sorted({begin_ms, end_ms, *(at for steps in places.values() for at, _ in steps)})
+    moments = [at for at in moments if begin_ms <= at <= end_ms]
+    total = 0.0
+    for at, until in pairwise(moments):
+        counts = dict.fromkeys(cpus, 0)
+        for steps in places.values():
+            now = [cpu for since, cpu in steps if since <= at]
+            if now and now[-1] in counts:
+                counts[int(now[-1])] += 1
+        ideal = 1 if sum(counts.values()) % len(cpus) else 0
+        total += (max(counts.values()) - min(counts.values()) - ideal) * (until - at)
+    return total / (end_ms - begin_ms)
+
+
+def share_on(
+    places: Mapping[str, Sequence[Step]], cpus: Sequence[int], begin_ms: float, end_ms: float
+) -> float:
+    """Share (0..1) of the tasks' time on the board that they are on `cpus`."""
+    on = sum(
+        held for steps in places.values() for cpu, held in pieces(steps, begin_ms, end_ms) if cpu in cpus
+    )
+    return on / (len(places) * (end_ms - begin_ms)) if places else 0.0
+
+
+def _cpu_list(text: str) -> list[int]:
+    cpus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus

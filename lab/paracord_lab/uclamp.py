@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""What seed 003's scenarios have in common: capped tasks on a board, the kernel's clamps and paracord's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from . import board_load, board_trace
+from .board_load import Task
+from .boards import JunoR2
+from .plots import Bars, Course
+from .scenario import EXT, STOCK, Scenario, column
+from .sched_ext import await_scheduler
+from .verdicts import Check
+
+# The time-weighted mean of most minus fewest tasks on a small CPU, above the ideal.
+IMBALANCE_MAX = 0.1
+SETTLE_S = 1.0
+TOP_MHZ = 1200
+
+
+class UclampScenario(Scenario):
+    """
+    tasks: begun one after the other. first_s: how long they run as they began; then `change` is made, and
+    what is judged begins SETTLE_S after it.
+    """
+
+    board = JunoR2.name
+    arch = JunoR2.arch
+    cpus = JunoR2.cpus
+    configurations = (STOCK, EXT)
+    tasks: Sequence[Task] = ()
+    first_s = 0.0
+    then_s = 5.0
+
+    def setup(self, session):
+        pass
+
+    def change(self, host, pids: Sequence[int]) -> None:
+        """What happens in the middle."""
+
+    def measure(self, session, configuration):
+        host = session.host
+        is_ext = configuration.daemon
+        await_scheduler(host, is_ext)
+        with board_load.running(host, self.tasks, is_ext) as pids, board_trace.recording(host) as trace:
+            begin = host.read_clock_ns()
+            host.run(f"sleep {self.first_s}")
+            self.change(host, pids)
+            changed = host.read_clock_ns()
+            host.run(f"sleep {SETTLE_S + session.seconds(self.then_s)}")
+        return {"trace": asdict(trace), "changed_ms": (changed - begin) / 1e6}
+
+    def metrics(self, configuration, raw):
+        trace, end = raw["trace"], raw["trace"]["duration_ms"]
+        begin = raw["changed_ms"] + SETTLE_S * 1e3
+        little, big = (trace["frequencies"][str(cpus[0])] for cpus in (JunoR2.little, JunoR2.big))
+        places = trace["places"]
+        return {
+            "little_mean_mhz": board_trace.mean(little, begin, end),
+            "big_mean_mhz": board_trace.mean(big, begin, end),
+            "little_swing_mhzps": board_trace.swing_per_s(little, begin, end),
+            "big_swing_mhzps": board_trace.swing_per_s(big, begin, end),
+            "big_top_ratio": board_trace.share_at(big, TOP_MHZ, begin, end),
+            "imbalance_ratio": board_trace.imbalance(places, JunoR2.little, begin, end),
+            "on_little_ratio": board_trace.share_on(places, JunoR2.little, begin, end),
+            "energy_mw": trace["energy_mj"] / end * 1e3,
+        }
+
+    columns = (
+        column("small CPUs, MHz", "little_mean_mhz"),
+        column("large CPUs, MHz", "big_mean_mhz"),
+        column("swing of the large, MHz/s", "big_swing_mhzps"),
+        column("tasks on small CPUs, share", "on_little_ratio"),
+        column("imbalance of the small", "imbalance_ratio"),
+        column("power of the tasks, mW", "energy_mw"),
+    )
+
+    def plots(self):
+        return [
+            Course("Where the tasks are (CPU)", lambda raw: raw["trace"]["places"], "CPU"),
+            Course("Frequencies", lambda raw: _named(raw["trace"]["frequencies"]), "MHz"),
+            Course(
+                "What CPUs ask for (stock: not shown by the kernel)",
+                lambda raw: raw["trace"]["requests"],
+                "of 1024",
+            ),
+            Bars("Power of the tasks by the kernel's energy model", {"energy_mw": "power"}, "mw"),
+        ]
+
+
+def balanced() -> tuple[Check, ...]:
+    """Verdicts that the tasks are on small CPUs, evenly."""
+    return (
+        Check(
+            "placement_imbalance",
+            lambda one: one["ext"]["imbalance_ratio"],
+            "<=",
+            IMBALANCE_MAX,
+            beside={"stock": lambda one: one["stock"]["imbalance_ratio"]},
+        ),
+        Check(
+            "tasks_on_little_cpus",
+            lambda one: one["ext"]["on_little_ratio"],
+            ">=",
+            1 - IMBALANCE_MAX,
+            beside={"stock": lambda one: one["stock"]["on_little_ratio"]},
+        ),
+    )
+
+
+def _named(frequencies):
+    names = {str(JunoR2.little[0]): "small CPUs", str(JunoR2.big[0]): "large CPUs"}
+    return {names[first]: steps for first, steps in frequencies.items()}

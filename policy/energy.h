@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a task costs least: the kernel's energy-aware placement (find_energy_efficient_cpu(), kernel/sched/fair.c),
+ * on sums of requests instead of maxima of clamps.
+ *
+ * In each domain the CPU is taken with the least sum among those where the task fits; the domain that needs the least
+ * energy more wins. A task fits where the sum with it stays within the CPU's capacity: requests have their room to
+ * grow in them (perf.h), and a capped task needs none. All CPUs of a domain run at the
+ * frequency that the largest sum asks for.
+ *
+ * It stays where it is unless a sixteenth of what it costs there is saved, or another CPU of the domain is emptier by
+ * half of the task: so equal tasks spread evenly and then rest. Where it fits nowhere, the CPU with the most room
+ * is taken. (The kernel once asked for a sixteenth of all energy: with half of eight equal tasks on
+ * small CPUs, the rest would stay on large ones.)
+ */
+#ifndef PARACORD_POLICY_ENERGY_H
+#define PARACORD_POLICY_ENERGY_H
+
+#include "energy_types.h"
+#include "perf.h"
+
+#define PC_SAVING_SHIFT		4
+#define PC_EMPTIES_SHIFT	6
+
+PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
+{
+	int d;
+
+	for (d = 0; d < PC_DOMAINS_MAX; d++) {
+		place->domain[d].peak = 0;
+		place->domain[d].total = 0;
+		place->domain[d].best_sum = 0;
+		place->domain[d].best_cpu = -1;
+		place->domain[d].cpus = 0;
+		place->domain[d].capacity = PC_CAPACITY;
+	}
+	place->request = pc_min_u32(request, PC_CAPACITY);
+	place->prev = prev;
+	place->prev_domain = PC_DOMAINS_MAX;
+	place->prev_sum = 0;
+	place->prev_fits = 0;
+	place->prev_room = 0;
+	place->widest_cpu = -1;
+	place->widest_room = 0;
+}
+
+/* A CPU's sum of requests, without the task's own; `allowed`: the task may run there. Return: 0 for a domain that there cannot be. */
+PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum, u32 capacity, int allowed)
+{
+	struct pc_domain_load *load;
+	s32 room;
+	int fits;
+
+	if (domain >= PC_DOMAINS_MAX)
+		return 0;
+	load = &place->domain[domain];
+	sum = pc_min_u32(sum, 1u << 20);
+	capacity = pc_min_u32(capacity, PC_CAPACITY);
+	load->peak = pc_max_u32(load->peak, sum);
+	load->total += sum;
+	load->cpus++;
+	load->capacity = pc_min_u32(load->capacity, capacity);
+	if (!allowed)
+		return 1;
+	room = (s32)capacity - (s32)sum;
+	fits = room >= (s32)place->request;
+	if (cpu == place->prev) {
+		place->prev_domain = domain;
+		place->prev_sum = sum;
+		place->prev_fits = (u32)fits;
+		place->prev_room = room;
+	}
+	if (fits && (load->best_cpu < 0 || sum < load->best_sum)) {
+		load->best_cpu = cpu;
+		load->best_sum = sum;
+	}
+	if (place->widest_cpu < 0 || room > place->widest_room) {
+		place->widest_cpu = cpu;
+		place->widest_room = room;
+	}
+	return 1;
+}
+
+/* Energy of `total` work in a domain whose busiest CPU is asked for `peak`. */
+PC_INLINE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak, u32 total)
+{
+	u32 points = pc_min_u32(domain->points, PC_POINTS_MAX);
+	u64 cost = 0;
+	u32 i;
+
+	for (i = 0; i < PC_POINTS_MAX; i++) {
+		if (i >= points)
+			break;
+		cost = domain->point[i].cost;
+		if (domain->point[i].capacity >= peak)
+			break;
+	}
+	return pc_min_u64(cost, 1ull << 32) * total;
+}
+
+/* What the task costs in a domain beside what is there, on a CPU with this sum. */
+PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_domain_load *load, u32 sum, u32 request)
+{
+	u64 without = pc_domain_energy(domain, load->peak, load->total);
+	u64 with = pc_domain_energy(domain, pc_max_u32(load->peak, sum + request), load->total + request);
+
+	return with > without ? with - without : 0;
+}
+
+/*
+ * Whether all of `there` and the task would cost less on the CPUs of `here`, evenly spread, than in both domains. Moving
+ * one task may cost more where it makes a domain faster, and moving all of them less.
+ */
+PC_INLINE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
+			       const struct pc_domain *there, const struct pc_domain_load *on_there, u32 request)
+{
+	u32 busiest = pc_max_u32(on_there->peak, on_there->best_sum + request);
+	u32 all = on_here->total + on_there->total + request;
+	u32 cpus = pc_max_u32(on_here->cpus, 1);
+	u32 peak = pc_max_u32(on_here->peak, (all + cpus - 1) / cpus);
+	u64 both;
+
+	/* What one CPU there does must fit on one here, or a task of its may not. */
+	if (on_here->best_cpu < 0 || peak > on_here->capacity || busiest > on_here->capacity)
+		return 0;
+	both = pc_domain_energy(here, on_here->peak, on_here->total) +
+	       pc_domain_energy(there, busiest, on_there->total + request);
+	return pc_domain_energy(here, peak, all) < both - (both >> PC_EMPTIES_SHIFT);
+}
+
+/* The domain where the task costs least, PC_DOMAINS_MAX: it fits nowhere. *cost: what it costs there. */
+PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_place *place, u64 *cost)
+{
+	u32 best = PC_DOMAINS_MAX, d;
+
+	for (d = 0; d < PC_DOMAINS_MAX; d++) {
+		const struct pc_domain_load *load = &place->domain[d];
+		u64 here;
+
+		if (!model->domain[d].points || load->best_cpu < 0)
+			continue;
+		here = pc_place_cost(&model->domain[d], load, load->best_sum, place->request);
+		if (best >= PC_DOMAINS_MAX || here < *cost) {
+			best = d;
+			*cost = here;
+		}
+	}
+	if (best >= PC_DOMAINS_MAX)
+		return best;
+	for (d = 0; d < PC_DOMAINS_MAX; d++) {
+		if (d == best || !model->domain[d].points)
+			continue;
+		if (pc_place_empties(&model->domain[d], &place->domain[d], &model->domain[best],
+				     &place->domain[best], place->request)) {
+			*cost = 0;
+			return d;
+		}
+	}
+	return best;
+}
+
+/* The CPU for the task: `prev` wherever that is as good. */
+PC_INLINE s32 pc_place_choose(const struct pc_energy *model, const struct pc_place *place)
+{
+	u64 least = 0, stays;
+	u32 half = place->request / 2;
+	u32 best = pc_place_domain(model, place, &least);
+	u32 home = place->prev_domain;
+	const struct pc_domain_load *load;
+
+	if (best >= PC_DOMAINS_MAX) {
+		if (home < PC_DOMAINS_MAX && place->widest_room - place->prev_room <= (s32)half)
+			return place->prev;
+		return place->widest_cpu;
+	}
+	if (home >= PC_DOMAINS_MAX || !place->prev_fits)
+		return place->domain[best].best_cpu;
+	load = &place->domain[home];
+	stays = pc_place_cost(&model->domain[home], load, place->prev_sum, place->request);
+	if (best != home && stays > least && stays - least > stays >> PC_SAVING_SHIFT)
+		return place->domain[best].best_cpu;
+	return place->prev_sum - load->best_sum > half ? load->best_cpu : place->prev;
+}
+
+#endif
