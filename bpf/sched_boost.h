@@ -33,6 +33,8 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 		return;
 	if (*(volatile u32 *)&v->on_cpu) {
 		*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + v->level;
+		if (v->level)
+			*(volatile u32 *)&rq->cur_boosted = 1;
 		if (!v->level && *(volatile s32 *)&rq->queued > 0)
 			preempt_cpu(rq, cpu);
 		return;

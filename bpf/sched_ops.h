@@ -200,6 +200,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 			switched_in(p, v, here, index, cpu, bpf_ktime_get_ns());
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
+	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
 	return 0;
 }
 
@@ -217,6 +218,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return 0;
 	t->vtime = running_vtime(rq, now);
+	if (*(volatile u32 *)&rq->cur_boosted)
+		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	if (rq->features & PC_PERF_TRACK)

@@ -174,7 +174,8 @@ struct pc_rq {
 	u32 domain;		/* of the energy model; daemon */
 	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
 	u32 offline;		/* 0/1 */
-	u32 reserved[9];	/* three cache lines */
+	u32 cur_boosted;	/* 1: the task that runs has been boosted since it began to */
+	u32 reserved[8];	/* three cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -119,6 +119,17 @@ PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 	return pc_fair_before(vtime, earliest) ? earliest : vtime;
 }
 
+/*
+ * Where a task's virtual time lies after it has run with a boost: at most a slice ahead. What a boost takes, its budgets
+ * pay for; charged as well, it is a debt of seconds that the next wakeup without a boost waits for.
+ */
+PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
+{
+	u64 latest = base + pc_fair_virtual(slice_ns, inverse);
+
+	return pc_fair_before(latest, vtime) ? latest : vtime;
+}
+
 /* The same distance from the base of another queue. */
 PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 {

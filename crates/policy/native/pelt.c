@@ -9,6 +9,7 @@ u32 paracord_fair_inverse(s32 nice);
 u64 paracord_fair_virtual(u64 ran_ns, u32 inverse);
 u32 paracord_fair_slice_ns(u32 cpus);
 u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns);
+u64 paracord_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns);
 int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns);
 u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight);
 u32 paracord_fair_in_group(u32 inverse, u64 factor);
@@ -21,6 +22,11 @@ u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight)
 u32 paracord_fair_in_group(u32 inverse, u64 factor)
 {
 	return pc_fair_in_group(inverse, factor);
+}
+
+u64 paracord_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
+{
+	return pc_fair_forgive(vtime, base, inverse, slice_ns);
 }
 
 void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,

@@ -8,6 +8,7 @@ unsafe extern "C" {
     fn paracord_fair_place(vtime: u64, base: u64, slice_ns: u32) -> u64;
     fn paracord_group_factor(parents_factor: u64, active: i64, weight: u32) -> u64;
     fn paracord_fair_in_group(inverse: u32, factor: u64) -> u32;
+    fn paracord_fair_forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64;
     fn paracord_fair_preempts(
         vtime: u64,
         inverse: u32,
@@ -42,6 +43,13 @@ pub fn place(vtime: u64, base: u64, slice_ns: u32) -> u64 {
 pub fn slice_ns(cpus: u32) -> u32 {
     // SAFETY: plain integers.
     unsafe { paracord_fair_slice_ns(cpus) }
+}
+
+/// A task's virtual time after it ran with a boost (`pc_fair_forgive`).
+#[must_use]
+pub fn forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_forgive(vtime, base, inverse, slice_ns) }
 }
 
 /// Whether a task that wakes preempts the one that runs (`pc_fair_preempts`).

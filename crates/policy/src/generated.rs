@@ -989,7 +989,8 @@ pub struct pc_rq {
     pub domain: u32_,
     pub capacity: u32_,
     pub offline: u32_,
-    pub reserved: [u32_; 9usize],
+    pub cur_boosted: u32_,
+    pub reserved: [u32_; 8usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1051,8 +1052,11 @@ const _: () = {
         "Offset of field: pc_rq::offline",
     ][::core::mem::offset_of!(pc_rq, offline) - 152usize];
     [
+        "Offset of field: pc_rq::cur_boosted",
+    ][::core::mem::offset_of!(pc_rq, cur_boosted) - 156usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 156usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 160usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! Virtual time: shares by weight, bounded credit.
 
 use paracord_policy::fair::{
-    group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
+    forgive, group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
 };
 use proptest::prelude::*;
 
@@ -84,6 +84,20 @@ fn a_long_sleep_is_worth_one_slice() {
     assert_eq!(place(u64::MAX - MS, MS), u64::MAX - MS);
 }
 
+/// Guards: boosted time is paid from budgets: a second of it leaves no debt that a wakeup waits for.
+#[test]
+fn a_boost_leaves_a_debt_of_a_slice_at_most() {
+    let slice = slice_ns(2);
+    let base = u64::MAX - MS;
+    for nice in [-20, 0, 19] {
+        let own = inverse(nice);
+        let latest = base.wrapping_add(virtual_ns(u64::from(slice), own));
+        let after = base.wrapping_add(virtual_ns(1000 * MS, own));
+        assert_eq!(forgive(after, base, own, slice), latest, "nice {nice}");
+        assert_eq!(forgive(base, base, own, slice), base);
+    }
+}
+
 #[test]
 fn who_wakes_preempts_what_is_well_ahead_only() {
     let now = 1000 * MS;
@@ -97,9 +111,9 @@ proptest! {
     /// More time is more virtual time, at any weight, without wrapping.
     #[test]
     fn virtual_time_grows(ran in 0u64..10_000 * MS, more in 0u64..10_000 * MS, nice in -25i32..25) {
-        let inverse = inverse(nice);
-        prop_assert!(virtual_ns(ran + more, inverse) >= virtual_ns(ran, inverse));
-        prop_assert!(virtual_ns(u64::MAX, inverse) < 1 << 62);
+        let own = inverse(nice);
+        prop_assert!(virtual_ns(ran + more, own) >= virtual_ns(ran, own));
+        prop_assert!(virtual_ns(u64::MAX, own) < 1 << 62);
     }
 
     /// Any sums and weights give a factor that can be used.
