@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn every_defect_has_its_line() {
         let write = |root: &Path, file: &str, text: &str| fs::write(root.join(file), text).unwrap();
-        let cases: [(&str, &dyn Fn(&Path), &str); 7] = [
+        type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
+        let cases: [Case<'_>; 7] = [
             (
                 "absent",
                 &|root| fs::remove_dir_all(root.join(MODEL)).unwrap(),
