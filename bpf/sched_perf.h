@@ -127,7 +127,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 	t->seen_ns = rq_now();
 	rq->sum_ns = t->seen_ns;
 	if (sleeps) {
-		pc_perf_sleep(&rq->perf, &t->perf, pelt_clock(p));
+		pc_perf_sleep(&rq->perf, &t->perf, t->clamp, pelt_clock(p));
 	} else {
 		pc_perf_leave(&rq->perf, t->perf.contribution);
 		t->perf.contribution = 0;

@@ -194,9 +194,16 @@ PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
 	cpu->runnable -= pc_min_u32(cpu->runnable, contribution);
 }
 
-/* The task goes to sleep: its part decays from here on, and a burst that was one is remembered. */
-PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+/*
+ * The task goes to sleep: its part decays from here on, and a burst that was one is remembered. A blip leaves
+ * behind what it needed, not the carry that it began with.
+ */
+PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, u64 now_ns)
 {
+	if (t->carry_in_force && !t->confirmed) {
+		t->carry_in_force = 0;
+		pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
+	}
 	pc_perf_leave(cpu, t->contribution);
 	pc_perf_decay_sleeping(cpu, now_ns);
 	if (!cpu->sleeping)

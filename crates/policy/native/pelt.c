@@ -33,7 +33,7 @@ void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struc
 			const struct pc_clamp *clamp, u64 now_ns);
 void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp,
 			   int running, u64 now_ns);
-void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
+void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp, u64 now_ns);
 u32 paracord_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns);
 u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns);
 u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
@@ -71,9 +71,9 @@ void paracord_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, cons
 	pc_perf_account(cpu, t, *clamp, running, now_ns);
 }
 
-void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
+void paracord_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, const struct pc_clamp *clamp, u64 now_ns)
 {
-	pc_perf_sleep(cpu, t, now_ns);
+	pc_perf_sleep(cpu, t, *clamp, now_ns);
 }
 
 u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)

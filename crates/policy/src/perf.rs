@@ -24,7 +24,12 @@ unsafe extern "C" {
         group: *const pc_clamp,
         parent: *const pc_clamp,
     );
-    fn paracord_perf_sleep(cpu: *mut pc_perf_cpu, task: *mut pc_perf_task, now_ns: u64);
+    fn paracord_perf_sleep(
+        cpu: *mut pc_perf_cpu,
+        task: *mut pc_perf_task,
+        clamp: *const pc_clamp,
+        now_ns: u64,
+    );
     fn paracord_perf_hold(cpu: *mut pc_perf_cpu, request: u32, now_ns: u64) -> u32;
     fn paracord_perf_cpu_request(cpu: *mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32;
     fn paracord_perf_capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64;
@@ -76,9 +81,9 @@ pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) ->
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).
-pub fn sleep(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, now_ns: u64) {
+pub fn sleep(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, clamp: pc_clamp, now_ns: u64) {
     // SAFETY: valid, exclusive pointers from references for the length of the call.
-    unsafe { paracord_perf_sleep(cpu, task, now_ns) };
+    unsafe { paracord_perf_sleep(cpu, task, &raw const clamp, now_ns) };
 }
 
 /// What the CPU is asked for, 0..1024 (`pc_perf_cpu_request`).

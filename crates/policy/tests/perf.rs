@@ -25,7 +25,7 @@ impl Cpu {
     }
 
     fn sleep(&mut self, task: &mut pc_perf_task) {
-        perf::sleep(&mut self.cpu, task, self.now);
+        perf::sleep(&mut self.cpu, task, ANY, self.now);
     }
 
     /// The first task runs, the others wait, for `ms`; the requests after each of them.
