@@ -22,6 +22,7 @@ EVENTS = ("power/cpu_frequency", "sched/sched_switch")
 PROBE_EVENT = "paracord/cpuperf"
 # Steps of a request within that time are one: it is made anew at every switch and tick.
 REQUEST_STEP_MS = 2.0
+JOIN_MS = 5.0
 
 # A value that holds from a moment on: [ms since the recording's begin, value].
 Step = list[float]
@@ -40,13 +41,15 @@ class Domain:
 class BoardTrace:
     """
     frequencies: by the domain's first CPU, MHz. requests: by CPU, 0..1024. places: by task, the CPU that it
-    is on. busy_ms: by task. energy_mj: of the tasks' running time.
+    is on. runs: by task, [begin, end] in ms; pauses below JOIN_MS are none. busy_ms: by task. energy_mj: of
+    the tasks' running time.
     """
 
     duration_ms: float = 0.0
     frequencies: dict[str, list[Step]] = field(default_factory=dict)
     requests: dict[str, list[Step]] = field(default_factory=dict)
     places: dict[str, list[Step]] = field(default_factory=dict)
+    runs: dict[str, list[list[float]]] = field(default_factory=dict)
     busy_ms: dict[str, float] = field(default_factory=dict)
     energy_mj: float = 0.0
 
@@ -113,6 +116,7 @@ def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int
         task, since_ms = running[cpu]
         ran_ms = until_ms - since_ms
         trace.busy_ms[task] = trace.busy_ms.get(task, 0.0) + ran_ms
+        trace.runs[task][-1][1] = until_ms
         trace.energy_mj += domain_of[cpu].power_mw[mhz[cpu]] * ran_ms / 1e3
         running[cpu] = (task, until_ms)
 
@@ -128,6 +132,9 @@ def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int
                 del running[cpu]
             if m[2].startswith(TASK):
                 running[cpu] = (m[2], ms)
+                runs = trace.runs.setdefault(m[2], [])
+                if not runs or ms - runs[-1][1] > JOIN_MS:
+                    runs.append([ms, ms])
                 places = trace.places.setdefault(m[2], [])
                 if not places or places[-1][1] != cpu:
                     places.append([ms, cpu])
@@ -165,6 +172,18 @@ def swing_per_s(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float:
 def share_at(steps: Sequence[Step], value: float, begin_ms: float, end_ms: float) -> float:
     """Share (0..1) of the time at that value."""
     return sum(ms for at, ms in pieces(steps, begin_ms, end_ms) if at == value) / (end_ms - begin_ms)
+
+
+def at(steps: Sequence[Step], ms: float) -> float | None:
+    """The value at a moment; None before the first."""
+    held = [value for since, value in steps if since <= ms]
+    return held[-1] if held else None
+
+
+def least(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float | None:
+    """The least value between two moments, the one in force at the begin included."""
+    values = [value for value, _ in pieces(steps, begin_ms, end_ms)]
+    return min(values, default=None)
 
 
 def pieces(steps: Sequence[Step], begin_ms: float, end_ms: float) -> list[tuple[float, float]]:

@@ -2,10 +2,11 @@
 /*
  * A task of a board with CPU frequencies: a given amount of work, again and again, that takes as long as it would there.
  *
- *   pc_task [--work-us N] [--period-us N] [--sleep-us N] [--seconds N] [--id N]
+ *   pc_task [--work-us N] [--period-us N] [--sleep-us N] [--blips N] [--seconds N] [--id N]
  *
  * work-us: on the fastest CPU at its highest frequency; 0: never sleeps. period-us: from one begin to the next; late work begins
- * at once. sleep-us: sleeps so long after each work instead. id: its name is pc_task.ID. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
+ * at once. sleep-us: sleeps so long after each work instead. blips: with it, so many works of 2 ms, each after a sleep, between
+ * two long ones. id: its name is pc_task.ID. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
  * longest time from a period's begin to the work's end (us).
  *
  * rt-app cannot be used for this: an emulated CPU is as fast at any frequency, so work that rt-app measured once would never stretch.
@@ -27,6 +28,7 @@
 #define FULL_SPEED	1024
 /* Between two looks at the clock: some tens of microseconds in an emulator. */
 #define LOOPS		2000
+#define BLIP_US		2000
 
 static const volatile uint32_t *speeds;
 static volatile sig_atomic_t stopped;
@@ -73,12 +75,13 @@ static uint64_t do_work(uint64_t wanted, uint64_t end_ns)
 
 int main(int argc, char **argv)
 {
-	long work_us = 0, period_us = 10000, sleep_us = 0, seconds = 3600, id = 0;
+	long work_us = 0, period_us = 10000, sleep_us = 0, blips = 0, seconds = 3600, id = 0;
 	char name[16];
 	const struct number_option options[] = {
 		{ "--work-us", &work_us, 0, 60000000 },
 		{ "--period-us", &period_us, 100, 60000000 },
 		{ "--sleep-us", &sleep_us, 0, 60000000 },
+		{ "--blips", &blips, 0, 1000 },
 		{ "--seconds", &seconds, 1, 86400 },
 		{ "--id", &id, 0, 9999 },
 	};
@@ -100,8 +103,11 @@ int main(int argc, char **argv)
 		rounds++;
 		longest = took > longest ? took : longest;
 		if (sleep_us) {
-			if (!stopped)
+			for (long blip = 0; blip <= blips && !stopped; blip++) {
+				if (blip)
+					done += do_work(BLIP_US * NS_PER_US, end);
 				sleep_until_ns(monotonic_ns() + (uint64_t)sleep_us * NS_PER_US);
+			}
 			begin = monotonic_ns();
 			continue;
 		}

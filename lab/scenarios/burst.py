@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+Seed 004's workload: long bursts with sleeps between them, 10 to 60 % of the time, and the mostly idle
+pattern, short works after a burst. Whether a burst starts where the last one ended, and whether small tasks
+after it keep the frequency high.
+"""
+
+from dataclasses import asdict
+from itertools import pairwise
+
+from paracord_lab import board_load, board_trace
+from paracord_lab.board_load import Task
+from paracord_lab.boards import JunoR2
+from paracord_lab.plots import Bars
+from paracord_lab.scenario import STOCK, Configuration, Scenario, column
+from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.verdicts import Check, versus
+
+CPU = JunoR2.big[1]
+DOMAIN = str(JunoR2.big[0])
+ONDEMAND = Configuration("stock-ondemand")
+CARRY = Configuration("carry", daemon=True, settings={"actuator": "ext"})
+NO_CARRY = Configuration("no-carry", daemon=True, settings={"actuator": "ext", "perf.carry": False})
+BURST_US = 60_000
+SHARES = (10, 20, 40, 60)
+BLIPS, PAUSE_US = 12, 60_000
+SECONDS = 4
+# A busy window of seed 004's governor.
+WINDOW_MS = 10.0
+# A request is the utilisation's: it moves a little all the time.
+TOLERANCE = 0.9
+RETURN_WINDOWS_MAX = 2
+MEAN_VS_NO_CARRY_MAX = 1.02
+GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+# Shorter runs are blips.
+LONG_MS = 25.0
+
+
+def tasks():
+    """By name: one task pinned to a large CPU."""
+    pinned = {"cpus": str(CPU)}
+    found = {}
+    for share in SHARES:
+        sleep_us = BURST_US * (100 - share) // share
+        found[f"u{share}"] = Task(f"--work-us {BURST_US} --sleep-us {sleep_us}", **pinned)
+    blips = f"--work-us {BURST_US} --sleep-us {PAUSE_US} --blips {BLIPS}"
+    return {**found, "mostly": Task(blips, **pinned)}
+
+
+def vs_no_carry(metric):
+    return versus(metric, "carry", "no-carry")
+
+
+class Burst(Scenario):
+    name = "burst"
+    summary = (
+        "seed 004: bursts after sleeps start at the frequency that they need; small works do not keep it"
+    )
+    board = JunoR2.name
+    arch = JunoR2.arch
+    cpus = JunoR2.cpus
+    configurations = (STOCK, ONDEMAND, CARRY, NO_CARRY)
+    without = ("carry",)
+    checks = (
+        Check("needless_drops_after_idle", lambda one: one["carry"]["drops_count"], "<=", 0, "count",
+              beside={"no-carry": lambda one: one["no-carry"]["drops_count"]}, every=True),
+        Check("needless_drops_without_carry", lambda one: one["no-carry"]["drops_count"], ">=", 1, "count"),
+        Check("mostly_idle_return_windows", lambda one: one["carry"]["return_count"], "<=",
+              RETURN_WINDOWS_MAX, "count"),
+        Check("mostly_idle_mean_vs_no_carry", vs_no_carry("mostly_busy_mhz"), "<=", MEAN_VS_NO_CARRY_MAX,
+              beside={"while idle too": vs_no_carry("mostly_mhz")}),
+    )  # fmt: skip
+    columns = (
+        column("requests dropped", "drops_count"),
+        column("frequency dropped", "frequency_drops_count"),
+        column("bursts", "bursts_count"),
+        *(column(f"{share} %: bursts at MHz", f"u{share}_busy_mhz") for share in SHARES),
+        column("mostly idle: busy at MHz", "mostly_busy_mhz"),
+        column("all of the time", "mostly_mhz"),
+    )
+
+    def setup(self, session):
+        session.host.run("modprobe cpufreq_ondemand")
+
+    def measure(self, session, configuration):
+        host = session.host
+        await_scheduler(host, configuration.daemon)
+        governor = "ondemand" if configuration == ONDEMAND else "schedutil"
+        host.run(f"echo {governor} | tee {GOVERNORS}")
+        traces = {}
+        try:
+            for name, task in tasks().items():
+                with (
+                    board_load.running(host, (task,), configuration.daemon),
+                    board_trace.recording(host) as trace,
+                ):
+                    host.run(f"sleep {session.seconds(SECONDS)}")
+                traces[name] = asdict(trace)
+        finally:
+            host.run(f"echo schedutil | tee {GOVERNORS}")
+        return {"traces": traces}
+
+    def metrics(self, configuration, raw):
+        drops = frequency_drops = bursts = 0
+        found = {}
+        for name, trace in raw["traces"].items():
+            runs = [run for one in trace["runs"].values() for run in one]
+            frequency, request = trace["frequencies"][DOMAIN], trace["requests"].get(str(CPU), [])
+            found[f"{name}_busy_mhz"] = _busy_mean(frequency, runs)
+            found[f"{name}_mhz"] = board_trace.mean(frequency, 0, trace["duration_ms"])
+            if name == "mostly":
+                found["return_count"] = _returns(request, runs)
+                continue
+            # The first burst is how it begins, the second may be the first that is remembered.
+            for before, after in list(pairwise(runs))[1:]:
+                bursts += 1
+                drops += _dropped(request, before, after)
+                frequency_drops += _dropped(frequency, before, after)
+        return {
+            **found,
+            "drops_count": float(drops),
+            "frequency_drops_count": float(frequency_drops),
+            "bursts_count": float(bursts),
+        }
+
+    def plots(self):
+        shown = {f"u{share}_busy_mhz": f"{share} %" for share in SHARES}
+        return [
+            Bars("Frequency during bursts, by the share of time that they take", shown, "mhz"),
+            Bars(
+                "Bursts that begin with less than the one before ended with",
+                {
+                    "drops_count": "requests",
+                    "frequency_drops_count": "frequency",
+                    "bursts_count": "all bursts",
+                },
+                "count",
+            ),
+        ]
+
+
+def _dropped(steps, before, after):
+    """Whether it falls below what it was at the end of the run before, within a window after a sleep."""
+    level = board_trace.at(steps, before[1] - 1)
+    least = board_trace.least(steps, after[0] + 1, min(after[0] + WINDOW_MS, after[1]))
+    return level is not None and least is not None and least < TOLERANCE * level
+
+
+def _busy_mean(frequency, runs):
+    busy = sum(end - begin for begin, end in runs)
+    return (
+        sum(board_trace.mean(frequency, begin, end) * (end - begin) for begin, end in runs if end > begin)
+        / busy
+    )
+
+
+def _returns(request, runs):
+    """The most blips in a row after a burst that still ask for half of what the burst did."""
+    most = high = 0
+    level, counting = 0.0, False
+    for begin, end in runs:
+        if end - begin >= LONG_MS:
+            level, counting, high = board_trace.at(request, end - 1) or 0.0, True, 0
+        elif counting:
+            counting = (board_trace.at(request, end) or 0.0) >= level / 2
+            high += counting
+            most = max(most, high)
+    return float(most)
+
+
+SCENARIO = Burst()
