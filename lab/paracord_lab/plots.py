@@ -49,11 +49,15 @@ class Bars:
 
 @dataclass(frozen=True)
 class Course:
-    """Values over time in the first round, a panel per configuration: `steps` gives [ms, value] by name."""
+    """
+    Values over time in the first round, a panel per configuration: `steps` gives [ms, value] by name. apart:
+    by how much each curve is drawn above the one before, where several have the same value.
+    """
 
     title: str
     steps: Callable[[Raw], Mapping[str, Sequence[Sequence[float]]]]
     quantity: str
+    apart: float = 0.0
 
 
 Plot = Distribution | Bars | Course
@@ -171,11 +175,11 @@ def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
     # Configurations come in another order in each round.
     for panel, name in zip(axes, sorted(one, reverse=True), strict=True):
         end_s = one[name]["trace"]["duration_ms"] / 1e3
-        for label, steps in sorted(plot.steps(one[name]).items()):
+        for index, (label, steps) in enumerate(sorted(plot.steps(one[name]).items())):
             if not steps:
                 continue
             times = [at / 1e3 for at, _ in steps] + [end_s]
-            values = [value for _, value in steps]
+            values = [value + index * plot.apart for _, value in steps]
             panel.step(times, [*values, values[-1]], where="post", linewidth=1.2, label=label)
             top = max(top, *values)
             drawn = True

@@ -79,7 +79,7 @@ class UclampScenario(Scenario):
 
     def plots(self):
         return [
-            Course("Where the tasks are (CPU)", lambda raw: raw["trace"]["places"], "CPU"),
+            Course("Where the tasks are (CPU)", lambda raw: raw["trace"]["places"], "CPU", apart=0.08),
             Course("Frequencies", lambda raw: _named(raw["trace"]["frequencies"]), "MHz"),
             Course(
                 "What CPUs ask for (stock: not shown by the kernel)",
