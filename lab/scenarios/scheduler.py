@@ -26,6 +26,7 @@ SHARE_S = 2.0
 UNDISTURBED = 0.2
 SOURCES = 24
 COMPILE = f"make -s -j 4 -C /tmp/compile -f Makefile -B $(seq -f 'f%g.o' {SOURCES})"
+STRESS_OPS_PER_S = re.compile(r"\bswitch\s+\d+(?:\s+[0-9.]+){3}\s+([0-9.]+)")
 HACKBENCH_S = re.compile(r"Time:\s*([0-9.]+)")
 
 
@@ -39,13 +40,16 @@ def of_ext(metric):
 
 class SchedulerScenario(Scenario):
     name = "scheduler"
-    summary = "paracord's scheduler beside the stock one: pipe, hackbench, wakeups, compiling, fairness"
+    summary = (
+        "paracord's scheduler beside the stock one: pipe, hackbench, stress-ng, wakeups, compiling, fairness"
+    )
     rounds = 5
     configurations = (STOCK, EXT)
     checks = (
         Check("sched_pipe_vs_stock", vs_stock("pipe_switch_ns"), "<=", VS_STOCK_MAX),
         Check("hackbench_vs_stock", vs_stock("hackbench_s"), "<=", VS_STOCK_MAX),
         Check("schbench_p99_vs_stock", vs_stock("wakeups_p99_us"), "<=", VS_STOCK_MAX),
+        Check("stress_switch_vs_stock", vs_stock("stress_switch_ns"), "<=", VS_STOCK_MAX),
         Check("compile_vs_stock", vs_stock("compile_s"), "<=", VS_STOCK_MAX),
         Check("nice_fairness_error", of_ext("nice_fairness_error_share"), "<=", FAIRNESS_ERROR_MAX,
               unit="share", beside={"stock": lambda one: one["stock"]["nice_fairness_error_share"]}),
@@ -55,6 +59,7 @@ class SchedulerScenario(Scenario):
     columns = (
         column("pipe: ns per switch", "pipe_switch_ns"),
         column("hackbench s", "hackbench_s"),
+        column("stress-ng: ns per switch", "stress_switch_ns"),
         column("wakeups: p50 µs", "wakeups_p50_us"),
         column("p99 µs", "wakeups_p99_us"),
         column("requests/s", "wakeups_requests_per_s_count"),
@@ -80,6 +85,10 @@ class SchedulerScenario(Scenario):
         raw = {
             "pipe": host.run("pc_pipe --cpu 1 --rounds 60 --transfers 250", timeout=120).out,
             "hackbench": [host.run("hackbench -g 2 -f 5 -l 600", timeout=120).out for _ in range(5)],
+            "stress": [
+                host.run("stress-ng --temp-path /tmp --switch 2 --timeout 2s --metrics-brief 2>&1").out
+                for _ in range(2)
+            ],
             "wakeups": host.run("pc_wakeups --seconds 8 --messengers 2 --workers 3 --loops 20000").out,
             "compile": [self._timed(host, COMPILE) for _ in range(3)],
             "nice": [fairness.nice_shares(host, levels, session.seconds(SHARE_S)) for levels in NICE_SETS],
@@ -100,6 +109,7 @@ class SchedulerScenario(Scenario):
         return {
             "pipe_switch_ns": stats.undisturbed(json.loads(raw["pipe"])["ns_per_switch"], UNDISTURBED),
             "hackbench_s": min(float(HACKBENCH_S.search(out)[1]) for out in raw["hackbench"]),
+            "stress_switch_ns": min(1e9 / float(STRESS_OPS_PER_S.search(out)[1]) for out in raw["stress"]),
             "wakeups_p50_us": wakeups["p50_us"],
             "wakeups_p99_us": wakeups["p99_us"],
             "wakeups_requests_per_s_count": wakeups["requests_per_s"],

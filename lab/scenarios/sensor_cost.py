@@ -4,8 +4,7 @@ What the sensor's BPF programs cost on the host, by the kernel's own BPF statist
 run of each program, and their share of the host's CPU time, with a guest that does real-time work.
 """
 
-import json
-
+from paracord_lab import bpf_stats
 from paracord_lab.host_share import running
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, Configuration, Scenario, column
@@ -16,7 +15,6 @@ SECONDS = 5
 PREFIX = "sensor_"
 # An emulator runs the programs about as much slower as everything else: the share is what carries over.
 CPU_SHARE_MAX = 0.05
-INSTRUCTION_BYTES = 8
 OBSERVE = Configuration("observe", daemon=True, module=True, settings={"mode": "observe"})
 EXIT, SWITCH = "sensor_exit", "sensor_switch"
 
@@ -44,37 +42,22 @@ class SensorCost(Scenario):
         self.guest = session.guest("cost", module=True, vcpus=1)
         self.load = session.load()
 
-    @staticmethod
-    def _programs(host):
-        listed = json.loads(host.run("bpftool prog show -j").out)
-        return {p["name"]: p for p in listed if p.get("name", "").startswith(PREFIX)}
-
     def measure(self, session, configuration):
         host, seconds = session.host, session.seconds(SECONDS)
         self.load.busy()
         try:
-            with running(self.guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"):
-                host.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
-                before = self._programs(host)
+            with (
+                running(self.guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"),
+                bpf_stats.measuring(host, PREFIX) as raw,
+            ):
                 host.run(f"sleep {seconds}", timeout=time_limit(seconds))
-                after = self._programs(host)
-                host.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")
         finally:
             self.load.idle()
-        return {"seconds": seconds, "cpus": host.cpus, "before": before, "after": after}
+        return raw
 
     def metrics(self, configuration, raw):
-        measured, total_ns = {}, 0
-        for name, after in raw["after"].items():
-            before = raw["before"].get(name, {})
-            runs = after.get("run_cnt", 0) - before.get("run_cnt", 0)
-            ns = after.get("run_time_ns", 0) - before.get("run_time_ns", 0)
-            total_ns += ns
-            measured[f"{name}_run_ns"] = ns / max(1, runs)
-            measured[f"{name}_runs_per_s_count"] = runs / raw["seconds"]
-            measured[f"{name}_instructions_count"] = after["bytes_xlated"] / INSTRUCTION_BYTES
-        measured["sensor_cpu_share"] = total_ns / (raw["seconds"] * 1e9 * raw["cpus"])
-        return measured
+        measured = bpf_stats.metrics(raw)
+        return {**measured, "sensor_cpu_share": measured["all_cpu_share"]}
 
     def plots(self):
         return [
