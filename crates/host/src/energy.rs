@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use paracord_policy::{PC_CAPACITY, PC_DOMAINS_MAX, PC_PLACE_CPUS_MAX, PC_POINTS_MAX, pc_energy};
+use paracord_policy::energy::domain;
+use paracord_policy::{
+    PC_CAPACITY, PC_DOMAINS_MAX, PC_PLACE_CPUS_MAX, PC_POINTS_MAX, pc_domain, pc_energy, pc_point,
+};
 
 /// Where the kernel shows it, below the root.
 const MODEL: &str = "sys/kernel/debug/energy_model";
@@ -49,6 +52,10 @@ fn cpu_list(list: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+fn bad(what: String) -> EnergyError {
+    EnergyError::Inconsistent(what)
+}
+
 fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -82,13 +89,43 @@ fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
     points
 }
 
+/// A domain's frequencies and CPUs.
+fn domain_at(
+    path: &Path,
+    capacities: &BTreeMap<usize, u32>,
+) -> Result<(pc_domain, Vec<usize>), EnergyError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let list = fs::read_to_string(path.join("cpus")).ok();
+    let members = list.as_deref().and_then(cpu_list).ok_or_else(|| {
+        bad(format!("{name}/cpus is not a list of CPUs below {PC_PLACE_CPUS_MAX}"))
+    })?;
+    if let Some(cpu) = members.iter().find(|cpu| !capacities.contains_key(*cpu)) {
+        return Err(bad(format!("{name} has CPU {cpu}, which has no capacity")));
+    }
+    let capacity = members.first().and_then(|cpu| capacities.get(cpu)).copied().unwrap_or(0);
+    let states = points(path);
+    let highest = states.last().map_or(0, |state| state.0);
+    if states.is_empty() || states.len() > PC_POINTS_MAX as usize || highest == 0 {
+        return Err(bad(format!("{name} has {} states, not 1 to {PC_POINTS_MAX}", states.len())));
+    }
+    let point = |&(khz, work, cost): &(u64, u64, u64)| {
+        let scaled = if work > 0 { work } else { u64::from(capacity) * khz / highest };
+        let done = u32::try_from(scaled.min(u64::from(PC_CAPACITY))).unwrap_or(0);
+        pc_point { cost, capacity: done, reserved: 0 }
+    };
+    let states: Vec<_> = states.iter().map(point).collect();
+    if states.windows(2).any(|pair| pair[0].capacity >= pair[1].capacity) {
+        return Err(bad(format!("{name}: a higher frequency does not do more")));
+    }
+    Ok((domain(&states), members))
+}
+
 /// Reads it below `root` (`/`).
 ///
 /// # Errors
 /// [`EnergyError`] says why there is nothing to place by.
 pub fn read(root: &Path) -> Result<Model, EnergyError> {
     let capacities = capacities(root);
-    let bad = |what: String| EnergyError::Inconsistent(what);
     let small = capacities.values().copied().min().unwrap_or(0);
     if capacities.values().all(|capacity| *capacity == small) {
         return Err(EnergyError::Equal);
@@ -105,45 +142,18 @@ pub fn read(root: &Path) -> Result<Model, EnergyError> {
         return Err(EnergyError::Absent(format!("/{MODEL} is empty")));
     }
     if domains.len() > PC_DOMAINS_MAX as usize {
-        return Err(bad(format!(
-            "{} domains, at most {PC_DOMAINS_MAX} can be used",
-            domains.len()
-        )));
+        let count = domains.len();
+        return Err(bad(format!("{count} domains, at most {PC_DOMAINS_MAX} can be used")));
     }
     let mut energy = pc_energy { small, ..pc_energy::default() };
     let mut cpus: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-    for (index, path) in domains.iter().enumerate() {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let members = fs::read_to_string(path.join("cpus")).ok().and_then(|list| cpu_list(&list));
-        let members = members.ok_or_else(|| {
-            bad(format!("{name}/cpus is not a list of CPUs below {PC_PLACE_CPUS_MAX}"))
-        })?;
-        let points = points(path);
-        let highest = points.last().map_or(0, |point| point.0);
-        if points.is_empty() || points.len() > PC_POINTS_MAX as usize || highest == 0 {
-            return Err(bad(format!(
-                "{name} has {} states, not 1 to {PC_POINTS_MAX}",
-                points.len()
-            )));
-        }
-        let domain = &mut energy.domain[index];
+    for (index, (path, slot)) in (0..).zip(domains.iter().zip(energy.domain.iter_mut())) {
+        let (domain, members) = domain_at(path, &capacities)?;
+        *slot = domain;
         for cpu in members {
-            let capacity = *capacities
-                .get(&cpu)
-                .ok_or_else(|| bad(format!("{name} has CPU {cpu}, which has no capacity")))?;
-            if cpus.insert(cpu, (u32::try_from(index).unwrap_or(0), capacity)).is_some() {
+            if cpus.insert(cpu, (index, capacities[&cpu])).is_some() {
                 return Err(bad(format!("CPU {cpu} is in two domains")));
             }
-            domain.points = u32::try_from(points.len()).unwrap_or(0);
-            for (point, (khz, work, cost)) in domain.point.iter_mut().zip(&points) {
-                let scaled = if *work > 0 { *work } else { u64::from(capacity) * khz / highest };
-                point.capacity = u32::try_from(scaled.min(u64::from(PC_CAPACITY))).unwrap_or(0);
-                point.cost = *cost;
-            }
-        }
-        if domain.point[..points.len()].windows(2).any(|pair| pair[0].capacity >= pair[1].capacity)
-        {
-            return Err(bad(format!("{name}: a higher frequency does not do more")));
         }
     }
     if let Some(cpu) = capacities.keys().find(|cpu| !cpus.contains_key(*cpu)) {

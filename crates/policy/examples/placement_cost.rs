@@ -4,7 +4,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use paracord_policy::energy::{Cpu, place};
+use paracord_policy::energy::{self, Cpu, place};
 use paracord_policy::{pc_energy, pc_point};
 
 /// Domains of 4 CPUs, the later the larger, with 8 frequencies each.
@@ -14,11 +14,10 @@ fn host(domains: u32) -> (pc_energy, Vec<Cpu>) {
     for (index, domain) in model.domain.iter_mut().enumerate().take(domains as usize) {
         let domain_index = u32::try_from(index).unwrap_or(0);
         let capacity = 1024 * (domain_index + 1) / domains;
-        domain.points = 8;
-        for (n, point) in (1..=8).zip(domain.point.iter_mut()) {
+        *domain = energy::domain(&[1, 2, 3, 4, 5, 6, 7, 8].map(|n| {
             let cost = u64::from(1000 * (domain_index + 1) + 100 * n);
-            *point = pc_point { cost, capacity: capacity * n / 8, reserved: 0 };
-        }
+            pc_point { cost, capacity: capacity * n / 8, reserved: 0 }
+        }));
         let cpu = Cpu { domain: domain_index, capacity, sum: capacity / 3, allowed: true };
         cpus.extend([cpu; 4]);
     }

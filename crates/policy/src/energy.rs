@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Placement by energy (policy/energy.h).
 
-use crate::{pc_energy, pc_place};
+use crate::{PC_POINTS_MAX, pc_domain, pc_energy, pc_place, pc_point};
 
 unsafe extern "C" {
     fn paracord_place_begin(place: *mut pc_place, request: u32, prev: i32);
@@ -14,6 +14,16 @@ unsafe extern "C" {
         allowed: core::ffi::c_int,
     ) -> core::ffi::c_int;
     fn paracord_place_choose(model: *const pc_energy, place: *const pc_place) -> i32;
+}
+
+/// A domain with these frequencies, ascending; what exceeds [`PC_POINTS_MAX`] is left out.
+#[must_use]
+pub fn domain(points: &[pc_point]) -> pc_domain {
+    let points = &points[..points.len().min(PC_POINTS_MAX as usize)];
+    let mut domain =
+        pc_domain { points: u32::try_from(points.len()).unwrap_or(0), ..pc_domain::default() };
+    domain.point[..points.len()].copy_from_slice(points);
+    domain
 }
 
 /// A CPU as a placement sees it.

@@ -2,7 +2,7 @@
 //! Placement by energy, on Juno r2's figures (lab/boards/juno_r2/juno_r2.c) and on garbage.
 #![allow(clippy::unwrap_used)]
 
-use paracord_policy::energy::{Cpu, place};
+use paracord_policy::energy::{self, Cpu, place};
 use paracord_policy::{PC_DOMAINS_MAX, PC_POINTS_MAX, pc_domain, pc_energy, pc_point};
 use proptest::prelude::*;
 
@@ -11,13 +11,12 @@ const BIG: [usize; 2] = [4, 5];
 
 /// `(capacity, power in uW)` of each frequency; cost as the kernel has it (energy per unit of work).
 fn domain(points: &[(u32, u64)]) -> pc_domain {
-    let mut domain =
-        pc_domain { points: u32::try_from(points.len()).unwrap(), ..Default::default() };
-    for (point, (capacity, uw)) in domain.point.iter_mut().zip(points) {
-        *point =
-            pc_point { cost: uw * 10 / u64::from(*capacity), capacity: *capacity, reserved: 0 };
-    }
-    domain
+    let point = |&(capacity, uw): &(u32, u64)| pc_point {
+        cost: uw * 10 / u64::from(capacity),
+        capacity,
+        reserved: 0,
+    };
+    energy::domain(&points.iter().map(point).collect::<Vec<_>>())
 }
 
 fn juno() -> pc_energy {
