@@ -36,14 +36,37 @@ static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 	return pc_perf_part(&t->perf, pc_elapsed_ns(now, t->seen_ns)) >> PC_CAPACITY_SHIFT;
 }
 
+/*
+ * A CPU is looked at: `own` is the task's part of the sum there. Return: 0 if there is no such CPU.
+ * Global, and place_choose() too: the verifier looks at such functions once, and not for each state of their callers.
+ */
+__noinline int place_look(struct pc_place *notes, u32 cpu, u32 own, u32 allowed)
+{
+	struct pc_rq *rq = rq_of(cpu);
+	u32 sum;
+
+	if (!rq || !notes)
+		return 0;
+	if (rq->offline)
+		return 1;
+	sum = sum_of(rq, rq_now());
+	pc_place_look(notes, rq->domain, cpu, sum - pc_min_u32(sum, own), rq->capacity, allowed);
+	return 1;
+}
+
+__noinline int place_choose(const struct pc_energy *model, const struct pc_place *notes)
+{
+	if (!model || !notes)
+		return -1;
+	return pc_place_choose(model, notes);
+}
+
 /* The cheapest CPU for a task, `prev` if that is as good; negative: the kernel shall choose. */
 static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 {
 	u32 zero = 0, own = 0, cpus, request;
 	struct pc_place *notes = bpf_map_lookup_elem(&places, &zero);
 	struct pc_energy *model = bpf_map_lookup_elem(&energy, &zero);
-	u64 now = rq_now();
-	struct pc_rq *rq;
 	s32 cpu;
 
 	if (!notes || !model || !t || !p || !describes_cpumask())
@@ -52,25 +75,15 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	/* A new task: half of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
 	request = t->known ? pc_perf_request(&t->perf, t->clamp) : pc_clamped(model->small / 2, t->clamp);
 	if (t->known)
-		own = own_part(t, now);
+		own = own_part(t, rq_now());
 	pc_place_begin(notes, request, prev);
 	bpf_for(cpu, 0, PC_PLACE_CPUS_MAX) {
-		u32 sum;
+		u32 part = t->queue == (u32)cpu ? own : 0;
 
-		if (cpu >= (s32)cpus)
+		if (cpu >= (s32)cpus || !place_look(notes, cpu, part, bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
 			break;
-		rq = rq_of(cpu);
-		if (!rq)
-			break;
-		if (rq->offline)
-			continue;
-		sum = sum_of(rq, now);
-		if (t->queue == (u32)cpu)
-			sum -= pc_min_u32(sum, own);
-		pc_place_look(notes, rq->domain, cpu, sum, rq->capacity,
-			      bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
 	}
-	return pc_place_choose(model, notes);
+	return place_choose(model, notes);
 }
 
 /* A task that runs: shall it go elsewhere? It leaves when it is put back (ext_enqueue). */

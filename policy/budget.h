@@ -19,6 +19,16 @@
 
 #define PC_INLINE static inline __attribute__((always_inline, unused))
 
+/*
+ * A function with a loop that others call often. The BPF verifier checks a global function once, with any arguments; others
+ * again for each state of each caller. Its pointers may be NULL.
+ */
+#ifdef __bpf__
+#define PC_VERIFIED_ALONE __attribute__((noinline))
+#else
+#define PC_VERIFIED_ALONE PC_INLINE
+#endif
+
 #define PC_NSEC_PER_USEC	1000ULL
 #define PC_NSEC_PER_MSEC	1000000ULL
 #define PC_NSEC_PER_SEC		1000000000ULL

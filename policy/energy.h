@@ -82,12 +82,14 @@ PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum
 }
 
 /* Energy of `total` work in a domain whose busiest CPU is asked for `peak`. */
-PC_INLINE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak, u32 total)
+PC_VERIFIED_ALONE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak, u32 total)
 {
-	u32 points = pc_min_u32(domain->points, PC_POINTS_MAX);
 	u64 cost = 0;
-	u32 i;
+	u32 points, i;
 
+	if (!domain)
+		return 0;
+	points = pc_min_u32(domain->points, PC_POINTS_MAX);
 	for (i = 0; i < PC_POINTS_MAX; i++) {
 		if (i >= points)
 			break;

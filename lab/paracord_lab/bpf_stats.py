@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What BPF programs cost, by the kernel's own statistics (kernel.bpf_stats_enabled)."""
+"""
+What BPF programs cost to run, by the kernel's own statistics (kernel.bpf_stats_enabled), and to verify.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,11 @@ def measuring(host, prefix: str) -> Iterator[Raw]:
 
 
 def _programs(host, prefix: str) -> dict[str, dict]:
-    listed = json.loads(host.run("bpftool prog show -j").out)
-    return {p["name"]: p for p in listed if p.get("name", "").startswith(prefix)}
+    return {p["name"]: p for p in _listed(host) if p.get("name", "").startswith(prefix)}
+
+
+def _listed(host) -> list[dict]:
+    return json.loads(host.run("bpftool prog show -j").out)
 
 
 def metrics(raw: Mapping) -> dict[str, float]:
@@ -46,3 +51,11 @@ def metrics(raw: Mapping) -> dict[str, float]:
         measured[f"{name}_instructions_count"] = after["bytes_xlated"] / INSTRUCTION_BYTES
     measured["all_cpu_share"] = total_ns / (raw["seconds"] * 1e9 * raw["cpus"])
     return measured
+
+
+def verified(host) -> dict[str, int]:
+    """Instructions that the verifier followed, by the names of the programs that the daemon holds."""
+    fields = r"s/^\(prog_id\|verified_insns\):\s*//p"
+    found = host.run(f"cat /proc/$(pgrep -nx paracord)/fdinfo/* | sed -n '{fields}'").out.split()
+    names = {str(program["id"]): program["name"] for program in _listed(host) if "name" in program}
+    return {names[number]: int(count) for number, count in zip(found[::2], found[1::2], strict=True)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import daemon, fairness, loads, machine, sched_ext
+from paracord_lab import bpf_stats, daemon, fairness, loads, machine, sched_ext
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
@@ -37,6 +37,14 @@ def scheduling(host, vcpu_tids=(), arguments=""):
     with Daemon(host, EXT, arguments).start(vcpu_tids) as running_daemon:
         await_scheduler(host, True)
         yield running_daemon
+
+
+def test_no_program_comes_near_the_verifiers_limit(host):
+    """A million instructions; half a million take longer to follow than users of a busy host wait."""
+    with scheduling(host):
+        followed = bpf_stats.verified(host)
+    assert {"ext_select_cpu", "ext_dispatch", "ext_tick", "sensor_exit"} <= set(followed)
+    assert max(followed.values()) < 100_000, followed
 
 
 def test_nice_values_share_a_cpu_by_their_weights(host):
