@@ -15,6 +15,7 @@
  *  sched_place.h     where tasks run on a host whose CPUs differ (policy/energy.h)
  *  sched_idle.h      what idle CPUs ask for
  *  sched_clamp.h     what tasks and groups may ask for, as the daemon is told
+ *  sched_import.h    what they asked the kernel for
  *  sched_boost.h     what a boost or its end does to a task that runs or waits
  *  sched_ops.h       the operations that the kernel calls
  *

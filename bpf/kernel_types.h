@@ -126,6 +126,11 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+struct uclamp_se {
+	unsigned int value : 11;
+	unsigned int user_defined : 1;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int prio;
@@ -142,6 +147,7 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage;
 	struct sched_info sched_info;
 	struct sched_entity se;
+	struct uclamp_se uclamp_req[2];	/* UCLAMP_MIN, UCLAMP_MAX */
 };
 
 struct preempt_notifier {

@@ -16,6 +16,7 @@
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
+#include "sched_import.h"
 
 /* One record: why it ended. */
 struct {

@@ -26,14 +26,26 @@
 #define SCX_DSQ_ITER_REV	(1ull << 16)
 #define SCX_DEQ_SLEEP		1ull
 
-#define SCHED_IDLE_POLICY	5
+#define SCHED_OTHER_POLICY	0
 #define SCHED_BATCH_POLICY	3
+#define SCHED_IDLE_POLICY	5
+#define SCHED_EXT_POLICY	7
 
 enum scx_enq_flags {
 	SCX_ENQ_CPU_SELECTED = 1 << 20,
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+/* What an iterator over tasks is given. */
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
 
 enum scx_exit_kind {
 	SCX_EXIT_NONE,

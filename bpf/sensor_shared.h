@@ -192,6 +192,16 @@ struct pc_clamp_call {
 	u32 reserved;
 };
 
+/* Clamps that a thread asked the kernel for (ext_kernel_clamps). */
+#define PC_CLAMP_UNSET	0xffffffffu
+
+struct pc_kernel_clamp {
+	u32 tid;
+	u32 min;		/* PC_CLAMP_UNSET: it did not ask for this one */
+	u32 max;
+	u32 reserved;
+};
+
 /* Why the kernel has unloaded the scheduler. */
 struct pc_ext_exit {
 	u32 kind;		/* enum scx_exit_kind; 0: it is loaded, or never was */

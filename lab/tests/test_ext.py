@@ -2,6 +2,8 @@
 """T1: paracord's scheduler on the lab's kernel: fair, boosting in the kernel, and its end is survived."""
 
 import json
+import re
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,9 +34,9 @@ def guest(host):
 
 
 @contextmanager
-def scheduling(host, vcpu_tids=(), arguments=""):
+def scheduling(host, vcpu_tids=(), arguments="", settings=None):
     """The daemon, with its scheduler in force."""
-    with Daemon(host, EXT, arguments).start(vcpu_tids) as running_daemon:
+    with Daemon(host, {**EXT, **(settings or {})}, arguments).start(vcpu_tids) as running_daemon:
         await_scheduler(host, True)
         yield running_daemon
 
@@ -187,3 +189,41 @@ def test_the_least_of_all_runs_every_ten_seconds(host):
                 hog.wait(10)
         assert sched_ext.state(host) == "enabled"
     assert after - before >= 2, f"it ran {after - before} times in 30 s"
+
+
+def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
+    """At the daemon's end, and by `paracord restore` when it was killed."""
+
+    def kernels():
+        said = host.run(f"uclampset -p {capped.pid}").out
+        return tuple(map(int, re.search(r"min: (\d+) max: (\d+)", said).groups()))
+
+    def is_taken_over():
+        (report,) = json.loads(host.run(f"{BINARY} clamp get --json --task {capped.pid}").out)
+        return report["own"] == {"min": 0, "max": 200} and kernels() == (0, 1024)
+
+    importing = {"perf.import": True}
+    capped = host.spawn("exec uclampset -M 200 pc_hog", "capped")
+    try:
+        with scheduling(host, settings=importing):
+            await_true(is_taken_over)
+            listed = json.loads(host.run(f"{BINARY} clamp list --json").out)
+            assert [one["target"] for one in listed] == [{"task": capped.pid}]
+        assert kernels() == (0, 200)
+        await_scheduler(host, False)
+        with scheduling(host, arguments="--no-supervisor", settings=importing) as running_daemon:
+            await_true(is_taken_over)
+            running_daemon.job.kill("KILL")
+            await_scheduler(host, False)
+        assert kernels() == (0, 1024)
+        assert "clamps given back: 1" in host.run(f"{BINARY} restore --config {daemon.CONFIG}").out
+        assert kernels() == (0, 200)
+    finally:
+        capped.kill("KILL")
+
+
+def await_true(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come true"
+        time.sleep(0.5)

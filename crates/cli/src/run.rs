@@ -159,7 +159,7 @@ pub fn restore(file: Option<&Path>) -> Result<ExitCode, Failure> {
         return Err(Failure::new(format!("{count} threads not restored, the first: {failure}")));
     }
     print(&format!(
-        "{} restored, {} gone, {} no longer boosted\n",
-        report.restored, report.gone, report.not_ours
+        "{} restored, {} gone, {} no longer boosted; clamps given back: {}\n",
+        report.restored, report.gone, report.not_ours, report.clamps
     ))
 }

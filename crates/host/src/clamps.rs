@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What threads, control groups and VMs may ask for: `paracord clamp`.
 //!
-//! These are paracord's own clamps. The kernel's stay as they are: its frequency governor takes the largest
-//! of a CPU's tasks, where paracord adds them up (docs/clamps.md).
+//! These are paracord's own clamps. The kernel's frequency governor takes the largest of a CPU's tasks, where
+//! paracord adds them up (docs/clamps.md); see [`crate::imports`].
 
 use std::fs;
 use std::io;
@@ -162,6 +162,18 @@ impl Clamps {
                 Ok(reports)
             }
         }
+    }
+
+    /// A thread's clamps from elsewhere; false: it is not the scheduler's.
+    pub fn take_over(&mut self, tid: u32, start: u64, clamp: Clamp, sensor: &Sensor) -> bool {
+        let target = ClampTarget::Task(tid);
+        let one = Member::Task(tid);
+        if !matches!(look(sensor, one, Some(clamp)), Ok(Some(_))) {
+            return false;
+        }
+        self.set.retain(|(other, _)| *other != target);
+        self.set.push((target, vec![(one, start)]));
+        true
     }
 
     /// vCPUs that came since they were set get their VM's.

@@ -22,7 +22,8 @@ use crate::actuator::{Actuator, ActuatorStats, now_ns};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
-use crate::journal::{Journal, JournalError};
+use crate::imports::{self, Imports};
+use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::observe::{Constants, snapshot};
 use crate::performance::Performance;
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
@@ -130,6 +131,7 @@ pub fn run<Served>(
     if let Some(running) = daemon.running.take() {
         running.stop();
     }
+    end_imports(&run_dir, &surroundings.proc_root);
     if result.is_ok() {
         // Every entry is clear. The supervisor does the same, if it still lives.
         remove_journal(&run_dir);
@@ -143,6 +145,7 @@ struct Running {
     scheduler: State,
     clamps: Clamps,
     performance: Performance,
+    imports: Imports,
     proc_root: PathBuf,
     vms: Vms,
     rt: RtThread,
@@ -168,6 +171,15 @@ impl Running {
 
     fn use_perf(&mut self, perf: &PerfSettings) {
         self.performance.look(&self.sensor, perf, Path::new("/"));
+        if perf.import && self.scheduler == State::Running {
+            self.imports.look(&self.sensor, &mut self.clamps, &self.proc_root);
+        }
+    }
+
+    /// Threads have the kernel's clamps again, and no more those that were made of them.
+    fn end_imports(&mut self, run_dir: &Path) {
+        self.imports.forget(&self.sensor);
+        end_imports(run_dir, &self.proc_root);
     }
 
     /// Restores every vCPU, tells the guests, detaches the sensor.
@@ -176,6 +188,18 @@ impl Running {
         self.vms.refresh_host_lines();
         drop(self.vms);
         drop(self.sensor);
+    }
+}
+
+/// Gives the kernel's clamps back to threads.
+fn end_imports(run_dir: &Path, proc_root: &Path) {
+    if imports::exist(run_dir) {
+        let mut report = RestoreReport::default();
+        imports::give_back(run_dir, proc_root, &mut report);
+        info!("{} threads have again the clamps that they asked the kernel for", report.clamps);
+        for failure in report.failed {
+            warn!("not restored: {failure}");
+        }
     }
 }
 
@@ -193,7 +217,7 @@ impl Daemon {
         let mut again = false;
         let mut last_regions = Instant::now();
         let mut last_scan = Instant::now();
-        let mut last_governors = Instant::now();
+        let mut last_perf = Instant::now();
         loop {
             if self.running.is_none() {
                 self.start(surroundings)?;
@@ -229,8 +253,8 @@ impl Daemon {
                 again = running.vms.scan();
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
             }
-            if last_governors.elapsed() >= SCAN_POLL {
-                last_governors = Instant::now();
+            if last_perf.elapsed() >= SCAN_POLL {
+                last_perf = Instant::now();
                 running.use_perf(&self.settings.perf);
             }
             if last_regions.elapsed() >= REGION_POLL {
@@ -280,6 +304,7 @@ impl Daemon {
             scheduler,
             clamps: Clamps::default(),
             performance: Performance::default(),
+            imports: Imports::new(&settings.run_dir),
             proc_root: surroundings.proc_root.clone(),
             vms,
             rt,
@@ -312,11 +337,15 @@ impl Daemon {
         if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
             return Err(CommandError::Invalid(format!("{key} changes only with a restart")));
         }
+        let ends_import = old.perf.import && !settings.perf.import;
         self.settings = settings;
         if let Some(running) = &mut self.running {
             running.rt.configure(&self.settings.rt);
             running.vms.reload(self.settings.clone());
             running.use_perf(&self.settings.perf);
+            if ends_import {
+                running.end_imports(&self.settings.run_dir);
+            }
             running.rt.reevaluate();
         }
         Ok(())

@@ -79,6 +79,8 @@ pub struct RestoreReport {
     pub gone: u32,
     /// Threads left alone (see [`Restored::NotOurs`]).
     pub not_ours: u32,
+    /// Threads that have again the clamps that they asked the kernel for (imports.rs).
+    pub clamps: u32,
     /// Threads that could not be restored, with the reason.
     pub failed: Vec<String>,
 }

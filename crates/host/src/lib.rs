@@ -19,6 +19,7 @@ pub mod governors;
 pub mod handle;
 mod host_lines;
 pub mod identity;
+pub mod imports;
 pub mod journal;
 mod log_limit;
 pub mod metrics;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::imports;
 use crate::journal::{Journal, JournalError, RestoreReport};
 
 /// How long to wait for an earlier daemon that is just restoring its threads.
@@ -115,10 +116,14 @@ impl RunDir {
     /// [`RunDirError`].
     pub fn clean_up(&self, proc_root: &Path) -> Result<Option<RestoreReport>, RunDirError> {
         let path = journal_path(&self.path);
-        let report = Journal::open(&path, proc_root)?.map(|journal| journal.restore_all(proc_root));
+        let mut report =
+            Journal::open(&path, proc_root)?.map(|journal| journal.restore_all(proc_root));
         // A thread that could not be restored keeps its entry for the next try.
         if report.as_ref().is_none_or(|report| report.failed.is_empty()) {
             remove_journal(&self.path);
+        }
+        if imports::exist(&self.path) {
+            imports::give_back(&self.path, proc_root, report.get_or_insert_default());
         }
         Ok(report)
     }
@@ -134,7 +139,7 @@ pub fn remove_journal(run_dir: &Path) {
 /// # Errors
 /// [`RunDirError::AlreadyRunning`] when paracord runs, and others.
 pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDirError> {
-    if !journal_path(run_dir).exists() {
+    if !journal_path(run_dir).exists() && !imports::exist(run_dir) {
         return Ok(RestoreReport::default());
     }
     Ok(RunDir::lock(run_dir)?.clean_up(proc_root)?.unwrap_or_default())

@@ -195,6 +195,8 @@ pub struct PerfSettings {
     pub hold: bool,
     /// Tasks are placed by the kernel's energy model.
     pub placement: bool,
+    /// Clamps that programs gave to the kernel are taken over.
+    pub import: bool,
 }
 
 impl Default for PerfSettings {
@@ -205,6 +207,7 @@ impl Default for PerfSettings {
             charge_capped: true,
             hold: true,
             placement: true,
+            import: false,
         }
     }
 }

@@ -22,6 +22,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{error, info, warn};
 
+use crate::imports;
 use crate::journal::{Journal, RestoreReport};
 use crate::run_dir::{RunDir, RunDirError, journal_path, remove_journal};
 use crate::settings::Settings;
@@ -85,7 +86,7 @@ pub fn run(
     outrank_vcpus(settings.rt.actuator_priority);
     let supervisor = Supervisor { settings, proc_root, run_dir, journal, signals: Signals::new()? };
     let result = supervisor.watch(&command);
-    let report = supervisor.journal.restore_all(proc_root);
+    let report = supervisor.restore();
     if report != RestoreReport::default() {
         tell("the daemon left boosted threads", &report);
     }
@@ -113,8 +114,10 @@ pub(crate) fn lock_memory() {
 }
 
 fn tell(what: &str, report: &RestoreReport) {
-    let RestoreReport { restored, gone, not_ours, failed } = report;
-    info!("{what}: {restored} restored, {gone} gone, {not_ours} no longer boosted");
+    let RestoreReport { restored, gone, not_ours, clamps, failed } = report;
+    info!(
+        "{what}: {restored} restored, {gone} gone, {not_ours} no longer boosted; clamps given back: {clamps}"
+    );
     for failure in failed {
         error!("not restored: {failure}");
     }
@@ -167,7 +170,7 @@ impl Supervisor<'_> {
                 return Ok(());
             }
             let died = Instant::now();
-            let report = self.journal.restore_all(self.proc_root);
+            let report = self.restore();
             let how = match (status.code(), status.signal()) {
                 // It told its reason; a restart would tell it again.
                 (Some(code), _) if code != PANIC_EXIT => return Err(SupervisorError::Daemon(code)),
@@ -191,6 +194,12 @@ impl Supervisor<'_> {
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
+    }
+
+    fn restore(&self) -> RestoreReport {
+        let mut report = self.journal.restore_all(self.proc_root);
+        imports::give_back(&self.settings.run_dir, self.proc_root, &mut report);
+        report
     }
 
     fn run_once(&self, command: &impl Fn() -> Command) -> Result<ExitStatus, SupervisorError> {

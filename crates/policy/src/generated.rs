@@ -53,6 +53,7 @@ pub const PC_RUNS_NOTHING: u32 = 0;
 pub const PC_RUNS_NORMAL: u32 = 1;
 pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
+pub const PC_CLAMP_UNSET: u32 = 4294967295;
 pub const PC_TICK_MAX: u32 = 16;
 pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
@@ -1094,6 +1095,33 @@ const _: () = {
     [
         "Offset of field: pc_clamp_call::reserved",
     ][::core::mem::offset_of!(pc_clamp_call, reserved) - 36usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_kernel_clamp {
+    pub tid: u32_,
+    pub min: u32_,
+    pub max: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_kernel_clamp"][::core::mem::size_of::<pc_kernel_clamp>() - 16usize];
+    [
+        "Alignment of pc_kernel_clamp",
+    ][::core::mem::align_of::<pc_kernel_clamp>() - 4usize];
+    [
+        "Offset of field: pc_kernel_clamp::tid",
+    ][::core::mem::offset_of!(pc_kernel_clamp, tid) - 0usize];
+    [
+        "Offset of field: pc_kernel_clamp::min",
+    ][::core::mem::offset_of!(pc_kernel_clamp, min) - 4usize];
+    [
+        "Offset of field: pc_kernel_clamp::max",
+    ][::core::mem::offset_of!(pc_kernel_clamp, max) - 8usize];
+    [
+        "Offset of field: pc_kernel_clamp::reserved",
+    ][::core::mem::offset_of!(pc_kernel_clamp, reserved) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]

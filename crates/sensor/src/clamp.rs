@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks and control groups may ask for (bpf/sched_clamp.h).
 
-use paracord_policy::{PC_CLAMP_GROUP, PC_CLAMP_TASK, pc_clamp, pc_clamp_call};
+use std::{io::Read, mem::offset_of};
+
+use libbpf_rs::Iter;
+use paracord_policy::{
+    PC_CLAMP_GROUP, PC_CLAMP_TASK, PC_CLAMP_UNSET, pc_clamp, pc_clamp_call, pc_kernel_clamp,
+};
 
 use crate::{Error, Sensor, load::run};
 
@@ -23,6 +28,17 @@ pub struct Clamps {
     pub effective: pc_clamp,
 }
 
+/// Clamps that an ordinary thread asked the kernel for (sched_setattr(2)); at least one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelClamps {
+    /// Thread id.
+    pub tid: u32,
+    /// 0..=1024; `None`: not asked for.
+    pub min: Option<u32>,
+    /// As `min`.
+    pub max: Option<u32>,
+}
+
 impl Sensor {
     /// The clamps; `None` when there is nobody of that id under paracord's scheduler.
     ///
@@ -40,6 +56,21 @@ impl Sensor {
         self.call(of, Some(clamp))
     }
 
+    /// Every ordinary thread that has clamps of the kernel's.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`] when the kernel does not run the program, or the scheduler was not loaded.
+    pub fn kernel_clamps(&self) -> Result<Vec<KernelClamps>, Error> {
+        const STEP: &str = "ext_kernel_clamps";
+        let link = self.program(STEP)?.attach().map_err(Error::bpf(STEP))?;
+        let mut bytes = Vec::new();
+        Iter::new(&link)
+            .map_err(Error::bpf(STEP))?
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::Bpf { step: STEP, source: error.into() })?;
+        Ok(bytes.chunks_exact(size_of::<pc_kernel_clamp>()).map(kernel_clamps).collect())
+    }
+
     fn call(&self, of: ClampOf, set: Option<pc_clamp>) -> Result<Option<Clamps>, Error> {
         let (kind, id) = match of {
             ClampOf::Task(tid) => (PC_CLAMP_TASK, tid.into()),
@@ -54,5 +85,18 @@ impl Sensor {
         };
         run(&self.program("ext_clamp")?, "ext_clamp", &mut call)?;
         Ok((call.found != 0).then_some(Clamps { own: call.own, effective: call.clamp }))
+    }
+}
+
+fn kernel_clamps(record: &[u8]) -> KernelClamps {
+    let word = |at: usize| {
+        let bytes = record.get(at..).and_then(<[u8]>::first_chunk);
+        u32::from_ne_bytes(bytes.copied().unwrap_or_default())
+    };
+    let asked = |at| Some(word(at)).filter(|value| *value != PC_CLAMP_UNSET);
+    KernelClamps {
+        tid: word(offset_of!(pc_kernel_clamp, tid)),
+        min: asked(offset_of!(pc_kernel_clamp, min)),
+        max: asked(offset_of!(pc_kernel_clamp, max)),
     }
 }

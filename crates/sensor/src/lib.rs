@@ -28,7 +28,7 @@ mod topology;
 mod vcpu;
 
 pub use array::{Array, Record};
-pub use clamp::{ClampOf, Clamps};
+pub use clamp::{ClampOf, Clamps, KernelClamps};
 pub use error::Error;
 pub use kicks::kick_function;
 pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};

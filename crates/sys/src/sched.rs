@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Scheduling attributes of a thread: sched_getattr(2), sched_setattr(2).
 //!
-//! Only policy, nice, priority and the deadline or slice parameters are
-//! handled; utilisation clamps stay as they are, because the flags that would
-//! set them are never passed.
+//! [`get`] and [`set`] handle policy, nice, priority and the deadline or slice parameters; utilisation
+//! clamps stay as they are then, because the flags that would set them are not passed. Those have functions
+//! of their own.
 
 use std::io;
 
@@ -48,6 +48,25 @@ struct RawAttr {
 
 const RAW_BYTES: u32 = 48;
 const _: () = assert!(size_of::<RawAttr>() == RAW_BYTES as usize);
+
+/// The same, second version.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawClampedAttr {
+    first: RawAttr,
+    util_min: u32,
+    util_max: u32,
+}
+
+const RAW_CLAMPED_BYTES: u32 = 56;
+const _: () = assert!(size_of::<RawClampedAttr>() == RAW_CLAMPED_BYTES as usize);
+
+/// SCHED_FLAG_KEEP_POLICY, SCHED_FLAG_KEEP_PARAMS.
+const FLAGS_KEEP_ALL: u64 = 0x08 | 0x10;
+const FLAG_UTIL_MIN: u64 = 0x20;
+const FLAG_UTIL_MAX: u64 = 0x40;
+/// What takes a clamp back (Linux >= 5.11).
+const UTIL_RESET: u32 = u32::MAX;
 
 /// How a thread is scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,6 +159,63 @@ pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A change of one of a thread's utilisation clamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Util {
+    /// None.
+    Keep,
+    /// As if nobody had asked for one.
+    Reset,
+    /// 0..=1024.
+    To(u32),
+}
+
+/// The utilisation clamps (least, most) that thread `tid` asked the kernel for; 0 and 1024 when it did not.
+///
+/// # Errors
+/// As [`get`]. A kernel without clamps says 0 and 0.
+pub fn util_clamps(tid: u32) -> io::Result<(u32, u32)> {
+    let mut raw = RawClampedAttr::default();
+    // SAFETY: as in `get`, with the second version's size.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            libc::c_long::from(tid),
+            &raw mut raw,
+            libc::c_long::from(RAW_CLAMPED_BYTES),
+            libc::c_long::from(0),
+        )
+    };
+    if rc == 0 { Ok((raw.util_min, raw.util_max)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Changes the utilisation clamps of thread `tid`, and nothing else.
+///
+/// # Errors
+/// As [`set`]; EOPNOTSUPP on kernels without clamps.
+pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
+    let change = |util, flag| match util {
+        Util::Keep => (0, 0),
+        Util::Reset => (flag, UTIL_RESET),
+        Util::To(value) => (flag, value),
+    };
+    let (min_flag, util_min) = change(min, FLAG_UTIL_MIN);
+    let (max_flag, util_max) = change(max, FLAG_UTIL_MAX);
+    let flags = FLAGS_KEEP_ALL | min_flag | max_flag;
+    let first = RawAttr { size: RAW_CLAMPED_BYTES, flags, ..RawAttr::default() };
+    let raw = RawClampedAttr { first, util_min, util_max };
+    // SAFETY: as in `set`, with the second version's size.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            libc::c_long::from(tid),
+            &raw const raw,
+            libc::c_long::from(0),
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The slice that a thread of a normal policy has when nobody asked for one:
 /// the calling thread's, if it is such a thread; 0 on kernels without slices
 /// (before 6.12). Used to tell a slice that was asked for from the default.
@@ -174,5 +250,24 @@ mod tests {
         assert_eq!(missing.raw_os_error(), Some(libc::ESRCH));
         let bad = set(0, &SchedAttr { policy: 77, ..SchedAttr::default() }).unwrap_err();
         assert_eq!(bad.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn clamps_are_set_and_taken_back_or_refused_by_name() {
+        std::thread::spawn(|| {
+            let before = get(0).unwrap();
+            match set_util_clamps(0, Util::Keep, Util::To(200)) {
+                Ok(()) => assert_eq!(util_clamps(0).unwrap(), (0, 200)),
+                // A kernel without them.
+                Err(error) => {
+                    return assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
+                }
+            }
+            set_util_clamps(0, Util::Reset, Util::Reset).unwrap();
+            assert_eq!(util_clamps(0).unwrap(), (0, 1024));
+            assert_eq!(get(0).unwrap(), before);
+        })
+        .join()
+        .unwrap();
     }
 }

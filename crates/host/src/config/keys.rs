@@ -252,6 +252,14 @@ pub const PERF: &[Key<Config>] = &[
         perf.placement,
         "Where CPUs differ, place tasks where the kernel's energy model says that they cost least; actuator ext only."
     ),
+    plain!(
+        "import",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.import,
+        "Take over the clamps that programs give to the kernel (sched_setattr), until the end; actuator ext only."
+    ),
 ];
 
 /// `[supervisor]`.
