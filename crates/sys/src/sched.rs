@@ -31,8 +31,8 @@ pub const FLAG_RESET_ON_FORK: u64 = 0x01;
 /// as opposed to flags that only steer the call.
 const FLAGS_KEPT: u64 = 0x01 | 0x02 | 0x04;
 
-/// `struct sched_attr` of include/uapi/linux/sched/types.h, first version: the
-/// kernel neither reads nor writes the clamps behind it.
+/// `struct sched_attr` of include/uapi/linux/sched/types.h, second version. The kernel reads and
+/// writes as much of it as `size` says: without the clamps in its first version.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawAttr {
@@ -44,22 +44,46 @@ struct RawAttr {
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
-}
-
-const RAW_BYTES: u32 = 48;
-const _: () = assert!(size_of::<RawAttr>() == RAW_BYTES as usize);
-
-/// The same, second version.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct RawClampedAttr {
-    first: RawAttr,
     util_min: u32,
     util_max: u32,
 }
 
-const RAW_CLAMPED_BYTES: u32 = 56;
-const _: () = assert!(size_of::<RawClampedAttr>() == RAW_CLAMPED_BYTES as usize);
+const FIRST_BYTES: u32 = 48;
+const CLAMPED_BYTES: u32 = 56;
+const _: () = assert!(size_of::<RawAttr>() == CLAMPED_BYTES as usize);
+
+/// `bytes` of the attributes of thread `tid`.
+fn get_raw(tid: u32, bytes: u32) -> io::Result<RawAttr> {
+    let mut raw = RawAttr::default();
+    debug_assert!(bytes <= CLAMPED_BYTES);
+    // SAFETY: `raw` is valid for CLAMPED_BYTES of writing, no less than the size that is passed,
+    // and all of its bit patterns are valid; the kernel keeps no reference.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            libc::c_long::from(tid),
+            &raw mut raw,
+            libc::c_long::from(bytes),
+            libc::c_long::from(0),
+        )
+    };
+    if rc == 0 { Ok(raw) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_raw(tid: u32, raw: &RawAttr) -> io::Result<()> {
+    debug_assert!(raw.size <= CLAMPED_BYTES);
+    // SAFETY: `raw` is valid for CLAMPED_BYTES of reading, no less than the size that it declares;
+    // the kernel keeps no reference.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            libc::c_long::from(tid),
+            std::ptr::from_ref(raw),
+            libc::c_long::from(0),
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
 
 /// SCHED_FLAG_KEEP_POLICY, SCHED_FLAG_KEEP_PARAMS.
 const FLAGS_KEEP_ALL: u64 = 0x08 | 0x10;
@@ -104,21 +128,7 @@ impl SchedAttr {
 /// # Errors
 /// ESRCH when there is no such thread; EPERM under some security modules.
 pub fn get(tid: u32) -> io::Result<SchedAttr> {
-    let mut raw = RawAttr::default();
-    // SAFETY: `raw` is valid for RAW_BYTES of writing, the size that is passed,
-    // and all of its bit patterns are valid; the kernel keeps no reference.
-    let rc = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getattr,
-            libc::c_long::from(tid),
-            &raw mut raw,
-            libc::c_long::from(RAW_BYTES),
-            libc::c_long::from(0),
-        )
-    };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let raw = get_raw(tid, FIRST_BYTES)?;
     Ok(SchedAttr {
         policy: raw.policy,
         flags: raw.flags & FLAGS_KEPT,
@@ -137,7 +147,7 @@ pub fn get(tid: u32) -> io::Result<SchedAttr> {
 /// values out of range, EBUSY when deadline admission fails.
 pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
     let raw = RawAttr {
-        size: RAW_BYTES,
+        size: FIRST_BYTES,
         policy: attr.policy,
         flags: attr.flags & FLAGS_KEPT,
         nice: attr.nice,
@@ -145,18 +155,9 @@ pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
         runtime_ns: attr.runtime_ns,
         deadline_ns: attr.deadline_ns,
         period_ns: attr.period_ns,
+        ..RawAttr::default()
     };
-    // SAFETY: `raw` is valid for RAW_BYTES of reading, the size that it declares;
-    // the kernel keeps no reference.
-    let rc = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setattr,
-            libc::c_long::from(tid),
-            &raw const raw,
-            libc::c_long::from(0),
-        )
-    };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_raw(tid, &raw)
 }
 
 /// A change of one of a thread's utilisation clamps.
@@ -175,18 +176,8 @@ pub enum Util {
 /// # Errors
 /// As [`get`]. A kernel without clamps says 0 and 0.
 pub fn util_clamps(tid: u32) -> io::Result<(u32, u32)> {
-    let mut raw = RawClampedAttr::default();
-    // SAFETY: as in `get`, with the second version's size.
-    let rc = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getattr,
-            libc::c_long::from(tid),
-            &raw mut raw,
-            libc::c_long::from(RAW_CLAMPED_BYTES),
-            libc::c_long::from(0),
-        )
-    };
-    if rc == 0 { Ok((raw.util_min, raw.util_max)) } else { Err(io::Error::last_os_error()) }
+    let raw = get_raw(tid, CLAMPED_BYTES)?;
+    Ok((raw.util_min, raw.util_max))
 }
 
 /// Changes the utilisation clamps of thread `tid`, and nothing else.
@@ -202,18 +193,7 @@ pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
     let (min_flag, util_min) = change(min, FLAG_UTIL_MIN);
     let (max_flag, util_max) = change(max, FLAG_UTIL_MAX);
     let flags = FLAGS_KEEP_ALL | min_flag | max_flag;
-    let first = RawAttr { size: RAW_CLAMPED_BYTES, flags, ..RawAttr::default() };
-    let raw = RawClampedAttr { first, util_min, util_max };
-    // SAFETY: as in `set`, with the second version's size.
-    let rc = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setattr,
-            libc::c_long::from(tid),
-            &raw const raw,
-            libc::c_long::from(0),
-        )
-    };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_raw(tid, &RawAttr { size: CLAMPED_BYTES, flags, util_min, util_max, ..RawAttr::default() })
 }
 
 /// The slice that a thread of a normal policy has when nobody asked for one:
