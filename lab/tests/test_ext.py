@@ -7,15 +7,18 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from paracord_lab import bpf_stats, daemon, fairness, loads, machine, sched_ext
+from paracord_lab import bpf_stats, cyclictest, daemon, fairness, loads, machine, sched_ext
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 
 pytestmark = pytest.mark.lab
 EXT = {**EMULATED_HOST, "actuator": "ext"}
+# Of a histogram in powers of two of a nanosecond.
+MS_BUCKET = 20
 NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 
 
@@ -82,6 +85,38 @@ def test_boosts_without_touching_the_thread(host, guest):
     boosted = sum(vcpu["wakeup_latency_boosted"]["buckets"])
     assert boosted > 200, vcpu
     assert status["actuator"]["errors"] == 0
+
+
+def test_boosts_need_nobody_in_user_space(host, guest):
+    """With all of the daemon's threads and its supervisor stopped the scheduler begins and ends boosts."""
+    (tid,) = guest.vcpu_tids
+
+    def look(running_daemon):
+        """Wakeups of the vCPU, those that waited for a millisecond or more, and the ends of boosts."""
+        (vcpu,) = daemon.vcpus(running_daemon.status())
+        waits = np.array([vcpu[f"wakeup_latency_{state}"]["buckets"] for state in ("unboosted", "boosted")])
+        return np.array([waits.sum(), waits[:, MS_BUCKET:].sum(), vcpu["counters"]["unboosts"]])
+
+    def measure(running_daemon):
+        before = look(running_daemon)
+        host.run("pkill -STOP -x paracord")
+        try:
+            guest.run(cyclictest.command("stopped", 4000, 2), timeout=60)
+        finally:
+            host.run("pkill -CONT -x paracord")
+        return look(running_daemon) - before
+
+    busy = loads.HostLoad(host).start()
+    try:
+        busy.busy()
+        with scheduling(host, [tid]) as running_daemon:
+            wakeups, late, unboosts = measure(running_daemon)
+            host.run(f"{BINARY} mode observe")
+            _, late_unboosted, _ = measure(running_daemon)
+    finally:
+        busy.stop()
+    assert wakeups > 200 and unboosts > 0, (wakeups, unboosts)
+    assert late * 5 < late_unboosted, (late, late_unboosted)
 
 
 def test_the_kernel_ejects_it_and_boosts_go_on_with_rt(host, guest):
@@ -192,7 +227,7 @@ def test_the_least_of_all_runs_every_ten_seconds(host):
 
 
 def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
-    """At the daemon's end, and by `paracord restore` when it was killed."""
+    """By the configuration, the daemon's or the scheduler's end, or `paracord restore` if it was killed."""
 
     def kernels():
         said = host.run(f"uclampset -p {capped.pid}").out
@@ -209,7 +244,17 @@ def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
             await_true(is_taken_over)
             listed = json.loads(host.run(f"{BINARY} clamp list --json").out)
             assert [one["target"] for one in listed] == [{"task": capped.pid}]
+            host.run(f"sed -i 's/^import.*/import = false/' {daemon.CONFIG} && {BINARY} reload")
+            assert kernels() == (0, 200)
+            assert json.loads(host.run(f"{BINARY} clamp list --json").out) == []
+            host.run(f"sed -i 's/^import.*/import = true/' {daemon.CONFIG} && {BINARY} reload")
+            await_true(is_taken_over)
         assert kernels() == (0, 200)
+        await_scheduler(host, False)
+        with scheduling(host, settings=importing):
+            await_true(is_taken_over)
+            host.run("echo S > /proc/sysrq-trigger")
+            await_true(lambda: kernels() == (0, 200))
         await_scheduler(host, False)
         with scheduling(host, arguments="--no-supervisor", settings=importing) as running_daemon:
             await_true(is_taken_over)

@@ -176,6 +176,16 @@ impl Clamps {
         true
     }
 
+    /// Undoes [`Clamps::take_over`], unless somebody has set others since.
+    pub fn hand_back(&mut self, tid: u32, clamp: Clamp, sensor: &Sensor) {
+        let one = Member::Task(tid);
+        let is_taken = |found: Found| Clamp::from(found.own) == clamp;
+        if look(sensor, one, None).is_ok_and(|found| found.is_none_or(is_taken)) {
+            let _ = look(sensor, one, Some(Clamp::NONE));
+            self.set.retain(|(target, _)| *target != ClampTarget::Task(tid));
+        }
+    }
+
     /// vCPUs that came since they were set get their VM's.
     pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
         for (target, known) in &mut self.set {

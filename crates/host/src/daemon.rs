@@ -156,7 +156,7 @@ struct Running {
 impl Running {
     /// Tells once when the kernel has unloaded the scheduler. It is not loaded again before the next
     /// start: what ejected it would eject it again.
-    fn look_at_scheduler(&mut self) {
+    fn look_at_scheduler(&mut self, run_dir: &Path) {
         if self.scheduler != State::Running {
             return;
         }
@@ -166,6 +166,7 @@ impl Running {
             warn!(
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
+            self.end_imports(run_dir);
         }
     }
 
@@ -178,7 +179,7 @@ impl Running {
 
     /// Threads have the kernel's clamps again, and no more those that were made of them.
     fn end_imports(&mut self, run_dir: &Path) {
-        self.imports.forget(&self.sensor);
+        self.imports.forget(&self.sensor, &mut self.clamps);
         end_imports(run_dir, &self.proc_root);
     }
 
@@ -247,7 +248,7 @@ impl Daemon {
                 }
             }
             let Some(running) = &mut self.running else { continue };
-            running.look_at_scheduler();
+            running.look_at_scheduler(&self.settings.run_dir);
             if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
                 last_scan = Instant::now();
                 again = running.vms.scan();

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use paracord_policy::PC_CAPACITY;
-use paracord_sensor::{ClampOf, KernelClamps, Sensor};
+use paracord_sensor::{KernelClamps, Sensor};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, Util};
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,11 @@ impl Imports {
         }
         self.held.retain(|_, held| held.is_there(proc_root));
         let mut taken = Vec::new();
-        for one in found.iter().take(AT_ONCE.min(HELD_MAX.saturating_sub(self.held.len()))) {
+        let room = HELD_MAX.saturating_sub(self.held.len());
+        if room == 0 {
+            return Err(format!("{HELD_MAX} threads' are taken over already"));
+        }
+        for one in found.iter().take(AT_ONCE.min(room)) {
             let Ok(start_ticks) = proc::thread_start_ticks(proc_root, one.tid) else { continue };
             let before = self.held.get(&one.tid);
             let held = Held {
@@ -135,9 +139,9 @@ impl Imports {
     }
 
     /// Nobody has clamps from here any more; [`give_back`] comes next.
-    pub fn forget(&mut self, sensor: &Sensor) {
-        for tid in std::mem::take(&mut self.held).into_keys() {
-            let _ = sensor.set_clamp(ClampOf::Task(tid), Clamp::NONE.into());
+    pub fn forget(&mut self, sensor: &Sensor, clamps: &mut Clamps) {
+        for held in std::mem::take(&mut self.held).into_values() {
+            clamps.hand_back(held.tid, held.clamp(), sensor);
         }
     }
 
