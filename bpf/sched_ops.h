@@ -35,12 +35,14 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	struct pc_rq *rq;
 	s32 cpu;
 
-	t = task_of(p);
 	rq = rq_of(prev_cpu);
 	cpu = -1;
-	/* A boosted vCPU is not for saving. */
-	if (t && rq && (rq->features & PC_PERF_PLACE) && !task_level(t))
-		cpu = place(p, t, prev_cpu);
+	if (rq && (rq->features & PC_PERF_PLACE)) {
+		t = task_of(p);
+		/* A boosted vCPU is not for saving. */
+		if (t && !task_level(t))
+			cpu = place(p, t, prev_cpu);
+	}
 	if (cpu >= 0)
 		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
 	else
@@ -50,6 +52,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return cpu;
 	}
+	t = task_of(p);
 	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
 	return cpu;
@@ -93,6 +96,11 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	    *(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL &&
 	    pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns)) {
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return 0;
+	}
+	if ((enq_flags & SCX_ENQ_WAKEUP) && goes_direct(p, t, rq, now)) {
+		rq->direct = 1;
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags);
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
@@ -140,7 +148,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	if (*(volatile u32 *)&rq->wanted && promote(cpu))
 		return 0;
-	if (*(volatile s32 *)&rq->queued > 0 && take_aged(cpu, rq))
+	if (rq->search && take_aged(cpu, rq))
 		return 0;
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (!take(cpu))
@@ -193,6 +201,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	charge_from(rq, t, cpu, t->vtime, now);
 	if (rq->features & PC_PERF_TRACK)
 		perf_request(p, rq, cpu);
+	rq->direct = 0;
 	*(volatile u32 *)&rq->expired = 0;
 	v = vcpu_of(t, &index);
 	if (v) {
@@ -259,6 +268,10 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		raise_base(rq, rq->cur_vtime);
 	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL)
 		place_running(p, t, cpu, now);
+	if (pc_elapsed_ns(now, rq->aged_ns) >= PC_AGED_EVERY_NS) {
+		rq->aged_ns = now;
+		rq->search = 1;
+	}
 	if (*(volatile u32 *)&rq->expired) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;

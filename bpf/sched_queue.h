@@ -103,6 +103,21 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 }
 
 /*
+ * Whether a task that wakes may wait in the CPU's local queue, which costs less: it may run here only, so that no other CPU
+ * could take it over; nobody else waits; and it would be next whatever the one that runs does.
+ */
+static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
+					u64 now)
+{
+	u32 level = *(volatile u32 *)&rq->cur_level;
+
+	if (!is_pinned(p) || rq->direct || *(volatile s32 *)&rq->queued > 0)
+		return false;
+	return level == PC_RUNS_NOTHING ||
+	       (level == PC_RUNS_NORMAL && pc_fair_before(t->vtime, running_vtime(rq, now)));
+}
+
+/*
  * Whether the task that runs on this CPU and could go on has to make room for the first
  * that waits.
  */
@@ -133,9 +148,9 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 	u64 now = rq_now();
 	int i;
 
-	if (!rq || pc_elapsed_ns(now, rq->aged_ns) < PC_AGED_EVERY_NS)
+	if (!rq)
 		return false;
-	rq->aged_ns = now;
+	rq->search = 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, SCX_DSQ_ITER_REV)) {
 		bpf_for(i, 0, PC_AGED_DEPTH) {
 			p = bpf_iter_scx_dsq_next(&it);

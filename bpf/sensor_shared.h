@@ -169,13 +169,15 @@ struct pc_rq {
 	struct pc_perf_cpu perf;
 	u64 left;		/* runnable contributions that left for other CPUs; taken off by this one */
 	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
-	u64 aged_ns;		/* last search for somebody who waited too long */
+	u64 aged_ns;		/* when a search of the queue was last due */
 	u64 sum_ns;		/* when perf's sums were last right, by a clock that all CPUs share */
 	u32 domain;		/* of the energy model; daemon */
 	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
 	u32 offline;		/* 0/1 */
 	u32 cur_boosted;	/* 1: the task that runs has been boosted since it began to */
-	u32 reserved[8];	/* three cache lines */
+	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
+	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
+	u32 reserved[6];	/* three cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -991,7 +991,9 @@ pub struct pc_rq {
     pub capacity: u32_,
     pub offline: u32_,
     pub cur_boosted: u32_,
-    pub reserved: [u32_; 8usize],
+    pub search: u32_,
+    pub direct: u32_,
+    pub reserved: [u32_; 6usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1056,8 +1058,14 @@ const _: () = {
         "Offset of field: pc_rq::cur_boosted",
     ][::core::mem::offset_of!(pc_rq, cur_boosted) - 156usize];
     [
+        "Offset of field: pc_rq::search",
+    ][::core::mem::offset_of!(pc_rq, search) - 160usize];
+    [
+        "Offset of field: pc_rq::direct",
+    ][::core::mem::offset_of!(pc_rq, direct) - 164usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 160usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 168usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
