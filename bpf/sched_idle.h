@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * An idle CPU asks for nothing new, but where CPUs share a frequency its last request holds: schedutil takes the
- * largest of all. A timer lets it fall as the sleepers' part of its sum does. Nothing else may ask for another CPU: no run queue may be locked.
+ * largest of all. A timer lets it fall as the sleepers' part of its sum does. It also ends requests where they are not
+ * wanted any more: a scheduler that asks for nothing has the highest frequency. Nothing else may ask for another
+ * CPU: no run queue may be locked.
  */
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
@@ -39,7 +41,14 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 
 		if (!rq)
 			break;
-		if (!(rq->features & PC_PERF_REQUEST) || !(rq->features & PC_PERF_SHARED))
+		if (!(rq->features & PC_PERF_REQUEST)) {
+			if (rq->asks) {
+				rq->asks = 0;
+				scx_bpf_cpuperf_set(cpu, PC_CAPACITY);
+			}
+			continue;
+		}
+		if (!(rq->features & PC_PERF_SHARED))
 			continue;
 		again = pc_min_u64(again, PC_IDLE_REST_NS);
 		if (*(volatile u32 *)&rq->cur_level != PC_RUNS_NOTHING || !rq->requested)

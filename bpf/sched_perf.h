@@ -59,28 +59,19 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	rq->requested = wanted;
 	rq->sum_ns = rq_now();
 	/* schedutil adds a quarter to all that it is asked for, and ours is in the request. */
-	if (rq->features & PC_PERF_REQUEST)
+	if (rq->features & PC_PERF_REQUEST) {
+		rq->asks = 1;
 		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
+	}
 	return 0;
 }
 
-/*
- * A task comes to this CPU: wakes, comes from another one (`from`, else NULL), or has waited and runs now.
- * `now`: rq_now().
- */
-static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
-				  u64 now)
+/* What it contributed is taken off where it did: on this CPU, or `from`. */
+static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, struct pc_rq *from, u64 now, u64 clock)
 {
-	u64 clock = pelt_clock(p);
+	u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
 
-	if (!t || !rq)
-		return 0;
-	if (!t->known) {
-		t->known = 1;
-		pc_perf_begin(&rq->perf, &t->perf, clock);
-	} else if (from) {
-		u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
-
+	if (from) {
 		if (t->perf.slept_ns)
 			__sync_fetch_and_add(&from->removed, pc_perf_part(&t->perf, elapsed_ns));
 		else
@@ -89,6 +80,33 @@ static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, stru
 		pc_perf_rebase(&t->perf, elapsed_ns, clock);
 	} else if (t->perf.slept_ns) {
 		pc_perf_take(&rq->perf, pc_perf_part(&t->perf, pc_elapsed_ns(clock, t->perf.slept_ns)), clock);
+	}
+}
+
+/*
+ * A task comes to this CPU: wakes, comes from another one (`from`, else NULL), or has waited and runs now.
+ * `now`: rq_now(). Where loads are not tracked, it is forgotten.
+ */
+static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
+				  u64 now)
+{
+	u64 clock = pelt_clock(p);
+
+	if (!t || !rq)
+		return 0;
+	if (t->known)
+		perf_uncount(t, rq, from, now, clock);
+	if (!(rq->features & PC_PERF_TRACK)) {
+		if (!from && !t->perf.slept_ns)
+			pc_perf_leave(&rq->perf, t->perf.contribution);
+		t->perf.contribution = 0;
+		t->perf.slept_ns = 0;
+		t->known = 0;
+		return 0;
+	}
+	if (!t->known) {
+		t->known = 1;
+		pc_perf_begin(&rq->perf, &t->perf, clock);
 	}
 	t->seen_ns = now;
 	if (t->perf.slept_ns)
@@ -103,6 +121,9 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 {
 	if (!t || !rq)
 		return 0;
+	/* It ran when tracking began. */
+	if (!t->known)
+		return perf_arrive(p, t, rq, NULL, now);
 	t->seen_ns = now;
 	pc_perf_account(&rq->perf, &t->perf, t->clamp, 1, pelt_clock(p));
 	return 0;

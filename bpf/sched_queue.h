@@ -71,7 +71,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		t->queue = cpu;
 	}
 	t->vtime = pc_fair_place(t->vtime, rq->base, rq->slice_ns);
-	if (rq->features & PC_PERF_TRACK)
+	if ((rq->features & PC_PERF_TRACK) || t->known)
 		perf_arrive(p, t, rq, from, now);
 }
 

@@ -177,7 +177,8 @@ struct pc_rq {
 	u32 cur_boosted;	/* 1: the task that runs has been boosted since it began to */
 	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
-	u32 reserved[6];	/* three cache lines */
+	u32 asks;		/* 1: a request of ours is in force at the governor */
+	u32 reserved[5];	/* three cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -993,7 +993,8 @@ pub struct pc_rq {
     pub cur_boosted: u32_,
     pub search: u32_,
     pub direct: u32_,
-    pub reserved: [u32_; 6usize],
+    pub asks: u32_,
+    pub reserved: [u32_; 5usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1063,9 +1064,10 @@ const _: () = {
     [
         "Offset of field: pc_rq::direct",
     ][::core::mem::offset_of!(pc_rq, direct) - 164usize];
+    ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 168usize];
     [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 168usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 172usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
