@@ -45,20 +45,9 @@ class JunoR2:
     big = (4, 5)
 
     def describe(self, memory_mb: int) -> Description:
-        tools = tree.ensure("tools", self.arch)
-        script = BOARDS / "juno_r2/host-dtb"
         arch = emulator.architecture(self.arch)
-        argv = [
-            *("/mnt/board/host-dtb", "/mnt/out/host.dtb", arch.emulator, arch.host_machine),
-            *(arch.emulated_cpu, str(self.cpus), str(memory_mb)),
-        ]
-        made = cache.ensure(
-            "board",
-            self.arch,
-            {"tools": tools.name, "argv": argv, "sources": cache.files_digest([script])},
-            f"the device tree of {self.name}",
-            lambda directory, _: _run(tools, argv, script.parent, directory),
-        )
+        words = (arch.emulator, arch.host_machine, arch.emulated_cpu, str(self.cpus), str(memory_mb))
+        made = _make(self, "host-dtb", "host.dtb", words)
         return Description(("-dtb", "/mnt/board/host.dtb"), {"/mnt/board": made})
 
     def start(self, host) -> None:
@@ -67,19 +56,63 @@ class JunoR2:
         host.run("echo schedutil | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
-ALL = {board.name: board for board in (JunoR2(),)}
+class X86PStates:
+    """
+    A server as its firmware describes it: P-states in ACPI, one of them for each CPU, and the kernel's own
+    driver. The frequencies are the range of an Intel Xeon E5-2670 without turbo. All CPUs are equal; nothing
+    tells the kernel how fast a CPU is at present (no APERF and MPERF in an emulated one).
+    """
+
+    name = "x86-pstates"
+    arch = "x86_64"
+    cpus = 2
+    mhz = (2600, 2400, 2200, 2000, 1800, 1600, 1400, 1200)
+
+    def describe(self, memory_mb: int) -> Description:
+        arch = emulator.architecture(self.arch)
+        processors, _ = emulator.processors(arch, "tcg", self.cpus)
+        made = _make(self, "host-ssdt", "host.aml", (str(processors), *map(str, self.mhz)))
+        return Description(
+            # The driver refuses the family of the emulator's own model, which had a driver of its own.
+            ("-acpitable", "file=/mnt/board/host.aml", "-cpu", f"{arch.emulated_cpu},family=16"),
+            {"/mnt/board": made},
+            # A clock that might depend on the frequency rules fast switching out.
+            "setcpuid=constant_tsc",
+        )
+
+    def start(self, host) -> None:
+        host.run("modprobe acpi-cpufreq")
+        host.run("echo schedutil | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
-def load(name: str) -> JunoR2:
+Board = JunoR2 | X86PStates
+ALL: dict[str, Board] = {board.name: board for board in (JunoR2(), X86PStates())}
+
+
+def load(name: str) -> Board:
     """The board; KeyError when there is none of that name."""
     return ALL[name]
 
 
 def of_architecture(arch: str) -> list[Path]:
     """Directories with the drivers of an architecture's boards."""
-    names = [board.name.replace("-", "_") for board in ALL.values() if board.arch == arch]
-    return [BOARDS / name for name in names if (BOARDS / name / "Kbuild").is_file()]
+    directories = [_directory(board) for board in ALL.values() if board.arch == arch]
+    return [directory for directory in directories if (directory / "Kbuild").is_file()]
 
 
-def _run(tools: Path, argv: list[str], board: Path, out: Path) -> None:
-    tree.run_in(tools, argv, {"/mnt/board": board, "/mnt/out": out}, what=argv[0])
+def _directory(board: Board) -> Path:
+    return BOARDS / board.name.replace("-", "_")
+
+
+def _make(board: Board, script: str, made: str, words: Sequence[str]) -> Path:
+    """The directory with the file `made` that the board's script writes, in the tools tree."""
+    tools = tree.ensure("tools", board.arch)
+    directory = _directory(board)
+    argv = [f"/mnt/board/{script}", f"/mnt/out/{made}", *words]
+
+    def run(out: Path, _) -> None:
+        tree.run_in(tools, argv, {"/mnt/board": directory, "/mnt/out": out}, what=script)
+
+    sources = cache.files_digest([directory / script])
+    key = {"tools": tools.name, "argv": argv, "sources": sources}
+    return cache.ensure("board", board.arch, key, f"the hardware description of {board.name}", run)

@@ -100,7 +100,7 @@ def _bare(arch: Architecture) -> tuple[str, ...]:
     return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
 
 
-def _processors(arch: Architecture, accelerator: str, cpus: int) -> tuple[int, str]:
+def processors(arch: Architecture, accelerator: str, cpus: int) -> tuple[int, str]:
     """How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it."""
     if accelerator != "tcg" or not arch.tcg_spare_cpu:
         return cpus, ""
@@ -123,7 +123,7 @@ def host_command(
     accelerator: "tcg" or "kvm" (with nesting).
     """
     accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", arch.emulated_cpu)
-    processors, isolation = _processors(arch, accelerator, cpus)
+    count, isolation = processors(arch, accelerator, cpus)
     append = (
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {isolation} "
         f"{'lab.shell ' if shell else ''}{cmdline}"
@@ -133,7 +133,7 @@ def host_command(
         *("-monitor", f"unix:/mnt/logs/{HOST_MONITOR},server=on,wait=off"),
         *("-d", "cpu_reset", "-D", f"/mnt/logs/{HOST_RESETS}"),
         *("-name", "paracord-lab-host", "-machine", arch.host_machine, "-accel", accel, "-cpu", cpu),
-        *("-smp", str(processors), "-m", str(memory_mb)),
+        *("-smp", str(count), "-m", str(memory_mb)),
         *("-kernel", "/mnt/boot/kernel", "-initrd", "/mnt/boot/host.cpio", "-append", append.strip()),
         *("-serial", "file:/mnt/logs/host.serial.log"),
         *(

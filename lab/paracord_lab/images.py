@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import bootstrap, cache, elf, tree
@@ -21,6 +21,9 @@ from .tree_specs import cross_prefix
 LAB = Path(__file__).resolve().parent.parent
 # The host loads everything else from its disk.
 HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
+# A kernel that the disk has no modules of brings all that host-init loads, and what ext4 would ask for.
+FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p", "crc32c_generic")
+KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
 GUEST_MODULES = ("virtio_pci", "virtio_console")
 # Programs of the host tree that a guest has too; their libraries are found and packed.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
@@ -80,6 +83,27 @@ def ensure(arch: str = "x86_64") -> Images:
     )
 
 
+def with_oldest_kernel(files: Images) -> Images:
+    """The same, but the host boots the oldest kernel that has sched_ext; its guests stay what they are."""
+    arch = files.arch
+    oldest = tree.ensure("oldest", arch)
+    release = tree.kernel_of(oldest)
+    modules = (*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch])
+
+    def build(directory: Path, _: Progress) -> None:
+        (directory / "kernel").write_bytes(decompress(boot_image(oldest, release).read_bytes()))
+        (directory / "host.cpio").write_bytes(_host_initramfs(oldest, release, modules))
+
+    inputs = {
+        "tree": oldest.name,
+        "sources": cache.files_digest(
+            [LAB / "init/host-initramfs", Path(__file__), LAB / "paracord_lab/kernel.py"]
+        ),
+    }
+    boot = cache.ensure("boot-oldest", arch, inputs, f"kernel {release} and its initramfs", build)
+    return replace(files, release=release, kernel=boot / "kernel", host_initramfs=boot / "host.cpio")
+
+
 def build_agent(tools: Path, arch: str, directory: Path) -> Path:
     """Compiles lab-agent statically: it runs on the host, in the guest and natively."""
     compiler = f"{cross_prefix(arch)}gcc"
@@ -133,7 +157,7 @@ def _boot_files(
     progress.note("kernel")
     (directory / "kernel").write_bytes(decompress(boot_image(host_tree, release).read_bytes()))
     progress.note("initramfs")
-    (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, release))
+    (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, release, HOST_EARLY_MODULES))
     agent = build_agent(tools, arch, directory)
     (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, tools, release, agent))
 
@@ -155,9 +179,9 @@ def _base_archive(host_tree: Path) -> Initramfs:
     return archive
 
 
-def _host_initramfs(host_tree: Path, release: str) -> bytes:
+def _host_initramfs(host_tree: Path, release: str, modules: tuple[str, ...]) -> bytes:
     archive = _base_archive(host_tree)
-    _add_modules(archive, host_tree, release, HOST_EARLY_MODULES)
+    _add_modules(archive, host_tree, release, modules)
     archive.file("init", (LAB / "init/host-initramfs").read_bytes())
     return archive.archive()
 

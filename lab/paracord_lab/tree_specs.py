@@ -99,4 +99,16 @@ def matrix_spec(arch: str) -> TreeSpec:
     )
 
 
-SPECS = {"tools": tools_spec, "host": host_spec, "matrix": matrix_spec}
+def oldest_spec(arch: str) -> TreeSpec:
+    """The oldest kernel on which paracord's scheduler is to run (6.12). None of its programs is run."""
+    return TreeSpec(
+        name="oldest",
+        suites=("trixie",),
+        packages=("busybox-static", "kmod"),
+        kernels=(("trixie", f"linux-image-{DEBIAN_ARCH[arch]}"),),
+        architectures=(DEBIAN_ARCH[arch],),
+        unpacked=True,
+    )
+
+
+SPECS = {"tools": tools_spec, "host": host_spec, "matrix": matrix_spec, "oldest": oldest_spec}

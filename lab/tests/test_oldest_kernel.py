@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: paracord on Debian's stable kernel: 6.12, built without sched_ext."""
+
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import cyclictest, daemon, loads, machine
+from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=Path("out/test-oldest/logs"), oldest_kernel=True) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def guest(host):
+    with host.guest("oldest", vcpus=1) as booted:
+        booted.load_module()
+        yield booted
+
+
+@pytest.mark.parametrize("actuator", ["rt", "ext"])
+def test_boosts_with_actuator_rt(host, guest, actuator):
+    assert host.kernel.startswith("6.12.")
+    busy = loads.HostLoad(host).start()
+    try:
+        busy.busy()
+        with Daemon(host, {**EMULATED_HOST, "actuator": actuator}).start(guest.vcpu_tids) as running_daemon:
+            guest.run(cyclictest.command("oldest", 4000, 2), timeout=60)
+            status = running_daemon.status()
+            said = running_daemon.job.err()
+    finally:
+        busy.stop()
+    assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
+    (vcpu,) = daemon.vcpus(status)
+    assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
+    assert ("no actuator ext here, going on with rt" in said) == (actuator == "ext"), said
+
+
+def test_doctor_says_what_the_kernel_lacks(host):
+    said = host.run(f"{BINARY} doctor", check=False).out
+    assert "sched_ext            not in this kernel" in said and "this host can boost vCPUs" in said
