@@ -17,21 +17,72 @@ pub enum Frequency {
     Shared,
 }
 
-/// CPUs whose governor listens, below `sys` (`/sys`).
-pub fn listening(sys: &Path) -> BTreeMap<u32, Frequency> {
-    let policies = fs::read_dir(sys.join("devices/system/cpu/cpufreq"));
-    let mut cpus = BTreeMap::new();
-    for policy in policies.into_iter().flatten().flatten() {
-        let read = |file| fs::read_to_string(policy.path().join(file)).unwrap_or_default();
-        if read("scaling_governor").trim() == LISTENS {
-            let affected = read("affected_cpus");
-            let members: Vec<u32> =
+/// CPUs whose frequency is one, and what decides on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// In ascending order.
+    pub cpus: Vec<u32>,
+    /// The governor's name, as the kernel has it.
+    pub governor: String,
+}
+
+impl Policy {
+    fn listens(&self) -> bool {
+        self.governor == LISTENS
+    }
+}
+
+/// The policies below `sys` (`/sys`), by their first CPU; none without cpufreq.
+pub fn policies(sys: &Path) -> Vec<Policy> {
+    let found = fs::read_dir(sys.join("devices/system/cpu/cpufreq"));
+    let mut policies: Vec<_> = found
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|policy| {
+            let read = |file| fs::read_to_string(policy.path().join(file)).ok();
+            let affected = read("affected_cpus")?;
+            let cpus: Vec<u32> =
                 affected.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-            let frequency = if members.len() > 1 { Frequency::Shared } else { Frequency::Own };
-            cpus.extend(members.into_iter().map(|cpu| (cpu, frequency)));
-        }
+            Some(Policy { cpus, governor: read("scaling_governor")?.trim().to_owned() })
+        })
+        .collect();
+    policies.sort_by(|a, b| a.cpus.cmp(&b.cpus));
+    policies
+}
+
+/// CPUs whose governor listens.
+pub fn listening(policies: &[Policy]) -> BTreeMap<u32, Frequency> {
+    let mut cpus = BTreeMap::new();
+    for policy in policies.iter().filter(|policy| policy.listens()) {
+        let frequency = if policy.cpus.len() > 1 { Frequency::Shared } else { Frequency::Own };
+        cpus.extend(policy.cpus.iter().map(|cpu| (*cpu, frequency)));
     }
     cpus
+}
+
+/// One line: whether frequencies follow what tasks ask for, and what to do if they do not.
+pub fn summary(policies: &[Policy]) -> String {
+    if policies.is_empty() {
+        return "no frequencies are asked for: this host's kernel does not set them (no cpufreq)"
+            .into();
+    }
+    let mut deaf: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for policy in policies.iter().filter(|policy| !policy.listens()) {
+        let cpus = policy.cpus.iter().map(u32::to_string);
+        deaf.entry(&policy.governor).or_default().extend(cpus);
+    }
+    if deaf.is_empty() {
+        return "frequencies follow what tasks need".into();
+    }
+    let parts: Vec<_> = deaf
+        .iter()
+        .map(|(governor, cpus)| format!("governor {governor} on CPUs {}", cpus.join(",")))
+        .collect();
+    format!(
+        "frequencies follow what tasks need only under {LISTENS} (cpupower frequency-set -g {LISTENS}): this host has {}",
+        parts.join(" and ")
+    )
 }
 
 #[cfg(test)]
@@ -49,12 +100,16 @@ mod tests {
             fs::write(directory.join("scaling_governor"), format!("{governor}\n")).unwrap();
             fs::write(directory.join("affected_cpus"), cpus).unwrap();
         }
-        let found = listening(&sys);
+        let policies = policies(&sys);
+        let found = listening(&policies);
         fs::remove_dir_all(&sys).unwrap();
         assert_eq!(
             found,
             BTreeMap::from([(0, Frequency::Shared), (1, Frequency::Shared), (4, Frequency::Own)])
         );
-        assert!(listening(Path::new("/nowhere")).is_empty());
+        let line = summary(&policies);
+        assert!(line.ends_with("this host has governor performance on CPUs 2,3"), "{line}");
+        assert_eq!(summary(&policies[2..]), "frequencies follow what tasks need");
+        assert!(summary(&super::policies(Path::new("/nowhere"))).contains("no cpufreq"));
     }
 }

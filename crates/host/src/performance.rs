@@ -16,6 +16,7 @@ use crate::settings::PerfSettings;
 pub struct Performance {
     model: Option<Model>,
     told: Option<EnergyError>,
+    told_governors: String,
 }
 
 impl Performance {
@@ -24,7 +25,11 @@ impl Performance {
         if sensor.scheduler() != State::Running {
             return;
         }
-        let listening = governors::listening(&root.join("sys"));
+        let policies = governors::policies(&root.join("sys"));
+        if perf.requests {
+            self.tell_governors(governors::summary(&policies));
+        }
+        let listening = governors::listening(&policies);
         // Requests are what a placement adds up.
         if perf.placement && perf.requests && !listening.is_empty() && self.model.is_none() {
             self.read_model(sensor, root);
@@ -32,6 +37,13 @@ impl Performance {
         let places = |model: &Model| (0..model.energy.cpus).all(|cpu| listening.contains_key(&cpu));
         let placing = perf.placement && self.model.as_ref().is_some_and(places);
         sensor.set_perf_features(|cpu| perf.features(listening.get(&cpu).copied(), placing));
+    }
+
+    fn tell_governors(&mut self, line: String) {
+        if self.told_governors != line {
+            info!("{line}");
+            self.told_governors = line;
+        }
     }
 
     fn read_model(&mut self, sensor: &Sensor, root: &Path) {
