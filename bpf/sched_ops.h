@@ -55,7 +55,9 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	t = task_of(p);
 	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
-	return cpu;
+	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
+		return cpu;
+	return less_busy(p, rq, cpu);
 }
 
 SEC("struct_ops/ext_enqueue")

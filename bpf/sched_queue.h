@@ -104,7 +104,8 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 
 /*
  * Whether a task that wakes may wait in the CPU's local queue, which costs less: it may run here only, so that no other CPU
- * could take it over; nobody else waits; and it would be next whatever the one that runs does.
+ * could take it over; nobody else waits; and it is no more than a slice of its own ahead of the one that runs. It
+ * comes next whatever that one is due: what it has too early is bounded by the slice.
  */
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
@@ -114,7 +115,8 @@ static __always_inline bool goes_direct(const struct task_struct *p, const struc
 	if (!is_pinned(p) || rq->direct || *(volatile s32 *)&rq->queued > 0)
 		return false;
 	return level == PC_RUNS_NOTHING ||
-	       (level == PC_RUNS_NORMAL && pc_fair_before(t->vtime, running_vtime(rq, now)));
+	       (level == PC_RUNS_NORMAL &&
+		pc_fair_before(t->vtime, running_vtime(rq, now) + pc_fair_virtual(rq->slice_ns, t->inverse)));
 }
 
 /*
@@ -165,6 +167,18 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return moved;
+}
+
+/* No CPU is idle: the waker's, if fewer wait there than where the task ran last. */
+static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
+{
+	u32 here = bpf_get_smp_processor_id();
+	struct pc_rq *wakers = rq_of(here);
+
+	if (!wakers || wakers->offline || *(volatile s32 *)&wakers->queued >= *(volatile s32 *)&rq->queued ||
+	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
+		return cpu;
+	return here;
 }
 
 /* For a CPU that has nothing to run: the first task of another's queue, along the ring. */
