@@ -84,6 +84,8 @@ static __noinline bool promote(u32 cpu)
 			if (!t || t->vcpu != wanted)
 				continue;
 			moved = move_to(&it, p, SCX_DSQ_LOCAL);
+			if (moved)
+				leave_queue(t);
 			break;
 		}
 	}

@@ -44,7 +44,7 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled;
 }
 
-/* It does not wait any more, or is queued anew. */
+/* It does not wait any more, is queued anew, or was fetched out of order: then it says nothing about the base. */
 static __always_inline void leave_queue(struct pc_task *t)
 {
 	struct pc_rq *rq;
@@ -162,6 +162,8 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 			if (!t || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS)
 				continue;
 			moved = move_to(&it, p, SCX_DSQ_LOCAL);
+			if (moved)
+				leave_queue(t);
 			break;
 		}
 	}
