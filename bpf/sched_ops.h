@@ -285,7 +285,9 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v1))
+	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___compat))
+		scx_bpf_reenqueue_local___v2___compat();
+	else if (bpf_ksym_exists(scx_bpf_reenqueue_local___v1))
 		scx_bpf_reenqueue_local___v1();
 	return 0;
 }

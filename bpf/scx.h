@@ -137,6 +137,7 @@ bool scx_bpf_dsq_move___new(struct bpf_iter_scx_dsq *it, struct task_struct *p, 
 			    u64 enq_flags) __ksym __weak;
 bool scx_bpf_dispatch_from_dsq___old(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 				     u64 enq_flags) __ksym __weak;
+void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
 u32 scx_bpf_reenqueue_local___v1(void) __ksym __weak;
 
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
