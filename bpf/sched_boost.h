@@ -83,9 +83,7 @@ static __noinline bool promote(u32 cpu)
 			t = task_of(p);
 			if (!t || t->vcpu != wanted)
 				continue;
-			moved = move_to(&it, p, SCX_DSQ_LOCAL);
-			if (moved)
-				leave_queue(t);
+			moved = fetch(&it, p, t);
 			break;
 		}
 	}

@@ -60,8 +60,7 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 			again = PC_IDLE_NS;
 		if (wanted >= rq->requested)
 			continue;
-		rq->requested = wanted;
-		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
+		request(rq, cpu, wanted);
 	}
 	bpf_timer_start(&value->timer, again, 0);
 	return 0;

@@ -31,7 +31,7 @@ SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
-	struct pc_task *t;
+	struct pc_task *t = NULL;
 	struct pc_rq *rq;
 	s32 cpu;
 
@@ -52,7 +52,8 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return cpu;
 	}
-	t = task_of(p);
+	if (!t)
+		t = task_of(p);
 	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
@@ -285,10 +286,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___compat))
-		scx_bpf_reenqueue_local___v2___compat();
-	else if (bpf_ksym_exists(scx_bpf_reenqueue_local___v1))
-		scx_bpf_reenqueue_local___v1();
+	reenqueue_local();
 	return 0;
 }
 

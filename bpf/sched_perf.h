@@ -43,6 +43,16 @@ static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
 	return !(rq->features & PC_PERF_PLACE) || sum_of(rq, now) > rq->capacity;
 }
 
+/* schedutil adds a quarter to all that it is asked for, and ours is in `wanted`. */
+static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
+{
+	rq->requested = wanted;
+	if (rq->features & PC_PERF_REQUEST) {
+		rq->asks = 1;
+		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
+	}
+}
+
 /* A request inside the governor's rate limit is lost: it is made anew at each switch and tick. `p`: runs there. */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
@@ -56,13 +66,8 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	wanted = pc_perf_cpu_request(&rq->perf, 0, clock);
 	if (rq->features & PC_PERF_HOLD)
 		wanted = pc_perf_hold(&rq->perf, wanted, clock);
-	rq->requested = wanted;
 	rq->sum_ns = rq_now();
-	/* schedutil adds a quarter to all that it is asked for, and ours is in the request. */
-	if (rq->features & PC_PERF_REQUEST) {
-		rq->asks = 1;
-		scx_bpf_cpuperf_set(cpu, wanted - wanted / 5);
-	}
+	request(rq, cpu, wanted);
 	return 0;
 }
 

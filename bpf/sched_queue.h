@@ -57,6 +57,16 @@ static __always_inline void leave_queue(struct pc_task *t)
 		__sync_fetch_and_add(&rq->queued, -1);
 }
 
+/* A task that waits here runs next, whatever its place in the queue. False: it is not there any more. */
+static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
+{
+	bool moved = move_to(it, p, SCX_DSQ_LOCAL);
+
+	if (moved)
+		leave_queue(t);
+	return moved;
+}
+
 /* The task comes to a CPU: its weight as it is now, its distance from the base kept and bounded. */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
@@ -161,9 +171,7 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 			t = task_of(p);
 			if (!t || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS)
 				continue;
-			moved = move_to(&it, p, SCX_DSQ_LOCAL);
-			if (moved)
-				leave_queue(t);
+			moved = fetch(&it, p, t);
 			break;
 		}
 	}

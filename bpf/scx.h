@@ -203,6 +203,15 @@ static __always_inline bool take(u64 dsq_id)
 	return scx_bpf_consume___old(dsq_id);
 }
 
+/* What waits in this CPU's local queue is enqueued anew, elsewhere perhaps. In cpu_release only. */
+static __always_inline void reenqueue_local(void)
+{
+	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___compat))
+		scx_bpf_reenqueue_local___v2___compat();
+	else if (bpf_ksym_exists(scx_bpf_reenqueue_local___v1))
+		scx_bpf_reenqueue_local___v1();
+}
+
 /*
  * Always true. A structure whose members nobody touches lacks its description in the object, and
  * the functions above that point to one would not compare equal to the kernel's.
