@@ -31,6 +31,11 @@ class Description:
 NOTHING = Description()
 
 
+def set_governor(host, name: str = "schedutil") -> None:
+    """Of all CPUs."""
+    host.run(f"echo {name} | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+
+
 class JunoR2:
     """
     Arm's Juno r2 as its device tree and firmware describe it (lab/boards/juno_r2/juno_r2.c), with the small
@@ -53,7 +58,7 @@ class JunoR2:
     def start(self, host) -> None:
         """Loads the driver and waits for the scheduler to know what the CPUs cost."""
         host.run("insmod /payload/modules/juno_r2.ko")
-        host.run("echo schedutil | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+        set_governor(host)
 
 
 class X86PStates:
@@ -82,7 +87,7 @@ class X86PStates:
 
     def start(self, host) -> None:
         host.run("modprobe acpi-cpufreq")
-        host.run("echo schedutil | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+        set_governor(host)
 
 
 Board = JunoR2 | X86PStates

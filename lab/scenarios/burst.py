@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from paracord_lab import board_load, board_trace
 from paracord_lab.board_load import Task
-from paracord_lab.boards import JunoR2
+from paracord_lab.boards import JunoR2, set_governor
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import STOCK, Configuration, Scenario, column
 from paracord_lab.sched_ext import await_scheduler
@@ -31,7 +31,6 @@ WINDOW_MS = 10.0
 TOLERANCE = 0.9
 RETURN_WINDOWS_MAX = 2
 MEAN_VS_NO_CARRY_MAX = 1.02
-GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 # Shorter runs are blips.
 LONG_MS = 25.0
 
@@ -86,7 +85,7 @@ class Burst(Scenario):
         host = session.host
         await_scheduler(host, configuration.daemon)
         governor = "ondemand" if configuration == ONDEMAND else "schedutil"
-        host.run(f"echo {governor} | tee {GOVERNORS}")
+        set_governor(host, governor)
         traces = {}
         try:
             for name, task in tasks().items():
@@ -97,7 +96,7 @@ class Burst(Scenario):
                     host.run(f"sleep {session.seconds(SECONDS)}")
                 traces[name] = asdict(trace)
         finally:
-            host.run(f"echo schedutil | tee {GOVERNORS}")
+            set_governor(host)
         return {"traces": traces}
 
     def metrics(self, configuration, raw):
