@@ -87,12 +87,21 @@ class Daemon:
 
     def start(self, vcpu_tids: Iterable[int] = ()) -> "Daemon":
         """Starts it and returns when it knows every thread in `vcpu_tids`."""
-        self.host.run(f"printf %s {shlex.quote(toml(self.settings))} > {CONFIG}")
+        self._write_config()
         self.job = self.host.spawn(
             f"exec {BINARY} run --config {CONFIG} {self.arguments}".strip(), "paracord"
         )
         self.await_vcpus(vcpu_tids)
         return self
+
+    def reload(self, changed: Mapping[str, object]) -> None:
+        """Gives the running daemon other settings; what is not in `changed` stays."""
+        self.settings |= changed
+        self._write_config()
+        self.host.run(f"{BINARY} reload")
+
+    def _write_config(self) -> None:
+        self.host.run(f"printf %s {shlex.quote(toml(self.settings))} > {CONFIG}")
 
     def await_vcpus(self, vcpu_tids: Iterable[int], timeout: float = START_TIMEOUT_S) -> None:
         """Returns when `status` shows every thread in `vcpu_tids`; DaemonError otherwise."""

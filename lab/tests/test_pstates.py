@@ -9,7 +9,7 @@ import pytest
 
 from paracord_lab import machine
 from paracord_lab.boards import X86PStates
-from paracord_lab.daemon import BINARY, CONFIG, Daemon
+from paracord_lab.daemon import Daemon
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 
@@ -52,10 +52,11 @@ def test_frequencies_follow_the_load(host, is_ext):
 def test_requests_end_and_begin_with_the_configuration(host):
     """Without requests the frequency is the highest, and nothing of them is left behind."""
     lowest, highest = X86PStates.mhz[-1], X86PStates.mhz[0]
-    with Daemon(host, {"actuator": "ext", "perf.requests": True}).start():
+    with Daemon(host, {"actuator": "ext"}).start() as running_daemon:
         await_scheduler(host, True)
         found = [mhz_under(host, LIGHT)]
-        for requests in ("false", "true"):
-            host.run(f"sed -i 's/^requests.*/requests = {requests}/' {CONFIG} && {BINARY} reload; sleep 1")
+        for requests in (False, True):
+            running_daemon.reload({"perf.requests": requests})
+            host.run("sleep 1")
             found.append(mhz_under(host, LIGHT))
     assert found == [lowest, highest, lowest]
