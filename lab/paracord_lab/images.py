@@ -83,24 +83,24 @@ def ensure(arch: str = "x86_64") -> Images:
     )
 
 
-def with_oldest_kernel(files: Images) -> Images:
-    """The same, but the host boots the oldest kernel that has sched_ext; its guests stay what they are."""
+def with_stable_kernel(files: Images) -> Images:
+    """The same, but the host boots Debian's stable kernel (6.12, without sched_ext); its guests do not."""
     arch = files.arch
-    oldest = tree.ensure("oldest", arch)
-    release = tree.kernel_of(oldest)
+    stable = tree.ensure("stable", arch)
+    release = tree.kernel_of(stable)
     modules = (*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch])
 
     def build(directory: Path, _: Progress) -> None:
-        (directory / "kernel").write_bytes(decompress(boot_image(oldest, release).read_bytes()))
-        (directory / "host.cpio").write_bytes(_host_initramfs(oldest, release, modules))
+        (directory / "kernel").write_bytes(decompress(boot_image(stable, release).read_bytes()))
+        (directory / "host.cpio").write_bytes(_host_initramfs(stable, release, modules))
 
     inputs = {
-        "tree": oldest.name,
+        "tree": stable.name,
         "sources": cache.files_digest(
             [LAB / "init/host-initramfs", Path(__file__), LAB / "paracord_lab/kernel.py"]
         ),
     }
-    boot = cache.ensure("boot-oldest", arch, inputs, f"kernel {release} and its initramfs", build)
+    boot = cache.ensure("boot-stable", arch, inputs, f"kernel {release} and its initramfs", build)
     return replace(files, release=release, kernel=boot / "kernel", host_initramfs=boot / "host.cpio")
 
 

@@ -183,14 +183,14 @@ def host(
     extra_args: Sequence[str] = (),
     shell: bool = False,
     board: str = "",
-    oldest_kernel: bool = False,
+    stable_kernel: bool = False,
 ) -> Iterator[Host]:
     """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
 
     logs: directory of the serial logs; /share is the directory `share` beside it. What an earlier run left in
     both is removed. cmdline: for the host's kernel. extra_args: for its emulator. shell: bash on this
     terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
-    oldest_kernel: an emulated host boots the oldest one with sched_ext; its guests have the usual one.
+    stable_kernel: an emulated host boots Debian's stable one; its guests have the usual one.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
@@ -204,8 +204,8 @@ def host(
         native.check()
     files = images.ensure(arch)
     built = payload.build(files)
-    if oldest_kernel:
-        files = images.with_oldest_kernel(files)
+    if stable_kernel:
+        files = images.with_stable_kernel(files)
     described = hardware.describe(memory_mb) if hardware else boards.NOTHING
     logs = logs.resolve()
     share = logs.parent / "share"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Debian trees: the tools (compilers, QEMU), the host's disk, and headers of several kernels.
+"""Debian trees: the tools (compilers, QEMU), the host's disk, headers of several kernels, the stable kernel.
 
 A tree is a root file system made by mmdebstrap. `enter()` runs a program in one with private mounts,
 so nothing stays mounted whatever happens to it.
@@ -19,7 +19,7 @@ from .tree_specs import DEBIAN_ARCH, SPECS
 
 
 def ensure(name: str, arch: str = "x86_64") -> Path:
-    """The tree `name` ("tools", "host", "matrix") for an architecture, made now when missing.
+    """The tree `name` (a key of SPECS) for an architecture, made now when missing.
 
     When the mirror cannot be asked, the newest tree made before is used, and that is said.
     """

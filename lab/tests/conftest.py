@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Tells a test that failed from a test whose emulated machine died under it.
+A guest for those tests that want an ordinary one on their module's host.
+
+Also tells a test that failed from a test whose emulated machine died under it.
 
 Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted. When
 every failure of a run is of that kind, the run ends with exit code 75 (try again) instead of 1, and
@@ -15,6 +17,14 @@ from paracord_lab.errors import ChannelClosed, CommandTimeout
 
 EXIT_MACHINE_DIED = 75
 _failures = {"died": 0, "other": 0}
+
+
+@pytest.fixture(scope="module")
+def guest(host):
+    """One vCPU, and paracord's module in its kernel."""
+    with host.guest("guest", vcpus=1) as booted:
+        booted.load_module()
+        yield booted
 
 
 @pytest.hookimpl(hookwrapper=True)

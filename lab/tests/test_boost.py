@@ -22,13 +22,6 @@ def host():
         yield booted
 
 
-@pytest.fixture(scope="module")
-def guest(host):
-    with host.guest("boost", vcpus=1) as booted:
-        booted.load_module()
-        yield booted
-
-
 def shares(host, tid, samples=40):
     """Policy -> share of samples."""
     script = f"for i in $(seq {samples}); do chrt -p {tid}; sleep 0.05; done"

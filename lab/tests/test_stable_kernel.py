@@ -13,14 +13,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def host():
-    with machine.host(cpus=2, logs=Path("out/test-oldest/logs"), oldest_kernel=True) as booted:
-        yield booted
-
-
-@pytest.fixture(scope="module")
-def guest(host):
-    with host.guest("oldest", vcpus=1) as booted:
-        booted.load_module()
+    with machine.host(cpus=2, logs=Path("out/test-stable/logs"), stable_kernel=True) as booted:
         yield booted
 
 
@@ -31,7 +24,7 @@ def test_boosts_with_actuator_rt(host, guest, actuator):
     try:
         busy.busy()
         with Daemon(host, {**EMULATED_HOST, "actuator": actuator}).start(guest.vcpu_tids) as running_daemon:
-            guest.run(cyclictest.command("oldest", 4000, 2), timeout=60)
+            guest.run(cyclictest.command("stable", 4000, 2), timeout=60)
             status = running_daemon.status()
             said = running_daemon.job.err()
     finally:
