@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 from . import loads
 
@@ -19,19 +20,38 @@ def cpu_shares(
 
     prepare: gets their process ids before the time counts.
     """
+    with _hogs(host, prefixes) as pids:
+        if prepare:
+            prepare(pids)
+        before = [loads.read(host, [pid]).cpu_s for pid in pids]
+        host.run(f"sleep {seconds}", timeout=60 + 10 * seconds)
+        used = [loads.read(host, [pid]).cpu_s - b for pid, b in zip(pids, before, strict=True)]
+    return [one / sum(used) for one in used]
+
+
+def shares_over_time(host, prefixes: Sequence[str], windows: int) -> list[list[float]]:
+    """The same in windows of a tenth of a second, one list for each loop."""
+    with _hogs(host, prefixes) as pids:
+        stats = " ".join(f"/proc/{pid}/schedstat" for pid in pids)
+        look = f"for i in $(seq {windows + 1}); do cat {stats}; sleep 0.1; done"
+        said = host.run(f"taskset -c 0 bash -c '{look}'", timeout=60 + windows).out
+    ran = [int(line.split()[0]) for line in said.splitlines()]
+    courses = [[b - a for a, b in pairwise(ran[n :: len(pids)])] for n in range(len(pids))]
+    total = [sum(window) for window in zip(*courses, strict=True)]
+    return [[one / all_ for one, all_ in zip(course, total, strict=True)] for course in courses]
+
+
+@contextmanager
+def _hogs(host, prefixes: Sequence[str]) -> Iterator[list[int]]:
+    """Busy loops on CPU 1, as their process ids."""
     hogs = [host.spawn(f"exec {prefix} pc_hog --cpu 1", f"hog{n}") for n, prefix in enumerate(prefixes)]
     try:
         host.run("sleep 0.5")
-        if prepare:
-            prepare([hog.pid for hog in hogs])
-        before = [loads.read(host, [hog.pid]).cpu_s for hog in hogs]
-        host.run(f"sleep {seconds}", timeout=60 + 10 * seconds)
-        used = [loads.read(host, [hog.pid]).cpu_s - b for hog, b in zip(hogs, before, strict=True)]
+        yield [hog.pid for hog in hogs]
     finally:
         for hog in hogs:
             hog.kill("KILL")
             hog.wait(10)
-    return [one / sum(used) for one in used]
 
 
 def error(shares: Sequence[float], weights: Sequence[float]) -> float:

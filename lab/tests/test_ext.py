@@ -29,13 +29,6 @@ def host():
         yield booted
 
 
-@pytest.fixture(scope="module")
-def guest(host):
-    with host.guest("ext", vcpus=1) as booted:
-        booted.load_module()
-        yield booted
-
-
 @contextmanager
 def scheduling(host, vcpu_tids=(), arguments="", settings=None):
     """The daemon, with its scheduler in force."""
@@ -67,6 +60,14 @@ def test_control_groups_share_a_cpu_by_their_weights(host):
     with fairness.groups(host, {"light": 100, "heavy": 300}), scheduling(host):
         shares = fairness.group_shares(host, ("heavy", "light", "light"), 8)
     assert fairness.error(shares, (6, 1, 1)) < 0.06, shares
+
+
+def test_who_is_preempted_by_real_time_tasks_keeps_its_place(host):
+    """Preempted each millisecond, two loops went on or waited for half a second at a time once."""
+    real_time = "cyclictest -q -m -i 997 -a 1 --policy=rr -p 2"
+    with scheduling(host), running(host, real_time, "cyclictest"):
+        courses = fairness.shares_over_time(host, ("", ""), 30)
+    assert min(map(min, courses)) > 0.2, courses
 
 
 def test_boosts_without_touching_the_thread(host, guest):
@@ -240,14 +241,23 @@ def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
     importing = {"perf.import": True}
     capped = host.spawn("exec uclampset -M 200 pc_hog", "capped")
     try:
-        with scheduling(host, settings=importing):
+        with scheduling(host, settings=importing) as running_daemon:
             await_true(is_taken_over)
             listed = json.loads(host.run(f"{BINARY} clamp list --json").out)
             assert [one["target"] for one in listed] == [{"task": capped.pid}]
-            host.run(f"sed -i 's/^import.*/import = false/' {daemon.CONFIG} && {BINARY} reload")
+            running_daemon.reload({"perf.import": False})
             assert kernels() == (0, 200)
             assert json.loads(host.run(f"{BINARY} clamp list --json").out) == []
-            host.run(f"sed -i 's/^import.*/import = true/' {daemon.CONFIG} && {BINARY} reload")
+            running_daemon.reload(importing)
+            await_true(is_taken_over)
+            # Set anew by paracord's own means: that stays.
+            host.run(f"{BINARY} clamp set --task {capped.pid} --max 300")
+            running_daemon.reload({"perf.import": False})
+            assert kernels() == (0, 200)
+            (listed,) = json.loads(host.run(f"{BINARY} clamp list --json").out)
+            assert listed["own"]["max"] == 300, listed
+            host.run(f"{BINARY} clamp clear --task {capped.pid}")
+            running_daemon.reload(importing)
             await_true(is_taken_over)
         assert kernels() == (0, 200)
         await_scheduler(host, False)
