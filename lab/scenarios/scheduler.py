@@ -91,8 +91,8 @@ class SchedulerScenario(Scenario):
                 for _ in range(3)
             ],
             "wakeups": [
-                host.run("pc_wakeups --seconds 2 --messengers 2 --workers 3 --loops 20000").out
-                for _ in range(6)
+                host.run("pc_wakeups --seconds 1 --messengers 2 --workers 3 --loops 20000").out
+                for _ in range(12)
             ],
             "compile": [self._timed(host, COMPILE) for _ in range(3)],
             "nice": [fairness.nice_shares(host, levels, session.seconds(SHARE_S)) for levels in NICE_SETS],
