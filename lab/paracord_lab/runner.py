@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, judge, machine, post_mortem, report, store
+from . import ftrace, judge, machine, post_mortem, report, serial_log, store
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .plan import Plan
 from .results import Results
@@ -125,10 +125,18 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         except BaseException as error:
             if isinstance(error, ChannelClosed | CommandTimeout):
                 post_mortem.write(host, str(error))
+                _need_no_ejection(host, error)
             with suppress(LabError):  # what is wrong is `error`
                 session.close()
             raise
         session.close()
+
+
+def _need_no_ejection(host, death: LabError) -> None:
+    """A machine that dies after its kernel has ejected the scheduler is no accident: that is not repeated."""
+    why = serial_log.ejection(host.logs / "host.serial.log")
+    if why:
+        raise LabError(f"the kernel has ejected paracord's scheduler ({why}), then: {death}") from death
 
 
 def _is_undecided(scenario: Scenario, out: Path) -> bool:
@@ -139,9 +147,13 @@ def _is_undecided(scenario: Scenario, out: Path) -> bool:
 
 def first_of(error: LabError) -> LabError:
     """The error that came first: undoing things on a machine that died raises more of them."""
-    while isinstance(error.__context__, LabError) and not error.__suppress_context__:
-        error = error.__context__
-    return error
+    first = error
+    while isinstance(error.__context__, LabError) and not error.__cause__:
+        # One that was raised `from None` says the same as what it hides, but not as what came before that.
+        hides, error = error.__suppress_context__, error.__context__
+        if not hides:
+            first = error
+    return first
 
 
 def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> None:

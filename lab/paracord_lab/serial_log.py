@@ -18,6 +18,11 @@ TROUBLE = (
     ("lab", re.compile(r"^(lab: .*)")),
 )
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^]]*\])? ")
+# Not: unregistered, or disabled by the administrator (scx_exit_reason() in the kernel).
+EJECTED = re.compile(
+    r'sched_ext: BPF scheduler "paracord" disabled \((runtime error|scx_bpf_error|runnable task stall)\)'
+    r"(?:.*\n.*sched_ext: paracord: (.*))?"
+)
 LOG_TAIL_BYTES = 1 << 20
 # QEMU's ShutdownCause (qapi/run-state.json), in the trace of emulator.py.
 ENDED = re.compile(r"qemu_system_shutdown_request reason=(\d+)")
@@ -56,6 +61,12 @@ def reason(serial: Path, *emulator: Path) -> str | None:
         return f"emulator: {lines[-1][:200]}"
     causes = ENDED.findall("\n".join(logs))
     return f"emulator: {CAUSES.get(causes[-1], f'ended for reason {causes[-1]}')}" if causes else None
+
+
+def ejection(serial: Path) -> str | None:
+    """Why the kernel ejected paracord's scheduler, if it did."""
+    found = EJECTED.search(read_tail(serial).replace("\r", ""))
+    return ": ".join(part.strip() for part in found.groups() if part) if found else None
 
 
 def read_tail(path: Path) -> str:

@@ -65,3 +65,18 @@ def test_a_silent_end_is_told_by_the_emulators_trace(tmp_path):
     assert serial_log.reason(serial, messages, resets) == "emulator: ended for reason 99"
     messages.write_text("qemu: no memory\nqemu_system_shutdown_request reason=1\n")
     assert serial_log.reason(serial, messages, resets) == "emulator: qemu: no memory"
+
+
+def test_an_ejection_is_found_with_its_reason(tmp_path):
+    serial = tmp_path / "host.serial.log"
+    assert serial_log.ejection(serial) is None
+    serial.write_text(
+        '[    9.1] sched_ext: BPF scheduler "paracord" disabled (unregistered from user space)\n'
+    )
+    assert serial_log.ejection(serial) is None
+    with serial.open("a") as log:
+        log.write('[  615.4] sched_ext: BPF scheduler "paracord" disabled (runnable task stall)\r\n')
+    assert serial_log.ejection(serial) == "runnable task stall"
+    with serial.open("a") as log:
+        log.write("[  615.5] sched_ext: paracord: hog[7] failed to run for 40.032s\r\n[  616.0] else\r\n")
+    assert serial_log.ejection(serial) == "runnable task stall: hog[7] failed to run for 40.032s"
