@@ -87,9 +87,9 @@ class SchedSoak(Scenario):
                     vm.kill("KILL")
                     killed += 1
             finally:
-                for job in jobs:
-                    host.run(f"kill -KILL -- -{job.pid} {job.pid}", check=False)
-                host.run(f"pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}", check=False)
+                every = " ".join(f"-{job.pid} {job.pid}" for job in jobs)
+                end = f"kill -KILL -- {every}; pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}"
+                host.run(f"chrt -r 2 bash -c {shlex.quote(end)}", timeout=120, check=False)
         said = session.daemon.job.err()
         lost = sched_ext.state(host) != "enabled"
         return {
