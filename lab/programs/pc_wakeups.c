@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 /*
  * pc_wakeups: how long woken threads wait for a CPU, as schbench measures it. Each messenger
- * wakes its workers; a worker notes how late it is, computes, and waits for the
- * messenger again. With more workers than CPUs, wakeups compete.
+ * wakes its workers; a worker notes how late it is, sleeps (the network, in schbench), computes, and
+ * waits for the messenger again. With more workers than CPUs, wakeups compete.
  *
  * Output, one JSON line: wakeups, requests per second, and percentiles of the wait in us.
  */
@@ -38,7 +38,7 @@ struct messenger {
 };
 
 static atomic_int stop;
-static long loops = 20000;
+static long loops = 20000, sleep_us = 100;
 
 static void *serve(void *argument)
 {
@@ -56,6 +56,8 @@ static void *serve(void *argument)
 			return NULL;
 		if (w->count < SAMPLES_MAX)
 			w->waits_ns[w->count++] = wait_ns < UINT32_MAX ? (uint32_t)wait_ns : UINT32_MAX;
+		if (sleep_us)
+			sleep_until_ns(monotonic_ns() + (uint64_t)sleep_us * NS_PER_US);
 		work((uint64_t)loops);
 	}
 }
@@ -117,6 +119,7 @@ int main(int argc, char **argv)
 		{ "--messengers", &messenger_count, 1, MESSENGERS_MAX },
 		{ "--workers", &worker_count, 1, WORKERS_MAX },	/* of each messenger */
 		{ "--loops", &loops, 0, 1000000000 },		/* of work per request */
+		{ "--sleep-us", &sleep_us, 0, 1000000 },		/* before it */
 	};
 	struct worker *workers;
 	uint64_t start_ns;
