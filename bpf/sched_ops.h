@@ -271,8 +271,8 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		raise_base(rq, rq->cur_vtime);
 	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL)
 		place_running(p, t, cpu, now);
-	if (pc_elapsed_ns(now, rq->aged_ns) >= PC_AGED_EVERY_NS) {
-		rq->aged_ns = now;
+	if (pc_fair_before(rq->search_ns, now)) {
+		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
 	if (*(volatile u32 *)&rq->expired) {

@@ -13,7 +13,7 @@
 /*
  * How often a queue is searched for who waited for too long, and how far. Once one was found, much sooner again:
  * hundreds wait where a crowd in a light group meets a heavy one, or where real-time tasks leave 5 % of the CPU. Each
- * gets a slice, which is a third of the CPU at most.
+ * gets a slice, which ends at a tick: half of the CPU at most where that comes every 4 ms.
  */
 #define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_AGED_AGAIN_NS	(8 * PC_NSEC_PER_MSEC)
@@ -177,7 +177,7 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 			if (!t || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS)
 				continue;
 			moved = fetch(&it, p, t);
-			rq->aged_ns = now - (PC_AGED_EVERY_NS - PC_AGED_AGAIN_NS);
+			rq->search_ns = now + PC_AGED_AGAIN_NS;
 			break;
 		}
 	}

@@ -169,7 +169,7 @@ struct pc_rq {
 	struct pc_perf_cpu perf;
 	u64 left;		/* runnable contributions that left for other CPUs; taken off by this one */
 	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
-	u64 aged_ns;		/* when a search of the queue was last due */
+	u64 search_ns;		/* when a search of the queue is due */
 	u64 sum_ns;		/* when perf's sums were last right, by a clock that all CPUs share */
 	u32 domain;		/* of the energy model; daemon */
 	u32 capacity;		/* 0..1024, at the highest frequency; daemon */

@@ -985,7 +985,7 @@ pub struct pc_rq {
     pub perf: pc_perf_cpu,
     pub left: u64_,
     pub removed: u64_,
-    pub aged_ns: u64_,
+    pub search_ns: u64_,
     pub sum_ns: u64_,
     pub domain: u32_,
     pub capacity: u32_,
@@ -1041,8 +1041,8 @@ const _: () = {
         "Offset of field: pc_rq::removed",
     ][::core::mem::offset_of!(pc_rq, removed) - 120usize];
     [
-        "Offset of field: pc_rq::aged_ns",
-    ][::core::mem::offset_of!(pc_rq, aged_ns) - 128usize];
+        "Offset of field: pc_rq::search_ns",
+    ][::core::mem::offset_of!(pc_rq, search_ns) - 128usize];
     [
         "Offset of field: pc_rq::sum_ns",
     ][::core::mem::offset_of!(pc_rq, sum_ns) - 136usize];
