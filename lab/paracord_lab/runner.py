@@ -70,7 +70,8 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     Runs one scenario; results and report lie in `base`/<scenario> then.
 
     An emulated machine that dies is started again and the round repeated, a few times, each with a line that
-    says so. LabError (one line) when the lab cannot go on; what was measured until then stays in raw/.
+    says so; not one whose kernel ejected the scheduler before: that is no accident. LabError (one line) when
+    the lab cannot go on; what was measured until then stays in raw/.
     """
     out = output_directory(base, scenario, options)
     rounds = options.rounds or scenario.rounds
@@ -84,6 +85,9 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             _run_plan(plan, options, out, progress)
             break
         except (ChannelClosed, CommandTimeout) as error:
+            ejected = serial_log.ejection(out / "logs" / "host.serial.log")
+            if ejected:
+                raise LabError(f"{error}, after the kernel has ejected the scheduler: {ejected}") from error
             deaths += 1
             in_a_row = in_a_row + 1 if plan.steps_done == before else 1
             hopeless = in_a_row > DEATHS_IN_A_ROW_MAX or deaths > DEATHS_MAX
@@ -125,18 +129,10 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         except BaseException as error:
             if isinstance(error, ChannelClosed | CommandTimeout):
                 post_mortem.write(host, str(error))
-                _need_no_ejection(host, error)
             with suppress(LabError):  # what is wrong is `error`
                 session.close()
             raise
         session.close()
-
-
-def _need_no_ejection(host, death: LabError) -> None:
-    """A machine that dies after its kernel has ejected the scheduler is no accident: that is not repeated."""
-    why = serial_log.ejection(host.logs / "host.serial.log")
-    if why:
-        raise LabError(f"the kernel has ejected paracord's scheduler ({why}), then: {death}") from death
 
 
 def _is_undecided(scenario: Scenario, out: Path) -> bool:

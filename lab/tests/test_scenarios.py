@@ -5,6 +5,7 @@ import pytest
 
 from paracord_lab import daemon, kills, runner, scenario
 from paracord_lab.errors import ChannelClosed, CommandTimeout, LabError
+from paracord_lab.session import Options
 
 NAMES = scenario.names()
 
@@ -81,3 +82,19 @@ def test_the_error_that_came_first_is_told():
             raise LabError("outer says it better") from error
     except LabError as error:
         assert str(runner.first_of(error)) == "outer says it better"
+
+
+def test_a_machine_that_dies_of_an_ejection_is_not_excused(tmp_path, monkeypatch):
+    runs = []
+
+    def dies(_plan, _options, out, _progress):
+        runs.append(out)
+        serial = out / "logs" / "host.serial.log"
+        serial.parent.mkdir(parents=True)
+        serial.write_text('[ 9.1] sched_ext: BPF scheduler "paracord" disabled (runnable task stall)\n')
+        raise ChannelClosed("host: no answer")
+
+    monkeypatch.setattr(runner, "_run_plan", dies)
+    with pytest.raises(LabError, match=r"no answer, after .* ejected the scheduler: runnable task stall"):
+        runner.run(scenario.load("sched-soak"), Options(), tmp_path)
+    assert len(runs) == 1
