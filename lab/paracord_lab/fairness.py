@@ -30,7 +30,7 @@ def cpu_shares(
 
 
 def shares_over_time(host, prefixes: Sequence[str], windows: int) -> list[list[float]]:
-    """The same in windows of a tenth of a second, one list for each loop; not those in which none ran."""
+    """The same in windows of a tenth of a second, one list for each loop; 0 where none ran."""
     with _hogs(host, prefixes) as pids:
         stats = " ".join(f"/proc/{pid}/schedstat" for pid in pids)
         look = f"for i in $(seq {windows + 1}); do cat {stats}; sleep 0.1; done"
@@ -38,7 +38,7 @@ def shares_over_time(host, prefixes: Sequence[str], windows: int) -> list[list[f
     ran = [int(line.split()[0]) for line in said.splitlines()]
     courses = [[b - a for a, b in pairwise(ran[n :: len(pids)])] for n in range(len(pids))]
     total = [sum(window) for window in zip(*courses, strict=True)]
-    return [[one / all_ for one, all_ in zip(course, total, strict=True) if all_] for course in courses]
+    return [[one / (all_ or 1) for one, all_ in zip(course, total, strict=True)] for course in courses]
 
 
 @contextmanager
