@@ -81,7 +81,11 @@ def groups(host, weights: Mapping[str, int]) -> Iterator[None]:
         host.run(f"sleep 0.5; rmdir {made}")
 
 
+def member(group: str) -> str:
+    """What a command begins with that runs in a control group."""
+    return f'sh -c \'echo $$ > {CGROUPS}/{group}/cgroup.procs; exec "$0" "$@"\''
+
+
 def group_shares(host, members: Sequence[str], seconds: float) -> list[float]:
     """Shares of one CPU that loops get, each in the group that is named."""
-    enter = 'sh -c \'echo $$ > {}/{}/cgroup.procs; exec "$0" "$@"\''
-    return cpu_shares(host, [enter.format(CGROUPS, group) for group in members], seconds)
+    return cpu_shares(host, [member(group) for group in members], seconds)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Host work: busy loops in L1, the CPU time that they get, and the policies that threads have."""
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .errors import LabError
@@ -62,6 +64,22 @@ class HostLoad:
         if self.job is not None:
             self.host.run(f"kill -KILL {' '.join(map(str, [*self.pids, self.job.pid]))}", check=False)
             self.job = None
+
+
+@contextmanager
+def busy(host) -> Iterator[None]:
+    """The host has busy loops."""
+    load = HostLoad(host).start()
+    try:
+        load.busy()
+        yield
+    finally:
+        load.stop()
+
+
+def unhindered(script: str) -> str:
+    """The command for a script of bash: before ordinary work and loops of the lowest real-time priority."""
+    return f"exec chrt -r 2 bash -c {shlex.quote(script)}"
 
 
 def read(host, threads: Sequence[int]) -> Reading:

@@ -50,16 +50,15 @@ def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host,
 
 
 def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):
-    busy = loads.HostLoad(host).start()
-    try:
-        busy.busy()
-        with Daemon(host).start(guest.vcpu_tids) as running_daemon, running(guest, "pc_hog", "hog"):
-            before = boosts(running_daemon.status())
-            guest.run("pc_audio --period_us 20000 --work_permille 300 --seconds 6", timeout=60)
-            after = boosts(running_daemon.status())
-        assert after["rt"] > before["rt"]
-    finally:
-        busy.stop()
+    with (
+        loads.busy(host),
+        Daemon(host).start(guest.vcpu_tids) as running_daemon,
+        running(guest, "pc_hog", "hog"),
+    ):
+        before = boosts(running_daemon.status())
+        guest.run("pc_audio --period_us 20000 --work_permille 300 --seconds 6", timeout=60)
+        after = boosts(running_daemon.status())
+    assert after["rt"] > before["rt"]
 
 
 def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):

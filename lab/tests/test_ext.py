@@ -72,16 +72,11 @@ def test_who_is_preempted_by_real_time_tasks_keeps_its_place(host):
 
 
 def test_boosts_without_touching_the_thread(host, guest):
-    busy = loads.HostLoad(host).start()
     (tid,) = guest.vcpu_tids
-    try:
-        busy.busy()
-        with scheduling(host, [tid]) as running_daemon:
-            guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
-            status = running_daemon.status()
-            assert loads.policies(host, [tid]) == {tid: NORMAL}
-    finally:
-        busy.stop()
+    with loads.busy(host), scheduling(host, [tid]) as running_daemon:
+        guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
+        status = running_daemon.status()
+        assert loads.policies(host, [tid]) == {tid: NORMAL}
     assert status["actuator"]["kind"] == "ext"
     (vcpu,) = daemon.vcpus(status)
     boosted = sum(vcpu["wakeup_latency_boosted"]["buckets"])
@@ -104,17 +99,12 @@ def kick_described_wrongly(host):
 
 
 def test_boosts_without_the_kernels_kick(host, guest):
-    busy = loads.HostLoad(host).start()
     (tid,) = guest.vcpu_tids
-    try:
-        busy.busy()
-        with kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon:
-            guest.run(cyclictest.command("no-kick", 2000, 2), timeout=60)
-            status = running_daemon.status()
-            shares = fairness.nice_shares(host, (0, 5), 5)
-            assert sched_ext.state(host) == "enabled"
-    finally:
-        busy.stop()
+    with loads.busy(host), kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon:
+        guest.run(cyclictest.command("no-kick", 2000, 2), timeout=60)
+        status = running_daemon.status()
+        shares = fairness.nice_shares(host, (0, 5), 5)
+        assert sched_ext.state(host) == "enabled"
     (kick,) = (one for one in status["capabilities"] if one["name"] == "ext_kick")
     assert not kick["available"]
     (vcpu,) = daemon.vcpus(status)
@@ -141,15 +131,10 @@ def test_boosts_need_nobody_in_user_space(host, guest):
             host.run("pkill -CONT -x paracord")
         return look(running_daemon) - before
 
-    busy = loads.HostLoad(host).start()
-    try:
-        busy.busy()
-        with scheduling(host, [tid]) as running_daemon:
-            wakeups, late, unboosts = measure(running_daemon)
-            host.run(f"{BINARY} mode observe")
-            _, late_unboosted, _ = measure(running_daemon)
-    finally:
-        busy.stop()
+    with loads.busy(host), scheduling(host, [tid]) as running_daemon:
+        wakeups, late, unboosts = measure(running_daemon)
+        host.run(f"{BINARY} mode observe")
+        _, late_unboosted, _ = measure(running_daemon)
     assert wakeups > 200 and unboosts > 0, (wakeups, unboosts)
     assert late * 5 < late_unboosted, (late, late_unboosted)
 
@@ -237,26 +222,24 @@ def test_the_least_of_all_run_every_ten_seconds(host):
     scheduler after 30 s. Neither being moved from one CPU to the other makes one wait anew, nor does it
     matter that they are a crowd.
     """
-    enter = f"echo $$ > {fairness.CGROUPS}/{{}}/cgroup.procs; {{}}"
-    crowd = "for n in $(seq 100); do pc_hog --cpu 1 & done; wait"
+    crowd = "sh -c 'for n in $(seq 100); do pc_hog --cpu 1 & done; wait'"
 
     def enters(group, command):
-        return host.spawn(f"exec sh -c '{enter.format(group, command)}'", command)
+        return host.spawn(f"exec {fairness.member(group)} {command}", command)
 
     def unhindered(script):
-        """Real-time: an ordinary program competes with the most as well."""
-        return host.run(f"chrt -r 1 bash -c '{script}'", timeout=120).out
+        return host.run(loads.unhindered(script), timeout=120).out
 
     def runs():
         """How often each in the least group ran so far."""
-        each = f"for p in $(cat {fairness.CGROUPS}/least/cgroup.procs); do cat /proc/$p/schedstat; done"
+        each = f"for p in $(sort -n {fairness.CGROUPS}/least/cgroup.procs); do cat /proc/$p/schedstat; done"
         return [int(line.split()[2]) for line in unhindered(each).splitlines()]
 
     with fairness.groups(host, {"most": 10000, "least": 1}), scheduling(host):
-        jobs = [enters("least", "exec chrt -i 0 pc_hog --cpu 1"), enters("least", crowd)]
+        jobs = [enters("least", "chrt -i 0 pc_hog --cpu 1"), enters("least", crowd)]
         try:
             await_true(lambda: host.run("pgrep -c pc_hog", check=False).out.strip() == "101")
-            jobs += [enters("most", f"exec nice -n -20 pc_hog --cpu {cpu}") for cpu in (1, 2)]
+            jobs += [enters("most", f"nice -n -20 pc_hog --cpu {cpu}") for cpu in (1, 2)]
             before = runs()
             unhindered(f"for n in $(seq 60); do taskset -p $((n % 2 * 2 + 2)) {jobs[0].pid}; sleep 0.5; done")
             after = runs()

@@ -20,15 +20,11 @@ def host():
 @pytest.mark.parametrize("actuator", ["rt", "ext"])
 def test_boosts_with_actuator_rt(host, guest, actuator):
     assert host.kernel.startswith("6.12.")
-    busy = loads.HostLoad(host).start()
-    try:
-        busy.busy()
-        with Daemon(host, {**EMULATED_HOST, "actuator": actuator}).start(guest.vcpu_tids) as running_daemon:
-            guest.run(cyclictest.command("stable", 4000, 2), timeout=60)
-            status = running_daemon.status()
-            said = running_daemon.job.err()
-    finally:
-        busy.stop()
+    settings = {**EMULATED_HOST, "actuator": actuator}
+    with loads.busy(host), Daemon(host, settings).start(guest.vcpu_tids) as running_daemon:
+        guest.run(cyclictest.command("stable", 4000, 2), timeout=60)
+        status = running_daemon.status()
+        said = running_daemon.job.err()
     assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
     (vcpu,) = daemon.vcpus(status)
     assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
