@@ -9,7 +9,7 @@ import random
 import shlex
 import time
 
-from paracord_lab import fairness, kills, sched_ext
+from paracord_lab import fairness, kills, loads, sched_ext
 from paracord_lab.host_share import running
 from paracord_lab.scenario import EXT, Scenario, column
 from paracord_lab.verdicts import Check
@@ -36,7 +36,7 @@ CLASSES = " ".join(
     (
         "chrt -r -p 2 $$;",
         "for p in $hogs; do chrt -b -p 0 $p; chrt -r -p 1 $p; done; sleep 0.3;",
-        "for p in $hogs; do chrt -i -p 0 $p; chrt -o -p 0 $p; done; sleep 0.3",
+        "for p in $hogs; do chrt -o -p 0 $p; chrt -i -p 0 $p; done; sleep 0.3",
     )
 )
 FORKS = "for n in $(seq 20); do true & done; wait"
@@ -89,7 +89,7 @@ class SchedSoak(Scenario):
             finally:
                 every = " ".join(f"-{job.pid} {job.pid}" for job in jobs)
                 end = f"kill -KILL -- {every}; pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}"
-                host.run(f"chrt -r 2 bash -c {shlex.quote(end)}", timeout=120, check=False)
+                host.run(loads.unhindered(end), timeout=120, check=False)
         said = session.daemon.job.err()
         lost = sched_ext.state(host) != "enabled"
         return {
