@@ -54,6 +54,8 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	}
 	if (!t)
 		t = task_of(p);
+	if (t)
+		t->sync = !!(wake_flags & SCX_WAKE_SYNC);
 	if (t && task_level(t))
 		return cpu_to_preempt(p, cpu);
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
@@ -95,9 +97,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 			preempt_cpu(rq, cpu);
 		return 0;
 	}
-	if ((enq_flags & SCX_ENQ_WAKEUP) && p->policy != SCHED_IDLE_POLICY && p->policy != SCHED_BATCH_POLICY &&
-	    *(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL &&
-	    pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns)) {
+	if ((enq_flags & SCX_ENQ_WAKEUP) && preempts(p, t, rq, cpu, now)) {
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return 0;
 	}

@@ -117,6 +117,23 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
+/* Whether a task that wakes on this CPU takes it from the one that runs there. */
+static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u32 cpu,
+				     u64 now)
+{
+	/* Said for this wakeup only; of a pinned task the kernel says nothing. */
+	bool sync = t->sync;
+
+	t->sync = 0;
+	if (p->policy == SCHED_IDLE_POLICY || p->policy == SCHED_BATCH_POLICY ||
+	    *(volatile u32 *)&rq->cur_level != PC_RUNS_NORMAL)
+		return false;
+	if (sync && cpu == bpf_get_smp_processor_id() &&
+	    pc_fair_batches(pc_elapsed_ns(now, rq->cur_since_ns), t->inverse, rq->cur_inverse))
+		return false;
+	return pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns);
+}
+
 /*
  * Whether a task that wakes may wait in the CPU's local queue, which costs less: it may run here only, so that no other CPU
  * could take it over; nobody else waits; and it is no more than a slice of its own ahead of the one that runs. It

@@ -17,6 +17,7 @@
 #define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
 
 /* Same in all kernels so far; others are asked from BTF. */
+#define SCX_WAKE_SYNC		0x10ull
 #define SCX_ENQ_WAKEUP		1ull
 #define SCX_ENQ_PREEMPT		(1ull << 32)
 #define SCX_ENQ_LAST		(1ull << 41)

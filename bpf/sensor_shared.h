@@ -117,6 +117,8 @@ struct pc_task {
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
 	u64 placed_ns;		/* when it was last looked for a better CPU while it ran */
+	u32 sync;		/* 1: it wakes, and who wakes it is about to sleep */
+	u32 reserved;
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */

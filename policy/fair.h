@@ -29,6 +29,11 @@
  * nice -20 would wait for 24 s, and the kernel ejects a scheduler that lets a task wait for 30.
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
+/*
+ * Who wakes another one and says that it is about to sleep (pipes and sockets do) has this long for more of the
+ * kind before it is preempted by whom it woke. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
+ */
+#define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
 /* Longest time charged at once: more is a corrupt stamp. Times the largest inverse: below 2^63. */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
@@ -144,6 +149,12 @@ PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
 {
 	return pc_fair_before(vtime + pc_fair_virtual(slice_ns, inverse), running_vtime);
+}
+
+/* Whether a task that has run for ran_ns keeps its CPU from one that it woke synchronously: not from a heavier one. */
+PC_INLINE int pc_fair_batches(u64 ran_ns, u32 inverse, u32 wakers_inverse)
+{
+	return ran_ns < PC_FAIR_BATCH_NS && inverse >= wakers_inverse;
 }
 
 #endif

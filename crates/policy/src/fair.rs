@@ -15,6 +15,7 @@ unsafe extern "C" {
         running_vtime: u64,
         slice_ns: u32,
     ) -> core::ffi::c_int;
+    fn paracord_fair_batches(ran_ns: u64, inverse: u32, wakers_inverse: u32) -> core::ffi::c_int;
 }
 
 /// 2^32 / weight of a nice level (`pc_fair_inverse`).
@@ -57,6 +58,13 @@ pub fn forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64 {
 pub fn preempts(vtime: u64, inverse: u32, running_vtime: u64, slice_ns: u32) -> bool {
     // SAFETY: plain integers.
     unsafe { paracord_fair_preempts(vtime, inverse, running_vtime, slice_ns) != 0 }
+}
+
+/// Whether a task keeps its CPU from one that it woke synchronously (`pc_fair_batches`).
+#[must_use]
+pub fn batches(ran_ns: u64, inverse: u32, wakers_inverse: u32) -> bool {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_batches(ran_ns, inverse, wakers_inverse) != 0 }
 }
 
 /// Factor of the tasks in a control group (`pc_group_factor`); that of the root is `1 << 20`.

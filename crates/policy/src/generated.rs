@@ -869,10 +869,12 @@ pub struct pc_task {
     pub clamp: pc_clamp,
     pub perf: pc_perf_task,
     pub placed_ns: u64_,
+    pub sync: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 136usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 144usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -916,6 +918,12 @@ const _: () = {
     [
         "Offset of field: pc_task::placed_ns",
     ][::core::mem::offset_of!(pc_task, placed_ns) - 128usize];
+    [
+        "Offset of field: pc_task::sync",
+    ][::core::mem::offset_of!(pc_task, sync) - 136usize];
+    [
+        "Offset of field: pc_task::reserved",
+    ][::core::mem::offset_of!(pc_task, reserved) - 140usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! Virtual time: shares by weight, bounded credit.
 
 use paracord_policy::fair::{
-    forgive, group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
+    batches, forgive, group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
 };
 use proptest::prelude::*;
 
@@ -105,6 +105,15 @@ fn who_wakes_preempts_what_is_well_ahead_only() {
     assert!(!preempts(now - SLICE, inverse(0), now, SLICE_NS));
     // A light task's granularity is longer in its own virtual time.
     assert!(!preempts(now - SLICE - MS, inverse(10), now, SLICE_NS));
+}
+
+#[test]
+fn who_wakes_its_equals_has_half_a_millisecond_for_more() {
+    let equal = inverse(0);
+    assert!(batches(MS / 2 - 1, equal, equal));
+    assert!(batches(0, inverse(5), equal));
+    assert!(!batches(MS / 2, equal, equal));
+    assert!(!batches(0, inverse(-5), equal));
 }
 
 proptest! {
