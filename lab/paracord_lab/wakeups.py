@@ -14,8 +14,6 @@ from .scenario import HOST_NATIVE, VANILLA, Column, Configuration, Raw, Scenario
 from .verdicts import Check, Round
 
 IDLE, BUSY = "idle", "busy"
-# Seconds of measurement on the idle and on the busy host.
-LENGTHS_S = (2.5, 5.0)
 
 # Excess: what published boosts reach is under a tenth of vanilla's; the rest is room for an emulator's noise.
 # An unmodified guest's task class is unknown to the host, hence the higher limit.
@@ -95,8 +93,9 @@ class WakeupScenario(Scenario):
     # Of the real-time task beside which the host's share is measured. An emulated wakeup takes about half a
     # millisecond: at this interval the task needs about as much of its vCPU as a 1 ms timer on a real one.
     background_us: int = 10_000
-    # Configuration -> its own LENGTHS_S.
-    lengths_s: Mapping[str, tuple[float, float]] = {}
+    # Seconds of measurement on the idle and on the busy host; configurations that have others.
+    lengths_s: tuple[float, float] = (2.5, 5.0)
+    own_lengths_s: Mapping[str, tuple[float, float]] = {}
 
     def setup(self, session) -> None:
         self.pair = session.pair("lab", vcpus=1)
@@ -110,7 +109,7 @@ class WakeupScenario(Scenario):
     def measure(self, session, configuration: Configuration) -> Raw:
         raw: Raw = {}
         guest = None if configuration == HOST_NATIVE else self.guest
-        idle_s, busy_s = map(session.seconds, self.lengths_s.get(configuration.name, LENGTHS_S))
+        idle_s, busy_s = map(session.seconds, self.own_lengths_s.get(configuration.name, self.lengths_s))
         for interval_us in self.intervals_us:
             raw[f"{interval_us}_{IDLE}"] = session.latencies(guest, interval_us, idle_s)
         self.load.busy()

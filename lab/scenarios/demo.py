@@ -33,7 +33,7 @@ class Demo(wakeups.WakeupScenario):
     intervals_us = (INTERVAL_US,)
     # As long as the verdicts that look at it need to be decided on a noisy machine: scatter falls with the
     # time measured, however it is divided into rounds.
-    lengths_s: Mapping[str, tuple[float, float]] = {
+    own_lengths_s: Mapping[str, tuple[float, float]] = {
         VANILLA.name: (4.0, 9.0),
         BOOST_UNMODIFIED.name: (3.0, 4.0),
         BOOST.name: (4.0, 9.0),
