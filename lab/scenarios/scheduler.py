@@ -3,8 +3,8 @@
 paracord's scheduler as a scheduler: what a host's ordinary work costs under it, beside the kernel's own,
 and how it shares a CPU among tasks and control groups.
 
-Each load is short, both schedulers get it in each round, and there are many rounds: the emulator's disturbances
-meet both, and so do its changes of speed, by a fifth within a minute.
+Each load is short, both schedulers get it in each round, and there are many rounds: the emulator's
+disturbances meet both, and so do its changes of speed, by a fifth within a minute.
 """
 
 import json
