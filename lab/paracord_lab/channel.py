@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NoReturn
 
 from .errors import ChannelClosed, CommandError, CommandTimeout, LabError
 
@@ -141,7 +142,8 @@ class Job:
     def result(self, timeout: float = 60, check: bool = False) -> Result:
         """
         The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised; a
-        machine that shows no sign of life after a quarter of that time is given up, with ChannelClosed.
+        machine that shows no sign of life after a quarter of that time, or ends and runs no commands after
+        all of it, is given up, with ChannelClosed.
         """
         try:
             with suppress(CommandTimeout):
@@ -150,8 +152,7 @@ class Job:
                 self._channel.need_sign_of_life()
                 self._channel.wait_for(lambda: not self.running, timeout * 3 / 4, self.name)
         except CommandTimeout:
-            self.kill("KILL")
-            self._channel.wait_for(lambda: self._rc is not None, KILL_GRACE_S, f"{self.name} (killed)")
+            self._channel.need_end(self)
             raise CommandTimeout(
                 f"{self._channel.name}: `{shorten(self.command)}` did not end in {timeout:g} s"
                 f"{self._last_words()}"
@@ -220,8 +221,21 @@ class Channel:
         try:
             self.hello(KILL_GRACE_S)
         except CommandTimeout:
-            self.close(f"hangs, no sign of life in {KILL_GRACE_S:g} s")
-            raise ChannelClosed(f"{self.name}: {self._closed_reason}") from None
+            self._give_up("no sign of life")
+
+    def need_end(self, job: Job) -> None:
+        """Kills a command. ChannelClosed if it does not even end then, or no other one runs."""
+        try:
+            job.kill("KILL")
+            self.wait_for(lambda: not job.running, KILL_GRACE_S, f"{job.name} (killed)")
+            other = self.spawn("true")
+            self.wait_for(lambda: not other.running, KILL_GRACE_S, other.name)
+        except CommandTimeout:
+            self._give_up("ends and runs no command")
+
+    def _give_up(self, why: str) -> NoReturn:
+        self.close(f"hangs, {why} in {KILL_GRACE_S:g} s")
+        raise ChannelClosed(f"{self.name}: {self._closed_reason}") from None
 
     def spawn(
         self,

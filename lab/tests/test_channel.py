@@ -113,6 +113,24 @@ def test_time_limit_kills_the_whole_group(channel):
     assert "54321" not in channel.run("ps -eo args | grep '[s]leep 54321'", check=False).out
 
 
+def go_on(channel, job):
+    """Lets a stopped agent say all that it had to say."""
+    channel.agent.send_signal(signal.SIGCONT)
+    while job.running:
+        time.sleep(0.01)
+
+
+def test_a_machine_that_ends_no_command_is_given_up(channel, monkeypatch):
+    monkeypatch.setattr("paracord_lab.channel.KILL_GRACE_S", 0.5)
+    job = channel.spawn("sleep 100")
+    hangs = threading.Timer(1, channel.agent.send_signal, (signal.SIGSTOP,))
+    hangs.start()
+    with pytest.raises(ChannelClosed, match="host: hangs, ends and runs no command"):
+        job.result(timeout=2)
+    hangs.join()
+    go_on(channel, job)
+
+
 def test_a_machine_that_hangs_is_given_up_at_a_quarter_of_the_time(channel, monkeypatch):
     monkeypatch.setattr("paracord_lab.channel.KILL_GRACE_S", 0.5)
     waiting = channel.spawn("sleep 100")
@@ -125,9 +143,7 @@ def test_a_machine_that_hangs_is_given_up_at_a_quarter_of_the_time(channel, monk
         with pytest.raises(ChannelClosed, match="hangs"):
             other()
     assert 1 < time.monotonic() - start < 4
-    channel.agent.send_signal(signal.SIGCONT)
-    while job.running:  # until the agent has said all that it had to say
-        time.sleep(0.01)
+    go_on(channel, job)
 
 
 def test_a_slow_command_is_waited_for_while_the_machine_answers(channel):
