@@ -91,6 +91,27 @@ static __noinline bool promote(u32 cpu)
 	return moved;
 }
 
+/*
+ * A boosted thread that wakes goes to the CPU where it ran last, if that is idle or runs what it may preempt, as a
+ * real-time task does (select_task_rq_rt()): looking for an idle one takes longer, and who is preempted does.
+ */
+static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
+{
+	u32 runs;
+
+	if (!rq || rq->offline || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return false;
+	if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
+		return true;
+	}
+	runs = *(volatile u32 *)&rq->cur_level;
+	if (runs < PC_RUNS_NORMAL || runs >= PC_RUNS_NORMAL + level)
+		return false;
+	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, SCX_ENQ_PREEMPT);
+	return true;
+}
+
 /* A CPU for a boosted thread that found none idle: one whose task it may preempt. */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {

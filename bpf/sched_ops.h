@@ -30,19 +30,17 @@ struct {
 SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
+	struct pc_rq *rq = rq_of(prev_cpu);
+	struct pc_task *t = task_of(p);
+	u32 level = t ? task_level(t) : PC_LEVEL_NONE;
 	bool is_idle = false;
-	struct pc_task *t = NULL;
-	struct pc_rq *rq;
-	s32 cpu;
+	s32 cpu = -1;
 
-	rq = rq_of(prev_cpu);
-	cpu = -1;
-	if (rq && (rq->features & PC_PERF_PLACE)) {
-		t = task_of(p);
-		/* A boosted vCPU is not for saving. */
-		if (t && !task_level(t))
-			cpu = place(p, t, prev_cpu);
-	}
+	if (level && takes_back(p, rq, prev_cpu, level))
+		return prev_cpu;
+	/* A boosted vCPU is not for saving. */
+	if (t && !level && rq && (rq->features & PC_PERF_PLACE))
+		cpu = place(p, t, prev_cpu);
 	if (cpu >= 0)
 		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
 	else
@@ -52,11 +50,9 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return cpu;
 	}
-	if (!t)
-		t = task_of(p);
 	if (t)
 		t->sync = !!(wake_flags & SCX_WAKE_SYNC);
-	if (t && task_level(t))
+	if (level)
 		return cpu_to_preempt(p, cpu);
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
