@@ -79,6 +79,13 @@ def channel(agent):
     assert process.wait(10) in (0, -9)
 
 
+def go_on(channel, job):
+    """Lets a stopped agent say all that it had to say."""
+    channel.agent.send_signal(signal.SIGCONT)
+    while job.running:
+        time.sleep(0.01)
+
+
 def test_output_error_and_exit_code(channel):
     result = channel.run("echo out; echo err >&2; exit 3", check=False)
     assert (result.rc, result.out, result.err) == (3, "out\n", "err\n")
@@ -111,13 +118,6 @@ def test_time_limit_kills_the_whole_group(channel):
     with pytest.raises(CommandTimeout, match="did not end in"):
         channel.run("sleep 54321 & wait", timeout=0.3)
     assert "54321" not in channel.run("ps -eo args | grep '[s]leep 54321'", check=False).out
-
-
-def go_on(channel, job):
-    """Lets a stopped agent say all that it had to say."""
-    channel.agent.send_signal(signal.SIGCONT)
-    while job.running:
-        time.sleep(0.01)
 
 
 def test_a_machine_that_ends_no_command_is_given_up(channel, monkeypatch):
