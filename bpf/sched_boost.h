@@ -59,6 +59,12 @@ static __always_inline u32 task_level(const struct pc_task *t)
 	return level_of(vcpu_of(t, &index));
 }
 
+/* Whether what runs on a CPU, nothing perhaps, gives way to a thread boosted to this level. */
+static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
+{
+	return *(volatile u32 *)&rq->cur_level < PC_RUNS_NORMAL + level;
+}
+
 /* Fetches the vCPU that was boosted while it waited here. */
 static __noinline bool promote(u32 cpu)
 {
@@ -93,20 +99,19 @@ static __noinline bool promote(u32 cpu)
 
 /*
  * A boosted thread that wakes goes to the CPU where it ran last, if that is idle or runs what it may preempt, as a
- * real-time task does (select_task_rq_rt()): looking for an idle one takes longer, and who is preempted does.
+ * real-time task does (select_task_rq_rt()): the search for an idle one takes longer, and is made by the one that
+ * is preempted.
  */
 static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
 {
-	u32 runs;
-
 	if (!rq || rq->offline || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return false;
 	if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return true;
 	}
-	runs = *(volatile u32 *)&rq->cur_level;
-	if (runs < PC_RUNS_NORMAL || runs >= PC_RUNS_NORMAL + level)
+	/* Not idle, and nothing of the scheduler's: a task of a higher class, or a switch is under way. */
+	if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NOTHING || !gives_way(rq, level))
 		return false;
 	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, SCX_ENQ_PREEMPT);
 	return true;

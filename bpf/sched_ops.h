@@ -32,7 +32,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 {
 	struct pc_rq *rq = rq_of(prev_cpu);
 	struct pc_task *t = task_of(p);
-	u32 level = t ? task_level(t) : PC_LEVEL_NONE;
+	u32 level = task_level(t);
 	bool is_idle = false;
 	s32 cpu = -1;
 
@@ -85,7 +85,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	level = task_level(t);
 	if (level) {
-		u64 preempt = rq->cur_level < PC_RUNS_NORMAL + level ? SCX_ENQ_PREEMPT : 0;
+		u64 preempt = gives_way(rq, level) ? SCX_ENQ_PREEMPT : 0;
 
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | preempt);
 		/* Put back by a switch that has chosen the next one already. */
