@@ -83,24 +83,30 @@ def ensure(arch: str = "x86_64") -> Images:
     )
 
 
-def with_stable_kernel(files: Images) -> Images:
-    """The same, but the host boots Debian's stable kernel (6.12, without sched_ext); its guests do not."""
+def with_kernel(files: Images, kernel: Path) -> Images:
+    """
+    The same, but the host boots another kernel; its guests do not.
+
+    kernel: a directory with boot/vmlinuz-RELEASE (a bzImage or an ELF file) and usr/lib/modules/RELEASE of
+    one release, as a tree has them.
+    """
     arch = files.arch
-    stable = tree.ensure("stable", arch)
-    release = tree.kernel_of(stable)
+    release = tree.kernel_of(kernel)
     modules = (*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch])
+    host_tree = tree.ensure("host", arch)
 
     def build(directory: Path, _: Progress) -> None:
-        (directory / "kernel").write_bytes(decompress(boot_image(stable, release).read_bytes()))
-        (directory / "host.cpio").write_bytes(_host_initramfs(stable, release, modules))
+        (directory / "kernel").write_bytes(decompress(boot_image(kernel, release).read_bytes()))
+        (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, kernel, release, modules))
 
     inputs = {
-        "tree": stable.name,
+        "tree": host_tree.name,
+        "kernel": cache.files_digest([boot_image(kernel, release)]),
         "sources": cache.files_digest(
             [LAB / "init/host-initramfs", Path(__file__), LAB / "paracord_lab/kernel.py"]
         ),
     }
-    boot = cache.ensure("boot-stable", arch, inputs, f"kernel {release} and its initramfs", build)
+    boot = cache.ensure("boot-other", arch, inputs, f"kernel {release} and its initramfs", build)
     return replace(files, release=release, kernel=boot / "kernel", host_initramfs=boot / "host.cpio")
 
 
@@ -157,13 +163,13 @@ def _boot_files(
     progress.note("kernel")
     (directory / "kernel").write_bytes(decompress(boot_image(host_tree, release).read_bytes()))
     progress.note("initramfs")
-    (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, release, HOST_EARLY_MODULES))
+    (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, host_tree, release, HOST_EARLY_MODULES))
     agent = build_agent(tools, arch, directory)
     (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, tools, release, agent))
 
 
-def _add_modules(archive: Initramfs, host_tree: Path, release: str, wanted: tuple[str, ...]) -> None:
-    files = modules_with_dependencies(host_tree / "usr/lib/modules" / release, wanted)
+def _add_modules(archive: Initramfs, kernel: Path, release: str, wanted: tuple[str, ...]) -> None:
+    files = modules_with_dependencies(kernel / "usr/lib/modules" / release, wanted)
     names = [re.sub(r"\.ko.*", ".ko", path.name) for path in files]
     for path, name in zip(files, names, strict=True):
         archive.file(f"modules/{name}", read_module(path), 0o644)
@@ -179,9 +185,9 @@ def _base_archive(host_tree: Path) -> Initramfs:
     return archive
 
 
-def _host_initramfs(host_tree: Path, release: str, modules: tuple[str, ...]) -> bytes:
+def _host_initramfs(host_tree: Path, kernel: Path, release: str, modules: tuple[str, ...]) -> bytes:
     archive = _base_archive(host_tree)
-    _add_modules(archive, host_tree, release, modules)
+    _add_modules(archive, kernel, release, modules)
     archive.file("init", (LAB / "init/host-initramfs").read_bytes())
     return archive.archive()
 

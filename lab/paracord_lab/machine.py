@@ -173,6 +173,18 @@ def setup(arch: str = "x86_64") -> None:
     payload.build(images.ensure(arch))
 
 
+def _named_kernel(kind: str, board: str) -> Path | None:
+    """The directory of LAB_KERNEL, if it is set. Boards have modules of their own, for the usual kernel."""
+    name = os.environ.get("LAB_KERNEL")
+    if not name:
+        return None
+    if kind == "native" or board:
+        raise LabError("LAB_KERNEL is for emulated hosts without a board: unset it")
+    if not tree.kernel_versions(Path(name)):
+        raise LabError(f"LAB_KERNEL={name}: there is no kernel in usr/lib/modules of it (see docs/lab.md)")
+    return Path(name)
+
+
 @contextmanager
 def host(
     arch: str = "x86_64",
@@ -183,14 +195,15 @@ def host(
     extra_args: Sequence[str] = (),
     shell: bool = False,
     board: str = "",
-    stable_kernel: bool = False,
+    kernel: Path | None = None,
 ) -> Iterator[Host]:
     """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
 
     logs: directory of the serial logs; /share is the directory `share` beside it. What an earlier run left in
     both is removed. cmdline: for the host's kernel. extra_args: for its emulator. shell: bash on this
     terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
-    stable_kernel: an emulated host boots Debian's stable one; its guests have the usual one.
+    kernel: what an emulated host boots instead of the usual one (images.with_kernel()), else the directory
+    that LAB_KERNEL names; its guests have the usual one.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
@@ -204,8 +217,9 @@ def host(
         native.check()
     files = images.ensure(arch)
     built = payload.build(files)
-    if stable_kernel:
-        files = images.with_stable_kernel(files)
+    kernel = kernel or _named_kernel(kind, board)
+    if kernel:
+        files = images.with_kernel(files, kernel)
     described = hardware.describe(memory_mb) if hardware else boards.NOTHING
     logs = logs.resolve()
     share = logs.parent / "share"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Debian trees: the tools (compilers, QEMU), the host's disk, headers of several kernels, the stable kernel.
+"""Debian trees: the tools (compilers, QEMU), the host's disk, headers of several kernels, kernels.
 
 A tree is a root file system made by mmdebstrap. `enter()` runs a program in one with private mounts,
 so nothing stays mounted whatever happens to it.
@@ -8,6 +8,7 @@ so nothing stays mounted whatever happens to it.
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +31,7 @@ def ensure(name: str, arch: str = "x86_64") -> Path:
         entry = cache.newest(f"tree-{name}", arch)
         if not entry:
             raise
-        print(f"lab: {error}; using {entry.name} made before", flush=True)
+        print(f"lab: {error}; using {entry.name} made before", file=sys.stderr, flush=True)
         return entry
     inputs = {**asdict(spec), "resolved": resolved}
     if any(package.startswith("linux-image-") for package in resolved):

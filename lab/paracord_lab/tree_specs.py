@@ -104,7 +104,7 @@ def stable_spec(arch: str) -> TreeSpec:
     return TreeSpec(
         name="stable",
         suites=("trixie",),
-        packages=("busybox-static", "kmod"),
+        packages=("kmod",),
         kernels=(("trixie", f"linux-image-{DEBIAN_ARCH[arch]}"),),
         architectures=(DEBIAN_ARCH[arch],),
         unpacked=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import cyclictest, daemon, loads, machine
+from paracord_lab import cyclictest, daemon, loads, machine, tree
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 
 pytestmark = pytest.mark.lab
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def host():
-    with machine.host(cpus=2, logs=Path("out/test-stable/logs"), stable_kernel=True) as booted:
+    with machine.host(cpus=2, logs=Path("out/test-stable/logs"), kernel=tree.ensure("stable")) as booted:
         yield booted
 
 
