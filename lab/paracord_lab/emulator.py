@@ -62,6 +62,8 @@ ARCHITECTURES = {
 }
 # Above every normal thread of this machine, below its own real-time threads' usual 50.
 TIMER_THREAD_PRIORITY = 10
+# One emulated instruction takes two nanoseconds; a CPU that has nothing to do skips to its next timer.
+COUNTED_CLOCK = ("-icount", "shift=1,sleep=off,align=off")
 # Socket of the emulated host's monitor, in the directory of its logs.
 HOST_MONITOR = "host.monitor"
 # What the emulator says of its CPUs' resets, a triple fault among them: the kernel says nothing then.
@@ -117,12 +119,15 @@ def host_command(
     cmdline: str,
     shell: bool,
     extra: Sequence[str],
+    counted: bool = False,
 ) -> list[str]:
     """The emulated host. Files are where machine.py binds them: below /mnt in the tools tree.
 
-    accelerator: "tcg" or "kvm" (with nesting).
+    accelerator: "tcg" or "kvm" (with nesting). counted: its clock counts instructions (TCG only), and its
+    CPUs take turns in one thread.
     """
-    accel, cpu = ("kvm", "host") if accelerator == "kvm" else ("tcg,thread=multi", arch.emulated_cpu)
+    threads = "single" if counted else "multi"
+    accel, cpu = ("kvm", "host") if accelerator == "kvm" else (f"tcg,thread={threads}", arch.emulated_cpu)
     count, isolation = processors(arch, accelerator, cpus)
     append = (
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {isolation} "
@@ -150,7 +155,7 @@ def host_command(
         argv += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
     if shell:
         argv += ["-chardev", "stdio,id=shell,signal=off", "-device", "virtconsole,chardev=shell"]
-    return [*argv, *extra]
+    return [*argv, *(COUNTED_CLOCK if counted else ()), *extra]
 
 
 def guest_command(

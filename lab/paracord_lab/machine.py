@@ -196,6 +196,7 @@ def host(
     shell: bool = False,
     board: str = "",
     kernel: Path | None = None,
+    counted: bool = False,
 ) -> Iterator[Host]:
     """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
 
@@ -203,7 +204,8 @@ def host(
     both is removed. cmdline: for the host's kernel. extra_args: for its emulator. shell: bash on this
     terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
     kernel: what an emulated host boots instead of the usual one (images.with_kernel()), else the directory
-    that LAB_KERNEL names; its guests have the usual one.
+    that LAB_KERNEL names; its guests have the usual one. counted: an emulated host's clock counts
+    instructions; for work on the host itself, guests do not get on there.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
@@ -227,7 +229,7 @@ def host(
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
     ours, theirs = socket.socketpair()
-    can_nest = not tree_specs.is_foreign(arch) and not hardware and kvm.can_nest()
+    can_nest = not tree_specs.is_foreign(arch) and not hardware and not counted and kvm.can_nest()
     accelerator = "none" if kind == "native" else "kvm" if can_nest else "tcg"
     with ours:
         with theirs:
@@ -253,6 +255,7 @@ def host(
                     f"{described.cmdline} {cmdline}",
                     shell,
                     [*described.arguments, *extra_args],
+                    counted,
                 )
                 argv = tree.enter(tree.ensure("tools", arch), command, binds)
             with (logs / "host.qemu.log").open("wb") as messages:

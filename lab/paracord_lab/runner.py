@@ -105,7 +105,11 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
     scenario = plan.scenario
     progress.say("booting the host")
     with machine.host(
-        arch=options.arch or scenario.arch, cpus=scenario.cpus, logs=out / "logs", board=scenario.board
+        arch=options.arch or scenario.arch,
+        cpus=scenario.cpus,
+        logs=out / "logs",
+        board=scenario.board,
+        counted=scenario.counted,
     ) as host:
         missing = scenario.missing(host)
         if not plan.started:

@@ -58,6 +58,7 @@ class Scenario:
     One experiment. Class attributes describe it; see lab/scenarios/ for examples.
 
     board: hardware with CPU frequencies (boards.py), with its own architecture and CPUs.
+    counted: an emulated host's clock counts instructions (machine.host()).
     without: mechanisms whose removal must make a verdict fail (`run --without M`).
     traced: configurations of which a short piece is recorded for Perfetto after the measurements.
     """
@@ -67,6 +68,7 @@ class Scenario:
     arch: str = "x86_64"
     cpus: int = 2
     board: str = ""
+    counted: bool = False
     rounds: int = 3
     configurations: Sequence[Configuration] = ()
     without: Sequence[str] = ()

@@ -3,8 +3,8 @@
 paracord's scheduler as a scheduler: what a host's ordinary work costs under it, beside the kernel's own,
 and how it shares a CPU among tasks and control groups.
 
-Each load is short, both schedulers get it in each round, and there are many rounds: the emulator's
-disturbances meet both, and so do its changes of speed, by a fifth within a minute.
+An emulated host's clock counts instructions here: what other work of the machine does to the emulator is
+not measured, so a few short rounds tell differences of some per cent. What caches do is not measured either.
 """
 
 import json
@@ -45,13 +45,12 @@ class SchedulerScenario(Scenario):
     summary = (
         "paracord's scheduler beside the stock one: pipe, hackbench, stress-ng, wakeups, compiling, fairness"
     )
-    rounds = 9
+    counted = True
     configurations = (STOCK, EXT)
     checks = (
         Check("sched_pipe_vs_stock", vs_stock("pipe_switch_ns"), "<=", VS_STOCK_MAX),
         Check("hackbench_vs_stock", vs_stock("hackbench_s"), "<=", VS_STOCK_MAX),
         Check("schbench_p99_vs_stock", vs_stock("wakeups_p99_us"), "<=", VS_STOCK_MAX),
-        Check("stress_switch_vs_stock", vs_stock("stress_switch_ns"), "<=", VS_STOCK_MAX),
         Check("compile_vs_stock", vs_stock("compile_s"), "<=", VS_STOCK_MAX),
         Check("nice_fairness_error", of_ext("nice_fairness_error_share"), "<=", FAIRNESS_ERROR_MAX,
               unit="share", beside={"stock": lambda one: one["stock"]["nice_fairness_error_share"]}),
@@ -86,9 +85,9 @@ class SchedulerScenario(Scenario):
         await_scheduler(host, configuration == EXT)
         raw = {
             "pipe": host.run("pc_pipe --cpu 1 --rounds 40 --transfers 250", timeout=120).out,
-            "hackbench": [host.run("hackbench -g 2 -f 5 -l 600", timeout=120).out for _ in range(6)],
+            "hackbench": [host.run("hackbench -g 2 -f 5 -l 300", timeout=120).out for _ in range(6)],
             "stress": [
-                host.run("stress-ng --temp-path /tmp --switch 2 --timeout 2s --metrics-brief 2>&1").out
+                host.run("stress-ng --temp-path /tmp --switch 2 --timeout 1s --metrics-brief 2>&1").out
                 for _ in range(2)
             ],
             "wakeups": [
