@@ -10,7 +10,7 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab bench lint generate lab guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 bench lint generate lab guest install clean distclean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -18,6 +18,7 @@ help:
 	@echo 'make guest   the guest module for the running kernel (KDIR=... for another)'
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
+	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
 	@echo 'make clean   build results; make distclean also the Python environment'
@@ -46,6 +47,9 @@ test-unit: setup
 
 test-lab: ready
 	lab/run-tests
+
+test-6.12: ready
+	kernel=$$($(LAB) kernel sched-ext-6.12) && LAB_KERNEL=$$kernel lab/run-tests -k test_ext
 
 bench: ready
 	@bench/run

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Subcommands about machines: `setup`, `tree`, `exec`, `shell`. cli.py registers them."""
+"""Subcommands about machines: `setup`, `tree`, `kernel`, `exec`, `shell`. cli.py registers them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import boards, cache, machine, tree, tree_specs
+from . import boards, cache, kernel_build, machine, tree, tree_specs
 from .emulator import ARCHITECTURES
 from .progress import clock
 
@@ -28,6 +28,12 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     _architecture(command)
     command.set_defaults(run=_tree)
+
+    command = commands.add_parser(
+        "kernel", help="compile a kernel that Debian does not build and print its directory, for LAB_KERNEL"
+    )
+    command.add_argument("name", choices=kernel_build.CONFIGURATIONS)
+    command.set_defaults(run=_kernel)
 
     command = commands.add_parser("exec", help="boot a host, run one shell command in it, power off")
     command.add_argument("command")
@@ -72,6 +78,11 @@ def _tree(options: argparse.Namespace) -> int:
     if options.name == "matrix":
         for release, headers in tree.header_dirs(options.arch):
             print(f"{release} {headers}")
+    return 0
+
+
+def _kernel(options: argparse.Namespace) -> int:
+    print(kernel_build.ensure(options.name))
     return 0
 
 

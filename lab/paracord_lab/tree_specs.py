@@ -111,4 +111,23 @@ def stable_spec(arch: str) -> TreeSpec:
     )
 
 
-SPECS = {"tools": tools_spec, "host": host_spec, "matrix": matrix_spec, "stable": stable_spec}
+def kernel_source_spec(arch: str) -> TreeSpec:
+    """Source of Debian's 6.12, the oldest series with sched_ext, and what compiles it (kernel_build.py)."""
+    return TreeSpec(
+        name="kernel-source",
+        suites=("trixie",),
+        packages=(
+            *("linux-source-6.12", "xz-utils", "gcc", "libc6-dev", "make", "binutils", "bc", "flex", "bison"),
+            *("libelf-dev", "libssl-dev", "dwarves", "python3", "kmod"),
+        ),
+        architectures=(DEBIAN_ARCH[arch],),
+    )
+
+
+SPECS = {
+    "tools": tools_spec,
+    "host": host_spec,
+    "matrix": matrix_spec,
+    "stable": stable_spec,
+    "kernel-source": kernel_source_spec,
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Kernels that Debian does not build, compiled from Debian's source with a configuration in lab/kernels/."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from pathlib import Path
+
+from . import cache, tree
+from .errors import LabError
+from .progress import Progress
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+CONFIGURATIONS = sorted(path.stem for path in KERNELS.glob("*.config"))
+# Objects with debug information, from which the BTF is made.
+FREE_MB = 8000
+
+
+def ensure(name: str) -> Path:
+    """
+    The directory of the kernel `name` (of CONFIGURATIONS), for images.with_kernel() and LAB_KERNEL.
+
+    Compiled when missing: a quarter of an hour on two CPUs. x86-64 only.
+    """
+    if platform.machine() != "x86_64":
+        raise LabError(f"the kernel {name} is compiled on x86-64 machines only")
+    sources = tree.ensure("kernel-source")
+    inputs = {
+        "tree": sources.name,
+        "sources": cache.files_digest([KERNELS / f"{name}.config", KERNELS / "compile", Path(__file__)]),
+    }
+
+    def build(directory: Path, _: Progress) -> None:
+        free_mb = shutil.disk_usage(directory).free >> 20
+        if free_mb < FREE_MB:
+            raise LabError(
+                f"the disk is nearly full: {free_mb} MB free at {directory.parent}, compiling a kernel needs "
+                f"{FREE_MB} MB: free some or set PARACORD_CACHE"
+            )
+        work = directory / "work"
+        work.mkdir()
+        binds = {"/mnt/kernels": KERNELS, "/mnt/work": work, "/mnt/out": directory}
+        tree.run_in(sources, ["/mnt/kernels/compile", name], binds, what=f"compiling the kernel {name}")
+        shutil.rmtree(work)
+
+    return cache.ensure(f"kernel-{name}", "x86_64", inputs, f"the kernel {name}", build)
