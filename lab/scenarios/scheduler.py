@@ -51,6 +51,7 @@ class SchedulerScenario(Scenario):
         Check("sched_pipe_vs_stock", vs_stock("pipe_switch_ns"), "<=", VS_STOCK_MAX),
         Check("hackbench_vs_stock", vs_stock("hackbench_s"), "<=", VS_STOCK_MAX),
         Check("schbench_p99_vs_stock", vs_stock("wakeups_p99_us"), "<=", VS_STOCK_MAX),
+        Check("stress_switch_vs_stock", vs_stock("stress_switch_ns"), "<=", VS_STOCK_MAX),
         Check("compile_vs_stock", vs_stock("compile_s"), "<=", VS_STOCK_MAX),
         Check("nice_fairness_error", of_ext("nice_fairness_error_share"), "<=", FAIRNESS_ERROR_MAX,
               unit="share", beside={"stock": lambda one: one["stock"]["nice_fairness_error_share"]}),
