@@ -41,12 +41,7 @@ def make(spec: TreeSpec, kernels: list[str], directory: Path, progress: Progress
     need_root()
     if not shutil.which("mmdebstrap"):
         raise LabError("mmdebstrap is missing: apt-get install mmdebstrap")
-    free_mb = shutil.disk_usage(directory).free >> 20
-    if free_mb < TREE_FREE_MB:
-        raise LabError(
-            f"the disk is nearly full: {free_mb} MB free at {directory.parent}, the {spec.name} tree needs "
-            f"{TREE_FREE_MB} MB: free some or set PARACORD_CACHE"
-        )
+    cache.need_free(directory, TREE_FREE_MB, f"the {spec.name} tree")
     errors, code = _run(_command(spec, kernels, directory), kernels, progress)
     if code != 0:
         if shutil.disk_usage(directory.parent).free < (64 << 20):

@@ -122,6 +122,16 @@ def explain(error: OSError) -> str:
     return f"{error.strerror}{where}"
 
 
+def need_free(directory: Path, wanted_mb: int, who: str) -> None:
+    """LabError unless there is room for what `who` ("the host tree") makes in a directory of the cache."""
+    free_mb = shutil.disk_usage(directory).free >> 20
+    if free_mb < wanted_mb:
+        raise LabError(
+            f"the disk is nearly full: {free_mb} MB free at {directory.parent}, {who} needs {wanted_mb} MB: "
+            "free some or set PARACORD_CACHE"
+        )
+
+
 def remove(path: Path) -> None:
     """Removes a directory of ours, never across a mount point."""
     if not path.exists():

@@ -28,16 +28,11 @@ def ensure(name: str) -> Path:
     sources = tree.ensure("kernel-source")
     inputs = {
         "tree": sources.name,
-        "sources": cache.files_digest([KERNELS / f"{name}.config", KERNELS / "compile", Path(__file__)]),
+        "sources": cache.files_digest([KERNELS / f"{name}.config", KERNELS / "compile"]),
     }
 
     def build(directory: Path, _: Progress) -> None:
-        free_mb = shutil.disk_usage(directory).free >> 20
-        if free_mb < FREE_MB:
-            raise LabError(
-                f"the disk is nearly full: {free_mb} MB free at {directory.parent}, compiling a kernel needs "
-                f"{FREE_MB} MB: free some or set PARACORD_CACHE"
-            )
+        cache.need_free(directory, FREE_MB, f"the kernel {name}")
         work = directory / "work"
         work.mkdir()
         binds = {"/mnt/kernels": KERNELS, "/mnt/work": work, "/mnt/out": directory}

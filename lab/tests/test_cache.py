@@ -78,3 +78,9 @@ def test_full_disk_is_one_line_with_the_remedy():
         cache.ensure("tree", "x86_64", {}, "a tree", build_with([], full))
     text = str(error.value)
     assert "the disk is full (/x/y)" in text and "PARACORD_CACHE" in text and "\n" not in text
+
+
+def test_a_nearly_full_disk_is_said_before_the_work(tmp_path):
+    cache.need_free(tmp_path, 0, "the host tree")
+    with pytest.raises(LabError, match=r"nearly full: .* the host tree needs 999999999 MB: free some or set"):
+        cache.need_free(tmp_path, 999999999, "the host tree")
