@@ -93,6 +93,7 @@ def with_kernel(files: Images, kernel: Path) -> Images:
     arch = files.arch
     release = tree.kernel_of(kernel)
     modules = (*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch])
+    loaded = modules_with_dependencies(kernel / "usr/lib/modules" / release, modules)
     host_tree = tree.ensure("host", arch)
 
     def build(directory: Path, _: Progress) -> None:
@@ -101,7 +102,7 @@ def with_kernel(files: Images, kernel: Path) -> Images:
 
     inputs = {
         "tree": host_tree.name,
-        "kernel": cache.files_digest([boot_image(kernel, release)]),
+        "kernel": cache.files_digest([boot_image(kernel, release), *loaded]),
         "sources": cache.files_digest(
             [LAB / "init/host-initramfs", Path(__file__), LAB / "paracord_lab/kernel.py"]
         ),

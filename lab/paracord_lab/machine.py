@@ -210,6 +210,7 @@ def host(
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
         raise LabError(f"LAB_HOST={kind}: choose emulated or native")
+    kernel = kernel or _named_kernel(kind, board)
     bootstrap.need_root()
     hardware = boards.load(board) if board and kind == "emulated" else None
     if hardware:
@@ -219,7 +220,6 @@ def host(
         native.check()
     files = images.ensure(arch)
     built = payload.build(files)
-    kernel = kernel or _named_kernel(kind, board)
     if kernel:
         files = images.with_kernel(files, kernel)
     described = hardware.describe(memory_mb) if hardware else boards.NOTHING
