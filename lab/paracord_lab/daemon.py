@@ -77,11 +77,14 @@ def toml(settings: Mapping[str, object]) -> str:
 
 
 class Daemon:
-    """`paracord run` in L1 while the context is open."""
+    """
+    `paracord run` in L1 while the context is open. Its actuator is rt unless `settings` say another one: what
+    is compared must not depend on what the host's kernel offers.
+    """
 
     def __init__(self, host, settings: Mapping[str, object] | None = None, arguments: str = ""):
         self.host = host
-        self.settings = dict(settings or {})
+        self.settings = {"actuator": "rt", **(settings or {})}
         self.arguments = arguments
         self.job = None
 

@@ -87,6 +87,14 @@ def test_who_sends_messages_sends_some_before_it_is_preempted(host):
     assert np.median(ours) < 1.5 * np.median(stock), (ours, stock)
 
 
+@pytest.mark.parametrize(("mode", "kind"), [("on", "ext"), ("observe", "rt")])
+def test_auto_is_the_scheduler_unless_it_only_observes(host, guest, mode, kind):
+    with Daemon(host, {**EXT, "actuator": "auto", "mode": mode}).start(guest.vcpu_tids) as running_daemon:
+        assert running_daemon.status()["actuator"]["kind"] == kind
+        assert sched_ext.state(host) == ("enabled" if kind == "ext" else "disabled")
+    await_scheduler(host, False)
+
+
 def test_boosts_without_touching_the_thread(host, guest):
     (tid,) = guest.vcpu_tids
     with loads.busy(host), scheduling(host, [tid]) as running_daemon:

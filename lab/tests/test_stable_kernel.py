@@ -17,7 +17,7 @@ def host():
         yield booted
 
 
-@pytest.mark.parametrize("actuator", ["rt", "ext"])
+@pytest.mark.parametrize("actuator", ["rt", "ext", "auto"])
 def test_boosts_with_actuator_rt(host, guest, actuator):
     assert host.kernel.startswith("6.12.")
     settings = {**EMULATED_HOST, "actuator": actuator}
@@ -28,7 +28,10 @@ def test_boosts_with_actuator_rt(host, guest, actuator):
     assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
     (vcpu,) = daemon.vcpus(status)
     assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
-    assert ("no actuator ext here, going on with rt" in said) == (actuator == "ext"), said
+    assert ("WARN" in said and "no actuator ext here, going on with rt" in said) == (actuator == "ext"), said
+    assert ("actuator rt, because ext cannot run here: the kernel has no sched_ext" in said) == (
+        actuator == "auto"
+    ), said
 
 
 def test_doctor_says_what_the_kernel_lacks(host):

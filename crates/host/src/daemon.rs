@@ -28,7 +28,7 @@ use crate::observe::{Constants, snapshot};
 use crate::performance::Performance;
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{journal_path, remove_journal};
-use crate::settings::{PerfSettings, Settings};
+use crate::settings::{OwnScheduler, PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
 use crate::vms::Vms;
@@ -273,7 +273,7 @@ impl Daemon {
             }
             return Ok(());
         }
-        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.scheduler)?);
+        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.own_scheduler())?);
         let scheduler = sensor.scheduler();
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
@@ -300,7 +300,7 @@ impl Daemon {
         (surroundings.loaded)(&sensor);
         vms.scan();
         lock_memory();
-        info!("watching VMs");
+        info!("watching VMs, actuator {}", stats.effect().name());
         let mut running = Running {
             scheduler,
             clamps: Clamps::default(),
@@ -332,7 +332,7 @@ impl Daemon {
         let fixed = [
             ("run_dir", old.run_dir == settings.run_dir),
             ("region_dir", old.region_dir == settings.region_dir),
-            ("actuator (ext or not)", old.scheduler == settings.scheduler),
+            ("actuator (rt, ext or auto)", old.scheduler == settings.scheduler),
             ("actuator_priority", old.rt.actuator_priority == settings.rt.actuator_priority),
         ];
         if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
@@ -424,12 +424,15 @@ fn libbpf_says(_: PrintLevel, line: String) {
 }
 
 /// With the scheduler if it is asked for and the kernel takes it.
-fn load_sensor(options: &Options, scheduler: bool) -> Result<Sensor, SensorError> {
+fn load_sensor(options: &Options, scheduler: OwnScheduler) -> Result<Sensor, SensorError> {
     set_print(Some((PrintLevel::Warn, libbpf_says)));
-    if scheduler {
-        match Sensor::load(&Options { scheduler, ..options.clone() }) {
+    if scheduler != OwnScheduler::No {
+        match Sensor::load(&Options { scheduler: true, ..options.clone() }) {
             Ok(sensor) => return Ok(sensor),
             Err(error @ (SensorError::NoKvm(_) | SensorError::NoBtf)) => return Err(error),
+            Err(error) if scheduler == OwnScheduler::IfPossible => {
+                info!("actuator rt, because ext cannot run here: {error}");
+            }
             Err(error) => warn!("no actuator ext here, going on with rt: {error}"),
         }
     }

@@ -247,6 +247,17 @@ impl Default for SupervisorSettings {
     }
 }
 
+/// Whether paracord's own scheduler gives boosts their effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnScheduler {
+    /// The kernel's stays.
+    No,
+    /// Where the kernel lets it, and as long as the daemon does not start only to observe.
+    IfPossible,
+    /// Asked for: what stands in the way is a warning.
+    Yes,
+}
+
 /// Everything the daemon runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -256,8 +267,8 @@ pub struct Settings {
     pub region_dir: PathBuf,
     /// Upper bound on every VM's mode (observe turns `on` into `observe`).
     pub mode: Mode,
-    /// Whether paracord's scheduler gives boosts their effect, where the kernel lets it.
-    pub scheduler: bool,
+    /// Who schedules the host's ordinary tasks.
+    pub scheduler: OwnScheduler,
     /// The rt actuator.
     pub rt: RtSettings,
     /// The performance policy.
@@ -269,6 +280,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The scheduler of a daemon that starts now: who only observes changes nothing of the host.
+    pub fn own_scheduler(&self) -> OwnScheduler {
+        match self.scheduler {
+            OwnScheduler::IfPossible if self.mode != Mode::On => OwnScheduler::No,
+            asked => asked,
+        }
+    }
+
     /// The configuration of the VM called `name`; `overrides` are what
     /// `paracord vm set` changed since the last reload, oldest first.
     pub fn vm(&self, name: &str, overrides: &[Override]) -> BoostConfig {
@@ -283,7 +302,7 @@ impl Default for Settings {
             run_dir: PathBuf::from("/run/paracord"),
             region_dir: PathBuf::from("/dev/shm/paracord"),
             mode: Mode::On,
-            scheduler: false,
+            scheduler: OwnScheduler::IfPossible,
             rt: RtSettings::default(),
             perf: PerfSettings::default(),
             supervisor: SupervisorSettings::default(),
@@ -302,6 +321,17 @@ mod tests {
         assert_eq!(settings.vm("any", &[]).mode, Mode::Observe);
         let off = crate::config::keys::parse_override("mode", "off").unwrap();
         assert_eq!(settings.vm("any", &[off]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn who_only_observes_does_not_schedule_the_host_unasked() {
+        let start =
+            |scheduler, mode| Settings { scheduler, mode, ..Settings::default() }.own_scheduler();
+        for mode in [Mode::Observe, Mode::Off] {
+            assert_eq!(start(OwnScheduler::IfPossible, mode), OwnScheduler::No);
+            assert_eq!(start(OwnScheduler::Yes, mode), OwnScheduler::Yes);
+        }
+        assert_eq!(start(OwnScheduler::IfPossible, Mode::On), OwnScheduler::IfPossible);
     }
 
     #[test]

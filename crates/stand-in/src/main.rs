@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use paracord_host::daemon::{self, Surroundings};
 use paracord_host::handle::DaemonHandle;
-use paracord_host::settings::Settings;
+use paracord_host::settings::{OwnScheduler, Settings};
 use paracord_host::supervisor;
 use paracord_sensor::{Options, Sensor};
 
@@ -30,7 +30,10 @@ fn main() -> ExitCode {
         eprintln!("paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...");
         return ExitCode::from(2);
     };
-    let mut settings = Settings { run_dir: PathBuf::from(run_dir), ..Settings::default() };
+    // Its boosts are looked for in the threads' policies.
+    let scheduler = OwnScheduler::No;
+    let mut settings =
+        Settings { run_dir: PathBuf::from(run_dir), scheduler, ..Settings::default() };
     // A vCPU exits at each tick of the host; these threads do not, so the daemon's own tick is that short.
     settings.rt.tick = Duration::from_millis(4);
     settings.supervisor.restart = restart == "restart";

@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{Mode, PerfSettings, RtSettings, Settings, SupervisorSettings};
+use crate::settings::{Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings};
 
 /// Where `paracord run` looks for its configuration when none is named.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
@@ -33,7 +33,7 @@ pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 /// Who carries decisions out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// The one that fits this host best; for now always [`Actuator::Rt`]: see docs/ext.md.
+    /// [`Actuator::Ext`] where the kernel offers it, else [`Actuator::Rt`].
     Auto,
     /// `SCHED_RR` by system call.
     Rt,
@@ -136,7 +136,11 @@ impl From<&Config> for Settings {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
             },
-            scheduler: c.actuator == Actuator::Ext,
+            scheduler: match c.actuator {
+                Actuator::Auto => OwnScheduler::IfPossible,
+                Actuator::Ext => OwnScheduler::Yes,
+                Actuator::Rt | Actuator::Observe => OwnScheduler::No,
+            },
             rt: RtSettings {
                 vcpu_priority: c.rt_priority,
                 actuator_priority: c.actuator_priority,
