@@ -10,10 +10,11 @@ class BusyHost(wakeups.WakeupScenario):
     summary = "cyclictest (RR, 500 and 1000 µs) in a guest, host idle and busy; also as a plain host task"
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, HOST_NATIVE)
     intervals_us = (500, 1000)
-    # The machine's speed changes within a minute: boost-ext and boost-rt, which differ by a few per cent, are
-    # compared in many short rounds.
+    # The machine's speed changes within a minute: many short rounds. boost-ext and boost-rt differ by a few
+    # per cent and follow each other, in longer pieces.
     rounds = 9
     lengths_s = (1.5, 3.0)
+    own_lengths_s = dict.fromkeys(("boost-rt", "boost-ext"), (1.5, 9.0))
     without = ("boost",)
     traced = ("vanilla", "boost-rt", "boost-ext")
     checks = (
