@@ -18,13 +18,24 @@ Raw = dict[str, object]
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is compared: the same machines and loads, another way of scheduling the vCPUs."""
+    """
+    What is compared: the same machines and loads, another way of scheduling the vCPUs.
+
+    ejections_counted: a measurement in which the kernel ejects paracord's scheduler counts; otherwise it is
+    an error, since the rest of it was measured under another one.
+    """
 
     name: str
     daemon: bool = False
     module: bool = False
     static_rt: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
+    ejections_counted: bool = False
+
+    @property
+    def is_ext(self) -> bool:
+        """Whether paracord's scheduler is in force."""
+        return self.daemon and self.settings.get("actuator") == "ext"
 
 
 VANILLA = Configuration("vanilla")

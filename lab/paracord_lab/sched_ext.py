@@ -4,18 +4,19 @@
 from .errors import LabError
 
 STATE = "/sys/kernel/sched_ext/state"
+SAY = f"if test -e {STATE}; then cat {STATE}; else echo disabled; fi"
 
 
 def state(host) -> str:
-    """The kernel's word: enabled, disabled or what lies between."""
-    return host.run(f"cat {STATE}").out.strip()
+    """The kernel's word: enabled, disabled (also of a kernel without it) or what lies between."""
+    return host.run(SAY).out.strip()
 
 
 def await_scheduler(host, wanted: bool) -> None:
     """Returns when one is in force, or none any more. LabError when that does not come."""
     word = "enabled" if wanted else "disabled"
     said = host.run(
-        f"for i in $(seq 200); do [ $(cat {STATE}) = {word} ] && break; sleep 0.2; done; cat {STATE}",
+        f"for i in $(seq 200); do [ $({SAY}) = {word} ] && break; sleep 0.2; done; {SAY}",
         timeout=90,
     ).out.strip()
     if said != word:

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from . import cyclictest, loads
+from . import cyclictest, loads, sched_ext
 from .daemon import EMULATED_HOST, MECHANISMS, Daemon
+from .errors import LabError
 from .scenario import Configuration, Raw
+from .sched_ext import await_scheduler
 
 # Priority of vCPU threads under static-rt: the same as paracord's default for boosted ones.
 STATIC_RT_PRIORITY = 8
@@ -120,8 +122,16 @@ class Session:
                 self.daemon = Daemon(self.host, self.settings(configuration))
                 undo.callback(self._stop_daemon)
                 self.daemon.start(self.vcpu_tids())
+            await_scheduler(self.host, configuration.is_ext)
             self.host.run(f"sleep {SETTLE_S}")
             yield
+            if configuration.is_ext and not configuration.ejections_counted:
+                self._need_scheduler()
+
+    def _need_scheduler(self) -> None:
+        """LabError when paracord's scheduler is not in force any more."""
+        if sched_ext.state(self.host) != "enabled":
+            raise LabError(f"the scheduler ended while it was measured: {self.daemon.last_words()}")
 
     def _policy(self, arguments: str) -> None:
         for guest in self.static_rt_guests:

@@ -11,7 +11,6 @@ from .board_load import Task
 from .boards import JunoR2
 from .plots import Bars, Course
 from .scenario import EXT, STOCK, Scenario, column
-from .sched_ext import await_scheduler
 from .verdicts import Check
 
 # The time-weighted mean of most minus fewest tasks on a small CPU, above the ideal.
@@ -42,9 +41,10 @@ class UclampScenario(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        is_ext = configuration.daemon
-        await_scheduler(host, is_ext)
-        with board_load.running(host, self.tasks, is_ext) as pids, board_trace.recording(host) as trace:
+        with (
+            board_load.running(host, self.tasks, configuration.is_ext) as pids,
+            board_trace.recording(host) as trace,
+        ):
             begin = host.read_clock_ns()
             host.run(f"sleep {self.first_s}")
             self.change(host, pids)

@@ -13,7 +13,6 @@ from paracord_lab.board_load import Task
 from paracord_lab.boards import JunoR2, set_governor
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import STOCK, Configuration, Scenario, column
-from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check, versus
 
 CPU = JunoR2.big[1]
@@ -83,14 +82,13 @@ class Burst(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        await_scheduler(host, configuration.daemon)
         governor = "ondemand" if configuration == ONDEMAND else "schedutil"
         set_governor(host, governor)
         traces = {}
         try:
             for name, task in tasks().items():
                 with (
-                    board_load.running(host, (task,), configuration.daemon),
+                    board_load.running(host, (task,), configuration.is_ext),
                     board_trace.recording(host) as trace,
                 ):
                     host.run(f"sleep {session.seconds(SECONDS)}")

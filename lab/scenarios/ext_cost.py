@@ -8,7 +8,6 @@ instruction: its clock counts them.
 from paracord_lab import bpf_stats
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, Scenario, column
-from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check
 
 PREFIX = "ext_"
@@ -34,7 +33,6 @@ class ExtCost(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        await_scheduler(host, True)
         with bpf_stats.measuring(host, PREFIX) as raw:
             host.run("hackbench -g 2 -f 5 -l 2000", timeout=240)
         return raw

@@ -8,6 +8,7 @@ ejects a scheduler that loses a task, lets one wait for too long or does somethi
 import random
 import shlex
 import time
+from dataclasses import replace
 
 from paracord_lab import fairness, kills, loads, sched_ext
 from paracord_lab.host_share import running
@@ -48,7 +49,7 @@ class SchedSoak(Scenario):
         "paracord's scheduler for ten minutes: hotplug, affinity, groups, classes, forks, 50 guests killed"
     )
     rounds = 1
-    configurations = (EXT,)
+    configurations = (replace(EXT, ejections_counted=True),)
     checks = (
         Check("soak_ejections", lambda one: one["ext"]["ejections_count"], "<=", 0, "count", every=True),
         Check(

@@ -14,7 +14,6 @@ import statistics
 from paracord_lab import fairness, stats
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, STOCK, Scenario, column
-from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check, versus
 
 VS_STOCK_MAX = 1.15
@@ -83,7 +82,6 @@ class SchedulerScenario(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        await_scheduler(host, configuration == EXT)
         raw = {
             "pipe": host.run("pc_pipe --cpu 1 --rounds 40 --transfers 250", timeout=120).out,
             "hackbench": [host.run("hackbench -g 2 -f 5 -l 300", timeout=120).out for _ in range(6)],

@@ -8,7 +8,6 @@ from paracord_lab import fairness
 from paracord_lab.daemon import BINARY
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, STOCK, Scenario, column
-from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.verdicts import Check
 
 CAP = 1
@@ -48,7 +47,6 @@ class UclampUncapped(Scenario):
 
     def measure(self, session, configuration):
         host = session.host
-        await_scheduler(host, configuration == EXT)
         seconds = session.seconds(SECONDS)
         clamp = f"{BINARY} clamp set --max {CAP} --task" if configuration == EXT else f"uclampset -M {CAP} -p"
 

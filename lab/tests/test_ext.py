@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paracord_lab import bpf_stats, cyclictest, daemon, fairness, loads, machine, sched_ext
+from paracord_lab import bpf_stats, cyclictest, daemon, fairness, loads, machine, scenario, sched_ext
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+from paracord_lab.errors import LabError
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.session import Options, Session
 
 pytestmark = pytest.mark.lab
 EXT = {**EMULATED_HOST, "actuator": "ext"}
@@ -85,6 +87,19 @@ def test_who_sends_messages_sends_some_before_it_is_preempted(host):
     with scheduling(host):
         ours = [switches() for _ in range(3)]
     assert np.median(ours) < 1.5 * np.median(stock), (ours, stock)
+
+
+def test_what_was_measured_while_the_scheduler_ended_does_not_count(host):
+    session = Session(host, Options()).open()
+    try:
+        with (
+            pytest.raises(LabError, match="the scheduler ended while it was measured"),
+            session.applied(scenario.EXT),
+        ):
+            host.run("echo S > /proc/sysrq-trigger")
+            await_scheduler(host, False)
+    finally:
+        session.close()
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("on", "ext"), ("observe", "rt")])
