@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from paracord_lab import host_share, wakeups
 from paracord_lab.scenario import (
     BOOST,
+    BOOST_EXT,
     BOOST_UNMODIFIED,
     HOST_NATIVE,
     STATIC_RT,
@@ -24,9 +25,9 @@ BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
 class Demo(wakeups.WakeupScenario):
     name = "demo"
     summary = "the problem, the cure, today's answer, and a rogue guest: what `make demo` shows"
-    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, STATIC_RT, HOST_NATIVE)
+    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
-    traced = ("vanilla", "boost-rt")
+    traced = ("vanilla", "boost-rt", "boost-ext")
     rounds = 3
     # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
     # (busy-host) the guest would be a load of its own on the host.
@@ -37,14 +38,18 @@ class Demo(wakeups.WakeupScenario):
         VANILLA.name: (4.0, 9.0),
         BOOST_UNMODIFIED.name: (3.0, 4.0),
         BOOST.name: (4.0, 9.0),
+        BOOST_EXT.name: (3.0, 6.0),
         STATIC_RT.name: (3.0, 9.0),
         HOST_NATIVE.name: (2.0, 2.0),
     }
     checks = (
         *wakeups.checks(INTERVAL_US),
+        wakeups.ext_excess(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),
+        host_share.check("busy_guest_ext_host_share", BUSY_GUEST, BOOST_EXT.name),
         # A rogue under static-rt needs no hints: spinning is enough.
         host_share.check("rogue_hold_host_share", ROGUE, static_rt_metric=BUSY_GUEST),
+        host_share.check("rogue_hold_ext_host_share", ROGUE, BOOST_EXT.name, static_rt_metric=BUSY_GUEST),
     )
     columns = (
         *wakeups.columns(INTERVAL_US),
@@ -67,10 +72,10 @@ class Demo(wakeups.WakeupScenario):
         if configuration == VANILLA:
             with host_share.running(self.guest, "pc_hog", "hog"):
                 shares[host_share.REFERENCE] = session.host_share(self.load, seconds)
-        if configuration in (BOOST, STATIC_RT):
+        if configuration in (BOOST, BOOST_EXT, STATIC_RT):
             with host_share.running(self.guest, "pc_hog", "hog"), self.realtime_task():
                 shares[BUSY_GUEST] = session.host_share(self.load, seconds)
-        if configuration == BOOST:
+        if configuration in (BOOST, BOOST_EXT):
             # The rogue declares itself to the host; the driver would only be in its way.
             with host_share.running(self.pair.unmodified, "pc_rogue hold --seconds 3600", "rogue"):
                 shares[ROGUE] = session.host_share(self.load, seconds)

@@ -16,12 +16,14 @@ AVG_US = {
     "vanilla": (300, 900),
     "boost-rt-unmodified": (300, 400),
     "boost-rt": (300, 330),
+    "boost-ext": (300, 340),
     "static-rt": (300, 320),
     "host-native": (80, 90),
 }
 SHARES = {
     "vanilla": {"host_beside_spinning_share": 0.8},
     "boost-rt": {"host_beside_busy_guest_share": 0.7, "host_beside_rogue_share": 0.75},
+    "boost-ext": {"host_beside_busy_guest_share": 0.72, "host_beside_rogue_share": 0.76},
     "static-rt": {"host_beside_busy_guest_share": 0.5},
 }
 
@@ -65,8 +67,11 @@ def test_a_good_run_passes_and_leaves_its_files(tmp_path):
         "boost_rt_unmodified_guest_excess_vs_vanilla",
         "boost_rt_avg_vs_static_rt",
         "host_avg_vs_vanilla",
+        "boost_ext_excess_vs_vanilla",
         "busy_guest_host_share",
+        "busy_guest_ext_host_share",
         "rogue_hold_host_share",
+        "rogue_hold_ext_host_share",
     }
     assert results.read(tmp_path / "results.json") == judged
     excess = next(v for v in judged.verdicts if v.name == "boost_rt_excess_vs_vanilla")
@@ -81,8 +86,11 @@ def test_limits_are_those_that_were_promised():
         "boost_rt_unmodified_guest_excess_vs_vanilla": ("<=", 0.40),
         "boost_rt_avg_vs_static_rt": ("<=", 1.25),
         "host_avg_vs_vanilla": ("<=", 1.3),
+        "boost_ext_excess_vs_vanilla": ("<=", 0.15),
         "busy_guest_host_share": (">=", 0.8),
+        "busy_guest_ext_host_share": (">=", 0.8),
         "rogue_hold_host_share": (">=", 0.8),
+        "rogue_hold_ext_host_share": (">=", 0.8),
     }
 
 
@@ -106,6 +114,7 @@ def test_no_boost_fails(tmp_path):
         "boost_rt_excess_vs_vanilla",
         "boost_rt_unmodified_guest_excess_vs_vanilla",
         "boost_rt_avg_vs_static_rt",
+        "boost_ext_excess_vs_vanilla",
     ]
 
 
