@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paracord_lab import bpf_stats, cyclictest, daemon, fairness, loads, machine, scenario, sched_ext
+from paracord_lab import (
+    bpf_stats,
+    cyclictest,
+    daemon,
+    fairness,
+    ftrace,
+    loads,
+    machine,
+    scenario,
+    sched_ext,
+)
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.errors import LabError
 from paracord_lab.host_share import running
@@ -22,6 +32,8 @@ EXT = {**EMULATED_HOST, "actuator": "ext"}
 BTF = "/sys/kernel/btf/vmlinux"
 # Of a histogram in powers of two of a nanosecond.
 MS_BUCKET = 20
+# Of the kernel's priorities: nice 0; real-time ones are below 100.
+NORMAL_PRIO = 120
 NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 
 
@@ -110,10 +122,25 @@ def test_auto_is_the_scheduler_unless_it_only_observes(host, guest, mode, kind):
     await_scheduler(host, False)
 
 
+def from_waking_to_running(events, tid):
+    """What runs on any CPU from each waking of a thread until it runs itself, that switch the last."""
+    between = None
+    for event in events:
+        if isinstance(event, ftrace.Waking):
+            between = [] if event.tid == tid else between
+        elif between is not None:
+            between.append(event)
+            if event.next_tid == tid:
+                yield between
+                between = None
+
+
 def test_boosts_without_touching_the_thread(host, guest):
+    """And without a step in user space: a trace shows the vCPU woken, and running."""
     (tid,) = guest.vcpu_tids
     with loads.busy(host), scheduling(host, [tid]) as running_daemon:
-        guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
+        with ftrace.recording(host) as trace:
+            guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
         status = running_daemon.status()
         assert loads.policies(host, [tid]) == {tid: NORMAL}
     assert status["actuator"]["kind"] == "ext"
@@ -121,6 +148,11 @@ def test_boosts_without_touching_the_thread(host, guest):
     boosted = sum(vcpu["wakeup_latency_boosted"]["buckets"])
     assert boosted > 200, vcpu
     assert status["actuator"]["errors"] == 0
+    wakeups = list(from_waking_to_running(ftrace.parse(trace.text), tid))
+    # The daemon's threads run now and then, for the host's lines and the counters: rarely just then.
+    beside_daemon = [w for w in wakeups if any(s.next_comm.startswith("paracord") for s in w)]
+    assert len(wakeups) > 200 and len(beside_daemon) < len(wakeups) / 10, (len(wakeups), len(beside_daemon))
+    assert {w[-1].next_prio for w in wakeups} == {NORMAL_PRIO}
 
 
 @contextmanager
