@@ -41,8 +41,8 @@ class Domain:
 class BoardTrace:
     """
     frequencies: by the domain's first CPU, MHz. requests: by CPU, 0..1024. places: by task, the CPU that it
-    is on. runs: by task, [begin, end] in ms; pauses below JOIN_MS are none. busy_ms: by task. energy_mj: of
-    the tasks' running time.
+    is on. runs: by task, [begin, end] in ms; pauses below JOIN_MS do not end one, they are in `pauses` the
+    same way. busy_ms: by task. energy_mj: of the tasks' running time.
     """
 
     duration_ms: float = 0.0
@@ -50,6 +50,7 @@ class BoardTrace:
     requests: dict[str, list[Step]] = field(default_factory=dict)
     places: dict[str, list[Step]] = field(default_factory=dict)
     runs: dict[str, list[list[float]]] = field(default_factory=dict)
+    pauses: dict[str, list[list[float]]] = field(default_factory=dict)
     busy_ms: dict[str, float] = field(default_factory=dict)
     energy_mj: float = 0.0
 
@@ -135,6 +136,8 @@ def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int
                 runs = trace.runs.setdefault(m[2], [])
                 if not runs or ms - runs[-1][1] > JOIN_MS:
                     runs.append([ms, ms])
+                else:
+                    trace.pauses.setdefault(m[2], []).append([runs[-1][1], ms])
                 places = trace.places.setdefault(m[2], [])
                 if not places or places[-1][1] != cpu:
                     places.append([ms, cpu])

@@ -45,6 +45,7 @@ def test_places_runs_and_energy():
     )
     assert trace.places == {"pc_task.0": [[10, 0], [21, 2]]}
     assert trace.runs == {"pc_task.0": [[10, 61], [90, 100]]}
+    assert trace.pauses == {"pc_task.0": [[20, 21]]}
     assert trace.busy_ms["pc_task.0"] == pytest.approx(60)
     assert trace.frequencies == {"0": [[0.0, 450.0]], "2": [[0.0, 600.0], [41, 1200.0]]}
     assert trace.energy_mj == pytest.approx((10 * 40 + 20 * 180 + 20 * 540 + 10 * 540) / 1e3)
