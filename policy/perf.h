@@ -11,7 +11,8 @@
  * A task that wakes after a long sleep starts with the request that it had before it,
  * once (seed 004): its demand has decayed meanwhile, and would be wrong for the first
  * window. A window that is not as busy spends the carry, so small tasks that
- * follow a large one do not keep the frequency high.
+ * follow a large one do not keep the frequency high; where they follow each time,
+ * they get none at all.
  */
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
@@ -167,9 +168,11 @@ PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, str
 	t->slept_ns = 0;
 	t->confirmed = 0;
 	pc_pelt_update(&t->demand, now_ns, 0);
-	t->carry_in_force = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
-	if (t->carry_in_force)
+	t->carry_due = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
+	if (t->carry_due)
 		t->carry_armed = 0;
+	/* One that was for nothing is not given again before it would have been right once. */
+	t->carry_in_force = t->carry_due && !t->carry_wasted;
 	t->window_start_ns = now_ns;
 	t->window_ran_ns = 0;
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
@@ -210,6 +213,8 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 		cpu->sleeping_ns = now_ns;
 	cpu->sleeping += (u64)t->contribution << PC_CAPACITY_SHIFT;
 	t->slept_ns = now_ns | 1;
+	if (t->carry_due)
+		t->carry_wasted = !t->confirmed;
 	/* A blip between long sleeps: what was armed stays armed only if it was not used. */
 	if (t->confirmed) {
 		t->carry_armed = 1;

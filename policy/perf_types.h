@@ -21,8 +21,10 @@ struct pc_perf_task {
 	u64 window_ran_ns;		/* running time in it */
 	u8 carry_armed;			/* 0/1: the next long sleep's end uses carry_level */
 	u8 carry_in_force;		/* 0/1 */
+	u8 carry_due;			/* 0/1: it woke from a long sleep after a burst */
+	u8 carry_wasted;		/* 0/1: when that was so last, no burst came */
 	u8 confirmed;			/* 0/1: it has filled a window since it woke */
-	u8 reserved[5];
+	u8 reserved[3];
 };
 
 /* One per CPU. */

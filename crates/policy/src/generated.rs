@@ -395,8 +395,10 @@ pub struct pc_perf_task {
     pub window_ran_ns: u64_,
     pub carry_armed: u8_,
     pub carry_in_force: u8_,
+    pub carry_due: u8_,
+    pub carry_wasted: u8_,
     pub confirmed: u8_,
-    pub reserved: [u8_; 5usize],
+    pub reserved: [u8_; 3usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -427,11 +429,17 @@ const _: () = {
         "Offset of field: pc_perf_task::carry_in_force",
     ][::core::mem::offset_of!(pc_perf_task, carry_in_force) - 57usize];
     [
+        "Offset of field: pc_perf_task::carry_due",
+    ][::core::mem::offset_of!(pc_perf_task, carry_due) - 58usize];
+    [
+        "Offset of field: pc_perf_task::carry_wasted",
+    ][::core::mem::offset_of!(pc_perf_task, carry_wasted) - 59usize];
+    [
         "Offset of field: pc_perf_task::confirmed",
-    ][::core::mem::offset_of!(pc_perf_task, confirmed) - 58usize];
+    ][::core::mem::offset_of!(pc_perf_task, confirmed) - 60usize];
     [
         "Offset of field: pc_perf_task::reserved",
-    ][::core::mem::offset_of!(pc_perf_task, reserved) - 59usize];
+    ][::core::mem::offset_of!(pc_perf_task, reserved) - 61usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
