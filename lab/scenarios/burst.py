@@ -24,6 +24,8 @@ BURST_US = 60_000
 SHARES = (10, 20, 40, 60)
 BLIPS, PAUSE_US = 12, 60_000
 SECONDS = 4
+# A burst with its small works takes 0.9 s.
+MOSTLY_SECONDS = 8
 # A busy window of seed 004's governor.
 WINDOW_MS = 10.0
 # A request is the utilisation's: it moves a little all the time.
@@ -67,8 +69,8 @@ class Burst(Scenario):
         Check("needless_drops_without_carry", lambda one: one["no-carry"]["drops_count"], ">=", 1, "count"),
         Check("mostly_idle_return_windows", lambda one: one["carry"]["return_count"], "<=",
               RETURN_WINDOWS_MAX, "count"),
-        Check("mostly_idle_mean_vs_no_carry", vs_no_carry("mostly_busy_mhz"), "<=", MEAN_VS_NO_CARRY_MAX,
-              beside={"while idle too": vs_no_carry("mostly_mhz")}),
+        Check("mostly_idle_mean_vs_no_carry", vs_no_carry("mostly_mhz"), "<=", MEAN_VS_NO_CARRY_MAX,
+              beside={"while busy": vs_no_carry("mostly_busy_mhz")}),
     )  # fmt: skip
     columns = (
         column("requests dropped", "drops_count"),
@@ -93,7 +95,7 @@ class Burst(Scenario):
                     board_load.running(host, (task,), configuration.is_ext),
                     board_trace.recording(host) as trace,
                 ):
-                    host.run(f"sleep {session.seconds(SECONDS)}")
+                    host.run(f"sleep {session.seconds(MOSTLY_SECONDS if name == 'mostly' else SECONDS)}")
                 traces[name] = asdict(trace)
         finally:
             set_governor(host)
