@@ -125,7 +125,8 @@ class Session:
             await_scheduler(self.host, configuration.is_ext)
             self.host.run(f"sleep {SETTLE_S}")
             yield
-            if configuration.is_ext and not configuration.ejections_counted:
+            # With a mechanism off, an ejection may be what it prevents.
+            if configuration.is_ext and not configuration.ejections_counted and not self.options.without:
                 self._need_scheduler()
 
     def _need_scheduler(self) -> None:
