@@ -57,6 +57,34 @@ def test_lock_waits_are_counted_from_the_histogram():
     assert metrics["lock_long_wait_share"] == pytest.approx(0.05)
 
 
+def bursts(requests, pauses):
+    """What burst measured of four bursts of 60 ms, one in 200 ms, that all ran at 1 GHz."""
+    runs = [[begin, begin + 60] for begin in (0, 200, 400, 600)]
+    one = {
+        "runs": {"t": runs},
+        "pauses": {"t": pauses},
+        "frequencies": {"4": [[0, 1000]]},
+        "requests": {"5": requests},
+    }
+    metrics = scenario.load("burst").metrics("carry", {"traces": {"u30": {**one, "duration_ms": 800}}})
+    return metrics["bursts_count"], metrics["drops_count"], metrics["u30_busy_mhz"]
+
+
+def test_a_burst_that_asks_for_less_than_the_last_one_did_is_a_drop():
+    # The first two bursts are how it begins.
+    steady, drop, back = [[0, 800]], [[0, 800], [399, 500], [411, 800]], [[0, 800], [415, 500], [455, 800]]
+    assert bursts(steady, []) == (2, 0, 1000)
+    assert bursts(drop, []) == (2, 1, 1000)
+    # After the window's end it is no needless one.
+    assert bursts(back, []) == (2, 0, 1000)
+
+
+def test_a_burst_that_shared_its_cpu_says_nothing_about_the_next():
+    drop = [[0, 800], [399, 500], [411, 800]]
+    assert bursts(drop, [[230, 231.5]]) == (2, 1, 1000)
+    assert bursts(drop, [[230, 233]]) == (1, 0, 1000)
+
+
 def test_the_error_that_came_first_is_told():
     def time_out(message):
         """As the channel does."""

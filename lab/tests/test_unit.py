@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paracord_lab import daemon, loads, machine
+from paracord_lab.sched_ext import await_scheduler
 
 pytestmark = pytest.mark.lab
 LOGS = Path("out/test-unit/logs")
@@ -64,6 +65,19 @@ def main_pid(host):
     return int(host.run("systemctl show -P MainPID paracord").out)
 
 
+def drop_in(host, *lines):
+    """Settings of the unit's [Service], until the test's end."""
+    text = "\\n".join(("[Service]", *lines))
+    host.run(f"mkdir -p $(dirname {DROP_IN}) && printf '{text}\\n' > {DROP_IN} && systemctl daemon-reload")
+
+
+def await_restart(host, before):
+    deadline = time.monotonic() + TIMEOUT_S
+    while main_pid(host) in (0, before):
+        assert time.monotonic() < deadline, "the service was not started again"
+        time.sleep(0.2)
+
+
 def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host, tid, service):
     await_policy(host, tid, BOOSTED)
     before = main_pid(host)
@@ -79,16 +93,30 @@ def test_a_killed_service_restores_and_starts_again(host, tid, service):
     await_policy(host, tid, BOOSTED)
     before = main_pid(host)
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    while main_pid(host) in (0, before):
-        assert time.monotonic() < deadline, "the service was not started again"
-        time.sleep(0.2)
+    await_restart(host, before)
     await_policy(host, tid, BOOSTED)
 
 
 def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host, tid, service):
     await_policy(host, tid, BOOSTED)
-    host.run(f"mkdir -p $(dirname {DROP_IN}) && printf '[Service]\\nRestart=no\\n' > {DROP_IN}")
-    host.run("systemctl daemon-reload; systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
+    drop_in(host, "Restart=no")
+    host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
     await_policy(host, tid, NORMAL)
     assert host.run("systemctl is-failed paracord", check=False).out.strip() == "failed"
+
+
+def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host, tid, service):
+    """With the default actuator, which the other tests replace."""
+    drop_in(host, "ExecStart=", "ExecStart=/usr/bin/paracord run --actuator auto")
+    host.run("systemctl restart paracord", timeout=TIMEOUT_S)
+    await_scheduler(host, True)
+    status = json.loads(host.run("paracord status --json").out)
+    assert status["actuator"]["kind"] == "ext" and daemon.tids(status) == [tid]
+    host.run(f"paracord clamp set --max 512 --task {tid}")
+    before = main_pid(host)
+    host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
+    await_restart(host, before)
+    await_scheduler(host, True)
+    host.run("systemctl stop paracord", timeout=TIMEOUT_S)
+    await_scheduler(host, False)
+    assert loads.policies(host, [tid]) == {tid: NORMAL}
