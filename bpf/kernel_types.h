@@ -131,6 +131,12 @@ struct uclamp_se {
 	unsigned int user_defined : 1;
 };
 
+union rcu_special {
+	struct {
+		u8 blocked;
+	} b;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int prio;
@@ -145,6 +151,7 @@ struct task_struct {
 	u64 start_boottime;
 	struct hlist_head preempt_notifiers;
 	struct bpf_local_storage *bpf_storage;
+	union rcu_special rcu_read_unlock_special;
 	struct sched_info sched_info;
 	struct sched_entity se;
 	struct uclamp_se uclamp_req[2];	/* UCLAMP_MIN, UCLAMP_MAX */

@@ -226,6 +226,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || !rq)
 		return 0;
+	t->reads = runnable && reads_under_rcu(p);
 	t->vtime = running_vtime(rq, now);
 	if (*(volatile u32 *)&rq->cur_boosted)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);

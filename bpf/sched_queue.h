@@ -49,6 +49,12 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled;
 }
 
+/* Where the kernel can preempt who reads under RCU, it notes that before it asks who is next (CONFIG_PREEMPT_RCU). */
+static __always_inline bool reads_under_rcu(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
+}
+
 /* It does not wait any more, is queued anew, or was fetched out of order: then it says nothing about the base. */
 static __always_inline void leave_queue(struct pc_task *t)
 {
@@ -58,8 +64,11 @@ static __always_inline void leave_queue(struct pc_task *t)
 		return;
 	t->queued = 0;
 	rq = rq_of(t->queue);
-	if (rq)
-		__sync_fetch_and_add(&rq->queued, -1);
+	if (!rq)
+		return;
+	__sync_fetch_and_add(&rq->queued, -1);
+	if (t->reads)
+		__sync_fetch_and_add(&rq->readers, -1);
 }
 
 /* A task that waits here runs next, whatever its place in the queue. False: it is not there any more. */
@@ -114,6 +123,8 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
 	__sync_fetch_and_add(&rq->queued, 1);
+	if (t->reads)
+		__sync_fetch_and_add(&rq->readers, 1);
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
@@ -169,11 +180,8 @@ static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 	return yield;
 }
 
-/*
- * Who waited for too long runs next, whatever its weight: fairness alone would let it wait for minutes, and the kernel
- * ejects a scheduler that does. From the queue's end, where such tasks stand.
- */
-static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
+/* From the queue's end, where those of little weight stand. */
+static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u32 reads)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
@@ -184,14 +192,14 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 
 	if (!rq)
 		return false;
-	rq->search = 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, SCX_DSQ_ITER_REV)) {
 		bpf_for(i, 0, PC_AGED_DEPTH) {
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
 			t = task_of(p);
-			if (!t || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS)
+			if (!t || !t->waits_ns || (reads && !t->reads) ||
+			    pc_elapsed_ns(now, t->waits_ns) < longest_ns)
 				continue;
 			moved = fetch(&it, p, t);
 			rq->search_ns = now + PC_AGED_AGAIN_NS;
@@ -200,6 +208,18 @@ static __noinline bool take_aged(u32 cpu, struct pc_rq *rq)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return moved;
+}
+
+/*
+ * Who waited for too long runs next, whatever its weight: fairness alone would let it wait for minutes, and the kernel
+ * ejects a scheduler that does. Readers first: all others may wait for them.
+ */
+static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
+{
+	rq->search = 0;
+	if (*(volatile s32 *)&rq->readers > 0 && take_waiting(cpu, rq, PC_FAIR_READER_WAIT_MAX_NS, 1))
+		return true;
+	return take_waiting(cpu, rq, PC_FAIR_WAIT_MAX_NS, 0);
 }
 
 /* No CPU is idle: the waker's, if fewer wait there than where the task ran last. */

@@ -118,7 +118,7 @@ struct pc_task {
 	struct pc_perf_task perf;
 	u64 placed_ns;		/* when it was last looked for a better CPU while it ran */
 	u32 sync;		/* 1: it wakes, and who wakes it is about to sleep */
-	u32 reserved;
+	u32 reads;		/* 1: it was preempted while it read under RCU */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -180,7 +180,8 @@ struct pc_rq {
 	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
 	u32 asks;		/* 1: a request of ours is in force at the governor */
-	u32 reserved[5];	/* three cache lines */
+	s32 readers;		/* of `queued`, those that were preempted while they read under RCU */
+	u32 reserved[4];	/* three cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -30,6 +30,11 @@
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
 /*
+ * Sooner, who was preempted while it read under RCU: everybody who waits for a grace period waits for it, and the kernel
+ * ejects a scheduler under which one takes 21 s.
+ */
+#define PC_FAIR_READER_WAIT_MAX_NS	(2 * PC_NSEC_PER_SEC)
+/*
  * Who wakes another one and says that it is about to sleep (pipes and sockets do) has this long for more of the
  * kind before it is preempted by whom it woke. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */

@@ -10,6 +10,7 @@
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "monotonic.h"
 #include "options.h"
@@ -37,7 +38,7 @@ int main(int argc, char **argv)
 	/* Work between two looks at the clock: some 10 us, far below a tick. */
 	enum { LOOPS_PER_LOOK = 10000 };
 	long seconds = 0, report_s = 0, cpu = -1, priority = 0, priority_after_ms = 0,
-	     toggle_ms = 0;
+	     toggle_ms = 0, reads = 0;
 	const struct number_option options[] = {
 		{ "--seconds", &seconds, 0, 86400 },	/* 0: until a signal */
 		{ "--report_s", &report_s, 0, 3600 },	/* 0: only at the end */
@@ -47,6 +48,8 @@ int main(int argc, char **argv)
 		{ "--priority_after_ms", &priority_after_ms, 0, 3600000 },
 		/* From then on it drops the priority and asks for it again, each after this time. */
 		{ "--toggle_ms", &toggle_ms, 0, 3600000 },
+		/* 1: in the kernel most of the time, in a walk over all tasks under RCU. */
+		{ "--reads", &reads, 0, 1 },
 	};
 	int is_raised = 0;
 	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns, raise_ns = UINT64_MAX;
@@ -68,7 +71,10 @@ int main(int argc, char **argv)
 	while (!stop) {
 		uint64_t now_ns;
 
-		work(LOOPS_PER_LOOK);
+		if (reads)
+			getpriority(PRIO_USER, 0);
+		else
+			work(LOOPS_PER_LOOK);
 		loops++;
 		now_ns = monotonic_ns();
 		if (now_ns >= end_ns)

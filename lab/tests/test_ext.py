@@ -324,6 +324,36 @@ def test_the_least_of_all_run_every_ten_seconds(host):
     assert ran[1] >= 2, f"how often each ran in 30 s: {ran}"
 
 
+def test_who_holds_a_grace_period_up_runs_sooner(host):
+    """
+    A task of the least weight that is preempted while it reads under RCU: whoever waits for a grace period
+    waits for it, and the kernel ejects a scheduler under which one takes 21 s.
+    """
+    with fairness.groups(host, {"most": 10000, "least": 1}), scheduling(host):
+        jobs = [
+            host.spawn(f"exec {fairness.member(group)} {prefix} pc_hog --cpu 1 {arguments}", f"hog{n}")
+            for n, (group, prefix, arguments) in enumerate(
+                (("least", "chrt -i 0", ""), ("least", "chrt -i 0", "--reads 1"), ("most", "nice -n -20", ""))
+            )
+        ]
+
+        def runs():
+            each = " ".join(f"/proc/{job.pid}/schedstat" for job in jobs)
+            said = host.run(loads.unhindered(f"cat {each}"), timeout=60).out
+            return [int(line.split()[2]) for line in said.splitlines()]
+
+        try:
+            host.run("sleep 1")
+            before = runs()
+            host.run(loads.unhindered("sleep 30"), timeout=90)
+            plain, reader, _ = (now - then for now, then in zip(runs(), before, strict=True))
+        finally:
+            host.run(loads.unhindered("pkill -KILL pc_hog"))
+            for job in jobs:
+                job.wait(20)
+    assert plain >= 1 and reader >= 2 * plain, f"how often each ran in 30 s: {plain}, {reader}"
+
+
 def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
     """By the configuration, the daemon's or the scheduler's end, or `paracord restore` if it was killed."""
 

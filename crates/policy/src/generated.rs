@@ -878,7 +878,7 @@ pub struct pc_task {
     pub perf: pc_perf_task,
     pub placed_ns: u64_,
     pub sync: u32_,
-    pub reserved: u32_,
+    pub reads: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -930,8 +930,8 @@ const _: () = {
         "Offset of field: pc_task::sync",
     ][::core::mem::offset_of!(pc_task, sync) - 136usize];
     [
-        "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 140usize];
+        "Offset of field: pc_task::reads",
+    ][::core::mem::offset_of!(pc_task, reads) - 140usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1010,7 +1010,8 @@ pub struct pc_rq {
     pub search: u32_,
     pub direct: u32_,
     pub asks: u32_,
-    pub reserved: [u32_; 5usize],
+    pub readers: s32,
+    pub reserved: [u32_; 4usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1082,8 +1083,11 @@ const _: () = {
     ][::core::mem::offset_of!(pc_rq, direct) - 164usize];
     ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 168usize];
     [
+        "Offset of field: pc_rq::readers",
+    ][::core::mem::offset_of!(pc_rq, readers) - 172usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 172usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 176usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
