@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from .errors import ChannelClosed, CommandError, CommandTimeout, LabError
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 HEADER = struct.Struct("<III")  # payload bytes, job, type
 # The agent refuses longer ones (agent.c, PAYLOAD_MAX_BYTES).
 PAYLOAD_MAX_BYTES = 1 << 20
@@ -38,6 +38,7 @@ class FrameType(IntEnum):
     STDOUT = 6
     STDERR = 7
     EXIT = 8
+    EXEC_URGENT = 9
 
 
 def encode(job: int, kind: FrameType, payload: bytes = b"") -> bytes:
@@ -228,7 +229,7 @@ class Channel:
         try:
             job.kill("KILL")
             self.wait_for(lambda: not job.running, KILL_GRACE_S, f"{job.name} (killed)")
-            other = self.spawn("true")
+            other = self.spawn("true", urgent=True)
             self.wait_for(lambda: not other.running, KILL_GRACE_S, other.name)
         except CommandTimeout:
             self._give_up("ends and runs no command")
@@ -243,22 +244,24 @@ class Channel:
         name: str | None = None,
         on_output: Callable[[bytes], None] | None = None,
         on_exit: Callable[[str], None] | None = None,
+        urgent: bool = False,
     ) -> Job:
         """Starts a shell command.
 
         on_output takes its standard output instead of the job; on_exit hears that it ended. Both are called
-        from the transport's thread and must not wait for anything.
+        from the transport's thread and must not wait for anything. urgent: at real-time priority, before
+        ordinary work and loops of the lowest such priority.
         """
         with self._changed:
             number = self._next_number
             self._next_number += 1
             job = Job(self, number, name or shorten(command, 40), command, on_output, on_exit)
             self._jobs[number] = job
-        self.post(number, FrameType.EXEC, command.encode())
+        self.post(number, FrameType.EXEC_URGENT if urgent else FrameType.EXEC, command.encode())
         return job
 
-    def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
-        return self.spawn(command).result(timeout, check)
+    def run(self, command: str, timeout: float = 60, check: bool = True, urgent: bool = False) -> Result:
+        return self.spawn(command, urgent=urgent).result(timeout, check)
 
     def post(self, number: int, kind: FrameType, payload: bytes = b"") -> None:
         if self._closed_reason is not None:

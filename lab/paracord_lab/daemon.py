@@ -141,7 +141,7 @@ class Daemon:
 
     def status(self, check: bool = True) -> dict | None:
         """`paracord status --json`; None when it does not answer and `check` is off."""
-        result = self.host.run(f"{BINARY} status --json", timeout=30, check=False)
+        result = self.host.run(f"{BINARY} status --json", check=False, urgent=True)
         if result.rc == 0:
             try:
                 return json.loads(result.out)

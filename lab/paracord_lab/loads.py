@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Host work: busy loops in L1, the CPU time that they get, and the policies that threads have."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,7 +54,7 @@ class HostLoad:
         self._signal("STOP")
 
     def _signal(self, name: str) -> None:
-        self.host.run(f"kill -{name} {' '.join(map(str, self.pids))}")
+        self.host.run(f"kill -{name} {' '.join(map(str, self.pids))}", urgent=True)
 
     def read(self) -> Reading:
         return read(self.host, self.pids)
@@ -77,15 +76,10 @@ def busy(host) -> Iterator[None]:
         load.stop()
 
 
-def unhindered(script: str) -> str:
-    """The command for a script of bash: before ordinary work and loops of the lowest real-time priority."""
-    return f"exec chrt -r 2 bash -c {shlex.quote(script)}"
-
-
 def read(host, threads: Sequence[int]) -> Reading:
     """CPU time of threads, from /proc/TID/schedstat (run time, ns), and the clock, from /proc/uptime."""
     files = " ".join(f"/proc/{tid}/schedstat" for tid in threads)
-    return parse_reading(host.run(f"cat {files} /proc/uptime").out.splitlines(), len(threads))
+    return parse_reading(host.run(f"cat {files} /proc/uptime", urgent=True).out.splitlines(), len(threads))
 
 
 def parse_reading(lines: list[str], loads: int) -> Reading:

@@ -83,9 +83,12 @@ class Host:
         release, count = self.run("uname -r; nproc").out.split()
         self.kernel, self.cpus = release, int(count)
 
-    def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
-        """A shell command in the host. Raises CommandError (when check), CommandTimeout, ChannelClosed."""
-        return self.channel.run(command, timeout, check)
+    def run(self, command: str, timeout: float = 60, check: bool = True, urgent: bool = False) -> Result:
+        """A shell command in the host. Raises CommandError (when check), CommandTimeout, ChannelClosed.
+
+        urgent: at real-time priority, for what measures or ends loads under which ordinary work may starve.
+        """
+        return self.channel.run(command, timeout, check, urgent)
 
     def spawn(self, command: str, name: str | None = None) -> Job:
         """A shell command in the host's background; start it with `exec` and Job.pid is the program's."""

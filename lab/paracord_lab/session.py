@@ -172,7 +172,7 @@ class Session:
     def host_share(self, load: loads.HostLoad, seconds: float) -> float:
         """Share (0..1) of the host's CPU time that the loads get over `seconds`."""
         before = load.read()
-        self.host.run(f"sleep {seconds}", timeout=time_limit(seconds))
+        self.host.run(f"sleep {seconds}", timeout=time_limit(seconds), urgent=True)
         return loads.share(before, load.read(), self.host.cpus)
 
     def close(self) -> None:

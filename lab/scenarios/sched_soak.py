@@ -10,7 +10,7 @@ import shlex
 import time
 from dataclasses import replace
 
-from paracord_lab import fairness, kills, loads, sched_ext
+from paracord_lab import fairness, kills, sched_ext
 from paracord_lab.host_share import running
 from paracord_lab.scenario import EXT, Scenario, column
 from paracord_lab.verdicts import Check
@@ -90,7 +90,7 @@ class SchedSoak(Scenario):
             finally:
                 every = " ".join(f"-{job.pid} {job.pid}" for job in jobs)
                 end = f"kill -KILL -- {every}; pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}"
-                host.run(loads.unhindered(end), timeout=120, check=False)
+                host.run(end, timeout=120, check=False, urgent=True)
         said = session.daemon.job.err()
         lost = sched_ext.state(host) != "enabled"
         return {

@@ -287,6 +287,12 @@ def test_clamps_are_set_inherited_bounded_by_groups_and_end(host):
         assert "no clamps" in clamp(f"clear --cgroup capped && {BINARY} clamp list").out
 
 
+def runs(host, pids):
+    """How often each of these tasks (words of the shell) has run so far."""
+    said = host.run(f"for p in {pids}; do cat /proc/$p/schedstat; done", urgent=True).out
+    return [int(line.split()[2]) for line in said.splitlines()]
+
+
 def test_the_least_of_all_run_every_ten_seconds(host):
     """
     Their share is a millionth: fairness alone would let them wait for minutes, and the kernel ejects a
@@ -298,24 +304,18 @@ def test_the_least_of_all_run_every_ten_seconds(host):
     def enters(group, command):
         return host.spawn(f"exec {fairness.member(group)} {command}", command)
 
-    def unhindered(script):
-        return host.run(loads.unhindered(script), timeout=120).out
-
-    def runs():
-        """How often each in the least group ran so far."""
-        each = f"for p in $(sort -n {fairness.CGROUPS}/least/cgroup.procs); do cat /proc/$p/schedstat; done"
-        return [int(line.split()[2]) for line in unhindered(each).splitlines()]
-
+    crowd_pids = f"$(sort -n {fairness.CGROUPS}/least/cgroup.procs)"
     with fairness.groups(host, {"most": 10000, "least": 1}), scheduling(host):
         jobs = [enters("least", "chrt -i 0 pc_hog --cpu 1"), enters("least", crowd)]
         try:
             await_true(lambda: host.run("pgrep -c pc_hog", check=False).out.strip() == "101")
             jobs += [enters("most", f"nice -n -20 pc_hog --cpu {cpu}") for cpu in (1, 2)]
-            before = runs()
-            unhindered(f"for n in $(seq 60); do taskset -p $((n % 2 * 2 + 2)) {jobs[0].pid}; sleep 0.5; done")
-            after = runs()
+            before = runs(host, crowd_pids)
+            moves = f"taskset -p $((n % 2 * 2 + 2)) {jobs[0].pid}; sleep 0.5"
+            host.run(f"for n in $(seq 60); do {moves}; done", timeout=120, urgent=True)
+            after = runs(host, crowd_pids)
         finally:
-            unhindered("pkill -KILL pc_hog")
+            host.run("pkill -KILL pc_hog", urgent=True)
             for job in jobs:
                 job.wait(20)
         assert sched_ext.state(host) == "enabled"
@@ -336,19 +336,14 @@ def test_who_holds_a_grace_period_up_runs_sooner(host):
                 (("least", "chrt -i 0", ""), ("least", "chrt -i 0", "--reads 1"), ("most", "nice -n -20", ""))
             )
         ]
-
-        def runs():
-            each = " ".join(f"/proc/{job.pid}/schedstat" for job in jobs)
-            said = host.run(loads.unhindered(f"cat {each}"), timeout=60).out
-            return [int(line.split()[2]) for line in said.splitlines()]
-
+        pids = " ".join(str(job.pid) for job in jobs)
         try:
             host.run("sleep 1")
-            before = runs()
-            host.run(loads.unhindered("sleep 30"), timeout=90)
-            plain, reader, _ = (now - then for now, then in zip(runs(), before, strict=True))
+            before = runs(host, pids)
+            host.run("sleep 30", timeout=90, urgent=True)
+            plain, reader, _ = (now - then for now, then in zip(runs(host, pids), before, strict=True))
         finally:
-            host.run(loads.unhindered("pkill -KILL pc_hog"))
+            host.run("pkill -KILL pc_hog", urgent=True)
             for job in jobs:
                 job.wait(20)
     assert plain >= 1 and reader >= 2 * plain, f"how often each ran in 30 s: {plain}, {reader}"

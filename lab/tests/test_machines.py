@@ -56,6 +56,13 @@ def test_share_works_both_ways_and_payload_is_read_only(host, tmp_path):
     assert host.run("test -x /payload/bin/paracord && paracord --version").rc == 0
 
 
+def test_urgent_command_is_a_real_time_task_from_the_start(host):
+    """A host whose ordinary work starves, as one without budgets does, still answers what measures it."""
+    each = "chrt -p $$; sh -c 'chrt -p $PPID; chrt -p $$'"
+    assert host.run(each, urgent=True).out.count("SCHED_RR") == 3
+    assert host.run(each).out.count("SCHED_OTHER") == 3
+
+
 def test_errors_of_commands_are_one_line(host):
     with pytest.raises(CommandError, match="host: `ls /nowhere` failed") as error:
         host.run("ls /nowhere")
