@@ -61,7 +61,8 @@ class HostLoad:
 
     def stop(self) -> None:
         if self.job is not None:
-            self.host.run(f"kill -KILL {' '.join(map(str, [*self.pids, self.job.pid]))}", check=False)
+            pids = " ".join(map(str, [*self.pids, self.job.pid]))
+            self.host.run(f"kill -KILL {pids}", check=False, urgent=True)
             self.job = None
 
 
