@@ -21,8 +21,9 @@ TOP_MHZ = 1200
 
 class UclampScenario(Scenario):
     """
-    tasks: begun one after the other. first_s: how long they run as they began; then `change` is made, and
-    what is judged begins SETTLE_S after it.
+    tasks: begun one after the other. first_s: how long they run as they began; then `change` is made.
+    What is judged begins SETTLE_S after it and lasts then_s: the commands that end the recording are work on
+    these CPUs too.
     """
 
     board = JunoR2.name
@@ -53,8 +54,9 @@ class UclampScenario(Scenario):
         return {"trace": asdict(trace), "changed_ms": (changed - begin) / 1e6}
 
     def metrics(self, configuration, raw):
-        trace, end = raw["trace"], raw["trace"]["duration_ms"]
+        trace = raw["trace"]
         begin = raw["changed_ms"] + SETTLE_S * 1e3
+        end = min(begin + self.then_s * 1e3, trace["duration_ms"])
         little, big = (trace["frequencies"][str(cpus[0])] for cpus in (JunoR2.little, JunoR2.big))
         places = trace["places"]
         return {
@@ -65,7 +67,7 @@ class UclampScenario(Scenario):
             "big_top_ratio": board_trace.share_at(big, TOP_MHZ, begin, end),
             "imbalance_ratio": board_trace.imbalance(places, JunoR2.little, begin, end),
             "on_little_ratio": board_trace.share_on(places, JunoR2.little, begin, end),
-            "energy_mw": trace["energy_mj"] / end * 1e3,
+            "energy_mw": trace["energy_mj"] / trace["duration_ms"] * 1e3,
         }
 
     columns = (

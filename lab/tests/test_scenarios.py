@@ -126,3 +126,20 @@ def test_a_machine_that_dies_of_an_ejection_is_not_excused(tmp_path, monkeypatch
     with pytest.raises(LabError, match=r"no answer, after .* ejected the scheduler: runnable task stall"):
         runner.run(scenario.load("sched-soak"), Options(), tmp_path)
     assert len(runs) == 1
+
+
+def test_the_end_of_a_recording_is_not_judged():
+    """The commands that end it are work on the judged CPUs."""
+    five = scenario.load("uclamp-5")
+    even = {f"pc_task.{n}": [[0.0, n % 4]] for n in range(8)}
+    end_ms = (five.then_s + 1) * 1e3
+    moved = even | {"pc_task.0": [[0.0, 0], [end_ms, 1]]}
+    frequencies = {"0": [[0.0, 450.0]], "4": [[0.0, 600.0]]}
+    trace = {"duration_ms": end_ms + 500, "energy_mj": 1.0, "frequencies": frequencies}
+
+    def judged(places, changed_ms):
+        raw = {"trace": trace | {"places": places}, "changed_ms": changed_ms}
+        return five.metrics(scenario.EXT, raw)["imbalance_ratio"]
+
+    assert judged(moved, 0.0) == 0
+    assert judged(moved, 400.0) > 0
