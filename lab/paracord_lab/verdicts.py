@@ -17,7 +17,7 @@ PASS, FAIL, UNDECIDED, SKIPPED = "pass", "fail", "undecided", "skipped"
 STATUSES = (PASS, FAIL, UNDECIDED, SKIPPED)
 RELATIONS = ("<=", ">=")
 
-EXIT_PASSED, EXIT_NOT_PASSED = 0, 1
+EXIT_PASSED, EXIT_FAILED, EXIT_OPEN = 0, 1, 3
 
 # Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
 MEANINGLESS_MAX = 0.26
@@ -139,5 +139,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 only if there is a verdict and every verdict is a pass."""
-    return EXIT_PASSED if verdicts and all(v.status == PASS for v in verdicts) else EXIT_NOT_PASSED
+    """0 if every verdict is a pass (one at least), 1 if one failed, 3 if none failed but some stay open."""
+    if not verdicts or any(v.status == FAIL for v in verdicts):
+        return EXIT_FAILED
+    return EXIT_PASSED if all(v.status == PASS for v in verdicts) else EXIT_OPEN
