@@ -9,6 +9,8 @@
  *
  *   offset 0                      struct paracord_header, host line
  *   offset 64                     struct paracord_header, guest line
+ *   domain_offset_bytes           domain 0: struct paracord_domain
+ *   domain_offset_bytes + n*stride  domain n, of domain_count
  *   slot_offset_bytes             slot 0
  *   slot_offset_bytes + n*stride  slot n, n = architectural id of the vCPU
  *                                 (x86: APIC ID = KVM vcpu_id)
@@ -36,7 +38,7 @@
 /* "PARACORD" as the bytes lie in memory. */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		0
+#define PARACORD_ABI_MINOR		1
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -46,6 +48,14 @@
 #define PARACORD_SLOTS_MAX		4096
 /* Upper limit on the stride that a reader accepts. */
 #define PARACORD_SLOT_STRIDE_MAX_BYTES	65536
+
+/* Performance domains lie between the header and the first slot (since 1.1). */
+#define PARACORD_DOMAIN_OFFSET_BYTES	128
+#define PARACORD_DOMAIN_STRIDE_BYTES	192
+#define PARACORD_DOMAINS_MAX		16
+#define PARACORD_LEVELS_MAX		64
+/* The top of every scale: capacities, requests, levels, frequencies. */
+#define PARACORD_SCALE			1024
 
 /* PCI identity of the transport: QEMU's ivshmem-plain, region in BAR 2. */
 #define PARACORD_IVSHMEM_VENDOR_ID	0x1af4
@@ -73,13 +83,33 @@ struct paracord_header {
 	__u32 host_features;		/* PARACORD_F_*, offered */
 	__u32 host_line_bytes;		/* bytes of struct paracord_host_line in use */
 	__u32 stale_boost_kick_us;	/* kick when a dropped boost is older; 0: default */
-	__u32 host_reserved[4];
+	__u32 domain_offset_bytes;	/* first domain (since 1.1) */
+	__u16 domain_count;		/* 0: the host's frequencies are not for guests to ask for */
+	__u16 domain_stride_bytes;	/* distance of domains, multiple of 64 */
+	__u32 host_reserved[2];
 	/* --- guest line: written by the guest driver at probe and remove --- */
 	__u32 guest_features;		/* PARACORD_F_*, accepted; 0: no driver */
 	__u16 guest_abi_major;
 	__u16 guest_abi_minor;
 	__u32 guest_line_bytes;		/* bytes of struct paracord_guest_line in use */
 	__u32 guest_reserved[13];
+};
+
+/* paracord_domain.flags */
+#define PARACORD_DOMAIN_SHARED		(1u << 0) /* its CPUs have one frequency: one policy for its vCPUs */
+
+/*
+ * Host CPUs with the same capacity and frequencies (since 1.1). Written by the
+ * host before the guest starts, constant from then on. A reader checks that
+ * levels rise strictly: equal ones make a guest's cpufreq core divide by nothing.
+ */
+struct paracord_domain {
+	__u32 max_khz;			/* highest frequency, for people to read; never 0 */
+	__u16 capacity;			/* 1..1024 at max_khz, on the host's scale */
+	__u16 level_count;		/* 1..64 */
+	__u32 flags;			/* PARACORD_DOMAIN_* */
+	__u8  host_reserved[52];
+	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, rising; the last is 1024 */
 };
 
 /* Scheduling class of the task on a vCPU: paracord_context.task_class. */
@@ -121,8 +151,13 @@ struct paracord_guest_line {
 	 */
 	__u64 preempt_count_gpa;
 	__u32 preempt_count_mask;
-	__u16 perf_request;		/* 0..1024 on the host's capacity scale */
-	__u16 perf_floor;		/* 0..1024 */
+	/*
+	 * What the vCPU's governor asks for, and the most that it may ask for, on the
+	 * host's capacity scale. Read as one word. Where vCPUs share a policy, each of
+	 * their lines has the policy's values, stored under the policy's lock.
+	 */
+	__u16 perf_request;		/* 0..1024; 0: nothing */
+	__u16 perf_limit;		/* 1..1024; 0: none */
 	__u16 runqueue_util;		/* 0..1024, PELT utilisation of the guest's run queue */
 	__u16 guest_reserved16;
 	__u32 kicks;			/* kicks sent, wraps */
@@ -154,7 +189,7 @@ struct paracord_host_line {
 	__u32 physical_cpu;		/* ~0: unknown */
 	__u32 cluster;			/* ~0: unknown */
 	__u16 pressure;			/* capacity taken by others, 0..1024 */
-	__u16 host_reserved16;
+	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
 	__u32 host_reserved32;
 	__u64 steal_ns;			/* runnable but not running */
 	__u8  host_reserved[24];
@@ -180,6 +215,9 @@ PARACORD_ASSERT(sizeof(struct paracord_header) == PARACORD_HEADER_BYTES, "header
 PARACORD_ASSERT(sizeof(struct paracord_context) == 8, "context is one load");
 PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "guest line");
 PARACORD_ASSERT(sizeof(struct paracord_host_line) == PARACORD_LINE_BYTES, "host line");
+PARACORD_ASSERT(sizeof(struct paracord_domain) == PARACORD_DOMAIN_STRIDE_BYTES, "domain");
+PARACORD_ASSERT(PARACORD_DOMAIN_OFFSET_BYTES + PARACORD_DOMAINS_MAX * PARACORD_DOMAIN_STRIDE_BYTES <=
+		PARACORD_SLOT_OFFSET_BYTES, "domains");
 PARACORD_ASSERT(sizeof(struct paracord_slot) == PARACORD_SLOT_STRIDE_BYTES, "slot");
 
 #endif /* PARACORD_ABI_H */

@@ -199,7 +199,7 @@ static void *attack(void *argument)
 			break;
 		default:
 			s->guest.perf_request = 0xffff;
-			s->guest.perf_floor = (uint16_t)next_random(&random);
+			s->guest.perf_limit = (uint16_t)next_random(&random);
 			s->guest.runqueue_util = 0xffff;
 			break;
 		}

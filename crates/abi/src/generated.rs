@@ -3,13 +3,18 @@
 
 pub const PARACORD_MAGIC: u64 = 4923084492946686288;
 pub const PARACORD_ABI_MAJOR: u32 = 1;
-pub const PARACORD_ABI_MINOR: u32 = 0;
+pub const PARACORD_ABI_MINOR: u32 = 1;
 pub const PARACORD_LINE_BYTES: u32 = 64;
 pub const PARACORD_HEADER_BYTES: u32 = 128;
 pub const PARACORD_SLOT_STRIDE_BYTES: u32 = 1024;
 pub const PARACORD_SLOT_OFFSET_BYTES: u32 = 4096;
 pub const PARACORD_SLOTS_MAX: u32 = 4096;
 pub const PARACORD_SLOT_STRIDE_MAX_BYTES: u32 = 65536;
+pub const PARACORD_DOMAIN_OFFSET_BYTES: u32 = 128;
+pub const PARACORD_DOMAIN_STRIDE_BYTES: u32 = 192;
+pub const PARACORD_DOMAINS_MAX: u32 = 16;
+pub const PARACORD_LEVELS_MAX: u32 = 64;
+pub const PARACORD_SCALE: u32 = 1024;
 pub const PARACORD_IVSHMEM_VENDOR_ID: u32 = 6900;
 pub const PARACORD_IVSHMEM_DEVICE_ID: u32 = 4368;
 pub const PARACORD_IVSHMEM_BAR: u32 = 2;
@@ -19,6 +24,7 @@ pub const PARACORD_F_KICK: u32 = 4;
 pub const PARACORD_F_PERF_REQUEST: u32 = 8;
 pub const PARACORD_F_CAPACITY: u32 = 16;
 pub const PARACORD_F_PMU: u32 = 32;
+pub const PARACORD_DOMAIN_SHARED: u32 = 1;
 pub const PARACORD_TASK_UNKNOWN: u32 = 0;
 pub const PARACORD_TASK_IDLE: u32 = 1;
 pub const PARACORD_TASK_NORMAL: u32 = 2;
@@ -51,7 +57,10 @@ pub struct paracord_header {
     pub host_features: __u32,
     pub host_line_bytes: __u32,
     pub stale_boost_kick_us: __u32,
-    pub host_reserved: [__u32; 4usize],
+    pub domain_offset_bytes: __u32,
+    pub domain_count: __u16,
+    pub domain_stride_bytes: __u16,
+    pub host_reserved: [__u32; 2usize],
     pub guest_features: __u32,
     pub guest_abi_major: __u16,
     pub guest_abi_minor: __u16,
@@ -98,8 +107,17 @@ const _: () = {
         "Offset of field: paracord_header::stale_boost_kick_us",
     ][::core::mem::offset_of!(paracord_header, stale_boost_kick_us) - 44usize];
     [
+        "Offset of field: paracord_header::domain_offset_bytes",
+    ][::core::mem::offset_of!(paracord_header, domain_offset_bytes) - 48usize];
+    [
+        "Offset of field: paracord_header::domain_count",
+    ][::core::mem::offset_of!(paracord_header, domain_count) - 52usize];
+    [
+        "Offset of field: paracord_header::domain_stride_bytes",
+    ][::core::mem::offset_of!(paracord_header, domain_stride_bytes) - 54usize];
+    [
         "Offset of field: paracord_header::host_reserved",
-    ][::core::mem::offset_of!(paracord_header, host_reserved) - 48usize];
+    ][::core::mem::offset_of!(paracord_header, host_reserved) - 56usize];
     [
         "Offset of field: paracord_header::guest_features",
     ][::core::mem::offset_of!(paracord_header, guest_features) - 64usize];
@@ -115,6 +133,41 @@ const _: () = {
     [
         "Offset of field: paracord_header::guest_reserved",
     ][::core::mem::offset_of!(paracord_header, guest_reserved) - 76usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct paracord_domain {
+    pub max_khz: __u32,
+    pub capacity: __u16,
+    pub level_count: __u16,
+    pub flags: __u32,
+    pub host_reserved: [__u8; 52usize],
+    pub levels: [__u16; 64usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of paracord_domain"][::core::mem::size_of::<paracord_domain>() - 192usize];
+    [
+        "Alignment of paracord_domain",
+    ][::core::mem::align_of::<paracord_domain>() - 4usize];
+    [
+        "Offset of field: paracord_domain::max_khz",
+    ][::core::mem::offset_of!(paracord_domain, max_khz) - 0usize];
+    [
+        "Offset of field: paracord_domain::capacity",
+    ][::core::mem::offset_of!(paracord_domain, capacity) - 4usize];
+    [
+        "Offset of field: paracord_domain::level_count",
+    ][::core::mem::offset_of!(paracord_domain, level_count) - 6usize];
+    [
+        "Offset of field: paracord_domain::flags",
+    ][::core::mem::offset_of!(paracord_domain, flags) - 8usize];
+    [
+        "Offset of field: paracord_domain::host_reserved",
+    ][::core::mem::offset_of!(paracord_domain, host_reserved) - 12usize];
+    [
+        "Offset of field: paracord_domain::levels",
+    ][::core::mem::offset_of!(paracord_domain, levels) - 64usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -166,7 +219,7 @@ pub struct paracord_guest_line {
     pub preempt_count_gpa: __u64,
     pub preempt_count_mask: __u32,
     pub perf_request: __u16,
-    pub perf_floor: __u16,
+    pub perf_limit: __u16,
     pub runqueue_util: __u16,
     pub guest_reserved16: __u16,
     pub kicks: __u32,
@@ -211,8 +264,8 @@ const _: () = {
         "Offset of field: paracord_guest_line::perf_request",
     ][::core::mem::offset_of!(paracord_guest_line, perf_request) - 20usize];
     [
-        "Offset of field: paracord_guest_line::perf_floor",
-    ][::core::mem::offset_of!(paracord_guest_line, perf_floor) - 22usize];
+        "Offset of field: paracord_guest_line::perf_limit",
+    ][::core::mem::offset_of!(paracord_guest_line, perf_limit) - 22usize];
     [
         "Offset of field: paracord_guest_line::runqueue_util",
     ][::core::mem::offset_of!(paracord_guest_line, runqueue_util) - 24usize];
@@ -240,7 +293,7 @@ pub struct paracord_host_line {
     pub physical_cpu: __u32,
     pub cluster: __u32,
     pub pressure: __u16,
-    pub host_reserved16: __u16,
+    pub domain: __u16,
     pub host_reserved32: __u32,
     pub steal_ns: __u64,
     pub host_reserved: [__u8; 24usize],
@@ -287,8 +340,8 @@ const _: () = {
         "Offset of field: paracord_host_line::pressure",
     ][::core::mem::offset_of!(paracord_host_line, pressure) - 24usize];
     [
-        "Offset of field: paracord_host_line::host_reserved16",
-    ][::core::mem::offset_of!(paracord_host_line, host_reserved16) - 26usize];
+        "Offset of field: paracord_host_line::domain",
+    ][::core::mem::offset_of!(paracord_host_line, domain) - 26usize];
     [
         "Offset of field: paracord_host_line::host_reserved32",
     ][::core::mem::offset_of!(paracord_host_line, host_reserved32) - 28usize];

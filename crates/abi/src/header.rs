@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The region's header: made by the host, checked by every reader.
 
+use crate::domain::{DOMAIN_BYTES, Domain, DomainError};
 use crate::layout::{self, paracord_header};
 use crate::{LINE_BYTES, read_field, write_field};
 
@@ -86,6 +87,21 @@ pub enum AbiError {
         /// Declared bytes.
         found: u32,
     },
+    /// The table of performance domains does not lie between header and slots.
+    #[error(
+        "{count} performance domains at byte {offset}, {stride} bytes apart, do not fit before the slots"
+    )]
+    Domains {
+        /// Declared domains.
+        count: u16,
+        /// Declared offset of the first.
+        offset: u32,
+        /// Declared distance.
+        stride: u16,
+    },
+    /// A performance domain is refused.
+    #[error(transparent)]
+    Domain(#[from] DomainError),
     /// The guest's driver speaks another major version.
     #[error(
         "guest driver has ABI version {found}, this paracord speaks {}",
@@ -120,6 +136,12 @@ pub struct RegionLayout {
     pub host_line_bytes: u32,
     /// Minor version of the header's writer.
     pub abi_minor: u16,
+    /// First performance domain.
+    pub domain_offset_bytes: u32,
+    /// Distance of domains.
+    pub domain_stride_bytes: u16,
+    /// Domains, 0..=16.
+    pub domain_count: u16,
 }
 
 impl RegionLayout {
@@ -173,6 +195,7 @@ impl RegionLayout {
         if end > region_bytes {
             return Err(AbiError::SlotsOutside { end, region_bytes });
         }
+        let (domain_offset, domain_stride, domain_count) = domain_table(header, offset)?;
         let host_line_bytes = read_field!(header, u32, paracord_header, host_line_bytes);
         if host_line_bytes == 0 {
             return Err(AbiError::HostLineBytes { found: host_line_bytes });
@@ -185,6 +208,17 @@ impl RegionLayout {
             host_features: read_field!(header, u32, paracord_header, host_features),
             host_line_bytes: host_line_bytes.min(LINE_BYTES as u32),
             abi_minor: read_field!(header, u16, paracord_header, abi_minor),
+            domain_offset_bytes: domain_offset,
+            domain_stride_bytes: domain_stride,
+            domain_count,
+        })
+    }
+
+    /// Byte of domain `index` in the region; `None` when there is no such domain.
+    pub fn domain_offset(&self, index: u16) -> Option<u64> {
+        (index < self.domain_count).then(|| {
+            u64::from(self.domain_offset_bytes)
+                + u64::from(index) * u64::from(self.domain_stride_bytes)
         })
     }
 
@@ -195,6 +229,24 @@ impl RegionLayout {
                 + u64::from(vcpu_id) * u64::from(self.slot_stride_bytes)
         })
     }
+}
+
+/// Offset, stride and number of the domains that a header declares before its slots at byte `slots`.
+fn domain_table(header: &[u8; HEADER_BYTES], slots: u32) -> Result<(u32, u16, u16), AbiError> {
+    let count = read_field!(header, u16, paracord_header, domain_count);
+    let offset = read_field!(header, u32, paracord_header, domain_offset_bytes);
+    let stride = read_field!(header, u16, paracord_header, domain_stride_bytes);
+    let end = u64::from(offset) + u64::from(count) * u64::from(stride);
+    let fits = u32::from(count) <= layout::PARACORD_DOMAINS_MAX
+        && usize::from(stride) >= DOMAIN_BYTES
+        && usize::from(stride) % LINE_BYTES == 0
+        && offset as usize >= HEADER_BYTES
+        && offset as usize % LINE_BYTES == 0
+        && end <= u64::from(slots);
+    if count != 0 && !fits {
+        return Err(AbiError::Domains { count, offset, stride });
+    }
+    Ok((offset, stride, count))
 }
 
 /// What the guest's driver declared, checked.
@@ -244,19 +296,24 @@ pub fn region_bytes(slots: u32) -> u64 {
     end.next_power_of_two()
 }
 
-/// The header of a new region.
+/// The first bytes of a new region, up to its slots: header and performance domains. All other bytes
+/// of it are zero.
 ///
 /// # Errors
-/// [`AbiError::SlotCount`].
-pub fn new_header(
+/// [`AbiError::SlotCount`], [`DomainError::Count`].
+pub fn new_region(
     slots: u32,
     host_features: u32,
     stale_boost_kick_us: u32,
-) -> Result<[u8; HEADER_BYTES], AbiError> {
+    domains: &[Domain],
+) -> Result<Vec<u8>, AbiError> {
     if slots == 0 || slots > layout::PARACORD_SLOTS_MAX {
         return Err(AbiError::SlotCount { found: slots });
     }
-    let mut bytes = [0u8; HEADER_BYTES];
+    if domains.len() > layout::PARACORD_DOMAINS_MAX as usize {
+        return Err(DomainError::Count { found: domains.len() }.into());
+    }
+    let mut bytes = vec![0u8; layout::PARACORD_SLOT_OFFSET_BYTES as usize];
     write_field!(bytes, layout::PARACORD_MAGIC, paracord_header, magic);
     write_field!(bytes, layout::PARACORD_ABI_MAJOR as u16, paracord_header, abi_major);
     write_field!(bytes, layout::PARACORD_ABI_MINOR as u16, paracord_header, abi_minor);
@@ -268,6 +325,17 @@ pub fn new_header(
     write_field!(bytes, host_features, paracord_header, host_features);
     write_field!(bytes, LINE_BYTES as u32, paracord_header, host_line_bytes);
     write_field!(bytes, stale_boost_kick_us, paracord_header, stale_boost_kick_us);
+    if !domains.is_empty() {
+        let (offset, stride) =
+            (layout::PARACORD_DOMAIN_OFFSET_BYTES, layout::PARACORD_DOMAIN_STRIDE_BYTES);
+        write_field!(bytes, offset, paracord_header, domain_offset_bytes);
+        write_field!(bytes, stride as u16, paracord_header, domain_stride_bytes);
+        write_field!(bytes, domains.len() as u16, paracord_header, domain_count);
+        let places = bytes[offset as usize..].chunks_exact_mut(stride as usize);
+        for (place, domain) in places.zip(domains) {
+            place.copy_from_slice(&domain.to_bytes());
+        }
+    }
     Ok(bytes)
 }
 

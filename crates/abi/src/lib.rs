@@ -4,12 +4,13 @@
 //! [`layout`] mirrors `abi/paracord_abi.h`, which documents every field. The
 //! other modules turn bytes that somebody else wrote into checked values:
 //! the caller copies the bytes once, then calls [`RegionLayout::check`],
-//! [`GuestDriver::check`] or [`GuestLine::from_bytes`] on the copy.
+//! [`GuestDriver::check`], [`Domain::from_bytes`] or [`GuestLine::from_bytes`] on the copy.
 //!
 //! A field of a newer minor version exists for a reader only if it ends inside
 //! the bytes that the line's writer declared ([`field_in`]).
 #![forbid(unsafe_code)]
 
+mod domain;
 mod header;
 mod line;
 
@@ -19,10 +20,13 @@ mod line;
 #[path = "generated.rs"]
 pub mod layout;
 
+pub use domain::{DOMAIN_BYTES, Domain, DomainError};
 pub use header::{
-    AbiError, GuestDriver, HEADER_BYTES, RegionLayout, feature_names, new_header, region_bytes,
+    AbiError, GuestDriver, HEADER_BYTES, RegionLayout, feature_names, new_region, region_bytes,
 };
-pub use line::{GuestContext, GuestLine, HOST_BOOST_BYTES, HostBoost, LINE_BYTES};
+pub use line::{
+    GuestContext, GuestLine, HOST_BOOST_BYTES, HOST_PLACE_BYTES, HostBoost, HostPlace, LINE_BYTES,
+};
 
 /// Whether a field may be read: it ends inside the bytes that the writer
 /// declared (`PARACORD_FIELD_IN`).

@@ -38,8 +38,8 @@ pub struct GuestLine {
     pub preempt_count: Option<(u64, u32)>,
     /// Performance request, 0..=1024.
     pub perf_request: Option<u16>,
-    /// Performance floor, 0..=1024.
-    pub perf_floor: Option<u16>,
+    /// The most that its governor may ask for, 0..=1024; 0: no limit.
+    pub perf_limit: Option<u16>,
     /// Utilisation of the guest's runqueue, 0..=1024.
     pub runqueue_util: Option<u16>,
     /// Kicks sent, wraps.
@@ -69,7 +69,7 @@ impl GuestLine {
             context: context_declared.then(|| GuestContext::from_line(copy)),
             preempt_count: gpa.zip(mask).filter(|&(gpa, mask)| gpa != 0 && mask != 0),
             perf_request: declared!(copy, declared_bytes, u16, perf_request).map(capacity),
-            perf_floor: declared!(copy, declared_bytes, u16, perf_floor).map(capacity),
+            perf_limit: declared!(copy, declared_bytes, u16, perf_limit).map(capacity),
             runqueue_util: declared!(copy, declared_bytes, u16, runqueue_util).map(capacity),
             kicks: declared!(copy, declared_bytes, u32, kicks),
         }
@@ -116,6 +116,54 @@ impl HostBoost {
         write_field!(bytes, self.reasons, paracord_host_line, boost_reasons);
         write_field!(bytes, self.boosts, paracord_host_line, boosts);
         write_field!(bytes, self.throttles, paracord_host_line, throttles);
+        bytes
+    }
+}
+
+/// Bytes of the host line's place part, behind the boost part.
+pub const HOST_PLACE_BYTES: usize =
+    offset_of!(paracord_host_line, host_reserved32) - HOST_BOOST_BYTES;
+
+/// Where a vCPU runs and how fast: the [`HOST_PLACE_BYTES`] behind the boost part of a host line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPlace {
+    /// Capacity of the physical CPU at its highest frequency, 1..=1024; 0: unknown.
+    pub capacity: u16,
+    /// Its frequency relative to the highest, 1..=1024; 0: unknown.
+    pub frequency: u16,
+    /// Physical CPU; `u32::MAX`: unknown.
+    pub physical_cpu: u32,
+    /// Its cluster; `u32::MAX`: unknown.
+    pub cluster: u32,
+    /// Capacity that others take on it, 0..=1024.
+    pub pressure: u16,
+    /// Index of the vCPU's performance domain.
+    pub domain: Option<u16>,
+}
+
+impl HostPlace {
+    /// Nothing is known.
+    pub const UNKNOWN: HostPlace = HostPlace {
+        capacity: 0,
+        frequency: 0,
+        physical_cpu: u32::MAX,
+        cluster: u32::MAX,
+        pressure: 0,
+        domain: None,
+    };
+
+    /// As it lies in the region.
+    pub fn to_bytes(self) -> [u8; HOST_PLACE_BYTES] {
+        let mut line = [0u8; LINE_BYTES];
+        let domain = self.domain.map_or(0, |index| index.saturating_add(1));
+        write_field!(line, self.capacity, paracord_host_line, capacity);
+        write_field!(line, self.frequency, paracord_host_line, frequency);
+        write_field!(line, self.physical_cpu, paracord_host_line, physical_cpu);
+        write_field!(line, self.cluster, paracord_host_line, cluster);
+        write_field!(line, self.pressure, paracord_host_line, pressure);
+        write_field!(line, domain, paracord_host_line, domain);
+        let mut bytes = [0u8; HOST_PLACE_BYTES];
+        bytes.copy_from_slice(&line[HOST_BOOST_BYTES..HOST_BOOST_BYTES + HOST_PLACE_BYTES]);
         bytes
     }
 }

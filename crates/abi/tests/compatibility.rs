@@ -6,14 +6,18 @@ use std::mem::offset_of;
 
 use paracord_abi::layout::{self, paracord_guest_line, paracord_header};
 use paracord_abi::{
-    AbiError, GuestDriver, GuestLine, HEADER_BYTES, HostBoost, LINE_BYTES, RegionLayout,
-    new_header, region_bytes,
+    AbiError, Domain, DomainError, GuestDriver, GuestLine, HEADER_BYTES, HOST_BOOST_BYTES,
+    HostBoost, HostPlace, LINE_BYTES, RegionLayout, new_region, region_bytes,
 };
 
 const FEATURES: u32 = layout::PARACORD_F_BOOST | layout::PARACORD_F_KICK;
 
+fn domain() -> Domain {
+    Domain { max_khz: 950_000, capacity: 383, shared: true, levels: vec![485, 863, 1024] }
+}
+
 fn header() -> Vec<u8> {
-    new_header(4, FEATURES, 0).unwrap().to_vec()
+    new_region(4, FEATURES, 0, &[domain()]).unwrap()[..HEADER_BYTES].to_vec()
 }
 
 fn with<const N: usize>(at: usize, value: [u8; N]) -> Vec<u8> {
@@ -33,7 +37,7 @@ fn a_new_header_is_accepted() {
     assert_eq!(region.slot_offset(4), None);
     assert!(region_bytes(4).is_power_of_two());
     for slots in 1..=layout::PARACORD_SLOTS_MAX {
-        let bytes = new_header(slots, FEATURES, 0).unwrap();
+        let bytes = new_region(slots, FEATURES, 0, &[]).unwrap();
         RegionLayout::check(&bytes, region_bytes(slots)).unwrap();
     }
 }
@@ -58,7 +62,7 @@ fn each_broken_header_has_its_own_error() {
     for found in [0, layout::PARACORD_SLOTS_MAX + 1, u32::MAX] {
         let got = at(offset_of!(paracord_header, slot_count), found);
         assert_eq!(got, Err(AbiError::SlotCount { found }));
-        assert!(new_header(found, 0, 0).is_err());
+        assert!(new_region(found, 0, 0, &[]).is_err());
     }
     for found in [0, 64, 1000, layout::PARACORD_SLOT_STRIDE_MAX_BYTES + 64, u32::MAX] {
         let got = at(offset_of!(paracord_header, slot_stride_bytes), found);
@@ -75,6 +79,33 @@ fn each_broken_header_has_its_own_error() {
         at(offset_of!(paracord_header, host_line_bytes), 0),
         Err(AbiError::HostLineBytes { found: 0 })
     );
+}
+
+#[test]
+fn domains_lie_between_the_header_and_the_slots() {
+    let bytes = new_region(4, FEATURES, 0, &[domain(), domain()]).unwrap();
+    let region = check(&bytes).unwrap();
+    let at = region.domain_offset(1).unwrap() as usize;
+    assert_eq!(Domain::from_bytes(bytes[at..at + 192].try_into().unwrap()), Ok(domain()));
+    assert_eq!(region.domain_offset(2), None);
+    let many = vec![domain(); 17];
+    let refused = AbiError::Domain(DomainError::Count { found: 17 });
+    assert_eq!(new_region(4, FEATURES, 0, &many), Err(refused));
+    assert!(check(&new_region(4, FEATURES, 0, &many[..16]).unwrap()).is_ok());
+    // A table that a newer or a broken host declares elsewhere, or too large.
+    let field = offset_of!(paracord_header, domain_offset_bytes);
+    for (offset, count, stride) in
+        [(64, 1, 192), (130, 1, 192), (4096, 1, 192), (128, 17, 192), (128, 1, 128), (128, 1, 200)]
+    {
+        let mut bytes = header();
+        bytes[field..field + 4].copy_from_slice(&u32::to_le_bytes(offset));
+        bytes[field + 4..field + 6].copy_from_slice(&u16::to_le_bytes(count));
+        bytes[field + 6..field + 8].copy_from_slice(&u16::to_le_bytes(stride));
+        assert_eq!(check(&bytes), Err(AbiError::Domains { count, offset, stride }));
+    }
+    // Version 1.0 had zeroes there: no domains.
+    let old = with(field, [0u8; 8]);
+    assert_eq!(check(&old).unwrap().domain_count, 0);
 }
 
 #[test]
@@ -141,6 +172,21 @@ fn host_boost_lies_where_the_header_says() {
     assert_eq!(bytes, [1, 4, 0, 0, 4, 3, 2, 1, 5, 0, 0, 0]);
 }
 
+#[test]
+fn host_place_lies_behind_the_boost_part() {
+    let place = HostPlace {
+        capacity: 0x0102,
+        frequency: 0x0304,
+        physical_cpu: 5,
+        cluster: 1,
+        pressure: 7,
+        domain: Some(2),
+    };
+    assert_eq!(place.to_bytes(), [2, 1, 4, 3, 5, 0, 0, 0, 1, 0, 0, 0, 7, 0, 3, 0]);
+    assert_eq!(HOST_BOOST_BYTES + place.to_bytes().len(), 28);
+    assert_eq!(HostPlace::UNKNOWN.to_bytes()[4..12], [0xff; 8]);
+}
+
 /// Fuzz-smoke: whatever a guest or another user writes, checks neither panic
 /// nor accept a layout that reaches outside. The fuzz target looks longer.
 #[test]
@@ -166,6 +212,10 @@ fn random_bytes_never_pass_a_bound() {
             accepted += 1;
             let last = region.slot_offset(region.slot_count - 1).unwrap();
             assert!(last + 2 * LINE_BYTES as u64 <= mapped);
+            let domain = region.domain_count.checked_sub(1).and_then(|i| region.domain_offset(i));
+            assert!(
+                domain.is_none_or(|at| at >= 128 && at + 192 <= region.slot_offset(0).unwrap())
+            );
             if let Ok(Some(driver)) = GuestDriver::check(&bytes, &region) {
                 assert!(driver.line_bytes <= 64 && driver.features & !region.host_features == 0);
             }
@@ -173,7 +223,7 @@ fn random_bytes_never_pass_a_bound() {
         let mut line = [0u8; LINE_BYTES];
         line.iter_mut().for_each(|byte| *byte = random() as u8);
         let line = GuestLine::from_bytes(&line, random() as u32 % 70);
-        assert!(line.perf_request.unwrap_or(0) <= 1024 && line.perf_floor.unwrap_or(0) <= 1024);
+        assert!(line.perf_request.unwrap_or(0) <= 1024 && line.perf_limit.unwrap_or(0) <= 1024);
     }
     assert!(accepted > 10_000, "the generator must reach the accepting paths: {accepted}");
 }

@@ -120,7 +120,7 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     if offer.preempt_count {
         features |= layout::PARACORD_F_PREEMPT_COUNT;
     }
-    let header = paracord_abi::new_header(offer.slots, features, offer.stale_boost_kick_us)?;
+    let header = paracord_abi::new_region(offer.slots, features, offer.stale_boost_kick_us, &[])?;
     prepare_directory(directory)?;
     let path = directory.join(name);
     let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
