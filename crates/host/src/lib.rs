@@ -14,6 +14,7 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod doctor;
+pub mod domains;
 pub mod energy;
 pub mod governors;
 pub mod handle;
