@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use paracord_abi::{Domain, layout};
+use paracord_sys::affinity::CpuMask;
 
 /// Where the kernel shows CPUs, below the root.
 const CPUS: &str = "sys/devices/system/cpu";
@@ -80,16 +81,19 @@ impl HostCpus {
         self.clusters.iter().find(|cluster| cluster.cpus.contains(&cpu))
     }
 
-    /// Index of the domain of a vCPU that may run on these CPUs only: a cluster's if they all are in it.
+    /// Index of the domain of a vCPU that may run on these CPUs only: a cluster's if all of them that exist are in it.
     /// `None` without a table.
-    pub fn domain_of(&self, allowed: &BTreeSet<u32>) -> Option<u16> {
+    pub fn domain_of(&self, allowed: &CpuMask) -> Option<u16> {
         if self.table.is_empty() {
             return None;
         }
-        let within = |cluster: &Cluster| allowed.is_subset(&cluster.cpus);
-        let cluster = self.clusters.iter().position(within).filter(|_| !allowed.is_empty());
-        let index = cluster.map_or(0, |cluster| cluster + 1);
-        Some(if index < self.table.len() { index as u16 } else { 0 })
+        let reaches = |cluster: &Cluster| cluster.cpus.iter().any(|cpu| allowed.contains(*cpu));
+        let mut reached = (0..).zip(&self.clusters).filter(|(_, cluster)| reaches(cluster));
+        let index = match (reached.next(), reached.next()) {
+            (Some((index, _)), None) => index + 1,
+            _ => 0,
+        };
+        Some(if usize::from(index) < self.table.len() { index } else { 0 })
     }
 
     /// What guests are not told, in one line; `None`: nothing is missing.

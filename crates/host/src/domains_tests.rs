@@ -67,6 +67,8 @@ fn two_clusters_and_any_cpu() {
     assert_eq!(domain(&[1, 2]), Some(1));
     assert_eq!(domain(&[5]), Some(2));
     assert_eq!((domain(&[3, 4]), domain(&[]), domain(&[77])), (Some(0), Some(0), Some(0)));
+    // CPUs that the kernel keeps room for.
+    assert_eq!((domain(&[4, 5, 6, 7]), host.domain_of(&CpuMask::ALL)), (Some(2), Some(0)));
     assert_eq!(host.cluster_of(5).map(|c| (c.id(), c.capacity)), Some((4, 1024)));
     assert_eq!(host.cluster_of(6), None);
 }
@@ -79,7 +81,7 @@ fn equal_cpus_with_frequencies_of_their_own_are_one_domain() {
         .read();
     assert_eq!(host.table().len(), 1);
     assert_eq!(host.table()[0].levels, [473, 788, 1024]);
-    assert_eq!(host.domain_of(&BTreeSet::from([1])), Some(0));
+    assert_eq!(host.domain_of(&CpuMask::from_iter([1])), Some(0));
     assert_eq!(host.cluster_of(1).map(Cluster::id), Some(0));
 }
 
@@ -108,7 +110,7 @@ fn boost_frequencies_count_while_the_hardware_may_use_them() {
 fn without_cpufreq_capacities_are_known_and_nothing_can_be_asked_for() {
     let host = Root::new("none", &[Some(400), Some(1024), Some(400)]).read();
     assert!(host.table().is_empty());
-    assert_eq!(host.domain_of(&BTreeSet::from([0])), None);
+    assert_eq!(host.domain_of(&CpuMask::from_iter([0])), None);
     assert!(host.lacking().unwrap().contains("cannot ask for performance"));
     assert_eq!(host.cluster_of(2).map(|c| (c.id(), c.capacity, c.max_khz())), Some((0, 400, 0)));
     assert_eq!(HostCpus::read(Path::new("/nowhere")), HostCpus::default());
@@ -128,7 +130,7 @@ fn what_the_table_cannot_hold_is_folded_or_left_to_any_cpu() {
     });
     let host = differ.read();
     assert_eq!(host.table().len(), layout::PARACORD_DOMAINS_MAX as usize);
-    assert_eq!(host.domain_of(&BTreeSet::from([28, 29])), Some(15));
-    assert_eq!(host.domain_of(&BTreeSet::from([30])), Some(0));
+    assert_eq!(host.domain_of(&CpuMask::from_iter([28, 29])), Some(15));
+    assert_eq!(host.domain_of(&CpuMask::from_iter([30])), Some(0));
     assert!(host.lacking().unwrap().starts_with("5 of 20 kinds"));
 }

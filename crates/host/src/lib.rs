@@ -27,6 +27,7 @@ mod log_limit;
 pub mod metrics;
 mod observe;
 pub mod performance;
+mod place_line;
 pub mod region;
 pub mod region_file;
 pub mod rt_thread;
