@@ -60,7 +60,8 @@ def asking(host, guest, settings=None, load=LIGHT):
 
 def share_on_big(host, tid, seconds=3):
     """Share of the vCPU's looks that find it on a big CPU."""
-    look = f"read -ra f < /proc/{tid}/task/{tid}/stat; echo ${{f[38]}}"
+    # Behind the name, which has a blank in it, the CPU is the 37th word.
+    look = f"s=$(< /proc/{tid}/task/{tid}/stat); read -ra f <<< ${{s##*) }}; echo ${{f[36]}}"
     said = host.run(f"for i in $(seq {seconds * 10}); do {look}; sleep 0.1; done", timeout=60).out
     cpus = [int(word) for word in said.split()]
     return sum(cpu in BIG for cpu in cpus) / len(cpus)
