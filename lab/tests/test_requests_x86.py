@@ -40,7 +40,7 @@ def test_a_guests_request_is_the_frequency_and_it_is_told(host):
         host.run(f"taskset -p -c {CPU} {guest.vcpu_tids[0]}; sleep 3")
 
         def usual():
-            """Median frequency, by the kernel and by the guest's line; MHz. Each look is a load: elsewhere."""
+            """Median MHz, by the kernel and by the guest's line. Each look is a load: elsewhere."""
             look = f"cat {file}; {driver.looks()}; sleep 0.1"
             said = host.run(f"taskset -c {OTHER_CPU} bash -c 'for i in {{1..21}}; do {look}; done'").out
             lines = said.splitlines()
