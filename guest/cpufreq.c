@@ -14,6 +14,7 @@
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/topology.h>
 #include <linux/slab.h>
 
 #include "paracord_guest.h"
@@ -167,7 +168,13 @@ static int pc_policy_init(struct cpufreq_policy *policy)
 
 static void pc_policy_end(struct cpufreq_policy *policy)
 {
+	int nr;
+
 	pc_store(policy->related_cpus, 0, 0);
+	/* Without invariance.c, arm64 has taken for a CPU's speed what was asked for. */
+	for_each_cpu(nr, policy->related_cpus)
+		if (pc_arch_freq_scale(nr))
+			WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);
 	/* A policy that failed early has no related CPUs yet. */
 	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->related_cpus);
 	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->cpus);
