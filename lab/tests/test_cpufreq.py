@@ -155,6 +155,7 @@ def guest(booted_guest: machine.Guest, region: Region, case: Case) -> Iterator[m
     booted_guest.run("dmesg -c >/dev/null")
     yield booted_guest
     booted_guest.run("if grep -q ^paracord_guest /proc/modules; then rmmod paracord_guest; fi")
+    booted_guest.run("echo 1 > /sys/devices/system/cpu/cpu1/online")
     log = booted_guest.run("dmesg").out
     complaints = ("BUG:", "WARNING:", "Oops", "Call Trace", "unstable", "divide error")
     assert not [line for line in log.splitlines() if any(word in line for word in complaints)]
@@ -360,7 +361,6 @@ def test_any_host_line_is_borne(guest: machine.Guest, region: Region, case: Case
         scales = [int(line.split()[-1]) for line in state(guest, "places")]
         assert len(scales) == 2
         assert all(1 <= scale <= SCALE for scale in scales)
-        assert int(guest.run(f"cat {CPUFREQ}/policy0/cpuinfo_cur_freq").out) > 0
     await_equal(lambda: region.perf(1)[0], case.capacity)
 
 
@@ -511,7 +511,9 @@ def test_capacities(guest: machine.Guest, region: Region, case: Case) -> None:
     assert guest.run(capacities).out.split() == ["383", "1024"]
     assert policies(guest) == ["policy0", "policy1"]
     guest.run("echo 0 > /sys/devices/system/cpu/cpu1/online; echo 1 > /sys/devices/system/cpu/cpu1/online")
-    flags = guest.run("cat /sys/kernel/debug/sched/domains/cpu0/domain*/flags").out
+    # The kernel shows its domains while it is verbose about them.
+    show = "cd /sys/kernel/debug/sched; echo Y > verbose; cat domains/cpu0/domain*/flags; echo N > verbose"
+    flags = guest.run(show).out
     assert "SD_ASYM_CPUCAPACITY" in flags
     guest.unload_module()
     assert guest.run(capacities).out.split() == ["1024", "1024"]
