@@ -70,10 +70,11 @@ class Region:
 
     host: machine.Host
     abi: dict[str, int]
+    path: str = REGION
 
     def reset(self, domain: int | None) -> None:
         """As it was made, and host lines of the two vCPUs that name a domain, if any."""
-        self.host.run(f"dd if={FRESH} of={REGION} conv=notrunc status=none")
+        self.host.run(f"dd if={FRESH} of={self.path} conv=notrunc status=none")
         for vcpu in (0, 1):
             if domain is not None:
                 self.place(vcpu, domain=domain + 1, physical_cpu=vcpu, cluster=0)
@@ -90,14 +91,14 @@ class Region:
 
     def perf(self, vcpu: int) -> tuple[int, int]:
         """What the vCPU's line asks for, and its limit."""
-        word = region_file.peek(self.host, REGION, self._slot(vcpu, "guest.perf_request"), 4)
+        word = region_file.peek(self.host, self.path, self._slot(vcpu, "guest.perf_request"), 4)
         return word & 0xFFFF, word >> 16
 
     def guest_line(self, vcpu: int) -> int:
-        return region_file.peek(self.host, REGION, self._slot(vcpu, "guest.context"), 64)
+        return region_file.peek(self.host, self.path, self._slot(vcpu, "guest.context"), 64)
 
     def features(self) -> int:
-        return region_file.peek(self.host, REGION, self.abi["paracord_header.guest_features"], 4)
+        return region_file.peek(self.host, self.path, self.abi["paracord_header.guest_features"], 4)
 
     def header(self, field: str, value: int, size: int) -> None:
         self._poke(self.abi[f"paracord_header.{field}"], value, size)
@@ -108,16 +109,16 @@ class Region:
 
     def levels(self, index: int) -> list[int]:
         start = self.abi["PARACORD_DOMAIN_OFFSET_BYTES"] + index * self.abi["PARACORD_DOMAIN_STRIDE_BYTES"]
-        count = region_file.peek(self.host, REGION, start + self.abi["paracord_domain.level_count"], 2)
+        count = region_file.peek(self.host, self.path, start + self.abi["paracord_domain.level_count"], 2)
         first = start + self.abi["paracord_domain.levels"]
-        return [region_file.peek(self.host, REGION, first + 2 * entry, 2) for entry in range(count)]
+        return [region_file.peek(self.host, self.path, first + 2 * entry, 2) for entry in range(count)]
 
     def _slot(self, vcpu: int, field: str) -> int:
         start = self.abi["PARACORD_SLOT_OFFSET_BYTES"] + vcpu * self.abi["PARACORD_SLOT_STRIDE_BYTES"]
         return start + self.abi[f"paracord_slot.{field}"]
 
     def _poke(self, offset: int, value: int, size: int) -> None:
-        region_file.poke(self.host, REGION, offset, value, size)
+        region_file.poke(self.host, self.path, offset, value, size)
 
 
 @pytest.fixture(scope="module")
@@ -529,3 +530,23 @@ def test_capacities(guest: machine.Guest, region: Region, case: Case) -> None:
     assert "SD_ASYM_CPUCAPACITY" in flags
     guest.unload_module()
     assert guest.run(capacities).out.split() == ["1024", "1024"]
+
+
+def test_a_clock_that_may_follow_the_frequency(host: machine.Host, abi: dict[str, int], case: Case) -> None:
+    """x86: the kernel would take the TSC for unstable at the first change that it is told of."""
+    if case.board != X86PStates.name:
+        pytest.skip("arm64's clock is constant")
+    with host.guest("clock", vcpus=1) as other:
+        assert "constant_tsc" not in other.run("grep flags /proc/cpuinfo").out
+        region = Region(host, abi, "/dev/shm/paracord/clock")
+        region.place(0, domain=case.domain + 1)
+        other.load_module()
+        lowest = case.capacity * region.levels(case.domain)[0] // SCALE
+        govern(other, "userspace")
+        for khz, request in ((frequencies(other)[0], lowest), (frequencies(other)[-1], case.capacity)):
+            set_all(other, "scaling_setspeed", khz)
+            assert region.perf(0) == (request, 0)
+        govern(other, "schedutil")
+        await_equal(lambda: region.perf(0)[0], lowest)
+        assert "nstable" not in other.run("dmesg").out
+        other.unload_module()
