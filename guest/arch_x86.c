@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * x86: APIC ID, per-CPU preempt_count, the hypercall that KVM does not know,
- * NMI handlers.
+ * NMI handlers, frequency scale.
  */
 #include <linux/kvm_para.h>
+#include <linux/topology.h>
+#include <linux/version.h>
+#include <asm/cpufeature.h>
 #include <asm/hypervisor.h>
 #include <asm/nmi.h>
 #include <asm/processor.h>
@@ -89,4 +92,46 @@ void pc_arch_nmi_stop(void)
 {
 	unregister_nmi_handler(NMI_LOCAL, "paracord_first");
 	unregister_nmi_handler(NMI_LOCAL, "paracord_last");
+}
+
+/*
+ * A vCPU with APERF and MPERF has the kernel's own writer. 6.8 is where schedutil
+ * became what pc_arch_reference_khz() counts on.
+ */
+unsigned long *pc_arch_freq_scale(int nr)
+{
+#if defined(PC_FREQ_SCALE_EXPORTED) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+	if (!boot_cpu_has(X86_FEATURE_APERFMPERF))
+		return &per_cpu(arch_freq_scale, nr);
+#endif
+	return NULL;
+}
+
+unsigned long *pc_arch_cpu_capacity(int nr)
+{
+	return NULL;
+}
+
+int pc_arch_ticks_start(void)
+{
+	return -EOPNOTSUPP;
+}
+
+void pc_arch_ticks_stop(void)
+{
+}
+
+/* Else tsc.c scales the TSC's rate with the frequency, or takes it for unstable. */
+bool pc_arch_clock_is_constant(void)
+{
+	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC);
+}
+
+/*
+ * What runs at policy->cur is taken for a share of it, and a quarter added for not being
+ * sure of it (get_capacity_ref_freq()). Nobody but the kernel can set the key that says otherwise.
+ */
+unsigned int pc_arch_reference_khz(unsigned int max_khz)
+{
+	return max_khz - max_khz / 5;
 }
