@@ -21,6 +21,7 @@ mod host_lines;
 pub mod identity;
 pub mod imports;
 pub mod journal;
+pub mod journal_file;
 mod log_limit;
 pub mod metrics;
 mod observe;
