@@ -158,8 +158,5 @@ pub fn restore(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let count = report.failed.len();
         return Err(Failure::new(format!("{count} threads not restored, the first: {failure}")));
     }
-    print(&format!(
-        "{} restored, {} gone, {} no longer boosted; clamps given back: {}\n",
-        report.restored, report.gone, report.not_ours, report.clamps
-    ))
+    print(&format!("{report}\n"))
 }

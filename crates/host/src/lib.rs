@@ -26,6 +26,7 @@ mod log_limit;
 pub mod metrics;
 mod observe;
 pub mod performance;
+pub mod place;
 pub mod region;
 pub mod region_file;
 pub mod rt_thread;

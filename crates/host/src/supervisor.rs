@@ -114,11 +114,8 @@ pub(crate) fn lock_memory() {
 }
 
 fn tell(what: &str, report: &RestoreReport) {
-    let RestoreReport { restored, gone, not_ours, clamps, failed } = report;
-    info!(
-        "{what}: {restored} restored, {gone} gone, {not_ours} no longer boosted; clamps given back: {clamps}"
-    );
-    for failure in failed {
+    info!("{what}: {report}");
+    for failure in &report.failed {
         error!("not restored: {failure}");
     }
 }
