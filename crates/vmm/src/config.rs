@@ -138,6 +138,8 @@ pub struct Config {
     pub virt_cpufreq: Option<CpufreqWord>,
     /// One per vCPU.
     pub vcpus: Vec<VcpuPlan>,
+    /// Say at the end what happened.
+    pub verbose: bool,
 }
 
 impl Config {
@@ -176,6 +178,7 @@ impl Config {
             region: args.region,
             virt_cpufreq: args.virt_cpufreq,
             vcpus,
+            verbose: args.verbose,
         })
     }
 }
