@@ -55,16 +55,21 @@ impl Frequencies {
         Ok(())
     }
 
-    /// Tells the device how fast each registered vCPU runs. What cannot be read counts as the highest: a
-    /// guest that takes its CPU for faster than it is asks for too little, not for ever more.
+    /// Tells the device how fast each registered vCPU runs. What cannot be read counts as the highest, which
+    /// is what a guest takes its CPU for that has no device.
     pub fn update<B: Backend>(&mut self, device: &VirtCpufreq<B>) {
         for (&vcpu, stat) in &self.threads {
             let Some(domain) = device.domain(vcpu) else { continue };
             let Some(cpu) = last_cpu(stat) else { continue };
             let here = self.cpus.entry(cpu).or_insert_with(|| HostCpu::open(&self.root, cpu));
             // What the host's CPU does now, in terms of the vCPU's own table.
-            let khz = here.speed() * u64::from(domain.max_khz()) / u64::from(domain.capacity());
+            let (speed, is_known) = here.speed();
+            let khz = speed * u64::from(domain.max_khz()) / u64::from(domain.capacity());
             device.set_current(vcpu, u32::try_from(khz).unwrap_or(u32::MAX));
+            if !is_known {
+                // A CPU that was offline has new files when it is back.
+                self.cpus.remove(&cpu);
+            }
         }
     }
 }
@@ -80,14 +85,16 @@ impl HostCpu {
         }
     }
 
-    /// 1..=1024, on the host's capacity scale; in fractions of it below one.
-    fn speed(&self) -> u64 {
-        let current = self.current.as_ref().and_then(number).filter(|&khz| khz > 0);
-        match current {
-            Some(khz) if self.max_khz > 0 => {
-                (self.capacity.saturating_mul(khz) / self.max_khz).clamp(1, self.capacity)
+    /// On the host's capacity scale, 1..=1024, and whether the frequency in it is known: it is not where
+    /// there is a file that tells nothing.
+    fn speed(&self) -> (u64, bool) {
+        let Some(file) = &self.current else { return (self.capacity, true) };
+        match number(file).filter(|&khz| khz > 0 && self.max_khz > 0) {
+            Some(khz) => {
+                let speed = self.capacity.saturating_mul(khz) / self.max_khz;
+                (speed.clamp(1, self.capacity), true)
             }
-            _ => self.capacity,
+            None => (self.capacity, false),
         }
     }
 }
@@ -156,6 +163,11 @@ mod tests {
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "<unknown>\n");
         frequencies.update(&device);
         assert_eq!((device.current(0), device.current(1)), (Some(1_200_000), Some(950_000)));
+        // The CPU was taken off and is back: the old file stays mute, there is a new one.
+        fs::remove_file(root.join(cpus).join("cpu0/cpufreq/scaling_cur_freq")).unwrap();
+        write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
+        frequencies.update(&device);
+        assert_eq!(device.current(1), Some(191 * 950_000 / 383));
         fs::remove_dir_all(root).unwrap();
     }
 

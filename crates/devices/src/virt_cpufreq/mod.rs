@@ -10,6 +10,7 @@
 //! | [`VirtCpufreq`] | the registers; a guest access is a load or a store of an atomic |
 //! | [`PerfDomain`] | the table that vCPUs are shown, checked once |
 //! | [`UclampBackend`] | requests become `uclamp.min` of the vCPUs' threads |
+//! | [`Headroom`] | what the host's governor makes of them |
 //! | [`RegionBackend`] | requests go into the region of paracord's host daemon |
 //! | [`Frequencies`] | what the guest reads: the host's frequencies, at a bounded rate |
 //! | [`State`] | snapshot and restore |
@@ -39,6 +40,7 @@ mod counts;
 mod domain;
 pub mod fdt;
 mod frequencies;
+mod headroom;
 mod region;
 pub mod registers;
 mod state;
@@ -52,13 +54,14 @@ pub use counts::Counts;
 use counts::{Counters, Refusal};
 pub use domain::{DomainError, KHZ_MAX, PerfDomain, Request};
 pub use frequencies::Frequencies;
+pub use headroom::{Headroom, governor_listens};
 pub use region::{RegionBackend, RegionBackendError, RegionMemory};
 use registers::{
     CUR_PERF, PAGE_BYTES, PERF_DOMAIN, PERFTBL_LEN, PERFTBL_RD, PERFTBL_SEL, REGISTER_BYTES,
     SET_PERF,
 };
 pub use state::{CpuState, PolicyState, STATE_VERSION, State, StateError};
-pub use uclamp::{Headroom, UclampBackend};
+pub use uclamp::{UclampBackend, UclampRefused};
 
 /// Why a configuration is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

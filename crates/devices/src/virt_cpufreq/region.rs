@@ -63,6 +63,10 @@ impl<M: RegionMemory> RegionBackend<M> {
         if vcpus > layout.slot_count {
             return Err(RegionBackendError::Slots { slots: layout.slot_count, vcpus });
         }
+        // A VMM before this one may have left requests.
+        for vcpu in 0..layout.slot_count {
+            store_request(&memory, &layout, vcpu, 0);
+        }
         let version = PARACORD_ABI_MAJOR | PARACORD_ABI_MINOR << 16;
         memory.store_u32(offset_of!(paracord_header, guest_abi_major) as u64, version);
         let line_bytes = offset_of!(paracord_header, guest_line_bytes) as u64;
@@ -77,11 +81,15 @@ const FEATURES: u64 = offset_of!(paracord_header, guest_features) as u64;
 
 impl<M: RegionMemory> Backend for RegionBackend<M> {
     fn request(&self, vcpu: u32, request: Request) {
-        let Some(slot) = self.layout.slot_offset(vcpu) else { return };
-        // The upper half, the limit, stays 0: the driver's register has none.
-        let word = slot + offset_of!(paracord_guest_line, perf_request) as u64;
-        self.memory.store_u32(word, request.util.into());
+        store_request(&self.memory, &self.layout, vcpu, request.util);
     }
+}
+
+fn store_request(memory: &impl RegionMemory, layout: &RegionLayout, vcpu: u32, util: u16) {
+    let Some(slot) = layout.slot_offset(vcpu) else { return };
+    // The upper half, the limit, stays 0: the driver's register has none.
+    let word = slot + offset_of!(paracord_guest_line, perf_request) as u64;
+    memory.store_u32(word, util.into());
 }
 
 impl<M: RegionMemory> Drop for RegionBackend<M> {
@@ -117,6 +125,7 @@ mod tests {
     #[test]
     fn the_host_reads_a_request_as_the_guests_own() {
         let (layout, memory) = region(PARACORD_F_PERF_REQUEST);
+        store_request(&memory, &layout, 0, 55); // somebody's before
         let backend = RegionBackend::new(layout, 2, memory.clone()).unwrap();
         backend.request(1, Request { khz: 5, util: 700 });
         backend.request(2, Request { khz: 5, util: 1 });
