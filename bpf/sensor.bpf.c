@@ -10,11 +10,13 @@
  *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same where the hardware posts interrupts
  *  sensor_gone       tp_btf sched_process_exit   GONE
  *  sensor_tick       syscall                     the daemon's housekeeping
+ *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
  * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
  * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
- * look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the
+ * look-ups at a VM exit, one that serves a wakeup a look at the clock besides, and one whose guest's governor asks
+ * for performance a read of four bytes of its line. Only the
  * other exits of a boosted vCPU, and the switches of any, reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
@@ -28,6 +30,7 @@
 #include "../abi/paracord_abi.h"
 #include "../policy/boost.h"
 #include "../policy/guest_view.h"
+#include "../policy/perf.h"
 #include "sensor_shared.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -116,6 +119,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #endif
 #include "guest_line.h"
 #include "evaluate.h"
+#include "whereabouts.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
@@ -167,6 +171,50 @@ static __noinline int adopt_thread(void)
 	return 0;
 }
 
+/*
+ * Without a scheduler of ours the daemon acts on what a guest asks for: it is told, seldom. A guest that may not ask any
+ * more asks for nothing.
+ */
+static __noinline int tell_request(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	struct pc_msg *msg;
+	u32 asks, told;
+	u64 now;
+
+	if (!v || ext_on)
+		return 0;
+	asks = v->setup.guest_requests ? v->asks : 0;
+	told = v->told_asks;
+	if (!pc_request_moved(told & 0xffff, asks & 0xffff) && !pc_request_moved(told >> 16, asks >> 16))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (pc_elapsed_ns(now, v->told_ns) < PC_REQUEST_TELL_NS)
+		return 0;
+	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+	if (!msg)
+		return 0;	/* told at a later exit */
+	*msg = (struct pc_msg){ .kind = PC_MSG_ASKS, .vcpu = index, .tid = v->tid, .asks = asks, .now_ns = now };
+	bpf_ringbuf_submit(msg, 0);
+	v->told_asks = asks;
+	v->told_ns = now;
+	return 0;
+}
+
+/* Whether there is nothing to tell, at a glance. */
+static __always_inline bool is_told(const struct pc_vcpu *v)
+{
+	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
+}
+
+/* An exit that says nothing about boosts. */
+static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
+{
+	if (v->setup.guest_requests)
+		read_request(v);
+	return is_told(v) ? 0 : tell_request(index);
+}
+
 SEC("raw_tp/kvm_exit")
 int sensor_exit(void *ctx)
 {
@@ -185,11 +233,13 @@ int sensor_exit(void *ctx)
 		return 0;
 	v->counters.exits++;
 	if (!v->state.boosted && !v->setup.hints_at_exit)
-		return 0;
+		return quiet_exit(v, index);
 	now = bpf_ktime_get_ns();
 	if (!v->pending && pc_boost_is_quiet(&v->state, now))
-		return 0;
+		return quiet_exit(v, index);
 	read_guest_line(v, now);
+	if (!is_told(v))
+		tell_request(index);
 	return evaluate(index, PC_EV_EXIT);
 }
 

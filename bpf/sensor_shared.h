@@ -38,6 +38,7 @@ struct pc_vcpu_counters {
 	u64 actuations_dropped;	/* ring buffer full; retried at the next event */
 	u64 suppressed;		/* boosts held back by the actuation rate limit */
 	u64 evaluations;	/* policy steps */
+	u64 requests;		/* changes of what the guest asks for that were seen */
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* wakeup to running: [0] unboosted, [1] boosted */
 };
 
@@ -48,6 +49,8 @@ struct pc_vcpu_setup {
 	u64 slot_hva;		/* address of the slot in the VMM; 0: no region */
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
+	u32 guest_requests;	/* 1: the guest's requests count */
+	u32 reserved;
 };
 
 struct pc_vcpu {
@@ -65,10 +68,13 @@ struct pc_vcpu {
 	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
 	u32 asleep;		/* went to sleep and has not run since */
 	u32 level;		/* PC_LEVEL_* decided; what the scheduler acts on */
-	u32 reserved32;
+	u32 asks;		/* the guest's perf_request and, from bit 16 on, perf_limit, as last read */
 	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
 	u64 wakeup_ns;		/* first kick since it went to sleep; 0: none */
 	u64 run_since_ns;
+	u64 told_ns;		/* when the daemon was last told what the guest asks for */
+	u32 told_asks;		/* `asks` then; 0: nothing */
+	u32 reserved32;
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */
@@ -226,12 +232,30 @@ struct pc_tick {
 	u32 index[PC_TICK_MAX];
 };
 
+/* Context of the program sensor_where: `vcpu` in, the rest out. */
+#define PC_WHERE_MAX	16
+
+struct pc_where_one {
+	u32 vcpu;
+	u32 cpu;		/* last host CPU */
+	u32 frequency;		/* 1..1024 of that CPU's highest; 0: not known */
+	u32 reserved;
+	u64 waited_ns;		/* time in run queues so far */
+};
+
+struct pc_where {
+	u32 count;
+	u32 reserved;
+	struct pc_where_one of[PC_WHERE_MAX];
+};
+
 /* Ring buffer messages to the daemon. */
 #define PC_MSG_NEW	1	/* vCPU seen for the first time */
 #define PC_MSG_BOOST	2
 #define PC_MSG_UNBOOST	3
 #define PC_MSG_GONE	4
 #define PC_MSG_EXT_GONE	5	/* the scheduler was unloaded: pc_ext_exit says why */
+#define PC_MSG_ASKS	6	/* what a guest asks for has changed, and no scheduler of ours acts on it */
 
 struct pc_msg {
 	u32 kind;		/* PC_MSG_* */
@@ -242,6 +266,8 @@ struct pc_msg {
 	u8  cause;		/* PC_THROTTLE_* */
 	u8  level;		/* PC_LEVEL_* of a boost; a second BOOST of the same vCPU raises it */
 	u64 now_ns;		/* time of the decision, CLOCK_MONOTONIC */
+	u32 asks;		/* of ASKS: as in pc_vcpu */
+	u32 reserved;
 };
 
 #endif

@@ -2,23 +2,30 @@
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paracord_abi::{GuestDriver, feature_names, layout};
+use paracord_abi::{GuestDriver, HostPlace, feature_names, layout};
 use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor, Vcpu};
 use paracord_sys::proc;
 use tracing::{info, warn};
 
 use crate::actuator::ActuatorStats;
+use crate::domains::HostCpus;
 use crate::handle::CommandError;
 use crate::host_lines::HostLines;
 use crate::identity::{Identity, identify, vcpu_id_of_thread};
 use crate::log_limit::LogLimit;
+use crate::place_line::Line;
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
-use crate::settings::{BoostConfig, Override, Settings};
+use crate::settings::{BoostConfig, Mode, Override, Settings};
+
+/// Bytes of a guest line that reaches to what the guest asks for.
+const LINE_WITH_REQUEST_BYTES: usize =
+    offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
 
 /// One VM.
 #[derive(Debug)]
@@ -47,6 +54,7 @@ pub struct Vms {
     table: Arc<SensorTable>,
     stats: Arc<ActuatorStats>,
     host_lines: HostLines,
+    cpus: Arc<HostCpus>,
     proc_root: PathBuf,
     settings: Settings,
     by_pid: BTreeMap<u32, Vm>,
@@ -63,9 +71,17 @@ impl Vms {
         proc_root: PathBuf,
         settings: Settings,
     ) -> Vms {
-        let by_pid = BTreeMap::new();
-        let full_logged = false;
-        Vms { sensor, table, stats, host_lines, proc_root, settings, by_pid, full_logged }
+        Vms {
+            sensor,
+            table,
+            stats,
+            host_lines,
+            cpus: Arc::default(),
+            proc_root,
+            settings,
+            by_pid: BTreeMap::new(),
+            full_logged: false,
+        }
     }
 
     /// The settings in force.
@@ -108,13 +124,12 @@ impl Vms {
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
         vcpu.set_setup(vm.setup_of(vcpu_id));
-        if let Some(region) = &vm.region {
-            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
+        if let Some(vm) = self.by_pid.get(&pid) {
+            self.attach_line(vm, index, vcpu_id);
+            tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
         }
-        if !vcpu.set_ready() {
-            return; // gone meanwhile; the next scan retires it
-        }
-        tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
+        // False when it is gone meanwhile; the next scan retires it.
+        vcpu.set_ready();
     }
 
     fn add_vm(&mut self, pid: u32) -> bool {
@@ -146,6 +161,8 @@ impl Vms {
             log: LogLimit::default(),
             identity,
         };
+        // Frequency drivers are loaded late on some hosts.
+        self.cpus = Arc::new(HostCpus::read(Path::new("/")));
         self.attach_region(&mut vm);
         if let Some(record) = self.sensor.vms().get(index) {
             record.set_tgid(pid);
@@ -218,13 +235,54 @@ impl Vms {
         }
     }
 
+    /// Attaches the host line of a vCPU, if its VM has a region: with the performance domain of the CPUs on which its
+    /// thread may run now.
+    fn attach_line(&self, vm: &Vm, index: u32, vcpu_id: u32) {
+        let Some(region) = &vm.region else { return };
+        let domain = if region.tells(self.cpus.table()) {
+            let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
+            let allowed = proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            self.cpus.domain_of(&allowed)
+        } else {
+            // The host has changed since: what is left is that the vCPU may run on any CPU.
+            (region.layout.domain_count > 0).then_some(0)
+        };
+        let follows =
+            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
+        let cpus = Arc::clone(&self.cpus);
+        let region = Arc::clone(region);
+        self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
+    }
+
+    /// Tells the guest of process `pid` its vCPUs' performance domains anew: the CPUs on which they may run have changed.
+    pub fn renew_lines(&self, pid: u32) {
+        if let Some(vm) = self.by_pid.get(&pid) {
+            for (&index, &vcpu_id) in &vm.vcpus {
+                self.attach_line(vm, index, vcpu_id);
+            }
+        }
+    }
+
+    /// Where a vCPU is, as its guest is told; `None` where it is told nothing.
+    pub fn place_of(&self, index: u32) -> Option<HostPlace> {
+        let line = self.host_lines.line(index).filter(|line| line.follows)?;
+        let mut place = None;
+        let _ = self.sensor.whereabouts(&[index], |_, at| place = Some(line.place(&at, 0)));
+        place
+    }
+
     /// Looks whether guest drivers came or went; tells the sensor. Also renews host
     /// lines of throttled vCPUs, since nobody tells when a throttle ends.
     pub fn poll_regions(&mut self) {
+        let mut changed = Vec::new();
         for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
             if vm.read_driver() {
                 write_setups(&self.sensor, vm);
+                changed.push(vm.identity.pid);
             }
+        }
+        for pid in changed {
+            self.renew_lines(pid);
         }
         self.refresh_host_lines();
     }
@@ -253,7 +311,7 @@ impl Vms {
     }
 
     /// Changes the global mode, until the next reload.
-    pub fn set_mode(&mut self, mode: crate::settings::Mode) {
+    pub fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
         self.apply_settings();
     }
@@ -291,9 +349,7 @@ impl Vms {
                 self.attach_region(&mut vm);
                 for (&index, &vcpu_id) in &vm.vcpus {
                     match &vm.region {
-                        Some(region) => {
-                            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
-                        }
+                        Some(_) => self.attach_line(&vm, index, vcpu_id),
                         None => self.host_lines.detach(index),
                     }
                 }
@@ -325,22 +381,25 @@ impl Vm {
 
     /// What the sensor needs to know about one of the vCPUs.
     fn setup_of(&self, vcpu_id: u32) -> pc_vcpu_setup {
-        let steered = self
-            .driver
-            .filter(|driver| driver.features & layout::PARACORD_F_BOOST != 0)
-            .zip(self.region.as_ref());
-        let (slot_hva, line_bytes, features) = match steered {
+        let (slot_hva, line_bytes, features) = match self.driver.zip(self.region.as_ref()) {
             Some((driver, region)) => {
                 (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
             }
             None => (0, 0, 0),
         };
+        let accepts = |feature| features & feature != 0;
+        let guest_requests = accepts(layout::PARACORD_F_PERF_REQUEST)
+            && line_bytes as usize >= LINE_WITH_REQUEST_BYTES
+            && self.config.guest_requests
+            && self.config.mode == Mode::On;
         pc_vcpu_setup {
             vm: self.index,
             hints_at_exit: self.config.hints_at_exit.into(),
             slot_hva,
-            guest_line_bytes: line_bytes,
+            guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
             guest_features: features,
+            guest_requests: guest_requests.into(),
+            reserved: 0,
         }
     }
 

@@ -55,11 +55,13 @@ pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
 pub const PC_TICK_MAX: u32 = 16;
+pub const PC_WHERE_MAX: u32 = 16;
 pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
 pub const PC_MSG_UNBOOST: u32 = 3;
 pub const PC_MSG_GONE: u32 = 4;
 pub const PC_MSG_EXT_GONE: u32 = 5;
+pub const PC_MSG_ASKS: u32 = 6;
 pub type u8_ = u8;
 pub type u32_ = u32;
 pub type u64_ = u64;
@@ -635,11 +637,12 @@ pub struct pc_vcpu_counters {
     pub actuations_dropped: u64_,
     pub suppressed: u64_,
     pub evaluations: u64_,
+    pub requests: u64_,
     pub wakeup_latency: [[u64_; 32usize]; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_counters"][::core::mem::size_of::<pc_vcpu_counters>() - 640usize];
+    ["Size of pc_vcpu_counters"][::core::mem::size_of::<pc_vcpu_counters>() - 648usize];
     [
         "Alignment of pc_vcpu_counters",
     ][::core::mem::align_of::<pc_vcpu_counters>() - 8usize];
@@ -683,8 +686,11 @@ const _: () = {
         "Offset of field: pc_vcpu_counters::evaluations",
     ][::core::mem::offset_of!(pc_vcpu_counters, evaluations) - 120usize];
     [
+        "Offset of field: pc_vcpu_counters::requests",
+    ][::core::mem::offset_of!(pc_vcpu_counters, requests) - 128usize];
+    [
         "Offset of field: pc_vcpu_counters::wakeup_latency",
-    ][::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 128usize];
+    ][::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 136usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -694,10 +700,12 @@ pub struct pc_vcpu_setup {
     pub slot_hva: u64_,
     pub guest_line_bytes: u32_,
     pub guest_features: u32_,
+    pub guest_requests: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 24usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 32usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -714,6 +722,12 @@ const _: () = {
     [
         "Offset of field: pc_vcpu_setup::guest_features",
     ][::core::mem::offset_of!(pc_vcpu_setup, guest_features) - 20usize];
+    [
+        "Offset of field: pc_vcpu_setup::guest_requests",
+    ][::core::mem::offset_of!(pc_vcpu_setup, guest_requests) - 24usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserved",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 28usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -732,10 +746,13 @@ pub struct pc_vcpu {
     pub actuated: u32_,
     pub asleep: u32_,
     pub level: u32_,
-    pub reserved32: u32_,
+    pub asks: u32_,
     pub waited_before_ns: u64_,
     pub wakeup_ns: u64_,
     pub run_since_ns: u64_,
+    pub told_ns: u64_,
+    pub told_asks: u32_,
+    pub reserved32: u32_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
@@ -746,7 +763,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 968usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1000usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -778,9 +795,7 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::level",
     ][::core::mem::offset_of!(pc_vcpu, level) - 64usize];
-    [
-        "Offset of field: pc_vcpu::reserved32",
-    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 68usize];
+    ["Offset of field: pc_vcpu::asks"][::core::mem::offset_of!(pc_vcpu, asks) - 68usize];
     [
         "Offset of field: pc_vcpu::waited_before_ns",
     ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 72usize];
@@ -791,26 +806,35 @@ const _: () = {
         "Offset of field: pc_vcpu::run_since_ns",
     ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 88usize];
     [
+        "Offset of field: pc_vcpu::told_ns",
+    ][::core::mem::offset_of!(pc_vcpu, told_ns) - 96usize];
+    [
+        "Offset of field: pc_vcpu::told_asks",
+    ][::core::mem::offset_of!(pc_vcpu, told_asks) - 104usize];
+    [
+        "Offset of field: pc_vcpu::reserved32",
+    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 108usize];
+    [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 96usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 112usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 104usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 120usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 112usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 128usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 120usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 136usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 128usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 144usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 304usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 320usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 944usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 968usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1214,6 +1238,54 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_where_one {
+    pub vcpu: u32_,
+    pub cpu: u32_,
+    pub frequency: u32_,
+    pub reserved: u32_,
+    pub waited_ns: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_where_one"][::core::mem::size_of::<pc_where_one>() - 24usize];
+    ["Alignment of pc_where_one"][::core::mem::align_of::<pc_where_one>() - 8usize];
+    [
+        "Offset of field: pc_where_one::vcpu",
+    ][::core::mem::offset_of!(pc_where_one, vcpu) - 0usize];
+    [
+        "Offset of field: pc_where_one::cpu",
+    ][::core::mem::offset_of!(pc_where_one, cpu) - 4usize];
+    [
+        "Offset of field: pc_where_one::frequency",
+    ][::core::mem::offset_of!(pc_where_one, frequency) - 8usize];
+    [
+        "Offset of field: pc_where_one::reserved",
+    ][::core::mem::offset_of!(pc_where_one, reserved) - 12usize];
+    [
+        "Offset of field: pc_where_one::waited_ns",
+    ][::core::mem::offset_of!(pc_where_one, waited_ns) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_where {
+    pub count: u32_,
+    pub reserved: u32_,
+    pub of: [pc_where_one; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_where"][::core::mem::size_of::<pc_where>() - 392usize];
+    ["Alignment of pc_where"][::core::mem::align_of::<pc_where>() - 8usize];
+    [
+        "Offset of field: pc_where::count",
+    ][::core::mem::offset_of!(pc_where, count) - 0usize];
+    [
+        "Offset of field: pc_where::reserved",
+    ][::core::mem::offset_of!(pc_where, reserved) - 4usize];
+    ["Offset of field: pc_where::of"][::core::mem::offset_of!(pc_where, of) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_msg {
     pub kind: u32_,
     pub vcpu: u32_,
@@ -1223,10 +1295,12 @@ pub struct pc_msg {
     pub cause: u8_,
     pub level: u8_,
     pub now_ns: u64_,
+    pub asks: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_msg"][::core::mem::size_of::<pc_msg>() - 24usize];
+    ["Size of pc_msg"][::core::mem::size_of::<pc_msg>() - 32usize];
     ["Alignment of pc_msg"][::core::mem::align_of::<pc_msg>() - 8usize];
     ["Offset of field: pc_msg::kind"][::core::mem::offset_of!(pc_msg, kind) - 0usize];
     ["Offset of field: pc_msg::vcpu"][::core::mem::offset_of!(pc_msg, vcpu) - 4usize];
@@ -1242,4 +1316,8 @@ const _: () = {
     [
         "Offset of field: pc_msg::now_ns",
     ][::core::mem::offset_of!(pc_msg, now_ns) - 16usize];
+    ["Offset of field: pc_msg::asks"][::core::mem::offset_of!(pc_msg, asks) - 24usize];
+    [
+        "Offset of field: pc_msg::reserved",
+    ][::core::mem::offset_of!(pc_msg, reserved) - 28usize];
 };

@@ -24,6 +24,8 @@ unsafe extern "C" {
         group: *const pc_clamp,
         parent: *const pc_clamp,
     );
+    fn paracord_clamp_guest(host: *mut pc_clamp, request: u32, limit: u32);
+    fn paracord_request_moved(told: u32, now: u32) -> core::ffi::c_int;
     fn paracord_perf_sleep(
         cpu: *mut pc_perf_cpu,
         task: *mut pc_perf_task,
@@ -78,6 +80,21 @@ pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) ->
     // SAFETY: valid pointers from references for the length of the call.
     unsafe { paracord_clamp_effective(&raw mut task, &raw const group, &raw const parent) };
     task
+}
+
+/// What a vCPU may ask for when its guest asks for `request` and at most `limit` (`pc_clamp_guest`).
+#[must_use]
+pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
+    // SAFETY: a valid pointer from a reference for the length of the call.
+    unsafe { paracord_clamp_guest(&raw mut host, request, limit) };
+    host
+}
+
+/// Whether somebody outside the scheduler is to be told of the change (`pc_request_moved`).
+#[must_use]
+pub fn request_moved(told: u32, now: u32) -> bool {
+    // SAFETY: plain integers.
+    unsafe { paracord_request_moved(told, now) != 0 }
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).

@@ -172,6 +172,12 @@ impl Vcpu<'_> {
         field!(self.record, cpu)
     }
 
+    /// When it was switched in last, `CLOCK_MONOTONIC`.
+    #[must_use]
+    pub fn run_since_ns(&self) -> u64 {
+        field!(self.record, run_since_ns)
+    }
+
     /// Whether it is on a CPU.
     #[must_use]
     pub fn on_cpu(&self) -> bool {
@@ -194,6 +200,14 @@ impl Vcpu<'_> {
     #[must_use]
     pub fn state(&self) -> pc_boost_state {
         field!(self.record, state)
+    }
+
+    /// What its guest asks for, 0..=65535 on a scale of 1024, and the most that it wants (0: no limit). `None`
+    /// while that does not count.
+    #[must_use]
+    pub fn guest_request(&self) -> Option<(u16, u16)> {
+        let asks = field!(self.record, asks);
+        (self.setup().guest_requests != 0).then_some((asks as u16, (asks >> 16) as u16))
     }
 
     /// A copy of the counters.
