@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Console};
+use crate::cpufreq::Housekeeping;
 use crate::endpoint::{Endpoint, OutputFile, Socket, Standard};
 use crate::error::{self, Error};
 use crate::machine::{Devices, Machine};
@@ -36,6 +37,10 @@ pub fn run(config: &Config) -> Result<End, Error> {
         links.push(Link::new(channel.clone(), Box::new(Socket::listen(path)?)));
     }
     let stop = shared.stop.clone();
+    let housekeeping = devices.cpufreq.clone().map(|cpufreq| {
+        Housekeeping::start(cpufreq, &threads.tids()).map_err(error::system("/proc/self/task"))
+    });
+    let housekeeping = housekeeping.transpose()?;
     let running = threads.run();
     while !stop.requested() {
         if let Err(error) = wait(&wake, Some(&signals), &links, None) {
@@ -47,6 +52,7 @@ pub fn run(config: &Config) -> Result<End, Error> {
         }
         links.iter_mut().for_each(Link::carry);
     }
+    drop(housekeeping);
     running.end();
     drop(backing);
     flush(&wake, &mut links);
