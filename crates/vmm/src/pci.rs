@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! A PCI bus of two functions: the host bridge, and the region as an ivshmem device. Guests reach their
+//! configuration spaces through a window in memory (ECAM, arm64) or two ports (mechanism 1, x86-64).
+
+#[cfg(any(target_arch = "aarch64", test))]
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+pub mod ecam;
+#[cfg(any(target_arch = "x86_64", test))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub mod mechanism1;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use paracord_devices::ivshmem::Ivshmem;
+use paracord_devices::pci_config::{ConfigSpace, Identity};
+
+use crate::memory::MovableMemory;
+
+/// Numbers of the functions on the bus, device × 8 + function.
+const BRIDGE: u32 = 0;
+const REGION: u32 = 8;
+
+/// What QEMU's generic PCI Express host says of itself; the kernel wants to see some bridge.
+const BRIDGE_IDENTITY: Identity = Identity {
+    id: (0x1b36, 0x0008),
+    class: (0x06, 0x00, 0x00),
+    revision: 0,
+    subsystem: (0x1af4, 0x1100),
+};
+
+/// The region's function, and its memory.
+struct RegionFunction {
+    function: Ivshmem,
+    memory: MovableMemory,
+}
+
+struct Functions {
+    bridge: ConfigSpace,
+    region: Option<RegionFunction>,
+}
+
+/// The bus.
+pub struct PciBus {
+    functions: Mutex<Functions>,
+    /// Where BARs may lie.
+    window: Range<u64>,
+    misplaced: AtomicU64,
+}
+
+impl PciBus {
+    /// A bus whose BARs lie in `window`.
+    pub fn new(window: Range<u64>, region: Option<(Ivshmem, MovableMemory)>) -> PciBus {
+        let region = region.map(|(function, memory)| RegionFunction { function, memory });
+        let functions = Functions { bridge: ConfigSpace::new(&BRIDGE_IDENTITY), region };
+        PciBus { functions: Mutex::new(functions), window, misplaced: AtomicU64::new(0) }
+    }
+
+    /// How often the guest put the region where it cannot be.
+    pub fn misplaced(&self) -> u64 {
+        self.misplaced.load(Ordering::Relaxed)
+    }
+
+    /// A read of a function's configuration space. `function` is bus × 256 + device × 8 + function.
+    fn read_config(&self, function: u32, offset: u64, data: &mut [u8]) {
+        let functions = self.locked();
+        match (function, &functions.region) {
+            (BRIDGE, _) => functions.bridge.read(offset, data),
+            (REGION, Some(region)) => region.function.read(offset, data),
+            _ => data.fill(0xff),
+        }
+    }
+
+    fn write_config(&self, function: u32, offset: u64, data: &[u8]) {
+        let functions = &mut *self.locked();
+        match (function, &mut functions.region) {
+            (BRIDGE, _) => functions.bridge.write(offset, data),
+            (REGION, Some(region)) => {
+                region.function.write(offset, data);
+                self.follow(region);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts the memory where the guest's BAR says, or hides it. While the guest sizes the BAR, or means
+    /// harm, that is nowhere.
+    fn follow(&self, region: &mut RegionFunction) {
+        let bytes = region.memory.bytes();
+        let fits = |start: &u64| {
+            let end = start.checked_add(bytes);
+            *start >= self.window.start && end.is_some_and(|end| end <= self.window.end)
+        };
+        let wanted = region.function.window();
+        let place = wanted.filter(fits);
+        if region.memory.place(place).is_err() || place != wanted {
+            self.misplaced.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Functions> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
