@@ -17,12 +17,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = VirtCpufreq::new(Config { domains: vec![domain], cpus }, ())?;
     let page = 63 * 0x1000;
     let mut data = [0; 4];
-    measure("read cur_perf", |_| device.read(black_box(page + CUR_PERF), &mut data));
-    measure("read perftbl_rd", |_| device.read(black_box(page + PERFTBL_RD), &mut data));
+    measure("read cur_perf", |_| device.read(black_box(page + CUR_PERF), black_box(&mut data)));
+    measure("read perftbl_rd", |_| device.read(black_box(page + PERFTBL_RD), black_box(&mut data)));
     let write = |khz: u32| device.write(black_box(page + SET_PERF), &khz.to_le_bytes());
     measure("write set_perf, the same", |_| write(600_000));
     measure("write set_perf, another", |i| write(600_000 + i % 2));
-    measure("refused access", |_| device.write(black_box(page + 2), &[0; 4]));
+    measure("refused access", |_| device.write(black_box(page + 2), black_box(&[0; 4])));
     Ok(())
 }
 

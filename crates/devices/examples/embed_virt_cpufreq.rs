@@ -13,6 +13,7 @@ use std::time::Duration;
 use paracord_devices::virt_cpufreq::registers::{CUR_PERF, PAGE_BYTES, SET_PERF};
 use paracord_devices::virt_cpufreq::{
     Config, CpuConfig, Frequencies, Headroom, PerfDomain, UclampBackend, VirtCpufreq, fdt,
+    governor_listens,
 };
 
 const BASE: u64 = 0x0905_0000;
@@ -41,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
         let (say, threads) = std::sync::mpsc::channel();
         for vcpu in 0..VCPUS {
-            let (device, done, say) = (&device, &done, say.clone());
+            let (device, backend, done, say) = (&device, &backend, &done, say.clone());
             scope.spawn(move || {
                 let _ = say.send((vcpu, thread_id()));
                 let mut khz = 800_000;
@@ -54,6 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     khz = if khz == 800_000 { 2_400_000 } else { 800_000 };
                     std::thread::sleep(Duration::from_millis(2));
                 }
+                backend.unregister(vcpu);
             });
         }
         for (vcpu, tid) in threads.iter().take(VCPUS as usize) {
@@ -77,6 +79,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     println!("{} requests, {} clamps changed", device.counts().requests, backend.changes());
+    if !governor_listens(Path::new("/")) {
+        println!("without effect: no CPU's frequency follows clamps (governor schedutil)");
+    }
     if let Some(why) = backend.refusal() {
         println!("without effect: {why}");
     }

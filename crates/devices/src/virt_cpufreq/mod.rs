@@ -193,11 +193,18 @@ impl<B: Backend> VirtCpufreq<B> {
     /// A guest reads `data.len()` bytes at `offset` in the window. What is not the read of a register is
     /// counted and gives zeroes.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
-        data.fill(0);
-        let word = <&mut [u8; REGISTER_BYTES]>::try_from(data).map_err(|_| Refusal::Width);
-        match word.and_then(|word| Ok((word, self.load(offset)?))) {
-            Ok((word, value)) => *word = value.to_le_bytes(),
-            Err(why) => self.counters.refuse(why),
+        match <&mut [u8; REGISTER_BYTES]>::try_from(&mut *data) {
+            Ok(word) => {
+                let value = self.load(offset).unwrap_or_else(|why| {
+                    self.counters.refuse(why);
+                    0
+                });
+                *word = value.to_le_bytes();
+            }
+            Err(_) => {
+                data.fill(0);
+                self.counters.refuse(Refusal::Width);
+            }
         }
     }
 
