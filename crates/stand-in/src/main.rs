@@ -2,7 +2,7 @@
 //! Supervisor and daemon with ordinary threads that stand in for vCPUs, for
 //! tests and benchmarks on machines without KVM. Everything but VM exits is real.
 //!
-//! paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...
+//! paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID... [--place PLACEMENT]
 //!
 //! Writes a snapshot as JSON to the file SNAPSHOT once a second.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use paracord_host::config::parse;
 use paracord_host::daemon::{self, Surroundings};
 use paracord_host::handle::DaemonHandle;
 use paracord_host::settings::{OwnScheduler, Settings};
@@ -18,6 +19,7 @@ use paracord_host::supervisor;
 use paracord_sensor::{Options, Sensor};
 
 const DAEMON_OF: &str = "--daemon-of";
+const PLACE: &str = "--place";
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
@@ -26,8 +28,12 @@ fn main() -> ExitCode {
         let pid = words.drain(at..).nth(1).expect("pid of the supervisor");
         pid.parse().expect("a pid")
     });
+    let all = words.clone();
+    let place = words.iter().position(|word| word == PLACE).map(|at| words.split_off(at));
     let [run_dir, file, restart, pid, tids @ ..] = words.as_slice() else {
-        eprintln!("paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID...");
+        eprintln!(
+            "paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID... [--place PLACEMENT]"
+        );
         return ExitCode::from(2);
     };
     // Its boosts are looked for in the threads' policies.
@@ -37,13 +43,17 @@ fn main() -> ExitCode {
     // A vCPU exits at each tick of the host; these threads do not, so the daemon's own tick is that short.
     settings.rt.tick = Duration::from_millis(4);
     settings.supervisor.restart = restart == "restart";
+    if let Some(place) = place.and_then(|words| words.into_iter().nth(1)) {
+        let section = format!("[vm.\"*\"]\nplace = \"{place}\"\n");
+        settings.vm_rules = parse(&section, Path::new(PLACE)).expect("a placement").vm_rules;
+    }
     let result = match supervisor {
         Some(pid_of_supervisor) => {
             let pid = pid.parse().expect("a pid");
             let tids = tids.iter().map(|tid| tid.parse().expect("a tid")).collect();
             serve(settings, pid_of_supervisor, PathBuf::from(file), pid, tids)
         }
-        None => supervise(&settings, &words),
+        None => supervise(&settings, &all),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use paracord_host::place::PlaceJournal;
 use paracord_host::run_dir;
+use paracord_sys::affinity::CpuMask;
+use paracord_sys::proc;
 use paracord_sys::sched::{self, policy};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -46,6 +49,18 @@ impl IdleVcpu {
         attr.policy == policy::RR && attr.priority == 8
     }
 
+    fn cpus(&self) -> CpuMask {
+        proc::allowed_cpus(Path::new("/proc"), self.tid).unwrap()
+    }
+
+    fn wait_for_cpus(&self, wanted: CpuMask, patience: Duration) {
+        let start = Instant::now();
+        while self.cpus() != wanted {
+            assert!(start.elapsed() < patience, "not on {wanted} within {patience:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn wait(&self, boosted: bool, patience: Duration) -> Duration {
         let start = Instant::now();
         while self.is_boosted() != boosted {
@@ -72,6 +87,10 @@ struct Paracord {
 impl Paracord {
     /// Started, and the vCPU boosted once.
     fn start(name: &str, restart: &str) -> Paracord {
+        Self::start_with(name, restart, &[])
+    }
+
+    fn start_with(name: &str, restart: &str, more: &[&str]) -> Paracord {
         let dir = std::env::temp_dir().join(format!("paracord-kill-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let vcpu = IdleVcpu::start();
@@ -83,6 +102,7 @@ impl Paracord {
             .arg(dir.join("snapshot"))
             .arg(restart)
             .args([std::process::id().to_string(), vcpu.tid.to_string()])
+            .args(more)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -192,6 +212,50 @@ fn both_killed_leaves_the_journal_for_restore() {
     let report = run_dir::restore(&paracord.dir, Path::new("/proc")).unwrap();
     assert_eq!((report.restored, report.failed.len()), (1, 0));
     assert!(!paracord.vcpu.is_boosted() && !paracord.has_journal());
+}
+
+/// What the thread that asks may run on, and the first CPU of that.
+fn own_cpus() -> (CpuMask, CpuMask) {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let all = proc::allowed_cpus(Path::new("/proc"), tid).unwrap();
+    (all, all.iter().take(1).collect())
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn a_placed_vcpu_has_its_cpus_again_whoever_is_killed() {
+    let (all, first) = own_cpus();
+    let place = ["--place", &format!("all={first}")];
+    let mut paracord = Paracord::start_with("place", "restart", &place);
+    paracord.vcpu.wait_for_cpus(first, PATIENCE);
+    // The daemon alone: restored, and placed again by the next one.
+    let daemon = paracord.daemon_pid();
+    signal(daemon, Signal::KILL);
+    paracord.vcpu.wait_for_cpus(all, RESTORED_WITHIN);
+    paracord.vcpu.wait_for_cpus(first, PATIENCE);
+    // Both: nobody is left, until somebody restores.
+    let daemon = paracord.daemon_pid();
+    signal(paracord.supervisor_pid(), Signal::STOP);
+    signal(daemon, Signal::KILL);
+    signal(paracord.supervisor_pid(), Signal::KILL);
+    paracord.supervisor.wait().unwrap();
+    assert_eq!(paracord.vcpu.cpus(), first);
+    let report = run_dir::restore(&paracord.dir, Path::new("/proc")).unwrap();
+    assert_eq!((report.placements, report.failed.len()), (1, 0));
+    assert_eq!(paracord.vcpu.cpus(), all);
+}
+
+#[test]
+#[ignore = "needs root and BTF"]
+fn asked_to_end_a_placed_vcpu_has_its_cpus_again() {
+    let (all, first) = own_cpus();
+    let place = ["--place", &format!("0={first} all={first}")];
+    let mut paracord = Paracord::start_with("place-term", "restart", &place);
+    paracord.vcpu.wait_for_cpus(first, PATIENCE);
+    signal(paracord.supervisor_pid(), Signal::TERM);
+    assert!(paracord.supervisor.wait().unwrap().success());
+    assert_eq!(paracord.vcpu.cpus(), all);
+    assert!(!paracord.has_journal() && !PlaceJournal::path(&paracord.dir).exists());
 }
 
 #[test]
