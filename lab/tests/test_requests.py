@@ -126,7 +126,7 @@ def test_a_guest_that_asks_for_much_has_a_big_cpu_at_a_high_frequency(host, gues
 
 
 def test_nobody_waits_long_for_the_big_cpu(host, guest):
-    """From the guest's store to its vCPU on a big CPU, and back. A stand-in's is seen at the vCPU's second wakeup."""
+    """From the guest's store to its vCPU on a big CPU, and back. Seen at its second wakeup from then."""
     (tid,) = guest.vcpu_tids
     with asking(host, guest) as (_, driver), ftrace.recording(host) as trace:
         for _ in range(6):
