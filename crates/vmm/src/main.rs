@@ -14,6 +14,7 @@ mod endpoint;
 mod error;
 mod exit;
 mod initramfs;
+mod link;
 mod machine;
 mod memory;
 mod outbox;

@@ -13,15 +13,14 @@ use crate::config::{Config, Console};
 use crate::cpufreq::Housekeeping;
 use crate::endpoint::{Endpoint, OutputFile, Socket, Standard};
 use crate::error::{self, Error};
+use crate::link::Link;
 use crate::machine::{Devices, Machine};
-use crate::serial::SerialPort;
 use crate::stop::End;
 use crate::vcpu::Shared;
 use crate::wake::Wake;
 
 /// What the guest said last reaches a reader that is still there within this time.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
-const INPUT_BYTES: usize = 4096;
 
 /// Builds the VM, runs it, and takes it down. Returns why it ended; never [`End::Failed`].
 ///
@@ -136,75 +135,4 @@ fn flush(wake: &Wake, links: &mut [Link]) {
         }
         wake.clear();
     }
-}
-
-/// A serial port and its endpoint.
-struct Link {
-    port: Arc<SerialPort>,
-    endpoint: Box<dyn Endpoint>,
-    /// Read, but not taken by the port yet.
-    input: Vec<u8>,
-    guest_spoke: bool,
-}
-
-impl Link {
-    fn new(port: Arc<SerialPort>, endpoint: Box<dyn Endpoint>) -> Link {
-        Link { port, endpoint, input: Vec::new(), guest_spoke: false }
-    }
-
-    fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let input = self.endpoint.readable().filter(|_| self.input.is_empty());
-        let output = self.endpoint.writable().filter(|_| self.wants_to_send());
-        let read = input.as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-        let write = output.as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT));
-        read.into_iter().chain(write)
-    }
-
-    fn wants_to_send(&self) -> bool {
-        !self.port.outbox().is_empty()
-    }
-
-    /// Carries in both directions what can be carried without waiting.
-    fn carry(&mut self) {
-        self.send();
-        if self.input.is_empty() && self.is_readable() {
-            self.input.resize(INPUT_BYTES, 0);
-            let read = self.endpoint.read(&mut self.input);
-            self.input.truncate(read);
-        }
-        if !self.input.is_empty() && (self.guest_spoke || !self.endpoint.waits_for_guest()) {
-            let taken = self.port.receive(&self.input);
-            self.input.drain(..taken);
-        }
-    }
-
-    fn send(&mut self) {
-        self.guest_spoke |= self.wants_to_send();
-        if self.endpoint.writable().is_none() {
-            return self.port.outbox().discard();
-        }
-        while self.wants_to_send() && self.is_writable() {
-            let taken = self.port.outbox().take(|bytes| self.endpoint.write(bytes));
-            if taken == 0 {
-                return;
-            }
-        }
-    }
-
-    fn is_readable(&self) -> bool {
-        self.endpoint
-            .readable()
-            .is_some_and(|fd| is_ready(PollFd::from_borrowed_fd(fd, PollFlags::IN)))
-    }
-
-    fn is_writable(&self) -> bool {
-        self.endpoint
-            .writable()
-            .is_some_and(|fd| is_ready(PollFd::from_borrowed_fd(fd, PollFlags::OUT)))
-    }
-}
-
-fn is_ready(fd: PollFd<'_>) -> bool {
-    let mut fds = [fd];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
