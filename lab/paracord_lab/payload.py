@@ -9,7 +9,8 @@ The payload directory is /payload in the host:
     guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
     vmlinux               the guest's kernel
 
-In the guest the module is /paracord/paracord_guest.ko, the programs are in /paracord too.
+In the guest the module is /paracord/paracord_guest.ko; the programs are in /paracord too, and so are test
+modules of lab/programs and, on arm64, Linux' own virtual-cpufreq.ko.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import shutil
 from pathlib import Path
 
-from . import boards, cache, rust, tree
+from . import boards, cache, rust, tree, upstream
 from .errors import LabError
 from .images import LAB, Images
 from .kernel import Initramfs
@@ -51,13 +52,16 @@ def build(images: Images) -> Path:
 
 
 def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
-    """The guest module, and test modules of lab/programs, for the kernel that guests run."""
+    """The guest module, test modules of lab/programs and Linux' driver, for the kernel that guests run."""
     sources = [REPOSITORY / name for name in MODULE_SOURCES]
     modules = _build_module(images, tools, work / "guest-build", sources, "guest")
     for directory in sorted(p.parent for p in (LAB / "programs").glob("*/Kbuild")):
         modules += _build_module(
             images, tools, work / f"{directory.name}-build", [directory, REPOSITORY / "abi"], directory.name
         )
+    if images.arch in upstream.ARCHITECTURES:
+        source = upstream.virtual_cpufreq(images.arch, images.release)
+        modules += _build_module(images, tools, work / f"{source.name}-build", [source], source.name)
     return modules
 
 
