@@ -68,7 +68,8 @@ def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
 def _board_drivers(images: Images, tools: Path, work: Path) -> list[Path]:
     drivers = []
     for directory in boards.of_architecture(images.arch):
-        drivers += _build_module(images, tools, work / f"{directory.name}-build", [directory], directory.name)
+        sources = [directory, boards.INCLUDE]
+        drivers += _build_module(images, tools, work / f"{directory.name}-build", sources, directory.name)
     return drivers
 
 
@@ -118,7 +119,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
 def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
     """lab/programs/*.c, one static program each: they run in the host and in the guest."""
     sources = sorted((LAB / "programs").glob("*.c"))
-    headers = sorted((LAB / "programs").glob("*.h"))
+    headers = sorted([*(LAB / "programs").glob("*.h"), *boards.INCLUDE.glob("*.h")])
     out = work / "programs"
     out.mkdir(parents=True, exist_ok=True)
     built = []
@@ -139,12 +140,18 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
                     f"{cross_prefix(arch)}gcc",
                     *PROGRAM_FLAGS,
                     "-I/mnt/abi",
+                    "-I/mnt/include",
                     "-o",
                     f"/mnt/out/{source.stem}",
                     f"/mnt/programs/{source.name}",
                     "-lm",
                 ],
-                {"/mnt/programs": LAB / "programs", "/mnt/abi": REPOSITORY / "abi", "/mnt/out": out},
+                {
+                    "/mnt/programs": LAB / "programs",
+                    "/mnt/abi": REPOSITORY / "abi",
+                    "/mnt/include": boards.INCLUDE,
+                    "/mnt/out": out,
+                },
                 what=f"compiling lab/programs/{source.name}",
             )
             stamp.write_text(want)
