@@ -161,6 +161,15 @@ struct preempt_notifier {
 	struct hlist_node link;
 };
 
+struct cpufreq_cpuinfo {
+	unsigned int max_freq;
+};
+
+struct cpufreq_policy {
+	struct cpufreq_cpuinfo cpuinfo;
+	unsigned int cur;
+};
+
 /* virt/kvm, >= 5.17: memory slots in an interval tree and a tree by gfn. */
 struct kvm_memory_slot {
 	struct rb_node gfn_node[2];

@@ -10,6 +10,7 @@
  *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same where the hardware posts interrupts
  *  sensor_gone       tp_btf sched_process_exit   GONE
  *  sensor_tick       syscall                     the daemon's housekeeping
+ *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
  * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
@@ -116,6 +117,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #endif
 #include "guest_line.h"
 #include "evaluate.h"
+#include "whereabouts.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {

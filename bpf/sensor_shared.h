@@ -226,6 +226,23 @@ struct pc_tick {
 	u32 index[PC_TICK_MAX];
 };
 
+/* Context of the program sensor_where: `vcpu` in, the rest out. */
+#define PC_WHERE_MAX	16
+
+struct pc_where_one {
+	u32 vcpu;
+	u32 cpu;		/* last host CPU */
+	u32 frequency;		/* 1..1024 of that CPU's highest; 0: not known */
+	u32 reserved;
+	u64 waited_ns;		/* time in run queues so far */
+};
+
+struct pc_where {
+	u32 count;
+	u32 reserved;
+	struct pc_where_one of[PC_WHERE_MAX];
+};
+
 /* Ring buffer messages to the daemon. */
 #define PC_MSG_NEW	1	/* vCPU seen for the first time */
 #define PC_MSG_BOOST	2

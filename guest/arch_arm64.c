@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* arm64: MPIDR, preempt_count in the task; no kick yet, no NMI handlers. */
+/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; no kick yet, no NMI handlers. */
+#include <linux/arch_topology.h>
+#include <linux/of.h>
 #include <linux/thread_info.h>
 #include <asm/cputype.h>
 
@@ -43,4 +45,54 @@ int pc_arch_nmi_start(void)
 
 void pc_arch_nmi_stop(void)
 {
+}
+
+/*
+ * Kernels before 6.13 have no name for a virtual machine's source; firmware's is free
+ * where no driver of firmware's frequencies is in use.
+ */
+#ifdef PC_SCALE_FREQ_SOURCE_VIRT
+#define PC_SCALE_FREQ_SOURCE	SCALE_FREQ_SOURCE_VIRT
+#else
+#define PC_SCALE_FREQ_SOURCE	SCALE_FREQ_SOURCE_CPPC
+#endif
+
+static struct scale_freq_data pc_scale_freq = {
+	.source = PC_SCALE_FREQ_SOURCE,
+	.set_freq_scale = pc_invariance_look,
+};
+
+unsigned long *pc_arch_freq_scale(int nr)
+{
+	return &per_cpu(arch_freq_scale, nr);
+}
+
+unsigned long *pc_arch_cpu_capacity(int nr)
+{
+	struct device_node *node = of_get_cpu_node(nr, NULL);
+	bool told = of_find_property(node, "capacity-dmips-mhz", NULL);
+
+	of_node_put(node);
+	return told ? NULL : &per_cpu(cpu_scale, nr);
+}
+
+int pc_arch_ticks_start(void)
+{
+	topology_set_scale_freq_source(&pc_scale_freq, cpu_possible_mask);
+	return 0;
+}
+
+void pc_arch_ticks_stop(void)
+{
+	topology_clear_scale_freq_source(PC_SCALE_FREQ_SOURCE, cpu_possible_mask);
+}
+
+bool pc_arch_clock_is_constant(void)
+{
+	return true;
+}
+
+unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz)
+{
+	return khz;
 }

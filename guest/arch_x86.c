@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * x86: APIC ID, per-CPU preempt_count, the hypercall that KVM does not know,
- * NMI handlers.
+ * NMI handlers, frequency scale.
  */
+#include <linux/cpufreq.h>
 #include <linux/kvm_para.h>
+#include <linux/string.h>
+#include <linux/topology.h>
+#include <linux/version.h>
+#include <asm/cpufeature.h>
 #include <asm/hypervisor.h>
 #include <asm/nmi.h>
 #include <asm/processor.h>
@@ -89,4 +94,51 @@ void pc_arch_nmi_stop(void)
 {
 	unregister_nmi_handler(NMI_LOCAL, "paracord_first");
 	unregister_nmi_handler(NMI_LOCAL, "paracord_last");
+}
+
+/*
+ * A vCPU with APERF and MPERF has the kernel's own writer. 6.8 is where schedutil
+ * became what pc_arch_policy_cur() counts on.
+ */
+unsigned long *pc_arch_freq_scale(int nr)
+{
+#if defined(PC_FREQ_SCALE_EXPORTED) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+	if (!boot_cpu_has(X86_FEATURE_APERFMPERF))
+		return &per_cpu(arch_freq_scale, nr);
+#endif
+	return NULL;
+}
+
+unsigned long *pc_arch_cpu_capacity(int nr)
+{
+	return NULL;
+}
+
+int pc_arch_ticks_start(void)
+{
+	return -EOPNOTSUPP;
+}
+
+void pc_arch_ticks_stop(void)
+{
+}
+
+/* Else tsc.c scales the TSC's rate with the frequency, or takes it for unstable. */
+bool pc_arch_clock_is_constant(void)
+{
+	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC);
+}
+
+/*
+ * Nobody can tell schedutil that utilisation is invariant: it takes it for a share of what
+ * is possible at policy->cur, and adds a quarter for that (get_capacity_ref_freq()).
+ * With four fifths of the highest frequency there its choice is what it is with
+ * invariant utilisation. Other governors are told the truth.
+ */
+unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz)
+{
+	if (!pc_invariance_running() || !policy->governor ||
+	    strcmp(policy->governor->name, "schedutil"))
+		return khz;
+	return policy->cpuinfo.max_freq - policy->cpuinfo.max_freq / 5;
 }

@@ -47,6 +47,7 @@ static int pc_start(struct pci_dev *pdev)
 		return err;
 	}
 	pc_region_declare(region);
+	pc_domains_start(region);
 	return 0;
 }
 
@@ -77,6 +78,7 @@ static void pc_remove(struct pci_dev *pdev)
 {
 	struct pc_region *region = pci_get_drvdata(pdev);
 
+	pc_domains_stop(region);
 	pc_region_withdraw(region);
 	pc_vcpus_stop();
 	pc_hooks_stop();

@@ -4,28 +4,34 @@
  *
  *   main.c      PCI device, order of setting up and tearing down
  *   region.c    checks of the shared region, what the guest declares in it
+ *   domain.c    the host's performance domains, and which of them a CPU is in
  *   vcpu.c      which slot belongs to which CPU, CPU hotplug
  *   context.c   what runs on a CPU, published by tracepoint probes
  *   hooks.c     finding the tracepoints by name, the "hooks" parameter
  *   kick.c      one VM exit when a boost has become stale
+ *   cpufreq.c   driver "paracord": what the governor asks for, in the line
+ *   invariance.c  how fast the CPU is, out of the host's line, for load tracking
  *   sysfs.c     state for the administrator
- *   arch_*.c    slot index, preempt_count, the exit, NMIs
+ *   arch_*.c    slot index, preempt_count, the exit, NMIs, frequency scale
  */
 #ifndef PARACORD_GUEST_H
 #define PARACORD_GUEST_H
 
+#include <linux/cpumask.h>
 #include <linux/pci.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/timer.h>
 #include <linux/types.h>
 #include <linux/user-return-notifier.h>
+#include <linux/workqueue.h>
 
 #include "paracord_abi.h"
 
 /* What this driver can do with a region, before it asks the host. */
 #define PC_DRIVER_FEATURES \
-	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK)
+	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK | \
+	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)
 
 /*
  * One region, mapped. @host is the copy of the header that was checked; the
@@ -37,6 +43,10 @@ struct pc_region {
 	resource_size_t bytes;		/* mapped of the BAR */
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
+	struct paracord_domain *domains;	/* the copy that was checked */
+	unsigned int domain_count;
+	struct delayed_work find_domains;
+	unsigned int looks_left;	/* of @find_domains */
 };
 
 /*
@@ -65,6 +75,8 @@ struct pc_cpu {
 	u32 preempt_mask;		/* 0: preempt_count is not published */
 	u8 task_class;			/* of the running task, as published */
 	u8 task_prio;
+	const struct paracord_domain *domain;	/* NULL: not known, or none */
+	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: not to be stored */
 	struct pc_kick_state kick;
 	struct timer_list look;
 };
@@ -75,11 +87,18 @@ DECLARE_PER_CPU(struct pc_cpu, pc_cpus);
 int pc_region_open(struct pc_region *region, struct pci_dev *pdev);
 void pc_region_declare(struct pc_region *region);
 void pc_region_withdraw(struct pc_region *region);
+void pc_region_drop_feature(struct pc_region *region, u32 feature);
 
 /*
  * Slot @index of an open region. Return: NULL if there is none.
  */
 struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index);
+
+/* domain.c */
+void pc_domains_read(struct pc_region *region);
+void pc_domains_start(struct pc_region *region);
+void pc_domains_stop(struct pc_region *region);
+void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu);
 
 /* vcpu.c */
 int pc_vcpus_start(struct pc_region *region);
@@ -131,6 +150,40 @@ bool pc_kick_possible(void);
 void pc_kick_set_region(const struct pc_region *region);
 unsigned int pc_kick_threshold_us(void);
 
+/* cpufreq.c */
+#ifdef CONFIG_CPU_FREQ
+bool pc_cpufreq_possible(void);
+void pc_cpufreq_start(struct pc_region *region);
+void pc_cpufreq_stop(void);
+bool pc_cpufreq_is_foreign(void);
+void pc_cpufreq_online(struct pc_cpu *cpu);
+void pc_cpufreq_offline(struct pc_cpu *cpu);
+#else
+static inline bool pc_cpufreq_possible(void) { return false; }
+static inline void pc_cpufreq_start(struct pc_region *region) { }
+static inline void pc_cpufreq_stop(void) { }
+static inline bool pc_cpufreq_is_foreign(void) { return false; }
+static inline void pc_cpufreq_online(struct pc_cpu *cpu) { }
+static inline void pc_cpufreq_offline(struct pc_cpu *cpu) { }
+#endif
+
+/* invariance.c */
+bool pc_invariance_possible(void);
+void pc_invariance_start(struct pc_region *region);
+void pc_invariance_stop(void);
+bool pc_invariance_running(void);
+bool pc_invariance_needs_looks(void);
+void pc_invariance_online(int nr);
+
+/*
+ * Store how fast the CPU that runs this is, for its load tracking. Interrupts
+ * are off.
+ */
+void pc_invariance_look(void);
+
+/* How fast a CPU is, of its domain's highest frequency: 1..1024; 1024 if the host does not say. */
+unsigned long pc_freq_scale(const struct pc_cpu *cpu);
+
 /* sysfs.c */
 extern const struct attribute_group *pc_sysfs_groups[];
 
@@ -148,6 +201,38 @@ const void *pc_arch_preempt_count(struct task_struct *task);
 /* True if the exit of pc_arch_kick() is answered in the host's kernel. */
 bool pc_arch_kick_possible(void);
 void pc_arch_kick(void);
+
+/*
+ * Where the kernel keeps how fast a CPU is. Return: NULL if it is not for modules
+ * to write, or the kernel writes it itself.
+ */
+unsigned long *pc_arch_freq_scale(int nr);
+
+/*
+ * Where the kernel keeps the CPU's capacity. Return: NULL if that cannot be set, or
+ * firmware has told it.
+ */
+unsigned long *pc_arch_cpu_capacity(int nr);
+
+/*
+ * Calls of pc_invariance_look() at each tick. Return: an error where there are none:
+ * then the timer of vcpu.c calls it.
+ */
+int pc_arch_ticks_start(void);
+void pc_arch_ticks_stop(void);
+
+/*
+ * False if the kernel takes a change of a CPU's frequency for one of its clock's
+ * rate, so that it must not be told.
+ */
+bool pc_arch_clock_is_constant(void);
+
+struct cpufreq_policy;
+/*
+ * What policy->cur has to be after a change to @khz, so that the governor's next
+ * choice is right.
+ */
+unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz);
 
 /* Calls of pc_context_nmi() around NMIs, where the architecture has them. */
 int pc_arch_nmi_start(void);

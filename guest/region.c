@@ -105,6 +105,29 @@ static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 }
 #endif
 
+/* Return: what the host offers and this kernel can do. */
+static u32 pc_region_features(const struct pc_region *region)
+{
+	u32 features = PC_DRIVER_FEATURES & region->host.host_features;
+	u32 host_line_bytes = region->host.host_line_bytes;
+
+	if (!publish_preempt_count || !IS_ENABLED(CONFIG_PREEMPT_COUNT))
+		features &= ~PARACORD_F_PREEMPT_COUNT;
+	/* The kick needs the host line's boost state and counter. */
+	if (!PARACORD_FIELD_IN(struct paracord_host_line, boosts, host_line_bytes) ||
+	    !pc_kick_possible())
+		features &= ~PARACORD_F_KICK;
+	/* Requests and speeds are shares of a vCPU's performance domain. */
+	if (!region->domain_count ||
+	    !PARACORD_FIELD_IN(struct paracord_host_line, domain, host_line_bytes))
+		features &= ~(PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY);
+	if (!pc_cpufreq_possible())
+		features &= ~PARACORD_F_PERF_REQUEST;
+	if (!pc_invariance_possible())
+		features &= ~PARACORD_F_CAPACITY;
+	return features;
+}
+
 /*
  * Map the region behind @pdev and check it.
  *
@@ -114,7 +137,6 @@ static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 {
 	struct device *dev = &pdev->dev;
-	u32 features = PC_DRIVER_FEATURES;
 	int err;
 
 	region->dev = dev;
@@ -138,14 +160,8 @@ int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 	if (err)
 		return err;
 
-	if (!publish_preempt_count || !IS_ENABLED(CONFIG_PREEMPT_COUNT))
-		features &= ~PARACORD_F_PREEMPT_COUNT;
-	/* The kick needs the host line's boost state and counter. */
-	if (!PARACORD_FIELD_IN(struct paracord_host_line, boosts,
-			       region->host.host_line_bytes) ||
-	    !pc_kick_possible())
-		features &= ~PARACORD_F_KICK;
-	region->features = features & region->host.host_features;
+	pc_domains_read(region);
+	region->features = pc_region_features(region);
 	return 0;
 }
 
@@ -167,6 +183,15 @@ void pc_region_declare(struct pc_region *region)
 	WRITE_ONCE(h->guest_line_bytes, sizeof(struct paracord_guest_line));
 	/* The host looks at guest_features first: 0 means no driver. */
 	smp_wmb();
+	WRITE_ONCE(h->guest_features, region->features);
+}
+
+/* After pc_region_declare(): what was accepted turned out not to be possible. */
+void pc_region_drop_feature(struct pc_region *region, u32 feature)
+{
+	struct paracord_header *h = region->base;
+
+	region->features &= ~feature;
 	WRITE_ONCE(h->guest_features, region->features);
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * State in the PCI device's directory, group "paracord": one value per file.
+ * State in the PCI device's directory, group "paracord": one value per file, or
+ * one line per domain or CPU.
  * The files are described in docs/guest-module.md.
  */
 #include <linux/cpumask.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "paracord_guest.h"
@@ -97,6 +100,65 @@ PC_STALE_ATTR(stale_boosts, total + value);
 PC_STALE_ATTR(stale_ns, total + value);
 PC_STALE_ATTR(stale_max_ns, max(total, value));
 
+static ssize_t domains_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct pc_region *region = pc_region_of(dev);
+	unsigned int i, level;
+	int n = 0;
+
+	for (i = 0; i < region->domain_count; i++) {
+		const struct paracord_domain *d = &region->domains[i];
+
+		n += sysfs_emit_at(buf, n, "domain%u max_khz %u capacity %u shared %u levels",
+				   i, d->max_khz, d->capacity,
+				   !!(d->flags & PARACORD_DOMAIN_SHARED));
+		for (level = 0; level < d->level_count; level++)
+			n += sysfs_emit_at(buf, n, " %u", d->levels[level]);
+		n += sysfs_emit_at(buf, n, "\n");
+	}
+	return n;
+}
+static DEVICE_ATTR_RO(domains);
+
+/* -1: not known, or none. */
+static ssize_t places_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct pc_region *region = pc_region_of(dev);
+	struct paracord_host_line host = { };
+	int nr, n = 0;
+
+	for_each_online_cpu(nr) {
+		const struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
+		const struct paracord_domain *domain = READ_ONCE(cpu->domain);
+
+		if (!READ_ONCE(cpu->line))
+			continue;
+		memcpy(&host, cpu->host, min_t(u32, region->host.host_line_bytes, sizeof(host)));
+		n += sysfs_emit_at(buf, n, "cpu%d physical_cpu %d cluster %d capacity %u frequency %u domain %d scale %lu\n",
+				   nr, (int)host.physical_cpu, (int)host.cluster, host.capacity,
+				   host.frequency, domain ? (int)(domain - region->domains) : -1,
+				   pc_freq_scale(cpu));
+	}
+	return n;
+}
+static DEVICE_ATTR_RO(places);
+
+static ssize_t perf_requests_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	int nr, n = 0;
+
+	for_each_online_cpu(nr) {
+		const struct paracord_guest_line *line = READ_ONCE(per_cpu(pc_cpus, nr).line);
+
+		if (line)
+			n += sysfs_emit_at(buf, n, "cpu%d request %u limit %u\n", nr,
+					   READ_ONCE(line->perf_request),
+					   READ_ONCE(line->perf_limit));
+	}
+	return n;
+}
+static DEVICE_ATTR_RO(perf_requests);
+
 static struct attribute *pc_attributes[] = {
 	&dev_attr_abi.attr,
 	&dev_attr_features.attr,
@@ -109,6 +171,9 @@ static struct attribute *pc_attributes[] = {
 	&dev_attr_stale_boosts.attr,
 	&dev_attr_stale_ns.attr,
 	&dev_attr_stale_max_ns.attr,
+	&dev_attr_domains.attr,
+	&dev_attr_places.attr,
+	&dev_attr_perf_requests.attr,
 	NULL
 };
 

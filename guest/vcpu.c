@@ -14,6 +14,9 @@
 /* How long a change of the running task that no hook tells may stay unpublished. */
 #define PC_LOOK_MS	20
 
+/* ... where this look also reads how fast the CPU is: as often as the host writes it. */
+#define PC_LOOK_INVARIANT_MS	8
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
 #define timer_delete_sync del_timer_sync
 #endif
@@ -29,13 +32,18 @@ static atomic_t pc_without_slot = ATOMIC_INIT(0);
 static void pc_look(struct timer_list *timer)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
+	unsigned int next_ms = PC_LOOK_MS;
 	unsigned long flags;
 
 	local_irq_save(flags);
 	if (cpu->line)
 		pc_context_look_again(cpu);
+	if (pc_invariance_needs_looks()) {
+		pc_invariance_look();
+		next_ms = PC_LOOK_INVARIANT_MS;
+	}
 	local_irq_restore(flags);
-	mod_timer(timer, jiffies + msecs_to_jiffies(PC_LOOK_MS));
+	mod_timer(timer, jiffies + msecs_to_jiffies(next_ms));
 }
 
 static int pc_cpu_online(unsigned int nr)
@@ -58,6 +66,9 @@ static int pc_cpu_online(unsigned int nr)
 	cpu->line = &slot->guest;
 	pc_context_begin(cpu, pc_region->features & PARACORD_F_PREEMPT_COUNT);
 	local_irq_restore(flags);
+	pc_domain_online(pc_region, cpu);
+	pc_cpufreq_online(cpu);
+	pc_invariance_online(nr);
 	timer_setup(&cpu->look, pc_look, TIMER_PINNED | TIMER_DEFERRABLE);
 	cpu->look.expires = jiffies + msecs_to_jiffies(PC_LOOK_MS);
 	add_timer_on(&cpu->look, nr);
@@ -76,6 +87,7 @@ static int pc_cpu_offline(unsigned int nr)
 		return 0;
 	}
 
+	pc_cpufreq_offline(cpu);
 	timer_delete_sync(&cpu->look);
 	local_irq_save(flags);
 	/* An NMI may come between any two lines: no store after the zeroes. */

@@ -354,6 +354,9 @@ pub enum RegionCommand {
         /// Do not follow the guest's preempt_count
         #[arg(long)]
         no_preempt_count: bool,
+        /// Do not tell the guest about the host's CPUs and frequencies, nor let it ask for performance
+        #[arg(long)]
+        no_frequencies: bool,
         /// Age of a dropped boost that is worth a kick, µs; 0: the guest driver's default
         #[arg(long, value_name = "US", default_value_t = 0)]
         kick_us: u32,

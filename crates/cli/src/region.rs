@@ -2,9 +2,11 @@
 //! `paracord region`.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
-use paracord_host::region_file::{self, Offer, RegionFileError};
+use paracord_host::domains::HostCpus;
+use paracord_host::region_file::{self, ListedDomain, Offer, RegionFileError};
 
 use crate::args::{RegionArgs, RegionCommand};
 use crate::control::load_config;
@@ -27,19 +29,36 @@ impl From<RegionFileError> for Failure {
 pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     let directory = load_config(args.config.as_deref())?.region_dir;
     match &args.command {
-        RegionCommand::Create { name, vcpus, owner, no_kick, no_preempt_count, kick_us } => {
+        RegionCommand::Create {
+            name,
+            vcpus,
+            owner,
+            no_kick,
+            no_preempt_count,
+            no_frequencies,
+            kick_us,
+        } => {
+            let host = match no_frequencies {
+                true => None,
+                false => Some(HostCpus::read(Path::new("/"))),
+            };
             let offer = Offer {
                 slots: *vcpus,
                 kick: !no_kick,
                 preempt_count: !no_preempt_count,
+                capacity: host.is_some(),
+                domains: host.as_ref().map(|host| host.table().to_vec()).unwrap_or_default(),
                 stale_boost_kick_us: *kick_us,
                 owner: owner.as_deref().map(owner_ids).transpose()?,
             };
             let path = region_file::create(&directory, name, &offer)?;
+            if let Some(line) = host.and_then(|host| host.lacking()) {
+                eprintln!("paracord: {line}");
+            }
             print(&format!("{}\n", path.display()))
         }
         RegionCommand::Remove { name } => {
-            region_file::remove(&directory, std::path::Path::new("/proc"), name)?;
+            region_file::remove(&directory, Path::new("/proc"), name)?;
             Ok(ExitCode::SUCCESS)
         }
         RegionCommand::List { json } => {
@@ -50,7 +69,7 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             if regions.is_empty() {
                 return print(&format!("no region in {}\n", directory.display()));
             }
-            let heading = ["NAME", "VCPUS", "BYTES", "UID", "DRIVER", "FEATURES"];
+            let heading = ["NAME", "VCPUS", "BYTES", "UID", "DRIVER", "DOMAINS", "FEATURES"];
             let mut rows = vec![heading.map(str::to_owned).to_vec()];
             rows.extend(regions.into_iter().map(|r| {
                 vec![
@@ -59,12 +78,22 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
                     r.bytes.to_string(),
                     r.uid.to_string(),
                     if r.guest_driver { "yes" } else { "no" }.into(),
+                    domains(&r.domains),
                     r.refused.map_or_else(|| r.features.join(" "), |why| format!("refused: {why}")),
                 ]
             }));
             print(&columns(&rows))
         }
     }
+}
+
+/// Capacities and highest frequencies, "any CPU" first.
+fn domains(domains: &[ListedDomain]) -> String {
+    if domains.is_empty() {
+        return "-".into();
+    }
+    let one = |d: &ListedDomain| format!("{}@{}MHz", d.capacity, d.max_khz / 1000);
+    domains.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// User and group id of `USER`, `UID` or `UID:GID`.

@@ -455,6 +455,11 @@ fn capabilities(sensor: &Sensor) -> Vec<Capability> {
         one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
         one("kick_probe", found.kick.is_some(), &kicks),
         one(
+            "places",
+            found.whereabouts,
+            "guests can be told where their vCPUs run; without it capacities and frequencies stay unknown to them",
+        ),
+        one(
             "kvm_btf",
             found.kvm_btf,
             "KVM's types are known; without them preempt counts are not read",

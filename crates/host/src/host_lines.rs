@@ -1,36 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes host lines: tells each guest whether it is boosted.
+//! Writes host lines: tells each guest whether it is boosted, where it runs, and how fast that CPU is.
 //!
 //! A thread of its own, since a write to a file that the VM's user owns can wait
 //! for what that user does to the file; then no decision waits with it. It runs before
 //! normal tasks, because a guest decides by its line whether to kick, but never
 //! before a boosted vCPU: that would undo for a while what the line tells about.
+//!
+//! Boosts are told when they happen. Places are looked at each 8 ms, as long as vCPUs run whose guests read them,
+//! and seldom while all of them sleep: what a guest can cause is bounded.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use paracord_abi::{HostBoost, layout};
 use paracord_sensor::Sensor;
 use paracord_sys::sched::{self, SchedAttr, policy};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::actuator::ActuatorStats;
-use crate::region::Region;
+use crate::actuator::{ActuatorStats, now_ns};
+use crate::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::rt_thread::{RtShared, clear_wake};
 
 /// SCHED_FIFO priority of the thread: the lowest, as a boosted vCPU's may be.
 const PRIORITY: u32 = 1;
 
-/// Where each vCPU's line is.
-type Places = Mutex<HashMap<u32, (Arc<Region>, u32)>>;
+/// How often places are looked at: a guest has one or two ticks in between.
+const LOOK: Duration = Duration::from_millis(8);
+/// The same while every vCPU sleeps: grows up to this.
+const LOOK_SLEEPING: Duration = Duration::from_millis(128);
+
+/// Each vCPU's line. A new one replaces the old: what was told before is told anew.
+type Lines = HashMap<u32, Arc<Line>>;
 
 /// The running thread; dropping it ends it.
 #[derive(Debug)]
 pub struct HostLines {
-    places: Arc<Places>,
+    lines: Arc<Mutex<Lines>>,
     shared: Arc<RtShared>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -46,14 +55,16 @@ impl HostLines {
         stats: Arc<ActuatorStats>,
         shared: Arc<RtShared>,
     ) -> io::Result<HostLines> {
-        let places = Arc::new(Places::default());
+        let lines = Arc::new(Mutex::new(Lines::new()));
         let stop = Arc::new(AtomicBool::new(false));
-        let writer = Writer {
+        let mut writer = Writer {
             sensor,
             stats,
             shared: Arc::clone(&shared),
-            places: Arc::clone(&places),
+            lines: Arc::clone(&lines),
             stop: Arc::clone(&stop),
+            seen: HashMap::new(),
+            pause: LOOK,
         };
         let thread =
             std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
@@ -61,18 +72,20 @@ impl HostLines {
                 let _ = sched::set(0, &SchedAttr::realtime(policy::FIFO, PRIORITY));
                 writer.run();
             })?;
-        Ok(HostLines { places, shared, stop, thread: Some(thread) })
+        Ok(HostLines { lines, shared, stop, thread: Some(thread) })
     }
 
-    /// vCPU `index` has its line in `region`, at slot `vcpu_id`; writes it.
-    pub fn attach(&self, index: u32, region: Arc<Region>, vcpu_id: u32) {
-        lock(&self.places).insert(index, (region, vcpu_id));
+    /// vCPU `index` has this line; writes it.
+    pub fn attach(&self, index: u32, line: Line) {
+        lock(&self.lines).insert(index, Arc::new(line));
         self.refresh(index);
     }
 
-    /// vCPU `index` has no line any more.
+    /// vCPU `index` has no line any more. A guest that goes on must not believe in its last place.
     pub fn detach(&self, index: u32) {
-        lock(&self.places).remove(&index);
+        if let Some(line) = lock(&self.lines).remove(&index) {
+            let _ = line.region.write_place(line.vcpu_id, line.unknown());
+        }
     }
 
     /// Writes the line of vCPU `index`.
@@ -92,34 +105,71 @@ impl Drop for HostLines {
     }
 }
 
-fn lock(places: &Places) -> std::sync::MutexGuard<'_, HashMap<u32, (Arc<Region>, u32)>> {
-    places.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(lines: &Mutex<Lines>) -> std::sync::MutexGuard<'_, Lines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Writer {
     sensor: Arc<Sensor>,
     stats: Arc<ActuatorStats>,
     shared: Arc<RtShared>,
-    places: Arc<Places>,
+    lines: Arc<Mutex<Lines>>,
     stop: Arc<AtomicBool>,
+    /// Of vCPUs whose guests read their places, with the line that was written.
+    seen: HashMap<u32, (Arc<Line>, Seen)>,
+    pause: Duration,
 }
 
 impl Writer {
-    fn run(&self) {
+    fn run(&mut self) {
+        let mut last_look = Instant::now();
         loop {
-            let fd = self.shared.host_lines_fd();
-            let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
-            clear_wake(fd);
-            self.shared.host_lines.drain(|index| self.write(index));
+            let follows = !self.seen.is_empty();
+            self.wait(follows.then(|| self.pause.saturating_sub(last_look.elapsed())));
+            let shared = Arc::clone(&self.shared);
+            shared.host_lines.drain(|index| self.write(index));
             if self.stop.load(Ordering::Acquire) {
+                self.end();
                 return;
+            }
+            if last_look.elapsed() >= self.pause {
+                last_look = Instant::now();
+                self.look();
             }
         }
     }
 
-    fn write(&self, index: u32) {
-        // The lock is not held while the file is written.
-        let Some((region, vcpu_id)) = lock(&self.places).get(&index).cloned() else { return };
+    fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let fd = self.shared.host_lines_fd();
+        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+        if poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
+            clear_wake(fd);
+        }
+    }
+
+    fn write(&mut self, index: u32) {
+        // The lock is not held while a file is written.
+        let Some(line) = lock(&self.lines).get(&index).cloned() else {
+            self.seen.remove(&index);
+            return;
+        };
+        self.write_boost(index, &line);
+        let is_new = self.seen.get(&index).is_none_or(|(old, _)| !Arc::ptr_eq(old, &line));
+        if !is_new {
+            return;
+        }
+        let told = line.unknown();
+        let _ = line.region.write_place(line.vcpu_id, told);
+        self.seen.remove(&index);
+        if line.follows && self.sensor.capabilities().whereabouts {
+            self.seen.insert(index, (line, Seen { told, waited_ns: 0, at_ns: 0 }));
+            self.pause = LOOK;
+        }
+    }
+
+    fn write_boost(&self, index: u32, line: &Line) {
         let Some(vcpu) = self.sensor.vcpus().get(index) else { return };
         let policy_state = vcpu.state();
         let state = if self.stats.is_actuated(index) {
@@ -137,6 +187,43 @@ impl Writer {
             throttles: vcpu.counters().throttles as u32,
         };
         // A file that its owner has shortened cannot be helped: the guest has no line then.
-        let _ = region.write_boost(vcpu_id, boost);
+        let _ = line.region.write_boost(line.vcpu_id, boost);
+    }
+
+    /// Tells where vCPUs are that have run since the last look.
+    fn look(&mut self) {
+        let lines = lock(&self.lines).clone();
+        self.seen.retain(|index, (line, _)| {
+            lines.get(index).is_some_and(|current| Arc::ptr_eq(current, line))
+        });
+        let ran = |(index, (_, seen)): (&u32, &(Arc<Line>, Seen))| {
+            let vcpu = self.sensor.vcpus().get(*index)?;
+            (vcpu.on_cpu() || vcpu.run_since_ns() >= seen.at_ns).then_some(*index)
+        };
+        let indices: Vec<u32> = self.seen.iter().filter_map(ran).collect();
+        self.pause = if indices.is_empty() { (self.pause * 2).min(LOOK_SLEEPING) } else { LOOK };
+        let now = now_ns();
+        let seen = &mut self.seen;
+        let _ = self.sensor.whereabouts(&indices, |index, at| {
+            let Some((line, seen)) = seen.get_mut(&index) else { return };
+            let waited_ns = at.waited_ns.saturating_sub(seen.waited_ns);
+            let share = match seen.at_ns {
+                0 => 0,
+                before => pressure(waited_ns, now.saturating_sub(before)),
+            };
+            let place = line.place(&at, share);
+            (seen.waited_ns, seen.at_ns) = (at.waited_ns, now);
+            if is_worth_telling(&seen.told, &place) {
+                seen.told = place;
+                let _ = line.region.write_place(line.vcpu_id, place);
+            }
+        });
+    }
+
+    /// Nobody keeps the lines current any more.
+    fn end(&self) {
+        for line in lock(&self.lines).values() {
+            let _ = line.region.write_place(line.vcpu_id, line.unknown());
+        }
     }
 }

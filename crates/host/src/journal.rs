@@ -1,49 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every boosted thread had before, in a file that outlives the daemon.
+//! What every boosted thread had before, in a file that outlives the daemon ([`crate::journal_file`]).
 //!
-//! The file lies in the run directory and is mapped by the daemon, which writes
-//! it, and by the supervisor, which reads it when the daemon is gone. Entry n
-//! belongs to vCPU index n. The daemon completes an entry *before* it touches the
+//! The daemon completes an entry *before* it touches the
 //! thread and clears it *after* it restored the thread, so whenever the
 //! daemon dies, every changed thread has an entry; an entry whose thread was not
 //! changed (yet, or any more) is recognised by the thread's own attributes.
 //!
 //! ```text
-//! word 0  magic          1,2  boot id          3  entries         4..63  0
-//! then per entry 8 words:
+//! per entry 8 words:
 //!   0  armed (1) | tid << 32          1  thread start, clock ticks since boot
 //!   2  policy | nice << 32            3  priority | priority given by boost << 32
 //!   4  flags    5  runtime or slice   6  deadline                7  period
 //! ```
 
-use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
-use paracord_sys::mapping::SharedWords;
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
 use crate::actuator::Level;
+use crate::journal_file::JournalFile;
+
+pub use crate::journal_file::{ENTRIES, JournalError};
 
 /// "PCJRNL" and the layout's version.
 const MAGIC: u64 = 0x4c4e_524a_4350_0001;
-const HEADER_WORDS: usize = 64;
 const ENTRY_WORDS: usize = 8;
-const ARMED: u64 = 1;
-
-/// Entries of a journal: one per vCPU index of the sensor (`PC_VCPUS_MAX`).
-pub const ENTRIES: u32 = 4096;
-
-/// Why a journal could not be used.
-#[derive(Debug, thiserror::Error)]
-#[error("journal {}: {reason}", path.display())]
-pub struct JournalError {
-    path: PathBuf,
-    reason: String,
-}
 
 /// One boosted thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +71,7 @@ pub struct RestoreReport {
 /// The mapped file.
 #[derive(Debug)]
 pub struct Journal {
-    words: SharedWords,
+    file: JournalFile<ENTRY_WORDS>,
 }
 
 impl Entry {
@@ -150,28 +133,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn create(path: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
-        let fail = |reason: &dyn ToString| JournalError {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        };
-        let boot = boot_words(proc_root).map_err(|e| fail(&e))?;
-        let bytes = Self::total_words() * size_of::<u64>();
-        let new = path.with_extension("new");
-        let write = || -> io::Result<SharedWords> {
-            let _ = std::fs::remove_file(&new);
-            let file = File::options().read(true).write(true).create_new(true).open(&new)?;
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            // Reserved now: a full disk must not surface as SIGBUS later.
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
-            let words = SharedWords::map(file, Self::total_words())?;
-            words[1].store(boot[0], Ordering::Relaxed);
-            words[2].store(boot[1], Ordering::Relaxed);
-            words[3].store(u64::from(ENTRIES), Ordering::Relaxed);
-            words[0].store(MAGIC, Ordering::Release);
-            std::fs::rename(&new, path)?;
-            Ok(words)
-        };
-        write().map(|words| Journal { words }).map_err(|e| fail(&e))
+        Ok(Journal { file: JournalFile::create(path, proc_root, MAGIC)? })
     }
 
     /// Opens a journal; `None` when there is none, or one of an earlier boot.
@@ -179,79 +141,46 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] when the file cannot be read or is no journal.
     pub fn open(path: &Path, proc_root: &Path) -> Result<Option<Journal>, JournalError> {
-        let fail = |reason: &dyn ToString| JournalError {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        };
-        let file = match File::options().read(true).write(true).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(fail(&error)),
-        };
-        let words = SharedWords::map(file, Self::total_words()).map_err(|e| {
-            let short = e.kind() == io::ErrorKind::UnexpectedEof;
-            if short { fail(&"too short; remove it") } else { fail(&e) }
-        })?;
-        let word = |n: usize| words[n].load(Ordering::Acquire);
-        if word(0) != MAGIC || word(3) != u64::from(ENTRIES) {
-            return Err(fail(&"not a journal of this version; remove it"));
-        }
-        let boot = boot_words(proc_root).map_err(|e| fail(&e))?;
-        Ok(([word(1), word(2)] == boot).then_some(Journal { words }))
-    }
-
-    fn total_words() -> usize {
-        HEADER_WORDS + ENTRIES as usize * ENTRY_WORDS
-    }
-
-    fn slot(&self, index: u32) -> &[AtomicU64] {
-        let at = HEADER_WORDS + index as usize * ENTRY_WORDS;
-        &self.words[at..at + ENTRY_WORDS]
+        Ok(JournalFile::open(path, proc_root, MAGIC)?.map(|file| Journal { file }))
     }
 
     /// Completes entry `index` (below [`ENTRIES`]); the thread may be touched afterwards.
     pub fn arm(&self, index: u32, entry: &Entry) {
-        let slot = self.slot(index);
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let before = &entry.before;
-        slot[1].store(entry.start_ticks, Ordering::Relaxed);
-        slot[2].store(pair(before.policy, before.nice as u32), Ordering::Relaxed);
-        slot[3].store(pair(before.priority, entry.boost_priority), Ordering::Relaxed);
-        slot[4].store(before.flags, Ordering::Relaxed);
-        slot[5].store(before.runtime_ns, Ordering::Relaxed);
-        slot[6].store(before.deadline_ns, Ordering::Relaxed);
-        slot[7].store(before.period_ns, Ordering::Relaxed);
-        // Pairs with the acquire in `entry`.
-        slot[0].store(ARMED | u64::from(entry.tid) << 32, Ordering::Release);
+        let words = [
+            entry.start_ticks,
+            pair(before.policy, before.nice as u32),
+            pair(before.priority, entry.boost_priority),
+            before.flags,
+            before.runtime_ns,
+            before.deadline_ns,
+            before.period_ns,
+        ];
+        self.file.arm(index, entry.tid, words);
     }
 
     /// Clears entry `index`; the thread was restored before, or is gone.
     pub fn disarm(&self, index: u32) {
-        self.slot(index)[0].store(0, Ordering::Release);
+        self.file.disarm(index);
     }
 
     /// Entry `index`, if it is armed.
     pub fn entry(&self, index: u32) -> Option<Entry> {
-        let slot = self.slot(index);
-        // Pairs with the release in `arm`.
-        let head = slot[0].load(Ordering::Acquire);
-        if head as u32 != ARMED as u32 {
-            return None;
-        }
-        let word = |n: usize| slot[n].load(Ordering::Relaxed);
+        let (tid, words) = self.file.entry(index)?;
         Some(Entry {
-            tid: (head >> 32) as u32,
-            start_ticks: word(1),
+            tid,
+            start_ticks: words[1],
             before: SchedAttr {
-                policy: word(2) as u32,
-                nice: (word(2) >> 32) as u32 as i32,
-                priority: word(3) as u32,
-                flags: word(4),
-                runtime_ns: word(5),
-                deadline_ns: word(6),
-                period_ns: word(7),
+                policy: words[2] as u32,
+                nice: (words[2] >> 32) as u32 as i32,
+                priority: words[3] as u32,
+                flags: words[4],
+                runtime_ns: words[5],
+                deadline_ns: words[6],
+                period_ns: words[7],
             },
-            boost_priority: (word(3) >> 32) as u32,
+            boost_priority: (words[3] >> 32) as u32,
         })
     }
 
@@ -276,17 +205,10 @@ impl Journal {
     }
 }
 
-/// The boot's identity as two words.
-fn boot_words(proc_root: &Path) -> Result<[u64; 2], String> {
-    let id = proc::boot_id(proc_root).map_err(|e| e.to_string())?;
-    let digits: String = id.chars().filter(|c| *c != '-').collect();
-    let number = u128::from_str_radix(&digits, 16).map_err(|_| format!("boot id {id:?}"))?;
-    Ok([number as u64, (number >> 64) as u64])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn scratch(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("paracord-{name}-{}", std::process::id()));

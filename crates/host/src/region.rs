@@ -11,7 +11,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use paracord_abi::{AbiError, GuestDriver, HEADER_BYTES, HostBoost, LINE_BYTES, RegionLayout};
+use paracord_abi::{
+    AbiError, DOMAIN_BYTES, Domain, GuestDriver, HEADER_BYTES, HOST_BOOST_BYTES, HostBoost,
+    HostPlace, LINE_BYTES, RegionLayout,
+};
 use paracord_sys::proc;
 
 use crate::region_file::check_name;
@@ -184,6 +187,33 @@ impl Region {
         let bytes = boost.to_bytes();
         let declared = bytes.len().min(self.layout.host_line_bytes as usize);
         self.file.write_all_at(&bytes[..declared], slot + LINE_BYTES as u64)
+    }
+
+    /// Writes the place part of a vCPU's host line; does nothing without a slot, or where the header's writer knew
+    /// no such part.
+    ///
+    /// # Errors
+    /// What pwrite(2) returns.
+    pub fn write_place(&self, vcpu_id: u32, place: HostPlace) -> io::Result<()> {
+        let bytes = place.to_bytes();
+        let known = self.layout.host_line_bytes as usize >= HOST_BOOST_BYTES + bytes.len();
+        match self.layout.slot_offset(vcpu_id).filter(|_| known) {
+            Some(slot) => {
+                self.file.write_all_at(&bytes, slot + (LINE_BYTES + HOST_BOOST_BYTES) as u64)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the guest was told these performance domains.
+    pub fn tells(&self, domains: &[Domain]) -> bool {
+        let is = |(index, domain): (u16, &Domain)| {
+            let mut copy = [0; DOMAIN_BYTES];
+            let at = self.layout.domain_offset(index);
+            at.is_some_and(|at| self.file.read_exact_at(&mut copy, at).is_ok())
+                && Domain::from_bytes(&copy).as_ref() == Ok(domain)
+        };
+        usize::from(self.layout.domain_count) == domains.len() && (0..).zip(domains).all(is)
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use paracord_abi::{GuestDriver, HEADER_BYTES, RegionLayout, feature_names, layout};
+use paracord_abi::{DOMAIN_BYTES, Domain, GuestDriver, RegionLayout, feature_names, layout};
 use paracord_sys::proc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub enum RegionFileError {
 }
 
 /// What a new region offers to the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// vCPUs, 1..=4096.
     pub slots: u32,
@@ -66,6 +66,10 @@ pub struct Offer {
     pub kick: bool,
     /// The guest's preempt_count is followed.
     pub preempt_count: bool,
+    /// The guest is told on which CPUs it runs, and how fast they are.
+    pub capacity: bool,
+    /// The host's performance domains, at most 16; with none the guest cannot ask for performance.
+    pub domains: Vec<Domain>,
     /// Age of a dropped boost that is worth a kick; 0: the guest's default.
     pub stale_boost_kick_us: u32,
     /// Owner of the file, the VM's user: uid and gid.
@@ -87,10 +91,25 @@ pub struct Listed {
     pub slots: Option<u32>,
     /// Features offered.
     pub features: Vec<&'static str>,
+    /// Performance domains that the guest is told.
+    pub domains: Vec<ListedDomain>,
     /// Whether a guest driver has it accepted.
     pub guest_driver: bool,
     /// Why the header is refused.
     pub refused: Option<String>,
+}
+
+/// One of its performance domains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedDomain {
+    /// 1..=1024, at the highest frequency.
+    pub capacity: u16,
+    /// The highest frequency.
+    pub max_khz: u32,
+    /// Its CPUs have one frequency.
+    pub shared: bool,
+    /// Frequencies relative to the highest, of 1024.
+    pub levels: Vec<u16>,
 }
 
 /// Checks a region's name: it becomes a file name, and part of an option of QEMU.
@@ -120,7 +139,14 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     if offer.preempt_count {
         features |= layout::PARACORD_F_PREEMPT_COUNT;
     }
-    let header = paracord_abi::new_region(offer.slots, features, offer.stale_boost_kick_us, &[])?;
+    if offer.capacity {
+        features |= layout::PARACORD_F_CAPACITY;
+    }
+    if !offer.domains.is_empty() {
+        features |= layout::PARACORD_F_PERF_REQUEST;
+    }
+    let header =
+        paracord_abi::new_region(offer.slots, features, offer.stale_boost_kick_us, &offer.domains)?;
     prepare_directory(directory)?;
     let path = directory.join(name);
     let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
@@ -208,15 +234,21 @@ pub fn list(directory: &Path) -> Result<Vec<Listed>, RegionFileError> {
 
 fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
     let mut copy = Vec::new();
-    let read = File::open(&path).and_then(|f| f.take(HEADER_BYTES as u64).read_to_end(&mut copy));
+    let limit = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES);
+    let read = File::open(&path).and_then(|f| f.take(limit).read_to_end(&mut copy));
     let checked = match read {
         Ok(_) => RegionLayout::check(&copy, meta.len()).map_err(|e| e.to_string()),
         Err(e) => Err(e.to_string()),
     };
-    let layout = checked.as_ref().ok();
+    let checked = checked.and_then(|layout| Ok((layout, domains_in(&copy, &layout)?)));
+    let (layout, domains) = match &checked {
+        Ok((layout, domains)) => (Some(layout), domains.as_slice()),
+        Err(_) => (None, [].as_slice()),
+    };
     Listed {
         slots: layout.map(|l| l.slot_count),
         features: layout.map(|l| feature_names(l.host_features)).unwrap_or_default(),
+        domains: domains.iter().map(ListedDomain::from).collect(),
         guest_driver: layout
             .is_some_and(|l| GuestDriver::check(&copy, l).is_ok_and(|driver| driver.is_some())),
         refused: checked.err(),
@@ -224,6 +256,30 @@ fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
         path,
         bytes: meta.len(),
         uid: meta.uid(),
+    }
+}
+
+fn domains_in(copy: &[u8], layout: &RegionLayout) -> Result<Vec<Domain>, String> {
+    let domain = |index| {
+        let at = layout.domain_offset(index).and_then(|at| usize::try_from(at).ok())?;
+        copy.get(at..)?.first_chunk::<DOMAIN_BYTES>()
+    };
+    (0..layout.domain_count)
+        .map(|index| match domain(index) {
+            Some(bytes) => Domain::from_bytes(bytes).map_err(|error| error.to_string()),
+            None => Err(format!("performance domain {index} is not in the file's first page")),
+        })
+        .collect()
+}
+
+impl From<&Domain> for ListedDomain {
+    fn from(domain: &Domain) -> ListedDomain {
+        ListedDomain {
+            capacity: domain.capacity,
+            max_khz: domain.max_khz,
+            shared: domain.shared,
+            levels: domain.levels.clone(),
+        }
     }
 }
 
@@ -235,8 +291,15 @@ fn at(path: &Path) -> impl Fn(io::Error) -> RegionFileError {
 mod tests {
     use super::*;
 
-    const OFFER: Offer =
-        Offer { slots: 4, kick: true, preempt_count: true, stale_boost_kick_us: 0, owner: None };
+    const OFFER: Offer = Offer {
+        slots: 4,
+        kick: true,
+        preempt_count: true,
+        capacity: false,
+        domains: Vec::new(),
+        stale_boost_kick_us: 0,
+        owner: None,
+    };
 
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("paracord-{name}-{}", std::process::id()));
@@ -262,6 +325,31 @@ mod tests {
             remove(&dir, Path::new("/proc"), "web"),
             Err(RegionFileError::Missing(_))
         ));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn domains_are_listed_and_what_they_offer_with_them() {
+        let dir = directory("region-domains");
+        let domain = Domain::from_frequencies(&[450_000, 950_000], 383, true).unwrap();
+        let offer = Offer { capacity: true, domains: vec![domain], ..OFFER };
+        let path = create(&dir, "big", &offer).unwrap();
+        let one = list(&dir).unwrap().remove(0);
+        assert_eq!(one.features, ["boost", "preempt_count", "kick", "perf_request", "capacity"]);
+        let shown =
+            ListedDomain { capacity: 383, max_khz: 950_000, shared: true, levels: vec![486, 1024] };
+        assert_eq!(one.domains, [shown]);
+        // A table that a guest would refuse.
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[layout::PARACORD_DOMAIN_OFFSET_BYTES as usize] = 0;
+        bytes[layout::PARACORD_DOMAIN_OFFSET_BYTES as usize + 4] = 0;
+        bytes[layout::PARACORD_DOMAIN_OFFSET_BYTES as usize + 5] = 0xff;
+        fs::write(&path, bytes).unwrap();
+        let one = list(&dir).unwrap().remove(0);
+        assert!(one.refused.unwrap().contains("capacity"), "{:?}", one.domains);
+        create(&dir, "plain", &Offer { capacity: true, ..OFFER }).unwrap();
+        let plain = list(&dir).unwrap().remove(1);
+        assert_eq!(plain.features, ["boost", "preempt_count", "kick", "capacity"]);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -25,8 +25,15 @@ impl Tree {
     }
 
     fn create(&self, name: &str, slots: u32) -> Result<PathBuf, RegionFileError> {
-        let offer =
-            Offer { slots, kick: true, preempt_count: true, stale_boost_kick_us: 0, owner: None };
+        let offer = Offer {
+            slots,
+            kick: true,
+            preempt_count: true,
+            capacity: true,
+            domains: Vec::new(),
+            stale_boost_kick_us: 0,
+            owner: None,
+        };
         region_file::create(&self.dir(), name, &offer)
     }
 

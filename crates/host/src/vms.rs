@@ -2,7 +2,7 @@
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paracord_abi::{GuestDriver, feature_names, layout};
@@ -12,10 +12,12 @@ use paracord_sys::proc;
 use tracing::{info, warn};
 
 use crate::actuator::ActuatorStats;
+use crate::domains::HostCpus;
 use crate::handle::CommandError;
 use crate::host_lines::HostLines;
 use crate::identity::{Identity, identify, vcpu_id_of_thread};
 use crate::log_limit::LogLimit;
+use crate::place_line::Line;
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Override, Settings};
@@ -47,6 +49,7 @@ pub struct Vms {
     table: Arc<SensorTable>,
     stats: Arc<ActuatorStats>,
     host_lines: HostLines,
+    cpus: Arc<HostCpus>,
     proc_root: PathBuf,
     settings: Settings,
     by_pid: BTreeMap<u32, Vm>,
@@ -63,9 +66,17 @@ impl Vms {
         proc_root: PathBuf,
         settings: Settings,
     ) -> Vms {
-        let by_pid = BTreeMap::new();
-        let full_logged = false;
-        Vms { sensor, table, stats, host_lines, proc_root, settings, by_pid, full_logged }
+        Vms {
+            sensor,
+            table,
+            stats,
+            host_lines,
+            cpus: Arc::default(),
+            proc_root,
+            settings,
+            by_pid: BTreeMap::new(),
+            full_logged: false,
+        }
     }
 
     /// The settings in force.
@@ -108,13 +119,12 @@ impl Vms {
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
         vcpu.set_setup(vm.setup_of(vcpu_id));
-        if let Some(region) = &vm.region {
-            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
+        if let Some(vm) = self.by_pid.get(&pid) {
+            self.attach_line(vm, index, vcpu_id);
+            tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
         }
-        if !vcpu.set_ready() {
-            return; // gone meanwhile; the next scan retires it
-        }
-        tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
+        // False when it is gone meanwhile; the next scan retires it.
+        vcpu.set_ready();
     }
 
     fn add_vm(&mut self, pid: u32) -> bool {
@@ -146,6 +156,8 @@ impl Vms {
             log: LogLimit::default(),
             identity,
         };
+        // Frequency drivers are loaded late on some hosts.
+        self.cpus = Arc::new(HostCpus::read(Path::new("/")));
         self.attach_region(&mut vm);
         if let Some(record) = self.sensor.vms().get(index) {
             record.set_tgid(pid);
@@ -218,13 +230,46 @@ impl Vms {
         }
     }
 
+    /// Attaches the host line of a vCPU, if its VM has a region: with the performance domain of the CPUs on which its
+    /// thread may run now.
+    fn attach_line(&self, vm: &Vm, index: u32, vcpu_id: u32) {
+        let Some(region) = &vm.region else { return };
+        let domain = if region.tells(self.cpus.table()) {
+            let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
+            let allowed = proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            self.cpus.domain_of(&allowed)
+        } else {
+            // The host has changed since: what is left is that the vCPU may run on any CPU.
+            (region.layout.domain_count > 0).then_some(0)
+        };
+        let follows =
+            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
+        let cpus = Arc::clone(&self.cpus);
+        let region = Arc::clone(region);
+        self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
+    }
+
+    /// Tells the guest of process `pid` its vCPUs' performance domains anew: the CPUs on which they may run have changed.
+    pub fn renew_lines(&self, pid: u32) {
+        if let Some(vm) = self.by_pid.get(&pid) {
+            for (&index, &vcpu_id) in &vm.vcpus {
+                self.attach_line(vm, index, vcpu_id);
+            }
+        }
+    }
+
     /// Looks whether guest drivers came or went; tells the sensor. Also renews host
     /// lines of throttled vCPUs, since nobody tells when a throttle ends.
     pub fn poll_regions(&mut self) {
+        let mut changed = Vec::new();
         for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
             if vm.read_driver() {
                 write_setups(&self.sensor, vm);
+                changed.push(vm.identity.pid);
             }
+        }
+        for pid in changed {
+            self.renew_lines(pid);
         }
         self.refresh_host_lines();
     }
@@ -291,9 +336,7 @@ impl Vms {
                 self.attach_region(&mut vm);
                 for (&index, &vcpu_id) in &vm.vcpus {
                     match &vm.region {
-                        Some(region) => {
-                            self.host_lines.attach(index, Arc::clone(region), vcpu_id);
-                        }
+                        Some(_) => self.attach_line(&vm, index, vcpu_id),
                         None => self.host_lines.detach(index),
                     }
                 }

@@ -55,6 +55,7 @@ pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
 pub const PC_TICK_MAX: u32 = 16;
+pub const PC_WHERE_MAX: u32 = 16;
 pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
 pub const PC_MSG_UNBOOST: u32 = 3;
@@ -1211,6 +1212,54 @@ const _: () = {
     [
         "Offset of field: pc_tick::index",
     ][::core::mem::offset_of!(pc_tick, index) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_where_one {
+    pub vcpu: u32_,
+    pub cpu: u32_,
+    pub frequency: u32_,
+    pub reserved: u32_,
+    pub waited_ns: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_where_one"][::core::mem::size_of::<pc_where_one>() - 24usize];
+    ["Alignment of pc_where_one"][::core::mem::align_of::<pc_where_one>() - 8usize];
+    [
+        "Offset of field: pc_where_one::vcpu",
+    ][::core::mem::offset_of!(pc_where_one, vcpu) - 0usize];
+    [
+        "Offset of field: pc_where_one::cpu",
+    ][::core::mem::offset_of!(pc_where_one, cpu) - 4usize];
+    [
+        "Offset of field: pc_where_one::frequency",
+    ][::core::mem::offset_of!(pc_where_one, frequency) - 8usize];
+    [
+        "Offset of field: pc_where_one::reserved",
+    ][::core::mem::offset_of!(pc_where_one, reserved) - 12usize];
+    [
+        "Offset of field: pc_where_one::waited_ns",
+    ][::core::mem::offset_of!(pc_where_one, waited_ns) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_where {
+    pub count: u32_,
+    pub reserved: u32_,
+    pub of: [pc_where_one; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_where"][::core::mem::size_of::<pc_where>() - 392usize];
+    ["Alignment of pc_where"][::core::mem::align_of::<pc_where>() - 8usize];
+    [
+        "Offset of field: pc_where::count",
+    ][::core::mem::offset_of!(pc_where, count) - 0usize];
+    [
+        "Offset of field: pc_where::reserved",
+    ][::core::mem::offset_of!(pc_where, reserved) - 4usize];
+    ["Offset of field: pc_where::of"][::core::mem::offset_of!(pc_where, of) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

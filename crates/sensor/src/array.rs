@@ -32,6 +32,8 @@ unsafe impl Record for paracord_policy::pc_energy {}
 unsafe impl Record for paracord_policy::pc_tick {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_clamp_call {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_where {}
 
 /// A mapped BPF array of `len` records that BPF programs write at the same time.
 pub struct Array<T: Record> {

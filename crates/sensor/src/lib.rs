@@ -26,6 +26,7 @@ mod messages;
 pub mod scheduler;
 mod topology;
 mod vcpu;
+mod whereabouts;
 
 pub use array::{Array, Record};
 pub use clamp::{ClampOf, Clamps, KernelClamps};
@@ -35,3 +36,4 @@ pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};
 pub use load::{Capabilities, Options, Sensor};
 pub use paracord_policy as policy;
 pub use vcpu::{Life, Vcpu, Vm};
+pub use whereabouts::Whereabouts;

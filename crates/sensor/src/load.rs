@@ -55,6 +55,8 @@ pub struct Capabilities {
     pub kick: Option<&'static str>,
     /// The hardware posts interrupts, so that KVM's wakeups are watched beside its kicks.
     pub wake_ups: bool,
+    /// Host CPUs' frequencies and where vCPUs run can be read.
+    pub whereabouts: bool,
     /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
     pub kvm_btf: bool,
     /// The scheduler can kick CPUs: boosts of those that wait, and ends of boosts, take effect at once.
@@ -84,10 +86,15 @@ fn has_kvm_btf() -> bool {
     }
 }
 
-fn open(bytes: &[u8], watched: Watched) -> Result<OpenObject, Error> {
+/// Programs that are run by hand.
+const BY_HAND: [&str; 2] = ["sensor_tick", WHERE];
+/// The one that a kernel may refuse for what it reads of cpufreq.
+const WHERE: &str = "sensor_where";
+
+fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
-        if !watched.loads(program.name()) {
+        if !watched.loads(program.name()) || (!places && program.name() == OsStr::new(WHERE)) {
             program.set_autoload(false);
         }
     }
@@ -103,16 +110,21 @@ fn open(bytes: &[u8], watched: Watched) -> Result<OpenObject, Error> {
 
 /// The most of an object that this kernel's BTF and verifier take.
 fn load(bytes: &[u8], options: &Options) -> Result<(Object, Watched), Error> {
+    load_with(bytes, options, true).or_else(|_| load_with(bytes, options, false))
+}
+
+/// The same, with or without the program that tells where vCPUs are.
+fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, Watched), Error> {
     let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
     for watched in kicks::candidates(&kallsyms, wake_ups) {
-        let attempt =
-            open(bytes, watched).and_then(|object| object.load().map_err(Error::bpf("load")));
+        let attempt = open(bytes, watched, places)
+            .and_then(|object| object.load().map_err(Error::bpf("load")));
         if let Ok(object) = attempt {
             return Ok((object, watched));
         }
     }
-    let object = open(bytes, Watched::NOTHING)?.load().map_err(Error::bpf("load"))?;
+    let object = open(bytes, Watched::NOTHING, places)?.load().map_err(Error::bpf("load"))?;
     Ok((object, Watched::NOTHING))
 }
 
@@ -144,6 +156,7 @@ impl Sensor {
         }
         let (object, watched, scheduler_kicks) = load_best(options)?;
         let vcpus = map_array(&object, "vcpus")?;
+        let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
         let mut sensor = Self {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
@@ -151,6 +164,7 @@ impl Sensor {
                 kvm_exit: true,
                 kick: watched.kick(),
                 wake_ups: watched.wake_ups(),
+                whereabouts,
                 kvm_btf: has_kvm_btf(),
                 scheduler_kicks,
             },
@@ -171,10 +185,10 @@ impl Sensor {
 
     fn attach(&mut self, options: &Options) -> Result<(), Error> {
         for program in self.object.progs_mut() {
-            // The others are the scheduler's operations, and the one that is run by hand.
+            // The others are the scheduler's operations, and those that are run by hand.
             if !program.autoload()
                 || !program.name().as_encoded_bytes().starts_with(b"sensor_")
-                || program.name() == OsStr::new("sensor_tick")
+                || BY_HAND.iter().any(|name| program.name() == OsStr::new(name))
             {
                 continue;
             }

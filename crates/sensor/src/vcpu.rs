@@ -172,6 +172,12 @@ impl Vcpu<'_> {
         field!(self.record, cpu)
     }
 
+    /// When it was switched in last, `CLOCK_MONOTONIC`.
+    #[must_use]
+    pub fn run_since_ns(&self) -> u64 {
+        field!(self.record, run_since_ns)
+    }
+
     /// Whether it is on a CPU.
     #[must_use]
     pub fn on_cpu(&self) -> bool {

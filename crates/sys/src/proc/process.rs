@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{ProcError, read_bounded, read_text};
 
 /// Longest status or stat file that is read; the kernel's are near 1.5 KiB.
-const STATUS_LIMIT_BYTES: u64 = 16 * 1024;
+pub(super) const STATUS_LIMIT_BYTES: u64 = 16 * 1024;
 /// Longest command line that is read: a process may have megabytes.
 const COMMAND_LINE_LIMIT_BYTES: u64 = 128 * 1024;
 

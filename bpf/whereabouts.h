@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where vCPUs run and how fast their CPUs are, for the daemon's thread that writes host lines. It runs this program when
+ * it wants to know: nothing is hooked, and no hot path pays.
+ *
+ * The frequency is what the kernel takes for its own load tracking, where it has such a thing; elsewhere (x86
+ * without APERF and MPERF) the one that cpufreq has set last.
+ */
+#ifndef PARACORD_BPF_WHEREABOUTS_H
+#define PARACORD_BPF_WHEREABOUTS_H
+
+/* Per CPU, 0..1024 of the highest frequency: drivers/base/arch_topology.c, arch/x86/kernel/cpu/aperfmperf.c. */
+extern const unsigned long arch_freq_scale __ksym __weak;
+/* Per CPU: drivers/cpufreq/cpufreq.c. */
+extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
+
+#ifdef __TARGET_ARCH_x86
+/* A static key: its first word is not 0 where somebody writes arch_freq_scale. */
+extern const void arch_scale_freq_key __ksym __weak;
+
+static __always_inline bool is_frequency_invariant(void)
+{
+	u32 enabled = 0;
+
+	if (!&arch_scale_freq_key || !&arch_freq_scale)
+		return false;
+	bpf_probe_read_kernel(&enabled, sizeof(enabled), &arch_scale_freq_key);
+	return enabled != 0;
+}
+#else
+static __always_inline bool is_frequency_invariant(void)
+{
+	return &arch_freq_scale;
+}
+#endif
+
+/* A CPU's frequency of its highest, 1..1024; 0: not known. */
+static __noinline u32 frequency_of(u32 cpu)
+{
+	u64 now_khz, max_khz, scale = 0;
+
+	if (is_frequency_invariant()) {
+		const unsigned long *current = bpf_per_cpu_ptr(&arch_freq_scale, cpu);
+
+		if (current)
+			scale = *current;
+	} else if (&cpufreq_cpu_data) {
+		struct cpufreq_policy *const *policy = bpf_per_cpu_ptr(&cpufreq_cpu_data, cpu);
+
+		/* One that goes at this moment is read as far as it still is there. */
+		if (!policy || !*policy)
+			return 0;
+		now_khz = BPF_CORE_READ(*policy, cur);
+		max_khz = BPF_CORE_READ(*policy, cpuinfo.max_freq);
+		if (max_khz)
+			scale = (now_khz << PC_CAPACITY_SHIFT) / max_khz;
+	}
+	return scale < PC_CAPACITY ? (u32)scale : PC_CAPACITY;
+}
+
+static __always_inline void look_for(struct pc_where_one *one)
+{
+	u32 index = one->vcpu;
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	struct task_struct *task;
+
+	if (!v)
+		return;
+	one->cpu = v->cpu;
+	one->frequency = frequency_of(one->cpu);
+	task = (void *)v->task;
+	if (task && bpf_core_field_exists(task->sched_info))
+		one->waited_ns = BPF_CORE_READ(task, sched_info.run_delay);
+}
+
+SEC("syscall")
+int sensor_where(struct pc_where *call)
+{
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < PC_WHERE_MAX; i++)
+		if (i < call->count)
+			look_for(&call->of[i]);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The host's CPUs as guests are told about them: capacities, operating points, clusters.
+//!
+//! A [`Cluster`] is what guests cannot tell apart: CPUs that have their frequency together, or equal CPUs that each
+//! have their own. The table that goes into a region has first "any CPU", the domain of a vCPU that may run everywhere:
+//! the capacity of the largest CPU, the operating points of all on its scale. Each cluster's follows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use paracord_abi::{Domain, layout};
+use paracord_sys::affinity::CpuMask;
+
+/// Where the kernel shows CPUs, below the root.
+const CPUS: &str = "sys/devices/system/cpu";
+/// Top of the kernel's scale of capacities.
+const SCALE: u16 = layout::PARACORD_SCALE as u16;
+/// Clusters that find a place behind "any CPU".
+const CLUSTERS_MAX: usize = layout::PARACORD_DOMAINS_MAX as usize - 1;
+/// Steps of a driver that takes any frequency (`intel_pstate`): a guest's governor needs no finer ones.
+const STEPS: u32 = 32;
+
+/// CPUs of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Never empty.
+    pub cpus: BTreeSet<u32>,
+    /// 1..=1024, at the highest frequency.
+    pub capacity: u16,
+    /// Operating points, ascending; none without cpufreq.
+    pub khz: Vec<u32>,
+    /// All have the same frequency at a time.
+    pub shared: bool,
+}
+
+impl Cluster {
+    /// How guests know it: its first CPU.
+    pub fn id(&self) -> u32 {
+        self.cpus.first().copied().unwrap_or(u32::MAX)
+    }
+
+    /// The highest frequency; 0: not known.
+    pub fn max_khz(&self) -> u32 {
+        self.khz.last().copied().unwrap_or(0)
+    }
+}
+
+/// All CPUs, and the domains that they make.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCpus {
+    /// By their first CPU; each CPU is in one at most.
+    clusters: Vec<Cluster>,
+    table: Vec<Domain>,
+}
+
+impl HostCpus {
+    /// Reads them below `root` (`/`).
+    pub fn read(root: &Path) -> HostCpus {
+        let directory = root.join(CPUS);
+        let capacities = capacities(&directory);
+        let mut policies = policies(&directory, &capacities);
+        if policies.is_empty() {
+            policies = capacities.iter().map(|(&cpu, &capacity)| single(cpu, capacity)).collect();
+        }
+        let mut clusters = fold(policies.clone(), |one| !one.shared);
+        if clusters.len() > CLUSTERS_MAX {
+            clusters = fold(policies, |_| true);
+        }
+        let table = table(&clusters);
+        HostCpus { clusters, table }
+    }
+
+    /// The domains for a guest; none without cpufreq.
+    pub fn table(&self) -> &[Domain] {
+        &self.table
+    }
+
+    /// The cluster of a CPU.
+    pub fn cluster_of(&self, cpu: u32) -> Option<&Cluster> {
+        self.clusters.iter().find(|cluster| cluster.cpus.contains(&cpu))
+    }
+
+    /// Index of the domain of a vCPU that may run on these CPUs only: a cluster's if all of them that exist are in it.
+    /// `None` without a table.
+    pub fn domain_of(&self, allowed: &CpuMask) -> Option<u16> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let reaches = |cluster: &Cluster| cluster.cpus.iter().any(|cpu| allowed.contains(*cpu));
+        let mut reached = (0..).zip(&self.clusters).filter(|(_, cluster)| reaches(cluster));
+        let index = match (reached.next(), reached.next()) {
+            (Some((index, _)), None) => index + 1,
+            _ => 0,
+        };
+        Some(if usize::from(index) < self.table.len() { index } else { 0 })
+    }
+
+    /// What guests are not told, in one line; `None`: nothing is missing.
+    pub fn lacking(&self) -> Option<String> {
+        if self.table.is_empty() {
+            return Some(
+                "this host shows no CPU frequencies (no cpufreq driver): the guest is told no performance domains and \
+                 cannot ask for performance"
+                    .into(),
+            );
+        }
+        let left_out = self.clusters.len().saturating_sub(CLUSTERS_MAX);
+        (left_out > 0).then(|| {
+            format!(
+                "{left_out} of {} kinds of CPUs have no performance domain of their own: a vCPU that is placed there has \
+                 that of any CPU",
+                self.clusters.len()
+            )
+        })
+    }
+}
+
+fn single(cpu: u32, capacity: u16) -> Cluster {
+    Cluster { cpus: BTreeSet::from([cpu]), capacity, khz: Vec::new(), shared: false }
+}
+
+/// Joins those that `may` be and are equal.
+fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> {
+    let mut folded: Vec<Cluster> = Vec::new();
+    for cluster in clusters {
+        let same = |other: &&mut Cluster| {
+            other.khz == cluster.khz && other.capacity == cluster.capacity && may(other)
+        };
+        match folded.iter_mut().find(same).filter(|_| may(&cluster)) {
+            Some(other) => {
+                other.cpus.extend(cluster.cpus);
+                other.shared = false;
+            }
+            None => folded.push(cluster),
+        }
+    }
+    folded
+}
+
+fn table(clusters: &[Cluster]) -> Vec<Domain> {
+    // Of the largest CPUs those with the highest frequency, which is what people read.
+    let largest = clusters.iter().max_by_key(|c| (c.capacity, c.max_khz()));
+    let Some(largest) = largest.filter(|largest| largest.max_khz() > 0) else { return Vec::new() };
+    let scale = u64::from(largest.max_khz());
+    let everywhere: Vec<u32> = clusters
+        .iter()
+        .filter(|cluster| cluster.max_khz() > 0)
+        .flat_map(|cluster| {
+            let top = u64::from(cluster.max_khz()) * u64::from(largest.capacity);
+            let share = u64::from(cluster.capacity) * scale;
+            cluster.khz.iter().map(move |&khz| u64::from(khz) * share / top)
+        })
+        .filter_map(|khz| u32::try_from(khz).ok())
+        .collect();
+    let Ok(any) = Domain::from_frequencies(&everywhere, largest.capacity, false) else {
+        return Vec::new();
+    };
+    let own = clusters.iter().map_while(|cluster| {
+        Domain::from_frequencies(&cluster.khz, cluster.capacity, cluster.shared).ok()
+    });
+    let mut table = vec![any];
+    table.extend(own.take(CLUSTERS_MAX));
+    // One kind of CPUs without a common frequency is what "any CPU" says.
+    if table.len() == 2 && table[0] == table[1] {
+        table.pop();
+    }
+    table
+}
+
+fn number(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn numbers(path: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// By CPU. Kernels that show none have equal CPUs.
+fn capacities(directory: &Path) -> BTreeMap<u32, u16> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        let shown = number(&entry.path().join("cpu_capacity")).unwrap_or(u32::from(SCALE));
+        Some((cpu, u16::try_from(shown).unwrap_or(SCALE).clamp(1, SCALE)))
+    });
+    found.collect()
+}
+
+/// Those of cpufreq that have a frequency, by their first CPU.
+fn policies(directory: &Path, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
+    let entries = fs::read_dir(directory.join("cpufreq")).into_iter().flatten().flatten();
+    let mut policies: Vec<Cluster> = entries
+        .filter_map(|entry| {
+            let policy = entry.path();
+            // Those that are offline now, too.
+            let cpus: BTreeSet<u32> = numbers(&policy.join("related_cpus")).into_iter().collect();
+            let capacity = cpus.first().and_then(|cpu| capacities.get(cpu)).copied()?;
+            let khz = frequencies(&policy);
+            let shared = cpus.len() > 1;
+            (!khz.is_empty()).then_some(Cluster { cpus, capacity, khz, shared })
+        })
+        .collect();
+    policies.sort_by_key(Cluster::id);
+    policies
+}
+
+/// Ascending. Those above the limit of the hardware are boosts that are switched off.
+fn frequencies(policy: &Path) -> Vec<u32> {
+    let max = number(&policy.join("cpuinfo_max_freq")).unwrap_or(u32::MAX);
+    let listed = ["scaling_available_frequencies", "scaling_boost_frequencies"];
+    let mut khz: Vec<u32> = listed.iter().flat_map(|file| numbers(&policy.join(file))).collect();
+    khz.retain(|khz| (1..=max).contains(khz));
+    if khz.is_empty() && max < u32::MAX {
+        let min = number(&policy.join("cpuinfo_min_freq")).unwrap_or(max).min(max);
+        let step = |n: u32| u64::from(max - min) * u64::from(n) / u64::from(STEPS - 1);
+        khz = (0..STEPS).map(|n| min + step(n) as u32).filter(|khz| *khz > 0).collect();
+    }
+    khz.sort_unstable();
+    khz.dedup();
+    khz
+}
+
+#[cfg(test)]
+#[path = "domains_tests.rs"]
+mod tests;

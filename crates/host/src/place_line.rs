@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a guest is told about where a vCPU runs, and when that is worth a write.
+
+use std::sync::Arc;
+
+use paracord_abi::HostPlace;
+use paracord_sensor::Whereabouts;
+
+use crate::domains::HostCpus;
+use crate::region::Region;
+
+/// Top of the scales.
+const SCALE: u64 = 1024;
+/// A guest's load tracking is off by less than that.
+const WORTH_SHIFT: u32 = 5;
+/// A change of the pressure that is worth a write by itself, of 1024.
+const PRESSURE_WORTH: u16 = 64;
+
+/// Where a vCPU's line is, and what it says of the vCPU's place.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Region.
+    pub region: Arc<Region>,
+    /// Slot.
+    pub vcpu_id: u32,
+    /// The guest reads where its vCPUs run (`PARACORD_F_CAPACITY`).
+    pub follows: bool,
+    /// Performance domain, if the guest was told some.
+    pub domain: Option<u16>,
+    /// The host's.
+    pub cpus: Arc<HostCpus>,
+}
+
+/// What was last seen of a vCPU, and what its line says.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// In the line.
+    pub told: HostPlace,
+    /// Waiting time then.
+    pub waited_ns: u64,
+    /// CLOCK_MONOTONIC then.
+    pub at_ns: u64,
+}
+
+impl Line {
+    /// What the line says of a place that is not known.
+    pub fn unknown(&self) -> HostPlace {
+        HostPlace { domain: self.domain, ..HostPlace::UNKNOWN }
+    }
+
+    /// What it would say now.
+    pub fn place(&self, at: &Whereabouts, pressure: u16) -> HostPlace {
+        let Some(cluster) = self.cpus.cluster_of(at.cpu) else {
+            return HostPlace { physical_cpu: at.cpu, ..self.unknown() };
+        };
+        // Where nobody sets frequencies the kernel's figure is the highest, and means nothing.
+        let frequency = if cluster.max_khz() > 0 { at.frequency } else { 0 };
+        HostPlace {
+            capacity: cluster.capacity,
+            frequency: frequency.min(SCALE as u32) as u16,
+            physical_cpu: at.cpu,
+            cluster: cluster.id(),
+            pressure,
+            domain: self.domain,
+        }
+    }
+}
+
+/// Share of `elapsed_ns` in which others had the CPU that the vCPU waited for, 0..=1024.
+pub fn pressure(waited_ns: u64, elapsed_ns: u64) -> u16 {
+    let share = u128::from(waited_ns) * u128::from(SCALE) / u128::from(elapsed_ns.max(1));
+    share.min(u128::from(SCALE)) as u16
+}
+
+/// Whether the guest would misjudge its CPU without the write.
+pub fn is_worth_telling(told: &HostPlace, now: &HostPlace) -> bool {
+    let speed = |place: &HostPlace| u64::from(place.capacity) * u64::from(place.frequency);
+    let (before, after) = (speed(told), speed(now));
+    (told.physical_cpu, told.cluster, told.domain) != (now.physical_cpu, now.cluster, now.domain)
+        || (before == 0) != (after == 0)
+        || told.capacity != now.capacity && after == 0
+        || before.abs_diff(after) << WORTH_SHIFT >= before.max(1) && before != after
+        || told.pressure.abs_diff(now.pressure) >= PRESSURE_WORTH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: HostPlace = HostPlace {
+        capacity: 383,
+        frequency: 1024,
+        physical_cpu: 2,
+        cluster: 0,
+        pressure: 0,
+        domain: Some(0),
+    };
+
+    #[test]
+    fn small_changes_of_speed_are_not_worth_a_write() {
+        let with = |frequency| HostPlace { frequency, ..PLACE };
+        assert!(!is_worth_telling(&PLACE, &PLACE));
+        assert!(!is_worth_telling(&PLACE, &with(993)) && is_worth_telling(&PLACE, &with(992)));
+        assert!(is_worth_telling(&PLACE, &with(0)) && is_worth_telling(&with(0), &PLACE));
+        assert!(!is_worth_telling(&with(0), &with(0)));
+        assert!(is_worth_telling(&with(0), &HostPlace { capacity: 1024, ..with(0) }));
+    }
+
+    #[test]
+    fn another_cpu_or_domain_and_much_pressure_are() {
+        assert!(is_worth_telling(&PLACE, &HostPlace { physical_cpu: 3, ..PLACE }));
+        assert!(is_worth_telling(&PLACE, &HostPlace { cluster: 4, ..PLACE }));
+        assert!(is_worth_telling(&PLACE, &HostPlace { domain: None, ..PLACE }));
+        assert!(!is_worth_telling(&PLACE, &HostPlace { pressure: 63, ..PLACE }));
+        assert!(is_worth_telling(&PLACE, &HostPlace { pressure: 64, ..PLACE }));
+    }
+
+    #[test]
+    fn pressure_is_a_share() {
+        assert_eq!((pressure(0, 8), pressure(4, 8), pressure(9, 8)), (0, 512, 1024));
+        assert_eq!((pressure(u64::MAX, u64::MAX), pressure(1, 0)), (1024, 1024));
+    }
+}

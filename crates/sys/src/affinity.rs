@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The CPUs that a thread may run on: sched_setaffinity(2), and sets of CPUs as the kernel writes them.
+//!
+//! What a thread has is read from procfs ([`crate::proc::allowed_cpus`]): sched_getaffinity(2) leaves out CPUs
+//! that are offline at the moment, so what it says cannot be given back.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Words of a [`CpuMask`].
+pub const WORDS: usize = CPUS_MAX as usize / 64;
+/// CPUs that a [`CpuMask`] can name: 0 to this less one.
+pub const CPUS_MAX: u32 = 1024;
+const _: () = assert!(CpuSet::MAX_CPU == CPUS_MAX as usize);
+
+/// A set of CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuMask([u64; WORDS]);
+
+impl CpuMask {
+    /// Every CPU that there may be. A thread that gets it may run wherever its cpuset lets it.
+    pub const ALL: CpuMask = CpuMask([u64::MAX; WORDS]);
+
+    /// From words, the lowest CPUs first.
+    pub fn from_words(words: [u64; WORDS]) -> CpuMask {
+        CpuMask(words)
+    }
+
+    /// The words, the lowest CPUs first.
+    pub fn words(&self) -> &[u64; WORDS] {
+        &self.0
+    }
+
+    /// Adds a CPU; false, and nothing done, from [`CPUS_MAX`] on.
+    pub fn insert(&mut self, cpu: u32) -> bool {
+        let word = self.0.get_mut(cpu as usize / 64);
+        word.map(|word| *word |= 1 << (cpu % 64)).is_some()
+    }
+
+    /// Whether a CPU is in it.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 != 0)
+    }
+
+    /// Whether there is none in it.
+    pub fn is_empty(&self) -> bool {
+        *self == CpuMask::default()
+    }
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// In ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..CPUS_MAX).filter(|cpu| self.contains(*cpu))
+    }
+
+    /// Whether all are in `other` too.
+    pub fn is_subset(&self, other: &CpuMask) -> bool {
+        self.minus(other).is_empty()
+    }
+
+    /// Those that are in `other` too.
+    #[must_use]
+    pub fn and(&self, other: &CpuMask) -> CpuMask {
+        CpuMask(std::array::from_fn(|n| self.0[n] & other.0[n]))
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub fn or(&self, other: &CpuMask) -> CpuMask {
+        CpuMask(std::array::from_fn(|n| self.0[n] | other.0[n]))
+    }
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub fn minus(&self, other: &CpuMask) -> CpuMask {
+        CpuMask(std::array::from_fn(|n| self.0[n] & !other.0[n]))
+    }
+
+    /// From the kernel's hexadecimal form, `f,ffffffff`: 32 CPUs per group, the highest first.
+    pub fn from_hex(text: &str) -> Option<CpuMask> {
+        let mut mask = CpuMask::default();
+        for (n, group) in text.trim().rsplit(',').enumerate() {
+            let bits = u64::from(u32::from_str_radix(group, 16).ok()?);
+            match mask.0.get_mut(n / 2) {
+                Some(word) => *word |= bits << (n % 2 * 32),
+                None if bits == 0 => {}
+                None => return None,
+            }
+        }
+        Some(mask)
+    }
+}
+
+impl FromIterator<u32> for CpuMask {
+    /// Leaves out CPUs from [`CPUS_MAX`] on.
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> CpuMask {
+        let mut mask = CpuMask::default();
+        for cpu in cpus {
+            mask.insert(cpu);
+        }
+        mask
+    }
+}
+
+impl fmt::Display for CpuMask {
+    /// As the kernel lists CPUs: `0-3,8`; nothing for an empty set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let mut next = 0;
+        while let Some(first) = (next..CPUS_MAX).find(|cpu| self.contains(*cpu)) {
+            next = (first..CPUS_MAX).find(|cpu| !self.contains(*cpu)).unwrap_or(CPUS_MAX);
+            match next - first {
+                1 => write!(f, "{separator}{first}")?,
+                _ => write!(f, "{separator}{first}-{}", next - 1)?,
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is no list of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no list of CPUs such as 0-3,8 (0 to {last})", last = CPUS_MAX - 1)]
+pub struct NoCpuList(String);
+
+impl FromStr for CpuMask {
+    type Err = NoCpuList;
+
+    /// From a list: `0-3,8`. An empty text is an empty set, as the kernel writes it.
+    fn from_str(text: &str) -> Result<CpuMask, NoCpuList> {
+        let wrong = || NoCpuList(text.chars().take(120).collect());
+        let number = |digits: &str| {
+            let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            let cpu: u32 = plain.then(|| digits.parse().ok()).flatten().ok_or_else(wrong)?;
+            if cpu < CPUS_MAX { Ok(cpu) } else { Err(wrong()) }
+        };
+        let mut mask = CpuMask::default();
+        for part in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(wrong());
+            }
+            for cpu in first..=last {
+                mask.insert(cpu);
+            }
+        }
+        Ok(mask)
+    }
+}
+
+/// Lets thread `tid` (0: the calling one) run on these CPUs, as far as its cpuset has them.
+///
+/// # Errors
+/// ESRCH when there is no such thread, EPERM without CAP_SYS_NICE, EINVAL when no CPU of them is left to it, EBUSY
+/// when deadline admission fails.
+pub fn set(tid: u32, cpus: &CpuMask) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter() {
+        set.set(cpu as usize);
+    }
+    let pid = Pid::from_raw(i32::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput)?);
+    Ok(sched_setaffinity(pid, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc;
+    use std::path::Path;
+
+    #[test]
+    fn lists_and_hexadecimal_masks_as_the_kernel_writes_them() {
+        for (list, hex) in [
+            ("", "0"),
+            ("0", "1"),
+            ("0-3,5", "2f"),
+            ("31-32", "1,80000000"),
+            ("4,64", "1,00000000,00000010"),
+        ] {
+            let mask: CpuMask = list.parse().unwrap();
+            assert_eq!(mask.to_string(), list);
+            assert_eq!(CpuMask::from_hex(hex), Some(mask), "{hex}");
+            assert_eq!(mask.iter().collect::<CpuMask>(), mask);
+        }
+        assert_eq!(CpuMask::ALL.to_string(), "0-1023");
+        assert_eq!("0-1023".parse(), Ok(CpuMask::ALL));
+        for wrong in ["x", "1-", "-1", "3-1", "1,,2", "+1", "1024", "0-99999999999", " 1"] {
+            let error = wrong.parse::<CpuMask>().unwrap_err().to_string();
+            assert!(error.contains("0-3,8") && error.contains(wrong), "{error}");
+        }
+        assert_eq!(CpuMask::from_hex("g"), None);
+        // 1056 CPUs of which only the first exists.
+        let wide = format!("{}1", "00000000,".repeat(32));
+        assert_eq!(CpuMask::from_hex(&wide), Some("0".parse().unwrap()));
+        assert_eq!(CpuMask::from_hex(&format!("1,{wide}")), None);
+    }
+
+    #[test]
+    fn sets() {
+        let set = |list: &str| list.parse::<CpuMask>().unwrap();
+        assert!(set("1,2").is_subset(&set("0-3")) && !set("3,4").is_subset(&set("0-3")));
+        assert_eq!(set("3,4,70").minus(&set("0-3")), set("4,70"));
+        assert_eq!(set("3,4").and(&set("4,5")).or(&set("9")), set("4,9"));
+        assert_eq!((set("0-3,70").count(), set("").is_empty()), (5, true));
+        assert!(!CpuMask::default().insert(CPUS_MAX) && !CpuMask::ALL.contains(CPUS_MAX));
+    }
+
+    #[test]
+    fn own_thread_is_moved_and_freed_again() {
+        std::thread::spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            let now = || proc::allowed_cpus(Path::new("/proc"), tid).unwrap();
+            let before = now();
+            let one: CpuMask = rustix::thread::sched_getcpu().try_into().into_iter().collect();
+            set(tid, &one).unwrap();
+            assert_eq!(now(), one);
+            set(0, &before).unwrap();
+            assert_eq!(now(), before);
+            // No such CPU in any cpuset.
+            let error = set(0, &CpuMask::default()).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        })
+        .join()
+        .unwrap();
+    }
+}

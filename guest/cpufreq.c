@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * cpufreq driver "paracord": what the guest's governor asks for is one word in the
+ * line of each CPU of the policy. The host reads it at its own moments; a change is
+ * a store, and no exit.
+ *
+ * A frequency here is a level of the host's performance domain that the vCPU is in,
+ * as kHz for people and governors to read.
+ */
+#include <linux/build_bug.h>
+#include <linux/cpu.h>
+#include <linux/cpufreq.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/moduleparam.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "paracord_guest.h"
+
+/* A request costs nothing; more often than this the host would not act on it. */
+#define PC_RATE_LIMIT_US	1000
+#define PC_TRANSITION_NS	1000
+
+static bool use_cpufreq = true;
+module_param_named(cpufreq, use_cpufreq, bool, 0444);
+MODULE_PARM_DESC(cpufreq, "a cpufreq driver whose requests reach the host (default: on)");
+
+static bool pc_running;
+static struct cpumask pc_in_policy;	/* CPUs of the policies that exist */
+
+bool pc_cpufreq_possible(void)
+{
+	return use_cpufreq;
+}
+
+/*
+ * @khz as a share of the host's largest CPU. Rounded up to a level, as tables have
+ * rounded it down: a table's frequency gives the level that it was made of.
+ */
+static u16 pc_request_of(const struct paracord_domain *domain, unsigned int khz)
+{
+	u64 level = DIV_ROUND_UP_ULL((u64)khz * PARACORD_SCALE, domain->max_khz);
+
+	level = min_t(u64, level, PARACORD_SCALE);
+	return max_t(u32, domain->capacity * (u32)level / PARACORD_SCALE, 1);
+}
+
+static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
+{
+	union {
+		struct {
+			u16 request;
+			u16 limit;
+		};
+		u32 word;
+	} perf = { { request, limit } };
+	int nr;
+
+	BUILD_BUG_ON(offsetof(struct paracord_guest_line, perf_request) % sizeof(perf.word));
+	BUILD_BUG_ON(offsetof(struct paracord_guest_line, perf_limit) !=
+		     offsetof(struct paracord_guest_line, perf_request) + sizeof(perf.request));
+	/* Pairs with pc_cpufreq_offline(). */
+	rcu_read_lock();
+	for_each_cpu(nr, cpus) {
+		u32 *word = READ_ONCE(per_cpu(pc_cpus, nr).perf);
+
+		if (word)
+			WRITE_ONCE(*word, perf.word);
+	}
+	rcu_read_unlock();
+}
+
+/* Under the policy's lock, or the governor's. */
+static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
+{
+	const struct paracord_domain *domain = policy->driver_data;
+	unsigned int max_khz = READ_ONCE(policy->max);
+
+	pc_store(policy->cpus, pc_request_of(domain, khz),
+		 max_khz < policy->cpuinfo.max_freq ? pc_request_of(domain, max_khz) : 0);
+}
+
+static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int khz)
+{
+	pc_ask(policy, khz);
+	return pc_arch_policy_cur(policy, khz);
+}
+
+/*
+ * Not target_index(): the core leaves that out when the frequency stays, and then a
+ * new limit would not reach the host.
+ */
+static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
+		     unsigned int relation)
+{
+	struct cpufreq_freqs freqs = { .old = policy->cur, .new = khz };
+	bool tell = khz != policy->cur && pc_arch_clock_is_constant();
+
+	if (tell)
+		cpufreq_freq_transition_begin(policy, &freqs);
+	pc_ask(policy, khz);
+	if (tell)
+		cpufreq_freq_transition_end(policy, &freqs, 0);
+	policy->cur = pc_arch_policy_cur(policy, khz);
+	return 0;
+}
+
+/*
+ * The host's frequency, which other guests and the host's own tasks choose too. A
+ * CPU that has a policy has a domain. The core warns of a 0.
+ */
+static unsigned int pc_get(unsigned int nr)
+{
+	const struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
+	u64 khz = (u64)cpu->domain->max_khz * pc_freq_scale(cpu) / PARACORD_SCALE;
+
+	return max_t(u64, khz, 1);
+}
+
+/* Levels that are too close for kHz become one: equal frequencies make the core divide by 0. */
+static struct cpufreq_frequency_table *pc_table_of(const struct paracord_domain *domain)
+{
+	struct cpufreq_frequency_table *table;
+	unsigned int i, n = 0;
+
+	table = kcalloc(domain->level_count + 1, sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return NULL;
+	for (i = 0; i < domain->level_count; i++) {
+		u32 khz = (u64)domain->max_khz * domain->levels[i] / PARACORD_SCALE;
+
+		if (khz > (n ? table[n - 1].frequency : 0))
+			table[n++].frequency = khz;
+	}
+	table[n].frequency = CPUFREQ_TABLE_END;
+	return table;
+}
+
+static int pc_policy_init(struct cpufreq_policy *policy)
+{
+	const struct paracord_domain *domain = per_cpu(pc_cpus, policy->cpu).domain;
+	int nr;
+
+	if (!domain)
+		return -ENODEV;
+	policy->freq_table = pc_table_of(domain);
+	if (!policy->freq_table)
+		return -ENOMEM;
+	policy->driver_data = (void *)domain;
+	/* A CPU that comes later than its domain's policy gets one of its own. */
+	if (domain->flags & PARACORD_DOMAIN_SHARED)
+		for_each_possible_cpu(nr)
+			if (per_cpu(pc_cpus, nr).domain == domain &&
+			    !cpumask_test_cpu(nr, &pc_in_policy))
+				cpumask_set_cpu(nr, policy->cpus);
+	cpumask_or(&pc_in_policy, &pc_in_policy, policy->cpus);
+
+	policy->cpuinfo.transition_latency = PC_TRANSITION_NS;
+	policy->transition_delay_us = PC_RATE_LIMIT_US;
+	policy->fast_switch_possible = true;
+	/* A CPU whose line this is not could store there, but the host would not look at it sooner. */
+	policy->dvfs_possible_from_any_cpu = false;
+	policy->cur = domain->max_khz;
+	return 0;
+}
+
+static void pc_policy_end(struct cpufreq_policy *policy)
+{
+	pc_store(policy->related_cpus, 0, 0);
+	/* A policy that failed early has no related CPUs yet. */
+	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->related_cpus);
+	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->cpus);
+	kfree(policy->freq_table);
+	policy->freq_table = NULL;
+}
+
+#ifdef PC_CPUFREQ_EXIT_RETURNS_INT
+static int pc_policy_exit(struct cpufreq_policy *policy)
+{
+	pc_policy_end(policy);
+	return 0;
+}
+#else
+static void pc_policy_exit(struct cpufreq_policy *policy)
+{
+	pc_policy_end(policy);
+}
+#endif
+
+/* These two keep a policy whose last CPU went offline, with its limits. */
+static int pc_policy_online(struct cpufreq_policy *policy)
+{
+	return 0;
+}
+
+static int pc_policy_offline(struct cpufreq_policy *policy)
+{
+	return 0;
+}
+
+static struct cpufreq_driver pc_driver = {
+	.name = "paracord",
+	.flags = CPUFREQ_NEED_UPDATE_LIMITS | CPUFREQ_CONST_LOOPS |
+		 CPUFREQ_HAVE_GOVERNOR_PER_POLICY,
+	.init = pc_policy_init,
+	.exit = pc_policy_exit,
+	.online = pc_policy_online,
+	.offline = pc_policy_offline,
+	.verify = cpufreq_generic_frequency_table_verify,
+	.target = pc_target,
+	.fast_switch = pc_fast_switch,
+#ifdef PC_CPUFREQ_GENERIC_ATTR
+	.attr = cpufreq_generic_attr,
+#endif
+};
+
+bool pc_cpufreq_is_foreign(void)
+{
+	return !pc_running && cpufreq_get_current_driver();
+}
+
+void pc_cpufreq_online(struct pc_cpu *cpu)
+{
+	BUILD_BUG_ON(sizeof(cpu->line->perf_request) * 2 != sizeof(*cpu->perf));
+	if (pc_running)
+		WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
+}
+
+/*
+ * The line is about to be withdrawn. Another CPU of the policy may be storing into
+ * it if the cpufreq core gives this CPU up only later; the order of the two is that in
+ * which they came to the hotplug machine.
+ */
+void pc_cpufreq_offline(struct pc_cpu *cpu)
+{
+	if (!cpu->perf)
+		return;
+	WRITE_ONCE(cpu->perf, NULL);
+	synchronize_rcu();
+}
+
+/* Nobody stores any more. */
+static void pc_cpufreq_forget(void)
+{
+	int nr;
+
+	cpus_read_lock();
+	pc_running = false;
+	for_each_possible_cpu(nr)
+		WRITE_ONCE(per_cpu(pc_cpus, nr).perf, NULL);
+	cpus_read_unlock();
+}
+
+void pc_cpufreq_start(struct pc_region *region)
+{
+	int nr, err;
+
+	if (!(region->features & PARACORD_F_PERF_REQUEST))
+		return;
+	/* With it, the core would tell the kernel's clock of frequencies that are not its own. */
+	pc_driver.get = pc_arch_clock_is_constant() ? pc_get : NULL;
+	cpus_read_lock();
+	pc_running = true;
+	for_each_online_cpu(nr)
+		if (READ_ONCE(per_cpu(pc_cpus, nr).line))
+			pc_cpufreq_online(per_cpu_ptr(&pc_cpus, nr));
+	cpus_read_unlock();
+
+	err = cpufreq_register_driver(&pc_driver);
+	if (!err)
+		return;
+	pc_cpufreq_forget();
+	pc_region_drop_feature(region, PARACORD_F_PERF_REQUEST);
+	if (err == -EEXIST)
+		dev_info(region->dev, "the cpufreq driver %s is in use: the host is not asked for frequencies\n",
+			 cpufreq_get_current_driver() ?: "of somebody else");
+	else
+		dev_info(region->dev, "no cpufreq driver, the host is not asked for frequencies: %d\n",
+			 err);
+}
+
+void pc_cpufreq_stop(void)
+{
+	if (!pc_running)
+		return;
+	cpufreq_unregister_driver(&pc_driver);
+	pc_cpufreq_forget();
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The host's performance domains: capacity and frequencies of the CPUs that a
+ * vCPU may run on, and which domain each vCPU is in.
+ *
+ * The table is copied once and the copy is checked. A table that is wrong costs the
+ * guest its frequencies and nothing else. A vCPU's domain is in its host line, which
+ * the host's daemon writes when it has found the vCPU: perhaps after this module
+ * was loaded.
+ */
+#include <linux/cpu.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "paracord_guest.h"
+
+/* The daemon finds a new VM within a second or two; it may itself start a moment later. */
+#define PC_FIND_DOMAINS_MS	100
+#define PC_FIND_DOMAINS_LOOKS	100
+
+/* A frequency of more is a mistake, and the cpufreq core gives the highest numbers a meaning. */
+#define PC_MAX_KHZ		100000000
+
+#define pc_refuse(region, format, ...)						\
+	dev_err((region)->dev, "performance domains: " format ": no frequencies; recreate the region\n", \
+		__VA_ARGS__)
+
+/* Return: the table lies between the header and the slots. */
+static bool pc_table_fits(const struct pc_region *region)
+{
+	const struct paracord_header *h = &region->host;
+	u64 end = h->domain_offset_bytes + (u64)h->domain_count * h->domain_stride_bytes;
+
+	if (h->domain_count > PARACORD_DOMAINS_MAX) {
+		pc_refuse(region, "count of %u is not in 0..%u", h->domain_count,
+			  PARACORD_DOMAINS_MAX);
+		return false;
+	}
+	if (h->domain_stride_bytes < sizeof(struct paracord_domain) ||
+	    h->domain_stride_bytes % PARACORD_LINE_BYTES) {
+		pc_refuse(region, "stride of %u bytes is not a multiple of %u of at least %zu",
+			  h->domain_stride_bytes, PARACORD_LINE_BYTES,
+			  sizeof(struct paracord_domain));
+		return false;
+	}
+	if (h->domain_offset_bytes < h->header_bytes ||
+	    h->domain_offset_bytes % PARACORD_LINE_BYTES || end > h->slot_offset_bytes) {
+		pc_refuse(region, "%u at %u..%llu do not lie between the header's end at %u and the slots at %u",
+			  h->domain_count, h->domain_offset_bytes, end, h->header_bytes,
+			  h->slot_offset_bytes);
+		return false;
+	}
+	return true;
+}
+
+static bool pc_domain_usable(const struct pc_region *region, unsigned int index,
+			     const struct paracord_domain *d)
+{
+	unsigned int i;
+
+	if (!d->max_khz || d->max_khz > PC_MAX_KHZ) {
+		pc_refuse(region, "highest frequency of domain %u, %u kHz, is not in 1..%u",
+			  index, d->max_khz, PC_MAX_KHZ);
+		return false;
+	}
+	if (!d->capacity || d->capacity > PARACORD_SCALE) {
+		pc_refuse(region, "capacity %u of domain %u is not in 1..%u", d->capacity,
+			  index, PARACORD_SCALE);
+		return false;
+	}
+	if (!d->level_count || d->level_count > PARACORD_LEVELS_MAX) {
+		pc_refuse(region, "%u levels of domain %u are not 1..%u", d->level_count,
+			  index, PARACORD_LEVELS_MAX);
+		return false;
+	}
+	for (i = 0; i < d->level_count; i++)
+		if (d->levels[i] <= (i ? d->levels[i - 1] : 0)) {
+			pc_refuse(region, "level %u of domain %u, %u, does not rise", i,
+				  index, d->levels[i]);
+			return false;
+		}
+	if (d->levels[d->level_count - 1] != PARACORD_SCALE) {
+		pc_refuse(region, "the last level of domain %u is %u, not %u", index,
+			  d->levels[d->level_count - 1], PARACORD_SCALE);
+		return false;
+	}
+	return true;
+}
+
+/* Copies the table; region->domain_count stays 0 if there is none, or it is not usable. */
+void pc_domains_read(struct pc_region *region)
+{
+	const struct paracord_header *h = &region->host;
+	unsigned int i;
+
+	/* Before 1.1 these bytes meant nothing. */
+	if (!h->abi_minor || !h->domain_count || !pc_table_fits(region))
+		return;
+	region->domains = devm_kcalloc(region->dev, h->domain_count,
+				       sizeof(*region->domains), GFP_KERNEL);
+	if (!region->domains)
+		return;
+	for (i = 0; i < h->domain_count; i++) {
+		memcpy(&region->domains[i],
+		       region->base + h->domain_offset_bytes + i * h->domain_stride_bytes,
+		       sizeof(region->domains[i]));
+		if (!pc_domain_usable(region, i, &region->domains[i]))
+			return;
+	}
+	region->domain_count = h->domain_count;
+}
+
+/*
+ * What the host line of a CPU that comes online says. It is looked at until it says something,
+ * and not again: a policy keeps the frequencies that it began with.
+ */
+void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
+{
+	unsigned int number;
+
+	if (cpu->domain || !(region->features &
+			     (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
+		return;
+	number = READ_ONCE(cpu->host->domain);
+	if (number && number <= region->domain_count)
+		WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
+}
+
+static void pc_find_domains(struct work_struct *work)
+{
+	struct pc_region *region = container_of(to_delayed_work(work), struct pc_region,
+						find_domains);
+	unsigned int known = 0, unknown = 0;
+	int nr;
+
+	cpus_read_lock();
+	for_each_online_cpu(nr) {
+		struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
+
+		if (!READ_ONCE(cpu->line))
+			continue;
+		pc_domain_online(region, cpu);
+		if (cpu->domain)
+			known++;
+		else
+			unknown++;
+	}
+	cpus_read_unlock();
+
+	if (unknown && region->looks_left) {
+		region->looks_left--;
+		schedule_delayed_work(&region->find_domains,
+				      msecs_to_jiffies(PC_FIND_DOMAINS_MS));
+		return;
+	}
+	if (!known) {
+		dev_info(region->dev, "the host does not say where the vCPUs run: no frequencies; start paracord there, then load this module again\n");
+		return;
+	}
+	/* The second one looks at whose driver there is. */
+	pc_cpufreq_start(region);
+	pc_invariance_start(region);
+}
+
+/* Frequencies and capacities, now or as soon as the host line of each vCPU names its domain. */
+void pc_domains_start(struct pc_region *region)
+{
+	INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
+	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
+		return;
+	region->looks_left = PC_FIND_DOMAINS_LOOKS;
+	pc_find_domains(&region->find_domains.work);
+}
+
+void pc_domains_stop(struct pc_region *region)
+{
+	int nr;
+
+	cancel_delayed_work_sync(&region->find_domains);
+	pc_cpufreq_stop();
+	pc_invariance_stop();
+	for_each_possible_cpu(nr)
+		WRITE_ONCE(per_cpu(pc_cpus, nr).domain, NULL);
+}
