@@ -50,6 +50,7 @@ class JunoR2:
     cpus = 6
     little = (0, 1, 2, 3)
     big = (4, 5)
+    big_mhz = 1200
 
     def describe(self, memory_mb: int) -> Description:
         arch = emulator.architecture(self.arch)
