@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 The same load as plain tasks of the host and in a VM: the frequency and the CPU that it gets, and how large
-it looks to the kernel that runs it. One task stays small; another is small, needs a large CPU, is small again.
+it looks to the kernel that runs it. One task stays small; another is small, then large, then small again.
 
 Work takes as long as on the physical CPU at its frequency, in the VM too (board_guest.py). A VM is compared
 with the host under the same scheduler; utilisation always with the stock one, as the kernel has no average of
