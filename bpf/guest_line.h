@@ -21,11 +21,13 @@ struct guest_words {
 	struct paracord_context context;
 	u64 preempt_count_gpa;
 	u32 preempt_count_mask;
-	u32 reserved;
+	u32 asks;	/* perf_request, perf_limit */
 };
 
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_gpa) == 8, "layout");
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) == 16, "layout");
+_Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_request) == 20, "layout");
+_Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22, "layout");
 
 /* The vCPU that this thread has loaded: KVM is the only user of preempt notifiers. */
 static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
@@ -105,6 +107,30 @@ static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 no
 	return count;
 }
 
+/* The scheduler looks at it at each switch and tick (sched_queue.h); any value is survived there. */
+static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
+{
+	if (asks == v->asks)
+		return;
+	*(volatile u32 *)&v->asks = asks;
+	v->counters.requests++;
+}
+
+/* At an exit that needs nothing else of the line. A line that is gone asks for nothing. */
+static __always_inline void read_request(struct pc_vcpu *v)
+{
+	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);
+	u32 asks = 0;
+
+	if (!v->setup.slot_hva)
+		return;
+	if (bpf_probe_read_user(&asks, sizeof(asks), (void *)at)) {
+		asks = 0;
+		v->counters.guest_read_errors++;
+	}
+	note_request(v, asks);
+}
+
 /* Refreshes v->guest. Call in the vCPU's own context only. */
 static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
 {
@@ -113,13 +139,18 @@ static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
 
 	if (!v->setup.slot_hva || v->setup.guest_line_bytes < sizeof(words.context)) {
 		v->guest = (struct pc_guest_view){};
+		if (v->setup.guest_requests)
+			read_request(v);
 		return;
 	}
 	if (bpf_probe_read_user(&words, sizeof(words), (void *)v->setup.slot_hva)) {
 		v->counters.guest_read_errors++;
 		v->guest = (struct pc_guest_view){};
+		note_request(v, 0);
 		return;
 	}
+	if (v->setup.guest_requests)
+		note_request(v, words.asks);
 	if ((v->setup.guest_features & PARACORD_F_PREEMPT_COUNT) &&
 	    v->setup.guest_line_bytes >= PC_LINE_WITH_COUNT_BYTES && words.preempt_count_mask)
 		count = read_preempt_count(v, words.preempt_count_gpa, now);

@@ -39,8 +39,10 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (level && takes_back(p, rq, prev_cpu, level))
 		return prev_cpu;
 	/* A boosted vCPU is not for saving. */
-	if (t && !level && rq && (rq->features & PC_PERF_PLACE))
+	if (t && !level && rq && (rq->features & PC_PERF_PLACE)) {
+		follow_guest(t);
 		cpu = place(p, t, prev_cpu);
+	}
 	if (cpu >= 0)
 		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
 	else
@@ -232,8 +234,10 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
-	if (rq->features & PC_PERF_TRACK)
+	if (rq->features & PC_PERF_TRACK) {
+		follow_guest(t);
 		perf_ran(p, t, rq, now);
+	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
 	v = vcpu_of(t, &index);
 	if (v && is_current(p)) {
@@ -254,9 +258,11 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
+	u32 floor;
 
 	if (!t || !rq || rq->cur_level == PC_RUNS_NOTHING)
 		return 0;
+	floor = t->clamp.min;
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
 	charge_from(rq, t, cpu, running_vtime(rq, now), now);
@@ -266,8 +272,10 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	}
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, rq->cur_vtime);
-	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL)
+	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL) {
+		place_soon(t, rq, floor);
 		place_running(p, t, cpu, now);
+	}
 	if (pc_fair_before(rq->search_ns, now)) {
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;

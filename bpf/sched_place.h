@@ -86,6 +86,13 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	return place_choose(model, notes);
 }
 
+/* A guest that asks for more than the CPU of its vCPU can do is not to wait for the next look. */
+static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq, u32 floor_before)
+{
+	if (t->clamp.min > floor_before && t->clamp.min > rq->capacity)
+		t->placed_ns = 0;
+}
+
 /* A task that runs: shall it go elsewhere? It leaves when it is put back (ext_enqueue). */
 static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
 {

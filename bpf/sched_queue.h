@@ -31,17 +31,40 @@ static __always_inline u32 own_inverse(const struct task_struct *p)
 	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
 }
 
+/* A vCPU's clamps as its guest's governor asks, within what the host lets it. */
+static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_clamp host)
+{
+	u32 index, asks;
+	struct pc_vcpu *v = vcpu_of(t, &index);
+
+	if (!v || !v->setup.guest_requests)
+		return host;
+	asks = *(volatile u32 *)&v->asks;
+	return pc_clamp_guest(host, asks & 0xffff, asks >> 16);
+}
+
+/* `g`: the task's group, NULL: in none. */
+static __always_inline void clamp(struct pc_task *t, const struct pc_group *g)
+{
+	t->clamp = guest_clamp(t, g ? pc_clamp_within(t->own, g->clamp) : t->own);
+}
+
+/* The same where only a guest may have changed them. */
+static __always_inline void follow_guest(struct pc_task *t)
+{
+	if (t->vcpu)
+		clamp(t, t->group == PC_GROUP_ROOT ? NULL : group_at(t->group));
+}
+
 /* Its weight and clamps as they are now, in its group. */
 static __always_inline void weigh(const struct task_struct *p, struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : fresh_group(t->group, now);
 
 	t->inverse = own_inverse(p);
-	t->clamp = t->own;
-	if (!g)
-		return;
-	t->inverse = pc_fair_in_group(t->inverse, g->factor);
-	t->clamp = pc_clamp_within(t->own, g->clamp);
+	if (g)
+		t->inverse = pc_fair_in_group(t->inverse, g->factor);
+	clamp(t, g);
 }
 
 static __always_inline bool is_pinned(const struct task_struct *p)

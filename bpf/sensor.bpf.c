@@ -15,7 +15,8 @@
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
  * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
  * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
- * look-ups at a VM exit, one that serves a wakeup a look at the clock besides. Only the
+ * look-ups at a VM exit, one that serves a wakeup a look at the clock besides, and one whose guest's governor asks
+ * for performance a read of four bytes of its line. Only the
  * other exits of a boosted vCPU, and the switches of any, reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
@@ -169,6 +170,14 @@ static __noinline int adopt_thread(void)
 	return 0;
 }
 
+/* An exit that says nothing about boosts. */
+static __always_inline int quiet_exit(struct pc_vcpu *v)
+{
+	if (v->setup.guest_requests)
+		read_request(v);
+	return 0;
+}
+
 SEC("raw_tp/kvm_exit")
 int sensor_exit(void *ctx)
 {
@@ -187,10 +196,10 @@ int sensor_exit(void *ctx)
 		return 0;
 	v->counters.exits++;
 	if (!v->state.boosted && !v->setup.hints_at_exit)
-		return 0;
+		return quiet_exit(v);
 	now = bpf_ktime_get_ns();
 	if (!v->pending && pc_boost_is_quiet(&v->state, now))
-		return 0;
+		return quiet_exit(v);
 	read_guest_line(v, now);
 	return evaluate(index, PC_EV_EXIT);
 }

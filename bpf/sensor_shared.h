@@ -38,6 +38,7 @@ struct pc_vcpu_counters {
 	u64 actuations_dropped;	/* ring buffer full; retried at the next event */
 	u64 suppressed;		/* boosts held back by the actuation rate limit */
 	u64 evaluations;	/* policy steps */
+	u64 requests;		/* changes of what the guest asks for that were seen */
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* wakeup to running: [0] unboosted, [1] boosted */
 };
 
@@ -48,6 +49,8 @@ struct pc_vcpu_setup {
 	u64 slot_hva;		/* address of the slot in the VMM; 0: no region */
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
+	u32 guest_requests;	/* 1: the guest's requests count */
+	u32 reserved;
 };
 
 struct pc_vcpu {
@@ -65,7 +68,7 @@ struct pc_vcpu {
 	u32 actuated;		/* PC_LEVEL_* that the daemon was last told */
 	u32 asleep;		/* went to sleep and has not run since */
 	u32 level;		/* PC_LEVEL_* decided; what the scheduler acts on */
-	u32 reserved32;
+	u32 asks;		/* the guest's perf_request and, from bit 16 on, perf_limit, as last read */
 	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
 	u64 wakeup_ns;		/* first kick since it went to sleep; 0: none */
 	u64 run_since_ns;

@@ -58,6 +58,22 @@ PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp 
 	return both;
 }
 
+/*
+ * What a vCPU may ask for when its guest's governor asks (paracord_guest_line.perf_request, .perf_limit; any values).
+ * The request raises the floor, never above the cap that the host gave: `host.max`. The limit lowers the
+ * cap, never below what the host granted: `host.min`. A limit of 0 is none, and a request above the guest's own
+ * limit is held to it. The request has the governor's room to grow in it: the floor gets none on top.
+ */
+PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 limit)
+{
+	struct pc_clamp both = { .max = pc_min_u32(host.max, PC_CAPACITY) };
+
+	if (limit)
+		both.max = pc_min_u32(both.max, pc_max_u32(limit, host.min));
+	both.min = pc_min_u32(pc_max_u32(host.min, request), both.max);
+	return both;
+}
+
 /* A value between a task's clamps; clamps beyond the scale, or crossed, are taken as far as they make sense. */
 PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 {

@@ -183,6 +183,8 @@ fn vm_details(vm: &VmSnapshot) -> String {
         "VCPU",
         "TID",
         "CPU",
+        "SPEED",
+        "ASKS",
         "STATE",
         "WHY",
         "WAKE",
@@ -199,6 +201,8 @@ fn vm_details(vm: &VmSnapshot) -> String {
             v.vcpu_id.to_string(),
             v.tid.to_string(),
             v.cpu.to_string(),
+            speed(v),
+            asks(v),
             word(&v.state),
             why(v),
         ];
@@ -222,6 +226,24 @@ pub fn why(v: &VcpuSnapshot) -> String {
         BoostState::Throttled => {
             format!("{} budget", v.throttle_cause.as_deref().unwrap_or("a"))
         }
+    }
+}
+
+/// Capacity of its CPU at its frequency, of 1024; `-` where the guest is not told.
+fn speed(v: &VcpuSnapshot) -> String {
+    let known = v.place.as_ref().filter(|place| place.frequency != 0);
+    known.map_or_else(
+        || "-".into(),
+        |place| (u32::from(place.capacity) * u32::from(place.frequency) / 1024).to_string(),
+    )
+}
+
+/// What the guest's governor asks for, and the most that it wants.
+fn asks(v: &VcpuSnapshot) -> String {
+    match &v.request {
+        None => "-".into(),
+        Some(asks) if asks.limit == 0 => asks.request.to_string(),
+        Some(asks) => format!("{}/{}", asks.request, asks.limit),
     }
 }
 

@@ -88,6 +88,11 @@ impl HostLines {
         }
     }
 
+    /// The line of vCPU `index`.
+    pub fn line(&self, index: u32) -> Option<Arc<Line>> {
+        lock(&self.lines).get(&index).cloned()
+    }
+
     /// Writes the line of vCPU `index`.
     pub fn refresh(&self, index: u32) {
         self.shared.host_lines.mark(index);

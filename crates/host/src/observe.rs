@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Takes a [`Snapshot`] from the sensor's memory and the actuator's counters.
 
-use paracord_abi::feature_names;
+use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
     PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, pc_vcpu_counters,
 };
@@ -10,8 +10,8 @@ use paracord_sensor::Sensor;
 use crate::actuator::{ActuatorStats, now_ns};
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
-    BoostState, Capability, Histogram, RegionSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters,
-    VcpuSnapshot, VmSnapshot,
+    BoostState, Capability, Histogram, PlaceSnapshot, RegionSnapshot, RequestSnapshot,
+    SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot, VmSnapshot,
 };
 use crate::vms::{Vm, Vms};
 
@@ -31,7 +31,8 @@ pub fn snapshot(
     sensor: &Sensor,
     stats: &ActuatorStats,
 ) -> Snapshot {
-    let vms_now: Vec<VmSnapshot> = vms.iter().map(|vm| vm_snapshot(vm, sensor, stats)).collect();
+    let vms_now: Vec<VmSnapshot> =
+        vms.iter().map(|vm| vm_snapshot(vm, vms, sensor, stats)).collect();
     let mut actuator = stats.snapshot();
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
     actuator.observed =
@@ -60,8 +61,11 @@ fn conditions(stats: &ActuatorStats) -> Vec<String> {
     }
 }
 
-fn vm_snapshot(vm: &Vm, sensor: &Sensor, stats: &ActuatorStats) -> VmSnapshot {
-    let vcpu = |(&index, &vcpu_id): (&u32, &u32)| vcpu_snapshot(index, vcpu_id, sensor, stats);
+fn vm_snapshot(vm: &Vm, vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> VmSnapshot {
+    let vcpu = |(&index, &vcpu_id): (&u32, &u32)| {
+        let snapshot = vcpu_snapshot(index, vcpu_id, sensor, stats)?;
+        Some(VcpuSnapshot { place: vms.place_of(index).map(place_snapshot), ..snapshot })
+    };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
     VmSnapshot {
@@ -118,10 +122,21 @@ fn vcpu_snapshot(
         throttled_until_ns: if state.throttled != 0 { state.throttled_until_ns } else { 0 },
         strikes: state.strikes,
         budget_left_ns: state.vcpu.left_ns,
+        request: vcpu.guest_request().map(|(request, limit)| RequestSnapshot { request, limit }),
+        place: None,
         counters: vcpu_counters(&counters),
         wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
         wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),
     })
+}
+
+fn place_snapshot(place: HostPlace) -> PlaceSnapshot {
+    PlaceSnapshot {
+        capacity: place.capacity,
+        frequency: place.frequency,
+        cluster: Some(place.cluster).filter(|cluster| *cluster != u32::MAX),
+        domain: place.domain,
+    }
 }
 
 fn throttle_cause(cause: u32) -> Option<String> {
@@ -148,5 +163,6 @@ fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
         running_ns: c.running_ns,
         guest_read_errors: c.guest_read_errors,
         actuations_dropped: c.actuations_dropped,
+        requests: c.requests,
     }
 }

@@ -87,6 +87,8 @@ pub struct BoostConfig {
     pub use_region: bool,
     /// Whether a hint also boosts at a VM exit, not only at preemption.
     pub hints_at_exit: bool,
+    /// Whether what the guest's governor asks for counts.
+    pub guest_requests: bool,
     /// Period of every budget.
     pub period_us: u64,
     /// All reasons together, running time per period of one vCPU.
@@ -120,6 +122,7 @@ impl From<&pc_boost_config> for BoostConfig {
             },
             use_region: true,
             hints_at_exit: c.hints_at_exit != 0,
+            guest_requests: true,
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
             vm_budget_us: c.vm_budget_ns / NS_PER_US,
@@ -197,6 +200,8 @@ pub struct PerfSettings {
     pub placement: bool,
     /// Clamps that programs gave to the kernel are taken over.
     pub import: bool,
+    /// What guests' governors ask for counts.
+    pub guest_requests: bool,
 }
 
 impl Default for PerfSettings {
@@ -208,6 +213,7 @@ impl Default for PerfSettings {
             hold: true,
             placement: true,
             import: false,
+            guest_requests: true,
         }
     }
 }
@@ -292,7 +298,11 @@ impl Settings {
     /// `paracord vm set` changed since the last reload, oldest first.
     pub fn vm(&self, name: &str, overrides: &[Override]) -> BoostConfig {
         let config = self.vm_rules.resolve(name, overrides);
-        BoostConfig { mode: config.mode.min(self.mode), ..config }
+        BoostConfig {
+            mode: config.mode.min(self.mode),
+            guest_requests: config.guest_requests && self.perf.guest_requests,
+            ..config
+        }
     }
 }
 
@@ -321,6 +331,16 @@ mod tests {
         assert_eq!(settings.vm("any", &[]).mode, Mode::Observe);
         let off = crate::config::keys::parse_override("mode", "off").unwrap();
         assert_eq!(settings.vm("any", &[off]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn guests_may_ask_where_neither_the_host_nor_the_vm_says_no() {
+        let no = crate::config::keys::parse_override("guest_requests", "false").unwrap();
+        let asks = |host, overrides: &[Override]| {
+            let perf = PerfSettings { guest_requests: host, ..PerfSettings::default() };
+            Settings { perf, ..Settings::default() }.vm("any", overrides).guest_requests
+        };
+        assert!(asks(true, &[]) && !asks(false, &[]) && !asks(true, &[no]));
     }
 
     #[test]

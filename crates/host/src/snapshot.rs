@@ -152,12 +152,40 @@ pub struct VcpuSnapshot {
     pub strikes: u32,
     /// Running time left in the vCPU's budget; negative: debt.
     pub budget_left_ns: i64,
+    /// What the guest's governor asks for; none while that does not count.
+    #[serde(default)]
+    pub request: Option<RequestSnapshot>,
+    /// Where the guest is told that the vCPU runs; none where it is told nothing.
+    #[serde(default)]
+    pub place: Option<PlaceSnapshot>,
     /// Counters.
     pub counters: VcpuCounters,
     /// From wakeup to running, while unboosted.
     pub wakeup_latency_unboosted: Histogram,
     /// From wakeup to running, while boosted.
     pub wakeup_latency_boosted: Histogram,
+}
+
+/// What a guest's governor asks for, as the guest says it (1024 is the largest CPU at its highest frequency).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestSnapshot {
+    /// At least this while the vCPU is runnable.
+    pub request: u16,
+    /// At most this; 0: no limit.
+    pub limit: u16,
+}
+
+/// A vCPU's place, as its host line says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceSnapshot {
+    /// Of the physical CPU, 1..=1024; 0: not known.
+    pub capacity: u16,
+    /// Relative to that CPU's highest, 1..=1024; 0: not known.
+    pub frequency: u16,
+    /// First CPU of those like it.
+    pub cluster: Option<u32>,
+    /// Performance domain.
+    pub domain: Option<u16>,
 }
 
 /// What the policy decided about a vCPU.
@@ -198,6 +226,9 @@ pub struct VcpuCounters {
     pub guest_read_errors: u64,
     /// Decisions lost because the ring buffer was full.
     pub actuations_dropped: u64,
+    /// Changes of what the guest asks for that were seen.
+    #[serde(default)]
+    pub requests: u64,
 }
 
 /// A histogram in powers of two: bucket n counts [2^n, 2^(n+1)) ns, bucket 0 also 0.

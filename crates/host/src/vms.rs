@@ -2,10 +2,11 @@
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paracord_abi::{GuestDriver, feature_names, layout};
+use paracord_abi::{GuestDriver, HostPlace, feature_names, layout};
 use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor, Vcpu};
 use paracord_sys::proc;
@@ -20,7 +21,11 @@ use crate::log_limit::LogLimit;
 use crate::place_line::Line;
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
-use crate::settings::{BoostConfig, Override, Settings};
+use crate::settings::{BoostConfig, Mode, Override, Settings};
+
+/// Bytes of a guest line that reaches to what the guest asks for.
+const LINE_WITH_REQUEST_BYTES: usize =
+    offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
 
 /// One VM.
 #[derive(Debug)]
@@ -258,6 +263,14 @@ impl Vms {
         }
     }
 
+    /// Where a vCPU is, as its guest is told; `None` where it is told nothing.
+    pub fn place_of(&self, index: u32) -> Option<HostPlace> {
+        let line = self.host_lines.line(index).filter(|line| line.follows)?;
+        let mut place = None;
+        let _ = self.sensor.whereabouts(&[index], |_, at| place = Some(line.place(&at, 0)));
+        place
+    }
+
     /// Looks whether guest drivers came or went; tells the sensor. Also renews host
     /// lines of throttled vCPUs, since nobody tells when a throttle ends.
     pub fn poll_regions(&mut self) {
@@ -298,7 +311,7 @@ impl Vms {
     }
 
     /// Changes the global mode, until the next reload.
-    pub fn set_mode(&mut self, mode: crate::settings::Mode) {
+    pub fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
         self.apply_settings();
     }
@@ -368,22 +381,25 @@ impl Vm {
 
     /// What the sensor needs to know about one of the vCPUs.
     fn setup_of(&self, vcpu_id: u32) -> pc_vcpu_setup {
-        let steered = self
-            .driver
-            .filter(|driver| driver.features & layout::PARACORD_F_BOOST != 0)
-            .zip(self.region.as_ref());
-        let (slot_hva, line_bytes, features) = match steered {
+        let (slot_hva, line_bytes, features) = match self.driver.zip(self.region.as_ref()) {
             Some((driver, region)) => {
                 (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
             }
             None => (0, 0, 0),
         };
+        let accepts = |feature| features & feature != 0;
+        let guest_requests = accepts(layout::PARACORD_F_PERF_REQUEST)
+            && line_bytes as usize >= LINE_WITH_REQUEST_BYTES
+            && self.config.guest_requests
+            && self.config.mode == Mode::On;
         pc_vcpu_setup {
             vm: self.index,
             hints_at_exit: self.config.hints_at_exit.into(),
             slot_hva,
-            guest_line_bytes: line_bytes,
+            guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
             guest_features: features,
+            guest_requests: guest_requests.into(),
+            reserved: 0,
         }
     }
 

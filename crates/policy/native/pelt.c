@@ -40,6 +40,7 @@ u32 paracord_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)
 u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
 void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent);
+void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit);
 
 u32 paracord_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 {
@@ -55,6 +56,12 @@ void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent)
 {
 	*task = pc_clamp_within(*task, pc_clamp_under(*group, *parent));
+}
+
+/* Of a vCPU whose guest asks; the result replaces what the host gave. */
+void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit)
+{
+	*host = pc_clamp_guest(*host, request, limit);
 }
 
 /* With the sleeper's part, as the scheduler does (bpf/sched_perf.h). */

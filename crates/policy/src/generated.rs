@@ -636,11 +636,12 @@ pub struct pc_vcpu_counters {
     pub actuations_dropped: u64_,
     pub suppressed: u64_,
     pub evaluations: u64_,
+    pub requests: u64_,
     pub wakeup_latency: [[u64_; 32usize]; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_counters"][::core::mem::size_of::<pc_vcpu_counters>() - 640usize];
+    ["Size of pc_vcpu_counters"][::core::mem::size_of::<pc_vcpu_counters>() - 648usize];
     [
         "Alignment of pc_vcpu_counters",
     ][::core::mem::align_of::<pc_vcpu_counters>() - 8usize];
@@ -684,8 +685,11 @@ const _: () = {
         "Offset of field: pc_vcpu_counters::evaluations",
     ][::core::mem::offset_of!(pc_vcpu_counters, evaluations) - 120usize];
     [
+        "Offset of field: pc_vcpu_counters::requests",
+    ][::core::mem::offset_of!(pc_vcpu_counters, requests) - 128usize];
+    [
         "Offset of field: pc_vcpu_counters::wakeup_latency",
-    ][::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 128usize];
+    ][::core::mem::offset_of!(pc_vcpu_counters, wakeup_latency) - 136usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -695,10 +699,12 @@ pub struct pc_vcpu_setup {
     pub slot_hva: u64_,
     pub guest_line_bytes: u32_,
     pub guest_features: u32_,
+    pub guest_requests: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 24usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 32usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -715,6 +721,12 @@ const _: () = {
     [
         "Offset of field: pc_vcpu_setup::guest_features",
     ][::core::mem::offset_of!(pc_vcpu_setup, guest_features) - 20usize];
+    [
+        "Offset of field: pc_vcpu_setup::guest_requests",
+    ][::core::mem::offset_of!(pc_vcpu_setup, guest_requests) - 24usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserved",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 28usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -733,7 +745,7 @@ pub struct pc_vcpu {
     pub actuated: u32_,
     pub asleep: u32_,
     pub level: u32_,
-    pub reserved32: u32_,
+    pub asks: u32_,
     pub waited_before_ns: u64_,
     pub wakeup_ns: u64_,
     pub run_since_ns: u64_,
@@ -747,7 +759,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 968usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 984usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -779,9 +791,7 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::level",
     ][::core::mem::offset_of!(pc_vcpu, level) - 64usize];
-    [
-        "Offset of field: pc_vcpu::reserved32",
-    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 68usize];
+    ["Offset of field: pc_vcpu::asks"][::core::mem::offset_of!(pc_vcpu, asks) - 68usize];
     [
         "Offset of field: pc_vcpu::waited_before_ns",
     ][::core::mem::offset_of!(pc_vcpu, waited_before_ns) - 72usize];
@@ -811,7 +821,7 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, counters) - 304usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 944usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 952usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -24,6 +24,7 @@ unsafe extern "C" {
         group: *const pc_clamp,
         parent: *const pc_clamp,
     );
+    fn paracord_clamp_guest(host: *mut pc_clamp, request: u32, limit: u32);
     fn paracord_perf_sleep(
         cpu: *mut pc_perf_cpu,
         task: *mut pc_perf_task,
@@ -78,6 +79,14 @@ pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) ->
     // SAFETY: valid pointers from references for the length of the call.
     unsafe { paracord_clamp_effective(&raw mut task, &raw const group, &raw const parent) };
     task
+}
+
+/// What a vCPU may ask for when its guest asks for `request` and at most `limit` (`pc_clamp_guest`).
+#[must_use]
+pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
+    // SAFETY: a valid pointer from a reference for the length of the call.
+    unsafe { paracord_clamp_guest(&raw mut host, request, limit) };
+    host
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).

@@ -278,7 +278,91 @@ fn a_group_bounds_what_its_tasks_may_ask_for() {
     assert_eq!((found.min, found.max), (0, 400));
 }
 
+#[test]
+fn a_guest_asks_within_what_the_host_gives() {
+    let clamp = |min, max| pc_clamp { min, max };
+    let cases = [
+        // Host, request, limit: in force.
+        (ANY, 0, 0, ANY),
+        (ANY, 600, 0, clamp(600, 1024)),
+        (ANY, u32::from(u16::MAX), 0, clamp(1024, 1024)),
+        (clamp(0, 300), 1024, 0, clamp(300, 300)),
+        (ANY, 600, 400, clamp(400, 400)),
+        (ANY, 100, 400, clamp(100, 400)),
+        (ANY, 0, u32::from(u16::MAX), ANY),
+        // What the host granted stays, whatever the guest says.
+        (clamp(200, 800), 0, 100, clamp(200, 200)),
+        (clamp(200, 800), 50, 0, clamp(200, 800)),
+        // Crossed clamps of the host: its cap counts.
+        (clamp(500, 300), 0, 0, clamp(300, 300)),
+    ];
+    for (host, request, limit, expected) in cases {
+        assert_eq!(perf::guest_clamp(host, request, limit), expected, "{host:?} {request} {limit}");
+    }
+}
+
+#[test]
+fn a_guests_floor_gets_no_room_on_top() {
+    let mut cpu = Cpu::new();
+    let mut vcpu = pc_perf_task::default();
+    let asks = perf::guest_clamp(ANY, 640, 0);
+    cpu.wake(&mut vcpu, asks);
+    assert_eq!(cpu.request(), 640);
+    // It does little of what it asked for, and asks for nothing next: the rest goes with the account.
+    cpu.run(&mut [(&mut vcpu, asks)], 1);
+    assert_eq!(cpu.request(), 640);
+    cpu.run(&mut [(&mut vcpu, perf::guest_clamp(ANY, 0, 0))], 1);
+    assert!(cpu.request() < 100, "{}", cpu.request());
+}
+
+#[test]
+fn a_stale_request_of_a_sleeper_decays() {
+    let mut cpu = Cpu::new();
+    let mut vcpu = pc_perf_task::default();
+    let asks = perf::guest_clamp(ANY, 1024, 0);
+    cpu.wake(&mut vcpu, asks);
+    cpu.run(&mut [(&mut vcpu, asks)], 2);
+    cpu.sleep(&mut vcpu);
+    let halved = cpu.idle(32);
+    assert!((500..=540).contains(&halved), "{halved}");
+    assert!(cpu.idle(300) < 8);
+}
+
+#[test]
+fn a_burst_under_a_guests_floor_carries_no_more_than_it_asked_for() {
+    let mut cpu = Cpu::new();
+    let mut vcpu = pc_perf_task::default();
+    let asks = perf::guest_clamp(ANY, 700, 700);
+    cpu.wake(&mut vcpu, asks);
+    cpu.run(&mut [(&mut vcpu, asks)], 60);
+    cpu.sleep(&mut vcpu);
+    cpu.idle(200);
+    // The guest said at its last exit that it wants nothing: the carry is for one window, at what the burst had.
+    cpu.wake(&mut vcpu, ANY);
+    assert_eq!(cpu.request(), 700);
+    cpu.run(&mut [], 0);
+    cpu.sleep(&mut vcpu);
+    cpu.idle(200);
+    cpu.wake(&mut vcpu, ANY);
+    assert!(cpu.request() < 100, "{}", cpu.request());
+}
+
 proptest! {
+    #[test]
+    fn whatever_a_guest_says_stays_between_floor_and_cap(
+        min: u32, max: u32, request: u32, limit: u32, more: u32,
+    ) {
+        let host = pc_clamp { min, max };
+        let got = perf::guest_clamp(host, request, limit);
+        prop_assert!(got.max <= max && got.max <= 1024);
+        prop_assert!(got.min <= got.max);
+        // The guest takes nothing from what the host granted.
+        prop_assert!(got.min >= min.min(max).min(1024));
+        prop_assert!(limit == 0 || got.max <= limit.max(min));
+        let higher = perf::guest_clamp(host, request.saturating_add(more), limit);
+        prop_assert!(higher.min >= got.min && higher.max == got.max);
+    }
+
     /// Whatever tasks do, the parts never leave more behind than they brought.
     #[test]
     fn sums_end_at_nothing(steps in prop::collection::vec((0usize..4, 0u64..40 * MS, 0u32..2000, 0u32..2000), 1..80)) {

@@ -202,6 +202,14 @@ impl Vcpu<'_> {
         field!(self.record, state)
     }
 
+    /// What its guest asks for, 0..=65535 on a scale of 1024, and the most that it wants (0: no limit). `None`
+    /// while that does not count.
+    #[must_use]
+    pub fn guest_request(&self) -> Option<(u16, u16)> {
+        let asks = field!(self.record, asks);
+        (self.setup().guest_requests != 0).then_some((asks as u16, (asks >> 16) as u16))
+    }
+
     /// A copy of the counters.
     #[must_use]
     pub fn counters(&self) -> pc_vcpu_counters {

@@ -25,6 +25,8 @@ pub struct BoostKeys {
     pub use_region: bool,
     /// Whether hints are read at every VM exit.
     pub hints_at_exit: bool,
+    /// Whether what the guest's governor asks for counts.
+    pub guest_requests: bool,
     /// Period of all budgets, ms.
     pub period_ms: u32,
     /// One vCPU, all reasons.
@@ -68,6 +70,7 @@ impl From<&BoostConfig> for BoostKeys {
             mode: c.mode,
             use_region: c.use_region,
             hints_at_exit: c.hints_at_exit,
+            guest_requests: c.guest_requests,
             period_ms: small(c.period_us / 1000),
             vcpu_budget: share(c.vcpu_budget_us),
             vm_budget: share(c.vm_budget_us),
@@ -90,6 +93,7 @@ impl From<&BoostKeys> for BoostConfig {
             mode: k.mode,
             use_region: k.use_region,
             hints_at_exit: k.hints_at_exit,
+            guest_requests: k.guest_requests,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),
             vm_budget_us: k.vm_budget.of_period(period_us),

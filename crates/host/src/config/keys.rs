@@ -260,6 +260,14 @@ pub const PERF: &[Key<Config>] = &[
         perf.import,
         "Take over the clamps that programs give to the kernel (sched_setattr), until the end; actuator ext only."
     ),
+    plain!(
+        "guest_requests",
+        Kind::Bool,
+        Bool,
+        same,
+        perf.guest_requests,
+        "What a guest's frequency governor asks for is its vCPU's least request, within the VM's clamps; actuator ext only."
+    ),
 ];
 
 /// `[supervisor]`.
@@ -383,4 +391,12 @@ pub const VM: &[Key<BoostKeys>] = &[
         get: |s| Value::Text(if s.use_region { "auto" } else { "off" }.into()),
         set: |s, v| s.use_region = text(v) == "auto",
     },
+    plain!(
+        "guest_requests",
+        Kind::Bool,
+        Bool,
+        same,
+        guest_requests,
+        "Whether this guest may ask for performance; `perf.guest_requests` switches it off for all."
+    ),
 ];

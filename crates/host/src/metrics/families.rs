@@ -74,7 +74,10 @@ const VM_GAUGES: [Value<VmSnapshot>; 4] = [
     ("paracord_vm_period_seconds", "Period of the budgets", |vm| vm.period_ns as f64 / NS_PER_S),
 ];
 
-const VCPU_GAUGES: [Value<VcpuSnapshot>; 2] = [
+const VCPU_GAUGES: [Value<VcpuSnapshot>; 3] = [
+    ("paracord_vcpu_request", "What the guest's governor asks for, of 1024; 0: nothing", |v| {
+        v.request.as_ref().map_or(0.0, |asks| f64::from(asks.request))
+    }),
     ("paracord_vcpu_boosted", "1 while the policy boosts the vCPU", |v| {
         f64::from(u8::from(v.state == BoostState::Boosted))
     }),
@@ -83,7 +86,10 @@ const VCPU_GAUGES: [Value<VcpuSnapshot>; 2] = [
     }),
 ];
 
-const VCPU_COUNTERS: [Value<VcpuSnapshot>; 10] = [
+const VCPU_COUNTERS: [Value<VcpuSnapshot>; 11] = [
+    ("paracord_vcpu_requests", "Changes of what the guest's governor asks for", |v| {
+        v.counters.requests as f64
+    }),
     ("paracord_vcpu_exits", "VM exits", |v| v.counters.exits as f64),
     ("paracord_vcpu_wakeups", "Wakeups", |v| v.counters.wakeups as f64),
     ("paracord_vcpu_irqs", "Interrupts or kicks wanted", |v| v.counters.irqs as f64),
