@@ -30,6 +30,7 @@
 #include "../abi/paracord_abi.h"
 #include "../policy/boost.h"
 #include "../policy/guest_view.h"
+#include "../policy/perf.h"
 #include "sensor_shared.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -170,12 +171,48 @@ static __noinline int adopt_thread(void)
 	return 0;
 }
 
+/*
+ * Without a scheduler of ours the daemon acts on what a guest asks for: it is told, seldom. A guest that may not ask any
+ * more asks for nothing.
+ */
+static __noinline int tell_request(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	struct pc_msg *msg;
+	u32 asks, told;
+	u64 now;
+
+	if (!v || ext_on)
+		return 0;
+	asks = v->setup.guest_requests ? v->asks : 0;
+	told = v->told_asks;
+	if (!pc_request_moved(told & 0xffff, asks & 0xffff) && !pc_request_moved(told >> 16, asks >> 16))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (pc_elapsed_ns(now, v->told_ns) < PC_REQUEST_TELL_NS)
+		return 0;
+	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+	if (!msg)
+		return 0;	/* told at a later exit */
+	*msg = (struct pc_msg){ .kind = PC_MSG_ASKS, .vcpu = index, .tid = v->tid, .asks = asks, .now_ns = now };
+	bpf_ringbuf_submit(msg, 0);
+	v->told_asks = asks;
+	v->told_ns = now;
+	return 0;
+}
+
+/* Whether there is nothing to tell, at a glance. */
+static __always_inline bool is_told(const struct pc_vcpu *v)
+{
+	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
+}
+
 /* An exit that says nothing about boosts. */
-static __always_inline int quiet_exit(struct pc_vcpu *v)
+static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
 		read_request(v);
-	return 0;
+	return is_told(v) ? 0 : tell_request(index);
 }
 
 SEC("raw_tp/kvm_exit")
@@ -196,11 +233,13 @@ int sensor_exit(void *ctx)
 		return 0;
 	v->counters.exits++;
 	if (!v->state.boosted && !v->setup.hints_at_exit)
-		return quiet_exit(v);
+		return quiet_exit(v, index);
 	now = bpf_ktime_get_ns();
 	if (!v->pending && pc_boost_is_quiet(&v->state, now))
-		return quiet_exit(v);
+		return quiet_exit(v, index);
 	read_guest_line(v, now);
+	if (!is_told(v))
+		tell_request(index);
 	return evaluate(index, PC_EV_EXIT);
 }
 

@@ -72,6 +72,9 @@ struct pc_vcpu {
 	u64 waited_before_ns;	/* time in run queues until it went to sleep (sched_info.run_delay) */
 	u64 wakeup_ns;		/* first kick since it went to sleep; 0: none */
 	u64 run_since_ns;
+	u64 told_ns;		/* when the daemon was last told what the guest asks for */
+	u32 told_asks;		/* `asks` then; 0: nothing */
+	u32 reserved32;
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */
@@ -252,6 +255,7 @@ struct pc_where {
 #define PC_MSG_UNBOOST	3
 #define PC_MSG_GONE	4
 #define PC_MSG_EXT_GONE	5	/* the scheduler was unloaded: pc_ext_exit says why */
+#define PC_MSG_ASKS	6	/* what a guest asks for has changed, and no scheduler of ours acts on it */
 
 struct pc_msg {
 	u32 kind;		/* PC_MSG_* */
@@ -262,6 +266,8 @@ struct pc_msg {
 	u8  cause;		/* PC_THROTTLE_* */
 	u8  level;		/* PC_LEVEL_* of a boost; a second BOOST of the same vCPU raises it */
 	u64 now_ns;		/* time of the decision, CLOCK_MONOTONIC */
+	u32 asks;		/* of ASKS: as in pc_vcpu */
+	u32 reserved;
 };
 
 #endif

@@ -74,6 +74,16 @@ PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 
 	return both;
 }
 
+/* A request or limit of which somebody outside the scheduler is to be told: a sixteenth, or from or to nothing. */
+PC_INLINE int pc_request_moved(u32 told, u32 now)
+{
+	return told == now ? 0 : !told || !now ||
+	       (told > now ? told - now : now - told) >= PC_CAPACITY / 16;
+}
+
+/* How often at most somebody is told about a vCPU. */
+#define PC_REQUEST_TELL_NS	(8 * PC_NSEC_PER_MSEC)
+
 /* A value between a task's clamps; clamps beyond the scale, or crossed, are taken as far as they make sense. */
 PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 {

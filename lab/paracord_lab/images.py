@@ -24,7 +24,8 @@ HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 # A kernel that the disk has no modules of brings all that host-init loads, and what ext4 would ask for.
 FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p", "crc32c_generic")
 KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
-GUEST_MODULES = ("virtio_pci", "virtio_console")
+# The governors are for what guests ask their hosts for (test_cpufreq.py).
+GUEST_MODULES = ("virtio_pci", "virtio_console", "cpufreq_userspace", "cpufreq_ondemand")
 # Programs of the host tree that a guest has too; their libraries are found and packed.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
 GUEST_APPLET_DIRECTORY = "bin"

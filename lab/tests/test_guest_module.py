@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine, tree
+from paracord_lab import machine, region_file, tree
 
 pytestmark = pytest.mark.lab
 
@@ -49,19 +49,7 @@ CONSTANTS = (
 
 @pytest.fixture(scope="session")
 def abi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Offsets ("paracord_slot.host.boosts") and constants of abi/paracord_abi.h."""
-    work = tmp_path_factory.mktemp("abi")
-    prints = [f'P("{s}.{f}", offsetof(struct {s}, {f}));' for s, fields in FIELDS.items() for f in fields]
-    prints += [f'P("{name}", {name});' for name in CONSTANTS]
-    (work / "abi.c").write_text(
-        '#include <stdio.h>\n#include "paracord_abi.h"\n'
-        '#define P(name, value) printf("%s %ld\\n", name, (long)(value))\n'
-        "int main(void) { " + " ".join(prints) + " return 0; }\n"
-    )
-    binds = {"/mnt/work": work, "/mnt/abi": REPOSITORY / "abi"}
-    script = "gcc -I/mnt/abi -o /mnt/work/abi /mnt/work/abi.c && /mnt/work/abi"
-    out = tree.run_in(tree.ensure("tools"), ["sh", "-c", script], binds, what="compiling the ABI header")
-    return {name: int(value) for name, value in (line.split() for line in out.splitlines())}
+    return region_file.compile_abi(tmp_path_factory.mktemp("abi"), FIELDS, CONSTANTS)
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +82,11 @@ def guest(host: machine.Host, booted_guest: machine.Guest) -> Iterator[machine.G
 
 
 def poke(host: machine.Host, offset: int, value: int, size: int) -> None:
-    octal = "".join(f"\\{byte:03o}" for byte in value.to_bytes(size, "little"))
-    host.run(f"printf '{octal}' | dd of={REGION} bs=1 seek={offset} conv=notrunc status=none")
+    region_file.poke(host, REGION, offset, value, size)
 
 
 def peek(host: machine.Host, offset: int, size: int) -> int:
-    out = host.run(f"od -An -v -tx1 -j {offset} -N {size} {REGION}").out
-    return int.from_bytes(bytes.fromhex("".join(out.split())), "little")
+    return region_file.peek(host, REGION, offset, size)
 
 
 def slot(abi: dict[str, int], number: int) -> int:

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use paracord_sys::sched::{self, SchedAttr, policy};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::floors::{Asked, Floors};
 use crate::journal::{ENTRIES, Entry, Journal, Restored};
 use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 
@@ -116,6 +117,9 @@ pub struct ActuatorStats {
     changed_by_others: AtomicU64,
     errors: AtomicU64,
     last_errno: AtomicU32,
+    requests: AtomicU64,
+    requests_now: AtomicU32,
+    no_clamps: AtomicBool,
     latency: [AtomicU64; HISTOGRAM_BUCKETS],
     boosts_of: Vec<AtomicU32>,
     actuated: Vec<AtomicU32>,
@@ -136,6 +140,9 @@ impl ActuatorStats {
             changed_by_others: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             last_errno: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+            requests_now: AtomicU32::new(0),
+            no_clamps: AtomicBool::new(false),
             latency: [const { AtomicU64::new(0) }; HISTOGRAM_BUCKETS],
             boosts_of: per_vcpu(),
             actuated: per_vcpu(),
@@ -163,6 +170,11 @@ impl ActuatorStats {
         (self.errors.load(Ordering::Relaxed), errno as i32)
     }
 
+    /// Whether a guest has asked for performance and the kernel has no utilisation clamps.
+    pub fn lacks_clamps(&self) -> bool {
+        self.no_clamps.load(Ordering::Relaxed)
+    }
+
     /// As plain values.
     pub fn snapshot(&self) -> ActuatorSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -178,6 +190,8 @@ impl ActuatorStats {
             changed_by_others: get(&self.changed_by_others),
             errors: get(&self.errors),
             observed: 0,
+            requests: get(&self.requests),
+            requests_now: self.requests_now.load(Ordering::Relaxed),
             actuation_latency: Histogram { buckets: self.latency.iter().map(get).collect() },
         }
     }
@@ -187,6 +201,7 @@ impl ActuatorStats {
 #[derive(Debug)]
 pub struct Actuator {
     journal: Arc<Journal>,
+    floors: Option<Floors>,
     stats: Arc<ActuatorStats>,
     priority: u32,
     default_slice_ns: u64,
@@ -214,6 +229,7 @@ impl Actuator {
     pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
         Actuator {
             journal,
+            floors: None,
             stats: Arc::new(ActuatorStats::new()),
             priority,
             default_slice_ns: sched::default_slice_ns(),
@@ -228,6 +244,34 @@ impl Actuator {
     pub fn with_scheduler(self) -> Actuator {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// The same, and what guests ask for becomes their vCPUs' clamps.
+    #[must_use]
+    pub fn with_floors(self, floors: Floors) -> Actuator {
+        Actuator { floors: Some(floors), ..self }
+    }
+
+    /// The guest of vCPU `index` asks for `request` and at most `limit` (0: no limit).
+    pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
+        let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
+        let Some((floors, thread)) = self.floors.as_mut().zip(live()) else { return };
+        if self.stats.lacks_clamps() {
+            return;
+        }
+        let result = floors.ask(index, thread, request, limit);
+        // It ended between the look and the call: its tid may name another thread by now.
+        if matches!(result, Ok(Asked::InForce)) && live().is_none() {
+            let _ = floors.release(index);
+        }
+        self.stats.requests_now.store(floors.count() as u32, Ordering::Relaxed);
+        match result {
+            Ok(_) => bump(&self.stats.requests),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                self.stats.no_clamps.store(true, Ordering::Relaxed);
+            }
+            Err(error) => self.failed(&error),
+        }
     }
 
     /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
@@ -313,6 +357,19 @@ impl Actuator {
         self.waiting.fill(None);
         for index in 0..ENTRIES {
             self.unboost(table, index);
+            self.end_request(table, index);
+        }
+    }
+
+    fn end_request(&mut self, table: &impl VcpuTable, index: u32) {
+        let Some(floors) = &mut self.floors else { return };
+        match table.live_thread(index) {
+            Some(thread) if floors.is_of(index, thread) => {
+                if let Err(error) = floors.release(index) {
+                    self.failed(&error);
+                }
+            }
+            _ => floors.forget(index),
         }
     }
 
@@ -430,6 +487,10 @@ impl Actuator {
     }
 
     fn forget(&mut self, index: u32) -> bool {
+        if let Some(floors) = &mut self.floors {
+            floors.forget(index);
+            self.stats.requests_now.store(floors.count() as u32, Ordering::Relaxed);
+        }
         let was = self.boosted[index as usize].take().is_some();
         if was {
             self.clear(index);

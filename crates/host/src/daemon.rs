@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::actuator::{Actuator, ActuatorStats, now_ns};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
+use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
@@ -27,7 +28,7 @@ use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::observe::{Constants, snapshot};
 use crate::performance::Performance;
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
-use crate::run_dir::{journal_path, remove_journal};
+use crate::run_dir::{floors_path, journal_path, remove_journal};
 use crate::settings::{OwnScheduler, PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
@@ -283,6 +284,8 @@ impl Daemon {
         if scheduler == State::Running {
             actuator = actuator.with_scheduler();
         }
+        let floors = floors_path(&settings.run_dir);
+        actuator = actuator.with_floors(Floors::open(&floors, &surroundings.proc_root)?);
         let stats = actuator.stats();
         let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
             .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;

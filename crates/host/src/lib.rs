@@ -16,6 +16,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod domains;
 pub mod energy;
+pub mod floors;
 pub mod governors;
 pub mod handle;
 mod host_lines;

@@ -52,13 +52,18 @@ pub fn snapshot(
 }
 
 fn conditions(stats: &ActuatorStats) -> Vec<String> {
-    match stats.errors() {
-        (0, _) => Vec::new(),
-        (errors, errno) => {
-            let last = std::io::Error::from_raw_os_error(errno);
-            vec![format!("{errors} changes of threads failed, the last one: {last}")]
-        }
+    let mut conditions = Vec::new();
+    if let (errors @ 1.., errno) = stats.errors() {
+        let last = std::io::Error::from_raw_os_error(errno);
+        conditions.push(format!("{errors} changes of threads failed, the last one: {last}"));
     }
+    if stats.lacks_clamps() {
+        conditions.push(
+            "this kernel has no utilisation clamps (CONFIG_UCLAMP_TASK): what guests ask for has no effect with actuator rt"
+                .into(),
+        );
+    }
+    conditions
 }
 
 fn vm_snapshot(vm: &Vm, vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> VmSnapshot {

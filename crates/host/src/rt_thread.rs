@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use paracord_policy::{
-    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_BOOST, PC_MSG_EXT_GONE, PC_MSG_GONE,
-    PC_MSG_UNBOOST, PC_TICK_MAX,
+    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXT_GONE,
+    PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched::{self, SchedAttr, policy};
@@ -274,6 +274,11 @@ impl Loop<'_> {
                 PC_MSG_BOOST => Action::Boost(Level::Full),
                 PC_MSG_UNBOOST => Action::Unboost,
                 PC_MSG_EXT_GONE => return scheduler_gone.set(true),
+                PC_MSG_ASKS => {
+                    let (request, limit) = (message.asks & 0xffff, message.asks >> 16);
+                    let mut actuator = actuator.borrow_mut();
+                    return actuator.ask(self.table, message.vcpu, message.tid, request, limit);
+                }
                 kind => {
                     lives_changed.set(true);
                     if kind != PC_MSG_GONE {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, JournalError, RestoreReport};
 
@@ -45,6 +46,11 @@ pub enum RunDirError {
 /// Where the journal lies.
 pub fn journal_path(run_dir: &Path) -> PathBuf {
     run_dir.join("journal")
+}
+
+/// Where the journal of clamps lies.
+pub fn floors_path(run_dir: &Path) -> PathBuf {
+    run_dir.join("clamps")
 }
 
 /// The run directory, locked: as long as this or a duplicate of its file lives, no other paracord runs.
@@ -118,6 +124,10 @@ impl RunDir {
         let path = journal_path(&self.path);
         let mut report =
             Journal::open(&path, proc_root)?.map(|journal| journal.restore_all(proc_root));
+        if floors_path(&self.path).exists() {
+            let report = report.get_or_insert_default();
+            floors::restore_all(&floors_path(&self.path), proc_root, report)?;
+        }
         // A thread that could not be restored keeps its entry for the next try.
         if report.as_ref().is_none_or(|report| report.failed.is_empty()) {
             remove_journal(&self.path);
@@ -132,6 +142,7 @@ impl RunDir {
 /// Removes the journal; all its threads were restored.
 pub fn remove_journal(run_dir: &Path) {
     let _ = std::fs::remove_file(journal_path(run_dir));
+    let _ = std::fs::remove_file(floors_path(run_dir));
 }
 
 /// Restores what an earlier run left behind (`paracord restore`, systemd's ExecStopPost).
@@ -139,7 +150,8 @@ pub fn remove_journal(run_dir: &Path) {
 /// # Errors
 /// [`RunDirError::AlreadyRunning`] when paracord runs, and others.
 pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDirError> {
-    if !journal_path(run_dir).exists() && !imports::exist(run_dir) {
+    let left = [journal_path(run_dir), floors_path(run_dir)].iter().any(|file| file.exists());
+    if !left && !imports::exist(run_dir) {
         return Ok(RestoreReport::default());
     }
     Ok(RunDir::lock(run_dir)?.clean_up(proc_root)?.unwrap_or_default())

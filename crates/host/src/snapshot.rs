@@ -79,6 +79,12 @@ pub struct ActuatorSnapshot {
     pub errors: u64,
     /// Boosts decided for VMs in mode observe.
     pub observed: u64,
+    /// Times that what a guest asks for became its vCPU's utilisation clamps (actuator rt).
+    #[serde(default)]
+    pub requests: u64,
+    /// Threads that have such clamps now.
+    #[serde(default)]
+    pub requests_now: u32,
     /// From the decision in BPF to the finished system call.
     pub actuation_latency: Histogram,
 }

@@ -22,9 +22,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{error, info, warn};
 
+use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, RestoreReport};
-use crate::run_dir::{RunDir, RunDirError, journal_path, remove_journal};
+use crate::run_dir::{RunDir, RunDirError, floors_path, journal_path, remove_journal};
 use crate::settings::Settings;
 
 /// How long the daemon may take to end by itself.
@@ -83,6 +84,7 @@ pub fn run(
     }
     let journal =
         Journal::create(&journal_path(&settings.run_dir), proc_root).map_err(RunDirError::from)?;
+    floors::create(&floors_path(&settings.run_dir), proc_root).map_err(RunDirError::from)?;
     outrank_vcpus(settings.rt.actuator_priority);
     let supervisor = Supervisor { settings, proc_root, run_dir, journal, signals: Signals::new()? };
     let result = supervisor.watch(&command);
@@ -198,6 +200,10 @@ impl Supervisor<'_> {
 
     fn restore(&self) -> RestoreReport {
         let mut report = self.journal.restore_all(self.proc_root);
+        let floors = floors_path(&self.settings.run_dir);
+        if let Err(error) = floors::restore_all(&floors, self.proc_root, &mut report) {
+            report.failed.push(error.to_string());
+        }
         imports::give_back(&self.settings.run_dir, self.proc_root, &mut report);
         report
     }

@@ -41,6 +41,7 @@ u64 paracord_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap);
 void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns);
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent);
 void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit);
+int paracord_request_moved(u32 told, u32 now);
 
 u32 paracord_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 {
@@ -62,6 +63,11 @@ void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *grou
 void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit)
 {
 	*host = pc_clamp_guest(*host, request, limit);
+}
+
+int paracord_request_moved(u32 told, u32 now)
+{
+	return pc_request_moved(told, now);
 }
 
 /* With the sleeper's part, as the scheduler does (bpf/sched_perf.h). */

@@ -61,6 +61,7 @@ pub const PC_MSG_BOOST: u32 = 2;
 pub const PC_MSG_UNBOOST: u32 = 3;
 pub const PC_MSG_GONE: u32 = 4;
 pub const PC_MSG_EXT_GONE: u32 = 5;
+pub const PC_MSG_ASKS: u32 = 6;
 pub type u8_ = u8;
 pub type u32_ = u32;
 pub type u64_ = u64;
@@ -749,6 +750,9 @@ pub struct pc_vcpu {
     pub waited_before_ns: u64_,
     pub wakeup_ns: u64_,
     pub run_since_ns: u64_,
+    pub told_ns: u64_,
+    pub told_asks: u32_,
+    pub reserved32: u32_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
@@ -759,7 +763,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 984usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1000usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -802,26 +806,35 @@ const _: () = {
         "Offset of field: pc_vcpu::run_since_ns",
     ][::core::mem::offset_of!(pc_vcpu, run_since_ns) - 88usize];
     [
+        "Offset of field: pc_vcpu::told_ns",
+    ][::core::mem::offset_of!(pc_vcpu, told_ns) - 96usize];
+    [
+        "Offset of field: pc_vcpu::told_asks",
+    ][::core::mem::offset_of!(pc_vcpu, told_asks) - 104usize];
+    [
+        "Offset of field: pc_vcpu::reserved32",
+    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 108usize];
+    [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 96usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 112usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 104usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 120usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 112usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 128usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 120usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 136usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 128usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 144usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 304usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 320usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 952usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 968usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1282,10 +1295,12 @@ pub struct pc_msg {
     pub cause: u8_,
     pub level: u8_,
     pub now_ns: u64_,
+    pub asks: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_msg"][::core::mem::size_of::<pc_msg>() - 24usize];
+    ["Size of pc_msg"][::core::mem::size_of::<pc_msg>() - 32usize];
     ["Alignment of pc_msg"][::core::mem::align_of::<pc_msg>() - 8usize];
     ["Offset of field: pc_msg::kind"][::core::mem::offset_of!(pc_msg, kind) - 0usize];
     ["Offset of field: pc_msg::vcpu"][::core::mem::offset_of!(pc_msg, vcpu) - 4usize];
@@ -1301,4 +1316,8 @@ const _: () = {
     [
         "Offset of field: pc_msg::now_ns",
     ][::core::mem::offset_of!(pc_msg, now_ns) - 16usize];
+    ["Offset of field: pc_msg::asks"][::core::mem::offset_of!(pc_msg, asks) - 24usize];
+    [
+        "Offset of field: pc_msg::reserved",
+    ][::core::mem::offset_of!(pc_msg, reserved) - 28usize];
 };

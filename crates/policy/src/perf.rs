@@ -25,6 +25,7 @@ unsafe extern "C" {
         parent: *const pc_clamp,
     );
     fn paracord_clamp_guest(host: *mut pc_clamp, request: u32, limit: u32);
+    fn paracord_request_moved(told: u32, now: u32) -> core::ffi::c_int;
     fn paracord_perf_sleep(
         cpu: *mut pc_perf_cpu,
         task: *mut pc_perf_task,
@@ -87,6 +88,13 @@ pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
     // SAFETY: a valid pointer from a reference for the length of the call.
     unsafe { paracord_clamp_guest(&raw mut host, request, limit) };
     host
+}
+
+/// Whether somebody outside the scheduler is to be told of the change (`pc_request_moved`).
+#[must_use]
+pub fn request_moved(told: u32, now: u32) -> bool {
+    // SAFETY: plain integers.
+    unsafe { paracord_request_moved(told, now) != 0 }
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).

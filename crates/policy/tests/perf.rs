@@ -302,6 +302,15 @@ fn a_guest_asks_within_what_the_host_gives() {
 }
 
 #[test]
+fn small_changes_of_a_request_are_not_told() {
+    let cases = [(0, 0, false), (0, 1, true), (1, 0, true), (500, 563, false), (500, 564, true)];
+    for (told, now, expected) in cases {
+        assert_eq!(perf::request_moved(told, now), expected, "{told} {now}");
+    }
+    assert!(perf::request_moved(900, 836) && !perf::request_moved(900, 837));
+}
+
+#[test]
 fn a_guests_floor_gets_no_room_on_top() {
     let mut cpu = Cpu::new();
     let mut vcpu = pc_perf_task::default();

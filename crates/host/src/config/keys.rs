@@ -266,7 +266,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.guest_requests,
-        "What a guest's frequency governor asks for is its vCPU's least request, within the VM's clamps; actuator ext only."
+        "What a guest's frequency governor asks for is its vCPU's least request, within the VM's clamps; with actuator rt it is the thread's uclamp.min."
     ),
 ];
 

@@ -12,7 +12,7 @@ pub fn uclamp(t: &Tree) -> Check {
         "uclamp",
         Status::Warn,
         "not in this kernel",
-        "nothing to do for boosting; a kernel with CONFIG_UCLAMP_TASK=y is needed for frequency requests",
+        "nothing to do for boosting; with actuator rt, what guests ask for needs a kernel with CONFIG_UCLAMP_TASK=y",
     )
 }
 

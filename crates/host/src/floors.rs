@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What guests ask for, without paracord's scheduler: utilisation clamps of their vCPUs' threads.
+//!
+//! The kernel's own scheduler takes them (`uclamp.min`, `uclamp.max`). What a thread had is in a journal before it
+//! gets others, so whoever outlives the daemon can give it back. Like the actuator, whose thread this runs
+//! on, nothing here allocates, waits or logs.
+//!
+//! ```text
+//! an entry of the journal, behind its head (see journal_file.rs):
+//!   1  thread start, clock ticks since boot      2  min | max << 32 that the thread had; ~0: none of its own
+//!   3  min | max << 32 as given                  4  the same as given before that
+//! ```
+//! Two are noted as given: the daemon may die between the note and the change.
+
+use std::io;
+use std::path::Path;
+
+use paracord_policy::perf::guest_clamp;
+use paracord_policy::{PC_CAPACITY, pc_clamp};
+use paracord_sys::proc;
+use paracord_sys::sched::{self, Util};
+
+use crate::actuator::Thread;
+use crate::journal::{ENTRIES, RestoreReport, Restored};
+use crate::journal_file::{JournalError, JournalFile};
+
+/// "PCFLOR" and the layout's version.
+const MAGIC: u64 = 0x524f_4c46_4350_0001;
+const WORDS: usize = 5;
+/// A clamp that a thread did not ask for.
+const NONE: u32 = u32::MAX;
+
+/// A pair of clamps, least and most.
+type Pair = (u32, u32);
+
+/// A thread whose clamps are its guest's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Floor {
+    thread: Thread,
+    had: Pair,
+    given: Pair,
+    given_before: Pair,
+}
+
+fn word((low, high): Pair) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+fn pair(word: u64) -> Pair {
+    (word as u32, (word >> 32) as u32)
+}
+
+impl Floor {
+    fn words(&self) -> [u64; WORDS - 1] {
+        let Floor { thread, had, given, given_before } = *self;
+        [thread.start_ticks, word(had), word(given), word(given_before)]
+    }
+
+    fn from_words(tid: u32, words: [u64; WORDS]) -> Floor {
+        Floor {
+            thread: Thread { tid, start_ticks: words[1] },
+            had: pair(words[2]),
+            given: pair(words[3]),
+            given_before: pair(words[4]),
+        }
+    }
+
+    /// What the host lets the guest ask for.
+    fn host(&self) -> pc_clamp {
+        let or = |value, otherwise| if value == NONE { otherwise } else { value };
+        pc_clamp { min: or(self.had.0, 0), max: or(self.had.1, PC_CAPACITY) }
+    }
+
+    /// The thread has its own again, unless somebody else has changed them since.
+    fn restore(&self) -> io::Result<Restored> {
+        let now = match sched::util_clamps(self.thread.tid) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Restored::Gone),
+            now => now?,
+        };
+        if now != self.given && now != self.given_before {
+            return Ok(Restored::NotOurs);
+        }
+        let back = |value| if value == NONE { Util::Reset } else { Util::To(value) };
+        match sched::set_util_clamps(self.thread.tid, back(self.had.0), back(self.had.1)) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(Restored::Gone),
+            result => result.map(|()| Restored::Done),
+        }
+    }
+}
+
+/// What thread `tid` asked the kernel for. A real-time thread that did not ask shows the highest least.
+fn asked(tid: u32) -> io::Result<Pair> {
+    let (min, max) = sched::util_clamps(tid)?;
+    let no_min = min == 0 || (min == PC_CAPACITY && sched::get(tid)?.is_realtime());
+    Ok((if no_min { NONE } else { min }, if max == PC_CAPACITY { NONE } else { max }))
+}
+
+/// The journal, and the clamps in force by vCPU index.
+#[derive(Debug)]
+pub struct Floors {
+    journal: Option<JournalFile<WORDS>>,
+    held: Vec<Option<Floor>>,
+    count: usize,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The thread's clamps are what the guest asks for.
+    InForce,
+    /// The guest asks for nothing: the thread has its own.
+    Nothing,
+    /// The thread has ended.
+    Gone,
+}
+
+impl Floors {
+    /// None in force; `journal` is the file at [`create`]'s path. Without one nothing is changed.
+    pub fn open(path: &Path, proc_root: &Path) -> Result<Floors, JournalError> {
+        let journal = JournalFile::open(path, proc_root, MAGIC)?;
+        Ok(Floors { journal, held: vec![None; ENTRIES as usize], count: 0 })
+    }
+
+    /// How many threads have their guests' clamps.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// vCPU `index`, whose thread is alive, asks for `request` and at most `limit`.
+    ///
+    /// # Errors
+    /// What the system calls return: EOPNOTSUPP on kernels without clamps.
+    pub fn ask(
+        &mut self,
+        index: u32,
+        thread: Thread,
+        request: u32,
+        limit: u32,
+    ) -> io::Result<Asked> {
+        let Some(journal) = &self.journal else { return Ok(Asked::Nothing) };
+        let Some(slot) = self.held.get_mut(index as usize) else { return Ok(Asked::Nothing) };
+        // An earlier thread's.
+        if slot.is_some_and(|held| held.thread != thread) {
+            journal.disarm(index);
+            *slot = None;
+            self.count -= 1;
+        }
+        let (had, given_before) = match slot {
+            Some(held) => (held.had, held.given),
+            None => match asked(thread.tid) {
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Asked::Gone),
+                had => {
+                    let had = had?;
+                    (had, had)
+                }
+            },
+        };
+        let mut floor = Floor { thread, had, given: had, given_before };
+        let host = floor.host();
+        let wanted = guest_clamp(host, request, limit);
+        if wanted == host {
+            return self.release(index).map(|()| Asked::Nothing);
+        }
+        floor.given = (wanted.min, wanted.max);
+        journal.arm(index, thread.tid, floor.words());
+        match sched::set_util_clamps(thread.tid, Util::To(wanted.min), Util::To(wanted.max)) {
+            Ok(()) => {
+                self.count += usize::from(slot.is_none());
+                *slot = Some(floor);
+                Ok(Asked::InForce)
+            }
+            Err(error) => {
+                // As before: with clamps of the guest's, or with its own.
+                match slot {
+                    Some(held) => journal.arm(index, thread.tid, held.words()),
+                    None => journal.disarm(index),
+                }
+                match error.raw_os_error() {
+                    Some(libc::ESRCH) => Ok(Asked::Gone),
+                    _ => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The thread of vCPU `index` has its own clamps again. The caller knows that it lives.
+    ///
+    /// # Errors
+    /// What the system calls return.
+    pub fn release(&mut self, index: u32) -> io::Result<()> {
+        let held = self.held.get(index as usize).copied().flatten();
+        let result = held.map_or(Ok(Restored::Gone), |held| held.restore());
+        self.forget(index);
+        result.map(drop)
+    }
+
+    /// The thread of vCPU `index` has ended.
+    pub fn forget(&mut self, index: u32) {
+        let held = self.held.get_mut(index as usize).and_then(Option::take);
+        self.count -= usize::from(held.is_some());
+        if let Some(journal) = &self.journal {
+            journal.disarm(index);
+        }
+    }
+
+    /// Whether this thread has clamps as vCPU `index`.
+    pub fn is_of(&self, index: u32, thread: Thread) -> bool {
+        self.held.get(index as usize).copied().flatten().is_some_and(|held| held.thread == thread)
+    }
+}
+
+/// Makes an empty journal.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn create(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
+    JournalFile::<WORDS>::create(path, proc_root, MAGIC).map(drop)
+}
+
+/// Gives every thread of the journal its own clamps. Nobody else may use it meanwhile.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn restore_all(
+    path: &Path,
+    proc_root: &Path,
+    report: &mut RestoreReport,
+) -> Result<(), JournalError> {
+    let Some(journal) = JournalFile::<WORDS>::open(path, proc_root, MAGIC)? else { return Ok(()) };
+    for index in 0..ENTRIES {
+        let Some((tid, words)) = journal.entry(index) else { continue };
+        let floor = Floor::from_words(tid, words);
+        let lives = proc::thread_start_ticks(proc_root, tid)
+            .is_ok_and(|start| start == floor.thread.start_ticks);
+        match if lives { floor.restore() } else { Ok(Restored::Gone) } {
+            Ok(Restored::Done) => report.clamps += 1,
+            Ok(Restored::Gone | Restored::NotOurs) => {}
+            Err(error) => {
+                report.failed.push(format!("clamps of thread {tid}: {error}"));
+                continue;
+            }
+        }
+        journal.disarm(index);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A thread that lives as long as the closure runs.
+    fn with_thread(body: impl FnOnce(Thread)) {
+        let (tell, told) = channel();
+        let (end, wait) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = wait.recv();
+        });
+        let tid = told.recv().unwrap();
+        let start_ticks = proc::thread_start_ticks(Path::new("/proc"), tid).unwrap();
+        body(Thread { tid, start_ticks });
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    fn floors(name: &str) -> (std::path::PathBuf, Floors) {
+        let path =
+            std::env::temp_dir().join(format!("paracord-floors-{name}-{}", std::process::id()));
+        create(&path, Path::new("/proc")).unwrap();
+        let floors = Floors::open(&path, Path::new("/proc")).unwrap();
+        (path, floors)
+    }
+
+    fn is_supported(thread: Thread) -> bool {
+        sched::set_util_clamps(thread.tid, Util::Keep, Util::To(PC_CAPACITY)).is_ok()
+    }
+
+    #[test]
+    fn an_entry_is_what_was_written() {
+        let floor = Floor {
+            thread: Thread { tid: 7, start_ticks: 99 },
+            had: (NONE, 800),
+            given: (300, 800),
+            given_before: (NONE, 800),
+        };
+        let mut words = [0; WORDS];
+        words[1..].copy_from_slice(&floor.words());
+        assert_eq!(Floor::from_words(7, words), floor);
+        assert_eq!(floor.host(), pc_clamp { min: 0, max: 800 });
+    }
+
+    #[test]
+    fn a_thread_gets_what_its_guest_asks_for_within_its_own_and_gets_its_own_back() {
+        with_thread(|thread| {
+            let (path, mut floors) = floors("ask");
+            // A kernel without them: nothing is held, and the error says so.
+            if !is_supported(thread) {
+                let error = floors.ask(3, thread, 500, 0).unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
+                return assert_eq!(floors.count(), 0);
+            }
+            sched::set_util_clamps(thread.tid, Util::Keep, Util::To(600)).unwrap();
+            let now = || sched::util_clamps(thread.tid).unwrap();
+            assert_eq!(floors.ask(3, thread, 500, 0).unwrap(), Asked::InForce);
+            assert_eq!(now(), (500, 600));
+            assert_eq!(floors.ask(3, thread, 9999, 0).unwrap(), Asked::InForce);
+            assert_eq!((now(), floors.count()), ((600, 600), 1));
+            assert_eq!(floors.ask(3, thread, 0, 0).unwrap(), Asked::Nothing);
+            assert_eq!((now(), floors.count()), ((0, 600), 0));
+            // The daemon dies with a request in force.
+            floors.ask(3, thread, 100, 200).unwrap();
+            drop(floors);
+            let mut report = RestoreReport::default();
+            restore_all(&path, Path::new("/proc"), &mut report).unwrap();
+            assert_eq!((now(), report.clamps), ((0, 600), 1));
+            std::fs::remove_file(path).unwrap();
+        });
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_meanwhile_stays() {
+        with_thread(|thread| {
+            let (path, mut floors) = floors("others");
+            if is_supported(thread) {
+                floors.ask(0, thread, 500, 0).unwrap();
+                sched::set_util_clamps(thread.tid, Util::To(77), Util::Keep).unwrap();
+                floors.release(0).unwrap();
+                assert_eq!(sched::util_clamps(thread.tid).unwrap().0, 77);
+            }
+            std::fs::remove_file(path).unwrap();
+        });
+    }
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+A guest's driver, as the host sees it: writes into a guest's region from the host, where a test says what the
+guest asks for and when. The guest itself must not have the module.
+"""
+
+from __future__ import annotations
+
+import shlex
+import struct
+from dataclasses import dataclass
+
+REGIONS = "/dev/shm/paracord"
+FEATURES = {"boost": 1 << 0, "perf_request": 1 << 3, "capacity": 1 << 4}
+# Offsets of abi/paracord_abi.h; test_requests.py compares what is found there with `paracord region list`.
+HEADER_GUEST_LINE = 64
+FIRST_SLOT = 4096
+SLOT_BYTES = 1024
+GUEST_LINE_BYTES = 64
+PERF_REQUEST = 20
+HOST_LINE = 64
+HOST_PLACE = HOST_LINE + 12
+HOST_PLACE_FORMAT = "<HHIIHH"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a host line says. domain: None for no domain."""
+
+    capacity: int
+    frequency: int
+    physical_cpu: int
+    cluster: int
+    pressure: int
+    domain: int | None
+
+
+class StandIn:
+    """The driver of guest `name` while the context is open."""
+
+    def __init__(self, host, name: str, features: tuple[str, ...] = ("perf_request", "capacity")):
+        self.host = host
+        self.path = f"{REGIONS}/{name}"
+        self.features = sum(FEATURES[feature] for feature in features)
+
+    def __enter__(self) -> StandIn:
+        self.host.run(self._store(HEADER_GUEST_LINE, struct.pack("<IHHI", 0, 1, 1, GUEST_LINE_BYTES)))
+        self.host.run(self._store(HEADER_GUEST_LINE, struct.pack("<I", self.features)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The region is gone when the guest is."""
+        self.leave()
+
+    def leave(self) -> None:
+        """As at `rmmod`: nothing is accepted any more. What the lines say stays."""
+        leave = self._store(HEADER_GUEST_LINE, struct.pack("<I", 0))
+        self.host.run(f"! test -e {shlex.quote(self.path)} || {leave}")
+
+    def asks(self, request: int, limit: int = 0, vcpu: int = 0) -> str:
+        """The shell command with which a vCPU asks for performance."""
+        return self._store(FIRST_SLOT + vcpu * SLOT_BYTES + PERF_REQUEST, struct.pack("<HH", request, limit))
+
+    def ask(self, request: int, limit: int = 0, vcpu: int = 0) -> None:
+        self.host.run(self.asks(request, limit, vcpu))
+
+    def place(self, vcpu: int = 0) -> Place:
+        """What the host tells the vCPU."""
+        at = FIRST_SLOT + vcpu * SLOT_BYTES + HOST_PLACE
+        count = struct.calcsize(HOST_PLACE_FORMAT)
+        said = self.host.run(f"od -An -v -tx1 -j{at} -N{count} {shlex.quote(self.path)}").out
+        words = struct.unpack(HOST_PLACE_FORMAT, bytes.fromhex("".join(said.split())))
+        *place, domain = words
+        return Place(*place, domain - 1 if domain else None)
+
+    def _store(self, offset: int, data: bytes) -> str:
+        text = "".join(f"\\x{byte:02x}" for byte in data)
+        path = shlex.quote(self.path)
+        words = f"bs={len(data)} seek={offset} oflag=seek_bytes conv=notrunc status=none"
+        return f"printf '{text}' | dd of={path} {words}"

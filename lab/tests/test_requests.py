@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+T1: what a guest's frequency governor asks for reaches the host's frequencies and placement, within the VM's
+clamps, and ends with the driver; and guests are told where they run. A stand-in in the host is the driver.
+"""
+
+import json
+import statistics
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import daemon, ftrace, machine
+from paracord_lab.boards import JunoR2
+from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+from paracord_lab.host_share import running
+from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.stand_in import StandIn
+
+pytestmark = pytest.mark.lab
+EXT = {**EMULATED_HOST, "actuator": "ext"}
+NAME = "asks"
+LITTLE, BIG = set(JunoR2.little), set(JunoR2.big)
+LITTLE_CAPACITY = 383
+HIGHEST_MHZ = {0: 950, 4: 1200}
+# Much more than a small CPU can do; nearly nothing.
+MUCH, LITTLE_WORK = 900, 10
+# A vCPU that wakes now and then: its own need is small.
+LIGHT = "cyclictest -q -m --policy=other -i 20000"
+# Until the daemon has looked for a driver (500 ms), in a host that may be slow.
+SETTLE_S = 3
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(board=JunoR2.name, logs=Path("out/test-requests/logs")) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def guest(host):
+    with host.guest(NAME, vcpus=1) as booted:
+        yield booted
+
+
+@contextmanager
+def asking(host, guest, settings=None, load=LIGHT):
+    """The daemon, a light load in the guest, and a stand-in for its driver."""
+    with (
+        Daemon(host, {**EXT, **(settings or {})}).start(guest.vcpu_tids) as running_daemon,
+        StandIn(host, NAME) as driver,
+        running(guest, load, "load"),
+    ):
+        driver.ask(0)
+        host.run(f"sleep {SETTLE_S}")
+        yield running_daemon, driver
+        driver.ask(0)
+
+
+def share_on_big(host, tid, seconds=3):
+    """Share of the vCPU's looks that find it on a big CPU."""
+    look = f"read -ra f < /proc/{tid}/task/{tid}/stat; echo ${{f[38]}}"
+    said = host.run(f"for i in $(seq {seconds * 10}); do {look}; sleep 0.1; done", timeout=60).out
+    cpus = [int(word) for word in said.split()]
+    return sum(cpu in BIG for cpu in cpus) / len(cpus)
+
+
+def usual_mhz(host, first_cpu, seconds=3):
+    """Of a cluster."""
+    file = f"/sys/devices/system/cpu/cpufreq/policy{first_cpu}/scaling_cur_freq"
+    said = host.run(f"for i in $(seq {seconds * 10}); do cat {file}; sleep 0.1; done", timeout=60).out
+    return statistics.median(map(int, said.split())) / 1000
+
+
+def request_in_force(running_daemon):
+    (vcpu,) = daemon.vcpus(running_daemon.status())
+    return vcpu["request"]
+
+
+def test_the_region_tells_the_boards_domains(host, guest):
+    (region,) = json.loads(host.run(f"{BINARY} region list --json").out)
+    found = [(d["capacity"], d["max_khz"], d["shared"], d["levels"]) for d in region["domains"]]
+    assert found == [
+        (1024, 1_200_000, False, [182, 323, 383, 512, 854, 1024]),
+        (LITTLE_CAPACITY, 950_000, True, [486, 863, 1024]),
+        (1024, 1_200_000, True, [512, 854, 1024]),
+    ]
+    assert {"perf_request", "capacity"} <= set(region["features"])
+
+
+def test_a_guest_that_asks_for_much_has_a_big_cpu_at_a_high_frequency(host, guest):
+    """And gives both back: when it asks for little, and when its driver goes."""
+    (tid,) = guest.vcpu_tids
+    with asking(host, guest) as (running_daemon, driver):
+        await_scheduler(host, True)
+        assert request_in_force(running_daemon) == {"request": 0, "limit": 0}
+        found = [share_on_big(host, tid)]
+        driver.ask(MUCH)
+        host.run("sleep 1")
+        found.append(share_on_big(host, tid))
+        fast = usual_mhz(host, 4)
+        driver.ask(LITTLE_WORK)
+        host.run("sleep 1")
+        found.append(share_on_big(host, tid))
+        driver.ask(MUCH)
+        host.run("sleep 1")
+        found.append(share_on_big(host, tid))
+        driver.leave()
+        host.run(f"sleep {SETTLE_S}")
+        found.append(share_on_big(host, tid))
+        assert request_in_force(running_daemon) is None
+        changes = daemon.counter(running_daemon.status(), "requests")
+    idle, much, little, again, gone = found
+    assert much > 0.9 and again > 0.9 and max(idle, little, gone) < 0.3, found
+    assert fast == HIGHEST_MHZ[4] and changes >= 3, (fast, changes)
+
+
+def test_nobody_waits_long_for_the_big_cpu(host, guest):
+    """From the guest's store to its vCPU on a big CPU, and back."""
+    (tid,) = guest.vcpu_tids
+    with asking(host, guest) as (_, driver), ftrace.recording(host) as trace:
+        for _ in range(6):
+            host.run(f"echo up > {ftrace.TRACEFS}/trace_marker; {driver.asks(MUCH)}; sleep 0.7")
+            host.run(f"echo down > {ftrace.TRACEFS}/trace_marker; {driver.asks(LITTLE_WORK)}; sleep 0.7")
+    up, down = migrations_ms(trace.text, tid)
+    print(f"up {up} ms, down {down} ms")
+    assert len(up) >= 5 and len(down) >= 5, (up, down)
+    assert statistics.median(up) < 50 and statistics.median(down) < 200, (up, down)
+
+
+def migrations_ms(text, tid):
+    """Milliseconds from each mark to the vCPU's next turn on a CPU of the wanted kind: up, down."""
+    marks = {"up": [], "down": []}
+    wanted, since = None, 0.0
+    for line in text.splitlines():
+        head, _, rest = line.partition(": ")
+        if "tracing_mark_write" in rest:
+            wanted, since = rest.split()[-1], float(head.split()[-1])
+        elif wanted and f"next_pid={tid} " in rest:
+            cpu = int(head.split("[")[1].split("]")[0])
+            if (cpu in BIG) == (wanted == "up"):
+                marks[wanted].append(round((float(head.split()[-1]) - since) * 1000, 1))
+                wanted = None
+    return marks["up"], marks["down"]
+
+
+def test_the_vms_clamp_holds_whatever_the_guest_says(host, guest):
+    (tid,) = guest.vcpu_tids
+    with asking(host, guest) as (_, driver):
+        host.run(f"{BINARY} clamp set --vm {NAME} --max 100")
+        driver.ask(0xFFFF, 0xFFFF)
+        host.run("sleep 1")
+        held = share_on_big(host, tid)
+        (report,) = json.loads(host.run(f"{BINARY} clamp get --json --vm {NAME}").out)
+        host.run(f"{BINARY} clamp clear --vm {NAME}; sleep 1")
+        free = share_on_big(host, tid)
+    assert held < 0.3 and free > 0.9, (held, free)
+    assert report["effective"] == {"min": 100, "max": 100}, report
+
+
+def test_the_guests_limit_holds_its_request(host, guest):
+    (tid,) = guest.vcpu_tids
+    with asking(host, guest) as (_, driver):
+        driver.ask(MUCH, 200)
+        host.run("sleep 1")
+        assert share_on_big(host, tid) < 0.3
+
+
+@pytest.mark.parametrize("settings", [{"perf.guest_requests": False}, {f"vm.{NAME}.guest_requests": False}])
+def test_requests_can_be_switched_off(host, guest, settings):
+    (tid,) = guest.vcpu_tids
+    with asking(host, guest, settings) as (running_daemon, driver):
+        driver.ask(MUCH)
+        host.run("sleep 1")
+        assert share_on_big(host, tid) < 0.3
+        assert request_in_force(running_daemon) is None
+        running_daemon.reload(dict.fromkeys(settings, True))
+        host.run("sleep 1")
+        assert share_on_big(host, tid) > 0.9
+
+
+@pytest.mark.parametrize("actuator", ["rt", "ext"])
+def test_a_guest_is_told_where_it_runs(host, guest, actuator):
+    """CPU, capacity and frequency follow; the domain is that of the CPUs on which the thread may run."""
+    (tid,) = guest.vcpu_tids
+    cpu = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+    with asking(host, guest, {"actuator": actuator}) as (running_daemon, driver):
+        seen = []
+        for number, capacity, cluster in ((5, 1024, 4), (1, LITTLE_CAPACITY, 0)):
+            host.run(f"taskset -p -c {number} {tid}; sleep 1")
+            place = driver.place()
+            khz = int(host.run(f"cat {cpu.format(number)}").out)
+            seen.append((place, khz))
+            assert (place.physical_cpu, place.capacity, place.cluster) == (number, capacity, cluster), place
+            assert place.domain == 0, place
+            points = {round(mhz * 1024 / HIGHEST_MHZ[cluster]) for mhz in (450, 600, 800, 950, 1000, 1200)}
+            assert any(abs(place.frequency - point) <= 2 for point in points), (place, khz)
+        (vcpu,) = daemon.vcpus(running_daemon.status())
+        assert vcpu["place"]["capacity"] == LITTLE_CAPACITY, vcpu
+        driver.leave()
+        host.run(f"sleep {SETTLE_S}")
+        gone = driver.place()
+    host.run(f"taskset -p -c 0-5 {tid}")
+    assert (gone.capacity, gone.physical_cpu, gone.domain) == (0, 0xFFFFFFFF, 1), gone
