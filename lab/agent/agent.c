@@ -2,7 +2,7 @@
 /*
  * lab-agent: runs commands for the lab at the other end of a byte stream.
  *
- *   lab-agent [-p RT_PRIORITY] PORT     PORT: a virtio-serial device, fd:N, or - (stdin and stdout)
+ *   lab-agent [-p RT_PRIORITY] PORT     PORT: a virtio-serial device, a serial port, fd:N, or - (stdin and stdout)
  *
  * The same program serves the emulated host (L1), the guest (L2, as PID 1) and,
  * in native mode, the machine itself. It sleeps in poll() without a timeout
@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum frame_type {
@@ -318,6 +319,24 @@ static void finish(struct job *job)
 	memset(job, 0, sizeof(*job));
 }
 
+/*
+ * A serial port carries frames only once its terminal changes nothing and echoes nothing. The other end sends
+ * nothing before it hears that.
+ */
+static void open_terminal(void)
+{
+	const uint32_t version = PROTOCOL_VERSION;
+	struct termios mode;
+
+	if (tcgetattr(port_in, &mode))
+		return; /* no terminal */
+	cfmakeraw(&mode);
+	mode.c_cflag |= CLOCAL | CREAD;
+	if (tcsetattr(port_in, TCSANOW, &mode))
+		die("tcsetattr");
+	send_frame(0, FRAME_HELLO, &version, sizeof(version));
+}
+
 static void kill_jobs(void)
 {
 	for (int i = 0; i < JOBS_MAX; i++)
@@ -344,11 +363,13 @@ int main(int argc, char **argv)
 	else if (is_fd)
 		port_in = atoi(argv[optind] + 3);
 	else
-		port_in = open(argv[optind], O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		port_in = open(argv[optind], O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (port_in < 0)
 		die(argv[optind]);
 	fcntl(port_in, F_SETFD, FD_CLOEXEC);
 	port_out = strcmp(argv[optind], "-") ? port_in : 1;
+	if (!is_fd)
+		open_terminal();
 	/* The agent must answer on a host that is full of real-time work; jobs start as normal tasks. */
 	if (param.sched_priority && sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param))
 		die("sched_setscheduler");

@@ -191,6 +191,29 @@ def guest_command(
     return [*argv, *extra]
 
 
+def vmm_command(
+    arch: Architecture,
+    name: str,
+    vcpus: int,
+    memory_mb: int,
+    region_bytes: int,
+    cmdline: str,
+    extra: Sequence[str],
+) -> list[str]:
+    """A guest under paracord's own VMM. Its agent finds the channel by lab.port (lab/init/guest-init)."""
+    append = f"console=ttyS0 {KERNEL_QUIET} {arch.guest_cmdline} lab.port=/dev/ttyS1 {cmdline}"
+    argv = [
+        *("/payload/bin/paracord-vmm", "--name", name, "--memory-mib", str(memory_mb)),
+        *("--kernel", "/payload/vmlinux", "--initramfs", "/payload/guest.cpio", "--cmdline", append.strip()),
+        *("--console", f"/logs/{name}.serial.log", "--channel", channel_socket(name)),
+    ]
+    if "--host-cpu-topology" not in extra:
+        argv += ["--vcpus", str(vcpus)]
+    if region_bytes:
+        argv += ["--region", f"/dev/shm/paracord/{name}"]
+    return [*argv, *extra]
+
+
 def channel_socket(name: str) -> str:
     return f"/run/lab/{name}.sock"
 

@@ -25,7 +25,7 @@ MODULE = "/paracord/paracord_guest.ko"
 class Guest:
     """A virtual machine under test. Made by `Host.guest()`.
 
-    name: also of its region and its logs. pid: QEMU's, in the host. vcpu_tids: thread ids in the
+    name: also of its region and its logs. pid: the VMM's, in the host. vcpu_tids: thread ids in the
     host, by vCPU.
     """
 
@@ -39,22 +39,24 @@ class Guest:
         extra_args: Sequence[str],
         cmdline: str,
         wrapper: str,
+        vmm: str,
     ) -> None:
         self.name = name
         self.vcpus = vcpus
         self._host = host
         self._region = region
         self._serial = host.logs / f"{name}.serial.log"
-        self._messages = host.logs / f"{name}.qemu.log"
+        self._messages = host.logs / f"{name}.{vmm}.log"
         start = time.monotonic()
         region_bytes = self._create_region() if region else 0
-        argv = emulator.guest_command(
+        make_command = {"qemu": emulator.guest_command, "paracord": emulator.vmm_command}[vmm]
+        argv = make_command(
             emulator.architecture(host.arch), name, vcpus, memory_mb, region_bytes, cmdline, extra_args
         )
         socket = emulator.channel_socket(name)
         host.run(f"mkdir -p /run/lab && rm -f {socket}")
         self._emulator = host.spawn(
-            f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.qemu.log 2>&1".replace("exec  ", "exec "),
+            f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1".replace("exec  ", "exec "),
             f"guest {name}",
         )
         self.channel = Channel(f"guest {name}", self._send)
@@ -95,8 +97,12 @@ class Guest:
     def unload_module(self) -> None:
         self.run("rmmod paracord_guest")
 
+    def wait(self, timeout: float = POWER_OFF_TIMEOUT_S) -> int:
+        """The VMM's exit code when it has ended."""
+        return self._emulator.wait(timeout)
+
     def kill(self, sig: str = "KILL") -> None:
-        """Sends a signal to QEMU and, for one that ends it, waits until it is gone. The region stays."""
+        """Sends a signal to the VMM and, for one that ends it, waits until it is gone. The region stays."""
         self._host.run(f"kill -{sig} {self.pid}", check=False)
         if sig in ("KILL", "TERM", "QUIT", "INT"):
             self._emulator.wait(POWER_OFF_TIMEOUT_S)
@@ -138,7 +144,7 @@ class Guest:
         return int(self._host.run(f"stat -c %s /dev/shm/paracord/{name}").out)
 
     def _find_vcpus(self) -> list[int]:
-        """Thread ids of QEMU's vCPU threads, which debug-threads=on names `CPU n/KVM`."""
+        """Thread ids of vCPU threads, which both VMMs name `CPU n/KVM` (QEMU: debug-threads=on)."""
         listed = self._host.run(
             f'for t in /proc/{self.pid}/task/*; do echo "${{t##*/}} $(cat $t/comm)"; done'
         ).out

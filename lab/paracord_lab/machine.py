@@ -113,12 +113,14 @@ class Host:
         extra_args: Sequence[str] = (),
         cmdline: str = "",
         wrapper: str = "",
+        vmm: str = "qemu",
     ) -> Guest:
         """Boots a guest and returns when its channel answers.
 
-        extra_args: for QEMU. cmdline: for its kernel. wrapper: command that starts QEMU (`chrt -r 1`, …).
+        extra_args: for the VMM. cmdline: for its kernel. wrapper: command that starts the VMM (`chrt -r 1`,
+        …). vmm: "qemu" or "paracord" (docs/vmm.md).
         """
-        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper)
+        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper, vmm)
         self.guests.append(guest)
         return guest
 

@@ -4,6 +4,7 @@
 The payload directory is /payload in the host:
 
     bin/paracord          the daemon and its commands
+    bin/paracord-vmm      the small VMM
     bin/*                 programs of lab/programs
     modules/*             drivers of lab/boards
     guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
@@ -40,7 +41,8 @@ def build(images: Images) -> Path:
         (payload / directory).mkdir(parents=True, exist_ok=True)
     tools = tree.ensure("tools", images.arch)
     with cache.file_lock(work / "lock", "the payload"):
-        _install(rust.binary(images.arch), payload / "bin/paracord")
+        for binary in rust.binaries(images.arch):
+            _install(binary, payload / "bin" / binary.name)
         modules = _kernel_modules(images, tools, work)
         for driver in _board_drivers(images, tools, work):
             _install(driver, payload / "modules" / driver.name)

@@ -34,16 +34,20 @@ def cargo(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-def binary(arch: str) -> Path:
-    """`paracord`, built in release mode; where cargo is not to be had, the one that was built before."""
+# The packages whose binaries, of the same names, run in the machines.
+PACKAGES = ("paracord", "paracord-vmm")
+
+
+def binaries(arch: str) -> list[Path]:
+    """Those of PACKAGES, built in release mode; where cargo is not to be had, those that were built before."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
     triple = f"{arch}-unknown-linux-gnu"
-    built = target / (triple if is_foreign(arch) else "") / "release/paracord"
+    built = [target / (triple if is_foreign(arch) else "") / "release" / name for name in PACKAGES]
     if not shutil.which("cargo", path=CARGO_PATH):
-        if built.is_file():
-            return built
-        raise LabError(f"cargo is missing and {built} was not built: run `make build` first")
-    command = ("build", "--release", "--locked", "--bin", "paracord")
+        for missing in (path for path in built if not path.is_file()):
+            raise LabError(f"cargo is missing and {missing} was not built: run `make build` first")
+        return built
+    command = ["build", "--release", "--locked", *(f"-p={package}" for package in PACKAGES)]
     if not is_foreign(arch):
         with Progress("building paracord"):
             cargo(*command)

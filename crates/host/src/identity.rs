@@ -11,7 +11,7 @@ const NAME_MAX_CHARS: usize = 80;
 /// A VM's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// QEMU's `-name`, else `comm-pid`. Printable, at most 80 characters.
+    /// `-name` of QEMU or `--name` of paracord-vmm, else `comm-pid`. Printable, at most 80 characters.
     pub name: String,
     /// QEMU's `-uuid`.
     pub uuid: Option<String>,
@@ -37,7 +37,10 @@ pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
         arguments.get(at + 1).map(String::as_str)
     };
     let is_qemu = vmm.starts_with("qemu") || vmm == "kvm";
-    let name = option("name").filter(|_| is_qemu).and_then(guest_name);
+    let is_ours = vmm == "paracord-vmm";
+    let joined = || arguments.iter().find_map(|argument| argument.strip_prefix("--name="));
+    let name = if is_ours { joined().or(option("name")) } else { option("name") };
+    let name = name.filter(|_| is_qemu || is_ours).and_then(guest_name);
     Ok(Identity {
         name: name.unwrap_or_else(|| format!("{vmm}-{pid}")),
         uuid: option("uuid").filter(|_| is_qemu).map(printable),
@@ -100,6 +103,14 @@ mod tests {
         let arguments = ["qemu", "-name", "guest=db,debug-threads=on", "-uuid", uuid];
         let libvirt = named("libvirt", "qemu-system-x86", &arguments);
         assert_eq!((libvirt.name.as_str(), libvirt.uuid.as_deref()), ("db", Some(uuid)));
+    }
+
+    #[test]
+    fn names_of_our_own_vmm() {
+        let name = |arguments: &[&str]| named("ours", "paracord-vmm", arguments).name;
+        assert_eq!(name(&["paracord-vmm", "--vcpus", "2", "--name", "web"]), "web");
+        assert_eq!(name(&["paracord-vmm", "--name=web-1", "--kernel", "k"]), "web-1");
+        assert_eq!(name(&["paracord-vmm", "--kernel", "k"]), "paracord-vmm-42");
     }
 
     #[test]

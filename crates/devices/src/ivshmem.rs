@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The PCI function behind which a guest finds memory that it shares with its host.
+//!
+//! Guests see what QEMU's `ivshmem-plain` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1),
+//! without BAR 0: its registers are about interrupts between peers, and there are none.
+//!
+//! The model is only the configuration space. The VMM maps the memory where
+//! [`Ivshmem::window`] says, and looks again after each write.
+
+use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
+
+/// Register of the 64-bit BAR behind which the memory lies.
+const MEMORY_BAR: usize = 2;
+
+const IDENTITY: Identity = Identity {
+    id: (0x1af4, 0x1110),
+    // a memory controller for RAM
+    class: (0x05, 0x00, 0x00),
+    revision: 1,
+    subsystem: (0x1af4, 0x1100),
+};
+
+/// The function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ivshmem {
+    config: ConfigSpace,
+}
+
+impl Ivshmem {
+    /// A function for `memory_bytes` of memory.
+    ///
+    /// # Errors
+    /// [`BarSizeError`] when that is no power of two, or less than a page.
+    pub fn new(memory_bytes: u64) -> Result<Ivshmem, BarSizeError> {
+        let config = ConfigSpace::new(&IDENTITY).with_memory_bar(MEMORY_BAR, memory_bytes)?;
+        Ok(Ivshmem { config })
+    }
+
+    /// A read of the configuration space.
+    pub fn read(&self, offset: u64, data: &mut [u8]) {
+        self.config.read(offset, data);
+    }
+
+    /// A write into the configuration space.
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        self.config.write(offset, data);
+    }
+
+    /// Guest-physical address at which the guest wants the memory now, a multiple of its size. The
+    /// guest chose it: it may lie over RAM, other devices, or at 0.
+    pub fn window(&self) -> Option<u64> {
+        self.config.memory_bar(MEMORY_BAR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_like_qemus() {
+        let function = Ivshmem::new(1 << 16).unwrap();
+        let mut data = [0; 4];
+        for (offset, expected) in
+            [(0, 0x1110_1af4u32), (8, 0x0500_0001), (0x18, 0xc), (0x2c, 0x1100_1af4)]
+        {
+            function.read(offset, &mut data);
+            assert_eq!(u32::from_le_bytes(data), expected, "{offset:#x}");
+        }
+    }
+
+    #[test]
+    fn the_window_follows_the_guest() {
+        let mut function = Ivshmem::new(1 << 16).unwrap();
+        assert_eq!(function.window(), None);
+        function.write(0x18, &0xc012_3456u32.to_le_bytes());
+        function.write(4, &[2]);
+        assert_eq!(function.window(), Some(0xc012_0000));
+    }
+}

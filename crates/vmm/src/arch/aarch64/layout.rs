@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The map of an arm64 machine, much like that of QEMU's `virt`.
+//!
+//! | address | what |
+//! |---|---|
+//! | 0x0800_0000 | GICv3 distributor |
+//! | 0x080a_0000 | GICv3 redistributors, 128 KiB per vCPU |
+//! | 0x0900_0000 | serial ports, a page each |
+//! | 0x0a00_0000 | virtual-cpufreq, a page per vCPU |
+//! | 0x1000_0000 | BARs |
+//! | 0x3f00_0000 | ECAM of bus 0 |
+//! | 0x4000_0000 | RAM |
+
+use std::ops::Range;
+
+use crate::arch::SerialPlace;
+
+/// Distributor: address, bytes.
+pub const GIC_DISTRIBUTOR: (u64, u64) = (0x0800_0000, 0x1_0000);
+/// Redistributors: address, bytes per vCPU.
+pub const GIC_REDISTRIBUTORS: (u64, u64) = (0x080a_0000, 0x2_0000);
+/// Interrupts of the distributor, the 32 of each CPU included.
+pub const GIC_INTERRUPTS: u32 = 64;
+/// Serial ports. A GSI is the number of a shared peripheral interrupt.
+pub const SERIAL: [SerialPlace; 2] =
+    [SerialPlace { base: 0x0900_0000, gsi: 1 }, SerialPlace { base: 0x0900_1000, gsi: 2 }];
+/// Frequency device.
+pub const CPUFREQ: u64 = 0x0a00_0000;
+/// Where BARs may lie.
+pub const PCI_MEMORY: Range<u64> = 0x1000_0000..0x3f00_0000;
+/// Configuration spaces.
+pub const PCI_ECAM: u64 = 0x3f00_0000;
+/// First byte of RAM.
+pub const RAM: u64 = 0x4000_0000;
+
+/// RAM as (start, bytes).
+pub fn ram(bytes: u64) -> Vec<(u64, u64)> {
+    vec![(RAM, bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::VCPUS_MAX;
+
+    #[test]
+    fn the_redistributors_of_all_vcpus_fit() {
+        let (start, bytes) = GIC_REDISTRIBUTORS;
+        assert!(start + u64::from(VCPUS_MAX) * bytes <= SERIAL[0].base);
+    }
+}

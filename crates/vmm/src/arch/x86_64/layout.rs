@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The map of an x86-64 machine.
+//!
+//! | address | what |
+//! |---|---|
+//! | 0x500 | GDT, for a bzImage |
+//! | 0x6000 | what the kernel is told at its entry |
+//! | 0x9000 | page tables, for a bzImage |
+//! | 0x2_0000 | kernel command line |
+//! | 0xe_0000 | ACPI tables |
+//! | 0x10_0000 | RAM up to 3 GiB; the rest begins at 4 GiB |
+//! | 0xc000_0000 | BARs |
+//! | 0xfec0_0000, 0xfee0_0000 | I/O APIC, local APICs |
+//!
+//! | port | what |
+//! |---|---|
+//! | 0x60 | keyboard controller, whose reset line is all there is of it |
+//! | 0x2f8, 0x3f8 | serial ports |
+//! | 0x600 | ACPI sleep control, sleep status, reset |
+//! | 0xcf8 | PCI configuration |
+
+use std::ops::Range;
+
+use crate::arch::SerialPlace;
+
+/// Descriptors of the 64-bit entry.
+pub const GDT: u64 = 0x500;
+/// hvm_start_info or the zero page.
+pub const BOOT_INFORMATION: u64 = 0x6000;
+/// List of modules: the initramfs.
+pub const BOOT_MODULES: u64 = 0x7000;
+/// Map of the memory.
+pub const BOOT_MEMORY_MAP: u64 = 0x8000;
+/// Six pages.
+pub const PAGE_TABLES: u64 = 0x9000;
+/// Kernel command line.
+pub const CMDLINE: u64 = 0x2_0000;
+/// What is RAM below 1 MiB ends here.
+pub const LOW_RAM_END: u64 = 0x9_fc00;
+/// ACPI tables, up to 1 MiB.
+pub const ACPI: Range<u64> = 0xe_0000..0x10_0000;
+/// Kernels lie above.
+pub const HIGH_RAM: u64 = 0x10_0000;
+/// RAM ends here, before devices, and goes on above 4 GiB.
+pub const DEVICES: u64 = 0xc000_0000;
+const ABOVE_DEVICES: u64 = 1 << 32;
+/// Where BARs may lie.
+pub const PCI_MEMORY: Range<u64> = DEVICES..0xf000_0000;
+/// I/O APIC.
+pub const IO_APIC: u32 = 0xfec0_0000;
+/// Local APICs.
+pub const LOCAL_APIC: u32 = 0xfee0_0000;
+/// Three pages that KVM uses on Intel CPUs.
+pub const KVM_TSS: usize = 0xfffb_d000;
+/// Serial ports.
+pub const SERIAL: [SerialPlace; 2] =
+    [SerialPlace { base: 0x3f8, gsi: 4 }, SerialPlace { base: 0x2f8, gsi: 3 }];
+/// Keyboard controller: data, then command at the fourth port after.
+pub const KEYBOARD: u64 = 0x60;
+/// ACPI registers of power.rs.
+pub const POWER: u16 = 0x600;
+/// PCI's ports.
+pub const PCI_CONFIG: u64 = 0xcf8;
+
+/// RAM as (start, bytes).
+pub fn ram(bytes: u64) -> Vec<(u64, u64)> {
+    let low = bytes.min(DEVICES);
+    let mut ranges = vec![(0, low)];
+    if bytes > low {
+        ranges.push((ABOVE_DEVICES, bytes - low));
+    }
+    ranges
+}
+
+/// What the kernel may use, as (start, bytes): RAM without what lies below 1 MiB and is not.
+pub fn usable(bytes: u64) -> Vec<(u64, u64)> {
+    let mut ranges = ram(bytes);
+    ranges[0] = (HIGH_RAM, ranges[0].1 - HIGH_RAM);
+    ranges.insert(0, (0, LOW_RAM_END));
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ram_leaves_room_for_devices() {
+        assert_eq!(ram(1 << 30), [(0, 1 << 30)]);
+        assert_eq!(ram(5 << 30), [(0, 3 << 30), (4 << 30, 2 << 30)]);
+        let usable = usable(5 << 30);
+        assert_eq!(usable, [(0, 0x9_fc00), (0x10_0000, (3 << 30) - 0x10_0000), (4 << 30, 2 << 30)]);
+    }
+}

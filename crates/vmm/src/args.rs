@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The command line as it is written; [`crate::config`] checks it.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+const AFTER_HELP: &str = "\
+Lists of CPUs are written as in /sys: 0-3,5. What is per vCPU is written VCPU=VALUE.
+
+The VM ends when its guest powers off or restarts, and on SIGTERM or SIGINT (Ctrl-C). Nothing of it is left then.
+
+Exit codes: 0 the guest powered off or restarted, or the VM was told to end, 1 failed, 2 wrong arguments.
+
+Example: a guest with four vCPUs, two of them on the big cluster of its host, and paracord's shared region:
+
+  paracord region create web --vcpus 4
+  paracord-vmm --name web --kernel Image --initramfs initramfs.cpio --cmdline 'console=ttyS0' --vcpus 4 \\
+      --cpu-affinity 0=0-3:1=0-3:2=4,5:3=4,5 --cpu-capacity 0=383,1=383,2=1024,3=1024 \\
+      --region /dev/shm/paracord/web";
+
+/// Runs one virtual machine: a Linux kernel, an initramfs, serial ports, and what paracord shares with guests.
+#[derive(Debug, Default, Parser)]
+#[command(name = "paracord-vmm", version, after_help = AFTER_HELP)]
+pub struct Args {
+    /// Kernel: ELF file or bzImage (x86-64), Image (arm64)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: PathBuf,
+
+    /// Initial RAM file system
+    #[arg(long, value_name = "FILE")]
+    pub initramfs: Option<PathBuf>,
+
+    /// The kernel's command line; the serial console is ttyS0
+    #[arg(long, value_name = "WORDS", default_value = "console=ttyS0", allow_hyphen_values = true)]
+    pub cmdline: String,
+
+    /// Number of vCPUs [default: 1, or one per CPU of the host with --host-cpu-topology]
+    #[arg(long, value_name = "N")]
+    pub vcpus: Option<u32>,
+
+    /// Memory of the guest
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub memory_mib: u64,
+
+    /// Name of the VM, by which paracord's daemon knows it
+    #[arg(long, value_name = "NAME", default_value = "vm")]
+    pub name: String,
+
+    /// First serial port (ttyS0): a file that is written anew, or - for standard input and output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub console: PathBuf,
+
+    /// Second serial port (ttyS1): a unix socket that one client at a time can connect to. What a client
+    /// sends reaches the guest once the guest itself has sent something
+    #[arg(long, value_name = "SOCKET")]
+    pub channel: Option<PathBuf>,
+
+    /// Memory shared with paracord, from `paracord region create`: the guest finds it as an ivshmem device
+    #[arg(long, value_name = "FILE")]
+    pub region: Option<PathBuf>,
+
+    /// Give the guest the device of Linux' virtual-cpufreq driver (arm64): its requests become the utilisation
+    /// clamps of the vCPUs' threads (uclamp), or requests in the region (region)
+    #[arg(long, value_name = "BACK END", num_args = 0..=1, require_equals = true,
+        default_missing_value = "uclamp")]
+    pub virt_cpufreq: Option<CpufreqWord>,
+
+    /// Make the guest's CPUs look like the host's: one vCPU per CPU, bound to it, with its capacity, its
+    /// cluster and its frequency domain
+    #[arg(long, conflicts_with_all = ["vcpus", "cpu_affinity", "cpu_capacity", "cpu_cluster"])]
+    pub host_cpu_topology: bool,
+
+    /// CPUs of the host that a vCPU may run on: VCPU=CPUS[:VCPU=CPUS]…
+    #[arg(long, value_name = "LIST")]
+    pub cpu_affinity: Option<String>,
+
+    /// Capacity that the guest's kernel takes a vCPU's CPU to have (arm64), 1..=1024, of all vCPUs or of
+    /// none: VCPU=CAPACITY[,VCPU=CAPACITY]…
+    #[arg(long, value_name = "LIST")]
+    pub cpu_capacity: Option<String>,
+
+    /// vCPUs that the guest's kernel takes to be one cluster (arm64); once per cluster
+    #[arg(long, value_name = "VCPUS")]
+    pub cpu_cluster: Vec<String>,
+}
+
+/// Back end of the cpufreq device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CpufreqWord {
+    /// sched_setattr(2) on the vCPU's thread
+    Uclamp,
+    /// paracord's region
+    Region,
+}

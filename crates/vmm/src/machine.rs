@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Builds a VM: from a configuration to vCPU threads that wait for the start.
+
+use std::sync::Arc;
+
+use kvm_ioctls::{Kvm, VmFd};
+use paracord_devices::ivshmem::Ivshmem;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::arch;
+use crate::bus::{Bus, Device};
+use crate::config::Config;
+use crate::error::{self, Error};
+use crate::memory::{self, MovableMemory, Ram};
+use crate::pci::PciBus;
+use crate::region::RegionFile;
+use crate::serial::SerialPort;
+use crate::stop::Stop;
+use crate::vcpu::{self, Shared, Threads};
+use crate::wake::Wake;
+
+/// The devices, before each architecture puts them where it has them.
+pub struct Devices {
+    /// Serial ports.
+    pub serial: [Arc<SerialPort>; 2],
+    /// PCI bus, if there is a region.
+    pub pci: Option<Arc<PciBus>>,
+    /// Frequency device and the size of its window.
+    pub cpufreq: Option<(u64, Arc<dyn Device>)>,
+    /// For devices that end the VM.
+    pub stop: Arc<Stop>,
+}
+
+/// A VM that is ready to run.
+pub struct Machine {
+    /// Its vCPUs.
+    pub threads: Threads,
+    /// Its devices.
+    pub devices: Devices,
+    /// What vCPU threads share.
+    pub shared: Shared,
+    /// What must outlive the threads.
+    pub backing: Backing,
+}
+
+/// Guest memory and interrupt controller.
+pub struct Backing {
+    _ram: Ram,
+    _interrupts: arch::Interrupts,
+}
+
+impl Machine {
+    /// Makes everything; the guest does not run yet.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn build(config: &Config, wake: &Arc<Wake>) -> Result<Machine, Error> {
+        let kvm =
+            Kvm::new().map_err(|e| Error::NoKvm(std::io::Error::from_raw_os_error(e.errno())))?;
+        let vm = Arc::new(kvm.create_vm().map_err(error::kvm("make a VM"))?);
+        arch::prepare(&vm)?;
+        let ranges = arch::layout::ram(config.memory_bytes);
+        let ram = memory::create_ram(&vm, &ranges)?;
+        let stop = Arc::new(Stop::new(wake.clone()));
+        let lines = [line()?, line()?];
+        let port = |line: &EventFd| -> Result<Arc<SerialPort>, Error> {
+            let line = line.try_clone().map_err(error::system("interrupt line"))?;
+            Ok(Arc::new(SerialPort::new(line, wake)))
+        };
+        let devices = Devices {
+            serial: [port(&lines[0])?, port(&lines[1])?],
+            pci: pci(config, &vm, ranges.len() as u32)?,
+            cpufreq: None,
+            stop: stop.clone(),
+        };
+        let (mut mmio, mut ports) = (Bus::default(), Bus::default());
+        arch::connect(&devices, &mut mmio, &mut ports)?;
+        let shared = Shared { mmio: Arc::new(mmio), ports: Arc::new(ports), stop };
+        let vcpus = (0..config.vcpus.len() as u64)
+            .map(|id| vm.create_vcpu(id).map_err(error::kvm("make a vCPU")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let interrupts = arch::boot(&kvm, &vm, &vcpus, &ram, config, &devices)?;
+        for (line, place) in lines.iter().zip(arch::layout::SERIAL) {
+            vm.register_irqfd(line, place.gsi).map_err(error::kvm("connect an interrupt"))?;
+        }
+        let affinities = config.vcpus.iter().map(|plan| plan.affinity.clone()).collect();
+        let threads = vcpu::start(vcpus, affinities, &shared)?;
+        let backing = Backing { _ram: ram, _interrupts: interrupts };
+        Ok(Machine { threads, devices, shared, backing })
+    }
+}
+
+fn line() -> Result<EventFd, Error> {
+    let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+    EventFd::new(flags.bits() as i32).map_err(error::system("interrupt line"))
+}
+
+/// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
+fn pci(config: &Config, vm: &Arc<VmFd>, slot: u32) -> Result<Option<Arc<PciBus>>, Error> {
+    let Some(path) = &config.region else { return Ok(None) };
+    let file = RegionFile::open(path, config.vcpus.len() as u32)?;
+    let function = Ivshmem::new(file.bytes())
+        .map_err(|e| Error::Content { path: path.clone(), reason: e.to_string() })?;
+    let memory = MovableMemory::new(vm.clone(), slot, file.map()?);
+    let window = arch::layout::PCI_MEMORY;
+    Ok(Some(Arc::new(PciBus::new(window, Some((function, memory))))))
+}

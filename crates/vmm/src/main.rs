@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! A small virtual machine monitor for paracord's guests: arguments in, one line per error out.
+//!
+//! [`machine`] builds a VM from a [`config`], [`run`] runs it. It is also the example of how a VMM uses
+//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`]).
+
+mod arch;
+mod args;
+mod bus;
+mod config;
+mod cpu_list;
+mod endpoint;
+mod error;
+mod exit;
+mod initramfs;
+mod machine;
+mod memory;
+mod outbox;
+mod pci;
+mod region;
+mod run;
+mod serial;
+mod stop;
+mod topology;
+mod vcpu;
+mod wake;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Args;
+use config::Config;
+use error::Error;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return exit::usage(&error),
+    };
+    let config = Config::new(args, || Ok::<_, Error>(topology::host_cpus(Path::new("/sys"))?));
+    match config.and_then(|config| run::run(&config)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error @ Error::Config(_)) => exit::report(exit::USAGE, &error.to_string()),
+        Err(error) => exit::report(exit::FAILED, &error.to_string()),
+    }
+}

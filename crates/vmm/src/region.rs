@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The region file: paracord's memory for what a guest and its host tell each other.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use paracord_abi::{HEADER_BYTES, RegionLayout};
+use rustix::fs::OFlags;
+use vm_memory::{FileOffset, MmapRegion, mmap::MmapRegionBuilder};
+
+use crate::error::{self, Error};
+
+/// A region file that was checked.
+#[derive(Debug)]
+pub struct RegionFile {
+    file: File,
+    bytes: usize,
+}
+
+impl RegionFile {
+    /// Opens and checks the region of a VM with `vcpus` vCPUs.
+    ///
+    /// The daemon ignores a region that does not belong to the VM's user, so such a one is refused here.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Content`].
+    pub fn open(path: &Path, vcpus: u32) -> Result<RegionFile, Error> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        let file = file.map_err(error::file(path))?;
+        let meta = file.metadata().map_err(error::file(path))?;
+        let refuse = |reason: String| Error::Content { path: path.to_owned(), reason };
+        let user = rustix::process::geteuid().as_raw();
+        if !meta.is_file() {
+            return Err(refuse("is no file: make it with `paracord region create`".to_owned()));
+        }
+        if meta.uid() != user {
+            let owner = meta.uid();
+            return Err(refuse(format!(
+                "belongs to user {owner}, this VM runs as user {user}: create it with --owner {user}"
+            )));
+        }
+        if meta.mode() & 0o077 != 0 {
+            return Err(refuse("others can read or write it: chmod it to 600".to_owned()));
+        }
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).map_err(|_| {
+            refuse("is no region: make it with `paracord region create`".to_owned())
+        })?;
+        let layout = RegionLayout::check(&header, meta.len()).map_err(|e| refuse(e.to_string()))?;
+        if layout.slot_count < vcpus {
+            let slots = layout.slot_count;
+            return Err(refuse(format!(
+                "has room for {slots} vCPUs, the VM has {vcpus}: create it with --vcpus {vcpus}"
+            )));
+        }
+        // A larger one does not fit an address space, and is refused as a BAR.
+        Ok(RegionFile { bytes: usize::try_from(meta.len()).unwrap_or(usize::MAX), file })
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Maps it, all pages present: the guest's stores shall not fault in the host.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn map(self) -> Result<MmapRegion<()>, Error> {
+        let flags = rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE;
+        let rights = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+        MmapRegionBuilder::new_with_bitmap(self.bytes, ())
+            .with_mmap_flags(flags.bits() as i32)
+            .with_mmap_prot(rights.bits() as i32)
+            .with_file_offset(FileOffset::new(self.file, 0))
+            .build()
+            .map_err(|e| Error::Memory { mib: self.bytes as u64 >> 20, reason: e.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    fn region(name: &str, vcpus: u32) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("paracord-vmm-{name}-{}", std::process::id()));
+        let header = paracord_abi::new_region(vcpus, 0, 0, &[]).unwrap();
+        fs::write(&path, header).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(paracord_abi::region_bytes(vcpus)).unwrap();
+        path
+    }
+
+    fn refused(path: &Path, vcpus: u32) -> String {
+        let reason = RegionFile::open(path, vcpus).unwrap_err().to_string();
+        reason.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_region_is_mapped_from_its_first_byte() {
+        let path = region("good", 3);
+        let opened = RegionFile::open(&path, 3).unwrap();
+        assert_eq!(opened.bytes(), paracord_abi::region_bytes(3));
+        let mapping = opened.map().unwrap();
+        let offset = mapping.file_offset().unwrap().start();
+        assert_eq!((mapping.size() as u64, offset), (paracord_abi::region_bytes(3), 0));
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_the_daemon_would_ignore_is_refused() {
+        let path = region("bad", 2);
+        assert!(refused(&path, 3).contains("create it with --vcpus 3"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(refused(&path, 1).contains("chmod it to 600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, b"short").unwrap();
+        assert!(refused(&path, 1).contains("`paracord region create`"));
+        fs::write(&path, [0; 8192]).unwrap();
+        assert!(refused(&path, 1).contains("not a paracord region"));
+        fs::remove_file(&path).unwrap();
+        assert!(refused(&path, 1).contains("No such file"));
+        assert!(refused(&std::env::temp_dir(), 1).contains("directory"));
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Runs a VM to its end. The main thread carries bytes between serial ports and their endpoints, and waits
+//! for signals; vCPU threads do the rest.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::config::{Config, Console};
+use crate::endpoint::{Endpoint, OutputFile, Socket, Standard};
+use crate::error::{self, Error};
+use crate::machine::Machine;
+use crate::serial::SerialPort;
+use crate::stop::End;
+use crate::wake::Wake;
+
+/// What the guest said last reaches a reader that is still there within this time.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
+const INPUT_BYTES: usize = 4096;
+
+/// Builds the VM, runs it, and takes it down. Returns why it ended; never [`End::Failed`].
+///
+/// # Errors
+/// [`Error`].
+pub fn run(config: &Config) -> Result<End, Error> {
+    let wake = Arc::new(Wake::new().map_err(error::system("eventfd"))?);
+    let signals = signals()?;
+    let machine = Machine::build(config, &wake)?;
+    let [console, channel] = &machine.devices.serial;
+    let mut links = vec![Link::new(console.clone(), console_endpoint(&config.console)?)];
+    if let Some(path) = &config.channel {
+        links.push(Link::new(channel.clone(), Box::new(Socket::listen(path)?)));
+    }
+    let stop = machine.shared.stop.clone();
+    let running = machine.threads.run();
+    while !stop.requested() {
+        if let Err(error) = wait(&wake, Some(&signals), &links, None) {
+            stop.request(End::Failed(error.to_string()));
+        }
+        wake.clear();
+        if told(&signals) {
+            stop.request(End::Told);
+        }
+        links.iter_mut().for_each(Link::carry);
+    }
+    running.end();
+    drop(machine.backing);
+    flush(&wake, &mut links);
+    match stop.end() {
+        Some(End::Failed(why)) => Err(Error::Guest(why)),
+        end => Ok(end.unwrap_or(End::Told)),
+    }
+}
+
+fn console_endpoint(console: &Console) -> Result<Box<dyn Endpoint>, Error> {
+    Ok(match console {
+        Console::Standard => Box::new(Standard::take()?),
+        Console::File(path) => Box::new(OutputFile::create(path)?),
+    })
+}
+
+/// A stream that has bytes when a signal asks for the end.
+fn signals() -> Result<UnixStream, Error> {
+    let (receiver, sender) = UnixStream::pair().map_err(error::system("signal pipe"))?;
+    receiver.set_nonblocking(true).map_err(error::system("signal pipe"))?;
+    for signal in [SIGTERM, SIGINT] {
+        let sender = sender.try_clone().map_err(error::system("signal pipe"))?;
+        signal_hook::low_level::pipe::register(signal, sender)
+            .map_err(error::system("signal handler"))?;
+    }
+    Ok(receiver)
+}
+
+fn told(signals: &UnixStream) -> bool {
+    rustix::io::read(signals, &mut [0u8; 16]).is_ok()
+}
+
+/// Waits until there is something to carry, a signal, a notification, or the time is over.
+fn wait(
+    wake: &Wake,
+    signals: Option<&UnixStream>,
+    links: &[Link],
+    time: Option<Duration>,
+) -> Result<(), Error> {
+    let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
+    fds.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
+    for link in links {
+        fds.extend(link.poll_fds());
+    }
+    let timeout = time.and_then(|time| Timespec::try_from(time).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(source) => Err(Error::System { what: "poll", source: source.into() }),
+    }
+}
+
+/// Hands over what the guest has said, as long as somebody takes it.
+fn flush(wake: &Wake, links: &mut [Link]) {
+    let end = Instant::now() + FLUSH_TIME;
+    loop {
+        links.iter_mut().for_each(Link::send);
+        let left = end.saturating_duration_since(Instant::now());
+        let pending: Vec<&Link> = links.iter().filter(|link| link.wants_to_send()).collect();
+        if pending.is_empty() || left.is_zero() || wait(wake, None, links, Some(left)).is_err() {
+            return;
+        }
+        wake.clear();
+    }
+}
+
+/// A serial port and its endpoint.
+struct Link {
+    port: Arc<SerialPort>,
+    endpoint: Box<dyn Endpoint>,
+    /// Read, but not taken by the port yet.
+    input: Vec<u8>,
+    guest_spoke: bool,
+}
+
+impl Link {
+    fn new(port: Arc<SerialPort>, endpoint: Box<dyn Endpoint>) -> Link {
+        Link { port, endpoint, input: Vec::new(), guest_spoke: false }
+    }
+
+    fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let input = self.endpoint.readable().filter(|_| self.input.is_empty());
+        let output = self.endpoint.writable().filter(|_| self.wants_to_send());
+        let read = input.as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+        let write = output.as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT));
+        read.into_iter().chain(write)
+    }
+
+    fn wants_to_send(&self) -> bool {
+        !self.port.outbox().is_empty()
+    }
+
+    /// Carries in both directions what can be carried without waiting.
+    fn carry(&mut self) {
+        self.send();
+        if self.input.is_empty() && self.is_readable() {
+            self.input.resize(INPUT_BYTES, 0);
+            let read = self.endpoint.read(&mut self.input);
+            self.input.truncate(read);
+        }
+        if !self.input.is_empty() && (self.guest_spoke || !self.endpoint.waits_for_guest()) {
+            let taken = self.port.receive(&self.input);
+            self.input.drain(..taken);
+        }
+    }
+
+    fn send(&mut self) {
+        self.guest_spoke |= self.wants_to_send();
+        if self.endpoint.writable().is_none() {
+            return self.port.outbox().discard();
+        }
+        while self.wants_to_send() && self.is_writable() {
+            let taken = self.port.outbox().take(|bytes| self.endpoint.write(bytes));
+            if taken == 0 {
+                return;
+            }
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        self.endpoint
+            .readable()
+            .is_some_and(|fd| is_ready(PollFd::from_borrowed_fd(fd, PollFlags::IN)))
+    }
+
+    fn is_writable(&self) -> bool {
+        self.endpoint
+            .writable()
+            .is_some_and(|fd| is_ready(PollFd::from_borrowed_fd(fd, PollFlags::OUT)))
+    }
+}
+
+fn is_ready(fd: PollFd<'_>) -> bool {
+    let mut fds = [fd];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! One thread per vCPU: runs it, and serves what its guest does to devices.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Barrier};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use kvm_bindings::{KVM_SYSTEM_EVENT_CRASH, KVM_SYSTEM_EVENT_RESET, KVM_SYSTEM_EVENT_SHUTDOWN};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+use crate::bus::Bus;
+use crate::error::{self, Error};
+use crate::stop::{End, Stop};
+
+/// A signal may arrive just before its thread enters the guest, where it has no effect: it is sent again.
+const KICK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What vCPU threads share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Memory-mapped devices.
+    pub mmio: Arc<Bus>,
+    /// x86's ports.
+    pub ports: Arc<Bus>,
+    /// The VM's end.
+    pub stop: Arc<Stop>,
+}
+
+/// Threads of all vCPUs, which wait for [`Threads::run`].
+pub struct Threads {
+    threads: Vec<JoinHandle<()>>,
+    gate: Arc<Barrier>,
+    stop: Arc<Stop>,
+    /// Thread ids, by vCPU.
+    pub tids: Vec<Pid>,
+}
+
+extern "C" fn on_kick(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+/// Starts a thread for each vCPU, on the CPUs that its affinity names (none: all). No guest runs yet.
+///
+/// # Errors
+/// [`Error::Vcpu`]; all threads have ended then.
+pub fn start(
+    vcpus: Vec<VcpuFd>,
+    affinities: Vec<Vec<u32>>,
+    shared: &Shared,
+) -> Result<Threads, Error> {
+    register_signal_handler(SIGRTMIN(), on_kick)
+        .map_err(|e| Error::System { what: "signal handler", source: e.into() })?;
+    let gate = Arc::new(Barrier::new(vcpus.len() + 1));
+    let (started, results) = std::sync::mpsc::channel();
+    let expected = vcpus.len();
+    let mut threads = Vec::with_capacity(expected);
+    for (index, (vcpu, affinity)) in (0..).zip(vcpus.into_iter().zip(affinities)) {
+        let (gate, shared, started) = (gate.clone(), shared.clone(), started.clone());
+        let body = move || {
+            announce(index, &affinity, &started);
+            gate.wait();
+            run(index, vcpu, &shared);
+        };
+        // QEMU's names: people and programs know them, paracord's daemon among them.
+        let thread = Builder::new().name(format!("CPU {index}/KVM")).spawn(body);
+        let source = "cannot start its thread";
+        // The process ends here, and the threads that were started with it.
+        threads.push(thread.map_err(|e| Error::Vcpu { vcpu: index, what: source, source: e })?);
+    }
+    let mut tids = vec![gettid(); expected];
+    let mut failure = None;
+    for (index, result) in results.iter().take(expected) {
+        match result {
+            Ok(tid) => tids[index as usize] = tid,
+            Err(source) => {
+                failure = Some(Error::Vcpu { vcpu: index, what: "--cpu-affinity", source });
+            }
+        }
+    }
+    let threads = Threads { threads, gate, stop: shared.stop.clone(), tids };
+    match failure {
+        Some(failure) => {
+            shared.stop.request(End::Told);
+            threads.run().end();
+            Err(failure)
+        }
+        None => Ok(threads),
+    }
+}
+
+/// Binds the calling thread and says who it is.
+fn announce(index: u32, affinity: &[u32], started: &Sender<(u32, io::Result<Pid>)>) {
+    let mut cpus = CpuSet::new();
+    for cpu in affinity {
+        cpus.set(*cpu as usize);
+    }
+    let bound = if affinity.is_empty() { Ok(()) } else { sched_setaffinity(None, &cpus) };
+    // The receiver waits for every thread.
+    let _ = started.send((index, bound.map(|()| gettid()).map_err(io::Error::from)));
+}
+
+/// Threads that run their vCPUs.
+pub struct Running {
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<Stop>,
+}
+
+impl Threads {
+    /// Lets the guest run.
+    pub fn run(self) -> Running {
+        self.gate.wait();
+        Running { threads: self.threads, stop: self.stop }
+    }
+}
+
+impl Running {
+    /// Waits until all threads have ended; the end was requested.
+    pub fn end(mut self) {
+        while !self.threads.is_empty() {
+            for thread in &self.threads {
+                // Fails for a thread that has ended meanwhile.
+                let _ = thread.kill(SIGRTMIN());
+            }
+            std::thread::sleep(KICK_AGAIN);
+            let (ended, running) = self.threads.into_iter().partition(JoinHandle::is_finished);
+            self.threads = running;
+            for thread in Vec::<JoinHandle<()>>::into_iter(ended) {
+                if thread.join().is_err() {
+                    self.stop.request(End::Failed("a vCPU's thread panicked".to_owned()));
+                }
+            }
+        }
+    }
+}
+
+fn run(index: u32, mut vcpu: VcpuFd, shared: &Shared) {
+    while !shared.stop.requested() {
+        let next = match vcpu.run() {
+            Ok(exit) => serve(exit, shared),
+            Err(e) if matches!(e.errno(), libc::EINTR | libc::EAGAIN) => ControlFlow::Continue(()),
+            Err(e) => {
+                let error = error::kvm("run it")(e);
+                ControlFlow::Break(End::Failed(error.to_string()))
+            }
+        };
+        if let ControlFlow::Break(end) = next {
+            let end = match end {
+                End::Failed(why) => End::Failed(format!("vCPU {index}: {why}")),
+                end => end,
+            };
+            shared.stop.request(end);
+            return;
+        }
+    }
+}
+
+fn serve(exit: VcpuExit<'_>, shared: &Shared) -> ControlFlow<End> {
+    let failed = |why: &str| ControlFlow::Break(End::Failed(why.to_owned()));
+    match exit {
+        VcpuExit::MmioRead(address, data) => shared.mmio.read(address, data),
+        VcpuExit::MmioWrite(address, data) => shared.mmio.write(address, data),
+        VcpuExit::IoIn(port, data) => shared.ports.read(port.into(), data),
+        VcpuExit::IoOut(port, data) => shared.ports.write(port.into(), data),
+        VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_SHUTDOWN, _) => {
+            return ControlFlow::Break(End::PoweredOff);
+        }
+        VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_RESET, _) => {
+            return ControlFlow::Break(End::Restarted);
+        }
+        VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_CRASH, _) => return failed("the guest crashed"),
+        VcpuExit::Shutdown => {
+            return failed("triple fault: the guest's kernel is broken or not for this VM");
+        }
+        VcpuExit::FailEntry(reason, _) => {
+            return failed(&format!("KVM cannot enter the guest ({reason:#x})"));
+        }
+        VcpuExit::InternalError => return failed("KVM cannot emulate what the guest does"),
+        VcpuExit::MemoryFault { gpa, .. } => {
+            return failed(&format!("memory at {gpa:#x} is gone: was the region file shortened?"));
+        }
+        VcpuExit::Intr | VcpuExit::Hlt | VcpuExit::IrqWindowOpen | VcpuExit::SetTpr => {}
+        other => {
+            return failed(&format!("KVM stopped with {other:?}, which this VMM does not know"));
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wake::Wake;
+
+    fn shared() -> Shared {
+        let stop = Arc::new(Stop::new(Arc::new(Wake::new().unwrap())));
+        Shared { mmio: Arc::default(), ports: Arc::default(), stop }
+    }
+
+    #[test]
+    fn exits_of_guests_end_or_go_on() {
+        let shared = shared();
+        let ends = |exit| match serve(exit, &shared) {
+            ControlFlow::Continue(()) => None,
+            ControlFlow::Break(end) => Some(end),
+        };
+        assert_eq!(
+            ends(VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_SHUTDOWN, &[])),
+            Some(End::PoweredOff)
+        );
+        assert_eq!(ends(VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_RESET, &[])), Some(End::Restarted));
+        assert_eq!(ends(VcpuExit::Hlt), None);
+        for exit in [VcpuExit::Shutdown, VcpuExit::InternalError, VcpuExit::Unsupported(99)] {
+            assert!(matches!(ends(exit), Some(End::Failed(_))));
+        }
+        let mut data = [0; 4];
+        assert_eq!(ends(VcpuExit::MmioRead(0xdead_0000, &mut data)), None);
+        assert_eq!((data, shared.mmio.strays()), ([0xff; 4], 1));
+    }
+}
