@@ -36,13 +36,14 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	bool is_idle = false;
 	s32 cpu = -1;
 
-	if (level && takes_back(p, rq, prev_cpu, level))
-		return prev_cpu;
-	/* A boosted vCPU is not for saving. */
-	if (t && !level && rq && (rq->features & PC_PERF_PLACE)) {
+	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
-		cpu = place(p, t, prev_cpu);
+		/* A boosted vCPU is not for saving, but where its guest says what it needs. */
+		if (!level || place_is_due(t, rq, rq_now()))
+			cpu = place(p, t, prev_cpu);
 	}
+	if (level && (cpu < 0 || cpu == prev_cpu) && takes_back(p, rq, prev_cpu, level))
+		return prev_cpu;
 	if (cpu >= 0)
 		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
 	else

@@ -21,6 +21,7 @@ PERF_REQUEST = 20
 HOST_LINE = 64
 HOST_PLACE = HOST_LINE + 12
 HOST_PLACE_FORMAT = "<HHIIHH"
+PLACE_BYTES = struct.calcsize(HOST_PLACE_FORMAT)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Place:
     cluster: int
     pressure: int
     domain: int | None
+
+
+def places(text: str) -> list[Place]:
+    """From what StandIn.looks() prints, one after the other."""
+    words = [struct.unpack(HOST_PLACE_FORMAT, bytes.fromhex(line)) for line in text.splitlines()]
+    return [Place(*place, domain - 1 if domain else None) for *place, domain in words]
 
 
 class StandIn:
@@ -66,12 +73,13 @@ class StandIn:
 
     def place(self, vcpu: int = 0) -> Place:
         """What the host tells the vCPU."""
+        (place,) = places(self.host.run(self.looks(vcpu)).out)
+        return place
+
+    def looks(self, vcpu: int = 0) -> str:
+        """The shell command that prints a line for places()."""
         at = FIRST_SLOT + vcpu * SLOT_BYTES + HOST_PLACE
-        count = struct.calcsize(HOST_PLACE_FORMAT)
-        said = self.host.run(f"od -An -v -tx1 -j{at} -N{count} {shlex.quote(self.path)}").out
-        words = struct.unpack(HOST_PLACE_FORMAT, bytes.fromhex("".join(said.split())))
-        *place, domain = words
-        return Place(*place, domain - 1 if domain else None)
+        return f"od -An -v -w{PLACE_BYTES} -tx1 -j{at} -N{PLACE_BYTES} {shlex.quote(self.path)}"
 
     def _store(self, offset: int, data: bytes) -> str:
         text = "".join(f"\\x{byte:02x}" for byte in data)

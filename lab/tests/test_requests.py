@@ -5,7 +5,9 @@ clamps, and ends with the driver; and guests are told where they run. A stand-in
 """
 
 import json
+import re
 import statistics
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,7 +62,8 @@ def asking(host, guest, settings=None, load=LIGHT):
 
 def share_on_big(host, tid, seconds=3):
     """Share of the vCPU's looks that find it on a big CPU."""
-    look = f"read -ra f < /proc/{tid}/task/{tid}/stat; echo ${{f[38]}}"
+    # Behind the name, which has a blank in it, the CPU is the 37th word.
+    look = f"s=$(< /proc/{tid}/task/{tid}/stat); read -ra f <<< ${{s##*) }}; echo ${{f[36]}}"
     said = host.run(f"for i in $(seq {seconds * 10}); do {look}; sleep 0.1; done", timeout=60).out
     cpus = [int(word) for word in said.split()]
     return sum(cpu in BIG for cpu in cpus) / len(cpus)
@@ -203,3 +206,47 @@ def test_a_guest_is_told_where_it_runs(host, guest, actuator):
         gone = driver.place()
     host.run(f"taskset -p -c 0-5 {tid}")
     assert (gone.capacity, gone.physical_cpu, gone.domain) == (0, 0xFFFFFFFF, 1), gone
+
+
+def kernels_clamps(host, tid):
+    """What the thread asks the kernel for: least, most."""
+    said = host.run(f"uclampset -p {tid}").out
+    return tuple(map(int, re.search(r"min: (\d+) max: (\d+)", said).groups()))
+
+
+def await_clamps(host, tid, expected, seconds=10):
+    deadline = time.monotonic() + seconds
+    while (found := kernels_clamps(host, tid)) != expected:
+        assert time.monotonic() < deadline, f"{found}, not {expected}"
+        time.sleep(0.3)
+
+
+@pytest.mark.parametrize("end", ["driver", "stop", "kill"])
+def test_without_the_scheduler_a_request_is_the_threads_clamps(host, guest, end):
+    """What the thread had bounds it, and comes back with the driver's end, the daemon's, or its death."""
+    (tid,) = guest.vcpu_tids
+    own = (0, 900)
+    host.run(f"uclampset -M 900 -p {tid}")
+    try:
+        settings = {"actuator": "rt", "supervisor.restart": False}
+        with asking(host, guest, settings) as (running_daemon, driver):
+            assert kernels_clamps(host, tid) == own
+            driver.ask(500, 800)
+            await_clamps(host, tid, (500, 800))
+            driver.ask(1024)
+            await_clamps(host, tid, (900, 900))
+            driver.ask(0)
+            await_clamps(host, tid, own)
+            driver.ask(300)
+            await_clamps(host, tid, (300, 900))
+            actuator = running_daemon.status()["actuator"]
+            assert actuator["requests"] >= 4 and actuator["requests_now"] == 1, actuator
+            if end == "driver":
+                driver.leave()
+            elif end == "stop":
+                running_daemon.stop()
+            else:
+                host.run(f"kill -KILL $(pgrep -P {running_daemon.job.pid})")
+            await_clamps(host, tid, own)
+    finally:
+        host.run(f"uclampset -M 1024 -p {tid}")

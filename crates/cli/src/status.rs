@@ -230,7 +230,7 @@ pub fn why(v: &VcpuSnapshot) -> String {
 }
 
 /// Capacity of its CPU at its frequency, of 1024; `-` where the guest is not told.
-fn speed(v: &VcpuSnapshot) -> String {
+pub fn speed(v: &VcpuSnapshot) -> String {
     let known = v.place.as_ref().filter(|place| place.frequency != 0);
     known.map_or_else(
         || "-".into(),
@@ -239,7 +239,7 @@ fn speed(v: &VcpuSnapshot) -> String {
 }
 
 /// What the guest's governor asks for, and the most that it wants.
-fn asks(v: &VcpuSnapshot) -> String {
+pub fn asks(v: &VcpuSnapshot) -> String {
     match &v.request {
         None => "-".into(),
         Some(asks) if asks.limit == 0 => asks.request.to_string(),

@@ -91,6 +91,10 @@ impl Floor {
 /// What thread `tid` asked the kernel for. A real-time thread that did not ask shows the highest least.
 fn asked(tid: u32) -> io::Result<Pair> {
     let (min, max) = sched::util_clamps(tid)?;
+    if (min, max) == (0, 0) {
+        // Said by a kernel without clamps, which refuses this; for others it changes nothing.
+        sched::set_util_clamps(tid, Util::Keep, Util::To(0))?;
+    }
     let no_min = min == 0 || (min == PC_CAPACITY && sched::get(tid)?.is_realtime());
     Ok((if no_min { NONE } else { min }, if max == PC_CAPACITY { NONE } else { max }))
 }

@@ -197,10 +197,11 @@ impl Writer {
 
     /// Tells where vCPUs are that have run since the last look.
     fn look(&mut self) {
-        let lines = lock(&self.lines).clone();
+        let lines = lock(&self.lines);
         self.seen.retain(|index, (line, _)| {
             lines.get(index).is_some_and(|current| Arc::ptr_eq(current, line))
         });
+        drop(lines);
         let ran = |(index, (_, seen)): (&u32, &(Arc<Line>, Seen))| {
             let vcpu = self.sensor.vcpus().get(*index)?;
             (vcpu.on_cpu() || vcpu.run_since_ns() >= seen.at_ns).then_some(*index)

@@ -9,7 +9,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -18,9 +18,9 @@ use std::{
 use paracord_sensor::{
     Life, Options, RingBuffer, Sensor, Vcpu,
     policy::{
-        PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_FULL, PC_MODE_OFF, PC_MODE_ON, PC_MSG_BOOST,
-        PC_MSG_GONE, PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg, pc_vcpu_counters,
-        pc_vcpu_setup,
+        PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_FULL, PC_MODE_OFF, PC_MODE_ON, PC_MSG_ASKS,
+        PC_MSG_BOOST, PC_MSG_GONE, PC_MSG_UNBOOST, defaults, pc_boost_config, pc_msg,
+        pc_vcpu_counters, pc_vcpu_setup,
     },
 };
 
@@ -266,6 +266,99 @@ fn observe_mode_decides_and_tells_nobody() {
     ring.consume().unwrap();
     assert!(vcpu.counters().boosts[0] > 0);
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
+}
+
+/// VM exits of the calling thread, adopted before, for so long; `each` is called before every one.
+fn exits(sensor: &Sensor, length: Duration, mut each: impl FnMut(u32)) {
+    let program = sensor.program("sensor_exit").unwrap();
+    let begun = Instant::now();
+    let mut count = 0;
+    while begun.elapsed() < length {
+        each(count);
+        program.test_run(libbpf_rs::ProgramInput::default()).unwrap();
+        count += 1;
+    }
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    // perf_request and perf_limit, behind the mask of preempt_count.
+    let line: [AtomicU64; 8] = Default::default();
+    let say = |request: u64, limit: u64| {
+        line[2].store(request << 32 | limit << 48, Ordering::Relaxed);
+    };
+    pin(0);
+    // SAFETY: a system call without arguments.
+    let tid = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap();
+    let vcpu = sensor.adopt_stand_in(tid, std::process::id()).unwrap();
+    let setup = pc_vcpu_setup {
+        slot_hva: line.as_ptr() as u64,
+        guest_line_bytes: 64,
+        guest_requests: 1,
+        ..pc_vcpu_setup::default()
+    };
+    vcpu.set_setup(setup);
+    // The sensor knows that it runs from the next switch on.
+    thread::sleep(Duration::from_millis(1));
+    let asked = || {
+        ring.consume().unwrap();
+        let asks = |message: &pc_msg| (message.kind == PC_MSG_ASKS).then_some(message.asks);
+        log.borrow_mut().drain(..).filter_map(|message| asks(&message)).collect::<Vec<u32>>()
+    };
+
+    say(600, 800);
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    assert_eq!(vcpu.guest_request(), Some((600, 800)));
+    assert_eq!(asked(), [600 | 800 << 16]);
+    // Less than a sixteenth more is nobody's business, and still seen.
+    say(650, 800);
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    assert_eq!((vcpu.guest_request(), asked()), (Some((650, 800)), vec![]));
+    // As fast as it can: one message each 8 ms, and the last one is right.
+    exits(&sensor, Duration::from_millis(80), |n| say(u64::from(n % 2) * 1000, 800));
+    say(0, 0);
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    let told = asked();
+    assert!((2..=14).contains(&told.len()) && told.last() == Some(&0), "{told:?}");
+    assert!(vcpu.counters().requests > 100, "{:?}", vcpu.counters());
+    // It may not ask any more.
+    say(900, 0);
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    vcpu.set_setup(pc_vcpu_setup { guest_requests: 0, ..setup });
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    assert_eq!((vcpu.guest_request(), asked()), (None, vec![900, 0]));
+    // A line that is gone asks for nothing.
+    vcpu.set_setup(setup);
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    vcpu.set_setup(pc_vcpu_setup { slot_hva: 4096, ..setup });
+    exits(&sensor, Duration::from_millis(20), |_| ());
+    assert_eq!((vcpu.guest_request(), asked()), (Some((0, 0)), vec![900, 0]));
+    assert!(vcpu.counters().guest_read_errors > 0);
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn whereabouts_follow_a_thread() {
+    let sensor = sensor();
+    let thread = StandIn::start(Work::Spin);
+    let vcpu = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
+    thread::sleep(SETTLE);
+    let mut found = Vec::new();
+    let result = sensor.whereabouts(&[vcpu.index(); 20], |index, place| found.push((index, place)));
+    if !sensor.capabilities().whereabouts {
+        println!("this kernel does not show where CPUs have their frequencies");
+        return assert!(result.is_err());
+    }
+    result.unwrap();
+    assert_eq!(found.len(), 20);
+    assert!(
+        found.iter().all(|(index, place)| *index == vcpu.index() && place.cpu == 0),
+        "{found:?}"
+    );
+    assert!(found.iter().all(|(_, place)| place.frequency <= 1024), "{found:?}");
 }
 
 /// The verifier takes both probes, if this kernel has KVM's functions and can trace functions at all.

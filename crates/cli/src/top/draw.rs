@@ -47,6 +47,8 @@ const COLUMNS: &[Column] = &[
     word("STATE", 9, 0, state),
     word("WHY", 4, 0, |r| Span::raw(flags(r))),
     word("CAUSE", 8, 124, |r| Span::raw(r.throttle_cause.clone().unwrap_or_default())),
+    number("ASKS", 9, 136, |r| Span::raw(r.asks.clone())),
+    number("SPEED", 5, 136, |r| Span::raw(r.speed.clone())),
     number("RUN%", 4, 0, |r| Span::raw(r.running_pct.to_string())),
     number("BST%", 4, 90, |r| Span::raw(r.boosted_pct.to_string())),
     number("BST/s", 5, 0, |r| rate(r.boosts_per_s)),

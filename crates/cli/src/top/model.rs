@@ -7,6 +7,7 @@ use paracord_host::settings::{Mode, Reason};
 use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
 
 use super::keys::Sort;
+use crate::status::{asks, speed};
 
 /// Snapshots kept: the width of the boost history, and the window of latencies.
 const SNAPSHOTS_MAX: usize = 31;
@@ -37,6 +38,9 @@ pub struct Row {
     pub state: BoostState,
     pub reasons: Vec<Reason>,
     pub throttle_cause: Option<String>,
+    /// What the guest's governor asks for, and its CPU's speed: as in `paracord vm show`.
+    pub asks: String,
+    pub speed: String,
     /// Share of the time that it ran, and that it ran boosted, percent.
     pub running_pct: u64,
     pub boosted_pct: u64,
@@ -171,6 +175,8 @@ impl History {
             state: v.state,
             reasons: v.reasons.clone(),
             throttle_cause: v.throttle_cause.clone(),
+            asks: asks(v),
+            speed: speed(v),
             running_pct: share(c.running_ns, o.running_ns),
             boosted_pct: share(c.boosted_ns, o.boosted_ns),
             boosts_per_s: rate(boosts(v), boosts(&old)),
