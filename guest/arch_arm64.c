@@ -92,7 +92,7 @@ bool pc_arch_clock_is_constant(void)
 	return true;
 }
 
-unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz)
+unsigned int pc_arch_reference_khz(unsigned int max_khz)
 {
-	return khz;
+	return 0;
 }

@@ -3,9 +3,7 @@
  * x86: APIC ID, per-CPU preempt_count, the hypercall that KVM does not know,
  * NMI handlers, frequency scale.
  */
-#include <linux/cpufreq.h>
 #include <linux/kvm_para.h>
-#include <linux/string.h>
 #include <linux/topology.h>
 #include <linux/version.h>
 #include <asm/cpufeature.h>
@@ -98,7 +96,7 @@ void pc_arch_nmi_stop(void)
 
 /*
  * A vCPU with APERF and MPERF has the kernel's own writer. 6.8 is where schedutil
- * became what pc_arch_policy_cur() counts on.
+ * became what pc_arch_reference_khz() counts on.
  */
 unsigned long *pc_arch_freq_scale(int nr)
 {
@@ -130,15 +128,10 @@ bool pc_arch_clock_is_constant(void)
 }
 
 /*
- * Nobody can tell schedutil that utilisation is invariant: it takes it for a share of what
- * is possible at policy->cur, and adds a quarter for that (get_capacity_ref_freq()).
- * With four fifths of the highest frequency there its choice is what it is with
- * invariant utilisation. Other governors are told the truth.
+ * What runs at policy->cur is taken for a share of it, and a quarter added for not being
+ * sure of it (get_capacity_ref_freq()). Nobody but the kernel can set the key that says otherwise.
  */
-unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz)
+unsigned int pc_arch_reference_khz(unsigned int max_khz)
 {
-	if (!pc_invariance_running() || !policy->governor ||
-	    strcmp(policy->governor->name, "schedutil"))
-		return khz;
-	return policy->cpuinfo.max_freq - policy->cpuinfo.max_freq / 5;
+	return max_khz - max_khz / 5;
 }

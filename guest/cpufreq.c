@@ -14,7 +14,10 @@
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/topology.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
 
 #include "paracord_guest.h"
 
@@ -25,6 +28,12 @@
 static bool use_cpufreq = true;
 module_param_named(cpufreq, use_cpufreq, bool, 0444);
 MODULE_PARM_DESC(cpufreq, "a cpufreq driver whose requests reach the host (default: on)");
+
+/* policy->driver_data */
+struct pc_policy {
+	const struct paracord_domain *domain;
+	unsigned int reference_khz;	/* see pc_cur_of(); 0: none */
+};
 
 static bool pc_running;
 static struct cpumask pc_in_policy;	/* CPUs of the policies that exist */
@@ -63,28 +72,45 @@ static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
 	/* Pairs with pc_cpufreq_offline(). */
 	rcu_read_lock();
 	for_each_cpu(nr, cpus) {
-		u32 *word = READ_ONCE(per_cpu(pc_cpus, nr).perf);
+		struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
+		u32 *word = READ_ONCE(cpu->perf);
 
+		WRITE_ONCE(cpu->perf_word, perf.word);
 		if (word)
 			WRITE_ONCE(*word, perf.word);
 	}
 	rcu_read_unlock();
 }
 
-/* Under the policy's lock, or the governor's. */
+/* Under the policy's lock, or the governor's. CPUs that are offline find it when they come. */
 static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 {
-	const struct paracord_domain *domain = policy->driver_data;
+	const struct pc_policy *own = policy->driver_data;
 	unsigned int max_khz = READ_ONCE(policy->max);
 
-	pc_store(policy->cpus, pc_request_of(domain, khz),
-		 max_khz < policy->cpuinfo.max_freq ? pc_request_of(domain, max_khz) : 0);
+	pc_store(policy->related_cpus, pc_request_of(own->domain, khz),
+		 max_khz < own->domain->max_khz ? pc_request_of(own->domain, max_khz) : 0);
+}
+
+/*
+ * policy->cur after a change to @khz: that, for all governors but one. It is never a
+ * frequency of the table that was not asked for, as the core leaves out what is
+ * in force already.
+ */
+static unsigned int pc_cur_of(const struct cpufreq_policy *policy, unsigned int khz)
+{
+	const struct pc_policy *own = policy->driver_data;
+
+	if (!own->reference_khz || !pc_invariance_running() || !policy->governor ||
+	    strcmp(policy->governor->name, "schedutil"))
+		return khz;
+	return own->reference_khz;
 }
 
 static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int khz)
 {
 	pc_ask(policy, khz);
-	return pc_arch_policy_cur(policy, khz);
+	return pc_cur_of(policy, khz);
 }
 
 /*
@@ -102,21 +128,22 @@ static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 	pc_ask(policy, khz);
 	if (tell)
 		cpufreq_freq_transition_end(policy, &freqs, 0);
-	policy->cur = pc_arch_policy_cur(policy, khz);
+	policy->cur = pc_cur_of(policy, khz);
 	return 0;
 }
 
 /*
- * The host's frequency, which other guests and the host's own tasks choose too. A
- * CPU that has a policy has a domain. The core warns of a 0.
+ * The host's frequency, which other guests and the host's own tasks choose too. Not
+ * by get(): the core would take it for the one that was asked for.
  */
-static unsigned int pc_get(unsigned int nr)
+static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 {
-	const struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
-	u64 khz = (u64)cpu->domain->max_khz * pc_freq_scale(cpu) / PARACORD_SCALE;
+	const struct pc_policy *own = policy->driver_data;
+	u64 khz = (u64)own->domain->max_khz * pc_freq_scale(per_cpu_ptr(&pc_cpus, policy->cpu));
 
-	return max_t(u64, khz, 1);
+	return sysfs_emit(buf, "%llu\n", khz / PARACORD_SCALE);
 }
+cpufreq_freq_attr_ro_perm(cpuinfo_cur_freq, 0400);
 
 /* Levels that are too close for kHz become one: equal frequencies make the core divide by 0. */
 static struct cpufreq_frequency_table *pc_table_of(const struct paracord_domain *domain)
@@ -140,14 +167,23 @@ static struct cpufreq_frequency_table *pc_table_of(const struct paracord_domain 
 static int pc_policy_init(struct cpufreq_policy *policy)
 {
 	const struct paracord_domain *domain = per_cpu(pc_cpus, policy->cpu).domain;
+	struct cpufreq_frequency_table *entry;
+	struct pc_policy *own;
 	int nr;
 
 	if (!domain)
 		return -ENODEV;
-	policy->freq_table = pc_table_of(domain);
-	if (!policy->freq_table)
+	own = kzalloc(sizeof(*own), GFP_KERNEL);
+	policy->freq_table = own ? pc_table_of(domain) : NULL;
+	if (!policy->freq_table) {
+		kfree(own);
 		return -ENOMEM;
-	policy->driver_data = (void *)domain;
+	}
+	own->domain = domain;
+	own->reference_khz = pc_arch_reference_khz(domain->max_khz);
+	cpufreq_for_each_entry(entry, policy->freq_table)
+		own->reference_khz += entry->frequency == own->reference_khz;
+	policy->driver_data = own;
 	/* A CPU that comes later than its domain's policy gets one of its own. */
 	if (domain->flags & PARACORD_DOMAIN_SHARED)
 		for_each_possible_cpu(nr)
@@ -161,18 +197,28 @@ static int pc_policy_init(struct cpufreq_policy *policy)
 	policy->fast_switch_possible = true;
 	/* A CPU whose line this is not could store there, but the host would not look at it sooner. */
 	policy->dvfs_possible_from_any_cpu = false;
+	/* As if that had been asked for. */
 	policy->cur = domain->max_khz;
+	pc_store(policy->cpus, domain->capacity, 0);
 	return 0;
 }
 
 static void pc_policy_end(struct cpufreq_policy *policy)
 {
+	int nr;
+
+	/* A policy that failed early has no related CPUs yet, one that ends has no others. */
 	pc_store(policy->related_cpus, 0, 0);
-	/* A policy that failed early has no related CPUs yet. */
+	pc_store(policy->cpus, 0, 0);
+	/* Without invariance.c, arm64 has taken for a CPU's speed what was asked for. */
+	for_each_cpu(nr, policy->related_cpus)
+		if (pc_arch_freq_scale(nr))
+			WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);
 	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->related_cpus);
 	cpumask_andnot(&pc_in_policy, &pc_in_policy, policy->cpus);
 	kfree(policy->freq_table);
 	policy->freq_table = NULL;
+	kfree(policy->driver_data);
 }
 
 #ifdef PC_CPUFREQ_EXIT_RETURNS_INT
@@ -199,6 +245,14 @@ static int pc_policy_offline(struct cpufreq_policy *policy)
 	return 0;
 }
 
+static struct freq_attr *pc_attributes[] = {
+#ifdef PC_CPUFREQ_GENERIC_ATTR
+	&cpufreq_freq_attr_scaling_available_freqs,
+#endif
+	&cpuinfo_cur_freq,
+	NULL
+};
+
 static struct cpufreq_driver pc_driver = {
 	.name = "paracord",
 	.flags = CPUFREQ_NEED_UPDATE_LIMITS | CPUFREQ_CONST_LOOPS |
@@ -210,9 +264,7 @@ static struct cpufreq_driver pc_driver = {
 	.verify = cpufreq_generic_frequency_table_verify,
 	.target = pc_target,
 	.fast_switch = pc_fast_switch,
-#ifdef PC_CPUFREQ_GENERIC_ATTR
-	.attr = cpufreq_generic_attr,
-#endif
+	.attr = pc_attributes,
 };
 
 bool pc_cpufreq_is_foreign(void)
@@ -223,8 +275,11 @@ bool pc_cpufreq_is_foreign(void)
 void pc_cpufreq_online(struct pc_cpu *cpu)
 {
 	BUILD_BUG_ON(sizeof(cpu->line->perf_request) * 2 != sizeof(*cpu->perf));
-	if (pc_running)
-		WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
+	if (!pc_running)
+		return;
+	WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
+	/* A governor that sees no change says nothing to a CPU that joins its policy. */
+	WRITE_ONCE(*cpu->perf, READ_ONCE(cpu->perf_word));
 }
 
 /*
@@ -258,8 +313,6 @@ void pc_cpufreq_start(struct pc_region *region)
 
 	if (!(region->features & PARACORD_F_PERF_REQUEST))
 		return;
-	/* With it, the core would tell the kernel's clock of frequencies that are not its own. */
-	pc_driver.get = pc_arch_clock_is_constant() ? pc_get : NULL;
 	cpus_read_lock();
 	pc_running = true;
 	for_each_online_cpu(nr)

@@ -45,9 +45,8 @@ static bool pc_table_fits(const struct pc_region *region)
 	}
 	if (h->domain_offset_bytes < h->header_bytes ||
 	    h->domain_offset_bytes % PARACORD_LINE_BYTES || end > h->slot_offset_bytes) {
-		pc_refuse(region, "%u at %u..%llu do not lie between the header's end at %u and the slots at %u",
-			  h->domain_count, h->domain_offset_bytes, end, h->header_bytes,
-			  h->slot_offset_bytes);
+		pc_refuse(region, "bytes %u..%llu do not lie between the header's %u and the slots at %u",
+			  h->domain_offset_bytes, end, h->header_bytes, h->slot_offset_bytes);
 		return false;
 	}
 	return true;

@@ -77,6 +77,7 @@ struct pc_cpu {
 	u8 task_prio;
 	const struct paracord_domain *domain;	/* NULL: not known, or none */
 	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: not to be stored */
+	u32 perf_word;			/* what the policy asks for, for when the CPU comes online */
 	struct pc_kick_state kick;
 	struct timer_list look;
 };
@@ -227,12 +228,12 @@ void pc_arch_ticks_stop(void);
  */
 bool pc_arch_clock_is_constant(void);
 
-struct cpufreq_policy;
 /*
- * What policy->cur has to be after a change to @khz, so that the governor's next
- * choice is right.
+ * schedutil's choice is a share of the highest frequency if it knows that utilisation
+ * is invariant, and of policy->cur if not. Return: what that has to be for the same
+ * choice, or 0 if it knows.
  */
-unsigned int pc_arch_policy_cur(const struct cpufreq_policy *policy, unsigned int khz);
+unsigned int pc_arch_reference_khz(unsigned int max_khz);
 
 /* Calls of pc_context_nmi() around NMIs, where the architecture has them. */
 int pc_arch_nmi_start(void);

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	/* Work between two looks at the clock: some 10 us, far below a tick. */
 	enum { LOOPS_PER_LOOK = 10000 };
 	long seconds = 0, report_s = 0, cpu = -1, priority = 0, priority_after_ms = 0,
-	     toggle_ms = 0, reads = 0;
+	     toggle_ms = 0, reads = 0, busy_ms = 0, sleep_ms = 0;
 	const struct number_option options[] = {
 		{ "--seconds", &seconds, 0, 86400 },	/* 0: until a signal */
 		{ "--report_s", &report_s, 0, 3600 },	/* 0: only at the end */
@@ -50,9 +50,12 @@ int main(int argc, char **argv)
 		{ "--toggle_ms", &toggle_ms, 0, 3600000 },
 		/* 1: in the kernel most of the time, in a walk over all tasks under RCU. */
 		{ "--reads", &reads, 0, 1 },
+		/* Sleeps for one of these after each time on the CPU of the other: a task of constant size. */
+		{ "--busy_ms", &busy_ms, 0, 3600000 },
+		{ "--sleep_ms", &sleep_ms, 0, 3600000 },
 	};
 	int is_raised = 0;
-	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns, raise_ns = UINT64_MAX;
+	uint64_t loops = 0, start_ns, cpu_start_ns, next_ns, end_ns, raise_ns = UINT64_MAX, tired_ns;
 
 	parse_numbers(argc, argv, 1, options, sizeof(options) / sizeof(options[0]));
 	signal(SIGTERM, on_signal);
@@ -65,6 +68,7 @@ int main(int argc, char **argv)
 	if (priority_after_ms)
 		raise_ns = start_ns + (uint64_t)priority_after_ms * NS_PER_MS;
 	cpu_start_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	tired_ns = cpu_start_ns + (uint64_t)busy_ms * NS_PER_MS;
 	end_ns = seconds ? start_ns + (uint64_t)seconds * NS_PER_S : UINT64_MAX;
 	next_ns = report_s ? start_ns + (uint64_t)report_s * NS_PER_S : UINT64_MAX;
 
@@ -76,6 +80,10 @@ int main(int argc, char **argv)
 		else
 			work(LOOPS_PER_LOOK);
 		loops++;
+		if (sleep_ms && clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= tired_ns) {
+			sleep_until_ns(monotonic_ns() + (uint64_t)sleep_ms * NS_PER_MS);
+			tired_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) + (uint64_t)busy_ms * NS_PER_MS;
+		}
 		now_ns = monotonic_ns();
 		if (now_ns >= end_ns)
 			break;
