@@ -81,6 +81,20 @@ def shares(task: Mapping, cpus: Sequence[int]) -> list[float]:
     ]
 
 
+def excess(load: Load, tasks: Sequence[Task]) -> float:
+    """
+    Work done, of the work that was to be done in the rounds that there were. A slice of work that the
+    emulator's own machine interrupts counts for as long as it was interrupted, in the kernel's averages too.
+    """
+    pairs = [
+        (phase, wanted)
+        for task, phases in zip(load["tasks"], tasks, strict=True)
+        for phase, wanted in zip(task["phases"], phases, strict=True)
+    ]
+    done_us = sum(phase["done_us"] for phase, _ in pairs)
+    return ratio(done_us, sum(phase["rounds"] * wanted.work_us for phase, wanted in pairs))
+
+
 def first_on(phase: Mapping, cpus: Sequence[int]) -> int | None:
     """When the task first ran on one of these CPUs in that phase, ns of its kernel's clock; None: never."""
     found = [phase["first_ns"][cpu] for cpu in cpus if phase["first_ns"][cpu]]
