@@ -10,7 +10,7 @@
  *
  * It stays where it is unless a sixteenth of what it costs there is saved, or another CPU of the domain is emptier by
  * half of the task: so equal tasks spread evenly and then rest. Where it fits nowhere, the CPU with the most room
- * is taken. (The kernel once asked for a sixteenth of all energy: with half of eight equal tasks on
+ * is taken, and left for one with more room by half of the task, or by an eighth where that CPU is too small for it anyway. (The kernel once asked for a sixteenth of all energy: with half of eight equal tasks on
  * small CPUs, the rest would stay on large ones.)
  */
 #ifndef PARACORD_POLICY_ENERGY_H
@@ -21,6 +21,8 @@
 
 #define PC_SAVING_SHIFT		4
 #define PC_EMPTIES_SHIFT	6
+/* An eighth of its request more room makes a task leave a CPU that is too small for it. */
+#define PC_CRAMPED_SHIFT	3
 
 PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
 {
@@ -40,8 +42,10 @@ PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
 	place->prev_sum = 0;
 	place->prev_fits = 0;
 	place->prev_room = 0;
+	place->prev_capacity = 0;
 	place->widest_cpu = -1;
 	place->widest_room = 0;
+	place->widest_capacity = 0;
 }
 
 /* A CPU's sum of requests, without the task's own; `allowed`: the task may run there. Return: 0 for a domain that there cannot be. */
@@ -69,6 +73,7 @@ PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum
 		place->prev_sum = sum;
 		place->prev_fits = (u32)fits;
 		place->prev_room = room;
+		place->prev_capacity = capacity;
 	}
 	if (fits && (load->best_cpu < 0 || sum < load->best_sum)) {
 		load->best_cpu = cpu;
@@ -77,6 +82,7 @@ PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum
 	if (place->widest_cpu < 0 || room > place->widest_room) {
 		place->widest_cpu = cpu;
 		place->widest_room = room;
+		place->widest_capacity = capacity;
 	}
 	return 1;
 }
@@ -161,6 +167,16 @@ PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_pla
 	return best;
 }
 
+/* It fits nowhere: whether to stay. On a CPU that could not serve it alone less is gained by waiting for more room elsewhere. */
+PC_INLINE int pc_place_stays(const struct pc_place *place)
+{
+	s32 gain = place->widest_room - place->prev_room;
+
+	if (place->prev_capacity < place->request && place->widest_capacity > place->prev_capacity)
+		return gain <= (s32)(place->request >> PC_CRAMPED_SHIFT);
+	return gain <= (s32)(place->request / 2);
+}
+
 /* The CPU for the task: `prev` wherever that is as good. */
 PC_INLINE s32 pc_place_choose(const struct pc_energy *model, const struct pc_place *place)
 {
@@ -171,7 +187,7 @@ PC_INLINE s32 pc_place_choose(const struct pc_energy *model, const struct pc_pla
 	const struct pc_domain_load *load;
 
 	if (best >= PC_DOMAINS_MAX) {
-		if (home < PC_DOMAINS_MAX && place->widest_room - place->prev_room <= (s32)half)
+		if (home < PC_DOMAINS_MAX && pc_place_stays(place))
 			return place->prev;
 		return place->widest_cpu;
 	}

@@ -47,8 +47,10 @@ struct pc_place {
 	u32 prev_sum;
 	u32 prev_fits;		/* 0/1 */
 	s32 prev_room;
+	u32 prev_capacity;
 	s32 widest_cpu;		/* with the most room, whether it fits or not; -1: none allowed */
 	s32 widest_room;
+	u32 widest_capacity;
 };
 
 #endif

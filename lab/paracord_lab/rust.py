@@ -39,7 +39,7 @@ PACKAGES = ("paracord", "paracord-vmm")
 
 
 def binaries(arch: str) -> list[Path]:
-    """Those of PACKAGES, built in release mode; where cargo is not to be had, those of before."""
+    """PACKAGES built in release mode; where cargo is not to be had, what was built before."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
     triple = f"{arch}-unknown-linux-gnu"
     built = [target / (triple if is_foreign(arch) else "") / "release" / name for name in PACKAGES]

@@ -89,6 +89,20 @@ def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+def test_the_units_sandbox_lets_vcpus_be_placed_and_its_end_gives_their_cpus_back(host, tid, service):
+    """CAP_SYS_NICE, and sight of control groups."""
+    show = f"taskset -cp {tid}"
+    before = host.run(show).out
+    await_policy(host, tid, BOOSTED)
+    host.run("paracord vm place unit 0=1")
+    assert host.run(show).out.split()[-1] == "1"
+    host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while host.run(show).out != before:
+        assert time.monotonic() < deadline, "the killed service left a thread bound"
+        time.sleep(0.2)
+
+
 def test_a_killed_service_restores_and_starts_again(host, tid, service):
     await_policy(host, tid, BOOSTED)
     before = main_pid(host)

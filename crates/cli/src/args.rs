@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paracord_abi::layout::PARACORD_SLOTS_MAX;
 use paracord_host::clamps::Clamp;
+use paracord_host::place::Placement;
 use paracord_host::settings::Mode;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, \
@@ -196,6 +197,36 @@ pub enum VmCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Show or say on which host CPUs the vCPUs of a running VM run
+    Place(PlaceArgs),
+}
+
+/// `paracord vm place`.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
+    /// Name, uuid or process id
+    pub vm: String,
+    /// VCPU[-VCPU]=CPUS or all=CPUS: a list such as 0-3,8, cluster:N, capacity:max, capacity:min, auto or any; none: show
+    #[arg(value_name = "VCPU=CPUS", value_parser = placement)]
+    pub place: Vec<String>,
+    /// Each vCPU on a CPU of its own, the largest first (all=auto)
+    #[arg(long, conflicts_with_all = ["place", "clear"])]
+    pub auto: bool,
+    /// Give all vCPUs back what they had, those that the configuration places too, until it is read again
+    #[arg(long, conflicts_with_all = ["place", "hints"])]
+    pub clear: bool,
+    /// Only tell the guest; do not bind threads
+    #[arg(long)]
+    pub hints: bool,
+    /// Print JSON (docs/control-socket.md describes it)
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+fn placement(word: &str) -> Result<String, String> {
+    word.parse::<Placement>().map(|_| word.to_owned()).map_err(|e| e.to_string())
 }
 
 /// `paracord clamp`.

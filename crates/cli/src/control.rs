@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use paracord_host::config::{self, Config};
 use paracord_host::control::{Client, Request};
+use paracord_host::place::Host;
 
 use crate::args::{ConfigArgs, ConfigCommand, ModeArgs, Target};
 use crate::exit::Failure;
@@ -23,6 +24,13 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
         }
         None => Config::default(),
     })
+}
+
+/// What this host cannot do of the placements in the file that [`load_config`] reads: one line.
+pub fn not_for_this_host(file: Option<&Path>) -> Option<String> {
+    let file = file.unwrap_or(config::DEFAULT_PATH.as_ref());
+    let found = file.exists().then(|| config::load_for(&Host::read(Path::new("/")), file))?;
+    found.err().map(|e| e.to_string())
 }
 
 /// The daemon's socket.
@@ -73,7 +81,7 @@ pub fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         }
         ConfigCommand::Check { file } => {
             let path = file.as_deref().unwrap_or(config::DEFAULT_PATH.as_ref());
-            config::load(path)?;
+            config::load_for(&Host::read(Path::new("/")), path)?;
             print(&format!("{}: ok\n", path.display()))
         }
     }

@@ -11,6 +11,7 @@ mod exit;
 mod manual;
 mod notify;
 mod output;
+mod place;
 mod region;
 mod run;
 mod status;

@@ -10,7 +10,6 @@ use std::process::{Command, ExitCode};
 use paracord_host::config::{Actuator, Config};
 use paracord_host::control::Reload;
 use paracord_host::daemon::{self, Surroundings};
-use paracord_host::journal::Journal;
 use paracord_host::run_dir::{self, RunDir, RunDirError};
 use paracord_host::services::Services;
 use paracord_host::settings::Settings;
@@ -18,7 +17,7 @@ use paracord_host::supervisor::{self, SupervisorError};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{ActuatorWord, RunArgs};
-use crate::control::load_config;
+use crate::control::{load_config, not_for_this_host};
 use crate::exit::Failure;
 use crate::notify;
 use crate::output::print;
@@ -74,6 +73,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     log_to_stderr();
     let settings = Settings::from(&config);
     if args.daemon_of.is_some() {
+        if let Some(line) = not_for_this_host(args.config.as_deref()) {
+            tracing::warn!("vCPUs of that section are not placed: {line}");
+        }
         return serve(args, &config, settings);
     }
     if args.no_supervisor {
@@ -103,8 +105,8 @@ fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<E
     }
     let run_dir = RunDir::lock(&settings.run_dir)?;
     run_dir.clean_up(Path::new(PROC))?;
-    let journal = run_dir::journal_path(&settings.run_dir);
-    Journal::create(&journal, Path::new(PROC)).map_err(|e| Failure::new(e.to_string()))?;
+    run_dir::create_journals(&settings.run_dir, Path::new(PROC))
+        .map_err(|e| Failure::new(e.to_string()))?;
     let directory = settings.run_dir.clone();
     let result = serve(args, config, settings);
     run_dir.clean_up(Path::new(PROC))?;
@@ -143,7 +145,11 @@ fn control_reload(args: &RunArgs, config: &Config) -> Reload {
         handle.reload(Settings::from(&config)).map_err(|e| e.to_string())?;
         let same = config.control == started_with.control && config.metrics == started_with.metrics;
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
-        Ok(if same { String::new() } else { note.to_owned() })
+        let mut notes = Vec::new();
+        notes.extend((!same).then(|| note.to_owned()));
+        // A CPU that is offline may come back: what can be done is in force.
+        notes.extend(not_for_this_host(args.config.as_deref()));
+        Ok(notes.join("\n"))
     })
 }
 
@@ -158,8 +164,5 @@ pub fn restore(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let count = report.failed.len();
         return Err(Failure::new(format!("{count} threads not restored, the first: {failure}")));
     }
-    print(&format!(
-        "{} restored, {} gone, {} no longer boosted; clamps given back: {}\n",
-        report.restored, report.gone, report.not_ours, report.clamps
-    ))
+    print(&format!("{report}\n"))
 }

@@ -12,6 +12,7 @@ use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
 use crate::control::ask;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
+use crate::place::{place, placed};
 use crate::units;
 
 /// The state of everything, from the daemon or from a file.
@@ -58,6 +59,7 @@ pub fn vm(args: &VmArgs) -> Result<ExitCode, Failure> {
             ask(target, &Request::VmSet { vm: vm.clone(), set })?;
             Ok(ExitCode::SUCCESS)
         }
+        VmCommand::Place(args) => place(args),
     }
 }
 
@@ -141,6 +143,9 @@ fn vm_table(vms: &[VmSnapshot]) -> String {
         if let Some(why) = &vm.region_refused {
             let _ = writeln!(text, "{}: region refused: {why}", vm.name);
         }
+        if let Some(why) = &vm.place_refused {
+            let _ = writeln!(text, "{}: not placed: {why}", vm.name);
+        }
     }
     text
 }
@@ -178,11 +183,15 @@ fn vm_details(vm: &VmSnapshot) -> String {
         (None, Some(why)) => line("region", format!("refused: {why}")),
         (None, None) => line("region", "none: boosted by what the host sees alone".into()),
     }
+    if let Some(why) = &vm.place_refused {
+        line("place", format!("refused: {why}"));
+    }
     text.push('\n');
     let mut rows = vec![row(&[
         "VCPU",
         "TID",
         "CPU",
+        "PLACED",
         "SPEED",
         "ASKS",
         "STATE",
@@ -201,6 +210,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
             v.vcpu_id.to_string(),
             v.tid.to_string(),
             v.cpu.to_string(),
+            placed(v.placement.as_ref()),
             speed(v),
             asks(v),
             word(&v.state),

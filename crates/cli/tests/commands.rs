@@ -69,6 +69,9 @@ fn without_a_daemon_every_command_says_so() {
         &["vm", "list"],
         &["vm", "show", "x"],
         &["vm", "set", "x", "mode=off"],
+        &["vm", "place", "x"],
+        &["vm", "place", "x", "0=0-3", "--hints"],
+        &["vm", "place", "x", "--clear"],
         &["top", "--once"],
         &["reload"],
         &["mode", "off"],
@@ -90,6 +93,11 @@ fn wrong_arguments_are_one_line_with_the_remedy() {
     fails(&["vm", "set", "x", "mode"], 2, &["KEY=VALUE"]);
     fails(&["vm", "set", "x", "wake.grant=1"], 2, &["did you mean \"wake.grant_us\""]);
     fails(&["vm", "set", "x", "vcpu_budget_pct=101"], 2, &["from 0 to 100"]);
+    fails(&["vm", "set", "x", "place=0=1"], 2, &["paracord vm place"]);
+    fails(&["vm", "place", "x", "0=big"], 2, &["\"0=big\": names no CPUs", "cluster:N"]);
+    fails(&["vm", "place", "x", "0=1", "0=2"], 2, &["vCPU 0 is placed twice"]);
+    fails(&["vm", "place", "x", "0=1", "--auto"], 2, &["--auto"]);
+    fails(&["vm", "place", "x", "--hints"], 2, &["0=4-5"]);
     fails(&["run", "--actuator", "magic"], 2, &["magic", "observe"]);
 }
 
@@ -104,6 +112,9 @@ fn wrong_configurations_are_named_by_file_line_and_key() {
     fails(&["run", "--config", &file], 2, &[&place]);
     fails(&["restore", "--config", &file], 2, &[&place]);
     fails(&["config", "check", "/nonexistent.toml"], 2, &["/nonexistent.toml: cannot be read"]);
+    let place = s.write("place.toml", "[vm.web]\n\nplace = \"0=1023\"\n");
+    let place_says = [&format!("{place}:3: vm.\"web\".place: vCPU 0: this host has no CPU 1023")];
+    fails(&["config", "check", &place], 2, &place_says.map(String::as_str));
     let typo = s.write("typo.toml", "[boots]\n");
     fails(&["config", "check", &typo], 2, &["typo.toml:1: boots: unknown key", "\"boost\""]);
 }

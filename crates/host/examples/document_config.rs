@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use paracord_host::config::{Config, keys, show};
+use paracord_host::config::{Config, PlaceKeys, keys, show};
 
 const EXAMPLE_HEAD: &str = "\
 # SPDX-License-Identifier: GPL-2.0-only
@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let document = root.join("docs/config.md");
     let mut text = std::fs::read_to_string(&document)?;
+    let place = PlaceKeys::default();
     let reasons: Vec<_> = c.vm_rules.boost.reasons.iter().collect();
     for (heading, rows) in [
         ("Global keys", rows(keys::GLOBAL, &[&c])),
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
         ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),
-        ("[vm.\"NAME\"]", rows(keys::VM, &[&c.vm_rules.boost])),
+        ("[vm.\"NAME\"]", rows(keys::VM, &[&c.vm_rules.boost]) + &rows(keys::PLACE, &[&place])),
     ] {
         text =
             replace(&text, heading, &rows).ok_or(format!("docs/config.md: no table {heading}"))?;

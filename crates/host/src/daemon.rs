@@ -27,6 +27,7 @@ use crate::imports::{self, Imports};
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::observe::{Constants, snapshot};
 use crate::performance::Performance;
+use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{floors_path, journal_path, remove_journal};
 use crate::settings::{OwnScheduler, PerfSettings, Settings};
@@ -149,6 +150,7 @@ struct Running {
     imports: Imports,
     proc_root: PathBuf,
     vms: Vms,
+    places: Places,
     rt: RtThread,
     stats: Arc<ActuatorStats>,
     sensor: Arc<Sensor>,
@@ -184,9 +186,20 @@ impl Running {
         end_imports(run_dir, &self.proc_root);
     }
 
+    /// vCPUs that came get their places, and guests are told about those.
+    fn follow_places(&mut self, settings: &Settings) {
+        let changed = self.places.follow(self.vms.threads(), |name| settings.place(name));
+        if !changed.is_empty() {
+            self.vms.tell_places(&self.places, &changed);
+        }
+    }
+
     /// Restores every vCPU, tells the guests, detaches the sensor.
-    fn stop(self) {
+    fn stop(mut self) {
         drop(self.rt);
+        let placed = self.vms.threads();
+        self.places.restore_all();
+        self.vms.tell_places(&self.places, &placed);
         self.vms.refresh_host_lines();
         drop(self.vms);
         drop(self.sensor);
@@ -254,6 +267,7 @@ impl Daemon {
                 last_scan = Instant::now();
                 again = running.vms.scan();
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
+                running.follow_places(&self.settings);
             }
             if last_perf.elapsed() >= SCAN_POLL {
                 last_perf = Instant::now();
@@ -286,6 +300,8 @@ impl Daemon {
         }
         let floors = floors_path(&settings.run_dir);
         actuator = actuator.with_floors(Floors::open(&floors, &surroundings.proc_root)?);
+        let placements = PlaceJournal::open(&settings.run_dir, &surroundings.proc_root)?
+            .ok_or_else(|| DaemonError::NoJournal(settings.run_dir.clone()))?;
         let stats = actuator.stats();
         let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
             .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;
@@ -311,10 +327,16 @@ impl Daemon {
             imports: Imports::new(&settings.run_dir),
             proc_root: surroundings.proc_root.clone(),
             vms,
+            places: Places::new(
+                Arc::new(placements),
+                surroundings.proc_root.clone(),
+                PathBuf::from("/"),
+            ),
             rt,
             stats,
             sensor,
         };
+        running.follow_places(&self.settings);
         running.use_perf(&self.settings.perf);
         self.running = Some(running);
         Ok(())
@@ -346,6 +368,8 @@ impl Daemon {
         if let Some(running) = &mut self.running {
             running.rt.configure(&self.settings.rt);
             running.vms.reload(self.settings.clone());
+            running.places.reloaded();
+            running.follow_places(&self.settings);
             running.use_perf(&self.settings.perf);
             if ends_import {
                 running.end_imports(&self.settings.run_dir);
@@ -379,6 +403,7 @@ impl Daemon {
                 drop(answer.send(Ok(())));
             }
             Command::Clamp(order, answer) => drop(answer.send(self.clamp(order))),
+            Command::Place(vm, order, answer) => drop(answer.send(self.place(&vm, order))),
             Command::Shutdown => return false,
         }
         true
@@ -396,6 +421,16 @@ impl Daemon {
         }
     }
 
+    fn place(&mut self, vm: &str, order: PlaceOrder) -> Result<PlaceReport, CommandError> {
+        let nobody = || CommandError::NoSuchVm(vm.to_owned());
+        let running = self.running.as_mut().ok_or_else(nobody)?;
+        let threads = running.vms.threads_of(running.vms.find(vm).ok_or_else(nobody)?);
+        let configured = self.settings.place(&threads.name);
+        let report = running.places.carry_out(&threads, &configured, order);
+        running.vms.tell_places(&running.places, &[threads]);
+        report.map_err(CommandError::Invalid)
+    }
+
     fn reevaluate(&self) {
         if let Some(running) = &self.running {
             running.rt.reevaluate();
@@ -405,7 +440,8 @@ impl Daemon {
     fn snapshot(&self) -> Snapshot {
         match &self.running {
             Some(running) => {
-                snapshot(&self.constants, &running.vms, &running.sensor, &running.stats)
+                let Running { vms, places, sensor, stats, .. } = running;
+                snapshot(&self.constants, vms, places, sensor, stats)
             }
             None => Snapshot {
                 schema: SNAPSHOT_SCHEMA,

@@ -71,6 +71,11 @@ impl HostCpus {
         HostCpus { clusters, table }
     }
 
+    /// By their first CPU.
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
     /// The domains for a guest; none without cpufreq.
     pub fn table(&self) -> &[Domain] {
         &self.table

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clamps::{ClampOrder, ClampReport};
+use crate::place::{PlaceOrder, PlaceReport};
 use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::Snapshot;
 
@@ -47,6 +48,8 @@ pub enum Command {
     SetMode(Mode, SyncSender<Result<(), CommandError>>),
     /// Look at clamps, or set one.
     Clamp(ClampOrder, SyncSender<Result<Vec<ClampReport>, CommandError>>),
+    /// Look where the vCPUs of a VM, by name, uuid or pid, run, or place them.
+    Place(String, PlaceOrder, SyncSender<Result<PlaceReport, CommandError>>),
     /// Restore every thread and end.
     Shutdown,
 }
@@ -132,6 +135,14 @@ impl DaemonHandle {
     /// [`CommandError::Invalid`], [`CommandError::NoSuchVm`].
     pub fn clamp(&self, order: ClampOrder) -> Result<Vec<ClampReport>, CommandError> {
         self.ask(|answer| Command::Clamp(order, answer))?
+    }
+
+    /// Looks where the vCPUs of a VM, named by its name, uuid or pid, run, or places them.
+    ///
+    /// # Errors
+    /// [`CommandError::Invalid`], [`CommandError::NoSuchVm`].
+    pub fn place(&self, vm: &str, order: PlaceOrder) -> Result<PlaceReport, CommandError> {
+        self.ask(|answer| Command::Place(vm.to_owned(), order, answer))?
     }
 
     /// Asks the daemon to restore every thread and end; does not wait for it.

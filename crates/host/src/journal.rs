@@ -13,6 +13,7 @@
 //!   4  flags    5  runtime or slice   6  deadline                7  period
 //! ```
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -64,8 +65,18 @@ pub struct RestoreReport {
     pub not_ours: u32,
     /// Threads that have again the clamps that they asked the kernel for (imports.rs).
     pub clamps: u32,
+    /// Threads that have again the CPUs that they had before they were placed.
+    pub placements: u32,
     /// Threads that could not be restored, with the reason.
     pub failed: Vec<String>,
+}
+
+impl fmt::Display for RestoreReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RestoreReport { restored, gone, not_ours, clamps, placements, failed: _ } = self;
+        write!(f, "{restored} restored, {gone} gone, {not_ours} no longer as they were changed")?;
+        write!(f, "; clamps given back: {clamps}, CPUs given back: {placements}")
+    }
 }
 
 /// The mapped file.

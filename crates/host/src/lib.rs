@@ -28,6 +28,7 @@ mod log_limit;
 pub mod metrics;
 mod observe;
 pub mod performance;
+pub mod place;
 mod place_line;
 pub mod region;
 pub mod region_file;

@@ -8,6 +8,7 @@ use paracord_policy::{
 use paracord_sensor::Sensor;
 
 use crate::actuator::{ActuatorStats, now_ns};
+use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
     BoostState, Capability, Histogram, PlaceSnapshot, RegionSnapshot, RequestSnapshot,
@@ -28,11 +29,12 @@ pub struct Constants {
 pub fn snapshot(
     constants: &Constants,
     vms: &Vms,
+    places: &Places,
     sensor: &Sensor,
     stats: &ActuatorStats,
 ) -> Snapshot {
     let vms_now: Vec<VmSnapshot> =
-        vms.iter().map(|vm| vm_snapshot(vm, vms, sensor, stats)).collect();
+        vms.iter().map(|vm| vm_snapshot(vm, vms, places, sensor, stats)).collect();
     let mut actuator = stats.snapshot();
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
     actuator.observed =
@@ -66,10 +68,17 @@ fn conditions(stats: &ActuatorStats) -> Vec<String> {
     conditions
 }
 
-fn vm_snapshot(vm: &Vm, vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> VmSnapshot {
+fn vm_snapshot(
+    vm: &Vm,
+    vms: &Vms,
+    places: &Places,
+    sensor: &Sensor,
+    stats: &ActuatorStats,
+) -> VmSnapshot {
     let vcpu = |(&index, &vcpu_id): (&u32, &u32)| {
         let snapshot = vcpu_snapshot(index, vcpu_id, sensor, stats)?;
-        Some(VcpuSnapshot { place: vms.place_of(index).map(place_snapshot), ..snapshot })
+        let place = vms.place_of(index).map(place_snapshot);
+        Some(VcpuSnapshot { place, placement: places.snapshot(index), ..snapshot })
     };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
@@ -93,6 +102,7 @@ fn vm_snapshot(vm: &Vm, vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vm
                 .collect(),
         }),
         region_refused: vm.region_refused.clone(),
+        place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
         vcpus,
         budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
         budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
@@ -129,6 +139,7 @@ fn vcpu_snapshot(
         budget_left_ns: state.vcpu.left_ns,
         request: vcpu.guest_request().map(|(request, limit)| RequestSnapshot { request, limit }),
         place: None,
+        placement: None,
         counters: vcpu_counters(&counters),
         wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
         wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),

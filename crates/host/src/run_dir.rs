@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, JournalError, RestoreReport};
+use crate::place::PlaceJournal;
 
 /// How long to wait for an earlier daemon that is just restoring its threads.
 const HANDOVER: Duration = Duration::from_secs(3);
@@ -51,6 +52,16 @@ pub fn journal_path(run_dir: &Path) -> PathBuf {
 /// Where the journal of clamps lies.
 pub fn floors_path(run_dir: &Path) -> PathBuf {
     run_dir.join("clamps")
+}
+
+/// Makes the journals of a new run, all empty: that of boosts, of clamps and of placements.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn create_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
+    floors::create(&floors_path(run_dir), proc_root)?;
+    PlaceJournal::create(run_dir, proc_root)?;
+    Journal::create(&journal_path(run_dir), proc_root)
 }
 
 /// The run directory, locked: as long as this or a duplicate of its file lives, no other paracord runs.
@@ -128,6 +139,9 @@ impl RunDir {
             let report = report.get_or_insert_default();
             floors::restore_all(&floors_path(&self.path), proc_root, report)?;
         }
+        if let Some(placements) = PlaceJournal::open(&self.path, proc_root)? {
+            placements.restore_all(proc_root, report.get_or_insert_default());
+        }
         // A thread that could not be restored keeps its entry for the next try.
         if report.as_ref().is_none_or(|report| report.failed.is_empty()) {
             remove_journal(&self.path);
@@ -143,6 +157,7 @@ impl RunDir {
 pub fn remove_journal(run_dir: &Path) {
     let _ = std::fs::remove_file(journal_path(run_dir));
     let _ = std::fs::remove_file(floors_path(run_dir));
+    let _ = std::fs::remove_file(PlaceJournal::path(run_dir));
 }
 
 /// Restores what an earlier run left behind (`paracord restore`, systemd's ExecStopPost).
@@ -150,8 +165,8 @@ pub fn remove_journal(run_dir: &Path) {
 /// # Errors
 /// [`RunDirError::AlreadyRunning`] when paracord runs, and others.
 pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDirError> {
-    let left = [journal_path(run_dir), floors_path(run_dir)].iter().any(|file| file.exists());
-    if !left && !imports::exist(run_dir) {
+    let journals = [journal_path(run_dir), floors_path(run_dir), PlaceJournal::path(run_dir)];
+    if !journals.iter().any(|file| file.exists()) && !imports::exist(run_dir) {
         return Ok(RestoreReport::default());
     }
     Ok(RunDir::lock(run_dir)?.clean_up(proc_root)?.unwrap_or_default())

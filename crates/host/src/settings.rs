@@ -15,7 +15,7 @@ use paracord_policy::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use crate::config::{Override, VmRules};
+pub use crate::config::{Override, PlaceKeys, VmRules};
 use crate::governors::Frequency;
 
 const NS_PER_US: u64 = 1000;
@@ -303,6 +303,13 @@ impl Settings {
             guest_requests: config.guest_requests && self.perf.guest_requests,
             ..config
         }
+    }
+}
+
+impl Settings {
+    /// Where the configuration has the vCPUs of the VM called `name` run.
+    pub fn place(&self, name: &str) -> PlaceKeys {
+        self.vm_rules.place(name)
     }
 }
 

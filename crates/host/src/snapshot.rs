@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::place::PlaceMode;
 use crate::settings::{Mode, Reason};
 
 /// Version of this structure as it appears in JSON; grows when a field is
@@ -108,6 +109,9 @@ pub struct VmSnapshot {
     pub region: Option<RegionSnapshot>,
     /// Why a region that the VM maps is not used, one line.
     pub region_refused: Option<String>,
+    /// Why vCPUs are not placed although they should be, one line.
+    #[serde(default)]
+    pub place_refused: Option<String>,
     /// By KVM vcpu_id.
     pub vcpus: Vec<VcpuSnapshot>,
     /// Running time left in the VM's budget; negative: debt.
@@ -144,6 +148,9 @@ pub struct VcpuSnapshot {
     pub cpu: u32,
     /// On a host CPU now.
     pub running: bool,
+    /// If it is placed (docs/placement.md).
+    #[serde(default)]
+    pub placement: Option<PlacementSnapshot>,
     /// What the policy decided.
     pub state: BoostState,
     /// Why, while boosted.
@@ -192,6 +199,21 @@ pub struct PlaceSnapshot {
     pub cluster: Option<u32>,
     /// Performance domain.
     pub domain: Option<u16>,
+}
+
+/// Where a vCPU shall run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementSnapshot {
+    /// As it was said: `4-5`, `cluster:4`, `capacity:max`, `auto`.
+    pub wanted: String,
+    /// Whether the thread is bound or the guest only told.
+    pub mode: PlaceMode,
+    /// The CPUs that this means here, as a list.
+    pub cpus: String,
+    /// By the configuration, not by `paracord vm place`.
+    pub configured: bool,
+    /// False when somebody else has bound the thread to other CPUs since.
+    pub in_force: bool,
 }
 
 /// What the policy decided about a vCPU.

@@ -25,7 +25,8 @@ use tracing::{error, info, warn};
 use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, RestoreReport};
-use crate::run_dir::{RunDir, RunDirError, floors_path, journal_path, remove_journal};
+use crate::place::PlaceJournal;
+use crate::run_dir::{RunDir, RunDirError, create_journals, floors_path, remove_journal};
 use crate::settings::Settings;
 
 /// How long the daemon may take to end by itself.
@@ -80,17 +81,17 @@ pub fn run(
     }
     let run_dir = RunDir::lock(&settings.run_dir)?;
     if let Some(report) = run_dir.clean_up(proc_root)? {
-        tell("an earlier run left boosted threads", &report);
+        tell("an earlier run left changed threads", &report);
     }
-    let journal =
-        Journal::create(&journal_path(&settings.run_dir), proc_root).map_err(RunDirError::from)?;
-    floors::create(&floors_path(&settings.run_dir), proc_root).map_err(RunDirError::from)?;
+    let journal = create_journals(&settings.run_dir, proc_root).map_err(RunDirError::from)?;
+    let placements = PlaceJournal::open(&settings.run_dir, proc_root).map_err(RunDirError::from)?;
     outrank_vcpus(settings.rt.actuator_priority);
-    let supervisor = Supervisor { settings, proc_root, run_dir, journal, signals: Signals::new()? };
+    let signals = Signals::new()?;
+    let supervisor = Supervisor { settings, proc_root, run_dir, journal, placements, signals };
     let result = supervisor.watch(&command);
     let report = supervisor.restore();
     if report != RestoreReport::default() {
-        tell("the daemon left boosted threads", &report);
+        tell("the daemon left changed threads", &report);
     }
     if report.failed.is_empty() {
         remove_journal(&settings.run_dir);
@@ -116,11 +117,8 @@ pub(crate) fn lock_memory() {
 }
 
 fn tell(what: &str, report: &RestoreReport) {
-    let RestoreReport { restored, gone, not_ours, clamps, failed } = report;
-    info!(
-        "{what}: {restored} restored, {gone} gone, {not_ours} no longer boosted; clamps given back: {clamps}"
-    );
-    for failure in failed {
+    info!("{what}: {report}");
+    for failure in &report.failed {
         error!("not restored: {failure}");
     }
 }
@@ -159,6 +157,7 @@ struct Supervisor<'a> {
     proc_root: &'a Path,
     run_dir: RunDir,
     journal: Journal,
+    placements: Option<PlaceJournal>,
     signals: Signals,
 }
 
@@ -203,6 +202,9 @@ impl Supervisor<'_> {
         let floors = floors_path(&self.settings.run_dir);
         if let Err(error) = floors::restore_all(&floors, self.proc_root, &mut report) {
             report.failed.push(error.to_string());
+        }
+        if let Some(placements) = &self.placements {
+            placements.restore_all(self.proc_root, &mut report);
         }
         imports::give_back(&self.settings.run_dir, self.proc_root, &mut report);
         report

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use paracord_abi::{GuestDriver, HostPlace, feature_names, layout};
 use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor, Vcpu};
+use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
 use tracing::{info, warn};
 
@@ -18,6 +19,7 @@ use crate::handle::CommandError;
 use crate::host_lines::HostLines;
 use crate::identity::{Identity, identify, vcpu_id_of_thread};
 use crate::log_limit::LogLimit;
+use crate::place::{Places, VcpuThread, VmThreads};
 use crate::place_line::Line;
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
@@ -58,6 +60,8 @@ pub struct Vms {
     proc_root: PathBuf,
     settings: Settings,
     by_pid: BTreeMap<u32, Vm>,
+    /// vCPUs, by index, whose guests are told CPUs that their threads are not bound to.
+    hints: BTreeMap<u32, CpuMask>,
     full_logged: bool,
 }
 
@@ -80,6 +84,7 @@ impl Vms {
             proc_root,
             settings,
             by_pid: BTreeMap::new(),
+            hints: BTreeMap::new(),
             full_logged: false,
         }
     }
@@ -236,12 +241,13 @@ impl Vms {
     }
 
     /// Attaches the host line of a vCPU, if its VM has a region: with the performance domain of the CPUs on which its
-    /// thread may run now.
+    /// thread may run now, or that are its hint.
     fn attach_line(&self, vm: &Vm, index: u32, vcpu_id: u32) {
         let Some(region) = &vm.region else { return };
         let domain = if region.tells(self.cpus.table()) {
             let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
-            let allowed = proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
             self.cpus.domain_of(&allowed)
         } else {
             // The host has changed since: what is left is that the vCPU may run on any CPU.
@@ -260,6 +266,31 @@ impl Vms {
             for (&index, &vcpu_id) in &vm.vcpus {
                 self.attach_line(vm, index, vcpu_id);
             }
+        }
+    }
+
+    /// The vCPUs that each VM has now, for [`crate::place::Places`].
+    pub fn threads(&self) -> Vec<VmThreads> {
+        self.by_pid.values().map(|vm| self.threads_of(vm)).collect()
+    }
+
+    /// The vCPUs of one VM.
+    pub fn threads_of(&self, vm: &Vm) -> VmThreads {
+        let thread = |(&index, &vcpu_id): (&u32, &u32)| {
+            let vcpu = self.sensor.vcpus().get(index)?;
+            Some(VcpuThread { index, vcpu_id, tid: vcpu.tid(), cpu: vcpu.cpu() })
+        };
+        let mut threads: Vec<_> = vm.vcpus.iter().filter_map(thread).collect();
+        threads.sort_by_key(|thread| (thread.vcpu_id, thread.index));
+        let Identity { pid, start_ticks, ref name, .. } = vm.identity;
+        VmThreads { process: (pid, start_ticks), name: name.clone(), threads }
+    }
+
+    /// The guests of these processes are told where `places` has their vCPUs now.
+    pub fn tell_places(&mut self, places: &Places, changed: &[VmThreads]) {
+        self.hints = places.hints();
+        for vm in changed {
+            self.renew_lines(vm.process.0);
         }
     }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use paracord_host::clamps::ClampTarget;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
 use paracord_host::handle::{Command, CommandError, channel};
+use paracord_host::place::{PlaceMode, PlaceReport};
 use paracord_host::settings::Mode;
 use paracord_host::snapshot::{Snapshot, VmSnapshot};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -58,6 +59,13 @@ impl Served {
                             drop(answer.send(Ok(())));
                         }
                         Command::Clamp(_, answer) => drop(answer.send(Ok(Vec::new()))),
+                        Command::Place(vm, _, answer) if vm == "web" => {
+                            drop(answer.send(Ok(PlaceReport { vm, ..PlaceReport::default() })));
+                        }
+                        Command::Place(_, _, answer) => {
+                            let line = "vCPU 0: this host has no CPU 9";
+                            drop(answer.send(Err(CommandError::Invalid(line.into()))));
+                        }
                         Command::Shutdown => {}
                     }
                 }
@@ -119,6 +127,16 @@ fn every_request_is_answered() {
     let target = ClampTarget::Task(7);
     client.ask(&Request::ClampSet { target, min: None, max: Some(200) }).unwrap();
     assert_eq!(client.ask(&Request::ClampList {}).unwrap(), serde_json::json!([]));
+    let place = |vm: &str, place: &str| Request::VmPlace {
+        vm: vm.into(),
+        place: place.into(),
+        mode: PlaceMode::Hints,
+    };
+    assert_eq!(client.ask(&place("web", "0=4-5")).unwrap()["vm"], "web");
+    assert_eq!(code(client.ask(&place("web", "0=x"))), ErrorCode::Invalid);
+    assert_eq!(code(client.ask(&place("db", "0=9"))), ErrorCode::Invalid);
+    client.ask(&Request::VmPlaceGet { vm: "web".into() }).unwrap();
+    client.ask(&Request::VmPlaceClear { vm: "web".into() }).unwrap();
     client.ask(&Request::Stop {}).unwrap();
     // A stop is answered before the daemon has taken it.
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -128,6 +146,10 @@ fn every_request_is_answered() {
     }
     let seen = served.seen.lock().unwrap().join("\n");
     assert!(seen.contains("SetMode(Observe") && seen.contains("wake.grant_us"), "{seen}");
+    assert!(
+        seen.contains("Hints") && seen.contains("\"web\", Get") && seen.contains("Clear"),
+        "{seen}"
+    );
     assert!(seen.contains("Set(Task(7), Clamp { min: 0, max: 200 })"), "{seen}");
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use paracord_host::config::{Config, keys, parse, show};
+use paracord_host::config::{Config, PlaceKeys, keys, parse, show};
 use paracord_host::metrics;
 
 const CONFIG: &str = include_str!("../../../docs/config.md");
@@ -39,7 +39,7 @@ fn every_key_is_documented_and_no_other() {
         ("[supervisor]", names(keys::SUPERVISOR)),
         ("[boost]", names(keys::BOOST)),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", names(keys::REASON)),
-        ("[vm.\"NAME\"]", names(keys::VM)),
+        ("[vm.\"NAME\"]", &names(keys::VM) | &names(keys::PLACE)),
     ] {
         assert_eq!(first_cells(section(CONFIG, heading)), known, "{heading}");
     }
@@ -65,6 +65,7 @@ fn documented_defaults_and_ranges_are_those_of_the_program() {
     check_rows("[perf]", keys::PERF, &c);
     check_rows("[supervisor]", keys::SUPERVISOR, &c);
     check_rows("[boost]", keys::BOOST, &c.vm_rules.boost);
+    check_rows("[vm.\"NAME\"]", keys::PLACE, &PlaceKeys::default());
     let reasons = section(CONFIG, "[boost.wake], [boost.irq], [boost.rt], [boost.critical]");
     for k in keys::REASON {
         let values = c.vm_rules.boost.reasons.map(|r| format!("`{}`", (k.get)(&r)));

@@ -586,12 +586,14 @@ pub struct pc_place {
     pub prev_sum: u32_,
     pub prev_fits: u32_,
     pub prev_room: s32,
+    pub prev_capacity: u32_,
     pub widest_cpu: s32,
     pub widest_room: s32,
+    pub widest_capacity: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_place"][::core::mem::size_of::<pc_place>() - 224usize];
+    ["Size of pc_place"][::core::mem::size_of::<pc_place>() - 232usize];
     ["Alignment of pc_place"][::core::mem::align_of::<pc_place>() - 4usize];
     [
         "Offset of field: pc_place::domain",
@@ -615,11 +617,17 @@ const _: () = {
         "Offset of field: pc_place::prev_room",
     ][::core::mem::offset_of!(pc_place, prev_room) - 212usize];
     [
+        "Offset of field: pc_place::prev_capacity",
+    ][::core::mem::offset_of!(pc_place, prev_capacity) - 216usize];
+    [
         "Offset of field: pc_place::widest_cpu",
-    ][::core::mem::offset_of!(pc_place, widest_cpu) - 216usize];
+    ][::core::mem::offset_of!(pc_place, widest_cpu) - 220usize];
     [
         "Offset of field: pc_place::widest_room",
-    ][::core::mem::offset_of!(pc_place, widest_room) - 220usize];
+    ][::core::mem::offset_of!(pc_place, widest_room) - 224usize];
+    [
+        "Offset of field: pc_place::widest_capacity",
+    ][::core::mem::offset_of!(pc_place, widest_capacity) - 228usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -101,6 +101,23 @@ fn an_overloaded_host_spreads_by_room() {
     assert_eq!(settle(&mut cpus, &mut tasks, 10), 0);
 }
 
+/// Guards: a request above what is left of the large CPUs still leaves a small one; it does not go to and fro.
+#[test]
+fn who_is_cramped_on_a_small_cpu_goes_where_more_room_is() {
+    let mut cpus = idle();
+    cpus[4].sum = 300;
+    cpus[5].sum = 200;
+    let mut task = [(900, 0)];
+    cpus[0].sum = 900;
+    assert_eq!(settle(&mut cpus, &mut task, 10), 1);
+    assert_eq!(per_cpu(&task), [0, 0, 0, 0, 0, 1]);
+    // Where the large ones leave hardly more than the small one, it stays.
+    let mut cpus = idle();
+    cpus[0].sum = 900;
+    (cpus[4].sum, cpus[5].sum) = (600, 600);
+    assert_eq!(settle(&mut cpus, &mut [(900, 0)], 10), 0);
+}
+
 /// Guards: affinity.
 #[test]
 fn only_allowed_cpus_are_chosen() {

@@ -83,6 +83,10 @@ pub struct Args {
     /// vCPUs that the guest's kernel takes to be one cluster (arm64); once per cluster
     #[arg(long, value_name = "VCPUS")]
     pub cpu_cluster: Vec<String>,
+
+    /// When the VM ends, say why, and what its guest did that nothing answered
+    #[arg(long)]
+    pub verbose: bool,
 }
 
 /// Back end of the cpufreq device.

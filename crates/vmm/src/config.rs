@@ -93,6 +93,12 @@ pub enum ConfigError {
     /// Nobody would listen.
     #[error("--virt-cpufreq=region needs --region FILE")]
     NoRegion,
+    /// There is nothing to ask for.
+    #[error(
+        "--virt-cpufreq: the host has no frequencies for vCPU {0}: it needs a cpufreq driver, which virtual \
+         machines mostly lack"
+    )]
+    NoFrequencies(u32),
     /// The guest's driver does not exist there.
     #[error(
         "--virt-cpufreq: Linux has no virtual-cpufreq driver for this architecture; \
@@ -138,6 +144,8 @@ pub struct Config {
     pub virt_cpufreq: Option<CpufreqWord>,
     /// One per vCPU.
     pub vcpus: Vec<VcpuPlan>,
+    /// Say at the end what happened.
+    pub verbose: bool,
 }
 
 impl Config {
@@ -160,7 +168,15 @@ impl Config {
         if args.virt_cpufreq == Some(CpufreqWord::Region) && args.region.is_none() {
             return Err(ConfigError::NoRegion.into());
         }
-        let vcpus = if args.host_cpu_topology { like_host(&host()?)? } else { plans(&args)? };
+        let needs_host = args.host_cpu_topology || args.virt_cpufreq.is_some();
+        let host = if needs_host { host()? } else { Vec::new() };
+        let mut vcpus = if args.host_cpu_topology { like_host(&host)? } else { plans(&args)? };
+        if args.virt_cpufreq.is_some() {
+            let missing = vcpus.iter_mut().position(|plan| !plan.find_frequencies(&host));
+            if let Some(vcpu) = missing {
+                return Err(ConfigError::NoFrequencies(vcpu as u32).into());
+            }
+        }
         Ok(Config {
             name: args.name,
             kernel: args.kernel,
@@ -176,6 +192,7 @@ impl Config {
             region: args.region,
             virt_cpufreq: args.virt_cpufreq,
             vcpus,
+            verbose: args.verbose,
         })
     }
 }

@@ -8,6 +8,7 @@ fn host() -> Result<Vec<HostCpu>, ConfigError> {
         cpu,
         capacity: Some(capacity),
         cluster: Some(cluster),
+        frequencies_khz: vec![600_000, 1_200_000],
         ..HostCpu::default()
     };
     Ok(vec![cpu(0, 383, 7), cpu(2, 1024, 9)])
@@ -103,5 +104,8 @@ fn what_needs_a_device_tree_is_refused_here() {
 #[test]
 fn the_cpufreq_device_has_two_back_ends() {
     assert_eq!(config("--virt-cpufreq").unwrap().virt_cpufreq, Some(CpufreqWord::Uclamp));
+    let default = config("--virt-cpufreq").unwrap();
+    assert_eq!((default.vcpus[0].speed, default.vcpus[0].frequencies_khz.len()), (Some(1024), 2));
+    assert!(refused("--virt-cpufreq --cpu-affinity 0=5").contains("no frequencies for vCPU 0"));
     assert_eq!(refused("--virt-cpufreq=region"), "--virt-cpufreq=region needs --region FILE");
 }

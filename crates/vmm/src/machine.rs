@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Builds a VM: from a configuration to vCPU threads that wait for the start.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kvm_ioctls::{Kvm, VmFd};
+use paracord_abi::RegionLayout;
 use paracord_devices::ivshmem::Ivshmem;
+use vm_memory::MmapRegion;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::arch;
-use crate::bus::{Bus, Device};
+use crate::bus::Bus;
 use crate::config::Config;
+use crate::cpufreq::Cpufreq;
 use crate::error::{self, Error};
 use crate::memory::{self, MovableMemory, Ram};
 use crate::pci::PciBus;
@@ -25,10 +29,8 @@ pub struct Devices {
     pub serial: [Arc<SerialPort>; 2],
     /// PCI bus, if there is a region.
     pub pci: Option<Arc<PciBus>>,
-    /// Frequency device and the size of its window.
-    pub cpufreq: Option<(u64, Arc<dyn Device>)>,
-    /// For devices that end the VM.
-    pub stop: Arc<Stop>,
+    /// Frequency device.
+    pub cpufreq: Option<Arc<Cpufreq>>,
 }
 
 /// A VM that is ready to run.
@@ -67,14 +69,17 @@ impl Machine {
             let line = line.try_clone().map_err(error::system("interrupt line"))?;
             Ok(Arc::new(SerialPort::new(line, wake)))
         };
+        let region = config.region.as_ref().map(|path| open_region(config, path)).transpose()?;
+        let shared_memory = region.as_ref().map(|region| (region.layout, region.mapping.clone()));
+        let cpufreq = config.virt_cpufreq.map(|word| Cpufreq::build(word, config, shared_memory));
+        let cpufreq = cpufreq.transpose()?.map(Arc::new);
         let devices = Devices {
             serial: [port(&lines[0])?, port(&lines[1])?],
-            pci: pci(config, &vm, ranges.len() as u32)?,
-            cpufreq: None,
-            stop: stop.clone(),
+            pci: region.as_ref().map(|region| pci(&vm, ranges.len() as u32, region)),
+            cpufreq,
         };
         let (mut mmio, mut ports) = (Bus::default(), Bus::default());
-        arch::connect(&devices, &mut mmio, &mut ports)?;
+        arch::connect(&devices, &stop, &mut mmio, &mut ports)?;
         let shared = Shared { mmio: Arc::new(mmio), ports: Arc::new(ports), stop };
         let vcpus = (0..config.vcpus.len() as u64)
             .map(|id| vm.create_vcpu(id).map_err(error::kvm("make a vCPU")))
@@ -95,13 +100,22 @@ fn line() -> Result<EventFd, Error> {
     EventFd::new(flags.bits() as i32).map_err(error::system("interrupt line"))
 }
 
-/// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
-fn pci(config: &Config, vm: &Arc<VmFd>, slot: u32) -> Result<Option<Arc<PciBus>>, Error> {
-    let Some(path) = &config.region else { return Ok(None) };
+/// The region of a VM.
+struct Region {
+    layout: RegionLayout,
+    mapping: Arc<MmapRegion<()>>,
+    function: Ivshmem,
+}
+
+fn open_region(config: &Config, path: &Path) -> Result<Region, Error> {
     let file = RegionFile::open(path, config.vcpus.len() as u32)?;
     let function = Ivshmem::new(file.bytes())
-        .map_err(|e| Error::Content { path: path.clone(), reason: e.to_string() })?;
-    let memory = MovableMemory::new(vm.clone(), slot, file.map()?);
-    let window = arch::layout::PCI_MEMORY;
-    Ok(Some(Arc::new(PciBus::new(window, Some((function, memory))))))
+        .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
+    Ok(Region { layout: file.layout(), mapping: Arc::new(file.map()?), function })
+}
+
+/// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
+fn pci(vm: &Arc<VmFd>, slot: u32, region: &Region) -> Arc<PciBus> {
+    let memory = MovableMemory::new(vm.clone(), slot, region.mapping.clone());
+    Arc::new(PciBus::new(arch::layout::PCI_MEMORY, Some((region.function.clone(), memory))))
 }

@@ -2,13 +2,14 @@
 //! A small virtual machine monitor for paracord's guests: arguments in, one line per error out.
 //!
 //! [`machine`] builds a VM from a [`config`], [`run`] runs it. It is also the example of how a VMM uses
-//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`]).
+//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`]).
 
 mod arch;
 mod args;
 mod bus;
 mod config;
 mod cpu_list;
+mod cpufreq;
 mod endpoint;
 mod error;
 mod exit;

@@ -49,13 +49,13 @@ pub fn create_ram(vm: &VmFd, ranges: &[(u64, u64)]) -> Result<Ram, Error> {
 pub struct MovableMemory {
     vm: Arc<VmFd>,
     slot: u32,
-    mapping: MmapRegion<()>,
+    mapping: Arc<MmapRegion<()>>,
     placed: Option<u64>,
 }
 
 impl MovableMemory {
     /// Not visible yet. `slot` is KVM's, used by nobody else.
-    pub fn new(vm: Arc<VmFd>, slot: u32, mapping: MmapRegion<()>) -> MovableMemory {
+    pub fn new(vm: Arc<VmFd>, slot: u32, mapping: Arc<MmapRegion<()>>) -> MovableMemory {
         MovableMemory { vm, slot, mapping, placed: None }
     }
 
@@ -102,8 +102,7 @@ impl Drop for MovableMemory {
     fn drop(&mut self) {
         if self.place(None).is_err() {
             // The guest still sees it: the mapping must never be replaced by another.
-            let gone = MmapRegion::new(1).map(|other| std::mem::replace(&mut self.mapping, other));
-            std::mem::forget(gone);
+            std::mem::forget(self.mapping.clone());
         }
     }
 }

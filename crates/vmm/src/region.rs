@@ -16,6 +16,7 @@ use crate::error::{self, Error};
 pub struct RegionFile {
     file: File,
     bytes: usize,
+    layout: RegionLayout,
 }
 
 impl RegionFile {
@@ -56,12 +57,17 @@ impl RegionFile {
             )));
         }
         // A larger one does not fit an address space, and is refused as a BAR.
-        Ok(RegionFile { bytes: usize::try_from(meta.len()).unwrap_or(usize::MAX), file })
+        Ok(RegionFile { bytes: usize::try_from(meta.len()).unwrap_or(usize::MAX), file, layout })
     }
 
     /// Bytes of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
+    }
+
+    /// Where things lie in it.
+    pub fn layout(&self) -> RegionLayout {
+        self.layout
     }
 
     /// Maps it, all pages present: the guest's stores shall not fault in the host.

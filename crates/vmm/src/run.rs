@@ -10,11 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Console};
+use crate::cpufreq::Housekeeping;
 use crate::endpoint::{Endpoint, OutputFile, Socket, Standard};
 use crate::error::{self, Error};
-use crate::machine::Machine;
+use crate::machine::{Devices, Machine};
 use crate::serial::SerialPort;
 use crate::stop::End;
+use crate::vcpu::Shared;
 use crate::wake::Wake;
 
 /// What the guest said last reaches a reader that is still there within this time.
@@ -28,14 +30,18 @@ const INPUT_BYTES: usize = 4096;
 pub fn run(config: &Config) -> Result<End, Error> {
     let wake = Arc::new(Wake::new().map_err(error::system("eventfd"))?);
     let signals = signals()?;
-    let machine = Machine::build(config, &wake)?;
-    let [console, channel] = &machine.devices.serial;
+    let Machine { threads, devices, shared, backing } = Machine::build(config, &wake)?;
+    let [console, channel] = &devices.serial;
     let mut links = vec![Link::new(console.clone(), console_endpoint(&config.console)?)];
     if let Some(path) = &config.channel {
         links.push(Link::new(channel.clone(), Box::new(Socket::listen(path)?)));
     }
-    let stop = machine.shared.stop.clone();
-    let running = machine.threads.run();
+    let stop = shared.stop.clone();
+    let housekeeping = devices.cpufreq.clone().map(|cpufreq| {
+        Housekeeping::start(cpufreq, &threads.tids()).map_err(error::system("/proc/self/task"))
+    });
+    let housekeeping = housekeeping.transpose()?;
+    let running = threads.run();
     while !stop.requested() {
         if let Err(error) = wait(&wake, Some(&signals), &links, None) {
             stop.request(End::Failed(error.to_string()));
@@ -46,13 +52,34 @@ pub fn run(config: &Config) -> Result<End, Error> {
         }
         links.iter_mut().for_each(Link::carry);
     }
+    drop(housekeeping);
     running.end();
-    drop(machine.backing);
+    drop(backing);
     flush(&wake, &mut links);
+    if config.verbose {
+        eprintln!("paracord-vmm: {}: {}", config.name, summary(&devices, &shared, stop.end()));
+    }
     match stop.end() {
         Some(End::Failed(why)) => Err(Error::Guest(why)),
         end => Ok(end.unwrap_or(End::Told)),
     }
+}
+
+/// Why the VM ended, and what its guest did that nothing answered.
+fn summary(devices: &Devices, shared: &Shared, end: Option<End>) -> String {
+    let why = match end {
+        Some(End::PoweredOff) => "the guest powered off",
+        Some(End::Restarted) => "the guest restarts",
+        Some(End::Told) | None => "told to end",
+        Some(End::Failed(_)) => "failed",
+    };
+    let lost: u64 = devices.serial.iter().map(|port| port.outbox().lost_bytes()).sum();
+    let (memory, ports) = (shared.mmio.strays(), shared.ports.strays());
+    let misplaced = devices.pci.as_ref().map_or(0, |pci| pci.misplaced());
+    format!(
+        "{why}; accesses to nothing: {memory} in memory, {ports} at ports; serial output lost: {lost} bytes; \
+         region put where it cannot be: {misplaced} times"
+    )
 }
 
 fn console_endpoint(console: &Console) -> Result<Box<dyn Endpoint>, Error> {

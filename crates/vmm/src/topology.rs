@@ -47,7 +47,8 @@ pub struct HostCpu {
     pub cluster: Option<u32>,
     /// Lowest CPU of its cpufreq policy.
     pub policy: Option<u32>,
-    /// Frequencies of its policy, ascending; empty where the driver has no table.
+    /// Frequencies of its policy, ascending: the highest alone where the driver has no table, none
+    /// without a driver.
     pub frequencies_khz: Vec<u32>,
 }
 
@@ -62,6 +63,8 @@ pub struct VcpuPlan {
     pub cluster: Option<u32>,
     /// vCPUs with the same number share a frequency.
     pub policy: Option<u32>,
+    /// Capacity on the host's scale at the highest of its frequencies.
+    pub speed: Option<u32>,
     /// Frequencies of its performance domain, ascending.
     pub frequencies_khz: Vec<u32>,
 }
@@ -74,8 +77,24 @@ impl VcpuPlan {
             capacity: host.capacity,
             cluster: host.cluster,
             policy: host.policy,
+            speed: host.capacity,
             frequencies_khz: host.frequencies_khz.clone(),
         }
+    }
+
+    /// Gives a vCPU that has none the frequencies of the fastest CPU that it may run on. Returns whether it
+    /// has some now.
+    pub fn find_frequencies(&mut self, host: &[HostCpu]) -> bool {
+        if self.frequencies_khz.is_empty() {
+            let may_run =
+                |cpu: &&HostCpu| self.affinity.is_empty() || self.affinity.contains(&cpu.cpu);
+            let with_table = host.iter().filter(may_run).filter(|c| !c.frequencies_khz.is_empty());
+            if let Some(fastest) = with_table.max_by_key(|cpu| cpu.capacity) {
+                self.frequencies_khz.clone_from(&fastest.frequencies_khz);
+                self.speed = fastest.capacity;
+            }
+        }
+        !self.frequencies_khz.is_empty()
     }
 }
 
@@ -95,6 +114,9 @@ pub fn host_cpus(sys: &Path) -> Result<Vec<HostCpu>, TopologyError> {
 fn read_cpu(directory: &Path, cpu: u32) -> Result<HostCpu, TopologyError> {
     let policy = directory.join("cpufreq");
     let mut frequencies_khz = numbers(&policy.join("scaling_available_frequencies"))?;
+    if frequencies_khz.is_empty() {
+        frequencies_khz = numbers(&policy.join("cpuinfo_max_freq"))?;
+    }
     frequencies_khz.sort_unstable();
     frequencies_khz.dedup();
     Ok(HostCpu {
@@ -179,6 +201,24 @@ mod tests {
         assert_eq!((cpus.len(), cpus[1].cpu, cpus[1].cluster), (2, 2, Some(2)));
         assert_eq!(VcpuPlan::like(&cpus[1]).affinity, [2]);
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_vcpu_has_the_frequencies_of_the_fastest_cpu_that_it_may_run_on() {
+        let cpu = |cpu, capacity, khz: &[u32]| HostCpu {
+            cpu,
+            capacity: Some(capacity),
+            frequencies_khz: khz.to_vec(),
+            ..HostCpu::default()
+        };
+        let host = [cpu(0, 383, &[1, 2]), cpu(1, 1024, &[3]), cpu(2, 1024, &[])];
+        let found = |affinity: &[u32]| {
+            let mut plan = VcpuPlan { affinity: affinity.to_vec(), ..VcpuPlan::default() };
+            plan.find_frequencies(&host).then_some((plan.speed, plan.frequencies_khz))
+        };
+        assert_eq!(found(&[]), Some((Some(1024), vec![3])));
+        assert_eq!(found(&[0, 2]), Some((Some(383), vec![1, 2])));
+        assert_eq!(found(&[2]), None);
     }
 
     #[test]

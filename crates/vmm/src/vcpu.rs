@@ -36,8 +36,7 @@ pub struct Threads {
     threads: Vec<JoinHandle<()>>,
     gate: Arc<Barrier>,
     stop: Arc<Stop>,
-    /// Thread ids, by vCPU.
-    pub tids: Vec<Pid>,
+    tids: Vec<Pid>,
 }
 
 extern "C" fn on_kick(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
@@ -109,6 +108,11 @@ pub struct Running {
 }
 
 impl Threads {
+    /// Thread ids, by vCPU.
+    pub fn tids(&self) -> Vec<u32> {
+        self.tids.iter().map(|tid| tid.as_raw_nonzero().get().unsigned_abs()).collect()
+    }
+
     /// Lets the guest run.
     pub fn run(self) -> Running {
         self.gate.wait();

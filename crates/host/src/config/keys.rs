@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use super::boost::{BoostKeys, ReasonKeys};
+use super::place::PlaceKeys;
 use super::value::{Kind, Value};
 use super::{Actuator, Config};
+use crate::place::PlaceMode;
 use crate::settings::Mode;
 
 pub use super::lookup::{parse_override, vm_keys, vm_kind};
@@ -399,4 +401,27 @@ pub const VM: &[Key<BoostKeys>] = &[
         guest_requests,
         "Whether this guest may ask for performance; `perf.guest_requests` switches it off for all."
     ),
+];
+
+/// `[vm."NAME"]` too; they belong to no other section.
+pub const PLACE: &[Key<PlaceKeys>] = &[
+    Key {
+        name: "place",
+        kind: Kind::Placement,
+        doc: "Host CPUs of its vCPUs (placement.md): VCPU[-VCPU]=CPUS or all=CPUS, CPUS being a list, cluster:N, capacity:max, capacity:min, auto or any.",
+        get: |p| Value::Text(p.place.to_string()),
+        set: |p, v| p.place = text(v).parse().unwrap_or_default(),
+    },
+    Key {
+        name: "place_mode",
+        kind: Kind::Choice(&["affinity", "hints"]),
+        doc: "affinity binds the vCPUs' threads to those CPUs until the end; hints only tells the guest.",
+        get: |p| Value::Text(p.mode.word().into()),
+        set: |p, v| {
+            p.mode = match text(v).as_str() {
+                "hints" => PlaceMode::Hints,
+                _ => PlaceMode::Affinity,
+            }
+        },
+    },
 ];

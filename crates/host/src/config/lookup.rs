@@ -3,7 +3,8 @@
 //! the nearest key to one that does not exist.
 
 use super::boost::BoostKeys;
-use super::keys::{BOOST, Key, REASON, VM};
+use super::keys::{BOOST, Key, PLACE, REASON, VM};
+use super::place::PlaceKeys;
 use super::value::{Given, Kind, Value};
 use super::{ConfigError, Override};
 use crate::settings::Reason;
@@ -35,7 +36,16 @@ pub fn vm_kind(key: &str) -> Option<Kind> {
         reason_named(reason)?;
         return find(REASON, rest).map(|k| k.kind);
     }
-    VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind)
+    let place = find(PLACE, key).map(|k| k.kind);
+    place.or_else(|| VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind))
+}
+
+/// Stores a checked value if it belongs to a placement; `section` is where it stands.
+pub(super) fn apply_to_place(keys: &mut PlaceKeys, section: &str, key: &str, value: Value) {
+    if let Some(k) = find(PLACE, key) {
+        (k.set)(keys, value);
+        keys.section = section.to_owned();
+    }
 }
 
 /// Stores a checked value under a key of a VM section; unknown keys were refused before.
@@ -54,6 +64,7 @@ pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
 /// All keys of a VM section.
 pub fn vm_keys() -> Vec<String> {
     let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
+    names.extend(PLACE.iter().map(|k| k.name.to_owned()));
     names.extend(boost_keys_of_a_vm().map(|k| k.name.to_owned()));
     for r in Reason::ALL {
         names.extend(REASON.iter().map(|k| format!("{}.{}", r.name(), k.name)));
@@ -66,6 +77,9 @@ pub fn vm_keys() -> Vec<String> {
 /// # Errors
 /// Unknown key (with the nearest one) or value out of range (with the range).
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
+    if find(PLACE, key).is_some() {
+        return Err(ConfigError::new(key, "is set with `paracord vm place`"));
+    }
     let Some(kind) = vm_kind(key) else { return Err(refused_in_vm("", key)) };
     match kind.check(Given::from_word(word)) {
         Ok(value) => Ok(Override { key: key.to_owned(), value }),
@@ -115,6 +129,8 @@ mod tests {
         assert!(parse_override("wake.enabled", "false").is_ok());
         assert!(parse_override("mode", "observe").is_ok());
         assert!(parse_override("sleep.grant_us", "1").is_err());
+        let e = parse_override("place", "0=1").unwrap_err().to_string();
+        assert!(e.contains("paracord vm place"), "{e}");
         let e = parse_override("cpu_kept_pct", "10").unwrap_err().to_string();
         assert!(e.contains("set it in [boost]"), "{e}");
     }
@@ -135,6 +151,7 @@ mod tests {
         }
         check(BOOST, &c.vm_rules.boost);
         check(VM, &c.vm_rules.boost);
+        check(PLACE, &PlaceKeys { place: "0-1=4-5".parse().unwrap(), ..PlaceKeys::default() });
         for r in Reason::ALL {
             check(REASON, c.vm_rules.boost.reason(r));
         }

@@ -10,13 +10,15 @@ mod error;
 pub mod keys;
 mod lookup;
 mod parse;
+mod place;
 mod rules;
 mod show;
 mod value;
 
 pub use boost::{BoostKeys, ReasonKeys};
 pub use error::ConfigError;
-pub use parse::{load, parse};
+pub use parse::{load, load_for, parse, parse_for};
+pub use place::PlaceKeys;
 pub use rules::{Override, VmRules, VmSection};
 pub use show::show;
 pub use value::{Given, Kind, Share, Value};

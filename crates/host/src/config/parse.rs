@@ -10,6 +10,7 @@ use super::keys::{self, Key};
 use super::lookup;
 use super::value::{Given, Kind, Value};
 use super::{Config, ConfigError, Override, VmSection};
+use crate::place::{Host, Placement};
 use crate::settings::Reason;
 
 /// A configuration is a few kB; anything larger is the wrong file.
@@ -20,6 +21,18 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// One line with file, line and key.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    load_text(path).and_then(|text| parse(&text, path))
+}
+
+/// As [`load`]; also refuses placements that this host cannot do.
+///
+/// # Errors
+/// One line with file, line and key.
+pub fn load_for(host: &Host, path: &Path) -> Result<Config, ConfigError> {
+    load_text(path).and_then(|text| parse_for(Some(host), &text, path))
+}
+
+fn load_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |why: String| {
         ConfigError::new("", format!("cannot be read: {why}")).in_file(path, "", None)
     };
@@ -27,8 +40,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     if !meta.is_file() || meta.len() > FILE_MAX_BYTES {
         return Err(unreadable(format!("not a regular file of at most {FILE_MAX_BYTES} bytes")));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
-    parse(&text, path)
+    std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
 }
 
 /// Checks `text`; `file` appears in errors.
@@ -36,12 +48,20 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// One line with file, line and key.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
+    parse_for(None, text, file)
+}
+
+/// As [`parse`]; with a host, also refuses placements that it cannot do.
+///
+/// # Errors
+/// One line with file, line and key.
+pub fn parse_for(host: Option<&Host>, text: &str, file: &Path) -> Result<Config, ConfigError> {
     let doc = DeTable::parse(text).map_err(|e| {
         let reason = e.message().lines().collect::<Vec<_>>().join(", ");
         ConfigError::new("", reason).in_file(file, text, e.span().map(|s| s.start))
     })?;
     let mut config = Config::default();
-    read_document(doc.get_ref(), &mut config)
+    read_document(doc.get_ref(), host, &mut config)
         .and_then(|()| config.check().map_err(|e| (e, None)))
         .map_err(|(e, offset)| e.in_file(file, text, offset))?;
     Ok(config)
@@ -102,7 +122,7 @@ fn read_keys<T>(
     Ok(())
 }
 
-fn read_document(doc: &DeTable, config: &mut Config) -> Result<(), Placed> {
+fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Result<(), Placed> {
     let plain = keys::SECTIONS.iter().map(|(name, _)| *name);
     let sections: Vec<&str> = plain.chain(["boost", "vm"]).collect();
     read_keys("", doc, keys::GLOBAL, &sections, config)?;
@@ -130,9 +150,26 @@ fn read_document(doc: &DeTable, config: &mut Config) -> Result<(), Placed> {
         sections.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in sections {
             config.vm_rules.sections.push(read_vm(name.get_ref(), value)?);
+            if let Some(host) = host {
+                check_place(host, name.get_ref(), value)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Whether the host can do what a section's placement says.
+fn check_place(host: &Host, pattern: &str, value: &SpannedValue) -> Result<(), Placed> {
+    let place = value.get_ref().get("place");
+    let Some((place, text)) = place.and_then(|place| Some((place, place.get_ref().as_str()?)))
+    else {
+        return Ok(());
+    };
+    let refused = text.parse::<Placement>().map_err(|e| e.to_string()).and_then(|p| host.check(&p));
+    refused.map_err(|why| {
+        let key = lookup::join(&format!("vm.\"{pattern}\""), "place");
+        (ConfigError::new(key, why), Some(place.span().start))
+    })
 }
 
 fn read_vm(pattern: &str, value: &SpannedValue) -> Result<VmSection, Placed> {
@@ -204,6 +241,12 @@ mod tests {
                 "[vm.x.wake]\ngrant_us = \"a\"",
                 ["p.toml:2: vm.\"x\".wake.grant_us: \"a\"", "whole number"],
             ),
+            ("[vm.x]\nplace = \"0=1 0=2\"", ["p.toml:2: vm.\"x\".place: vCPU 0", "placed twice"]),
+            ("[vm.x]\nplace = 4", ["p.toml:2: vm.\"x\".place: 4", "a placement such as"]),
+            ("[vm.x]\nplace_mode = \"no\"", ["p.toml:2: vm.\"x\".place_mode", "\"hints\""]),
+            ("[vm.x]\nplaced = \"\"", ["p.toml:2: vm.\"x\".placed: unknown", "\"place\""]),
+            ("place = \"0=1\"", ["p.toml:1: place: unknown key", ""]),
+            ("[boost]\nplace = \"0=1\"", ["p.toml:2: boost.place: unknown key", ""]),
             ("[metrics]\nlisten = \"0.0.0.0:1\"", ["p.toml:2: metrics.listen", "loopback"]),
             ("rt_priority = 99999999999999999999", ["p.toml:1: rt_priority", "64 bits"]),
         ] {
@@ -211,6 +254,17 @@ mod tests {
             assert!(wants.iter().all(|w| e.contains(w)), "{text:?} gave {e}");
             assert_eq!(e.lines().count(), 1, "{e}");
         }
+    }
+
+    #[test]
+    fn a_hosts_lack_of_cpus_is_named_by_file_and_line_when_it_is_asked() {
+        let root = crate::place::host::tests::Root::juno("parse");
+        let text = "[vm.a]\nplace = \"0=cluster:4\"\n[vm.\"b*\"]\n\nplace = \"all=0-3 1=9\"\n";
+        assert!(parse(text, "p.toml".as_ref()).is_ok());
+        let host = root.read();
+        let line = parse_for(Some(&host), text, "p.toml".as_ref()).unwrap_err().to_string();
+        let says = "p.toml:5: vm.\"b*\".place: vCPU 1: this host has no CPU 9: it has CPUs 0-5";
+        assert_eq!(line, says);
     }
 
     #[test]

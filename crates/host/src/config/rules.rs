@@ -4,6 +4,7 @@
 
 use super::boost::BoostKeys;
 use super::lookup;
+use super::place::PlaceKeys;
 use super::value::Value;
 use crate::settings::BoostConfig;
 
@@ -43,6 +44,18 @@ impl VmRules {
         }
         BoostConfig::from(&boost)
     }
+
+    /// Where the vCPUs of the VM called `name` run.
+    pub fn place(&self, name: &str) -> PlaceKeys {
+        let mut keys = PlaceKeys::default();
+        for section in self.sections.iter().filter(|s| pattern_matches(&s.pattern, name)) {
+            let header = format!("vm.{:?}", section.pattern);
+            for o in &section.overrides {
+                lookup::apply_to_place(&mut keys, &header, &o.key, o.value.clone());
+            }
+        }
+        keys
+    }
 }
 
 /// Whether `name` matches `pattern`: `*` is any run of characters, `?` any one.
@@ -75,6 +88,7 @@ mod tests {
     use super::*;
     use crate::config::keys;
     use crate::config::parse;
+    use crate::place::PlaceMode;
     use crate::settings::{Mode, Reason};
 
     #[test]
@@ -92,6 +106,17 @@ mod tests {
         ] {
             assert_eq!(pattern_matches(pattern, name), want, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn the_last_section_that_places_counts() {
+        let text = "[vm.\"*\"]\nplace = \"all=cluster:0\"\nplace_mode = \"hints\"\n[vm.web]\nplace = \"0=4\"\n";
+        let rules = parse(text, "f".as_ref()).unwrap().vm_rules;
+        let (web, db) = (rules.place("web"), rules.place("db"));
+        assert_eq!((web.place.to_string(), web.mode), ("0=4".into(), PlaceMode::Hints));
+        assert_eq!((web.section.as_str(), db.section.as_str()), ("vm.\"web\"", "vm.\"*\""));
+        assert_eq!(db.place.to_string(), "all=cluster:0");
+        assert_eq!(rules.resolve("web", &[]), BoostConfig::from(&rules.boost));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::place::Placement;
+
 /// A share of a period in hundredths of a percent (10 000 = 100 %).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u32);
@@ -85,6 +87,8 @@ pub enum Kind {
     Loopback,
     /// Name of a group, or empty.
     Group,
+    /// Where vCPUs run, or empty.
+    Placement,
 }
 
 impl fmt::Display for Kind {
@@ -112,6 +116,7 @@ impl fmt::Display for Kind {
                 write!(f, "a loopback address and port such as \"127.0.0.1:9095\", or \"\"")
             }
             Kind::Group => write!(f, "the name of a group, or \"\""),
+            Kind::Placement => write!(f, "a placement such as \"0=4-5 1=cluster:0\", or \"\""),
         }
     }
 }
@@ -156,6 +161,10 @@ impl Kind {
             {
                 Ok(Value::Text(t))
             }
+            (Kind::Placement, Given::Text(t)) => match t.parse::<Placement>() {
+                Ok(_) => Ok(Value::Text(t)),
+                Err(why) => Err(why.to_string()),
+            },
             (_, other) => wrong(other.to_string()),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::clamps::ClampTarget;
+use crate::place::PlaceMode;
 use crate::settings::Mode;
 
 /// Version of the protocol; grows when a request or a field changes its
@@ -50,6 +51,26 @@ pub enum Request {
     },
     /// A [`ClampReport`](crate::clamps::ClampReport) of each that was set.
     ClampList {},
+    /// Places vCPUs of one running VM: a [`PlaceReport`](crate::place::PlaceReport).
+    VmPlace {
+        /// Name, uuid or pid.
+        vm: String,
+        /// As `place` in `[vm."NAME"]`; vCPUs that are not named stay.
+        place: String,
+        /// Whether threads are bound, `affinity` if absent.
+        #[serde(default)]
+        mode: PlaceMode,
+    },
+    /// Where vCPUs run: a [`PlaceReport`](crate::place::PlaceReport).
+    VmPlaceGet {
+        /// Name, uuid or pid.
+        vm: String,
+    },
+    /// Gives all vCPUs back what they had: a [`PlaceReport`](crate::place::PlaceReport).
+    VmPlaceClear {
+        /// Name, uuid or pid.
+        vm: String,
+    },
     /// Restores every thread and ends the daemon.
     Stop {},
 }
@@ -132,6 +153,18 @@ mod tests {
                     min: None,
                     max: Some(200),
                 },
+            ),
+            (
+                r#"{"command":"vm_place","vm":"web","place":"0=4-5","mode":"hints"}"#,
+                Request::VmPlace {
+                    vm: "web".into(),
+                    place: "0=4-5".into(),
+                    mode: PlaceMode::Hints,
+                },
+            ),
+            (
+                r#"{"command":"vm_place_clear","vm":"web"}"#,
+                Request::VmPlaceClear { vm: "web".into() },
             ),
             (
                 r#"{"command":"clamp_get","target":{"task":7}}"#,

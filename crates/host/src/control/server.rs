@@ -17,6 +17,7 @@ use super::protocol::{ErrorCode, Request, Response};
 use crate::clamps::{Clamp, ClampOrder};
 use crate::config::keys;
 use crate::handle::{CommandError, DaemonHandle};
+use crate::place::{PlaceOrder, Placement};
 
 /// Clients at a time; beyond that a new one gets `busy`.
 const CLIENTS_MAX: usize = 32;
@@ -240,6 +241,12 @@ impl Server {
             }
             Request::ClampGet { target } => self.clamp(ClampOrder::Get(target)),
             Request::ClampList {} => self.clamp(ClampOrder::List),
+            Request::VmPlace { vm, place, mode } => match place.parse::<Placement>() {
+                Ok(placement) => self.place(&vm, PlaceOrder::Set(placement, mode)),
+                Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
+            },
+            Request::VmPlaceGet { vm } => self.place(&vm, PlaceOrder::Get),
+            Request::VmPlaceClear { vm } => self.place(&vm, PlaceOrder::Clear),
             Request::Stop {} => done(self.handle.shutdown()),
             Request::Reload {} => match (self.reload)(&self.handle) {
                 Ok(note) => Response::ok(serde_json::json!({ "note": note })),
@@ -253,6 +260,13 @@ impl Server {
                     Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
                 }
             }
+        }
+    }
+
+    fn place(&self, vm: &str, order: PlaceOrder) -> Response {
+        match self.handle.place(vm, order) {
+            Ok(report) => Response::ok(serde_json::to_value(report).unwrap_or_default()),
+            Err(e) => command_error(&e),
         }
     }
 

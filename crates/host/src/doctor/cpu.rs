@@ -3,6 +3,7 @@
 
 use super::files::Tree;
 use super::{Check, Status};
+use crate::place::host::{Cluster, Host, name};
 
 pub fn uclamp(t: &Tree) -> Check {
     if t.exists("/proc/sys/kernel/sched_util_clamp_min") {
@@ -14,6 +15,22 @@ pub fn uclamp(t: &Tree) -> Check {
         "not in this kernel",
         "nothing to do for boosting; with actuator rt, what guests ask for needs a kernel with CONFIG_UCLAMP_TASK=y",
     )
+}
+
+/// Kinds of CPUs, as `paracord vm place` names them.
+pub fn clusters(t: &Tree) -> Check {
+    let host = Host::read(&t.at("/"));
+    let one = |cluster: &Cluster| {
+        let mhz = cluster.max_khz / 1000;
+        let speed = if mhz > 0 { format!(", {mhz} MHz") } else { String::new() };
+        let cpus = name(&cluster.cpus);
+        format!("cluster {} ({cpus}, capacity {}{speed})", cluster.id(), cluster.capacity)
+    };
+    let found: Vec<String> = host.clusters.iter().map(one).collect();
+    if found.is_empty() {
+        return Check::new("clusters", Status::Unknown, "CPUs are not visible", "mount /sys");
+    }
+    Check::ok("clusters", found.join(", "))
 }
 
 /// Drivers that choose frequencies in hardware or firmware and ignore the scheduler's requests.

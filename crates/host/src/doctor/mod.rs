@@ -74,6 +74,7 @@ pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
         process::region_dir(&t, region_dir),
         kernel::watchdog(&t),
         kernel::sched_ext(&t),
+        cpu::clusters(&t),
         cpu::uclamp(&t),
         cpu::cpufreq(&t),
         cpu::pmu(&t),

@@ -38,6 +38,7 @@ impl Fixture {
             ("sys/kernel/tracing/events/kvm/kvm_entry/id", "2"),
             ("sys/kernel/security/lockdown", "[none] integrity confidentiality\n"),
             ("sys/kernel/sched_ext/state", "disabled\n"),
+            ("sys/devices/system/cpu/cpu0/topology/core_id", "0\n"),
             ("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "acpi-cpufreq\n"),
             ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "schedutil\n"),
             ("sys/bus/event_source/devices/cpu/type", "4"),
@@ -83,6 +84,21 @@ fn own_scheduler_is_no_stranger() {
     let checks = host.examine();
     let check = checks.iter().find(|check| check.name == "sched_ext");
     assert!(check.is_some_and(|check| check.status == Status::Ok), "{check:?}");
+}
+
+#[test]
+fn kinds_of_cpus_are_named_as_placements_name_them() {
+    let host = Fixture::good("clusters");
+    host.put("sys/devices/system/cpu/cpu1/cpu_capacity", "383\n");
+    host.put("sys/devices/system/cpu/cpufreq/policy0/related_cpus", "0\n");
+    host.put("sys/devices/system/cpu/cpufreq/policy0/scaling_available_frequencies", "1200000\n");
+    host.put("sys/devices/system/cpu/cpufreq/policy1/related_cpus", "1\n");
+    host.put("sys/devices/system/cpu/cpufreq/policy1/scaling_available_frequencies", "950000\n");
+    let checks = host.examine();
+    let found = checks.iter().find(|check| check.name == "clusters").map(|c| c.found.as_str());
+    let want =
+        "cluster 0 (CPU 0, capacity 1024, 1200 MHz), cluster 1 (CPU 1, capacity 383, 950 MHz)";
+    assert_eq!(found, Some(want));
 }
 
 #[test]

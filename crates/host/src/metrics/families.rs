@@ -8,6 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::place::PlaceMode;
 use crate::settings::Reason;
 use crate::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
 
@@ -74,7 +75,7 @@ const VM_GAUGES: [Value<VmSnapshot>; 4] = [
     ("paracord_vm_period_seconds", "Period of the budgets", |vm| vm.period_ns as f64 / NS_PER_S),
 ];
 
-const VCPU_GAUGES: [Value<VcpuSnapshot>; 3] = [
+const VCPU_GAUGES: [Value<VcpuSnapshot>; 5] = [
     ("paracord_vcpu_request", "What the guest's governor asks for, of 1024; 0: nothing", |v| {
         v.request.as_ref().map_or(0.0, |asks| f64::from(asks.request))
     }),
@@ -84,6 +85,15 @@ const VCPU_GAUGES: [Value<VcpuSnapshot>; 3] = [
     ("paracord_vcpu_throttled", "1 while a budget of the vCPU is exhausted", |v| {
         f64::from(u8::from(v.state == BoostState::Throttled))
     }),
+    ("paracord_vcpu_cpu", "Host CPU on which the vCPU ran last", |v| f64::from(v.cpu)),
+    (
+        "paracord_vcpu_placed",
+        "0: anywhere, 1: its guest is told where, 2: its thread is bound",
+        |v| match v.placement.as_ref().filter(|placement| placement.in_force) {
+            Some(placement) => f64::from(1 + u8::from(placement.mode == PlaceMode::Affinity)),
+            None => 0.0,
+        },
+    ),
 ];
 
 const VCPU_COUNTERS: [Value<VcpuSnapshot>; 11] = [

@@ -2,10 +2,11 @@
 //! The flattened device tree that describes the machine (Devicetree Specification 0.4, and the bindings in
 //! Documentation/devicetree/bindings of Linux, named at each node).
 
+use paracord_devices::virt_cpufreq::fdt::Node;
 use vm_fdt::{FdtWriter, FdtWriterResult};
 
 use super::layout;
-use crate::pci::ECAM_BYTES;
+use crate::pci::ecam::ECAM_BYTES;
 use crate::serial::SERIAL_BYTES;
 use crate::topology::VcpuPlan;
 
@@ -41,8 +42,8 @@ pub struct Description<'a> {
     pub vcpus: &'a [VcpuPlan],
     /// The region is there.
     pub pci: bool,
-    /// Bytes of the frequency device, if there is one.
-    pub cpufreq_bytes: Option<u64>,
+    /// The frequency device is there.
+    pub cpufreq: bool,
     /// Random bytes for the guest's random numbers and the place of its kernel.
     pub seed: [u8; 40],
 }
@@ -70,12 +71,8 @@ pub fn build(machine: &Description<'_>) -> FdtWriterResult<Vec<u8>> {
     if machine.pci {
         pci(&mut fdt)?;
     }
-    if let Some(bytes) = machine.cpufreq_bytes {
-        // cpufreq/qemu,virtual-cpufreq.yaml
-        let node = fdt.begin_node(&format!("cpufreq@{:x}", layout::CPUFREQ))?;
-        fdt.property_string("compatible", "qemu,virtual-cpufreq")?;
-        fdt.property_array_u64("reg", &[layout::CPUFREQ, bytes])?;
-        fdt.end_node(node)?;
+    if machine.cpufreq {
+        Node::new(layout::CPUFREQ, machine.vcpus.len() as u32).write(&mut fdt)?;
     }
     fdt.end_node(root)?;
     fdt.finish()

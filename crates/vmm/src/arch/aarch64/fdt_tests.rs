@@ -40,7 +40,7 @@ fn cells(value: &[u8]) -> Vec<u32> {
     value.chunks(4).map(|cell| u32::from_be_bytes(cell.try_into().unwrap())).collect()
 }
 
-fn tree(vcpus: &[VcpuPlan], pci: bool, cpufreq_bytes: Option<u64>) -> BTreeMap<String, Vec<u8>> {
+fn tree(vcpus: &[VcpuPlan], pci: bool, cpufreq: bool) -> BTreeMap<String, Vec<u8>> {
     let mpidrs: Vec<u64> =
         (0..vcpus.len() as u64).map(|id| 1 << 31 | id & 0xf | id >> 4 << 8).collect();
     let description = Description {
@@ -50,7 +50,7 @@ fn tree(vcpus: &[VcpuPlan], pci: bool, cpufreq_bytes: Option<u64>) -> BTreeMap<S
         mpidrs: &mpidrs,
         vcpus,
         pci,
-        cpufreq_bytes,
+        cpufreq,
         seed: [9; 40],
     };
     read(&build(&description).unwrap())
@@ -58,7 +58,7 @@ fn tree(vcpus: &[VcpuPlan], pci: bool, cpufreq_bytes: Option<u64>) -> BTreeMap<S
 
 #[test]
 fn what_every_machine_has() {
-    let tree = tree(&vec![VcpuPlan::default(); 18], false, None);
+    let tree = tree(&vec![VcpuPlan::default(); 18], false, false);
     assert_eq!(tree["/chosen/bootargs"], b"console=ttyS0 quiet\0");
     assert_eq!(tree["/chosen/stdout-path"], b"/serial@9000000\0");
     assert_eq!(tree["/aliases/serial1"], b"/serial@9001000\0");
@@ -78,11 +78,11 @@ fn what_every_machine_has() {
 fn optional_parts_are_absent_unless_asked_for() {
     let names =
         |tree: &BTreeMap<String, Vec<u8>>| tree.keys().cloned().collect::<Vec<_>>().join(" ");
-    let plain = names(&tree(&[VcpuPlan::default()], false, None));
+    let plain = names(&tree(&[VcpuPlan::default()], false, false));
     for absent in ["pcie", "cpufreq", "cpu-map", "capacity-dmips-mhz"] {
         assert!(!plain.contains(absent), "{absent}");
     }
-    let full = tree(&[VcpuPlan::default()], true, Some(4096));
+    let full = tree(&[VcpuPlan::default()], true, true);
     assert_eq!(full["/pcie@3f000000/compatible"], b"pci-host-ecam-generic\0");
     let ranges = cells(&full["/pcie@3f000000/ranges"]);
     assert_eq!(ranges, [0x0200_0000, 0, 0x1000_0000, 0, 0x1000_0000, 0, 0x2f00_0000]);
@@ -98,7 +98,7 @@ fn capacities_and_clusters() {
         ..VcpuPlan::default()
     };
     // Numbers of the host's clusters have gaps; the map's must not.
-    let tree = tree(&[plan(383, 4), plan(1024, 0), plan(383, 4)], false, None);
+    let tree = tree(&[plan(383, 4), plan(1024, 0), plan(383, 4)], false, false);
     assert_eq!(cells(&tree["/cpus/cpu@1/capacity-dmips-mhz"]), [1024]);
     let phandle = |cpu: &str| tree[&format!("/cpus/{cpu}/phandle")].clone();
     assert_eq!(tree["/cpus/cpu-map/cluster0/core0/cpu"], phandle("cpu@1"));

@@ -23,8 +23,9 @@ use crate::error::{self, Error};
 use crate::initramfs;
 use crate::machine::Devices;
 use crate::memory::Ram;
-use crate::pci::{ECAM_BYTES, Ecam};
+use crate::pci::ecam::{ECAM_BYTES, Ecam};
 use crate::serial::SERIAL_BYTES;
+use crate::stop::Stop;
 
 /// Kernel and device tree begin on this; the tree may be as large.
 const ALIGNMENT_BYTES: u64 = 2 << 20;
@@ -47,15 +48,15 @@ pub fn prepare(_: &VmFd) -> Result<(), Error> {
 }
 
 /// Puts devices at their addresses.
-pub fn connect(devices: &Devices, mmio: &mut Bus, _: &mut Bus) -> Result<(), Error> {
+pub fn connect(devices: &Devices, _: &Arc<Stop>, mmio: &mut Bus, _: &mut Bus) -> Result<(), Error> {
     for (place, port) in layout::SERIAL.iter().zip(&devices.serial) {
         mmio.insert(place.base, SERIAL_BYTES, port.clone())?;
     }
     if let Some(pci) = &devices.pci {
         mmio.insert(layout::PCI_ECAM, ECAM_BYTES, Arc::new(Ecam(pci.clone())))?;
     }
-    if let Some((bytes, device)) = &devices.cpufreq {
-        mmio.insert(layout::CPUFREQ, *bytes, device.clone())?;
+    if let Some(cpufreq) = &devices.cpufreq {
+        mmio.insert(layout::CPUFREQ, cpufreq.window_bytes(), cpufreq.clone())?;
     }
     Ok(())
 }
@@ -87,7 +88,7 @@ pub fn boot(
         mpidrs: &mpidrs,
         vcpus: &config.vcpus,
         pci: devices.pci.is_some(),
-        cpufreq_bytes: devices.cpufreq.as_ref().map(|(bytes, _)| *bytes),
+        cpufreq: devices.cpufreq.is_some(),
         seed,
     };
     let blob = fdt::build(&description).map_err(|e| Error::Tables(e.to_string()))?;

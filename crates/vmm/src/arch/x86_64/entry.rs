@@ -143,7 +143,7 @@ mod tests {
             let page = at(level2 + (address >> 21 & 511) * 8);
             assert_eq!((page & !0xfff, page & 0xfff), (address & !0x1f_ffff, LARGE_PAGE));
         }
-        assert!(layout::PAGE_TABLES + PAGE_BYTES * (2 + DIRECTORIES) <= layout::CMDLINE);
+        const { assert!(layout::PAGE_TABLES + PAGE_BYTES * (2 + DIRECTORIES) <= layout::CMDLINE) };
         assert_eq!(at(layout::GDT + u64::from(SELECTOR_CODE)), GDT[2]);
     }
 

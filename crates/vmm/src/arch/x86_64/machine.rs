@@ -16,8 +16,9 @@ use crate::error::{self, Error};
 use crate::initramfs;
 use crate::machine::Devices;
 use crate::memory::Ram;
-use crate::pci::{Mechanism1, PORT_BYTES};
+use crate::pci::mechanism1::{Mechanism1, PORT_BYTES};
 use crate::serial::SERIAL_BYTES;
+use crate::stop::Stop;
 
 /// KVM has the interrupt controllers; they live as long as the VM.
 pub struct Interrupts;
@@ -29,16 +30,22 @@ pub fn prepare(vm: &VmFd) -> Result<(), Error> {
 }
 
 /// Puts devices at their addresses.
-pub fn connect(devices: &Devices, _: &mut Bus, ports: &mut Bus) -> Result<(), Error> {
+/// `stop` is for those that end the VM.
+pub fn connect(
+    devices: &Devices,
+    stop: &Arc<Stop>,
+    _: &mut Bus,
+    ports: &mut Bus,
+) -> Result<(), Error> {
     for (place, port) in layout::SERIAL.iter().zip(&devices.serial) {
         ports.insert(place.base, SERIAL_BYTES, port.clone())?;
     }
     if let Some(pci) = &devices.pci {
-        ports.insert(layout::PCI_CONFIG, PORT_BYTES, Arc::new(Mechanism1(pci.clone())))?;
+        ports.insert(layout::PCI_CONFIG, PORT_BYTES, Arc::new(Mechanism1::new(pci.clone())))?;
     }
-    let power = Arc::new(Power(devices.stop.clone()));
+    let power = Arc::new(Power(stop.clone()));
     ports.insert(layout::POWER.into(), power::POWER_BYTES, power)?;
-    let keyboard = Arc::new(Keyboard(devices.stop.clone()));
+    let keyboard = Arc::new(Keyboard(stop.clone()));
     ports.insert(layout::KEYBOARD, power::KEYBOARD_BYTES, keyboard)?;
     Ok(())
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What a guest did that its driver never does.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Why an access was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Width,
+    Outside,
+    Offset,
+    Direction,
+}
+
+/// Accesses so far. An ignored one is counted once, in the first of the four reasons that applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ignored: not 4 bytes wide.
+    pub width: u64,
+    /// Ignored: beyond the last vCPU's page.
+    pub outside: u64,
+    /// Ignored: no register starts there.
+    pub offset: u64,
+    /// Ignored: a read of a register that is written, or the other way round.
+    pub direction: u64,
+    /// Requests above the table's highest entry, clamped to it.
+    pub clamped: u64,
+    /// Reads of a table entry that does not exist, answered with 0.
+    pub no_entry: u64,
+    /// Requests that changed what a policy asks for, and so reached the back end.
+    pub requests: u64,
+}
+
+impl Counts {
+    /// Accesses that were ignored.
+    pub fn ignored(&self) -> u64 {
+        self.width + self.outside + self.offset + self.direction
+    }
+}
+
+/// Shared by all vCPUs; only `requests` counts what an honest guest does, and it does that seldom.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    width: AtomicU64,
+    outside: AtomicU64,
+    offset: AtomicU64,
+    direction: AtomicU64,
+    pub(super) clamped: AtomicU64,
+    pub(super) no_entry: AtomicU64,
+    pub(super) requests: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn refuse(&self, why: Refusal) {
+        let counter = match why {
+            Refusal::Width => &self.width,
+            Refusal::Outside => &self.outside,
+            Refusal::Offset => &self.offset,
+            Refusal::Direction => &self.direction,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Counts {
+        Counts {
+            width: self.width.load(Relaxed),
+            outside: self.outside.load(Relaxed),
+            offset: self.offset.load(Relaxed),
+            direction: self.direction.load(Relaxed),
+            clamped: self.clamped.load(Relaxed),
+            no_entry: self.no_entry.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What guests read as their frequency: that of the host's CPU on which the vCPU ran last.
+//!
+//! For a thread of the VMM that does it each few milliseconds, never for a guest's access: sysfs takes
+//! microseconds and locks.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use paracord_abi::layout::PARACORD_SCALE;
+
+use super::{Backend, VirtCpufreq};
+
+/// Longest stat file of a thread, and longer than any number in sysfs.
+const STAT_BYTES: usize = 1024;
+/// Field 39 of /proc/PID/task/TID/stat: processor.
+const PROCESSOR_FIELD: usize = 39;
+const SCALE: u64 = PARACORD_SCALE as u64;
+
+/// One CPU of the host. Its files stay open.
+#[derive(Debug)]
+struct HostCpu {
+    /// scaling_cur_freq; none without cpufreq.
+    current: Option<File>,
+    max_khz: u64,
+    /// 1..=1024.
+    capacity: u64,
+}
+
+/// The host's CPUs, and where vCPUs run on them.
+#[derive(Debug)]
+pub struct Frequencies {
+    root: PathBuf,
+    cpus: BTreeMap<u32, HostCpu>,
+    /// By vCPU: its thread's stat file.
+    threads: BTreeMap<u32, File>,
+}
+
+impl Frequencies {
+    /// `root` is `/`.
+    pub fn new(root: &Path) -> Frequencies {
+        Frequencies { root: root.to_owned(), cpus: BTreeMap::new(), threads: BTreeMap::new() }
+    }
+
+    /// vCPU `vcpu` is run by thread `tid` of process `pid`.
+    ///
+    /// # Errors
+    /// When the thread's stat file cannot be opened.
+    pub fn register(&mut self, vcpu: u32, pid: u32, tid: u32) -> io::Result<()> {
+        let path = self.root.join(format!("proc/{pid}/task/{tid}/stat"));
+        self.threads.insert(vcpu, File::open(path)?);
+        Ok(())
+    }
+
+    /// Tells the device how fast each registered vCPU runs. What cannot be read counts as the highest, which
+    /// is what a guest takes its CPU for that has no device.
+    pub fn update<B: Backend>(&mut self, device: &VirtCpufreq<B>) {
+        for (&vcpu, stat) in &self.threads {
+            let Some(domain) = device.domain(vcpu) else { continue };
+            let Some(cpu) = last_cpu(stat) else { continue };
+            let here = self.cpus.entry(cpu).or_insert_with(|| HostCpu::open(&self.root, cpu));
+            // What the host's CPU does now, in terms of the vCPU's own table.
+            let (speed, is_known) = here.speed();
+            let khz = speed * u64::from(domain.max_khz()) / u64::from(domain.capacity());
+            device.set_current(vcpu, u32::try_from(khz).unwrap_or(u32::MAX));
+            if !is_known {
+                // A CPU that was offline has new files when it is back.
+                self.cpus.remove(&cpu);
+            }
+        }
+    }
+}
+
+impl HostCpu {
+    fn open(root: &Path, cpu: u32) -> HostCpu {
+        let directory = root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
+        let read = |file: &str| number(&File::open(directory.join(file)).ok()?);
+        HostCpu {
+            current: File::open(directory.join("cpufreq/scaling_cur_freq")).ok(),
+            max_khz: read("cpufreq/cpuinfo_max_freq").unwrap_or(0),
+            capacity: read("cpu_capacity").unwrap_or(SCALE).clamp(1, SCALE),
+        }
+    }
+
+    /// On the host's capacity scale, 1..=1024, and whether the frequency in it is known: it is not where
+    /// there is a file that tells nothing.
+    fn speed(&self) -> (u64, bool) {
+        let Some(file) = &self.current else { return (self.capacity, true) };
+        match number(file).filter(|&khz| khz > 0 && self.max_khz > 0) {
+            Some(khz) => {
+                let speed = self.capacity.saturating_mul(khz) / self.max_khz;
+                (speed.clamp(1, self.capacity), true)
+            }
+            None => (self.capacity, false),
+        }
+    }
+}
+
+fn text(file: &File) -> Option<String> {
+    let mut bytes = [0; STAT_BYTES];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
+}
+
+fn number(file: &File) -> Option<u64> {
+    text(file)?.trim().parse().ok()
+}
+
+/// The CPU on which a thread ran last. Its name, in parentheses, may hold blanks and parentheses.
+fn last_cpu(stat: &File) -> Option<u32> {
+    let text = text(stat)?;
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(PROCESSOR_FIELD - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, CpuConfig, PerfDomain};
+    use super::*;
+    use std::fs;
+
+    fn write(root: &Path, path: &str, content: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn stat(cpu: u32) -> String {
+        format!("42 (CPU 0) 7/KVM) R{} {cpu} 0 0\n", " 1".repeat(PROCESSOR_FIELD - 4))
+    }
+
+    #[test]
+    fn a_vcpu_is_as_fast_as_the_cpu_that_it_runs_on() {
+        let root = std::env::temp_dir().join(format!("paracord-khz-{}", std::process::id()));
+        let cpus = "sys/devices/system/cpu";
+        write(&root, &format!("{cpus}/cpu0/cpu_capacity"), "383\n");
+        write(&root, &format!("{cpus}/cpu0/cpufreq/cpuinfo_max_freq"), "950000\n");
+        write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
+        write(&root, "proc/42/task/43/stat", &stat(0));
+        write(&root, "proc/42/task/44/stat", &stat(7));
+        // vCPU 0 may run anywhere, vCPU 1 on small CPUs.
+        let domains = vec![
+            PerfDomain::maximum_only(1_200_000, 1024, false).unwrap(),
+            PerfDomain::maximum_only(950_000, 383, false).unwrap(),
+        ];
+        let cpus_of_it = vec![CpuConfig { domain: 0 }, CpuConfig { domain: 1 }];
+        let device = VirtCpufreq::new(Config { domains, cpus: cpus_of_it }, ()).unwrap();
+        let mut frequencies = Frequencies::new(&root);
+        frequencies.register(0, 42, 43).unwrap();
+        assert!(frequencies.register(5, 42, 99).is_err());
+        frequencies.update(&device);
+        // 383 / 1024 of the largest, at half of its frequency.
+        assert_eq!(device.current(0), Some(191 * 1_200_000 / 1024));
+        assert_eq!(device.current(1), Some(950_000));
+        frequencies.register(1, 42, 43).unwrap();
+        frequencies.update(&device);
+        assert_eq!(device.current(1), Some(191 * 950_000 / 383));
+        // It moves to a CPU of which nothing is known, and its frequency file turns out to be nonsense.
+        frequencies.register(0, 42, 44).unwrap();
+        write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "<unknown>\n");
+        frequencies.update(&device);
+        assert_eq!((device.current(0), device.current(1)), (Some(1_200_000), Some(950_000)));
+        // The CPU was taken off and is back: the old file stays mute, there is a new one.
+        fs::remove_file(root.join(cpus).join("cpu0/cpufreq/scaling_cur_freq")).unwrap();
+        write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
+        frequencies.update(&device);
+        assert_eq!(device.current(1), Some(191 * 950_000 / 383));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn own_thread_in_the_real_tree() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let stat = File::open(format!("/proc/self/task/{tid}/stat")).unwrap();
+        assert!(last_cpu(&stat).is_some());
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What the host's frequency governor makes of a clamp.
+
+use std::fs;
+use std::path::Path;
+
+/// Whether the host's governor adds its quarter of headroom to a clamp.
+///
+/// The guest's governor has added one already. schedutil applied clamps before its own until 6.8
+/// ("sched/cpufreq: Rework schedutil governor performance estimation"), so that a request came out a quarter
+/// too high; later ones apply them after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headroom {
+    /// The governor takes a clamp as it is.
+    AsAsked,
+    /// It adds a quarter: a fifth is taken off before.
+    Added,
+}
+
+impl Headroom {
+    /// Of the host's kernel and governor; `root` is `/`. A release that cannot be read counts as a new one.
+    pub fn of_host(root: &Path) -> Headroom {
+        let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+        let numbers: Vec<u32> = release
+            .unwrap_or_default()
+            .split(|c: char| !c.is_ascii_digit())
+            .take(2)
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match numbers[..] {
+            [major, minor] if (major, minor) < (6, 8) && governor_listens(root) => Headroom::Added,
+            _ => Headroom::AsAsked,
+        }
+    }
+
+    pub(super) fn clamp_for(self, util: u32) -> u32 {
+        match self {
+            Headroom::AsAsked => util,
+            Headroom::Added => util * 4 / 5,
+        }
+    }
+}
+
+/// Whether any of the host's CPUs has a frequency that follows clamps: only the governor schedutil does.
+/// Where it is false, requests of guests have no effect on frequencies; a VMM should say so once. `root`
+/// is `/`.
+pub fn governor_listens(root: &Path) -> bool {
+    let policies = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq"));
+    policies.into_iter().flatten().flatten().any(|policy| {
+        let governor = fs::read_to_string(policy.path().join("scaling_governor"));
+        governor.is_ok_and(|name| name.trim() == "schedutil")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_is_taken_off_where_the_governor_adds_it() {
+        let root = std::env::temp_dir().join(format!("paracord-headroom-{}", std::process::id()));
+        let policy = root.join("sys/devices/system/cpu/cpufreq/policy0");
+        fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+        fs::create_dir_all(&policy).unwrap();
+        let of = |release: &str, governor: &str| {
+            fs::write(root.join("proc/sys/kernel/osrelease"), release).unwrap();
+            fs::write(policy.join("scaling_governor"), governor).unwrap();
+            (Headroom::of_host(&root), governor_listens(&root))
+        };
+        assert_eq!(of("6.7.12-amd64\n", "schedutil\n"), (Headroom::Added, true));
+        assert_eq!(of("5.15.0\n", "schedutil\n"), (Headroom::Added, true));
+        assert_eq!(of("5.15.0\n", "ondemand\n"), (Headroom::AsAsked, false));
+        assert_eq!(of("6.8.0\n", "schedutil\n"), (Headroom::AsAsked, true));
+        assert_eq!(of("7.2.12+deb13\n", "performance\n"), (Headroom::AsAsked, false));
+        assert_eq!(of("unknown\n", "schedutil\n"), (Headroom::AsAsked, true));
+        fs::remove_dir_all(&root).unwrap();
+        assert!(!governor_listens(&root), "a host without cpufreq");
+        assert_eq!(Headroom::Added.clamp_for(1024) * 5 / 4, 1023);
+        assert_eq!(Headroom::AsAsked.clamp_for(300), 300);
+    }
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Requests become `uclamp.min` of the vCPUs' threads: any host with CONFIG_UCLAMP_TASK, without
+//! paracord's daemon.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::time::Instant;
+
+use paracord_sys::sched::{self, Util};
+
+use super::backend::Backend;
+use super::domain::Request;
+use super::headroom::Headroom;
+
+/// A vCPU's clamp changes at most this often: a guest that writes its register as fast as it can
+/// exit makes one system call a millisecond. Linux' governor has the same limit by default.
+const EVERY_NS: u64 = 1_000_000;
+/// No thread was registered.
+const NO_THREAD: u32 = 0;
+/// No such thread (asm-generic/errno-base.h).
+const ESRCH: i32 = 3;
+
+/// The kernel refuses clamps: it has none (CONFIG_UCLAMP_TASK), or a sandbox forbids them. Requests have
+/// had no effect since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the kernel refuses utilisation clamps of vCPU threads: {} (CONFIG_UCLAMP_TASK, seccomp)",
+    io::Error::from_raw_os_error(*errno)
+)]
+pub struct UclampRefused {
+    /// What sched_setattr(2) said.
+    pub errno: i32,
+}
+
+/// The host's kernel; another one in tests.
+trait Host: Debug + Send + Sync {
+    fn min(&self, tid: u32) -> io::Result<u32>;
+    fn set_min(&self, tid: u32, min: Util) -> io::Result<()>;
+    /// Since some moment in the past; not 0.
+    fn now_ns(&self) -> u64;
+}
+
+#[derive(Debug)]
+struct Kernel {
+    start: Instant,
+}
+
+impl Host for Kernel {
+    fn min(&self, tid: u32) -> io::Result<u32> {
+        Ok(sched::util_clamps(tid)?.0)
+    }
+
+    fn set_min(&self, tid: u32, min: Util) -> io::Result<()> {
+        sched::set_util_clamps(tid, min, Util::Keep)
+    }
+
+    fn now_ns(&self) -> u64 {
+        // 584 years fit.
+        self.start.elapsed().as_nanos() as u64 | 1
+    }
+}
+
+/// One vCPU's thread. On a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Thread {
+    /// What the vCPU's policy asks for, on the host's capacity scale.
+    asked: AtomicU32,
+    /// Somebody changes the members below; a guest's access that finds it set leaves the rest to `flush()`.
+    busy: AtomicBool,
+    tid: AtomicU32,
+    /// What the thread had; given back at the end.
+    before: AtomicU32,
+    applied: AtomicU32,
+    /// 0: not yet.
+    applied_ns: AtomicU64,
+}
+
+/// The back end. Threads have what they had before again when they are unregistered, or when it is dropped.
+#[derive(Debug)]
+pub struct UclampBackend {
+    threads: Vec<Thread>,
+    headroom: Headroom,
+    host: Box<dyn Host>,
+    /// Of the first refusal; 0: none.
+    refused: AtomicI32,
+    changes: AtomicU64,
+}
+
+impl UclampBackend {
+    /// For `vcpus` vCPUs, whose threads are told by [`register`](UclampBackend::register).
+    pub fn new(vcpus: u32, headroom: Headroom) -> UclampBackend {
+        UclampBackend::on(Box::new(Kernel { start: Instant::now() }), vcpus, headroom)
+    }
+
+    fn on(host: Box<dyn Host>, vcpus: u32, headroom: Headroom) -> UclampBackend {
+        UclampBackend {
+            threads: (0..vcpus).map(|_| Thread::default()).collect(),
+            headroom,
+            host,
+            refused: AtomicI32::new(0),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// vCPU `vcpu` is run by thread `tid`. What it asked for already, in a restored snapshot, is applied.
+    /// False without such a vCPU.
+    ///
+    /// # Errors
+    /// What sched_getattr(2) returns; the vCPU's requests have no effect then.
+    pub fn register(&self, vcpu: u32, tid: u32) -> io::Result<bool> {
+        let Some(thread) = self.threads.get(vcpu as usize) else { return Ok(false) };
+        let before = self.host.min(tid)?;
+        self.give_back(thread);
+        thread.lock();
+        thread.before.store(before, Relaxed);
+        thread.applied.store(before, Relaxed);
+        thread.applied_ns.store(0, Relaxed);
+        thread.tid.store(tid, Relaxed);
+        thread.unlock();
+        self.apply(thread);
+        Ok(true)
+    }
+
+    /// The thread of vCPU `vcpu` is about to end, and has what it had before. To be called before it
+    /// does: its number may be another thread's afterwards.
+    pub fn unregister(&self, vcpu: u32) {
+        if let Some(thread) = self.threads.get(vcpu as usize) {
+            self.give_back(thread);
+        }
+    }
+
+    /// Makes the changes that came too soon after others. To be called each few milliseconds while
+    /// vCPUs run; it makes no system call where there is nothing to change.
+    pub fn flush(&self) {
+        for thread in &self.threads {
+            self.apply(thread);
+        }
+    }
+
+    /// Why requests have no effect. `None`: they do.
+    pub fn refusal(&self) -> Option<UclampRefused> {
+        let errno = self.refused.load(Relaxed);
+        (errno != 0).then_some(UclampRefused { errno })
+    }
+
+    /// Clamps that were changed so far.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    /// Part of a guest's access: does not wait for anybody.
+    fn apply(&self, thread: &Thread) {
+        let last = thread.applied_ns.load(Relaxed);
+        let wanted = thread.wanted(self.headroom);
+        if wanted == thread.applied.load(Relaxed) || self.refused.load(Relaxed) != 0 {
+            return;
+        }
+        let now = self.host.now_ns();
+        if (last != 0 && now.saturating_sub(last) < EVERY_NS) || !thread.try_lock() {
+            return;
+        }
+        let tid = thread.tid.load(Relaxed);
+        if tid != NO_THREAD {
+            // Again: it may have changed, and with it the thread, before the lock was held.
+            let wanted = thread.wanted(self.headroom);
+            match self.host.set_min(tid, Util::To(wanted)) {
+                Ok(()) => {
+                    self.changes.fetch_add(1, Relaxed);
+                    thread.applied.store(wanted, Relaxed);
+                    thread.applied_ns.store(now, Relaxed);
+                }
+                // It ended without being unregistered.
+                Err(error) if error.raw_os_error() == Some(ESRCH) => {
+                    thread.tid.store(NO_THREAD, Relaxed);
+                }
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(ESRCH);
+                    let _ = self.refused.compare_exchange(0, errno, Relaxed, Relaxed);
+                }
+            }
+        }
+        thread.unlock();
+    }
+
+    fn give_back(&self, thread: &Thread) {
+        thread.lock();
+        let tid = thread.tid.swap(NO_THREAD, Relaxed);
+        let before = thread.before.swap(0, Relaxed);
+        if tid != NO_THREAD && thread.applied.load(Relaxed) != before {
+            let back = if before == 0 { Util::Reset } else { Util::To(before) };
+            // The thread may have ended.
+            let _ = self.host.set_min(tid, back);
+        }
+        thread.applied.store(0, Relaxed);
+        thread.unlock();
+    }
+}
+
+impl Thread {
+    /// What an operator gave the thread is the least in any case.
+    fn wanted(&self, headroom: Headroom) -> u32 {
+        headroom.clamp_for(self.asked.load(Relaxed)).max(self.before.load(Relaxed))
+    }
+
+    /// Pairs with the Release of unlock(): who has the lock sees what its holder before did.
+    fn try_lock(&self) -> bool {
+        !self.busy.swap(true, Acquire)
+    }
+
+    /// Not in a guest's access. Whoever holds the lock makes one short system call.
+    fn lock(&self) {
+        while !self.try_lock() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn unlock(&self) {
+        self.busy.store(false, Release);
+    }
+}
+
+impl Backend for UclampBackend {
+    fn request(&self, vcpu: u32, request: Request) {
+        let Some(thread) = self.threads.get(vcpu as usize) else { return };
+        thread.asked.store(request.util.into(), Relaxed);
+        self.apply(thread);
+    }
+}
+
+impl Drop for UclampBackend {
+    fn drop(&mut self) {
+        for thread in &self.threads {
+            self.give_back(thread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// A kernel whose threads had a clamp of 64, and what it was asked to do.
+    #[derive(Debug, Default)]
+    struct Fake {
+        calls: Mutex<Vec<(u32, Util)>>,
+        errno: AtomicI32,
+        now_ns: AtomicU64,
+    }
+
+    impl Host for Arc<Fake> {
+        fn min(&self, tid: u32) -> io::Result<u32> {
+            if tid == 404 { Err(io::Error::from_raw_os_error(ESRCH)) } else { Ok(64) }
+        }
+
+        fn set_min(&self, tid: u32, min: Util) -> io::Result<()> {
+            self.calls.lock().unwrap().push((tid, min));
+            let errno = self.errno.load(Relaxed);
+            if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.now_ns.load(Relaxed) | 1
+        }
+    }
+
+    impl Fake {
+        fn take(&self) -> Vec<(u32, Util)> {
+            std::mem::take(&mut self.calls.lock().unwrap())
+        }
+
+        fn pass(&self, ns: u64) {
+            self.now_ns.fetch_add(ns, Relaxed);
+        }
+    }
+
+    fn backend() -> (UclampBackend, Arc<Fake>) {
+        let fake = Arc::new(Fake::default());
+        (UclampBackend::on(Box::new(Arc::clone(&fake)), 2, Headroom::AsAsked), fake)
+    }
+
+    fn ask(backend: &UclampBackend, vcpu: u32, util: u16) {
+        backend.request(vcpu, Request { khz: util.into(), util });
+    }
+
+    #[test]
+    fn a_guest_that_writes_all_the_time_makes_one_call_a_millisecond() {
+        let (backend, fake) = backend();
+        assert!(backend.register(0, 7).unwrap());
+        for i in 0..10_000 {
+            ask(&backend, 0, 100 + i % 900);
+            fake.pass(1_000);
+        }
+        assert_eq!(fake.take().len(), 10);
+        // The last one came too soon; it is made up for, once.
+        ask(&backend, 0, 777);
+        fake.pass(EVERY_NS);
+        backend.flush();
+        backend.flush();
+        assert_eq!(fake.take(), [(7, Util::To(777))]);
+        assert_eq!(backend.changes(), 11);
+    }
+
+    #[test]
+    fn a_request_for_less_than_the_thread_had_changes_nothing() {
+        let (backend, fake) = backend();
+        assert!(backend.register(0, 7).unwrap());
+        ask(&backend, 0, 63);
+        assert_eq!(fake.take(), []);
+    }
+
+    #[test]
+    fn threads_get_back_what_they_had() {
+        let (backend, fake) = backend();
+        assert!(backend.register(0, 7).unwrap() && backend.register(1, 8).unwrap());
+        ask(&backend, 0, 500);
+        ask(&backend, 1, 500);
+        fake.take();
+        backend.unregister(0);
+        backend.unregister(0);
+        ask(&backend, 0, 600);
+        assert_eq!(fake.take(), [(7, Util::To(64))], "7 may be another's thread now");
+        drop(backend);
+        assert_eq!(fake.take(), [(8, Util::To(64))]);
+    }
+
+    #[test]
+    fn what_was_asked_before_there_was_a_thread_is_applied_to_it() {
+        let (backend, fake) = backend();
+        ask(&backend, 0, 500);
+        ask(&backend, 9, 500);
+        backend.flush();
+        assert_eq!(fake.take(), []);
+        assert!(backend.register(0, 7).unwrap());
+        assert_eq!(fake.take(), [(7, Util::To(500))]);
+        // A vCPU that was unplugged and comes back.
+        assert!(backend.register(0, 9).unwrap());
+        assert_eq!(fake.take(), [(7, Util::To(64)), (9, Util::To(500))]);
+        assert!(!backend.register(2, 7).unwrap());
+        assert_eq!(backend.register(0, 404).unwrap_err().raw_os_error(), Some(ESRCH));
+    }
+
+    #[test]
+    fn a_refusal_is_told_and_the_last_call_but_a_thread_that_is_gone_is_not_one() {
+        let (backend, fake) = backend();
+        assert!(backend.register(0, 7).unwrap() && backend.register(1, 8).unwrap());
+        fake.errno.store(ESRCH, Relaxed);
+        (500..600).for_each(|util| ask(&backend, 0, util));
+        assert_eq!((fake.take().len(), backend.refusal()), (1, None));
+        let eopnotsupp = 95;
+        fake.errno.store(eopnotsupp, Relaxed);
+        (500..600).for_each(|util| ask(&backend, 1, util));
+        assert_eq!(fake.take().len(), 1);
+        let refusal = backend.refusal().unwrap();
+        assert_eq!(refusal, UclampRefused { errno: eopnotsupp });
+        assert!(refusal.to_string().contains("CONFIG_UCLAMP_TASK"), "{refusal}");
+        assert_eq!(backend.changes(), 0);
+    }
+
+    /// The real system call, where this machine's kernel has clamps; where not, that is what is reported.
+    #[test]
+    fn a_request_is_the_real_threads_clamp_until_the_end() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let backend = UclampBackend::new(1, Headroom::AsAsked);
+        assert!(backend.register(0, tid).unwrap());
+        let clamp = || sched::util_clamps(tid).unwrap().0;
+        ask(&backend, 0, 300);
+        if backend.refusal().is_none() {
+            assert_eq!((clamp(), backend.changes()), (300, 1));
+        }
+        drop(backend);
+        assert_eq!(clamp(), 0);
+    }
+}

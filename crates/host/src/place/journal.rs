@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs that every placed thread had before, in a file that outlives the daemon ([`crate::journal_file`]).
+//!
+//! As in the [journal of boosts](crate::journal) an entry is complete before its thread is touched, and cleared
+//! after it was restored.
+//!
+//! ```text
+//! per entry 34 words:
+//!   0  armed (1) | tid << 32          1  thread start, clock ticks since boot
+//!   2..18  CPUs that it had           18..34  CPUs that it was given
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use paracord_sys::affinity::{self, CpuMask, WORDS};
+use paracord_sys::proc::{self, ProcError};
+
+use crate::journal::{RestoreReport, Restored};
+use crate::journal_file::{ENTRIES, JournalError, JournalFile};
+
+/// "PCPLACE" and the layout's version.
+const MAGIC: u64 = 0x4543_414c_5043_5001;
+const ENTRY_WORDS: usize = 2 + 2 * WORDS;
+const BEFORE: usize = 2;
+const GIVEN: usize = BEFORE + WORDS;
+
+/// One placed thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Thread.
+    pub tid: u32,
+    /// Start of the thread, clock ticks since boot: tells a reused tid.
+    pub start_ticks: u64,
+    /// What it gets back. [`CpuMask::ALL`] if it had all of its cpuset, so that it follows that again.
+    pub before: CpuMask,
+    /// What it was given.
+    pub given: CpuMask,
+}
+
+impl Entry {
+    /// Gives the thread back what it had, if it still has what it was given.
+    ///
+    /// # Errors
+    /// What the system calls return.
+    pub fn restore(&self, proc_root: &Path) -> io::Result<Restored> {
+        let gone = |error: ProcError| match error.is_gone() {
+            true => Ok(Restored::Gone),
+            false => Err(io::Error::other(error)),
+        };
+        match proc::thread_start_ticks(proc_root, self.tid) {
+            Ok(start) if start == self.start_ticks => {}
+            Ok(_) => return Ok(Restored::Gone),
+            Err(error) => return gone(error),
+        }
+        match proc::allowed_cpus(proc_root, self.tid) {
+            Ok(now) if now == self.given => {}
+            Ok(_) => return Ok(Restored::NotOurs),
+            Err(error) => return gone(error),
+        }
+        match affinity::set(self.tid, &self.before) {
+            Ok(()) => Ok(Restored::Done),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ESRCH) => Ok(Restored::Gone),
+                // None of those CPUs is left to it: all that its cpuset has is nearest.
+                Some(libc::EINVAL) => {
+                    affinity::set(self.tid, &CpuMask::ALL).map(|()| Restored::Done)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// The mapped file.
+#[derive(Debug)]
+pub struct PlaceJournal {
+    file: JournalFile<ENTRY_WORDS>,
+}
+
+impl PlaceJournal {
+    /// Where it lies.
+    pub fn path(run_dir: &Path) -> PathBuf {
+        run_dir.join("placements")
+    }
+
+    /// Makes an empty one in the run directory, mode 0600, in place of what lies there.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn create(run_dir: &Path, proc_root: &Path) -> Result<PlaceJournal, JournalError> {
+        let file = JournalFile::create(&Self::path(run_dir), proc_root, MAGIC)?;
+        Ok(PlaceJournal { file })
+    }
+
+    /// Opens the run directory's; `None` when there is none, or one of an earlier boot.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the file cannot be read or is no journal.
+    pub fn open(run_dir: &Path, proc_root: &Path) -> Result<Option<PlaceJournal>, JournalError> {
+        let file = JournalFile::open(&Self::path(run_dir), proc_root, MAGIC)?;
+        Ok(file.map(|file| PlaceJournal { file }))
+    }
+
+    /// Completes entry `index`, which is clear; the thread may be touched afterwards.
+    pub fn arm(&self, index: u32, entry: &Entry) {
+        let masks = entry.before.words().iter().chain(entry.given.words());
+        self.file.arm(index, entry.tid, [entry.start_ticks].into_iter().chain(masks.copied()));
+    }
+
+    /// Clears entry `index`; the thread was restored before, or is gone.
+    pub fn disarm(&self, index: u32) {
+        self.file.disarm(index);
+    }
+
+    /// Entry `index`, if it is armed.
+    pub fn entry(&self, index: u32) -> Option<Entry> {
+        let (tid, words) = self.file.entry(index)?;
+        let mask = |at: usize| CpuMask::from_words(std::array::from_fn(|n| words[at + n]));
+        Some(Entry { tid, start_ticks: words[1], before: mask(BEFORE), given: mask(GIVEN) })
+    }
+
+    /// Restores the thread of entry `index` and clears it. `None`: there is no entry.
+    ///
+    /// # Errors
+    /// As [`Entry::restore`]; the entry stays.
+    pub fn restore(&self, index: u32, proc_root: &Path) -> io::Result<Option<Restored>> {
+        let Some(entry) = self.entry(index) else { return Ok(None) };
+        let restored = entry.restore(proc_root)?;
+        self.disarm(index);
+        Ok(Some(restored))
+    }
+
+    /// Restores every thread that has an entry. Nobody else may use the journal meanwhile.
+    pub fn restore_all(&self, proc_root: &Path, report: &mut RestoreReport) {
+        for index in 0..ENTRIES {
+            match self.restore(index, proc_root) {
+                Ok(None) => {}
+                Ok(Some(Restored::Done)) => report.placements += 1,
+                Ok(Some(Restored::Gone)) => report.gone += 1,
+                Ok(Some(Restored::NotOurs)) => report.not_ours += 1,
+                Err(error) => report.failed.push(format!("CPUs of vCPU index {index}: {error}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::sleeper::Sleeper;
+
+    const PROC: &str = "/proc";
+
+    fn scratch(name: &str) -> PathBuf {
+        let name = format!("paracord-place-{name}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn mask(list: &str) -> CpuMask {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn entries_survive_their_writer_and_the_gone_are_forgotten() {
+        let dir = scratch("survive");
+        let proc = Path::new(PROC);
+        assert!(PlaceJournal::open(&dir, proc).unwrap().is_none());
+        let entry = Entry {
+            tid: 4_000_000,
+            start_ticks: 99,
+            before: mask("0-3,1023"),
+            given: mask("5,64"),
+        };
+        PlaceJournal::create(&dir, proc).unwrap().arm(ENTRIES - 1, &entry);
+        let reader = PlaceJournal::open(&dir, proc).unwrap().unwrap();
+        assert_eq!((reader.entry(ENTRIES - 1), reader.entry(0)), (Some(entry), None));
+        let mut report = RestoreReport::default();
+        reader.restore_all(proc, &mut report);
+        assert_eq!(report, RestoreReport { gone: 1, ..RestoreReport::default() });
+        assert_eq!(reader.entry(ENTRIES - 1), None);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_thread_has_its_cpus_again_unless_somebody_else_changed_them() {
+        let dir = scratch("restore");
+        let proc = Path::new(PROC);
+        let journal = PlaceJournal::create(&dir, proc).unwrap();
+        let sleeper = Sleeper::start();
+        let before = sleeper.cpus();
+        let given: CpuMask = before.iter().take(1).collect();
+        let entry = Entry { tid: sleeper.tid, start_ticks: sleeper.start_ticks(), before, given };
+        // Killed before the thread was touched: it is not what was given, unless there is only one CPU.
+        journal.arm(0, &entry);
+        let untouched = if before == given { Restored::Done } else { Restored::NotOurs };
+        assert_eq!(journal.restore(0, proc).unwrap(), Some(untouched));
+        assert_eq!(journal.restore(0, proc).unwrap(), None);
+
+        journal.arm(0, &entry);
+        affinity::set(sleeper.tid, &given).unwrap();
+        assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
+        assert_eq!(sleeper.cpus(), before);
+
+        // A later thread of the same number is nobody that was placed.
+        affinity::set(sleeper.tid, &given).unwrap();
+        journal.arm(0, &Entry { start_ticks: entry.start_ticks + 1, ..entry });
+        assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Gone));
+        assert_eq!(sleeper.cpus(), given);
+
+        // What it had is not there any more.
+        journal.arm(0, &Entry { before: mask("1023"), ..entry });
+        assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
+        assert_eq!(sleeper.cpus(), before);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
