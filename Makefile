@@ -10,7 +10,7 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 bench lint generate lab guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 bench lint generate lab guest install clean distclean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -19,6 +19,7 @@ help:
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
+	@echo 'make test-arm64 frequencies between guest and host on the arm64 board (ten minutes more the first time)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
 	@echo 'make clean   build results; make distclean also the Python environment'
@@ -50,6 +51,9 @@ test-lab: ready
 
 test-6.12: ready
 	kernel=$$($(LAB) kernel sched-ext-6.12) && LAB_KERNEL=$$kernel lab/run-tests -k test_ext
+
+test-arm64: ready
+	lab/run-tests -m arm64
 
 bench: ready
 	@bench/run

@@ -42,10 +42,12 @@ class BoardTrace:
     """
     frequencies: by the domain's first CPU, MHz. requests: by CPU, 0..1024. places: by task, the CPU that it
     is on. runs: by task, [begin, end] in ms; pauses below JOIN_MS do not end one, they are in `pauses` the
-    same way. busy_ms: by task. energy_mj: of the tasks' running time.
+    same way. busy_ms: by task. energy_mj: of the tasks' running time. begin_ns: the recording's, on the
+    host's CLOCK_MONOTONIC.
     """
 
     duration_ms: float = 0.0
+    begin_ns: int = 0
     frequencies: dict[str, list[Step]] = field(default_factory=dict)
     requests: dict[str, list[Step]] = field(default_factory=dict)
     places: dict[str, list[Step]] = field(default_factory=dict)
@@ -69,10 +71,17 @@ def domains(host) -> list[Domain]:
 
 
 @contextmanager
-def recording(host) -> Iterator[BoardTrace]:
-    """Records while the context is open; what happened is in the object afterwards."""
+def recording(host, threads: Mapping[int, str] | None = None) -> Iterator[BoardTrace]:
+    """
+    Records while the context is open; what happened is in the object afterwards.
+
+    threads: by thread id, what they are called in it (a guest's vCPUs); else all that are named TASK.
+    """
     trace = BoardTrace()
-    is_task = f'prev_comm ~ "{TASK}*" || next_comm ~ "{TASK}*"'
+    if threads is None:
+        is_task = f'prev_comm ~ "{TASK}*" || next_comm ~ "{TASK}*"'
+    else:
+        is_task = " || ".join(f"prev_pid == {tid} || next_pid == {tid}" for tid in threads)
     host.run(f"cd {TRACEFS} && grep -q {PROBE_EVENT} kprobe_events || echo '{PROBE}' >> kprobe_events")
     host.run(
         f"cd {TRACEFS} && echo 0 > tracing_on && echo mono > trace_clock "
@@ -89,7 +98,8 @@ def recording(host) -> Iterator[BoardTrace]:
         end = host.read_clock_ns()
         host.run(f"cat {TRACEFS}/trace > /share/board.trace", timeout=180)
         text = (host.share / "board.trace").read_text()
-        reduce(trace, text, before, begin, end)
+        trace.begin_ns = begin
+        reduce(trace, text, before, begin, end, threads)
     finally:
         host.run(
             f"cd {TRACEFS} && echo 0 > tracing_on; for e in {enable}; do echo 0 > $e; done; "
@@ -99,13 +109,20 @@ def recording(host) -> Iterator[BoardTrace]:
 
 
 _LINE = re.compile(r"\[(\d+)\]\s+\S+\s+(\d+)\.(\d+): (\w+): (.*)$")
-_SWITCH = re.compile(r"prev_comm=(\S*).* ==> next_comm=(\S*)")
+_SWITCH = re.compile(r"prev_comm=.* ==> next_comm=(.*) next_pid=(\d+) ")
 _FREQUENCY = re.compile(r"state=(\d+) cpu_id=(\d+)")
 _REQUEST = re.compile(r"cpu=(\d+) perf=(\d+)")
 
 
-def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int, end_ns: int) -> None:
-    """Fills a trace from tracefs' text; begin and end on its clock."""
+def reduce(
+    trace: BoardTrace,
+    text: str,
+    before: Sequence[Domain],
+    begin_ns: int,
+    end_ns: int,
+    threads: Mapping[int, str] | None = None,
+) -> None:
+    """Fills a trace from tracefs' text; begin and end on its clock. threads: as of recording()."""
     domain_of = {cpu: domain for domain in before for cpu in domain.cpus}
     mhz = {cpu: domain.start_mhz for cpu, domain in domain_of.items()}
     running: dict[int, tuple[str, float]] = {}
@@ -113,13 +130,19 @@ def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int
     for domain in before:
         trace.frequencies[str(domain.cpus[0])] = [[0.0, domain.start_mhz]]
 
+    def called(comm: str, tid: int) -> str:
+        """What the thread is called in the trace; empty if it is none of those that are recorded."""
+        if threads is None:
+            return comm if comm.startswith(TASK) else ""
+        return threads.get(tid, "")
+
     def account(cpu: int, until_ms: float) -> None:
-        task, since_ms = running[cpu]
+        name, since_ms = running[cpu]
         ran_ms = until_ms - since_ms
-        trace.busy_ms[task] = trace.busy_ms.get(task, 0.0) + ran_ms
-        trace.runs[task][-1][1] = until_ms
+        trace.busy_ms[name] = trace.busy_ms.get(name, 0.0) + ran_ms
+        trace.runs[name][-1][1] = until_ms
         trace.energy_mj += domain_of[cpu].power_mw[mhz[cpu]] * ran_ms / 1e3
-        running[cpu] = (task, until_ms)
+        running[cpu] = (name, until_ms)
 
     for line in text.splitlines():
         outer = _LINE.search(line)
@@ -131,14 +154,15 @@ def reduce(trace: BoardTrace, text: str, before: Sequence[Domain], begin_ns: int
             if cpu in running:
                 account(cpu, ms)
                 del running[cpu]
-            if m[2].startswith(TASK):
-                running[cpu] = (m[2], ms)
-                runs = trace.runs.setdefault(m[2], [])
+            task = called(m[1], int(m[2]))
+            if task:
+                running[cpu] = (task, ms)
+                runs = trace.runs.setdefault(task, [])
                 if not runs or ms - runs[-1][1] > JOIN_MS:
                     runs.append([ms, ms])
                 else:
-                    trace.pauses.setdefault(m[2], []).append([runs[-1][1], ms])
-                places = trace.places.setdefault(m[2], [])
+                    trace.pauses.setdefault(task, []).append([runs[-1][1], ms])
+                places = trace.places.setdefault(task, [])
                 if not places or places[-1][1] != cpu:
                     places.append([ms, cpu])
         elif name == "cpu_frequency" and (m := _FREQUENCY.match(rest)):

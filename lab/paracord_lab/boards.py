@@ -17,6 +17,8 @@ from . import cache, emulator, tree
 from .images import LAB
 
 BOARDS = LAB / "boards"
+# What drivers and programs share.
+INCLUDE = BOARDS / "include"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def set_governor(host, name: str = "schedutil") -> None:
 
 class JunoR2:
     """
-    Arm's Juno r2 as its device tree and firmware describe it (lab/boards/juno_r2/juno_r2.c), with the small
+    Arm's Juno r2 as its device tree and firmware describe it (lab/boards/juno_r2/cpufreq.c), with the small
     CPUs first, as seed 003 numbers them: 0-3 of capacity 383, 4 and 5 of 1024. The small ones have one
     frequency, the large ones another.
     """
@@ -48,6 +50,7 @@ class JunoR2:
     cpus = 6
     little = (0, 1, 2, 3)
     big = (4, 5)
+    big_mhz = 1200
 
     def describe(self, memory_mb: int) -> Description:
         arch = emulator.architecture(self.arch)

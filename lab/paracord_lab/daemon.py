@@ -54,6 +54,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "supervisor": {},
     "module": {},
     "kick": {},
+    "page": {},
 }
 
 

@@ -77,6 +77,47 @@ def resolve(suite: str, metapackage: str, debian_arch: str) -> str:
 
     Raises MirrorUnreachable when the mirror cannot be asked and was not asked before.
     """
+    config = _updated(suite, debian_arch)
+    shown = subprocess.run(
+        ["apt-cache", *config, "show", "--no-all-versions", metapackage], capture_output=True, text=True
+    ).stdout
+    prefix = metapackage.split("-")[1]  # linux-image-amd64 -> linux-image-6.12.0-amd64
+    depends = re.search(r"^Depends:(.*)$", shown, re.MULTILINE)
+    found = re.search(rf"\blinux-{prefix}-\d\S*", depends.group(1)) if depends else None
+    if not found:
+        raise LabError(f"{suite} has no {metapackage} on {site()}")
+    return found.group(0).rstrip(",")
+
+
+def download(suite: str, package: str, upstream_version: str, debian_arch: str, directory: Path) -> Path:
+    """The file of that upstream version of a package, fetched into a directory.
+
+    Raises MirrorUnreachable when the mirror cannot be asked and was not asked before, LabError when it has
+    another version only.
+    """
+    config = _updated(suite, debian_arch)
+    listed = subprocess.run(
+        ["apt-cache", *config, "madison", package], capture_output=True, text=True
+    ).stdout.splitlines()
+    versions = [line.split("|")[1].strip() for line in listed]
+    found = next((v for v in versions if v.split("-")[0] == upstream_version), None)
+    if not found:
+        raise LabError(f"{suite} has no {package} of version {upstream_version} on {site()}")
+    fetched = subprocess.run(
+        ["apt-get", *config, "-qq", "download", f"{package}={found}"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+    )
+    if fetched.returncode != 0:
+        reason = next(iter(fetched.stderr.strip().splitlines()), "no reason given")
+        raise LabError(f"{package} {found} could not be fetched: {reason}")
+    (file,) = directory.glob(f"{package}_*.deb")
+    return file
+
+
+def _updated(suite: str, debian_arch: str) -> list[str]:
+    """apt options with package lists of a suite that are fresh, or at least there."""
     state = cache.root() / "apt" / f"{suite}-{debian_arch}"
     config = _private_apt(state, suite, debian_arch)
     stamp = state / "updated"
@@ -92,15 +133,7 @@ def resolve(suite: str, metapackage: str, debian_arch: str) -> str:
         elif not stamp.exists():
             reason = next(iter(update.stderr.strip().splitlines()), "no reason given")
             raise MirrorUnreachable(f"{suite}: the mirror {site()} did not answer ({reason})")
-    shown = subprocess.run(
-        ["apt-cache", *config, "show", "--no-all-versions", metapackage], capture_output=True, text=True
-    ).stdout
-    prefix = metapackage.split("-")[1]  # linux-image-amd64 -> linux-image-6.12.0-amd64
-    depends = re.search(r"^Depends:(.*)$", shown, re.MULTILINE)
-    found = re.search(rf"\blinux-{prefix}-\d\S*", depends.group(1)) if depends else None
-    if not found:
-        raise LabError(f"{suite} has no {metapackage} on {site()}")
-    return found.group(0).rstrip(",")
+    return config
 
 
 def _private_apt(state: Path, suite: str, debian_arch: str) -> list[str]:

@@ -10,7 +10,8 @@ The payload directory is /payload in the host:
     guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
     vmlinux               the guest's kernel
 
-In the guest the module is /paracord/paracord_guest.ko, the programs are in /paracord too.
+In the guest the module is /paracord/paracord_guest.ko; the programs are in /paracord too, and so are test
+modules of lab/programs and, on arm64, Linux' own virtual-cpufreq.ko.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import shutil
 from pathlib import Path
 
-from . import boards, cache, rust, tree
+from . import boards, cache, rust, tree, upstream
 from .errors import LabError
 from .images import LAB, Images
 from .kernel import Initramfs
@@ -53,20 +54,24 @@ def build(images: Images) -> Path:
 
 
 def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:
-    """The guest module, and test modules of lab/programs, for the kernel that guests run."""
+    """The guest module, test modules of lab/programs and Linux' driver, for the kernel that guests run."""
     sources = [REPOSITORY / name for name in MODULE_SOURCES]
     modules = _build_module(images, tools, work / "guest-build", sources, "guest")
     for directory in sorted(p.parent for p in (LAB / "programs").glob("*/Kbuild")):
         modules += _build_module(
             images, tools, work / f"{directory.name}-build", [directory, REPOSITORY / "abi"], directory.name
         )
+    if images.arch in upstream.ARCHITECTURES:
+        source = upstream.virtual_cpufreq(images.arch, images.release)
+        modules += _build_module(images, tools, work / f"{source.name}-build", [source], source.name)
     return modules
 
 
 def _board_drivers(images: Images, tools: Path, work: Path) -> list[Path]:
     drivers = []
     for directory in boards.of_architecture(images.arch):
-        drivers += _build_module(images, tools, work / f"{directory.name}-build", [directory], directory.name)
+        sources = [directory, boards.INCLUDE]
+        drivers += _build_module(images, tools, work / f"{directory.name}-build", sources, directory.name)
     return drivers
 
 
@@ -116,7 +121,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
 def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
     """lab/programs/*.c, one static program each: they run in the host and in the guest."""
     sources = sorted((LAB / "programs").glob("*.c"))
-    headers = sorted((LAB / "programs").glob("*.h"))
+    headers = sorted([*(LAB / "programs").glob("*.h"), *boards.INCLUDE.glob("*.h")])
     out = work / "programs"
     out.mkdir(parents=True, exist_ok=True)
     built = []
@@ -137,12 +142,18 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
                     f"{cross_prefix(arch)}gcc",
                     *PROGRAM_FLAGS,
                     "-I/mnt/abi",
+                    "-I/mnt/include",
                     "-o",
                     f"/mnt/out/{source.stem}",
                     f"/mnt/programs/{source.name}",
                     "-lm",
                 ],
-                {"/mnt/programs": LAB / "programs", "/mnt/abi": REPOSITORY / "abi", "/mnt/out": out},
+                {
+                    "/mnt/programs": LAB / "programs",
+                    "/mnt/abi": REPOSITORY / "abi",
+                    "/mnt/include": boards.INCLUDE,
+                    "/mnt/out": out,
+                },
                 what=f"compiling lab/programs/{source.name}",
             )
             stamp.write_text(want)

@@ -8,69 +8,18 @@
  * at once. sleep-us: sleeps so long after each work instead. blips: with it, so many works of 2 ms, each after a sleep, between
  * two long ones. id: its name is pc_task.ID. Prints one JSON line at the end: work done (us), rounds, rounds that ended after their period, the
  * longest time from a period's begin to the work's end (us).
- *
- * rt-app cannot be used for this: an emulated CPU is as fast at any frequency, so work that rt-app measured once would never stretch.
- * The board's driver says how fast a CPU would be (/dev/board_speed, 0..1024 by CPU), and the task's own CPU time counts
- * at that rate.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
-#include "monotonic.h"
-#include "options.h"
-#include "work.h"
+#include "board_work.h"
 
-#define FULL_SPEED	1024
-/* Between two looks at the clock: some tens of microseconds in an emulator. */
-#define LOOPS		2000
 #define BLIP_US		2000
-
-static const volatile uint32_t *speeds;
-static volatile sig_atomic_t stopped;
 
 static void stop(int signal)
 {
 	(void)signal;
 	stopped = 1;
-}
-
-static void map_speeds(void)
-{
-	int fd = open("/dev/board_speed", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0) {
-		fprintf(stderr, "/dev/board_speed: %s: load the board's driver (lab/boards)\n", strerror(errno));
-		exit(1);
-	}
-	speeds = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
-	if (speeds == MAP_FAILED) {
-		fprintf(stderr, "/dev/board_speed: %s\n", strerror(errno));
-		exit(1);
-	}
-	close(fd);
-}
-
-/* Works until `wanted` (ns at full speed) is done or it is time to end; what was done. */
-static uint64_t do_work(uint64_t wanted, uint64_t end_ns)
-{
-	uint64_t done = 0, before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
-	while (done < wanted && !stopped && monotonic_ns() < end_ns) {
-		uint64_t now;
-		int cpu;
-
-		work(LOOPS);
-		cpu = sched_getcpu();
-		now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-		done += (now - before) * speeds[cpu < 0 ? 0 : cpu] / FULL_SPEED;
-		before = now;
-	}
-	return done;
 }
 
 int main(int argc, char **argv)
@@ -98,14 +47,14 @@ int main(int argc, char **argv)
 	while (!stopped && monotonic_ns() < end) {
 		uint64_t took;
 
-		done += do_work(work_us ? (uint64_t)work_us * NS_PER_US : UINT64_MAX, end);
+		done += do_work(work_us ? (uint64_t)work_us * NS_PER_US : UINT64_MAX, end, NULL, NULL);
 		took = monotonic_ns() - begin;
 		rounds++;
 		longest = took > longest ? took : longest;
 		if (sleep_us) {
 			for (long blip = 0; blip <= blips && !stopped; blip++) {
 				if (blip)
-					done += do_work(BLIP_US * NS_PER_US, end);
+					done += do_work(BLIP_US * NS_PER_US, end, NULL, NULL);
 				sleep_until_ns(monotonic_ns() + (uint64_t)sleep_us * NS_PER_US);
 			}
 			begin = monotonic_ns();
@@ -121,6 +70,6 @@ int main(int argc, char **argv)
 			sleep_until_ns(begin);
 	}
 	printf("{\"work_us\": %" PRIu64 ", \"rounds\": %" PRIu64 ", \"late\": %" PRIu64 ", \"longest_us\": %" PRIu64 "}\n",
-	       done / NS_PER_US, rounds, late, longest / NS_PER_US);
+	       (uint64_t)(done / NS_PER_US), rounds, late, (uint64_t)(longest / NS_PER_US));
 	return 0;
 }

@@ -15,10 +15,14 @@ from paracord_lab.verdicts import FAIL, PASS
 pytestmark = pytest.mark.lab
 
 OUT = Path("out/test")
-# Counted outcomes only: how fast something is belongs to `make demo`, `make lab` and `make bench`.
-SHORT = ("kill-daemon",)
+# Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
+# `make lab` and `make bench`. A median needs two rounds.
+SHORT = (("kill-daemon", 1), ("freq-path", 2))
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
-WITHOUT = (("rogue-hold", "budget", "rogue_hold_host_share"),)
+WITHOUT = (
+    ("rogue-hold", "budget", "rogue_hold_host_share"),
+    ("freq-path", "page", "page_exits_per_change"),
+)
 
 
 def run(name, **options):
@@ -29,9 +33,9 @@ def run(name, **options):
     return {verdict.name: verdict for verdict in judged.verdicts}
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_every_verdict_passes(name):
-    verdicts = run(name, rounds=1)
+@pytest.mark.parametrize(("name", "rounds"), SHORT)
+def test_every_verdict_passes(name, rounds):
+    verdicts = run(name, rounds=rounds)
     failed = [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
     assert verdicts and not failed, "\n".join(failed)
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * CPU frequencies of an emulated Arm Juno r2: tables, an energy model, fast switching. The frequency
- * is a number that the kernel believes; the emulator's CPUs run on as before. /dev/board_speed tells programs what each
- * CPU's speed would be, so that work can take as long as it would on the board.
+ * is a number that the kernel believes; the emulator's CPUs run on as before. What each CPU's speed would be is in
+ * /dev/board_speed (speed.c).
  *
  * Figures: operating points, voltages and latency from Arm's SCP firmware (product/juno, config_dvfs.c, r2),
  * capacities and power coefficients from Linux' device tree (arch/arm64/boot/dts/arm/juno-r2.dts).
@@ -11,10 +11,10 @@
 #include <linux/cpu.h>
 #include <linux/cpufreq.h>
 #include <linux/energy_model.h>
-#include <linux/miscdevice.h>
-#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/of.h>
+
+#include "speed.h"
 
 #define POINTS		3
 #define LATENCY_NS	(1450 * 1000)
@@ -46,9 +46,6 @@ static struct cluster clusters[] = {
 	},
 };
 
-/* By CPU: 0..1024, as arch_scale_cpu_capacity() at the frequency in force. */
-static u32 *speeds;
-
 static struct cluster *cluster_of(int cpu)
 {
 	struct device_node *node = of_get_cpu_node(cpu, NULL);
@@ -78,7 +75,7 @@ static void run_at(struct cpufreq_policy *policy, unsigned int khz)
 	int cpu;
 
 	for_each_cpu(cpu, policy->related_cpus)
-		WRITE_ONCE(speeds[cpu], topology_get_cpu_scale(cpu) * (u64)khz / policy->cpuinfo.max_freq);
+		board_speed_set(cpu, topology_get_cpu_scale(cpu) * (u64)khz / policy->cpuinfo.max_freq);
 }
 
 static int board_init(struct cpufreq_policy *policy)
@@ -141,44 +138,15 @@ static struct cpufreq_driver board_driver = {
 	.register_em = board_register_em,
 };
 
-static int speed_map(struct file *file, struct vm_area_struct *vma)
-{
-	if (vma->vm_end - vma->vm_start != PAGE_SIZE || vma->vm_pgoff || (vma->vm_flags & VM_WRITE))
-		return -EINVAL;
-	vm_flags_clear(vma, VM_MAYWRITE);
-	return vm_insert_page(vma, vma->vm_start, virt_to_page(speeds));
-}
-
-static const struct file_operations speed_operations = {
-	.owner = THIS_MODULE,
-	.mmap = speed_map,
-};
-
-static struct miscdevice speed_device = {
-	.minor = MISC_DYNAMIC_MINOR,
-	.name = "board_speed",
-	.fops = &speed_operations,
-	.mode = 0444,
-};
-
 static int __init board_start(void)
 {
-	int error, cpu;
+	int error = board_speed_start();
 
-	speeds = (u32 *)get_zeroed_page(GFP_KERNEL);
-	if (!speeds)
-		return -ENOMEM;
-	for_each_possible_cpu(cpu)
-		speeds[cpu] = topology_get_cpu_scale(cpu);
-	error = misc_register(&speed_device);
 	if (error)
-		goto no_device;
+		return error;
 	error = cpufreq_register_driver(&board_driver);
-	if (!error)
-		return 0;
-	misc_deregister(&speed_device);
-no_device:
-	free_page((unsigned long)speeds);
+	if (error)
+		board_speed_stop();
 	return error;
 }
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+Periodic tasks with phases (pc_load), on a board's host or in its guest, and how far two runs of them are
+apart. The metrics are pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import board_trace
+from .stats import ratio
+
+SCALE = 1024
+# Of a phase, what is left out: tasks and their utilisation are on the way from the one before.
+SETTLE_MS = 750.0
+LEAD_MS = 1000
+SAMPLE_MS = 100
+BEGIN_TIMEOUT_S = 30
+Load = Mapping[str, list]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """work_us: on the fastest CPU at its highest frequency, every period_us."""
+
+    work_us: int
+    period_us: int
+    length_ms: int
+
+
+Task = Sequence[Phase]
+
+
+def command(tasks: Sequence[Task], factor: float = 1) -> str:
+    """factor: of the phases' lengths."""
+    words = (
+        ",".join(f"{p.work_us}/{p.period_us}:{round(p.length_ms * factor)}" for p in task) for task in tasks
+    )
+    return f"pc_load --sample-ms {SAMPLE_MS} --lead-ms {LEAD_MS} {' '.join(words)}"
+
+
+def run(machine, host, tasks: Sequence[Task], factor: float = 1) -> tuple[Load, int]:
+    """
+    The load's JSON object, and when it began, in ns of the host's CLOCK_MONOTONIC (some ten ms late: a
+    guest's word for it comes through the channel).
+    """
+    seconds = factor * max(sum(phase.length_ms for phase in task) for task in tasks) / 1e3
+    job = machine.spawn(f"exec {command(tasks, factor)}", "pc_load")
+    machine.channel.wait_for(lambda: "begin" in job.out() or not job.running, BEGIN_TIMEOUT_S, "pc_load")
+    begin_ns = host.read_clock_ns() + LEAD_MS * 10**6
+    result = job.result(timeout=60 + 4 * seconds, check=True)
+    return json.loads(result.out.splitlines()[-1]), begin_ns
+
+
+def windows(task: Task, factor: float = 1) -> list[tuple[float, float]]:
+    """[begin, end] of the settled part of each phase, ms since the load's begin."""
+    found, at = [], 0.0
+    for phase in task:
+        end = at + phase.length_ms * factor
+        found.append((at + min(SETTLE_MS, (end - at) / 2), end))
+        at = end
+    return found
+
+
+def utilisations(task: Mapping, of: Sequence[tuple[float, float]]) -> list[float]:
+    """Mean utilisation (0..1) in each window, as the kernel that ran the task had it; 0 where it had none."""
+    means = []
+    for begin, end in of:
+        values = [util for ms, util in task["util"] if begin <= ms < end]
+        means.append(sum(values) / len(values) / SCALE if values else 0.0)
+    return means
+
+
+def shares(task: Mapping, cpus: Sequence[int]) -> list[float]:
+    """Share (0..1) of the task's running time that it spent on these CPUs of the board, by phase."""
+    return [
+        sum(phase["busy_us"][cpu] for cpu in cpus) / max(1, sum(phase["busy_us"])) for phase in task["phases"]
+    ]
+
+
+def excess(load: Load, tasks: Sequence[Task]) -> float:
+    """
+    Work done, of the work that was to be done in the rounds that there were. A slice of work that the
+    emulator's own machine interrupts counts for as long as it was interrupted, in the kernel's averages too.
+    """
+    pairs = [
+        (phase, wanted)
+        for task, phases in zip(load["tasks"], tasks, strict=True)
+        for phase, wanted in zip(task["phases"], phases, strict=True)
+    ]
+    done_us = sum(phase["done_us"] for phase, _ in pairs)
+    return ratio(done_us, sum(phase["rounds"] * wanted.work_us for phase, wanted in pairs))
+
+
+def first_on(phase: Mapping, cpus: Sequence[int]) -> int | None:
+    """When the task first ran on one of these CPUs in that phase, ns of its kernel's clock; None: never."""
+    found = [phase["first_ns"][cpu] for cpu in cpus if phase["first_ns"][cpu]]
+    return min(found, default=None)
+
+
+def frequencies(trace: Mapping, begin_ms: float, of: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
+    """Mean MHz in each window by domain; begin_ms: the load's, in the recording."""
+    return {
+        domain: [board_trace.mean(steps, begin_ms + begin, begin_ms + end) for begin, end in of]
+        for domain, steps in trace["frequencies"].items()
+    }
+
+
+def relative_error(values: Sequence[float], reference: Sequence[float]) -> float:
+    """Sum of the distances, of the reference's sum. StatsError where that is nothing."""
+    pairs = zip(values, reference, strict=True)
+    return ratio(sum(abs(value - wanted) for value, wanted in pairs), sum(reference))
+
+
+def mean_distance(values: Sequence[float], reference: Sequence[float]) -> float:
+    """Mean distance of shares."""
+    return sum(abs(a - b) for a, b in zip(values, reference, strict=True)) / len(reference)
