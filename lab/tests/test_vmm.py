@@ -15,6 +15,8 @@ from paracord_lab.daemon import Daemon
 pytestmark = pytest.mark.lab
 VMM = "/payload/bin/paracord-vmm"
 KERNEL = "--kernel /payload/vmlinux --initramfs /payload/guest.cpio"
+# PARACORD_F_BOOST of abi/paracord_abi.h
+BOOST = 1 << 0
 MODULE_STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 
 
@@ -86,8 +88,8 @@ def test_input_arrives_whole(guest):
 
 
 def test_the_module_finds_its_region(guest):
-    features = guest.run(f"cat {MODULE_STATE}/features").out
-    assert "boost" in features.split()
+    features = int(guest.run(f"cat {MODULE_STATE}/features").out, 16)
+    assert features & BOOST
     resources = guest.run("cat /sys/bus/pci/drivers/paracord_guest/0*/resource").out.splitlines()
     start, end, _ = (int(word, 16) for word in resources[2].split())
     assert end - start + 1 == int(guest._host.run("stat -c %s /dev/shm/paracord/four").out)

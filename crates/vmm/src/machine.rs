@@ -45,8 +45,10 @@ pub struct Machine {
     pub backing: Backing,
 }
 
-/// Guest memory and interrupt controller.
+/// The VM itself, guest memory and interrupt controller.
 pub struct Backing {
+    /// KVM disconnects all interrupts from their eventfds when this is closed, though vCPUs run on.
+    _vm: Arc<VmFd>,
     _ram: Ram,
     _interrupts: arch::Interrupts,
 }
@@ -90,7 +92,7 @@ impl Machine {
         }
         let affinities = config.vcpus.iter().map(|plan| plan.affinity.clone()).collect();
         let threads = vcpu::start(vcpus, affinities, &shared)?;
-        let backing = Backing { _ram: ram, _interrupts: interrupts };
+        let backing = Backing { _vm: vm, _ram: ram, _interrupts: interrupts };
         Ok(Machine { threads, devices, shared, backing })
     }
 }

@@ -8,6 +8,7 @@
 //! | 0x9000 | page tables, for a bzImage |
 //! | 0x2_0000 | kernel command line |
 //! | 0xe_0000 | ACPI tables |
+//! | 0xf_fff0 | the BIOS's entry, which resets |
 //! | 0x10_0000 | RAM up to 3 GiB; the rest begins at 4 GiB |
 //! | 0xc000_0000 | BARs |
 //! | 0xfec0_0000, 0xfee0_0000 | I/O APIC, local APICs |
@@ -37,8 +38,10 @@ pub const PAGE_TABLES: u64 = 0x9000;
 pub const CMDLINE: u64 = 0x2_0000;
 /// What is RAM below 1 MiB ends here.
 pub const LOW_RAM_END: u64 = 0x9_fc00;
-/// ACPI tables, up to 1 MiB.
-pub const ACPI: Range<u64> = 0xe_0000..0x10_0000;
+/// ACPI tables.
+pub const ACPI: Range<u64> = 0xe_0000..0xf_0000;
+/// Where a CPU begins after a reset, F000:FFF0.
+pub const RESET_VECTOR: u64 = 0xf_fff0;
 /// Kernels lie above.
 pub const HIGH_RAM: u64 = 0x10_0000;
 /// RAM ends here, before devices, and goes on above 4 GiB.

@@ -71,8 +71,11 @@ pub fn boot(
     }
     // At most config::VCPUS_MAX.
     let tables = Tables::build(count as u8, devices.pci.is_some());
-    ram.write_slice(&tables.bytes, GuestAddress(layout::ACPI.start))
-        .map_err(|_| initramfs::too_little(config))?;
+    for (address, bytes) in
+        [(layout::ACPI.start, &tables.bytes[..]), (layout::RESET_VECTOR, &power::RESET_CODE[..])]
+    {
+        ram.write_slice(bytes, GuestAddress(address)).map_err(|_| initramfs::too_little(config))?;
+    }
     let entry = kernel::load(config, ram, tables.rsdp)?;
     entry::set(&vcpus[0], ram, entry)?;
     Ok(Interrupts)

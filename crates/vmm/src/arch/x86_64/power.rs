@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::layout;
 use crate::bus::Device;
 use crate::stop::{End, Stop};
 
@@ -16,6 +17,14 @@ pub const RESET: u16 = 2;
 pub const POWER_BYTES: u64 = 3;
 /// What makes a write to the reset register a reset.
 pub const RESET_VALUE: u8 = 1;
+/// What stands at the reset vector: writes RESET_VALUE to the reset register. Linux restarts through the
+/// BIOS where ACPI is of the hardware-reduced kind, which it expects to have EFI, and there is none
+/// (reboot_init() and native_machine_emergency_restart() in arch/x86/kernel/reboot.c).
+pub const RESET_CODE: [u8; 9] = {
+    let [low, high] = (layout::POWER + RESET).to_le_bytes();
+    // mov dx, port; mov al, value; out dx, al; hlt; jmp to the hlt
+    [0xba, low, high, 0xb0, RESET_VALUE, 0xee, 0xf4, 0xeb, 0xfd]
+};
 /// The sleep type that means off.
 pub const SLEEP_TYPE_S5: u8 = 5;
 
