@@ -19,7 +19,7 @@ help:
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
-	@echo 'make test-arm64 frequencies between guest and host on the arm64 board (ten minutes more the first time)'
+	@echo 'make test-arm64 frequencies, placement and the small VMM on arm64 hosts (ten minutes more the first time)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
 	@echo 'make clean   build results; make distclean also the Python environment'

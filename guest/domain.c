@@ -14,9 +14,10 @@
 
 #include "paracord_guest.h"
 
-/* The daemon finds a new VM within a second or two; it may itself start a moment later. */
+/* The daemon finds a new VM within a second or two; it may itself start a moment later, or hours. */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
+#define PC_WAIT_FOR_DAEMON_MS	5000
 
 /* A frequency of more is a mistake, and the cpufreq core gives the highest numbers a meaning. */
 #define PC_MAX_KHZ		100000000
@@ -153,7 +154,11 @@ static void pc_find_domains(struct work_struct *work)
 		return;
 	}
 	if (!known) {
-		dev_info(region->dev, "the host does not say where the vCPUs run: no frequencies; start paracord there, then load this module again\n");
+		if (!region->told_of_wait)
+			dev_info(region->dev, "the host does not say where the vCPUs run: no frequencies until paracord is started there\n");
+		region->told_of_wait = true;
+		schedule_delayed_work(&region->find_domains,
+				      msecs_to_jiffies(PC_WAIT_FOR_DAEMON_MS));
 		return;
 	}
 	/* The second one looks at whose driver there is. */

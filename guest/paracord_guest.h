@@ -46,7 +46,8 @@ struct pc_region {
 	struct paracord_domain *domains;	/* the copy that was checked */
 	unsigned int domain_count;
 	struct delayed_work find_domains;
-	unsigned int looks_left;	/* of @find_domains */
+	unsigned int looks_left;	/* of @find_domains, before it waits for a daemon */
+	bool told_of_wait;
 };
 
 /*

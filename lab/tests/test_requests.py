@@ -20,7 +20,7 @@ from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.stand_in import StandIn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.arm64]
 EXT = {**EMULATED_HOST, "actuator": "ext"}
 NAME = "asks"
 LITTLE, BIG = set(JunoR2.little), set(JunoR2.big)

@@ -20,7 +20,7 @@ BOOST = 1 << 0
 MODULE_STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 
 
-@pytest.fixture(scope="module", params=["aarch64", "x86_64"])
+@pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
 def host(request):
     if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
         pytest.skip("a native host has its own architecture only")
