@@ -205,7 +205,8 @@ fn clients_that_do_not_read_hold_nobody_up() {
     for _ in 0..5 {
         served.client().ask(&Request::Status {}).unwrap();
     }
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    // Whoever waited for a lazy client would wait for a minute (IDLE_MAX); a busy machine is slow too.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     drop(lazy);
 }
 
