@@ -15,7 +15,7 @@ SUITES = (
     ("paracord-sensor", "kernel", 9),
     ("paracord-sensor", "pelt", 1),
     ("paracord-host", "actuator", 7),
-    ("paracord-stand-in", "kills", 5),
+    ("paracord-stand-in", "kills", 7),
 )
 STAND_IN = "paracord-stand-in"
 
