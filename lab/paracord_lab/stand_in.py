@@ -82,7 +82,8 @@ class StandIn:
         return f"od -An -v -w{PLACE_BYTES} -tx1 -j{at} -N{PLACE_BYTES} {shlex.quote(self.path)}"
 
     def _store(self, offset: int, data: bytes) -> str:
-        text = "".join(f"\\x{byte:02x}" for byte in data)
+        # Octal: not every shell's printf knows \x.
+        text = "".join(f"\\{byte:03o}" for byte in data)
         path = shlex.quote(self.path)
         words = f"bs={len(data)} seek={offset} oflag=seek_bytes conv=notrunc status=none"
         return f"printf '{text}' | dd of={path} {words}"
