@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
+#include <trace/events/power.h>
 
 #include "paracord_guest.h"
 
@@ -112,6 +113,49 @@ static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int k
 	pc_ask(policy, khz);
 	return pc_cur_of(policy, khz);
 }
+
+/*
+ * What schedutil wants of a CPU that has a policy of its own, where utilisation is invariant: not rounded up to a level,
+ * so that the host adds vCPUs' requests up as it does its own tasks'. Of @capacity; the core leaves
+ * limits to the driver here, and the trace.
+ */
+static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
+		      unsigned long capacity)
+{
+	const struct pc_policy *own = policy->driver_data;
+	u64 wanted = (u64)own->domain->max_khz * min(target, capacity);
+	unsigned int khz = div_u64(wanted, max_t(u32, capacity, 1));
+	unsigned int floor_khz;
+
+	/* The lowest frequency is what a CPU has anyway: less is asked for where less is needed. */
+	floor_khz = READ_ONCE(policy->min);
+	if (floor_khz > policy->cpuinfo.min_freq)
+		khz = max(khz, floor_khz);
+	khz = min(khz, READ_ONCE(policy->max));
+	pc_ask(policy, khz);
+	if (khz == policy->cur)
+		return;
+	policy->cur = khz;
+	trace_cpu_frequency(khz, policy->cpu);
+}
+
+#ifdef PC_CPUFREQ_ADJUSTS_POLICY
+static void pc_adjust_perf(struct cpufreq_policy *policy, unsigned long floor,
+			   unsigned long target, unsigned long ceiling,
+			   unsigned long capacity)
+{
+	pc_adjust(policy, target, capacity);
+}
+#else
+static void pc_adjust_perf(unsigned int cpu, unsigned long floor, unsigned long target,
+			   unsigned long capacity)
+{
+	struct cpufreq_policy *policy = cpufreq_cpu_get_raw(cpu);
+
+	if (policy)
+		pc_adjust(policy, target, capacity);
+}
+#endif
 
 /*
  * Not target_index(): the core leaves that out when the frequency stays, and then a
@@ -264,6 +308,7 @@ static struct cpufreq_driver pc_driver = {
 	.verify = cpufreq_generic_frequency_table_verify,
 	.target = pc_target,
 	.fast_switch = pc_fast_switch,
+	.adjust_perf = pc_adjust_perf,
 	.attr = pc_attributes,
 };
 

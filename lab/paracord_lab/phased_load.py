@@ -17,7 +17,8 @@ SCALE = 1024
 # Of a phase, what is left out: tasks and their utilisation are on the way from the one before.
 SETTLE_MS = 750.0
 LEAD_MS = 1000
-SAMPLE_MS = 100
+# No multiple of a task's period: a utilisation rises and falls by a third within one.
+SAMPLE_MS = 57
 BEGIN_TIMEOUT_S = 30
 Load = Mapping[str, list]
 
