@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use paracord_abi::{HostBoost, layout};
 use paracord_sensor::Sensor;
-use paracord_sys::sched::{self, SchedAttr, policy};
+use paracord_sys::sched;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::actuator::{ActuatorStats, now_ns};
@@ -69,7 +69,7 @@ impl HostLines {
         let thread =
             std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
                 // Without the priority lines are later, nothing else.
-                let _ = sched::set(0, &SchedAttr::realtime(policy::FIFO, PRIORITY));
+                let _ = sched::become_realtime(PRIORITY);
                 writer.run();
             })?;
         Ok(HostLines { lines, shared, stop, thread: Some(thread) })

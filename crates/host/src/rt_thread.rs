@@ -19,7 +19,7 @@ use paracord_policy::{
     PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
 };
 use paracord_sensor::{Life, Sensor};
-use paracord_sys::sched::{self, SchedAttr, policy};
+use paracord_sys::sched;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::actuator::{Action, Actuator, Level, Message, Thread, VcpuTable};
@@ -185,7 +185,7 @@ impl RtThread {
         let priority = settings.actuator_priority;
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("paracord-rt".into()).spawn(move || {
-            if let Err(error) = sched::set(0, &SchedAttr::realtime(policy::FIFO, priority)) {
+            if let Err(error) = sched::become_realtime(priority) {
                 let _ = report.send(Err(error));
                 return;
             }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use paracord_sys::sched::{self, SchedAttr, policy};
+use paracord_sys::sched;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -102,7 +102,7 @@ pub fn run(
 /// Boosted vCPUs that nobody unboosts any more can take every CPU: the
 /// supervisor must come before them. Its children start with normal scheduling.
 fn outrank_vcpus(priority: u32) {
-    if let Err(error) = sched::set(0, &SchedAttr::realtime(policy::FIFO, priority)) {
+    if let Err(error) = sched::become_realtime(priority) {
         warn!("supervisor without real-time priority, a recovery may be late: {error}");
     }
     lock_memory();

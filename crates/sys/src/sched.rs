@@ -196,6 +196,17 @@ pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
     set_raw(tid, &RawAttr { size: CLAMPED_BYTES, flags, util_min, util_max, ..RawAttr::default() })
 }
 
+/// Makes the calling thread a real-time one (SCHED_FIFO; its children are not) that asks for no frequency: by
+/// default (kernel.sched_util_clamp_min_rt_default) each of its wakeups would set the CPU to its highest.
+///
+/// # Errors
+/// As [`set`]. A kernel without clamps has no such default.
+pub fn become_realtime(priority: u32) -> io::Result<()> {
+    set(0, &SchedAttr::realtime(policy::FIFO, priority))?;
+    let _ = set_util_clamps(0, Util::To(0), Util::Keep);
+    Ok(())
+}
+
 /// The slice that a thread of a normal policy has when nobody asked for one:
 /// the calling thread's, if it is such a thread; 0 on kernels without slices
 /// (before 6.12). Used to tell a slice that was asked for from the default.
