@@ -117,6 +117,36 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 	return true;
 }
 
+/*
+ * An idle CPU as large as that where it ran last, for a vCPU whose guest says what it needs; negative: none, or that
+ * is too small. Any idle one would do for its latency, but a large CPU for each interrupt that finds its own taken by
+ * a task of a higher class is what nobody asked for.
+ */
+static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
+{
+	struct pc_rq *rq = rq_of(prev);
+	u32 index, domain, cpu;
+	struct pc_vcpu *v;
+	int i;
+
+	if (!p || !t || !rq || t->clamp.min > rq->capacity)
+		return -1;
+	v = vcpu_of(t, &index);
+	if (!v || !v->setup.guest_requests)
+		return -1;
+	domain = rq->domain;
+	bpf_for(i, 0, PC_STEAL_MAX) {
+		cpu = rq->next;
+		rq = rq_of(cpu);
+		if (!rq || cpu == prev)
+			break;
+		if (rq->domain == domain && !rq->offline && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    scx_bpf_test_and_clear_cpu_idle(cpu))
+			return cpu;
+	}
+	return -1;
+}
+
 /* A CPU for a boosted thread that found none idle: one whose task it may preempt. */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {

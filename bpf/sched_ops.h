@@ -44,9 +44,13 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	}
 	if (level && (cpu < 0 || cpu == prev_cpu) && takes_back(p, rq, prev_cpu, level))
 		return prev_cpu;
-	if (cpu >= 0)
+	if (cpu >= 0) {
 		is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
-	else
+	} else if (level && t && rq && (rq->features & PC_PERF_PLACE)) {
+		cpu = idle_alike(p, t, prev_cpu);
+		is_idle = cpu >= 0;
+	}
+	if (cpu < 0)
 		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	rq = rq_of(cpu);
 	if (is_idle && rq) {

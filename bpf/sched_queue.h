@@ -37,9 +37,11 @@ static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_
 	u32 index, asks;
 	struct pc_vcpu *v = vcpu_of(t, &index);
 
+	t->perf.asked = 0;
 	if (!v || !v->setup.guest_requests)
 		return host;
 	asks = *(volatile u32 *)&v->asks;
+	t->perf.asked = !!(asks & 0xffff);
 	return pc_clamp_guest(host, asks & 0xffff, asks >> 16);
 }
 

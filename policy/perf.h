@@ -119,11 +119,17 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 	t->window_ran_ns = 0;
 }
 
-/* The task's request now: its demand and some room, between its clamps. */
+/*
+ * The task's request now: its demand and some room, between its clamps. What a guest's governor asks for stands in
+ * the demand's place: it knows what the guest's tasks need, their bursts too, and the demand of a vCPU's thread has
+ * in it what the VM costs the host.
+ */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
 	u32 wanted = t->demand.util_avg + (t->demand.util_avg >> PC_HEADROOM_SHIFT);
 
+	if (t->asked)
+		return pc_clamped(clamp.min, clamp);
 	if (t->carry_in_force)
 		wanted = pc_max_u32(wanted, t->carry_level);
 	return pc_clamped(wanted, clamp);

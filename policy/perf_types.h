@@ -24,7 +24,8 @@ struct pc_perf_task {
 	u8 carry_due;			/* 0/1: it woke from a long sleep after a burst */
 	u8 carry_wasted;		/* 0/1: when that was so last, no burst came */
 	u8 confirmed;			/* 0/1: it has filled a window since it woke */
-	u8 reserved[3];
+	u8 asked;			/* 0/1: a vCPU; clamp.min is what its guest's governor asks for */
+	u8 reserved[2];
 };
 
 /* One per CPU. */

@@ -18,7 +18,7 @@ SCALE = 1024
 SETTLE_MS = 750.0
 LEAD_MS = 1000
 # No multiple of a task's period: a utilisation rises and falls by a third within one.
-SAMPLE_MS = 57
+SAMPLE_MS = 93
 BEGIN_TIMEOUT_S = 30
 Load = Mapping[str, list]
 

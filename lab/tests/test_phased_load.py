@@ -23,7 +23,7 @@ def phase(begin_ns, first_big_ns, busy_us, done_us=10_000):
 
 
 def test_command_line():
-    expected = "pc_load --sample-ms 100 --lead-ms 1000 1000/20000:1500,11000/20000:1500"
+    expected = "pc_load --sample-ms 93 --lead-ms 1000 1000/20000:1500,11000/20000:1500"
     assert phased_load.command([TASK], 0.5) == expected
 
 

@@ -400,7 +400,8 @@ pub struct pc_perf_task {
     pub carry_due: u8_,
     pub carry_wasted: u8_,
     pub confirmed: u8_,
-    pub reserved: [u8_; 3usize],
+    pub asked: u8_,
+    pub reserved: [u8_; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -440,8 +441,11 @@ const _: () = {
         "Offset of field: pc_perf_task::confirmed",
     ][::core::mem::offset_of!(pc_perf_task, confirmed) - 60usize];
     [
+        "Offset of field: pc_perf_task::asked",
+    ][::core::mem::offset_of!(pc_perf_task, asked) - 61usize];
+    [
         "Offset of field: pc_perf_task::reserved",
-    ][::core::mem::offset_of!(pc_perf_task, reserved) - 61usize];
+    ][::core::mem::offset_of!(pc_perf_task, reserved) - 62usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
