@@ -43,13 +43,15 @@ def command(tasks: Sequence[Task], factor: float = 1) -> str:
     return f"pc_load --sample-ms {SAMPLE_MS} --lead-ms {LEAD_MS} {' '.join(words)}"
 
 
-def run(machine, host, tasks: Sequence[Task], factor: float = 1) -> tuple[Load, int]:
+def run(machine, host, tasks: Sequence[Task], factor: float = 1, prefix: str = "") -> tuple[Load, int]:
     """
+    prefix: of the shell command, for what the tasks are to inherit.
+
     The load's JSON object, and when it began, in ns of the host's CLOCK_MONOTONIC (some ten ms late: a
     guest's word for it comes through the channel).
     """
     seconds = factor * max(sum(phase.length_ms for phase in task) for task in tasks) / 1e3
-    job = machine.spawn(f"exec {command(tasks, factor)}", "pc_load")
+    job = machine.spawn(f"{prefix}exec {command(tasks, factor)}", "pc_load")
     machine.channel.wait_for(lambda: "begin" in job.out() or not job.running, BEGIN_TIMEOUT_S, "pc_load")
     begin_ns = host.read_clock_ns() + LEAD_MS * 10**6
     result = job.result(timeout=60 + 4 * seconds, check=True)
@@ -80,6 +82,15 @@ def shares(task: Mapping, cpus: Sequence[int]) -> list[float]:
     return [
         sum(phase["busy_us"][cpu] for cpu in cpus) / max(1, sum(phase["busy_us"])) for phase in task["phases"]
     ]
+
+
+def speed(task: Mapping) -> float:
+    """
+    What its CPUs could do at their frequencies while it ran on them (0..1 of the fastest). StatsError if it
+    never ran.
+    """
+    phases = task["phases"]
+    return ratio(sum(phase["speed_us"] for phase in phases), sum(sum(phase["busy_us"]) for phase in phases))
 
 
 def excess(load: Load, tasks: Sequence[Task]) -> float:

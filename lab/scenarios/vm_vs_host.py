@@ -2,6 +2,7 @@
 """
 The same load as plain tasks of the host and in a VM: the frequency and the CPU that it gets, and how large
 it looks to the kernel that runs it. One task stays small; another is small, then large, then small again.
+A third, by itself, is small and asks for more than it needs, which a stock host cannot know of a guest's.
 
 Work takes as long as on the physical CPU at its frequency, in the VM too (board_guest.py). A VM is compared
 with the host under the same scheduler; utilisation always with the stock one, as the kernel has no average of
@@ -24,6 +25,9 @@ SMALL_TASK = (Phase(3000, 20_000, 3 * PHASE_MS),)
 RAMP_TASK = (Phase(1000, 20_000, PHASE_MS), Phase(11_000, 20_000, PHASE_MS), Phase(1000, 20_000, PHASE_MS))
 TASKS = (SMALL_TASK, RAMP_TASK)
 RAMP, LARGE_PHASE = 1, 1
+# It needs little, and asks for more: somebody waits for it (uclamp.min).
+BOOSTED_TASKS = ((Phase(1000, 20_000, PHASE_MS),),)
+BOOSTED_MIN = 600
 # What the rogue's tasks need is little; what it asks for is everything.
 ROGUE_TASKS = ((Phase(1000, 20_000, PHASE_MS),),)
 ROGUE_CAP = 300
@@ -76,6 +80,7 @@ def of_paracord(metric):
 TASK_PHASES = (("small", 0), ("ramp", 0), ("ramp", 1), ("ramp", 2))
 UTILISATIONS = tuple(f"{task}_{n}_util_ratio" for task, n in TASK_PHASES)
 PLACES = tuple(f"{task}_{n}_big_ratio" for task, n in TASK_PHASES)
+BOOSTED = ("boosted_speed_ratio",)
 FREQUENCIES = tuple(f"{domain}_{n}_mhz" for domain in ("little", "big") for n in range(3))
 
 
@@ -101,6 +106,7 @@ class VmVsHost(Scenario):
         compared("util_error", phased_load.relative_error, UTILISATIONS, "host-stock", "host-stock"),
         compared("freq_error", phased_load.relative_error, FREQUENCIES, "host-ext", "host-stock"),
         compared("placement_error", phased_load.mean_distance, PLACES, "host-ext", "host-stock"),
+        compared("boosted_error", phased_load.relative_error, BOOSTED, "host-ext", "host-stock"),
         Check("migration_ms", of_paracord("migration_ms"), "<=", MIGRATION_MAX_MS, "ms",
               beside={
                   "from the load's change": lambda one: one["vm-paracord"]["change_to_big_ms"],
@@ -118,6 +124,7 @@ class VmVsHost(Scenario):
         *(column(f"ramp task, phase {n + 1}: on large CPUs", f"ramp_{n}_big_ratio") for n in range(3)),
         *(column(f"large CPUs, phase {n + 1}: MHz", f"big_{n}_mhz") for n in range(3)),
         *(column(f"small CPUs, phase {n + 1}: MHz", f"little_{n}_mhz") for n in range(3)),
+        column("speed of a small task that asks for more", "boosted_speed_ratio"),
         column("to a large CPU, ms", "change_to_big_ms"),
         column("work done, of that asked for", "excess_work_ratio"),
     )
@@ -137,13 +144,15 @@ class VmVsHost(Scenario):
         if not guest:
             with board_trace.recording(host) as trace:
                 load, begin_ns = phased_load.run(host, host, TASKS, factor)
-            return self._raw(trace, load, begin_ns, factor)
+            raw = self._raw(trace, load, begin_ns, factor)
+            return raw | {"boosted": _boosted(host, host, factor, configuration == HOST_EXT)}
         if configuration.module and self.needs_module:
             self._load_module(guest)
         vcpus = {tid: f"vCPU {n}" for n, tid in enumerate(guest.vcpu_tids)}
         with board_guest.requests(guest) as asked, board_trace.recording(host, vcpus) as trace:
             load, begin_ns = phased_load.run(guest, host, TASKS, factor)
         raw = self._raw(trace, load, begin_ns, factor) | {"asked": asked.requests}
+        raw["boosted"] = _boosted(guest, host, factor)
         if configuration == VM_PARACORD:
             raw["rogue"] = self._rogue(session, guest, factor)
         return raw
@@ -186,6 +195,7 @@ class VmVsHost(Scenario):
         for name, cpus in (("little", JunoR2.little), ("big", JunoR2.big)):
             found |= {f"{name}_{n}_mhz": mhz for n, mhz in enumerate(means[str(cpus[0])])}
         found["excess_work_ratio"] = phased_load.excess(raw["load"], TASKS)
+        found["boosted_speed_ratio"] = phased_load.speed(raw["boosted"]["tasks"][0])
         found["change_to_big_ms"] = _to_big_ms(raw)
         if "asked" in raw:
             found["migration_ms"] = _to_big_ms(raw, raw["asked"])
@@ -206,6 +216,15 @@ class VmVsHost(Scenario):
             Course("Utilisation, as the kernel that runs the tasks has it", _utilisations, "of 1024"),
             Course("What the guest's governor asks for", _asked, "of 1024"),
         ]
+
+
+def _boosted(machine, host, factor, by_paracord=False):
+    """The task's clamp is the kernel's that runs it, or paracord's under paracord's scheduler."""
+    clamp = f"uclampset -p $$ -m {BOOSTED_MIN}"
+    if by_paracord:
+        clamp = f"{BINARY} clamp set --process $$ --min {BOOSTED_MIN}"
+    load, _ = phased_load.run(machine, host, BOOSTED_TASKS, factor, f"{clamp} && ")
+    return load
 
 
 def _to_big_ms(raw, asked=None):

@@ -17,9 +17,10 @@ TRACE = """\
 
 
 def phase(begin_ns, first_big_ns, busy_us, done_us=10_000):
-    """Ten rounds of it."""
+    """Ten rounds of it, on CPUs at half of the highest speed."""
     first_ns = [1, 0, 0, 0, first_big_ns, 0]
-    return {"begin_ns": begin_ns, "first_ns": first_ns, "busy_us": busy_us, "rounds": 10, "done_us": done_us}
+    times = {"busy_us": busy_us, "done_us": done_us, "speed_us": sum(busy_us) / 2}
+    return {"begin_ns": begin_ns, "first_ns": first_ns, "rounds": 10, **times}
 
 
 def test_command_line():
@@ -68,7 +69,8 @@ def measured(first_big_ns=5_200_000_000, asked=(), **more):
     ramp = {"util": [[1000, 51], [4000, 512], [7000, 51]], "phases": phases}
     trace = {"frequencies": {"0": [[0.0, 450.0]], "4": [[0.0, 600.0]]}, "duration_ms": 10_000}
     load = {"begin_ns": 2_000_000_000, "tasks": [small, ramp]}
-    return {"trace": trace, "load": load, "begin_ms": 500.0, "factor": 1, "asked": asked, **more}
+    loads = {"load": load, "boosted": {"tasks": [small]}}
+    return {"trace": trace, **loads, "begin_ms": 500.0, "factor": 1, "asked": asked, **more}
 
 
 def metrics(**raw):
@@ -81,6 +83,7 @@ def test_vm_vs_host_metrics():
     assert (found["ramp_1_util_ratio"], found["ramp_1_big_ratio"]) == (0.5, 0.75)
     assert (found["little_0_mhz"], found["big_2_mhz"]) == (450, 600)
     assert found["rogue_free_big_ratio"] == 1
+    assert found["boosted_speed_ratio"] == 0.5
 
 
 def test_migration_counts_from_the_first_request_for_more_than_small_cpus_have():

@@ -325,6 +325,21 @@ fn a_guests_floor_gets_no_room_on_top() {
 }
 
 #[test]
+fn what_a_guest_asks_for_stands_in_its_demands_place() {
+    let mut cpu = Cpu::new();
+    let mut vcpu = pc_perf_task { asked: 1, ..pc_perf_task::default() };
+    let asks = perf::guest_clamp(ANY, 100, 0);
+    cpu.wake(&mut vcpu, asks);
+    // It is busy all the time, with exits perhaps: its governor knows better.
+    cpu.run(&mut [(&mut vcpu, asks)], 300);
+    assert_eq!(cpu.request(), 100);
+    // Its driver goes.
+    vcpu.asked = 0;
+    cpu.run(&mut [(&mut vcpu, perf::guest_clamp(ANY, 0, 0))], 1);
+    assert_eq!(cpu.request(), 1024);
+}
+
+#[test]
 fn a_stale_request_of_a_sleeper_decays() {
     let mut cpu = Cpu::new();
     let mut vcpu = pc_perf_task::default();
