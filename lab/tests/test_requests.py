@@ -180,6 +180,8 @@ def test_the_guests_limit_holds_its_request(host, guest):
 def test_requests_can_be_switched_off(host, guest, settings):
     (tid,) = guest.vcpu_tids
     with asking(host, guest, settings) as (running_daemon, driver):
+        # A vCPU that wakes boosted stays where it is: it may have been on a large CPU.
+        host.run(f"taskset -p -c 0-3 {tid}; sleep 0.5; taskset -p -c 0-5 {tid}")
         driver.ask(MUCH)
         host.run("sleep 1")
         assert share_on_big(host, tid) < SELDOM
