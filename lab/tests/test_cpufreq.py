@@ -342,6 +342,29 @@ def test_utilisation_knows_how_fast_the_host_is(
     assert utilisation(guest, worker) == pytest.approx(full, rel=0.25)
 
 
+def test_a_wish_for_one_vcpu_is_not_rounded_to_a_level(
+    guest: machine.Guest, region: Region, case: Case, worker: Job
+) -> None:
+    """schedutil's, where utilisation is invariant; the user's bounds hold, the lowest level is none."""
+    if case.board != JunoR2.name:
+        pytest.skip("x86's schedutil has no wish but a frequency in a guest without APERF and MPERF")
+    region.reset(0)
+    guest.load_module()
+    levels, khz = region.levels(0), frequencies(guest)
+
+    def asked(vcpu: int) -> set[int]:
+        return {region.perf(vcpu)[0] for _ in range(30)}
+
+    region.speed(1, SCALE, SCALE // 2)
+    await_equal(lambda: bool(asked(1) - set(levels)), True)
+    await_equal(lambda: min(asked(0)) < levels[0], True)
+    set_all(guest, "scaling_max_freq", khz[0])
+    await_equal(lambda: region.perf(1), (levels[0], levels[0]))
+    set_all(guest, "scaling_max_freq", khz[-1])
+    set_all(guest, "scaling_min_freq", khz[-1])
+    await_equal(lambda: region.perf(1), (levels[-1], 0))
+
+
 def test_without_invariance(guest: machine.Guest, region: Region, case: Case, worker: Job) -> None:
     full = utilisation(guest, worker)
     region.speed(1, case.capacity, 512)
