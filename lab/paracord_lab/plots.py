@@ -50,8 +50,8 @@ class Bars:
 @dataclass(frozen=True)
 class Course:
     """
-    Values over time in the first round, a panel per configuration: `steps` gives [ms, value] by name. apart:
-    by how much each curve is drawn above the one before, where several have the same value.
+    Values over time in the first round, a panel per configuration that has some: `steps` gives [ms, value] by
+    name. apart: by how much each curve is drawn above the one before, where several have the same value.
     """
 
     title: str
@@ -65,7 +65,11 @@ Plot = Distribution | Bars | Course
 
 def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> str:
     """SVG of one plot; empty if none of its data was measured."""
-    panels = 2 if isinstance(plot, Distribution) else len(rounds[0]) if isinstance(plot, Course) else 1
+    panels = 1
+    if isinstance(plot, Distribution):
+        panels = 2
+    elif isinstance(plot, Course):
+        panels = len(_courses(plot, rounds[0])) or 1
     figure, axes = pyplot.subplots(
         1, panels, figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained", squeeze=False
     )
@@ -169,11 +173,15 @@ def _bars(plot: Bars, axes, results: Results) -> bool:
     return True
 
 
+def _courses(plot: Course, one: Mapping[str, Raw]) -> list[str]:
+    """Configurations that have something to draw; they come in another order in each round."""
+    return sorted((name for name, raw in one.items() if any(plot.steps(raw).values())), reverse=True)
+
+
 def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
-    drawn = False
+    names = _courses(plot, one)
     top = 0.0
-    # Configurations come in another order in each round.
-    for panel, name in zip(axes, sorted(one, reverse=True), strict=True):
+    for panel, name in zip(axes, names, strict=False):
         end_s = one[name]["trace"]["duration_ms"] / 1e3
         for index, (label, steps) in enumerate(sorted(plot.steps(one[name]).items())):
             if not steps:
@@ -182,7 +190,6 @@ def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
             values = [value + index * plot.apart for _, value in steps]
             panel.step(times, [*values, values[-1]], where="post", linewidth=1.2, label=label)
             top = max(top, *values)
-            drawn = True
         panel.set_title(name, fontsize=10)
         panel.set_xlabel("time (s)")
         if panel.get_legend_handles_labels()[0]:
@@ -190,7 +197,7 @@ def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
     for panel in axes:
         panel.set_ylim(-0.02 * top, 1.25 * top or 1)
     axes[0].set_ylabel(plot.quantity)
-    return drawn
+    return bool(names)
 
 
 def number(value: float | None) -> str:
