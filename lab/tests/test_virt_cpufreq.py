@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
+from paracord_lab import daemon, machine
 from paracord_lab.boards import JunoR2
+from paracord_lab.daemon import EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
 
 pytestmark = [pytest.mark.lab, pytest.mark.arm64]
@@ -24,6 +25,9 @@ CUR_PERF, SET_PERF, TABLE_LEN, TABLE_SELECT, TABLE_READ, DOMAIN = 0x00, 0x04, 0x
 READABLE = (CUR_PERF, TABLE_LEN, TABLE_READ, DOMAIN)
 WRITABLE = (SET_PERF, TABLE_SELECT)
 IDLE_PART = 0.6
+# Of the scale, four fifths: schedutil adds a quarter. The lowest frequency is half of the highest.
+SCALE, MUCH = 1024, 800
+CAPACITIES = [383] * len(JunoR2.little) + [1024] * len(JunoR2.big)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +104,14 @@ def test_mmio_register_conformance(registers, guest):
 @pytest.fixture(scope="module")
 def driven(guest, registers):
     """The guest with the driver, under schedutil."""
+    drive(guest)
+    return guest
+
+
+def drive(guest):
+    """The upstream driver, and schedutil for all of its policies."""
     guest.run("insmod /paracord/virtual-cpufreq.ko")
     guest.run(f"for p in {POLICY[:-1]}*; do echo schedutil > $p/scaling_governor; done")
-    return guest
 
 
 def test_the_unmodified_driver_binds(driven):
@@ -129,7 +138,47 @@ def test_requests_reach_the_vcpu_thread_and_the_hosts_frequency(host, driven):
             int, host.run(f"cat {policy}/scaling_cur_freq {policy}/cpuinfo_max_freq").out.split()
         )
     time.sleep(2)
-    # Four fifths of the scale: schedutil adds a quarter. The lowest frequency is half of the highest.
-    assert busy >= 800 and idle <= IDLE_PART * busy, (idle, busy)
+    # The lowest frequency is half of the highest.
+    assert busy >= MUCH and idle <= IDLE_PART * busy, (idle, busy)
     assert on in JunoR2.big and current == highest, (on, current, highest)
     assert uclamp_min(host, tid) <= IDLE_PART * busy
+
+
+def test_a_guest_may_look_like_its_host(host):
+    """One vCPU per CPU, bound to it, with its capacity; those of a cluster have one frequency."""
+    extra = ("--host-cpu-topology", "--virt-cpufreq")
+    with host.guest("alike", vcpus=host.cpus, region=False, vmm="paracord", extra_args=extra) as guest:
+        bound = [host.run(f"taskset -cp {tid}").out.split()[-1] for tid in guest.vcpu_tids]
+        assert bound == [str(cpu) for cpu in range(host.cpus)]
+        drive(guest)
+        shared = guest.run(f"cat {POLICY[:-1]}*/related_cpus").out.splitlines()
+        assert shared == [" ".join(map(str, cpus)) for cpus in (JunoR2.little, JunoR2.big)]
+        capacities = guest.run("cat /sys/devices/system/cpu/cpu[0-9]/cpu_capacity").out.split()
+        assert [int(one) for one in capacities] == CAPACITIES
+
+
+def test_requests_through_the_region_reach_the_daemon(host):
+    """The other back end: the daemon reads them as it does those of paracord's own driver."""
+    settings = {**EMULATED_HOST, "actuator": "ext"}
+    with (
+        host.guest("through", vcpus=VCPUS, vmm="paracord", extra_args=("--virt-cpufreq=region",)) as guest,
+        Daemon(host, settings).start(guest.vcpu_tids) as running_daemon,
+    ):
+        drive(guest)
+
+        def await_request(fits):
+            deadline = time.monotonic() + 30
+            while True:
+                # A governor says nothing of a CPU on which nothing runs.
+                guest.run("taskset 2 true")
+                vcpus = {one["vcpu_id"]: one["request"] for one in daemon.vcpus(running_daemon.status())}
+                request = (vcpus[1] or {}).get("request", 0)
+                if fits(request):
+                    return
+                assert time.monotonic() < deadline, request
+                time.sleep(0.3)
+
+        await_request(lambda request: 0 < request <= IDLE_PART * SCALE)
+        with running(guest, "pc_hog --cpu 1", "hog"):
+            await_request(lambda request: request >= MUCH)
+        await_request(lambda request: 0 < request <= IDLE_PART * SCALE)

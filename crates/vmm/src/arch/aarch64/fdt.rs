@@ -107,6 +107,8 @@ fn cpus(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()> {
     let cpus = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
     fdt.property_u32("#size-cells", 0)?;
+    let fastest =
+        machine.cpufreq.then(|| machine.vcpus.iter().filter_map(highest_khz).max()).flatten();
     for (index, (mpidr, plan)) in (0..).zip(machine.mpidrs.iter().zip(machine.vcpus)) {
         // Aff2, Aff1 and Aff0; KVM leaves Aff3 at 0.
         let reg = (mpidr & 0x00ff_ffff) as u32;
@@ -116,7 +118,7 @@ fn cpus(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()> {
         fdt.property_string("enable-method", "psci")?;
         fdt.property_u32("reg", reg)?;
         if let Some(capacity) = plan.capacity {
-            fdt.property_u32("capacity-dmips-mhz", capacity)?;
+            fdt.property_u32("capacity-dmips-mhz", per_mhz(capacity, highest_khz(plan), fastest))?;
         }
         fdt.property_phandle(CPU_PHANDLE + index)?;
         fdt.end_node(cpu)?;
@@ -128,6 +130,18 @@ fn cpus(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()> {
     fdt.property_string_list("compatible", versions.to_vec())?;
     fdt.property_string("method", "hvc")?;
     fdt.end_node(psci)
+}
+
+fn highest_khz(plan: &VcpuPlan) -> Option<u32> {
+    plan.frequencies_khz.last().copied()
+}
+
+/// What the property holds for a capacity: Linux multiplies it by the CPU's highest frequency once a cpufreq
+/// driver has told it (`topology_normalize_cpu_scale()`), relative to the largest.
+fn per_mhz(capacity: u32, highest_khz: Option<u32>, fastest_khz: Option<u32>) -> u32 {
+    let (Some(highest), Some(fastest)) = (highest_khz, fastest_khz) else { return capacity };
+    let value = u64::from(capacity) * u64::from(fastest);
+    u32::try_from(value.div_ceil(u64::from(highest.max(1)))).unwrap_or(u32::MAX)
 }
 
 /// cpu/cpu-topology.yaml. Either all vCPUs have a cluster or none has.

@@ -106,3 +106,20 @@ fn capacities_and_clusters() {
     assert_eq!(tree["/cpus/cpu-map/cluster1/core1/cpu"], phandle("cpu@2"));
     assert!(!tree.contains_key("/cpus/cpu-map/cluster0/core1/cpu"));
 }
+
+#[test]
+fn a_capacity_is_that_at_the_highest_frequency() {
+    let plan = |capacity, khz: &[u32]| VcpuPlan {
+        capacity: Some(capacity),
+        frequencies_khz: khz.to_vec(),
+        ..VcpuPlan::default()
+    };
+    let plans = [plan(383, &[450_000, 950_000]), plan(1024, &[600_000, 1_200_000]), plan(500, &[])];
+    let found = |cpufreq| {
+        let tree = tree(&plans, false, cpufreq);
+        [0, 1, 2].map(|n| cells(&tree[&format!("/cpus/cpu@{n}/capacity-dmips-mhz")])[0])
+    };
+    assert_eq!(found(true), [484, 1024, 500]);
+    // Nobody tells the guest's kernel a frequency.
+    assert_eq!(found(false), [383, 1024, 500]);
+}
