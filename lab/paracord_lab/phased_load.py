@@ -35,15 +35,17 @@ class Phase:
 Task = Sequence[Phase]
 
 
-def command(tasks: Sequence[Task], factor: float = 1) -> str:
-    """factor: of the phases' lengths."""
+def command(tasks: Sequence[Task], factor: float = 1, options: str = "") -> str:
+    """factor: of the phases' lengths. options: more of the program's."""
     words = (
         ",".join(f"{p.work_us}/{p.period_us}:{round(p.length_ms * factor)}" for p in task) for task in tasks
     )
-    return f"pc_load --sample-ms {SAMPLE_MS} --lead-ms {LEAD_MS} {' '.join(words)}"
+    return f"pc_load --sample-ms {SAMPLE_MS} --lead-ms {LEAD_MS} {options}{' '.join(words)}"
 
 
-def run(machine, host, tasks: Sequence[Task], factor: float = 1, prefix: str = "") -> tuple[Load, int]:
+def run(
+    machine, host, tasks: Sequence[Task], factor: float = 1, prefix: str = "", options: str = ""
+) -> tuple[Load, int]:
     """
     prefix: of the shell command, for what the tasks are to inherit.
 
@@ -51,7 +53,7 @@ def run(machine, host, tasks: Sequence[Task], factor: float = 1, prefix: str = "
     guest's word for it comes through the channel).
     """
     seconds = factor * max(sum(phase.length_ms for phase in task) for task in tasks) / 1e3
-    job = machine.spawn(f"{prefix}exec {command(tasks, factor)}", "pc_load")
+    job = machine.spawn(f"{prefix}exec {command(tasks, factor, options)}", "pc_load")
     machine.channel.wait_for(lambda: "begin" in job.out() or not job.running, BEGIN_TIMEOUT_S, "pc_load")
     begin_ns = host.read_clock_ns() + LEAD_MS * 10**6
     result = job.result(timeout=60 + 4 * seconds, check=True)

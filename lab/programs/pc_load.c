@@ -2,11 +2,11 @@
 /*
  * Periodic tasks of a board with CPU frequencies, as rt-app would run them, and what became of them.
  *
- *   pc_load [--sample-ms N] [--lead-ms N] TASK...      TASK: WORK_US/PERIOD_US:LENGTH_MS[,WORK_US/PERIOD_US:LENGTH_MS...]
+ *   pc_load [--sample-ms N] [--lead-ms N] [--util-min N] TASK...      TASK: WORK_US/PERIOD_US:LENGTH_MS[,WORK_US/PERIOD_US:LENGTH_MS...]
  *
  * A task's phases follow each other; in each, WORK_US of work (on the fastest CPU at its highest frequency) begin every PERIOD_US, or at
  * once when the one before is late. Tasks are named pc_task.N and begin together, lead-ms after the line "begin" is printed. Every
- * sample-ms the kernel's utilisation of each is read. At the end one JSON line:
+ * sample-ms the kernel's utilisation of each is read. util-min is the clamp (uclamp.min) of all, the kernel's own. At the end one JSON line:
  *
  *   {"begin_ns": N, "tasks": [{"phases": [{"begin_ns", "rounds", "late", "done_us", "busy_us": [by CPU of the board],
  *    "speed_us" (work that its CPUs could have done), "first_ns": [by CPU of the board: when it first ran there, 0: never]}],
@@ -14,6 +14,7 @@
  */
 #include <inttypes.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "board_work.h"
@@ -196,12 +197,32 @@ static void print_task(const struct task *task)
 	printf("]}");
 }
 
+/* The tasks inherit it. C libraries know struct sched_attr (linux/sched/types.h) or collide with it. */
+static int clamp_util(uint32_t min)
+{
+	const struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+		uint32_t util_min, util_max;
+	} attr = {
+		.size = sizeof(attr),
+		.flags = 0x08 | 0x10 | 0x20,	/* SCHED_FLAG_KEEP_POLICY, _KEEP_PARAMS, _UTIL_CLAMP_MIN */
+		.util_min = min,
+	};
+
+	return (int)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 int main(int argc, char **argv)
 {
-	long sample_ms = 100, lead_ms = 500;
+	long sample_ms = 100, lead_ms = 500, util_min = 0;
 	const struct number_option options[] = {
 		{ "--sample-ms", &sample_ms, 1, 60000 },
 		{ "--lead-ms", &lead_ms, 0, 60000 },
+		{ "--util-min", &util_min, 0, 1024 },
 	};
 	uint64_t begin_ns;
 	int first = 1;
@@ -213,6 +234,10 @@ int main(int argc, char **argv)
 	if (first == argc || argc - first > TASKS_MAX) {
 		fprintf(stderr, "pc_load: 1 to %d tasks, as WORK_US/PERIOD_US:LENGTH_MS,...\n", TASKS_MAX);
 		return 2;
+	}
+	if (util_min && clamp_util((uint32_t)util_min)) {
+		perror("pc_load: --util-min");
+		return 1;
 	}
 	map_speeds();
 	tasks = mmap(NULL, TASKS_MAX * sizeof(*tasks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -220,10 +220,10 @@ class VmVsHost(Scenario):
 
 def _boosted(machine, host, factor, by_paracord=False):
     """The task's clamp is the kernel's that runs it, or paracord's under paracord's scheduler."""
-    clamp = f"uclampset -p $$ -m {BOOSTED_MIN}"
+    clamp = {"options": f"--util-min {BOOSTED_MIN} "}
     if by_paracord:
-        clamp = f"{BINARY} clamp set --process $$ --min {BOOSTED_MIN}"
-    load, _ = phased_load.run(machine, host, BOOSTED_TASKS, factor, f"{clamp} && ")
+        clamp = {"prefix": f"{BINARY} clamp set --process $$ --min {BOOSTED_MIN} && "}
+    load, _ = phased_load.run(machine, host, BOOSTED_TASKS, factor, **clamp)
     return load
 
 
