@@ -20,11 +20,10 @@
 #include "pmu_pool_types.h"
 
 /*
- * A slice of a vCPU's thread that is never switched out. The kernel's own rotation interval is 4 ms or less
- * (perf_pmu_register()): an event that is one of twenty for four counters comes back after 64 ms.
- * Seed 001 closes after one idle slice, and would open each event of such a rotation anew.
+ * The kernel's own rotation interval is 4 ms or less (perf_pmu_register()): an event that is one of twenty for four
+ * counters comes back after 64 ms. Seed 001 closes after one idle slice, and would open each event of such a
+ * rotation anew.
  */
-#define PC_PMU_SLICE_NS		(10 * PC_NSEC_PER_MSEC)
 #define PC_PMU_RELEASE_SLICES	8
 
 /* A guest that is over its budget is not served for so long. */

@@ -11,6 +11,9 @@
 #define PC_PMU_COUNTERS	16	/* of a guest's vCPU: what its perf may have on at once */
 #define PC_PMU_EVENTS	32	/* of the host: bits of a mask, and file descriptors per vCPU */
 
+/* A slice of a thread that is never switched out. */
+#define PC_PMU_SLICE_NS	10000000
+
 /* What makes an event another one for perf. */
 struct pc_pmu_key {
 	u64 config;		/* perf_event_attr.config */

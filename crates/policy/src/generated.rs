@@ -64,6 +64,7 @@ pub const PC_MSG_EXT_GONE: u32 = 5;
 pub const PC_MSG_ASKS: u32 = 6;
 pub const PC_PMU_COUNTERS: u32 = 16;
 pub const PC_PMU_EVENTS: u32 = 32;
+pub const PC_PMU_SLICE_NS: u32 = 10000000;
 pub const PC_PMU_EXCLUDE_USER: u32 = 1;
 pub const PC_PMU_EXCLUDE_KERNEL: u32 = 2;
 pub const PC_PMU_EXCLUDE_HOST: u32 = 4;
