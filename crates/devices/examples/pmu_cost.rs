@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! What it costs to give a counter of a guest its next event (give back, take, set the period, go on) in each mode of
-//! the pool, on the own thread, on one that runs on another CPU, and on one that sleeps: `bench/pmu`. Clock events of
+//! the pool, on the own thread, on one that runs on another CPU, and on two that sleep, the one of this CPU and the other of
+//! that on which the runner runs: `bench/pmu`. Clock events of
 //! the kernel's own. Medians of interleaved rounds and their quartiles, as lines of JSON.
 
-use std::hint::spin_loop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use paracord_devices::pmu::{Budget, Error, Mode, Offer, Pool, Quota, Settings, Stats, Want};
+use paracord_sys::affinity::{self, CPUS_MAX, CpuMask};
 
 const ROUNDS: usize = 21;
+/// For a round in which the thread that is to run does so.
+const ATTEMPTS: usize = 20;
 /// Each a whole number of rotations.
 const WARM_UP: usize = 40;
 const REPROGRAMS: usize = 200;
@@ -37,9 +40,47 @@ struct Pattern {
 }
 
 /// A thread whose counters are reprogrammed.
-struct Target {
+struct Target<'a> {
     name: &'static str,
     tid: u32,
+    /// Rounds count only while it runs without a break.
+    runner: Option<&'a Runner>,
+}
+
+/// A thread that runs all the time, as far as it is let.
+struct Runner {
+    start: Instant,
+    seen_us: AtomicU64,
+    breaks: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Runner {
+    /// Longer than an interrupt.
+    const BREAK_US: u64 = 300;
+
+    fn run(&self) {
+        let mut before = self.now_us();
+        while !self.done.load(Relaxed) {
+            let now = self.now_us();
+            if now - before > Runner::BREAK_US {
+                self.breaks.fetch_add(1, Relaxed);
+            }
+            self.seen_us.store(now, Relaxed);
+            before = now;
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// `None`: it does not run now. The same number twice: it ran in between.
+    fn breaks(&self) -> Option<u64> {
+        let breaks = self.breaks.load(Relaxed);
+        let ago_us = self.now_us().saturating_sub(self.seen_us.load(Relaxed));
+        (ago_us <= Runner::BREAK_US).then_some(breaks)
+    }
 }
 
 #[derive(Default)]
@@ -61,28 +102,65 @@ fn main() -> Result<(), Failure> {
         Pattern { name: "one", wants: wants[..1].to_vec(), counters: 1 },
         Pattern { name: "rotate10", wants, counters: ROTATED_COUNTERS },
     ];
-    let done = AtomicBool::new(false);
+    let runner = Runner {
+        start: Instant::now(),
+        seen_us: AtomicU64::new(0),
+        breaks: AtomicU64::new(0),
+        done: AtomicBool::new(false),
+    };
+    let (here, there) = two_cpus()?;
+    affinity::set(0, &here)?;
     std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
-        // The sleeper ends with its channel, before the scope waits for it.
+        // The sleepers end with their channels, before the scope waits for them.
         let (_until, wait) = mpsc::channel::<()>();
-        let (tell_too, done) = (tell.clone(), &done);
-        scope.spawn(move || {
-            let _ = tell.send(("running", thread_id()));
-            while !done.load(Relaxed) {
-                spin_loop();
-            }
-        });
-        scope.spawn(move || {
-            let _ = tell_too.send(("sleeping", thread_id()));
-            let _ = wait.recv();
-        });
-        let mut targets = vec![Target { name: "own", tid: thread_id() }];
-        targets.extend(told.iter().take(2).map(|(name, tid)| Target { name, tid }));
-        let measured = measure(&offer, &targets, &patterns);
-        done.store(true, Relaxed);
+        let (_until_too, wait_too) = mpsc::channel::<()>();
+        let start = |cpu: CpuMask, work: Box<dyn FnOnce() + Send>| {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let _ = tell.send(affinity::set(0, &cpu).map(|()| thread_id()));
+                work();
+            });
+            told.recv()
+        };
+        let runner = &runner;
+        let all = move || -> Result<(), Failure> {
+            let targets = [
+                Target { name: "own", tid: thread_id(), runner: None },
+                Target {
+                    name: "running",
+                    tid: start(there, Box::new(|| runner.run()))??,
+                    runner: Some(runner),
+                },
+                Target { name: "slept here", tid: start(here, until(wait))??, runner: None },
+                Target { name: "slept there", tid: start(there, until(wait_too))??, runner: None },
+            ];
+            // Until they sleep.
+            sleep(Duration::from_millis(50));
+            measure(&offer, &targets, &patterns)
+        };
+        let measured = all();
+        runner.done.store(true, Relaxed);
         measured
     })
+}
+
+/// Sleeps until the other end of the channel is dropped.
+fn until(wait: mpsc::Receiver<()>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let _ = wait.recv();
+    })
+}
+
+/// The first and the last that this thread may use: CPUs that are not one core's, where there are others.
+fn two_cpus() -> Result<(CpuMask, CpuMask), Failure> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let cpus: Vec<u32> = (0..CPUS_MAX).filter(|cpu| allowed.is_set(*cpu as usize)).collect();
+    let one = |cpu: Option<&u32>| {
+        let mut mask = CpuMask::default();
+        cpu.is_some_and(|cpu| mask.insert(*cpu)).then_some(mask).ok_or("this thread may use no CPU")
+    };
+    Ok((one(cpus.first())?, one(cpus.last())?))
 }
 
 fn thread_id() -> u32 {
@@ -123,7 +201,11 @@ fn cold(offer: &Arc<Offer>, want: Want) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(offer: &Arc<Offer>, targets: &[Target], patterns: &[Pattern]) -> Result<(), Failure> {
+fn measure(
+    offer: &Arc<Offer>,
+    targets: &[Target<'_>],
+    patterns: &[Pattern],
+) -> Result<(), Failure> {
     let mut cases: Vec<Case> = Vec::new();
     cases.resize_with(targets.len() * patterns.len() * MODES.len(), Case::default);
     for _ in 0..ROUNDS {
@@ -131,7 +213,12 @@ fn measure(offer: &Arc<Offer>, targets: &[Target], patterns: &[Pattern]) -> Resu
         for target in targets {
             for pattern in patterns {
                 for ((_, mode), case) in MODES.iter().zip(&mut cases) {
-                    case.round(&mut pool(offer, target.tid, *mode), pattern)?;
+                    for _ in 0..ATTEMPTS {
+                        let mut pool = pool(offer, target.tid, *mode);
+                        if case.round(&mut pool, pattern, target.runner)? {
+                            break;
+                        }
+                    }
                 }
             }
         }
@@ -140,7 +227,15 @@ fn measure(offer: &Arc<Offer>, targets: &[Target], patterns: &[Pattern]) -> Resu
     for target in targets {
         for pattern in patterns {
             for ((mode, _), case) in MODES.iter().zip(&mut cases) {
-                let reprograms = (ROUNDS * REPROGRAMS) as f64;
+                let reprograms = (case.rounds_ns.len() * REPROGRAMS) as f64;
+                if case.rounds_ns.is_empty() {
+                    println!(
+                        "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"mode\": \"{mode}\", \
+                         \"skipped\": \"no CPU was free for the thread that is to run\"}}",
+                        target.name
+                    );
+                    continue;
+                }
                 println!(
                     "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"pattern\": \"{}\", \"mode\": \"{mode}\", \
                      \"openings\": {:.3}, \"cold_opens\": {:.3}, {}}}",
@@ -157,16 +252,27 @@ fn measure(offer: &Arc<Offer>, targets: &[Target], patterns: &[Pattern]) -> Resu
 }
 
 impl Case {
-    fn round(&mut self, pool: &mut Pool, pattern: &Pattern) -> Result<(), Error> {
+    /// False: the runner did not run, and the round does not count.
+    fn round(
+        &mut self,
+        pool: &mut Pool,
+        pattern: &Pattern,
+        runner: Option<&Runner>,
+    ) -> Result<bool, Error> {
         reprogram(pool, pattern, WARM_UP)?;
         let before: Stats = pool.stats();
+        let breaks = runner.map(Runner::breaks);
         let start = Instant::now();
         reprogram(pool, pattern, REPROGRAMS)?;
-        self.rounds_ns.push(start.elapsed().as_nanos() as f64 / REPROGRAMS as f64);
+        let ns = start.elapsed().as_nanos() as f64 / REPROGRAMS as f64;
+        if breaks == Some(None) || breaks != runner.map(Runner::breaks) {
+            return Ok(false);
+        }
+        self.rounds_ns.push(ns);
         let stats = pool.stats();
         self.openings += stats.openings - before.openings;
         self.cold_openings += stats.cold_openings - before.cold_openings;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -185,5 +291,8 @@ fn reprogram(pool: &mut Pool, pattern: &Pattern, times: usize) -> Result<(), Err
 fn spread(mut ns: Vec<f64>) -> String {
     ns.sort_by(f64::total_cmp);
     let (low, median, high) = (ns[ns.len() / 4], ns[ns.len() / 2], ns[3 * ns.len() / 4]);
-    format!("\"ns\": {median:.0}, \"quartiles_ns\": [{low:.0}, {high:.0}]")
+    format!(
+        "\"ns\": {median:.0}, \"quartiles_ns\": [{low:.0}, {high:.0}], \"rounds\": {}",
+        ns.len()
+    )
 }
