@@ -10,6 +10,7 @@ fn main() {
         .file("native/policy.c")
         .file("native/pelt.c")
         .file("native/energy.c")
+        .file("native/pmu.c")
         .include("../..")
         .flag_if_supported("-std=gnu11")
         .warnings_into_errors(true)

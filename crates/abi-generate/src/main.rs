@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// One checked-in mirror of one header; paths from the repository's root.
+/// One checked-in mirror of headers; paths from the repository's root.
 struct Mirror {
-    header: &'static str,
+    headers: &'static [&'static str],
     output: &'static str,
     license: &'static str,
     items: &'static [&'static str],
@@ -18,7 +18,7 @@ struct Mirror {
 
 const MIRRORS: [Mirror; 2] = [
     Mirror {
-        header: "abi/paracord_abi.h",
+        headers: &["abi/paracord_abi.h"],
         output: "crates/abi/src/generated.rs",
         license: "Apache-2.0 OR BSD-3-Clause",
         items: &["paracord_.*", "PARACORD_.*"],
@@ -26,7 +26,7 @@ const MIRRORS: [Mirror; 2] = [
     },
     // Includes policy/boost_types.h.
     Mirror {
-        header: "bpf/sensor_shared.h",
+        headers: &["bpf/sensor_shared.h", "policy/pmu_pool_types.h"],
         output: "crates/policy/src/generated.rs",
         license: "GPL-2.0-only",
         items: &["pc_.*", "PC_.*"],
@@ -38,13 +38,12 @@ fn from_root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The mirror as the header says now.
+/// The mirror as the headers say now.
 fn generate(mirror: &Mirror) -> String {
-    let header = from_root(mirror.header);
+    let headers = mirror.headers.join(", ");
     let mut builder = bindgen::Builder::default()
-        .header(header.to_str().expect("path is UTF-8"))
         .raw_line(format!("// SPDX-License-Identifier: {}", mirror.license))
-        .raw_line(format!("// Generated from {} by `make generate`. Do not edit.", mirror.header))
+        .raw_line(format!("// Generated from {headers} by `make generate`. Do not edit."))
         .disable_header_comment()
         .use_core()
         .ctypes_prefix("core::ffi")
@@ -56,10 +55,13 @@ fn generate(mirror: &Mirror) -> String {
         .generate_comments(false)
         .rust_target(bindgen::RustTarget::stable(85, 0).expect("known to bindgen"))
         .formatter(bindgen::Formatter::Prettyplease);
+    for header in mirror.headers {
+        builder = builder.header(from_root(header).to_str().expect("path is UTF-8"));
+    }
     for items in mirror.items {
         builder = builder.allowlist_type(items).allowlist_var(items);
     }
-    builder.generate().expect("libclang reads the header").to_string()
+    builder.generate().expect("libclang reads the headers").to_string()
 }
 
 fn main() -> std::io::Result<()> {
@@ -79,7 +81,7 @@ mod tests {
                 checked_in == super::generate(mirror),
                 "{} differs from {}: run `make generate`",
                 mirror.output,
-                mirror.header
+                mirror.headers.join(", ")
             );
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Generated from bpf/sensor_shared.h by `make generate`. Do not edit.
+// Generated from bpf/sensor_shared.h, policy/pmu_pool_types.h by `make generate`. Do not edit.
 
 pub const PC_REASONS: u32 = 4;
 pub const PC_MODE_OFF: u32 = 0;
@@ -62,6 +62,29 @@ pub const PC_MSG_UNBOOST: u32 = 3;
 pub const PC_MSG_GONE: u32 = 4;
 pub const PC_MSG_EXT_GONE: u32 = 5;
 pub const PC_MSG_ASKS: u32 = 6;
+pub const PC_PMU_COUNTERS: u32 = 16;
+pub const PC_PMU_EVENTS: u32 = 32;
+pub const PC_PMU_SLICE_NS: u32 = 10000000;
+pub const PC_PMU_EXCLUDE_USER: u32 = 1;
+pub const PC_PMU_EXCLUDE_KERNEL: u32 = 2;
+pub const PC_PMU_EXCLUDE_HOST: u32 = 4;
+pub const PC_PMU_SAMPLES: u32 = 8;
+pub const PC_PMU_KEYED: u32 = 0;
+pub const PC_PMU_LAST: u32 = 1;
+pub const PC_PMU_RECREATE: u32 = 2;
+pub const PC_PMU_NOTHING: u32 = 0;
+pub const PC_PMU_USE: u32 = 1;
+pub const PC_PMU_OPEN: u32 = 2;
+pub const PC_PMU_REPLACE: u32 = 3;
+pub const PC_PMU_PAUSE: u32 = 4;
+pub const PC_PMU_CLOSE: u32 = 5;
+pub const PC_PMU_NO_SUCH_COUNTER: u32 = 1;
+pub const PC_PMU_BUSY: u32 = 2;
+pub const PC_PMU_NO_PLACE: u32 = 3;
+pub const PC_PMU_NO_BUDGET: u32 = 4;
+pub const PC_PMU_ALLOW_NOTHING: u32 = 0;
+pub const PC_PMU_ALLOW_REUSE: u32 = 1;
+pub const PC_PMU_ALLOW_OPEN: u32 = 2;
 pub type u8_ = u8;
 pub type u32_ = u32;
 pub type u64_ = u64;
@@ -1332,4 +1355,152 @@ const _: () = {
     [
         "Offset of field: pc_msg::reserved",
     ][::core::mem::offset_of!(pc_msg, reserved) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_key {
+    pub config: u64_,
+    pub type_: u32_,
+    pub flags: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_key"][::core::mem::size_of::<pc_pmu_key>() - 16usize];
+    ["Alignment of pc_pmu_key"][::core::mem::align_of::<pc_pmu_key>() - 8usize];
+    [
+        "Offset of field: pc_pmu_key::config",
+    ][::core::mem::offset_of!(pc_pmu_key, config) - 0usize];
+    [
+        "Offset of field: pc_pmu_key::type_",
+    ][::core::mem::offset_of!(pc_pmu_key, type_) - 8usize];
+    [
+        "Offset of field: pc_pmu_key::flags",
+    ][::core::mem::offset_of!(pc_pmu_key, flags) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_event {
+    pub key: pc_pmu_key,
+    pub turn: u64_,
+    pub idle_slices: u32_,
+    pub open: u8_,
+    pub counter: u8_,
+    pub had_by: u8_,
+    pub reserved: u8_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_event"][::core::mem::size_of::<pc_pmu_event>() - 32usize];
+    ["Alignment of pc_pmu_event"][::core::mem::align_of::<pc_pmu_event>() - 8usize];
+    [
+        "Offset of field: pc_pmu_event::key",
+    ][::core::mem::offset_of!(pc_pmu_event, key) - 0usize];
+    [
+        "Offset of field: pc_pmu_event::turn",
+    ][::core::mem::offset_of!(pc_pmu_event, turn) - 16usize];
+    [
+        "Offset of field: pc_pmu_event::idle_slices",
+    ][::core::mem::offset_of!(pc_pmu_event, idle_slices) - 24usize];
+    [
+        "Offset of field: pc_pmu_event::open",
+    ][::core::mem::offset_of!(pc_pmu_event, open) - 28usize];
+    [
+        "Offset of field: pc_pmu_event::counter",
+    ][::core::mem::offset_of!(pc_pmu_event, counter) - 29usize];
+    [
+        "Offset of field: pc_pmu_event::had_by",
+    ][::core::mem::offset_of!(pc_pmu_event, had_by) - 30usize];
+    [
+        "Offset of field: pc_pmu_event::reserved",
+    ][::core::mem::offset_of!(pc_pmu_event, reserved) - 31usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_pool {
+    pub mode: u32_,
+    pub release_slices: u32_,
+    pub turn: u64_,
+    pub event: [pc_pmu_event; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_pool"][::core::mem::size_of::<pc_pmu_pool>() - 1040usize];
+    ["Alignment of pc_pmu_pool"][::core::mem::align_of::<pc_pmu_pool>() - 8usize];
+    [
+        "Offset of field: pc_pmu_pool::mode",
+    ][::core::mem::offset_of!(pc_pmu_pool, mode) - 0usize];
+    [
+        "Offset of field: pc_pmu_pool::release_slices",
+    ][::core::mem::offset_of!(pc_pmu_pool, release_slices) - 4usize];
+    [
+        "Offset of field: pc_pmu_pool::turn",
+    ][::core::mem::offset_of!(pc_pmu_pool, turn) - 8usize];
+    [
+        "Offset of field: pc_pmu_pool::event",
+    ][::core::mem::offset_of!(pc_pmu_pool, event) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_decision {
+    pub action: u8_,
+    pub event: u8_,
+    pub cause: u8_,
+    pub reserved: u8_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_decision"][::core::mem::size_of::<pc_pmu_decision>() - 4usize];
+    [
+        "Alignment of pc_pmu_decision",
+    ][::core::mem::align_of::<pc_pmu_decision>() - 1usize];
+    [
+        "Offset of field: pc_pmu_decision::action",
+    ][::core::mem::offset_of!(pc_pmu_decision, action) - 0usize];
+    [
+        "Offset of field: pc_pmu_decision::event",
+    ][::core::mem::offset_of!(pc_pmu_decision, event) - 1usize];
+    [
+        "Offset of field: pc_pmu_decision::cause",
+    ][::core::mem::offset_of!(pc_pmu_decision, cause) - 2usize];
+    [
+        "Offset of field: pc_pmu_decision::reserved",
+    ][::core::mem::offset_of!(pc_pmu_decision, reserved) - 3usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_quota {
+    pub calls_ns_per_sec: u64_,
+    pub opens_per_sec: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_quota"][::core::mem::size_of::<pc_pmu_quota>() - 16usize];
+    ["Alignment of pc_pmu_quota"][::core::mem::align_of::<pc_pmu_quota>() - 8usize];
+    [
+        "Offset of field: pc_pmu_quota::calls_ns_per_sec",
+    ][::core::mem::offset_of!(pc_pmu_quota, calls_ns_per_sec) - 0usize];
+    [
+        "Offset of field: pc_pmu_quota::opens_per_sec",
+    ][::core::mem::offset_of!(pc_pmu_quota, opens_per_sec) - 8usize];
+    [
+        "Offset of field: pc_pmu_quota::reserved",
+    ][::core::mem::offset_of!(pc_pmu_quota, reserved) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_budget {
+    pub calls: pc_bucket,
+    pub opens: pc_bucket,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_budget"][::core::mem::size_of::<pc_pmu_budget>() - 32usize];
+    ["Alignment of pc_pmu_budget"][::core::mem::align_of::<pc_pmu_budget>() - 8usize];
+    [
+        "Offset of field: pc_pmu_budget::calls",
+    ][::core::mem::offset_of!(pc_pmu_budget, calls) - 0usize];
+    [
+        "Offset of field: pc_pmu_budget::opens",
+    ][::core::mem::offset_of!(pc_pmu_budget, opens) - 16usize];
 };

@@ -22,6 +22,8 @@ pub mod fair;
 pub mod invariants;
 pub mod pelt;
 pub mod perf;
+pub mod pmu;
+pub mod pmu_invariants;
 
 pub use generated::*;
 

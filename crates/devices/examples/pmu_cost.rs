@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What it costs to give a counter of a guest its next event (give back, take, set the period, go on) in each mode of
+//! the pool, on the own thread, on one that runs on another CPU, and on two that sleep, the one of this CPU and the other of
+//! that on which the runner runs: `bench/pmu`. Clock events of
+//! the kernel's own. Medians of interleaved rounds and their quartiles, as lines of JSON.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use paracord_devices::pmu::{Budget, Error, Mode, Offer, Pool, Quota, Settings, Stats, Want};
+use paracord_sys::affinity::{self, CPUS_MAX, CpuMask};
+
+const ROUNDS: usize = 21;
+/// For a round in which the thread that is to run does so.
+const ATTEMPTS: usize = 20;
+/// Each a whole number of rotations.
+const WARM_UP: usize = 40;
+const REPROGRAMS: usize = 200;
+/// What perf rotates over.
+const ROTATED_COUNTERS: usize = 4;
+/// Lazy release takes part, as in a slice of 10 ms with a rotation each millisecond.
+const REPROGRAMS_PER_SLICE: usize = 10;
+/// The kernel is done with the last event of the host after a second (perf_sched_delayed).
+const WITHOUT_EVENTS: Duration = Duration::from_millis(1500);
+const COLD_ROUNDS: usize = 5;
+
+const MODES: [(&str, Mode); 3] =
+    [("recreate", Mode::Recreate), ("last", Mode::Last), ("keyed", Mode::Keyed)];
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What counters are given, one after the other.
+struct Pattern {
+    name: &'static str,
+    wants: Vec<Want>,
+    counters: usize,
+}
+
+/// A thread whose counters are reprogrammed.
+struct Target<'a> {
+    name: &'static str,
+    tid: u32,
+    /// Rounds count only while it runs without a break.
+    runner: Option<&'a Runner>,
+}
+
+/// A thread that runs all the time, as far as it is let.
+struct Runner {
+    start: Instant,
+    seen_us: AtomicU64,
+    breaks: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Runner {
+    /// Longer than an interrupt.
+    const BREAK_US: u64 = 300;
+
+    fn run(&self) {
+        let mut before = self.now_us();
+        while !self.done.load(Relaxed) {
+            let now = self.now_us();
+            if now - before > Runner::BREAK_US {
+                self.breaks.fetch_add(1, Relaxed);
+            }
+            self.seen_us.store(now, Relaxed);
+            before = now;
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// `None`: it does not run now. The same number twice: it ran in between.
+    fn breaks(&self) -> Option<u64> {
+        let breaks = self.breaks.load(Relaxed);
+        let ago_us = self.now_us().saturating_sub(self.seen_us.load(Relaxed));
+        (ago_us <= Runner::BREAK_US).then_some(breaks)
+    }
+}
+
+#[derive(Default)]
+struct Case {
+    rounds_ns: Vec<f64>,
+    openings: u64,
+    cold_openings: u64,
+}
+
+fn main() -> Result<(), Failure> {
+    let offer = Arc::new(Offer::probe());
+    for refused in offer.refused() {
+        eprintln!("not on offer: {}: {}", refused.name, refused.reason);
+    }
+    let wants = ten(&offer).ok_or("clock events are not on offer: see above")?;
+    cold(&offer, wants[0])?;
+
+    let patterns = [
+        Pattern { name: "one", wants: wants[..1].to_vec(), counters: 1 },
+        Pattern { name: "rotate10", wants, counters: ROTATED_COUNTERS },
+    ];
+    let runner = Runner {
+        start: Instant::now(),
+        seen_us: AtomicU64::new(0),
+        breaks: AtomicU64::new(0),
+        done: AtomicBool::new(false),
+    };
+    let (here, there) = two_cpus()?;
+    affinity::set(0, &here)?;
+    std::thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        // The sleepers end with their channels, before the scope waits for them.
+        let (_until, wait) = mpsc::channel::<()>();
+        let (_until_too, wait_too) = mpsc::channel::<()>();
+        let start = |cpu: CpuMask, work: Box<dyn FnOnce() + Send>| {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let _ = tell.send(affinity::set(0, &cpu).map(|()| thread_id()));
+                work();
+            });
+            told.recv()
+        };
+        let runner = &runner;
+        let all = move || -> Result<(), Failure> {
+            let targets = [
+                Target { name: "own", tid: thread_id(), runner: None },
+                Target {
+                    name: "running",
+                    tid: start(there, Box::new(|| runner.run()))??,
+                    runner: Some(runner),
+                },
+                Target { name: "slept here", tid: start(here, until(wait))??, runner: None },
+                Target { name: "slept there", tid: start(there, until(wait_too))??, runner: None },
+            ];
+            // Until they sleep.
+            sleep(Duration::from_millis(50));
+            measure(&offer, &targets, &patterns)
+        };
+        let measured = all();
+        runner.done.store(true, Relaxed);
+        measured
+    })
+}
+
+/// Sleeps until the other end of the channel is dropped.
+fn until(wait: mpsc::Receiver<()>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let _ = wait.recv();
+    })
+}
+
+/// The first and the last that this thread may use: CPUs that are not one core's, where there are others.
+fn two_cpus() -> Result<(CpuMask, CpuMask), Failure> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let cpus: Vec<u32> = (0..CPUS_MAX).filter(|cpu| allowed.is_set(*cpu as usize)).collect();
+    let one = |cpu: Option<&u32>| {
+        let mut mask = CpuMask::default();
+        cpu.is_some_and(|cpu| mask.insert(*cpu)).then_some(mask).ok_or("this thread may use no CPU")
+    };
+    Ok((one(cpus.first())?, one(cpus.last())?))
+}
+
+fn thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Ten configurations without costs of their own: others of the kernel's events patch code when they are opened.
+fn ten(offer: &Offer) -> Option<Vec<Want>> {
+    let mut wants = Vec::new();
+    for (user, kernel) in [(true, true), (true, false), (false, true), (false, false)] {
+        for name in ["task-clock", "cpu-clock"] {
+            wants.push(Want { event: offer.find(name)?, user, kernel, period: 1 << 40 });
+        }
+    }
+    let counting: Vec<Want> = wants[..2].iter().map(|want| Want { period: 0, ..*want }).collect();
+    wants.extend(counting);
+    Some(wants)
+}
+
+/// No limits: this is to see what there is to limit.
+fn pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
+    let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec: Duration::from_secs(10_000) };
+    let settings = Settings { mode, ..Settings::default() };
+    Pool::of_thread(tid, Arc::clone(offer), Arc::new(Budget::new(quota)), settings)
+}
+
+/// The first event after a while without any on the whole host.
+fn cold(offer: &Arc<Offer>, want: Want) -> Result<(), Failure> {
+    let mut rounds_ns = Vec::new();
+    for _ in 0..COLD_ROUNDS {
+        sleep(WITHOUT_EVENTS);
+        let mut pool = pool(offer, thread_id(), Mode::Keyed);
+        let start = Instant::now();
+        pool.start(0, want)?;
+        rounds_ns.push(start.elapsed().as_nanos() as f64);
+    }
+    println!("{{\"bench\": \"pmu_first_open\", \"target\": \"own\", {}}}", spread(rounds_ns));
+    Ok(())
+}
+
+fn measure(
+    offer: &Arc<Offer>,
+    targets: &[Target<'_>],
+    patterns: &[Pattern],
+) -> Result<(), Failure> {
+    let mut cases: Vec<Case> = Vec::new();
+    cases.resize_with(targets.len() * patterns.len() * MODES.len(), Case::default);
+    for _ in 0..ROUNDS {
+        let mut cases = cases.iter_mut();
+        for target in targets {
+            for pattern in patterns {
+                for ((_, mode), case) in MODES.iter().zip(&mut cases) {
+                    for _ in 0..ATTEMPTS {
+                        let mut pool = pool(offer, target.tid, *mode);
+                        if case.round(&mut pool, pattern, target.runner)? {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let mut cases = cases.into_iter();
+    for target in targets {
+        for pattern in patterns {
+            for ((mode, _), case) in MODES.iter().zip(&mut cases) {
+                let reprograms = (case.rounds_ns.len() * REPROGRAMS) as f64;
+                if case.rounds_ns.is_empty() {
+                    println!(
+                        "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"mode\": \"{mode}\", \
+                         \"skipped\": \"no CPU was free for the thread that is to run\"}}",
+                        target.name
+                    );
+                    continue;
+                }
+                println!(
+                    "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"pattern\": \"{}\", \"mode\": \"{mode}\", \
+                     \"openings\": {:.3}, \"cold_opens\": {:.3}, {}}}",
+                    target.name,
+                    pattern.name,
+                    case.openings as f64 / reprograms,
+                    case.cold_openings as f64 / reprograms,
+                    spread(case.rounds_ns),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Case {
+    /// False: the runner did not run, and the round does not count.
+    fn round(
+        &mut self,
+        pool: &mut Pool,
+        pattern: &Pattern,
+        runner: Option<&Runner>,
+    ) -> Result<bool, Error> {
+        reprogram(pool, pattern, WARM_UP)?;
+        let before: Stats = pool.stats();
+        let breaks = runner.map(Runner::breaks);
+        let start = Instant::now();
+        reprogram(pool, pattern, REPROGRAMS)?;
+        let ns = start.elapsed().as_nanos() as f64 / REPROGRAMS as f64;
+        if breaks == Some(None) || breaks != runner.map(Runner::breaks) {
+            return Ok(false);
+        }
+        self.rounds_ns.push(ns);
+        let stats = pool.stats();
+        self.openings += stats.openings - before.openings;
+        self.cold_openings += stats.cold_openings - before.cold_openings;
+        Ok(true)
+    }
+}
+
+/// `start` gives back what the counter had.
+fn reprogram(pool: &mut Pool, pattern: &Pattern, times: usize) -> Result<(), Error> {
+    for turn in 0..times {
+        let counter = (turn % pattern.counters) as u32;
+        pool.start(counter, pattern.wants[turn % pattern.wants.len()])?;
+        if turn % REPROGRAMS_PER_SLICE == 0 {
+            pool.end_slice();
+        }
+    }
+    Ok(())
+}
+
+fn spread(mut ns: Vec<f64>) -> String {
+    ns.sort_by(f64::total_cmp);
+    let (low, median, high) = (ns[ns.len() / 4], ns[ns.len() / 2], ns[3 * ns.len() / 4]);
+    format!(
+        "\"ns\": {median:.0}, \"quartiles_ns\": [{low:.0}, {high:.0}], \"rounds\": {}",
+        ns.len()
+    )
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! One perf event of the host, and what it has counted for whom.
+
+use std::ops::{AddAssign, Sub};
+
+use paracord_policy::{
+    PC_PMU_EXCLUDE_HOST, PC_PMU_EXCLUDE_KERNEL, PC_PMU_EXCLUDE_USER, PC_PMU_SAMPLES, pc_pmu_key,
+};
+use paracord_sys::perf::{PerfAttr, PerfEvent, PerfReading};
+
+use super::error::{Call, Error};
+
+/// What a counter has counted, over all events that served it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The count.
+    pub count: u64,
+    /// Time that the vCPU's thread ran while the counter was on.
+    pub enabled_ns: u64,
+    /// Of that, time that was counted; less where the host had too few hardware counters, and multiplexed.
+    pub running_ns: u64,
+}
+
+/// The kernel's numbers only grow, but a wrong one must not stop the VMM.
+impl Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, before: Counts) -> Counts {
+        Counts {
+            count: self.count.wrapping_sub(before.count),
+            enabled_ns: self.enabled_ns.saturating_sub(before.enabled_ns),
+            running_ns: self.running_ns.saturating_sub(before.running_ns),
+        }
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Counts) {
+        self.count = self.count.wrapping_add(more.count);
+        self.enabled_ns = self.enabled_ns.saturating_add(more.enabled_ns);
+        self.running_ns = self.running_ns.saturating_add(more.running_ns);
+    }
+}
+
+impl From<PerfReading> for Counts {
+    fn from(read: PerfReading) -> Counts {
+        Counts { count: read.count, enabled_ns: read.enabled_ns, running_ns: read.running_ns }
+    }
+}
+
+/// What a key asks perf for.
+pub(super) fn attr_of(key: &pc_pmu_key, period: u64) -> PerfAttr {
+    let has = |flag| key.flags & flag != 0;
+    PerfAttr {
+        kind: key.type_,
+        config: key.config,
+        sample_period: if has(PC_PMU_SAMPLES) { period } else { 0 },
+        exclude_user: has(PC_PMU_EXCLUDE_USER),
+        exclude_kernel: has(PC_PMU_EXCLUDE_KERNEL),
+        exclude_host: has(PC_PMU_EXCLUDE_HOST),
+    }
+}
+
+/// An open event. It is on while a counter has it.
+#[derive(Debug)]
+pub(super) struct HostEvent {
+    event: PerfEvent,
+    name: &'static str,
+    /// What it had counted when it was paused: what came before is another counter's.
+    counted: Counts,
+}
+
+impl HostEvent {
+    /// Of thread `tid`, paused.
+    pub(super) fn open(
+        tid: u32,
+        name: &'static str,
+        key: &pc_pmu_key,
+        period: u64,
+    ) -> Result<HostEvent, Error> {
+        let event =
+            PerfEvent::open(tid, &attr_of(key, period)).map_err(refused(name, Call::Open))?;
+        Ok(HostEvent { event, name, counted: Counts::default() })
+    }
+
+    /// It overflows after `period` more: whatever another counter had left of its own is forgotten.
+    pub(super) fn set_period(&self, period: u64) -> Result<(), Error> {
+        self.event.set_period(period).map_err(refused(self.name, Call::SetPeriod))
+    }
+
+    pub(super) fn go_on(&self) -> Result<(), Error> {
+        self.event.enable().map_err(refused(self.name, Call::Enable))
+    }
+
+    /// Stands still from now on. Return: what it counted since it was paused last.
+    pub(super) fn pause(&mut self) -> Result<Counts, Error> {
+        self.event.disable().map_err(refused(self.name, Call::Disable))?;
+        let now = self.read()?;
+        let since = now - self.counted;
+        self.counted = now;
+        Ok(since)
+    }
+
+    /// What it has counted since it was paused last.
+    pub(super) fn since_paused(&self) -> Result<Counts, Error> {
+        Ok(self.read()? - self.counted)
+    }
+
+    fn read(&self) -> Result<Counts, Error> {
+        self.event.read().map(Counts::from).map_err(refused(self.name, Call::Read))
+    }
+}
+
+fn refused(event: &'static str, call: Call) -> impl Fn(std::io::Error) -> Error {
+    move |error| Error::Host { event, call, refusal: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_of_a_key_asks_for_something_of_its_own() {
+        let key = |flags| pc_pmu_key { config: 9, type_: 1, flags };
+        let none = PerfAttr { kind: 1, config: 9, ..PerfAttr::default() };
+        assert_eq!(attr_of(&key(0), 77), none);
+        assert_eq!(attr_of(&key(PC_PMU_SAMPLES), 77), PerfAttr { sample_period: 77, ..none });
+        let user = PerfAttr { exclude_user: true, ..none };
+        assert_eq!(attr_of(&key(PC_PMU_EXCLUDE_USER), 77), user);
+        let kernel = PerfAttr { exclude_kernel: true, ..none };
+        assert_eq!(attr_of(&key(PC_PMU_EXCLUDE_KERNEL), 77), kernel);
+        let host = PerfAttr { exclude_host: true, ..none };
+        assert_eq!(attr_of(&key(PC_PMU_EXCLUDE_HOST), 77), host);
+    }
+
+    #[test]
+    fn differences_of_wrong_readings_are_not_a_panic() {
+        let counts = |count, ns| Counts { count, enabled_ns: ns, running_ns: ns };
+        assert_eq!(counts(5, 5) - counts(7, 7), counts(u64::MAX - 1, 0));
+        let mut sum = counts(u64::MAX, u64::MAX);
+        sum += counts(2, 2);
+        assert_eq!(sum, counts(1, u64::MAX));
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The events that a guest may count: what this host has of those that perf knows by name.
+
+use paracord_policy::pc_pmu_key;
+use paracord_policy::{
+    PC_PMU_EXCLUDE_HOST, PC_PMU_EXCLUDE_KERNEL, PC_PMU_EXCLUDE_USER, PC_PMU_SAMPLES,
+};
+use paracord_sys::perf::{PerfAttr, PerfEvent, kind};
+
+use super::error::{Error, Refusal};
+use super::pool::Want;
+
+/// An event by perf's name for it: type and configuration.
+struct Known {
+    name: &'static str,
+    kind: u32,
+    config: u64,
+}
+
+const fn hardware(name: &'static str, config: u64) -> Known {
+    Known { name, kind: kind::HARDWARE, config }
+}
+
+const fn software(name: &'static str, config: u64) -> Known {
+    Known { name, kind: kind::SOFTWARE, config }
+}
+
+/// Reads of a cache (PERF_COUNT_HW_CACHE_OP_READ), or those of them that miss.
+const fn cache(name: &'static str, cache: u64, misses: bool) -> Known {
+    Known { name, kind: kind::HW_CACHE, config: cache | (misses as u64) << 16 }
+}
+
+/// `enum perf_hw_id`, `perf_hw_cache_id`, `perf_sw_ids` of include/uapi/linux/perf_event.h.
+const KNOWN: [Known; 24] = [
+    hardware("cycles", 0),
+    hardware("instructions", 1),
+    hardware("cache-references", 2),
+    hardware("cache-misses", 3),
+    hardware("branches", 4),
+    hardware("branch-misses", 5),
+    hardware("bus-cycles", 6),
+    hardware("stalled-cycles-frontend", 7),
+    hardware("stalled-cycles-backend", 8),
+    hardware("ref-cycles", 9),
+    cache("L1-dcache-loads", 0, false),
+    cache("L1-dcache-load-misses", 0, true),
+    cache("L1-icache-load-misses", 1, true),
+    cache("LLC-loads", 2, false),
+    cache("LLC-load-misses", 2, true),
+    cache("dTLB-loads", 3, false),
+    cache("dTLB-load-misses", 3, true),
+    cache("iTLB-load-misses", 4, true),
+    software("cpu-clock", 0),
+    software("task-clock", 1),
+    software("page-faults", 2),
+    software("context-switches", 3),
+    software("cpu-migrations", 4),
+    software("major-faults", 6),
+];
+
+/// An event on offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// perf's name for it.
+    pub name: &'static str,
+    /// perf_event_attr.type.
+    pub kind: u32,
+    /// perf_event_attr.config.
+    pub config: u64,
+    /// The hardware leaves out what the host does: the VMM and KVM. Events of the kernel's own count that too.
+    pub exclude_host: bool,
+}
+
+/// An event that is not on offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// perf's name for it.
+    pub name: &'static str,
+    /// What the host said.
+    pub reason: Refusal,
+}
+
+/// The events on offer; a guest names them by their index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    events: Vec<Offered>,
+    refused: Vec<Refused>,
+}
+
+impl Offer {
+    /// Tries each event on the calling thread. What does not open is not on offer.
+    pub fn probe() -> Offer {
+        let mut offer = Offer::default();
+        for known in &KNOWN {
+            match opens(known) {
+                Ok(exclude_host) => offer.events.push(Offered {
+                    name: known.name,
+                    kind: known.kind,
+                    config: known.config,
+                    exclude_host,
+                }),
+                Err(reason) => offer.refused.push(Refused { name: known.name, reason }),
+            }
+        }
+        offer
+    }
+
+    /// What is on offer, by its index.
+    pub fn events(&self) -> &[Offered] {
+        &self.events
+    }
+
+    /// What is not, and why.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// The index of an event.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        let index = self.events.iter().position(|event| event.name == name)?;
+        u32::try_from(index).ok()
+    }
+
+    /// The event that a guest wants, and the key of what serves it. Any values are a guest's.
+    pub(super) fn key(&self, want: &Want) -> Result<(&'static str, pc_pmu_key), Error> {
+        let index = usize::try_from(want.event).unwrap_or(usize::MAX);
+        let event = self.events.get(index).ok_or(Error::NoSuchEvent(want.event))?;
+        if want.period > PERIOD_MAX {
+            return Err(Error::Period(want.period));
+        }
+        let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+        let flags = flag(!want.user, PC_PMU_EXCLUDE_USER)
+            | flag(!want.kernel, PC_PMU_EXCLUDE_KERNEL)
+            | flag(event.exclude_host, PC_PMU_EXCLUDE_HOST)
+            | flag(want.period != 0, PC_PMU_SAMPLES);
+        Ok((event.name, pc_pmu_key { config: event.config, type_: event.kind, flags }))
+    }
+}
+
+/// perf_event_open(2) and PERF_EVENT_IOC_PERIOD refuse more.
+const PERIOD_MAX: u64 = u64::MAX >> 1;
+
+/// Whether the event can leave out the host. Error: it does not open at all.
+fn opens(known: &Known) -> Result<bool, Refusal> {
+    let attr = PerfAttr { kind: known.kind, config: known.config, ..PerfAttr::default() };
+    // The kernel's own events take the flag, and ignore it.
+    let hardware = known.kind != kind::SOFTWARE;
+    if hardware && PerfEvent::open(0, &PerfAttr { exclude_host: true, ..attr }).is_ok() {
+        return Ok(true);
+    }
+    PerfEvent::open(0, &attr)?;
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_is_on_offer_or_has_a_reason() {
+        let offer = Offer::probe();
+        assert_eq!(offer.events().len() + offer.refused().len(), KNOWN.len());
+        for (index, event) in offer.events().iter().enumerate() {
+            assert_eq!(offer.find(event.name), u32::try_from(index).ok());
+            assert!(event.kind != kind::SOFTWARE || !event.exclude_host);
+        }
+        assert!(offer.refused().iter().all(|refused| !refused.reason.to_string().is_empty()));
+    }
+
+    #[test]
+    fn a_guests_wishes_become_keys_or_errors() {
+        let offer = Offer {
+            events: vec![
+                Offered { name: "cycles", kind: 0, config: 0, exclude_host: true },
+                Offered { name: "page-faults", kind: 1, config: 2, exclude_host: false },
+            ],
+            refused: Vec::new(),
+        };
+        let want = Want { event: 1, user: true, kernel: true, period: 0 };
+        let flags = |want: Want| offer.key(&want).map(|(_, key)| key.flags);
+        assert_eq!(flags(want), Ok(0));
+        assert_eq!(flags(Want { event: 0, ..want }), Ok(PC_PMU_EXCLUDE_HOST));
+        assert_eq!(flags(Want { user: false, ..want }), Ok(PC_PMU_EXCLUDE_USER));
+        assert_eq!(flags(Want { kernel: false, ..want }), Ok(PC_PMU_EXCLUDE_KERNEL));
+        assert_eq!(flags(Want { period: 1, ..want }), Ok(PC_PMU_SAMPLES));
+        assert_eq!(flags(Want { period: 1 << 63, ..want }), Err(Error::Period(1 << 63)));
+        assert_eq!(flags(Want { event: 2, ..want }), Err(Error::NoSuchEvent(2)));
+        assert_eq!(flags(Want { event: u32::MAX, ..want }), Err(Error::NoSuchEvent(u32::MAX)));
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! One vCPU's counters and the events that serve them: the policy decides (policy/pmu_pool.h), the pool carries it out.
+
+use std::sync::Arc;
+
+use paracord_policy::pmu::{self, Allowed, Give, Mode, Refusal, Take};
+use paracord_policy::{PC_PMU_COUNTERS, PC_PMU_EVENTS, PC_PMU_SAMPLES, pc_pmu_key};
+
+use super::error::Error;
+use super::event::{Counts, HostEvent};
+use super::offer::Offer;
+use super::quota::{Budget, now_ns};
+
+/// Counters of a vCPU: what the guest's perf may have on at once.
+pub const COUNTERS: u32 = PC_PMU_COUNTERS;
+/// Events of the host that a pool keeps open at most: file descriptors of the VMM.
+pub const EVENTS: usize = PC_PMU_EVENTS as usize;
+
+/// What a guest wants to count. Any values are as good as others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The event's index on offer.
+    pub event: u32,
+    /// In user mode.
+    pub user: bool,
+    /// In kernel mode.
+    pub kernel: bool,
+    /// It overflows each so many; 0: it only counts.
+    pub period: u64,
+}
+
+/// How a pool works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is used again.
+    pub mode: Mode,
+    /// An event that was idle for more slices is closed; 0: never.
+    pub release_slices: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { mode: Mode::Keyed, release_slices: pmu::default_release_slices() }
+    }
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Events opened.
+    pub openings: u64,
+    /// Of those, with no other event open, after the first: such a one may cost the host milliseconds.
+    pub cold_openings: u64,
+    /// Events closed.
+    pub closings: u64,
+    /// Times that a counter was served by an event that was open.
+    pub reuses: u64,
+    /// Times that a counter was not served.
+    pub refusals: u64,
+}
+
+/// A counter of the guest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    /// The place of its event; `None`: it is off.
+    event: Option<usize>,
+    /// What events before this one counted.
+    before: Counts,
+}
+
+/// The counters of one vCPU. Calls are cheapest on the thread that the pool is for, and cost several times more on
+/// another one while that runs on another CPU: each call is an interrupt to it then.
+#[derive(Debug)]
+pub struct Pool {
+    tid: u32,
+    offer: Arc<Offer>,
+    budget: Arc<Budget>,
+    policy: pmu::Pool,
+    events: [Option<HostEvent>; EVENTS],
+    counters: [Counter; PC_PMU_COUNTERS as usize],
+    stats: Stats,
+}
+
+impl Pool {
+    /// For the calling thread: a vCPU's own.
+    pub fn new(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        Pool::of_thread(tid, offer, budget, settings)
+    }
+
+    /// For thread `tid`.
+    pub fn of_thread(tid: u32, offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
+        Pool {
+            tid,
+            offer,
+            budget,
+            policy: pmu::Pool::new(settings.mode, settings.release_slices),
+            events: [const { None }; EVENTS],
+            counters: Default::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// A counter counts what the guest wants from now on. One that is on already is stopped before.
+    ///
+    /// # Errors
+    /// Why it is off now: what the guest asked for cannot be, its VM's budget is used up, or the host refuses.
+    pub fn start(&mut self, counter: u32, want: Want) -> Result<(), Error> {
+        let start_ns = now_ns();
+        let started = self.budgeted_start(counter, &want, start_ns);
+        self.budget.charge_since(start_ns);
+        self.stats.refusals += u64::from(started.is_err());
+        started
+    }
+
+    /// A counter stands still from now on. One that is off stays so.
+    ///
+    /// # Errors
+    /// A counter that does not exist, or a call that the host refuses: the counter is off in any case, and may
+    /// have lost what its event counted.
+    pub fn stop(&mut self, counter: u32) -> Result<(), Error> {
+        let start_ns = now_ns();
+        let stopped = self.give(counter);
+        self.budget.charge_since(start_ns);
+        stopped
+    }
+
+    /// What a counter has counted since the pool began, over all events that served it.
+    ///
+    /// # Errors
+    /// A counter that does not exist, or a call that the host refuses.
+    pub fn counts(&self, counter: u32) -> Result<Counts, Error> {
+        let of = self.counter(counter)?;
+        let mut counts = of.before;
+        if let Some(event) = of.event.and_then(|at| self.events[at].as_ref()) {
+            let start_ns = now_ns();
+            let since = event.since_paused();
+            self.budget.charge_since(start_ns);
+            counts += since?;
+        }
+        Ok(counts)
+    }
+
+    /// A slice ends: the vCPU's thread was switched out and in again, or [`SLICE`](super::SLICE) passed. Events that
+    /// nobody asks for are closed.
+    pub fn end_slice(&mut self) {
+        for event in self.policy.end_slice() {
+            close(&mut self.events[event], &mut self.stats);
+        }
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    fn counter(&self, counter: u32) -> Result<&Counter, Error> {
+        let index = usize::try_from(counter).unwrap_or(usize::MAX);
+        self.counters.get(index).ok_or(Error::NoSuchCounter(counter))
+    }
+
+    fn budgeted_start(&mut self, counter: u32, want: &Want, now_ns: u64) -> Result<(), Error> {
+        let (name, key) = self.offer.key(want)?;
+        self.give(counter)?;
+        let allowed = self.budget.allowed(now_ns);
+        let place = self.take(counter, name, &key, want.period, allowed)?;
+        let event = self.events[place].as_ref().ok_or(Error::NoPlace)?;
+        let on = match key.flags & PC_PMU_SAMPLES {
+            0 => event.go_on(),
+            _ => event.set_period(want.period).and_then(|()| event.go_on()),
+        };
+        if on.is_err() {
+            self.lose(place);
+            return on;
+        }
+        self.counters[counter as usize].event = Some(place);
+        Ok(())
+    }
+
+    /// Return: the place of the counter's event, which is paused.
+    fn take(
+        &mut self,
+        counter: u32,
+        name: &'static str,
+        key: &pc_pmu_key,
+        period: u64,
+        allowed: Allowed,
+    ) -> Result<usize, Error> {
+        let place = match self.policy.take(counter, key, allowed) {
+            Ok(Take::Use(place)) => {
+                self.stats.reuses += 1;
+                return Ok(place);
+            }
+            Ok(Take::Open(place)) => place,
+            Ok(Take::Replace(place)) => {
+                close(&mut self.events[place], &mut self.stats);
+                place
+            }
+            Err(Refusal::NoSuchCounter) => return Err(Error::NoSuchCounter(counter)),
+            Err(Refusal::NoBudget) => return Err(Error::Budget),
+            Err(Refusal::NoPlace | Refusal::Busy) => return Err(Error::NoPlace),
+        };
+        let cold = self.stats.openings > 0 && self.events.iter().all(Option::is_none);
+        // One that fails costs the host as much.
+        self.budget.charge_opening();
+        match HostEvent::open(self.tid, name, key, period) {
+            Ok(event) => self.events[place] = Some(event),
+            Err(error) => {
+                self.policy.forget(place);
+                return Err(error);
+            }
+        }
+        self.stats.openings += 1;
+        self.stats.cold_openings += u64::from(cold);
+        Ok(place)
+    }
+
+    fn give(&mut self, counter: u32) -> Result<(), Error> {
+        self.counter(counter)?;
+        self.counters[counter as usize].event = None;
+        let (place, stays) = match self.policy.give(counter) {
+            Give::Pause(place) => (place, true),
+            Give::Close(place) => (place, false),
+            Give::Nothing => return Ok(()),
+        };
+        let Some(event) = &mut self.events[place] else { return Ok(()) };
+        let since = if stays { event.pause() } else { event.since_paused() };
+        if !stays || since.is_err() {
+            self.lose(place);
+        }
+        self.counters[counter as usize].before += since?;
+        Ok(())
+    }
+
+    /// The place is free again.
+    fn lose(&mut self, place: usize) {
+        self.policy.forget(place);
+        close(&mut self.events[place], &mut self.stats);
+    }
+}
+
+fn close(event: &mut Option<HostEvent>, stats: &mut Stats) {
+    stats.closings += u64::from(event.take().is_some());
+}

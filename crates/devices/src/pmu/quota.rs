@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What a VM's counters may cost the host, and the clock that this is measured with.
+
+use std::time::Duration;
+
+use paracord_policy::pmu::{self, Allowed};
+use paracord_policy::{PC_PMU_SLICE_NS, pc_pmu_quota};
+use rustix::time::{ClockId, clock_gettime};
+
+/// A slice of a vCPU's thread that is not switched out: [`Pool::end_slice`](super::Pool::end_slice) is called as often
+/// at least.
+pub const SLICE: Duration = Duration::from_nanos(PC_PMU_SLICE_NS as u64);
+
+/// What a VM may cause. A vCPU that would exceed it is served again in the next tenth of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Events opened per second.
+    pub opens_per_sec: u32,
+    /// Time in system calls per second.
+    pub calls_per_sec: Duration,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        let quota = pmu::default_quota();
+        Quota {
+            opens_per_sec: quota.opens_per_sec,
+            calls_per_sec: Duration::from_nanos(quota.calls_ns_per_sec),
+        }
+    }
+}
+
+/// The budget of a VM, shared by the pools of its vCPUs. The default is a [`Quota`]'s.
+#[derive(Debug)]
+pub struct Budget(pmu::Budget);
+
+impl Budget {
+    /// A full one.
+    pub fn new(quota: Quota) -> Budget {
+        let calls_ns_per_sec = u64::try_from(quota.calls_per_sec.as_nanos()).unwrap_or(u64::MAX);
+        let opens_per_sec = quota.opens_per_sec;
+        Budget(pmu::Budget::new(pc_pmu_quota { calls_ns_per_sec, opens_per_sec, reserved: 0 }))
+    }
+
+    pub(super) fn allowed(&self, now_ns: u64) -> Allowed {
+        self.0.allowed(now_ns)
+    }
+
+    pub(super) fn charge_opening(&self) {
+        self.0.charge(1, 0);
+    }
+
+    /// The time since `start_ns` went into calls.
+    pub(super) fn charge_since(&self, start_ns: u64) {
+        self.0.charge(0, now_ns().saturating_sub(start_ns));
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new(Quota::default())
+    }
+}
+
+/// CLOCK_MONOTONIC.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Positive, and 584 years fit.
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
