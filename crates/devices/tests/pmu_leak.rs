@@ -13,7 +13,7 @@ fn open_files() -> usize {
 #[test]
 fn a_thousand_pools_leave_no_file_open() {
     let offer = Arc::new(Offer::probe());
-    let Some(event) = offer.find("task-clock") else { return };
+    let event = offer.find("task-clock").unwrap();
     let quota = Quota { opens_per_sec: u32::MAX, ..Quota::default() };
     let before = open_files();
     for n in 0..1000_u32 {
