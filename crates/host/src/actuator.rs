@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use paracord_sys::clock::now_ns;
 use paracord_sys::sched::{self, SchedAttr, policy};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::floors::{Asked, Floors};
 use crate::journal::{ENTRIES, Entry, Journal, Restored};
@@ -211,12 +211,6 @@ pub struct Actuator {
     order: Vec<u32>,
     /// Boosted threads by index.
     boosted: Vec<Option<Held>>,
-}
-
-/// CLOCK_MONOTONIC, the sensor's clock.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn bump(counter: &AtomicU64) {

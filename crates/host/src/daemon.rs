@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use paracord_sensor::scheduler::State;
 use paracord_sensor::{Error as SensorError, Options, PrintLevel, Sensor, set_print};
+use paracord_sys::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{debug, info, warn};
 
-use crate::actuator::{Actuator, ActuatorStats, now_ns};
+use crate::actuator::{Actuator, ActuatorStats};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};

@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use paracord_abi::{HostBoost, layout};
 use paracord_sensor::Sensor;
+use paracord_sys::clock::now_ns;
 use paracord_sys::sched;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::actuator::{ActuatorStats, now_ns};
+use crate::actuator::ActuatorStats;
 use crate::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::rt_thread::{RtShared, clear_wake};
 

@@ -6,8 +6,9 @@ use paracord_policy::{
     PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, pc_vcpu_counters,
 };
 use paracord_sensor::Sensor;
+use paracord_sys::clock::now_ns;
 
-use crate::actuator::{ActuatorStats, now_ns};
+use crate::actuator::ActuatorStats;
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use paracord_policy::pmu::{self, Allowed, Give, Mode, Refusal, Take};
 use paracord_policy::{PC_PMU_COUNTERS, PC_PMU_EVENTS, PC_PMU_SAMPLES, pc_pmu_key};
+use paracord_sys::clock::now_ns;
 
 use super::error::Error;
 use super::event::{Counts, HostEvent};
 use super::offer::Offer;
-use super::quota::{Budget, now_ns};
+use super::quota::Budget;
 
 /// Counters of a vCPU: what the guest's perf may have on at once.
 pub const COUNTERS: u32 = PC_PMU_COUNTERS;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What a VM's counters may cost the host, and the clock that this is measured with.
+//! What a VM's counters may cost the host.
 
 use std::time::Duration;
 
 use paracord_policy::pmu::{self, Allowed};
 use paracord_policy::{PC_PMU_SLICE_NS, pc_pmu_quota};
-use rustix::time::{ClockId, clock_gettime};
+use paracord_sys::clock::now_ns;
 
 /// A slice of a vCPU's thread that is not switched out: [`Pool::end_slice`](super::Pool::end_slice) is called as often
 /// at least.
@@ -60,11 +60,4 @@ impl Default for Budget {
     fn default() -> Budget {
         Budget::new(Quota::default())
     }
-}
-
-/// CLOCK_MONOTONIC.
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Positive, and 584 years fit.
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
