@@ -4,23 +4,9 @@
 use std::fmt;
 use std::io;
 
-use super::pool::{COUNTERS, EVENTS};
+use rustix::io::Errno;
 
-/// Of include/uapi/asm-generic/errno-base.h and errno.h.
-mod errno {
-    pub const EPERM: i32 = 1;
-    pub const ENOENT: i32 = 2;
-    pub const ESRCH: i32 = 3;
-    pub const EIO: i32 = 5;
-    pub const EACCES: i32 = 13;
-    pub const EBUSY: i32 = 16;
-    pub const ENODEV: i32 = 19;
-    pub const EINVAL: i32 = 22;
-    pub const ENFILE: i32 = 23;
-    pub const EMFILE: i32 = 24;
-    pub const ENOSYS: i32 = 38;
-    pub const EOPNOTSUPP: i32 = 95;
-}
+use super::pool::{COUNTERS, EVENTS};
 
 /// Why a counter is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,28 +77,28 @@ pub struct Refusal {
 impl From<io::Error> for Refusal {
     /// An event that the kernel has given up reads nothing, without an error number.
     fn from(error: io::Error) -> Refusal {
-        Refusal { errno: error.raw_os_error().unwrap_or(errno::EIO) }
+        Refusal { errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.errno {
-            errno::EPERM | errno::EACCES => {
+        let text = match Errno::from_raw_os_error(self.errno) {
+            Errno::PERM | Errno::ACCESS => {
                 "not permitted; set kernel.perf_event_paranoid to 1 or less, or give the VMM CAP_PERFMON"
             }
-            errno::ENOENT | errno::ENODEV | errno::EOPNOTSUPP => "this host does not have it",
-            errno::ENOSYS => {
+            Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP => "this host does not have it",
+            Errno::NOSYS => {
                 "the kernel has no perf events (CONFIG_PERF_EVENTS), or seccomp forbids them"
             }
-            errno::EINVAL => "this host cannot count it this way",
-            errno::ESRCH => "the vCPU's thread has ended",
-            errno::EBUSY => "somebody else has the hardware's counters",
-            errno::EMFILE | errno::ENFILE => {
+            Errno::INVAL => "this host cannot count it this way",
+            Errno::SRCH => "the vCPU's thread has ended",
+            Errno::BUSY => "somebody else has the hardware's counters",
+            Errno::MFILE | Errno::NFILE => {
                 "no file descriptor is left; raise the VMM's limit (RLIMIT_NOFILE) by 32 per vCPU"
             }
-            errno::EIO => "the kernel has given it up: somebody else has the hardware's counters",
-            other => return io::Error::from_raw_os_error(other).fmt(f),
+            Errno::IO => "the kernel has given it up: somebody else has the hardware's counters",
+            other => return io::Error::from(other).fmt(f),
         };
         f.write_str(text)
     }
@@ -125,10 +111,10 @@ mod tests {
     #[test]
     fn what_the_host_says_is_one_line_that_tells_what_to_do() {
         for (errno, part) in [
-            (errno::EACCES, "perf_event_paranoid"),
-            (errno::EPERM, "CAP_PERFMON"),
-            (errno::EMFILE, "RLIMIT_NOFILE"),
-            (errno::ENOENT, "does not have it"),
+            (Errno::ACCESS.raw_os_error(), "perf_event_paranoid"),
+            (Errno::PERM.raw_os_error(), "CAP_PERFMON"),
+            (Errno::MFILE.raw_os_error(), "RLIMIT_NOFILE"),
+            (Errno::NOENT.raw_os_error(), "does not have it"),
             (12, "memory"),
         ] {
             let error =
