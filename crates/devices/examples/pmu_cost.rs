@@ -230,9 +230,9 @@ fn measure(
                 let reprograms = (case.rounds_ns.len() * REPROGRAMS) as f64;
                 if case.rounds_ns.is_empty() {
                     println!(
-                        "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"mode\": \"{mode}\", \
+                        "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"pattern\": \"{}\", \"mode\": \"{mode}\", \
                          \"skipped\": \"no CPU was free for the thread that is to run\"}}",
-                        target.name
+                        target.name, pattern.name
                     );
                     continue;
                 }
