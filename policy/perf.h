@@ -126,10 +126,11 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
  */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
-	u32 wanted = t->demand.util_avg + (t->demand.util_avg >> PC_HEADROOM_SHIFT);
+	u32 wanted;
 
 	if (t->asked)
 		return pc_clamped(clamp.min, clamp);
+	wanted = t->demand.util_avg + (t->demand.util_avg >> PC_HEADROOM_SHIFT);
 	if (t->carry_in_force)
 		wanted = pc_max_u32(wanted, t->carry_level);
 	return pc_clamped(wanted, clamp);
