@@ -125,14 +125,10 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
 	struct pc_rq *rq = rq_of(prev);
-	u32 index, domain, cpu;
-	struct pc_vcpu *v;
+	u32 domain, cpu;
 	int i;
 
-	if (!p || !t || !rq || t->clamp.min > rq->capacity)
-		return -1;
-	v = vcpu_of(t, &index);
-	if (!v || !v->setup.guest_requests)
+	if (!p || !t || !rq || !asking_vcpu(t) || t->clamp.min > rq->capacity)
 		return -1;
 	domain = rq->domain;
 	bpf_for(i, 0, PC_STEAL_MAX) {

@@ -96,10 +96,7 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 /* A vCPU that wakes boosted: at once if its guest asks for more than the CPU can do, else now and then. */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
-	u32 index;
-	struct pc_vcpu *v = vcpu_of(t, &index);
-
-	if (!v || !v->setup.guest_requests ||
+	if (!asking_vcpu(t) ||
 	    (t->clamp.min <= rq->capacity && pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS))
 		return false;
 	t->placed_ns = now;
