@@ -118,9 +118,9 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 }
 
 /*
- * An idle CPU as large as that where it ran last, for a vCPU whose guest says what it needs; negative: none, or that
- * is too small. Any idle one would do for its latency, but a large CPU for each interrupt that finds its own taken by
- * a task of a higher class is what nobody asked for.
+ * An idle CPU as large as that where a boosted thread ran last; negative: none, or that is too small. Any idle one
+ * would do for its latency, but a large CPU for each interrupt that finds its own taken by a task of a higher class is
+ * what nobody asked for.
  */
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
@@ -128,7 +128,7 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 	u32 domain, cpu;
 	int i;
 
-	if (!p || !t || !rq || !asking_vcpu(t) || t->clamp.min > rq->capacity)
+	if (!p || !t || !rq || t->clamp.min > rq->capacity)
 		return -1;
 	domain = rq->domain;
 	bpf_for(i, 0, PC_STEAL_MAX) {

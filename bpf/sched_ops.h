@@ -38,7 +38,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
-		/* A boosted vCPU is not for saving, but where its guest says what it needs. */
+		/* A boosted vCPU is not for saving at each of its wakeups. */
 		if (!level || place_is_due(t, rq, rq_now()))
 			cpu = place(p, t, prev_cpu);
 	}

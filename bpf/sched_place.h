@@ -93,11 +93,13 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 		t->placed_ns = 0;
 }
 
-/* A vCPU that wakes boosted: at once if its guest asks for more than the CPU can do, else now and then. */
+/*
+ * A vCPU that wakes boosted: at once if its guest asks for more than the CPU can do, else now and then. It need not
+ * ask: one that an interrupt once took to a large CPU would stay there, as it finds that idle each time.
+ */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
-	if (!asking_vcpu(t) ||
-	    (t->clamp.min <= rq->capacity && pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS))
+	if (t->clamp.min <= rq->capacity && pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS)
 		return false;
 	t->placed_ns = now;
 	return true;

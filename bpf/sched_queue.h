@@ -31,23 +31,14 @@ static __always_inline u32 own_inverse(const struct task_struct *p)
 	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
 }
 
-/* The vCPU that a task is, if what its guest asks for counts; NULL: none. */
-static __always_inline struct pc_vcpu *asking_vcpu(const struct pc_task *t)
-{
-	u32 index;
-	struct pc_vcpu *v = vcpu_of(t, &index);
-
-	return v && v->setup.guest_requests ? v : NULL;
-}
-
 /* A vCPU's clamps as its guest's governor asks, within what the host lets it. */
 static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_clamp host)
 {
-	struct pc_vcpu *v = asking_vcpu(t);
-	u32 asks;
+	u32 index, asks;
+	struct pc_vcpu *v = vcpu_of(t, &index);
 
 	t->perf.asked = 0;
-	if (!v)
+	if (!v || !v->setup.guest_requests)
 		return host;
 	asks = *(volatile u32 *)&v->asks;
 	t->perf.asked = !!(asks & 0xffff);
