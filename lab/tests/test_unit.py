@@ -61,6 +61,15 @@ def await_policy(host, tid, policy):
         time.sleep(0.1)
 
 
+def await_vm(host, tid):
+    """The daemon's status once it has found the VM: it looks for VMs beside bringing its scheduler up."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while daemon.tids(status := json.loads(host.run("paracord status --json").out)) != [tid]:
+        assert time.monotonic() < deadline, f"the service does not know thread {tid}"
+        time.sleep(0.2)
+    return status
+
+
 def main_pid(host):
     return int(host.run("systemctl show -P MainPID paracord").out)
 
@@ -129,8 +138,7 @@ def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host
     drop_in(host, "ExecStart=", "ExecStart=/usr/bin/paracord run --actuator auto")
     host.run("systemctl restart paracord", timeout=TIMEOUT_S)
     await_scheduler(host, True)
-    status = json.loads(host.run("paracord status --json").out)
-    assert status["actuator"]["kind"] == "ext" and daemon.tids(status) == [tid]
+    assert await_vm(host, tid)["actuator"]["kind"] == "ext"
     host.run(f"paracord clamp set --max 512 --task {tid}")
     before = main_pid(host)
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
