@@ -224,7 +224,9 @@ static void handle_frame(uint32_t id, uint32_t type, char *data, uint32_t bytes)
 	case FRAME_SIGNAL:
 		if (job && bytes == sizeof(number)) {
 			memcpy(&number, data, sizeof(number));
-			kill(-job->pid, (int)number);
+			/* It has no group yet if it has not run since the fork. */
+			if (kill(-job->pid, (int)number) && errno == ESRCH)
+				kill(job->pid, (int)number);
 		}
 		break;
 	}

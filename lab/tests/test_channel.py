@@ -159,6 +159,14 @@ def test_signal_and_pid(channel):
     job.kill()  # it has ended: no error
 
 
+def test_a_signal_right_after_the_start_arrives(channel):
+    """The command has no process group of its own before it has run."""
+    for _ in range(50):
+        job = channel.spawn("exec sleep 60")
+        job.kill("KILL")
+        assert job.wait(10) == -signal.SIGKILL
+
+
 def test_background_child_does_not_keep_a_command_alive(channel):
     start = time.monotonic()
     channel.run("setsid sleep 5 & echo started")
