@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 from paracord_lab import machine, region_file
 from paracord_lab.boards import JunoR2, X86PStates
 from paracord_lab.channel import Job
+from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 
@@ -195,14 +196,6 @@ def set_all(guest: machine.Guest, file: str, khz: int) -> None:
 def frequencies(guest: machine.Guest) -> list[int]:
     """kHz of the first policy, rising."""
     return sorted(map(int, guest.run(f"cat {CPUFREQ}/policy0/scaling_available_frequencies").out.split()))
-
-
-def await_equal(look: Callable[[], object], wanted: object, seconds: float = 20) -> None:
-    """Looks until it is so; fails with what it saw last."""
-    end = time.monotonic() + seconds
-    while (seen := look()) != wanted and time.monotonic() < end:
-        time.sleep(0.3)
-    assert seen == wanted
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from paracord_lab import daemon, loads, machine
 from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 LOGS = Path("out/test-unit/logs")
@@ -55,19 +55,11 @@ def service(host, tid):
 
 
 def await_policy(host, tid, policy):
-    deadline = time.monotonic() + TIMEOUT_S
-    while loads.policies(host, [tid])[tid] != policy:
-        assert time.monotonic() < deadline, f"thread {tid} is not {policy}"
-        time.sleep(0.1)
+    await_equal(lambda: loads.policies(host, [tid])[tid], policy, TIMEOUT_S)
 
 
-def await_vm(host, tid):
-    """The daemon's status once it has found the VM: it looks for VMs beside bringing its scheduler up."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while daemon.tids(status := json.loads(host.run("paracord status --json").out)) != [tid]:
-        assert time.monotonic() < deadline, f"the service does not know thread {tid}"
-        time.sleep(0.2)
-    return status
+def status(host):
+    return json.loads(host.run("paracord status --json").out)
 
 
 def main_pid(host):
@@ -81,10 +73,7 @@ def drop_in(host, *lines):
 
 
 def await_restart(host, before):
-    deadline = time.monotonic() + TIMEOUT_S
-    while main_pid(host) in (0, before):
-        assert time.monotonic() < deadline, "the service was not started again"
-        time.sleep(0.2)
+    await_equal(lambda: main_pid(host) in (0, before), False, TIMEOUT_S)
 
 
 def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host, tid, service):
@@ -92,7 +81,7 @@ def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host
     before = main_pid(host)
     host.run("systemctl reload paracord", timeout=TIMEOUT_S)
     assert main_pid(host) == before
-    assert daemon.tids(json.loads(host.run("paracord status --json").out)) == [tid]
+    assert daemon.tids(status(host)) == [tid]
     assert host.run("stat -c %G:%a /run/paracord/control.sock").out.strip() == "paracord:660"
     host.run("systemctl stop paracord", timeout=TIMEOUT_S)
     assert loads.policies(host, [tid]) == {tid: NORMAL}
@@ -106,10 +95,7 @@ def test_the_units_sandbox_lets_vcpus_be_placed_and_its_end_gives_their_cpus_bac
     host.run("paracord vm place unit 0=1")
     assert host.run(show).out.split()[-1] == "1"
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    while host.run(show).out != before:
-        assert time.monotonic() < deadline, "the killed service left a thread bound"
-        time.sleep(0.2)
+    await_equal(lambda: host.run(show).out, before, TIMEOUT_S)
 
 
 def test_a_killed_service_restores_and_starts_again(host, tid, service):
@@ -126,10 +112,9 @@ def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host,
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
     await_policy(host, tid, NORMAL)
     # The processes that restored end a moment later.
-    deadline = time.monotonic() + TIMEOUT_S
-    while host.run("systemctl is-failed paracord", check=False).out.strip() != "failed":
-        assert time.monotonic() < deadline, "the service was started again, or does not end"
-        time.sleep(0.2)
+    await_equal(
+        lambda: host.run("systemctl is-failed paracord", check=False).out.strip(), "failed", TIMEOUT_S
+    )
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
@@ -138,7 +123,9 @@ def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host
     drop_in(host, "ExecStart=", "ExecStart=/usr/bin/paracord run --actuator auto")
     host.run("systemctl restart paracord", timeout=TIMEOUT_S)
     await_scheduler(host, True)
-    assert await_vm(host, tid)["actuator"]["kind"] == "ext"
+    # It looks for VMs beside bringing its scheduler up.
+    await_equal(lambda: daemon.tids(status(host)), [tid], TIMEOUT_S)
+    assert status(host)["actuator"]["kind"] == "ext"
     host.run(f"paracord clamp set --max 512 --task {tid}")
     before = main_pid(host)
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Waiting for what a machine becomes by itself."""
+
+import time
+from collections.abc import Callable
+
+
+def await_equal(look: Callable[[], object], wanted: object, seconds: float = 20) -> None:
+    """Looks until it is so; fails with what it saw last."""
+    end = time.monotonic() + seconds
+    while (seen := look()) != wanted and time.monotonic() < end:
+        time.sleep(0.3)
+    assert seen == wanted, f"after {seconds:g} s it is {seen!r}, not {wanted!r}"
