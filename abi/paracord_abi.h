@@ -11,6 +11,7 @@
  *   offset 64                     struct paracord_header, guest line
  *   domain_offset_bytes           domain 0: struct paracord_domain
  *   domain_offset_bytes + n*stride  domain n, of domain_count
+ *   event_offset_bytes + n*stride   event n that guests may count: struct paracord_event
  *   slot_offset_bytes             slot 0
  *   slot_offset_bytes + n*stride  slot n, n = architectural id of the vCPU
  *                                 (x86: APIC ID = KVM vcpu_id)
@@ -38,7 +39,7 @@
 /* "PARACORD" as the bytes lie in memory. */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		1
+#define PARACORD_ABI_MINOR		2
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -54,6 +55,13 @@
 #define PARACORD_DOMAIN_STRIDE_BYTES	192
 #define PARACORD_DOMAINS_MAX		16
 #define PARACORD_LEVELS_MAX		64
+/* Events that a guest may count lie behind them (since 1.2). */
+#define PARACORD_EVENT_OFFSET_BYTES	3200
+#define PARACORD_EVENT_STRIDE_BYTES	32
+#define PARACORD_EVENTS_MAX		28
+#define PARACORD_EVENT_NAME_BYTES	24
+/* Counters of a vCPU. */
+#define PARACORD_COUNTERS		16
 /* The top of every scale: capacities, requests, levels, frequencies. */
 #define PARACORD_SCALE			1024
 
@@ -61,6 +69,9 @@
 #define PARACORD_IVSHMEM_VENDOR_ID	0x1af4
 #define PARACORD_IVSHMEM_DEVICE_ID	0x1110
 #define PARACORD_IVSHMEM_BAR		2
+/* The register of BAR 0 that ivshmem calls Doorbell: 32 bits, whatever is written (since 1.2). */
+#define PARACORD_DOORBELL_BAR		0
+#define PARACORD_DOORBELL_OFFSET	12
 
 /* Features. Host offers in host_features, guest accepts in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* guest line steers vCPU boosting */
@@ -68,7 +79,8 @@
 #define PARACORD_F_KICK			(1u << 2) /* guest may kick on a stale boost */
 #define PARACORD_F_PERF_REQUEST		(1u << 3) /* perf_* of the guest line */
 #define PARACORD_F_CAPACITY		(1u << 4) /* capacity, frequency of the host line */
-#define PARACORD_F_PMU			(1u << 5) /* PMU area */
+#define PARACORD_F_PMU			(1u << 5) /* PMU area (since 1.2) */
+#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* it is served at a write to the doorbell; else at a kick */
 
 struct paracord_header {
 	/* --- host line: written by the host before the guest starts --- */
@@ -86,7 +98,9 @@ struct paracord_header {
 	__u32 domain_offset_bytes;	/* first domain (since 1.1) */
 	__u16 domain_count;		/* 0: the host's frequencies are not for guests to ask for */
 	__u16 domain_stride_bytes;	/* distance of domains, multiple of 64 */
-	__u32 host_reserved[2];
+	__u32 event_offset_bytes;	/* first event (since 1.2) */
+	__u16 event_count;		/* 0: nothing is for guests to count */
+	__u16 event_stride_bytes;	/* distance of events, multiple of 8 */
 	/* --- guest line: written by the guest driver at probe and remove --- */
 	__u32 guest_features;		/* PARACORD_F_*, accepted; 0: no driver */
 	__u16 guest_abi_major;
@@ -195,11 +209,58 @@ struct paracord_host_line {
 	__u8  host_reserved[24];
 };
 
+/*
+ * An event that a guest's vCPUs may count (since 1.2). Written by the host
+ * before the guest starts, constant from then on.
+ */
+struct paracord_event {
+	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits and '-', ended by 0: a file's name in the guest */
+	__u8  host_reserved[8];
+};
+
+/* paracord_pmu_want.flags: where it counts */
+#define PARACORD_WANT_USER		(1u << 0)
+#define PARACORD_WANT_KERNEL		(1u << 1)
+
+/* What one counter shall count from now on. */
+struct paracord_pmu_want {
+	__u64 period;			/* it overflows each so many; 0: it only counts */
+	__u16 event;			/* index + 1; 0: it stands still */
+	__u16 flags;			/* PARACORD_WANT_* */
+	__u32 turn;			/* another value starts its period anew; else only a change of the rest does anything */
+};
+
+/* Written by this vCPU only, read by the host when the vCPU has said so by an exit. */
+struct paracord_pmu_guest {
+	__u32 asked;			/* number of the last batch, never 0; another one is work for the host */
+	__u32 read;			/* mask of counters whose count the guest wants to know */
+	__u8  guest_reserved[56];
+	struct paracord_pmu_want want[PARACORD_COUNTERS];
+};
+
+/* What a counter has counted since the VM started, over all that it was for. Only differences mean something. */
+struct paracord_pmu_count {
+	__u64 count;
+	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
+	__u64 running_ns;		/* of that, time that was counted; less where the host multiplexes */
+	__u32 overflows;		/* wraps */
+	__u32 host_reserved;
+};
+
+/* Written by the host only, before the guest goes on after its exit. Of a counter that changes: when it stopped. */
+struct paracord_pmu_host {
+	__u32 served;			/* paracord_pmu_guest.asked of what it has served last */
+	__u32 refused;			/* mask of counters that shall count and do not: no such event, or no budget */
+	__u8  host_reserved[56];
+	struct paracord_pmu_count counter[PARACORD_COUNTERS];
+};
+
 /* One vCPU. */
 struct paracord_slot {
 	struct paracord_guest_line guest;	/* offset 0 */
 	struct paracord_host_line host;		/* offset 64 */
-	__u8 pmu[PARACORD_SLOT_STRIDE_BYTES - 2 * PARACORD_LINE_BYTES];
+	struct paracord_pmu_guest pmu;		/* offset 128 (since 1.2) */
+	struct paracord_pmu_host pmu_host;	/* offset 448 (since 1.2) */
 };
 
 /* A field may be read if it ends inside the bytes that the writer declared. */
@@ -217,7 +278,12 @@ PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "gues
 PARACORD_ASSERT(sizeof(struct paracord_host_line) == PARACORD_LINE_BYTES, "host line");
 PARACORD_ASSERT(sizeof(struct paracord_domain) == PARACORD_DOMAIN_STRIDE_BYTES, "domain");
 PARACORD_ASSERT(PARACORD_DOMAIN_OFFSET_BYTES + PARACORD_DOMAINS_MAX * PARACORD_DOMAIN_STRIDE_BYTES <=
-		PARACORD_SLOT_OFFSET_BYTES, "domains");
+		PARACORD_EVENT_OFFSET_BYTES, "domains");
+PARACORD_ASSERT(sizeof(struct paracord_event) == PARACORD_EVENT_STRIDE_BYTES, "event");
+PARACORD_ASSERT(PARACORD_EVENT_OFFSET_BYTES + PARACORD_EVENTS_MAX * PARACORD_EVENT_STRIDE_BYTES <=
+		PARACORD_SLOT_OFFSET_BYTES, "events");
+PARACORD_ASSERT(sizeof(struct paracord_pmu_guest) == 5 * PARACORD_LINE_BYTES, "PMU, guest's lines");
+PARACORD_ASSERT(sizeof(struct paracord_pmu_host) == 9 * PARACORD_LINE_BYTES, "PMU, host's lines");
 PARACORD_ASSERT(sizeof(struct paracord_slot) == PARACORD_SLOT_STRIDE_BYTES, "slot");
 
 #endif /* PARACORD_ABI_H */

@@ -141,9 +141,9 @@ static void set_hints(uint64_t n)
 	volatile struct paracord_slot *s = slot(n);
 
 	/* A word of ones in the slot itself stands for a preempt_count that is never 0. */
-	memset((void *)s->pmu, 0xff, sizeof(uint64_t));
+	memset((void *)s->pmu.guest_reserved, 0xff, sizeof(uint64_t));
 	s->guest.preempt_count_mask = ~0u;
-	s->guest.preempt_count_gpa = region.gpa + (uint64_t)((volatile uint8_t *)s->pmu - region.base);
+	s->guest.preempt_count_gpa = region.gpa + (uint64_t)((volatile uint8_t *)s->pmu.guest_reserved - region.base);
 	s->guest.context = every_hint;
 }
 

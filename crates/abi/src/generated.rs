@@ -3,7 +3,7 @@
 
 pub const PARACORD_MAGIC: u64 = 4923084492946686288;
 pub const PARACORD_ABI_MAJOR: u32 = 1;
-pub const PARACORD_ABI_MINOR: u32 = 1;
+pub const PARACORD_ABI_MINOR: u32 = 2;
 pub const PARACORD_LINE_BYTES: u32 = 64;
 pub const PARACORD_HEADER_BYTES: u32 = 128;
 pub const PARACORD_SLOT_STRIDE_BYTES: u32 = 1024;
@@ -14,16 +14,24 @@ pub const PARACORD_DOMAIN_OFFSET_BYTES: u32 = 128;
 pub const PARACORD_DOMAIN_STRIDE_BYTES: u32 = 192;
 pub const PARACORD_DOMAINS_MAX: u32 = 16;
 pub const PARACORD_LEVELS_MAX: u32 = 64;
+pub const PARACORD_EVENT_OFFSET_BYTES: u32 = 3200;
+pub const PARACORD_EVENT_STRIDE_BYTES: u32 = 32;
+pub const PARACORD_EVENTS_MAX: u32 = 28;
+pub const PARACORD_EVENT_NAME_BYTES: u32 = 24;
+pub const PARACORD_COUNTERS: u32 = 16;
 pub const PARACORD_SCALE: u32 = 1024;
 pub const PARACORD_IVSHMEM_VENDOR_ID: u32 = 6900;
 pub const PARACORD_IVSHMEM_DEVICE_ID: u32 = 4368;
 pub const PARACORD_IVSHMEM_BAR: u32 = 2;
+pub const PARACORD_DOORBELL_BAR: u32 = 0;
+pub const PARACORD_DOORBELL_OFFSET: u32 = 12;
 pub const PARACORD_F_BOOST: u32 = 1;
 pub const PARACORD_F_PREEMPT_COUNT: u32 = 2;
 pub const PARACORD_F_KICK: u32 = 4;
 pub const PARACORD_F_PERF_REQUEST: u32 = 8;
 pub const PARACORD_F_CAPACITY: u32 = 16;
 pub const PARACORD_F_PMU: u32 = 32;
+pub const PARACORD_F_PMU_DOORBELL: u32 = 64;
 pub const PARACORD_DOMAIN_SHARED: u32 = 1;
 pub const PARACORD_TASK_UNKNOWN: u32 = 0;
 pub const PARACORD_TASK_IDLE: u32 = 1;
@@ -39,6 +47,8 @@ pub const PARACORD_REASON_IRQ: u32 = 1;
 pub const PARACORD_REASON_RT: u32 = 2;
 pub const PARACORD_REASON_CRITICAL: u32 = 3;
 pub const PARACORD_REASONS: u32 = 4;
+pub const PARACORD_WANT_USER: u32 = 1;
+pub const PARACORD_WANT_KERNEL: u32 = 2;
 pub type __u8 = core::ffi::c_uchar;
 pub type __u16 = core::ffi::c_ushort;
 pub type __u32 = core::ffi::c_uint;
@@ -60,7 +70,9 @@ pub struct paracord_header {
     pub domain_offset_bytes: __u32,
     pub domain_count: __u16,
     pub domain_stride_bytes: __u16,
-    pub host_reserved: [__u32; 2usize],
+    pub event_offset_bytes: __u32,
+    pub event_count: __u16,
+    pub event_stride_bytes: __u16,
     pub guest_features: __u32,
     pub guest_abi_major: __u16,
     pub guest_abi_minor: __u16,
@@ -116,8 +128,14 @@ const _: () = {
         "Offset of field: paracord_header::domain_stride_bytes",
     ][::core::mem::offset_of!(paracord_header, domain_stride_bytes) - 54usize];
     [
-        "Offset of field: paracord_header::host_reserved",
-    ][::core::mem::offset_of!(paracord_header, host_reserved) - 56usize];
+        "Offset of field: paracord_header::event_offset_bytes",
+    ][::core::mem::offset_of!(paracord_header, event_offset_bytes) - 56usize];
+    [
+        "Offset of field: paracord_header::event_count",
+    ][::core::mem::offset_of!(paracord_header, event_count) - 60usize];
+    [
+        "Offset of field: paracord_header::event_stride_bytes",
+    ][::core::mem::offset_of!(paracord_header, event_stride_bytes) - 62usize];
     [
         "Offset of field: paracord_header::guest_features",
     ][::core::mem::offset_of!(paracord_header, guest_features) - 64usize];
@@ -354,10 +372,146 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
+pub struct paracord_event {
+    pub name: [__u8; 24usize],
+    pub host_reserved: [__u8; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of paracord_event"][::core::mem::size_of::<paracord_event>() - 32usize];
+    ["Alignment of paracord_event"][::core::mem::align_of::<paracord_event>() - 1usize];
+    [
+        "Offset of field: paracord_event::name",
+    ][::core::mem::offset_of!(paracord_event, name) - 0usize];
+    [
+        "Offset of field: paracord_event::host_reserved",
+    ][::core::mem::offset_of!(paracord_event, host_reserved) - 24usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct paracord_pmu_want {
+    pub period: __u64,
+    pub event: __u16,
+    pub flags: __u16,
+    pub turn: __u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of paracord_pmu_want"][::core::mem::size_of::<paracord_pmu_want>() - 16usize];
+    [
+        "Alignment of paracord_pmu_want",
+    ][::core::mem::align_of::<paracord_pmu_want>() - 8usize];
+    [
+        "Offset of field: paracord_pmu_want::period",
+    ][::core::mem::offset_of!(paracord_pmu_want, period) - 0usize];
+    [
+        "Offset of field: paracord_pmu_want::event",
+    ][::core::mem::offset_of!(paracord_pmu_want, event) - 8usize];
+    [
+        "Offset of field: paracord_pmu_want::flags",
+    ][::core::mem::offset_of!(paracord_pmu_want, flags) - 10usize];
+    [
+        "Offset of field: paracord_pmu_want::turn",
+    ][::core::mem::offset_of!(paracord_pmu_want, turn) - 12usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct paracord_pmu_guest {
+    pub asked: __u32,
+    pub read: __u32,
+    pub guest_reserved: [__u8; 56usize],
+    pub want: [paracord_pmu_want; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of paracord_pmu_guest",
+    ][::core::mem::size_of::<paracord_pmu_guest>() - 320usize];
+    [
+        "Alignment of paracord_pmu_guest",
+    ][::core::mem::align_of::<paracord_pmu_guest>() - 8usize];
+    [
+        "Offset of field: paracord_pmu_guest::asked",
+    ][::core::mem::offset_of!(paracord_pmu_guest, asked) - 0usize];
+    [
+        "Offset of field: paracord_pmu_guest::read",
+    ][::core::mem::offset_of!(paracord_pmu_guest, read) - 4usize];
+    [
+        "Offset of field: paracord_pmu_guest::guest_reserved",
+    ][::core::mem::offset_of!(paracord_pmu_guest, guest_reserved) - 8usize];
+    [
+        "Offset of field: paracord_pmu_guest::want",
+    ][::core::mem::offset_of!(paracord_pmu_guest, want) - 64usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct paracord_pmu_count {
+    pub count: __u64,
+    pub enabled_ns: __u64,
+    pub running_ns: __u64,
+    pub overflows: __u32,
+    pub host_reserved: __u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of paracord_pmu_count",
+    ][::core::mem::size_of::<paracord_pmu_count>() - 32usize];
+    [
+        "Alignment of paracord_pmu_count",
+    ][::core::mem::align_of::<paracord_pmu_count>() - 8usize];
+    [
+        "Offset of field: paracord_pmu_count::count",
+    ][::core::mem::offset_of!(paracord_pmu_count, count) - 0usize];
+    [
+        "Offset of field: paracord_pmu_count::enabled_ns",
+    ][::core::mem::offset_of!(paracord_pmu_count, enabled_ns) - 8usize];
+    [
+        "Offset of field: paracord_pmu_count::running_ns",
+    ][::core::mem::offset_of!(paracord_pmu_count, running_ns) - 16usize];
+    [
+        "Offset of field: paracord_pmu_count::overflows",
+    ][::core::mem::offset_of!(paracord_pmu_count, overflows) - 24usize];
+    [
+        "Offset of field: paracord_pmu_count::host_reserved",
+    ][::core::mem::offset_of!(paracord_pmu_count, host_reserved) - 28usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct paracord_pmu_host {
+    pub served: __u32,
+    pub refused: __u32,
+    pub host_reserved: [__u8; 56usize],
+    pub counter: [paracord_pmu_count; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of paracord_pmu_host",
+    ][::core::mem::size_of::<paracord_pmu_host>() - 576usize];
+    [
+        "Alignment of paracord_pmu_host",
+    ][::core::mem::align_of::<paracord_pmu_host>() - 8usize];
+    [
+        "Offset of field: paracord_pmu_host::served",
+    ][::core::mem::offset_of!(paracord_pmu_host, served) - 0usize];
+    [
+        "Offset of field: paracord_pmu_host::refused",
+    ][::core::mem::offset_of!(paracord_pmu_host, refused) - 4usize];
+    [
+        "Offset of field: paracord_pmu_host::host_reserved",
+    ][::core::mem::offset_of!(paracord_pmu_host, host_reserved) - 8usize];
+    [
+        "Offset of field: paracord_pmu_host::counter",
+    ][::core::mem::offset_of!(paracord_pmu_host, counter) - 64usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
 pub struct paracord_slot {
     pub guest: paracord_guest_line,
     pub host: paracord_host_line,
-    pub pmu: [__u8; 896usize],
+    pub pmu: paracord_pmu_guest,
+    pub pmu_host: paracord_pmu_host,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -372,4 +526,7 @@ const _: () = {
     [
         "Offset of field: paracord_slot::pmu",
     ][::core::mem::offset_of!(paracord_slot, pmu) - 128usize];
+    [
+        "Offset of field: paracord_slot::pmu_host",
+    ][::core::mem::offset_of!(paracord_slot, pmu_host) - 448usize];
 };

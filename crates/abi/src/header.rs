@@ -341,13 +341,14 @@ pub fn new_region(
 
 /// Names of the features in a mask, for people; unknown bits are left out.
 pub fn feature_names(mask: u32) -> Vec<&'static str> {
-    const NAMES: [(u32, &str); 6] = [
+    const NAMES: [(u32, &str); 7] = [
         (layout::PARACORD_F_BOOST, "boost"),
         (layout::PARACORD_F_PREEMPT_COUNT, "preempt_count"),
         (layout::PARACORD_F_KICK, "kick"),
         (layout::PARACORD_F_PERF_REQUEST, "perf_request"),
         (layout::PARACORD_F_CAPACITY, "capacity"),
         (layout::PARACORD_F_PMU, "pmu"),
+        (layout::PARACORD_F_PMU_DOORBELL, "pmu_doorbell"),
     ];
     NAMES.into_iter().filter(|(bit, _)| mask & bit != 0).map(|(_, name)| name).collect()
 }

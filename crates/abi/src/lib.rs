@@ -4,7 +4,7 @@
 //! [`layout`] mirrors `abi/paracord_abi.h`, which documents every field. The
 //! other modules turn bytes that somebody else wrote into checked values:
 //! the caller copies the bytes once, then calls [`RegionLayout::check`],
-//! [`GuestDriver::check`], [`Domain::from_bytes`] or [`GuestLine::from_bytes`] on the copy.
+//! [`GuestDriver::check`], [`Domain::from_bytes`], [`GuestLine::from_bytes`] or [`PmuAsk::from_bytes`] on the copy.
 //!
 //! A field of a newer minor version exists for a reader only if it ends inside
 //! the bytes that the line's writer declared ([`field_in`]).
@@ -13,6 +13,7 @@
 mod domain;
 mod header;
 mod line;
+mod pmu;
 
 /// Mirror of `abi/paracord_abi.h`, generated.
 #[allow(missing_docs, non_camel_case_types, clippy::all)]
@@ -26,6 +27,11 @@ pub use header::{
 };
 pub use line::{
     GuestContext, GuestLine, HOST_BOOST_BYTES, HOST_PLACE_BYTES, HostBoost, HostPlace, LINE_BYTES,
+};
+pub use pmu::{
+    COUNTERS, CounterCounts, CounterWant, EventError, OFFER_BYTES, PMU_GUEST_BYTES,
+    PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, PmuAnswer, PmuAsk,
+    offer_events,
 };
 
 /// Whether a field may be read: it ends inside the bytes that the writer

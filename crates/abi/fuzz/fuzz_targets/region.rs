@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use paracord_abi::{DOMAIN_BYTES, Domain, GuestDriver, GuestLine, LINE_BYTES, RegionLayout};
+use paracord_abi::{DOMAIN_BYTES, Domain, GuestDriver, GuestLine, LINE_BYTES, PMU_GUEST_BYTES, PmuAsk, RegionLayout};
 
 fuzz_target!(|input: (u64, u32, Vec<u8>)| {
     let (mapped_bytes, declared_bytes, bytes) = input;
@@ -16,6 +16,9 @@ fuzz_target!(|input: (u64, u32, Vec<u8>)| {
         if let Ok(domain) = Domain::from_bytes(domain) {
             assert_eq!(Domain::from_bytes(&domain.to_bytes()), Ok(domain));
         }
+    }
+    if let Some(lines) = bytes.first_chunk::<PMU_GUEST_BYTES>() {
+        let _ = PmuAsk::from_bytes(lines);
     }
     if let Some(line) = bytes.first_chunk::<LINE_BYTES>() {
         let line = GuestLine::from_bytes(line, declared_bytes);

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The PMU area of a slot, and the table of events that guests may count (since 1.2).
+
+use core::mem::{offset_of, size_of};
+
+use crate::layout::{
+    self, paracord_event, paracord_header, paracord_pmu_count, paracord_pmu_guest,
+    paracord_pmu_host, paracord_pmu_want, paracord_slot,
+};
+use crate::{RegionLayout, read_field, write_field};
+
+/// Counters of a vCPU.
+pub const COUNTERS: usize = layout::PARACORD_COUNTERS as usize;
+/// Bytes of the guest's lines of the area.
+pub const PMU_GUEST_BYTES: usize = size_of::<paracord_pmu_guest>();
+/// Bytes of the host's lines of the area.
+pub const PMU_HOST_BYTES: usize = size_of::<paracord_pmu_host>();
+/// The guest's lines in a slot.
+pub const PMU_GUEST_OFFSET: usize = offset_of!(paracord_slot, pmu);
+/// The host's lines in a slot.
+pub const PMU_HOST_OFFSET: usize = offset_of!(paracord_slot, pmu_host);
+/// Number of the batch that was served, in the host's lines: it is written last.
+pub const PMU_SERVED_OFFSET: usize = offset_of!(paracord_pmu_host, served);
+
+/// What a guest wants of one counter. Any values are a guest's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterWant {
+    /// Index of the event; `None`: the counter stands still.
+    pub event: Option<u16>,
+    /// In user mode.
+    pub user: bool,
+    /// In kernel mode.
+    pub kernel: bool,
+    /// It overflows each so many; 0: it only counts.
+    pub period: u64,
+    /// Another one starts the period anew.
+    pub turn: u32,
+}
+
+/// What a guest wants of a vCPU's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PmuAsk {
+    /// Number of the batch; 0: there was none yet.
+    pub asked: u32,
+    /// Counters whose count it wants to know, a mask.
+    pub read: u16,
+    /// By counter.
+    pub wants: [CounterWant; COUNTERS],
+}
+
+impl PmuAsk {
+    /// Of a copy of the guest's lines.
+    pub fn from_bytes(copy: &[u8; PMU_GUEST_BYTES]) -> PmuAsk {
+        let mut wants = [CounterWant::default(); COUNTERS];
+        let words = copy[offset_of!(paracord_pmu_guest, want)..]
+            .chunks_exact(size_of::<paracord_pmu_want>());
+        for (want, word) in wants.iter_mut().zip(words) {
+            let flags = u32::from(read_field!(word, u16, paracord_pmu_want, flags));
+            *want = CounterWant {
+                event: read_field!(word, u16, paracord_pmu_want, event).checked_sub(1),
+                user: flags & layout::PARACORD_WANT_USER != 0,
+                kernel: flags & layout::PARACORD_WANT_KERNEL != 0,
+                period: read_field!(word, u64, paracord_pmu_want, period),
+                turn: read_field!(word, u32, paracord_pmu_want, turn),
+            };
+        }
+        PmuAsk {
+            asked: read_field!(copy, u32, paracord_pmu_guest, asked),
+            read: read_field!(copy, u32, paracord_pmu_guest, read) as u16,
+            wants,
+        }
+    }
+}
+
+/// What a counter has counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterCounts {
+    /// The count.
+    pub count: u64,
+    /// Time that the vCPU's thread ran while the counter was on.
+    pub enabled_ns: u64,
+    /// Of that, time that was counted.
+    pub running_ns: u64,
+    /// Overflows, wraps.
+    pub overflows: u32,
+}
+
+/// What the host says of a vCPU's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PmuAnswer {
+    /// The batch that was served; it is stored after the rest, at [`PMU_SERVED_OFFSET`].
+    pub served: u32,
+    /// Counters that shall count and do not, a mask.
+    pub refused: u16,
+    /// By counter.
+    pub counters: [CounterCounts; COUNTERS],
+}
+
+impl PmuAnswer {
+    /// As it lies in the slot.
+    pub fn to_bytes(&self) -> [u8; PMU_HOST_BYTES] {
+        let mut bytes = [0u8; PMU_HOST_BYTES];
+        write_field!(bytes, self.served, paracord_pmu_host, served);
+        write_field!(bytes, u32::from(self.refused), paracord_pmu_host, refused);
+        let places = bytes[offset_of!(paracord_pmu_host, counter)..]
+            .chunks_exact_mut(size_of::<paracord_pmu_count>());
+        for (place, counter) in places.zip(&self.counters) {
+            write_field!(place, counter.count, paracord_pmu_count, count);
+            write_field!(place, counter.enabled_ns, paracord_pmu_count, enabled_ns);
+            write_field!(place, counter.running_ns, paracord_pmu_count, running_ns);
+            write_field!(place, counter.overflows, paracord_pmu_count, overflows);
+        }
+        bytes
+    }
+}
+
+/// Why events cannot be offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// More than the table holds.
+    #[error("{found} events, at most {} fit", layout::PARACORD_EVENTS_MAX)]
+    Count {
+        /// Events there are.
+        found: usize,
+    },
+    /// A guest makes a file's name of it.
+    #[error("event {found:?}: a name has 1 to {NAME_MAX} letters, digits and \"-\"")]
+    Name {
+        /// The name.
+        found: String,
+    },
+    /// Made by an older version, which left no room.
+    #[error("the region has no room for a table of events: create it anew")]
+    NoRoom,
+}
+
+const EVENT_BYTES: usize = layout::PARACORD_EVENT_STRIDE_BYTES as usize;
+const EVENT_OFFSET: usize = layout::PARACORD_EVENT_OFFSET_BYTES as usize;
+/// Without the byte that ends it.
+const NAME_MAX: usize = layout::PARACORD_EVENT_NAME_BYTES as usize - 1;
+/// Bytes from a region's start that [`offer_events`] changes.
+pub const OFFER_BYTES: usize = EVENT_OFFSET + EVENT_BYTES * layout::PARACORD_EVENTS_MAX as usize;
+
+/// Writes the events on offer into a region's first bytes, and says that its PMU areas are served at writes to the
+/// doorbell register. No event: there is no PMU. Before the guest starts.
+///
+/// # Errors
+/// Any [`EventError`]; nothing was changed.
+pub fn offer_events(
+    first: &mut [u8; OFFER_BYTES],
+    region: &RegionLayout,
+    names: &[&str],
+) -> Result<(), EventError> {
+    if names.len() > layout::PARACORD_EVENTS_MAX as usize {
+        return Err(EventError::Count { found: names.len() });
+    }
+    if let Some(bad) = names.iter().find(|name| !is_name(name)) {
+        return Err(EventError::Name { found: (*bad).to_owned() });
+    }
+    let domains = u64::from(region.domain_offset_bytes)
+        + u64::from(region.domain_count) * u64::from(region.domain_stride_bytes);
+    let has_room = domains <= EVENT_OFFSET as u64
+        && region.slot_offset_bytes as usize >= OFFER_BYTES
+        && region.slot_stride_bytes as usize >= size_of::<paracord_slot>();
+    if !has_room && !names.is_empty() {
+        return Err(EventError::NoRoom);
+    }
+    let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
+    let mut features = region.host_features & !pmu;
+    if !names.is_empty() {
+        features |= pmu;
+        let minor = region.abi_minor.max(layout::PARACORD_ABI_MINOR as u16);
+        write_field!(first, minor, paracord_header, abi_minor);
+        write_field!(first, EVENT_OFFSET as u32, paracord_header, event_offset_bytes);
+        write_field!(first, EVENT_BYTES as u16, paracord_header, event_stride_bytes);
+        for (place, name) in first[EVENT_OFFSET..].chunks_exact_mut(EVENT_BYTES).zip(names) {
+            place.fill(0);
+            place[offset_of!(paracord_event, name)..][..name.len()]
+                .copy_from_slice(name.as_bytes());
+        }
+    }
+    write_field!(first, names.len() as u16, paracord_header, event_count);
+    write_field!(first, features, paracord_header, host_features);
+    Ok(())
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(plain)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{new_region, region_bytes};
+
+    fn region(host_features: u32) -> ([u8; OFFER_BYTES], RegionLayout) {
+        let bytes = new_region(4, host_features, 0, &[]).unwrap();
+        let layout = RegionLayout::check(&bytes, region_bytes(4)).unwrap();
+        (*bytes.first_chunk().unwrap(), layout)
+    }
+
+    #[test]
+    fn events_are_offered_and_taken_back() {
+        let (mut first, layout) = region(1);
+        let empty = first;
+        offer_events(&mut first, &layout, &["cycles", "L1-dcache-load-misses"]).unwrap();
+        let offered = RegionLayout::check(&first, region_bytes(4)).unwrap();
+        assert_eq!(offered.host_features, 1 | 1 << 5 | 1 << 6);
+        let count = read_field!(first, u16, paracord_header, event_count);
+        let at = read_field!(first, u32, paracord_header, event_offset_bytes) as usize;
+        assert_eq!((count, &first[at..at + 7]), (2, &b"cycles\0"[..]));
+        assert_eq!(&first[at + 32..at + 54], b"L1-dcache-load-misses\0");
+        offer_events(&mut first, &offered, &[]).unwrap();
+        assert_eq!(RegionLayout::check(&first, region_bytes(4)), Ok(layout));
+        assert_eq!(read_field!(first, u16, paracord_header, event_count), 0);
+        assert_eq!(first[..40], empty[..40]);
+    }
+
+    #[test]
+    fn what_cannot_be_offered_changes_nothing() {
+        let (mut first, layout) = region(0);
+        let before = first;
+        let mut refused = |region: &RegionLayout, names: &[&str]| {
+            offer_events(&mut first, region, names).unwrap_err()
+        };
+        assert_eq!(refused(&layout, &["a"; 29]), EventError::Count { found: 29 });
+        for name in ["", "a/b", "ä", "has space", "123456789012345678901234"] {
+            assert_eq!(refused(&layout, &[name]), EventError::Name { found: name.to_owned() });
+        }
+        let domains = RegionLayout {
+            domain_offset_bytes: 256,
+            domain_stride_bytes: 192,
+            domain_count: 16,
+            ..layout
+        };
+        let small = RegionLayout { slot_stride_bytes: 128, ..layout };
+        for region in [domains, small] {
+            assert_eq!(refused(&region, &["cycles"]), EventError::NoRoom);
+        }
+        assert!(first == before);
+    }
+
+    #[test]
+    fn a_guests_lines_are_read_whatever_they_hold() {
+        let none = PmuAsk::from_bytes(&[0; PMU_GUEST_BYTES]);
+        assert_eq!((none.asked, none.read, none.wants[15].event), (0, 0, None));
+        let all = PmuAsk::from_bytes(&[0xff; PMU_GUEST_BYTES]);
+        let want = CounterWant {
+            event: Some(u16::MAX - 1),
+            user: true,
+            kernel: true,
+            period: u64::MAX,
+            turn: u32::MAX,
+        };
+        assert_eq!((all.asked, all.read, all.wants), (u32::MAX, u16::MAX, [want; COUNTERS]));
+        // The second counter, user mode only.
+        let mut bytes = [0; PMU_GUEST_BYTES];
+        bytes[64 + 16..64 + 32].copy_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 9, 0, 0, 0]);
+        let want = CounterWant { event: Some(2), user: true, kernel: false, period: 7, turn: 9 };
+        assert_eq!(PmuAsk::from_bytes(&bytes).wants[1], want);
+    }
+
+    #[test]
+    fn an_answer_lies_where_the_header_says() {
+        let mut answer = PmuAnswer { served: 1, refused: 2, ..PmuAnswer::default() };
+        answer.counters[15] =
+            CounterCounts { count: 3, enabled_ns: 4, running_ns: 5, overflows: 6 };
+        let bytes = answer.to_bytes();
+        let set: Vec<_> = bytes
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte != 0)
+            .map(|(at, b)| (at, *b))
+            .collect();
+        assert_eq!(set, [(0, 1), (4, 2), (544, 3), (552, 4), (560, 5), (568, 6)]);
+    }
+}
