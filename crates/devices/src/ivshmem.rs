@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The PCI function behind which a guest finds memory that it shares with its host.
 //!
-//! Guests see what QEMU's `ivshmem-plain` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1),
-//! without BAR 0: its registers are about interrupts between peers, and there are none.
+//! Guests see what QEMU's `ivshmem-plain` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1): memory behind
+//! BAR 2, and registers about interrupts between peers behind BAR 0. There are no peers, so they read as 0; a write to
+//! the doorbell is a guest's way out of its VM.
 //!
-//! The model is only the configuration space. The VMM maps the memory where
-//! [`Ivshmem::window`] says, and looks again after each write.
+//! The model is only the configuration space. The VMM maps the memory where [`Ivshmem::window`] says, serves the
+//! registers where [`Ivshmem::registers`] says, and looks again after each write.
 
 use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
 
 /// Register of the 64-bit BAR behind which the memory lies.
 const MEMORY_BAR: usize = 2;
+/// ... and of that behind which the device's own registers lie.
+const REGISTER_BAR: usize = 0;
+/// Bytes of the registers: four are used, the rest of the page reads as 0.
+pub const REGISTER_BYTES: u64 = 4096;
 
 const IDENTITY: Identity = Identity {
     id: (0x1af4, 0x1110),
@@ -32,7 +37,9 @@ impl Ivshmem {
     /// # Errors
     /// [`BarSizeError`] when that is no power of two, or less than a page.
     pub fn new(memory_bytes: u64) -> Result<Ivshmem, BarSizeError> {
-        let config = ConfigSpace::new(&IDENTITY).with_memory_bar(MEMORY_BAR, memory_bytes)?;
+        let config = ConfigSpace::new(&IDENTITY)
+            .with_register_bar(REGISTER_BAR, REGISTER_BYTES)?
+            .with_memory_bar(MEMORY_BAR, memory_bytes)?;
         Ok(Ivshmem { config })
     }
 
@@ -51,6 +58,11 @@ impl Ivshmem {
     pub fn window(&self) -> Option<u64> {
         self.config.memory_bar(MEMORY_BAR)
     }
+
+    /// The same for the registers, [`REGISTER_BYTES`] of them.
+    pub fn registers(&self) -> Option<u64> {
+        self.config.memory_bar(REGISTER_BAR)
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +74,7 @@ mod tests {
         let function = Ivshmem::new(1 << 16).unwrap();
         let mut data = [0; 4];
         for (offset, expected) in
-            [(0, 0x1110_1af4u32), (8, 0x0500_0001), (0x18, 0xc), (0x2c, 0x1100_1af4)]
+            [(0, 0x1110_1af4u32), (8, 0x0500_0001), (0x10, 4), (0x18, 0xc), (0x2c, 0x1100_1af4)]
         {
             function.read(offset, &mut data);
             assert_eq!(u32::from_le_bytes(data), expected, "{offset:#x}");
@@ -76,5 +88,7 @@ mod tests {
         function.write(0x18, &0xc012_3456u32.to_le_bytes());
         function.write(4, &[2]);
         assert_eq!(function.window(), Some(0xc012_0000));
+        function.write(0x10, &0xc100_1234u32.to_le_bytes());
+        assert_eq!(function.registers(), Some(0xc100_1000));
     }
 }

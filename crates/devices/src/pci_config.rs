@@ -10,7 +10,7 @@
 //! | 0x04 | command | bits 1 (memory space) and 2 (bus master) can be set, if there is a memory BAR |
 //! | 0x06 | status | 0: no capabilities |
 //! | 0x08 | revision, class | fixed |
-//! | 0x10 | BARs | 64-bit prefetchable memory, or absent |
+//! | 0x10 | BARs | 64-bit memory, prefetchable where it is memory and not where it is registers, or absent |
 //! | 0x2c | subsystem vendor, device | fixed |
 //! | 0x3c | interrupt line | scratch byte; there is no interrupt pin |
 
@@ -26,8 +26,9 @@ const INTERRUPT_LINE: usize = 0x3c;
 
 const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
-/// Memory, 64 bits wide, prefetchable.
-const BAR_64_PREFETCHABLE: u32 = 0x4 | 0x8;
+/// Memory, 64 bits wide.
+const BAR_64: u32 = 0x4;
+const BAR_PREFETCHABLE: u32 = 0x8;
 const BAR_FLAGS: u32 = 0xf;
 /// Smallest BAR that a page of the guest can map alone.
 const BAR_MIN_BYTES: u64 = 4096;
@@ -81,17 +82,33 @@ impl ConfigSpace {
     ///
     /// # Panics
     /// When `index` is above 4: the second register would not exist.
-    pub fn with_memory_bar(
+    pub fn with_memory_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
+        self.with_bar(index, bytes, BAR_64 | BAR_PREFETCHABLE)
+    }
+
+    /// The same with a BAR for registers: it is not prefetchable.
+    ///
+    /// # Errors
+    /// [`BarSizeError`].
+    ///
+    /// # Panics
+    /// As [`with_memory_bar`](Self::with_memory_bar).
+    pub fn with_register_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
+        self.with_bar(index, bytes, BAR_64)
+    }
+
+    fn with_bar(
         mut self,
         index: usize,
         bytes: u64,
+        flags: u32,
     ) -> Result<ConfigSpace, BarSizeError> {
         assert!(index <= 4, "a 64-bit BAR takes two of six registers");
         if !bytes.is_power_of_two() || bytes < BAR_MIN_BYTES {
             return Err(BarSizeError { bytes });
         }
         let at = BARS + 4 * index;
-        self.put(at, &BAR_64_PREFETCHABLE.to_le_bytes());
+        self.put(at, &flags.to_le_bytes());
         let address_bits = !(bytes - 1);
         self.writable[at..at + 8].copy_from_slice(&address_bits.to_le_bytes());
         self.writable[at] &= !(BAR_FLAGS as u8);

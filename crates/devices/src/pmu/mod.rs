@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`Offer`] | the events that this host has, tried once |
 //! | [`Pool`] | one vCPU's counters, and the events that serve them |
+//! | [`Area`] | the same for a guest with paracord's module, which asks through its slot of the region |
 //! | [`Budget`] | what all pools of a VM may cost |
 //! | [`Stats`] | how often events were opened, closed, and used again |
 //!
@@ -30,12 +31,14 @@
 //! # Ok::<(), paracord_devices::pmu::Error>(())
 //! ```
 
+mod area;
 mod error;
 mod event;
 mod offer;
 mod pool;
 mod quota;
 
+pub use area::Area;
 pub use error::{Call, Error, Refusal};
 pub use event::Counts;
 pub use offer::{Offer, Offered, Refused};

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! The PMU area of a vCPU's slot in paracord's region: what the guest wants, carried out by a [`Pool`].
+
+use paracord_abi::{
+    CounterCounts, CounterWant, PMU_GUEST_BYTES, PMU_HOST_BYTES, PmuAnswer, PmuAsk,
+};
+use paracord_sys::clock::now_ns;
+
+use super::error::Error;
+use super::pool::{COUNTERS, Pool, Stats, Want};
+use super::quota::SLICE;
+
+/// A vCPU's area. The caller copies the guest's lines and stores the host's.
+#[derive(Debug)]
+pub struct Area {
+    pool: Pool,
+    /// What counters are on for; the default for one that is not.
+    wants: [CounterWant; COUNTERS as usize],
+    answer: PmuAnswer,
+    slice_since_ns: u64,
+    last_refusal: Option<Error>,
+}
+
+impl Area {
+    /// Nothing is counted yet. One event is opened and stays: the first of a host may take milliseconds, which no guest
+    /// shall wait for.
+    pub fn new(mut pool: Pool) -> Area {
+        // Without any event on offer nothing is ever opened.
+        let first = Want { event: 0, user: true, kernel: true, period: 0 };
+        let warmed = pool.start(0, first).and_then(|()| pool.stop(0));
+        Area {
+            pool,
+            wants: Default::default(),
+            answer: PmuAnswer::default(),
+            slice_since_ns: now_ns(),
+            last_refusal: warmed.err(),
+        }
+    }
+
+    /// The guest rang: does what a copy of its lines asks for. Return: the host's lines, of which the caller stores
+    /// the word at [`PMU_SERVED_OFFSET`](paracord_abi::PMU_SERVED_OFFSET) last; `None`: nothing new was asked for.
+    pub fn serve(&mut self, copy: &[u8; PMU_GUEST_BYTES]) -> Option<[u8; PMU_HOST_BYTES]> {
+        let ask = PmuAsk::from_bytes(copy);
+        if ask.asked == self.answer.served {
+            return None;
+        }
+        self.answer.refused = 0;
+        for (counter, want) in (0..).zip(&ask.wants) {
+            if *want != self.wants[counter as usize] {
+                self.change(counter, want);
+            } else if ask.read & 1 << counter != 0 {
+                self.note(counter);
+            }
+        }
+        self.answer.served = ask.asked;
+        Some(self.answer.to_bytes())
+    }
+
+    /// To be called now and then, after exits for example: events that nobody asks for any more are closed.
+    pub fn end_slice(&mut self) {
+        // One event is never closed.
+        let stats = self.pool.stats();
+        if stats.openings - stats.closings <= 1 {
+            return;
+        }
+        let now = now_ns();
+        if u128::from(now.saturating_sub(self.slice_since_ns)) >= SLICE.as_nanos() {
+            self.slice_since_ns = now;
+            self.pool.end_slice();
+        }
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> Stats {
+        self.pool.stats()
+    }
+
+    /// Why a counter was not served, the last time that one was not.
+    pub fn last_refusal(&self) -> Option<Error> {
+        self.last_refusal
+    }
+
+    fn change(&mut self, counter: u32, want: &CounterWant) {
+        let (index, bit) = (counter as usize, 1 << counter);
+        let stopped = self.pool.stop(counter);
+        self.note(counter);
+        let started = match want.event {
+            None => Ok(()),
+            Some(event) => self.pool.start(
+                counter,
+                Want {
+                    event: event.into(),
+                    user: want.user,
+                    kernel: want.kernel,
+                    period: want.period,
+                },
+            ),
+        };
+        self.answer.refused |= if started.is_err() { bit } else { 0 };
+        // One that is refused is tried again with the next batch.
+        self.wants[index] = if started.is_ok() { *want } else { CounterWant::default() };
+        self.last_refusal = stopped.err().or(started.err()).or(self.last_refusal);
+    }
+
+    /// The guest is told what the counter has counted; what it knows stays where that cannot be read.
+    fn note(&mut self, counter: u32) {
+        if let Ok(counts) = self.pool.counts(counter) {
+            self.answer.counters[counter as usize] = CounterCounts {
+                count: counts.count,
+                enabled_ns: counts.enabled_ns,
+                running_ns: counts.running_ns,
+                overflows: 0,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pmu::{Budget, Offer, Settings};
+
+    fn area() -> (Area, u16) {
+        let offer = Arc::new(Offer::probe());
+        let clock = offer.find("task-clock").unwrap();
+        let pool = Pool::new(offer, Arc::new(Budget::default()), Settings::default());
+        (Area::new(pool), u16::try_from(clock).unwrap())
+    }
+
+    /// The guest's lines: number, counters to read, and pairs of counter and event for user and kernel mode.
+    fn lines(asked: u32, read: u32, wants: &[(usize, u16)]) -> [u8; PMU_GUEST_BYTES] {
+        let mut bytes = [0; PMU_GUEST_BYTES];
+        bytes[..4].copy_from_slice(&asked.to_le_bytes());
+        bytes[4..8].copy_from_slice(&read.to_le_bytes());
+        for (counter, event) in wants {
+            let at = 64 + 16 * counter + 8;
+            bytes[at..at + 2].copy_from_slice(&(event + 1).to_le_bytes());
+            bytes[at + 2] = 3;
+        }
+        bytes
+    }
+
+    fn word(bytes: &[u8], at: usize) -> u64 {
+        u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())
+    }
+
+    fn count(bytes: &[u8; PMU_HOST_BYTES], counter: usize) -> u64 {
+        word(bytes, 64 + 32 * counter)
+    }
+
+    fn refused(bytes: &[u8; PMU_HOST_BYTES]) -> u64 {
+        word(bytes, 0) >> 32
+    }
+
+    fn work() {
+        let start_ns = now_ns();
+        while now_ns() - start_ns < 2_000_000 {}
+    }
+
+    #[test]
+    fn counters_count_while_they_are_wanted() {
+        let (mut area, clock) = area();
+        assert_eq!(area.serve(&lines(0, 0, &[(3, clock)])), None, "no batch yet");
+        let on = area.serve(&lines(1, 0, &[(3, clock)])).unwrap();
+        assert_eq!((word(&on, 0), count(&on, 3)), (1, 0));
+        work();
+        assert_eq!(area.serve(&lines(1, 0, &[])), None, "the same batch");
+        let quiet = area.serve(&lines(2, 0, &[(3, clock)])).unwrap();
+        assert_eq!(count(&quiet, 3), 0, "nobody wants to know");
+        let read = area.serve(&lines(3, 1 << 3, &[(3, clock)])).unwrap();
+        assert!(count(&read, 3) > 1_000_000);
+        let off = area.serve(&lines(4, 0, &[])).unwrap();
+        let stopped = count(&off, 3);
+        assert!(stopped > count(&read, 3));
+        work();
+        let read = area.serve(&lines(5, 0xffff, &[])).unwrap();
+        assert_eq!(count(&read, 3), stopped);
+    }
+
+    #[test]
+    fn the_first_event_of_a_guest_is_never_cold() {
+        let (mut area, clock) = area();
+        assert_eq!(area.stats().openings, 1);
+        area.serve(&lines(1, 0, &[(0, clock)])).unwrap();
+        area.serve(&lines(2, 0, &[])).unwrap();
+        for _ in 0..20 {
+            std::thread::sleep(SLICE);
+            area.end_slice();
+        }
+        let stats = area.stats();
+        assert_eq!((stats.openings - stats.closings, stats.cold_openings), (1, 0));
+    }
+
+    #[test]
+    fn a_counter_that_is_refused_says_so_and_is_tried_again() {
+        let (mut area, clock) = area();
+        let answer = area.serve(&lines(1, 0, &[(0, 999), (1, clock)])).unwrap();
+        assert_eq!(refused(&answer), 1);
+        assert_eq!(area.last_refusal(), Some(Error::NoSuchEvent(999)));
+        let tried = area.stats().refusals;
+        let again = area.serve(&lines(2, 0, &[(0, 999), (1, clock)])).unwrap();
+        assert_eq!((refused(&again), area.stats().refusals), (1, tried + 1));
+        let well = area.serve(&lines(3, 0, &[(1, clock)])).unwrap();
+        assert_eq!(refused(&well), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn any_lines_are_served(all in proptest::collection::vec(any::<u8>(), PMU_GUEST_BYTES * 3)) {
+            let (mut area, _) = area();
+            for copy in all.chunks_exact(PMU_GUEST_BYTES) {
+                let copy: &[u8; PMU_GUEST_BYTES] = copy.first_chunk().unwrap();
+                let answer = area.serve(copy);
+                prop_assert!(answer.is_none_or(|bytes| bytes[..4] == copy[..4]));
+            }
+        }
+    }
+}
