@@ -66,6 +66,21 @@ pub struct Args {
         default_missing_value = "uclamp")]
     pub virt_cpufreq: Option<CpufreqWord>,
 
+    /// Give the guest counters for perf, through the region and paracord's module: perf events of this host on the
+    /// vCPUs' threads. How they are used again: by what they count (keyed), by a counter's last use (last), not at
+    /// all (recreate)
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "keyed")]
+    pub pmu: Option<PmuWord>,
+
+    /// Time per second that the host may spend in system calls for the guest's counters; beyond that they stand still
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub pmu_budget_ms: u32,
+
+    /// Perf events per second that may be opened for the guest's counters
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub pmu_openings: u32,
+
     /// Make the guest's CPUs look like the host's: one vCPU per CPU, bound to it, with its capacity, its
     /// cluster and its frequency domain
     #[arg(long, conflicts_with_all = ["vcpus", "cpu_affinity", "cpu_capacity", "cpu_cluster"])]
@@ -96,4 +111,15 @@ pub enum CpufreqWord {
     Uclamp,
     /// paracord's region
     Region,
+}
+
+/// How a guest's perf events are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PmuWord {
+    /// By any counter that counts the same
+    Keyed,
+    /// By the same counter, if it counts the same as the last time
+    Last,
+    /// Not at all
+    Recreate,
 }

@@ -2,8 +2,11 @@
 //! A checked configuration, made from the command line and, where that says so, from the host's topology.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::args::{Args, CpufreqWord};
+use paracord_devices::pmu::Quota;
+
+use crate::args::{Args, CpufreqWord, PmuWord};
 use crate::cpu_list::{self, CpuListError};
 use crate::topology::{HostCpu, VcpuPlan};
 
@@ -91,8 +94,8 @@ pub enum ConfigError {
     )]
     HostCpus(usize),
     /// Nobody would listen.
-    #[error("--virt-cpufreq=region needs --region FILE")]
-    NoRegion,
+    #[error("{0} needs --region FILE")]
+    NoRegion(&'static str),
     /// There is nothing to ask for.
     #[error(
         "--virt-cpufreq: the host has no frequencies for vCPU {0}: it needs a cpufreq driver, which virtual \
@@ -142,6 +145,8 @@ pub struct Config {
     pub region: Option<PathBuf>,
     /// Back end of the cpufreq device.
     pub virt_cpufreq: Option<CpufreqWord>,
+    /// How the guest's perf events are used again, and what that may cost.
+    pub pmu: Option<(PmuWord, Quota)>,
     /// One per vCPU.
     pub vcpus: Vec<VcpuPlan>,
     /// Say at the end what happened.
@@ -166,7 +171,10 @@ impl Config {
             return Err(ConfigError::NoDriver.into());
         }
         if args.virt_cpufreq == Some(CpufreqWord::Region) && args.region.is_none() {
-            return Err(ConfigError::NoRegion.into());
+            return Err(ConfigError::NoRegion("--virt-cpufreq=region").into());
+        }
+        if args.pmu.is_some() && args.region.is_none() {
+            return Err(ConfigError::NoRegion("--pmu").into());
         }
         let needs_host = args.host_cpu_topology || args.virt_cpufreq.is_some();
         let host = if needs_host { host()? } else { Vec::new() };
@@ -177,6 +185,10 @@ impl Config {
                 return Err(ConfigError::NoFrequencies(vcpu as u32).into());
             }
         }
+        let quota = Quota {
+            opens_per_sec: args.pmu_openings,
+            calls_per_sec: Duration::from_millis(args.pmu_budget_ms.into()),
+        };
         Ok(Config {
             name: args.name,
             kernel: args.kernel,
@@ -191,6 +203,7 @@ impl Config {
             channel: args.channel,
             region: args.region,
             virt_cpufreq: args.virt_cpufreq,
+            pmu: args.pmu.map(|word| (word, quota)),
             vcpus,
             verbose: args.verbose,
         })

@@ -33,6 +33,17 @@ fn defaults() {
 }
 
 #[test]
+fn counters_have_a_budget() {
+    assert_eq!(config("").unwrap().pmu, None);
+    let pmu = |words: &str| config(&format!("--region r {words}")).unwrap().pmu;
+    assert_eq!(pmu("--pmu"), Some((PmuWord::Keyed, Quota::default())));
+    let quota = Quota { opens_per_sec: 7, calls_per_sec: Duration::from_millis(200) };
+    let words = "--pmu=last --pmu-budget-ms 200 --pmu-openings 7";
+    assert_eq!(pmu(words), Some((PmuWord::Last, quota)));
+    assert!(refused("--pmu").contains("--pmu needs --region"));
+}
+
+#[test]
 fn affinity_per_vcpu() {
     let config = config("--vcpus 3 --cpu-affinity 0=0-3:2=4,5 --console log").unwrap();
     assert_eq!(config.vcpus[0].affinity, [0, 1, 2, 3]);

@@ -60,6 +60,9 @@ pub enum Error {
         /// What the guest has.
         mib: u64,
     },
+    /// There is nothing to count.
+    #[error("--pmu: this host has no perf events for this user: {0}")]
+    NoEvents(String),
     /// A table for the guest's kernel could not be made.
     #[error("cannot describe the machine to the guest: {0}")]
     Tables(String),

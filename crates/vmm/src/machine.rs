@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kvm_ioctls::{Kvm, VmFd};
 use paracord_abi::RegionLayout;
 use paracord_devices::ivshmem::Ivshmem;
+use paracord_devices::pmu::Offer;
 use vm_memory::MmapRegion;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -16,7 +17,8 @@ use crate::config::Config;
 use crate::cpufreq::Cpufreq;
 use crate::error::{self, Error};
 use crate::memory::{self, MovableMemory, Ram};
-use crate::pci::PciBus;
+use crate::pci::{PciBus, RegionFunction};
+use crate::pmu::{Pmu, Registers};
 use crate::region::RegionFile;
 use crate::serial::SerialPort;
 use crate::stop::Stop;
@@ -71,18 +73,24 @@ impl Machine {
             let line = line.try_clone().map_err(error::system("interrupt line"))?;
             Ok(Arc::new(SerialPort::new(line, wake)))
         };
-        let region = config.region.as_ref().map(|path| open_region(config, path)).transpose()?;
+        let offer = config.pmu.map(|_| offer()).transpose()?;
+        let open = |path| open_region(config, path, offer.as_ref());
+        let region = config.region.as_deref().map(open).transpose()?;
+        let registers = Arc::new(Registers::default());
         let shared_memory = region.as_ref().map(|region| (region.layout, region.mapping.clone()));
         let cpufreq = config.virt_cpufreq.map(|word| Cpufreq::build(word, config, shared_memory));
         let cpufreq = cpufreq.transpose()?.map(Arc::new);
         let devices = Devices {
             serial: [port(&lines[0])?, port(&lines[1])?],
-            pci: region.as_ref().map(|region| pci(&vm, ranges.len() as u32, region)),
+            pci: region.as_ref().map(|region| pci(&vm, ranges.len() as u32, region, &registers)),
             cpufreq,
         };
         let (mut mmio, mut ports) = (Bus::default(), Bus::default());
         arch::connect(&devices, &stop, &mut mmio, &mut ports)?;
-        let shared = Shared { mmio: Arc::new(mmio), ports: Arc::new(ports), stop };
+        let pmu = config.pmu.zip(offer).zip(region.as_ref()).map(|((how, offer), region)| {
+            Arc::new(Pmu::new(offer, how, region.layout, region.mapping.clone()))
+        });
+        let shared = Shared { mmio: Arc::new(mmio), ports: Arc::new(ports), registers, pmu, stop };
         let vcpus = (0..config.vcpus.len() as u64)
             .map(|id| vm.create_vcpu(id).map_err(error::kvm("make a vCPU")))
             .collect::<Result<Vec<_>, _>>()?;
@@ -109,15 +117,30 @@ struct Region {
     function: Ivshmem,
 }
 
-fn open_region(config: &Config, path: &Path) -> Result<Region, Error> {
-    let file = RegionFile::open(path, config.vcpus.len() as u32)?;
+/// What a guest may count.
+fn offer() -> Result<Offer, Error> {
+    let offer = Offer::probe();
+    if offer.events().is_empty() {
+        let reason = offer.refused().first().map(|refused| refused.reason.to_string());
+        return Err(Error::NoEvents(reason.unwrap_or_default()));
+    }
+    Ok(offer)
+}
+
+fn open_region(config: &Config, path: &Path, offer: Option<&Offer>) -> Result<Region, Error> {
+    let mut file = RegionFile::open(path, config.vcpus.len() as u32)?;
+    let events = offer.map_or(&[][..], Offer::events);
+    let names: Vec<&str> = events.iter().map(|event| event.name).collect();
+    file.offer_events(path, &names)?;
     let function = Ivshmem::new(file.bytes())
         .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
     Ok(Region { layout: file.layout(), mapping: Arc::new(file.map()?), function })
 }
 
 /// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
-fn pci(vm: &Arc<VmFd>, slot: u32, region: &Region) -> Arc<PciBus> {
+fn pci(vm: &Arc<VmFd>, slot: u32, region: &Region, registers: &Arc<Registers>) -> Arc<PciBus> {
     let memory = MovableMemory::new(vm.clone(), slot, region.mapping.clone());
-    Arc::new(PciBus::new(arch::layout::PCI_MEMORY, Some((region.function.clone(), memory))))
+    let function = region.function.clone();
+    let function = RegionFunction { function, memory, registers: registers.clone() };
+    Arc::new(PciBus::new(arch::layout::PCI_MEMORY, Some(function)))
 }

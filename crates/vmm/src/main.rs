@@ -2,7 +2,7 @@
 //! A small virtual machine monitor for paracord's guests: arguments in, one line per error out.
 //!
 //! [`machine`] builds a VM from a [`config`], [`run`] runs it. It is also the example of how a VMM uses
-//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`]).
+//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`], [`pmu`]).
 
 mod arch;
 mod args;
@@ -19,6 +19,7 @@ mod machine;
 mod memory;
 mod outbox;
 mod pci;
+mod pmu;
 mod region;
 mod run;
 mod serial;

@@ -11,12 +11,13 @@ pub mod mechanism1;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use paracord_devices::ivshmem::Ivshmem;
+use paracord_devices::ivshmem::{Ivshmem, REGISTER_BYTES};
 use paracord_devices::pci_config::{ConfigSpace, Identity};
 
 use crate::memory::MovableMemory;
+use crate::pmu::Registers;
 
 /// Numbers of the functions on the bus, device × 8 + function.
 const BRIDGE: u32 = 0;
@@ -30,10 +31,14 @@ const BRIDGE_IDENTITY: Identity = Identity {
     subsystem: (0x1af4, 0x1100),
 };
 
-/// The region's function, and its memory.
-struct RegionFunction {
-    function: Ivshmem,
-    memory: MovableMemory,
+/// The region's function, its memory, and where its registers are.
+pub struct RegionFunction {
+    /// Its configuration space.
+    pub function: Ivshmem,
+    /// What lies behind BAR 2.
+    pub memory: MovableMemory,
+    /// What lies behind BAR 0.
+    pub registers: Arc<Registers>,
 }
 
 struct Functions {
@@ -51,8 +56,7 @@ pub struct PciBus {
 
 impl PciBus {
     /// A bus whose BARs lie in `window`.
-    pub fn new(window: Range<u64>, region: Option<(Ivshmem, MovableMemory)>) -> PciBus {
-        let region = region.map(|(function, memory)| RegionFunction { function, memory });
+    pub fn new(window: Range<u64>, region: Option<RegionFunction>) -> PciBus {
         let functions = Functions { bridge: ConfigSpace::new(&BRIDGE_IDENTITY), region };
         PciBus { functions: Mutex::new(functions), window, misplaced: AtomicU64::new(0) }
     }
@@ -84,16 +88,18 @@ impl PciBus {
         }
     }
 
-    /// Puts the memory where the guest's BAR says, or hides it. While the guest sizes the BAR, or means
+    /// Puts memory and registers where the guest's BARs say, or hides them. While the guest sizes a BAR, or means
     /// harm, that is nowhere.
     fn follow(&self, region: &mut RegionFunction) {
-        let bytes = region.memory.bytes();
-        let fits = |start: &u64| {
+        let fits = |start: &u64, bytes: u64| {
             let end = start.checked_add(bytes);
             *start >= self.window.start && end.is_some_and(|end| end <= self.window.end)
         };
+        let registers = region.function.registers();
+        region.registers.place(registers.filter(|start| fits(start, REGISTER_BYTES)));
+        let bytes = region.memory.bytes();
         let wanted = region.function.window();
-        let place = wanted.filter(fits);
+        let place = wanted.filter(|start| fits(start, bytes));
         if region.memory.place(place).is_err() || place != wanted {
             self.misplaced.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,7 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use paracord_abi::{HEADER_BYTES, RegionLayout};
+use paracord_abi::layout::PARACORD_F_PMU;
+use paracord_abi::{EventError, HEADER_BYTES, OFFER_BYTES, RegionLayout, offer_events};
 use rustix::fs::OFlags;
 use vm_memory::{FileOffset, MmapRegion, mmap::MmapRegionBuilder};
 
@@ -65,6 +66,25 @@ impl RegionFile {
         self.bytes as u64
     }
 
+    /// Tells the guest what it may count by this VMM; nothing, where another VM that used the region could.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Content`].
+    pub fn offer_events(&mut self, path: &Path, names: &[&str]) -> Result<(), Error> {
+        if names.is_empty() && self.layout.host_features & PARACORD_F_PMU == 0 {
+            return Ok(());
+        }
+        let refuse = |reason: EventError| Error::Content {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        };
+        let mut first = [0; OFFER_BYTES];
+        self.file.read_exact_at(&mut first, 0).map_err(|_| refuse(EventError::NoRoom))?;
+        offer_events(&mut first, &self.layout, names).map_err(refuse)?;
+        self.file.write_all_at(&first, 0).map_err(error::file(path))?;
+        Ok(())
+    }
+
     /// Where things lie in it.
     pub fn layout(&self) -> RegionLayout {
         self.layout
@@ -116,6 +136,26 @@ mod tests {
         let mapping = opened.map().unwrap();
         let offset = mapping.file_offset().unwrap().start();
         assert_eq!((mapping.size() as u64, offset), (paracord_abi::region_bytes(3), 0));
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_may_be_counted_is_in_the_header_of_one_vm_only() {
+        let path = region("events", 1);
+        let before = fs::read(&path).unwrap();
+        let features = || {
+            let again = RegionFile::open(&path, 1).unwrap();
+            again.layout().host_features & PARACORD_F_PMU
+        };
+        let offer = |names: &[&str]| {
+            RegionFile::open(&path, 1).unwrap().offer_events(&path, names).unwrap();
+        };
+        offer(&[]);
+        assert_eq!(fs::read(&path).unwrap(), before);
+        offer(&["cycles"]);
+        assert_eq!(features(), PARACORD_F_PMU);
+        offer(&[]);
+        assert_eq!(features(), 0);
         fs::remove_file(path).unwrap();
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paracord_devices::pmu::Stats;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -77,7 +78,17 @@ fn summary(devices: &Devices, shared: &Shared, end: Option<End>) -> String {
     let misplaced = devices.pci.as_ref().map_or(0, |pci| pci.misplaced());
     format!(
         "{why}; accesses to nothing: {memory} in memory, {ports} at ports; serial output lost: {lost} bytes; \
-         region put where it cannot be: {misplaced} times"
+         region put where it cannot be: {misplaced} times{}",
+        shared.pmu.as_ref().map_or_else(String::new, |pmu| counted(pmu.stats()))
+    )
+}
+
+/// What counting took.
+fn counted(stats: Stats) -> String {
+    let Stats { openings, cold_openings, closings, reuses, refusals } = stats;
+    format!(
+        "; perf events opened: {openings}, of these cold: {cold_openings}, closed: {closings}, used again: {reuses}; \
+         counters refused: {refusals}"
     )
 }
 

@@ -15,6 +15,7 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 use crate::bus::Bus;
 use crate::error::{self, Error};
+use crate::pmu::{self, Pmu, Registers, VcpuPmu};
 use crate::stop::{End, Stop};
 
 /// A signal may arrive just before its thread enters the guest, where it has no effect: it is sent again.
@@ -27,6 +28,10 @@ pub struct Shared {
     pub mmio: Arc<Bus>,
     /// x86's ports.
     pub ports: Arc<Bus>,
+    /// The region's registers.
+    pub registers: Arc<Registers>,
+    /// Counters for the guest.
+    pub pmu: Option<Arc<Pmu>>,
     /// The VM's end.
     pub stop: Arc<Stop>,
 }
@@ -141,15 +146,19 @@ impl Running {
 }
 
 fn run(index: u32, mut vcpu: VcpuFd, shared: &Shared) {
+    let mut pmu = shared.pmu.as_ref().and_then(|pmu| pmu.vcpu(index));
     while !shared.stop.requested() {
         let next = match vcpu.run() {
-            Ok(exit) => serve(exit, shared),
+            Ok(exit) => serve(exit, shared, pmu.as_mut()),
             Err(e) if matches!(e.errno(), libc::EINTR | libc::EAGAIN) => ControlFlow::Continue(()),
             Err(e) => {
                 let error = error::kvm("run it")(e);
                 ControlFlow::Break(End::Failed(error.to_string()))
             }
         };
+        if let Some(pmu) = &mut pmu {
+            pmu.came_out();
+        }
         if let ControlFlow::Break(end) = next {
             let end = match end {
                 End::Failed(why) => End::Failed(format!("vCPU {index}: {why}")),
@@ -161,11 +170,18 @@ fn run(index: u32, mut vcpu: VcpuFd, shared: &Shared) {
     }
 }
 
-fn serve(exit: VcpuExit<'_>, shared: &Shared) -> ControlFlow<End> {
+fn serve(exit: VcpuExit<'_>, shared: &Shared, counters: Option<&mut VcpuPmu>) -> ControlFlow<End> {
     let failed = |why: &str| ControlFlow::Break(End::Failed(why.to_owned()));
     match exit {
-        VcpuExit::MmioRead(address, data) => shared.mmio.read(address, data),
-        VcpuExit::MmioWrite(address, data) => shared.mmio.write(address, data),
+        VcpuExit::MmioRead(address, data) => match shared.registers.find(address) {
+            Some(_) => data.fill(0),
+            None => shared.mmio.read(address, data),
+        },
+        VcpuExit::MmioWrite(address, data) => match (shared.registers.find(address), counters) {
+            (Some(register), Some(counters)) if pmu::rings(register, data) => counters.serve(),
+            (Some(_), _) => {}
+            (None, _) => shared.mmio.write(address, data),
+        },
         VcpuExit::IoIn(port, data) => shared.ports.read(port.into(), data),
         VcpuExit::IoOut(port, data) => shared.ports.write(port.into(), data),
         VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_SHUTDOWN, _) => {
@@ -200,13 +216,14 @@ mod tests {
 
     fn shared() -> Shared {
         let stop = Arc::new(Stop::new(Arc::new(Wake::new().unwrap())));
-        Shared { mmio: Arc::default(), ports: Arc::default(), stop }
+        let (mmio, ports, registers) = Default::default();
+        Shared { mmio, ports, registers, pmu: None, stop }
     }
 
     #[test]
     fn exits_of_guests_end_or_go_on() {
         let shared = shared();
-        let ends = |exit| match serve(exit, &shared) {
+        let ends = |exit| match serve(exit, &shared, None) {
             ControlFlow::Continue(()) => None,
             ControlFlow::Break(end) => Some(end),
         };
@@ -222,5 +239,15 @@ mod tests {
         let mut data = [0; 4];
         assert_eq!(ends(VcpuExit::MmioRead(0xdead_0000, &mut data)), None);
         assert_eq!((data, shared.mmio.strays()), ([0xff; 4], 1));
+    }
+
+    #[test]
+    fn the_regions_registers_are_no_strays() {
+        let shared = shared();
+        shared.registers.place(Some(0xdead_0000));
+        let mut data = [0xff; 4];
+        assert!(serve(VcpuExit::MmioRead(0xdead_0000, &mut data), &shared, None).is_continue());
+        assert!(serve(VcpuExit::MmioWrite(0xdead_000c, &[1; 4]), &shared, None).is_continue());
+        assert_eq!((data, shared.mmio.strays()), ([0; 4], 0));
     }
 }

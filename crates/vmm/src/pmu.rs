@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Counters for a guest without a PMU: the guest's module asks in its vCPU's slot of the region and writes to the
+//! doorbell register, and the vCPU's own thread, which is out of the guest then, does what it asks for.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use paracord_abi::layout::PARACORD_DOORBELL_OFFSET;
+use paracord_abi::{
+    PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, RegionLayout,
+};
+use paracord_devices::ivshmem::REGISTER_BYTES;
+use paracord_devices::pmu::{Area, Budget, Mode, Offer, Pool, Quota, Settings, Stats};
+use vm_memory::{MmapRegion, VolatileMemory};
+
+use crate::args::PmuWord;
+
+/// Where the guest has put the region's registers.
+#[derive(Debug)]
+pub struct Registers(AtomicU64);
+
+/// No address of a guest's.
+const NOWHERE: u64 = u64::MAX;
+
+impl Default for Registers {
+    fn default() -> Registers {
+        Registers(AtomicU64::new(NOWHERE))
+    }
+}
+
+impl Registers {
+    /// The guest puts them at `start`, or hides them.
+    pub fn place(&self, start: Option<u64>) {
+        self.0.store(start.unwrap_or(NOWHERE), Ordering::Relaxed);
+    }
+
+    /// Which of them lies at an address.
+    pub fn find(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.0.load(Ordering::Relaxed))?;
+        (offset < REGISTER_BYTES).then_some(offset)
+    }
+}
+
+/// Whether a write to a register rings.
+pub fn rings(offset: u64, data: &[u8]) -> bool {
+    offset == u64::from(PARACORD_DOORBELL_OFFSET) && data.len() == size_of::<u32>()
+}
+
+/// What the counters of all vCPUs share.
+pub struct Pmu {
+    offer: Arc<Offer>,
+    budget: Arc<Budget>,
+    settings: Settings,
+    region: (RegionLayout, Arc<MmapRegion<()>>),
+    stats: Mutex<Vec<(u32, Stats)>>,
+}
+
+impl Pmu {
+    /// Counters of what is on `offer`, through a mapped region.
+    pub fn new(
+        offer: Offer,
+        (word, quota): (PmuWord, Quota),
+        layout: RegionLayout,
+        memory: Arc<MmapRegion<()>>,
+    ) -> Pmu {
+        let mode = match word {
+            PmuWord::Keyed => Mode::Keyed,
+            PmuWord::Last => Mode::Last,
+            PmuWord::Recreate => Mode::Recreate,
+        };
+        Pmu {
+            offer: Arc::new(offer),
+            budget: Arc::new(Budget::new(quota)),
+            settings: Settings { mode, ..Settings::default() },
+            region: (layout, memory),
+            stats: Mutex::default(),
+        }
+    }
+
+    /// The counters of a vCPU, in its thread.
+    pub fn vcpu(self: &Arc<Pmu>, index: u32) -> Option<VcpuPmu> {
+        let slot = usize::try_from(self.region.0.slot_offset(index)?).ok()?;
+        let pool = Pool::new(self.offer.clone(), self.budget.clone(), self.settings);
+        Some(VcpuPmu { pmu: self.clone(), index, slot, area: Area::new(pool) })
+    }
+
+    /// What was done for all vCPUs that have ended.
+    pub fn stats(&self) -> Stats {
+        let all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().fold(Stats::default(), |sum, (_, one)| Stats {
+            openings: sum.openings + one.openings,
+            cold_openings: sum.cold_openings + one.cold_openings,
+            closings: sum.closings + one.closings,
+            reuses: sum.reuses + one.reuses,
+            refusals: sum.refusals + one.refusals,
+        })
+    }
+}
+
+/// The counters of one vCPU.
+pub struct VcpuPmu {
+    pmu: Arc<Pmu>,
+    index: u32,
+    slot: usize,
+    area: Area,
+}
+
+impl VcpuPmu {
+    /// The guest rang.
+    pub fn serve(&mut self) {
+        let memory = &self.pmu.region.1;
+        let mut copy = [0; PMU_GUEST_BYTES];
+        // The layout was checked against the mapping: neither access fails.
+        if let Ok(guest) = memory.get_slice(self.slot + PMU_GUEST_OFFSET, copy.len()) {
+            guest.copy_to(&mut copy);
+        }
+        let Some(answer) = self.area.serve(&copy) else { return };
+        let at = self.slot + PMU_HOST_OFFSET;
+        let after = PMU_SERVED_OFFSET + size_of::<u32>();
+        if let Ok(host) = memory.get_slice(at + after, answer.len() - after) {
+            host.copy_from(&answer[after..]);
+        }
+        let served = &answer[PMU_SERVED_OFFSET..];
+        if let (Ok(word), Some(served)) =
+            (memory.get_atomic_ref::<AtomicU32>(at + PMU_SERVED_OFFSET), served.first_chunk())
+        {
+            word.store(u32::from_le_bytes(*served), Ordering::Release);
+        }
+    }
+
+    /// The vCPU has come out of the guest for whatever reason.
+    pub fn came_out(&mut self) {
+        self.area.end_slice();
+    }
+}
+
+impl Drop for VcpuPmu {
+    fn drop(&mut self) {
+        let mut all = self.pmu.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((self.index, self.area.stats()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_where_the_guest_put_them() {
+        let registers = Registers::default();
+        for address in [0, 12, 0x1000, NOWHERE] {
+            assert_eq!(registers.find(address).is_some(), address == NOWHERE, "{address:#x}");
+        }
+        registers.place(Some(0x1000));
+        let found = [0xfff, 0x1000, 0x100c, 0x1fff, 0x2000].map(|address| registers.find(address));
+        assert_eq!(found, [None, Some(0), Some(12), Some(0xfff), None]);
+        registers.place(None);
+        assert_eq!(registers.find(0x100c), None);
+    }
+
+    #[test]
+    fn only_a_whole_write_to_the_doorbell_rings() {
+        assert!(rings(12, &[0; 4]));
+        for (offset, bytes) in [(12, 1), (12, 8), (8, 4), (13, 4), (16, 4)] {
+            assert!(!rings(offset, &vec![0; bytes]));
+        }
+    }
+
+    #[test]
+    fn a_vcpus_thread_answers_in_its_slot() {
+        let layout = {
+            let bytes = paracord_abi::new_region(2, 0, 0, &[]).unwrap();
+            RegionLayout::check(&bytes, paracord_abi::region_bytes(2)).unwrap()
+        };
+        let how = (PmuWord::Keyed, Quota::default());
+        let bytes = paracord_abi::region_bytes(2) as usize;
+        let memory = Arc::new(MmapRegion::<()>::new(bytes).unwrap());
+        let pmu = Arc::new(Pmu::new(Offer::probe(), how, layout, memory.clone()));
+        assert!(pmu.vcpu(2).is_none());
+        let slot = layout.slot_offset(1).unwrap() as usize;
+        let word = |at: usize| memory.get_atomic_ref::<AtomicU32>(slot + at).unwrap();
+        let mut vcpu = pmu.vcpu(1).unwrap();
+        vcpu.serve();
+        assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 0, "no batch yet");
+        word(PMU_GUEST_OFFSET).store(7, Ordering::Relaxed);
+        // Counter 0: event 0, in both modes, then to be read.
+        word(PMU_GUEST_OFFSET + 64 + 8).store(1 | 3 << 16, Ordering::Relaxed);
+        vcpu.serve();
+        assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 7);
+        word(PMU_GUEST_OFFSET).store(8, Ordering::Relaxed);
+        word(PMU_GUEST_OFFSET + 4).store(1, Ordering::Relaxed);
+        vcpu.serve();
+        assert_ne!(word(PMU_HOST_OFFSET + 64 + 8).load(Ordering::Relaxed), 0, "time enabled");
+        vcpu.came_out();
+        drop(vcpu);
+        assert_eq!((pmu.stats().openings, pmu.stats().reuses), (1, 1));
+    }
+}
