@@ -48,6 +48,7 @@ static int pc_start(struct pci_dev *pdev)
 	}
 	pc_region_declare(region);
 	pc_domains_start(region);
+	pc_pmu_start(region);
 	return 0;
 }
 
@@ -78,6 +79,7 @@ static void pc_remove(struct pci_dev *pdev)
 {
 	struct pc_region *region = pci_get_drvdata(pdev);
 
+	pc_pmu_stop();
 	pc_domains_stop(region);
 	pc_region_withdraw(region);
 	pc_vcpus_stop();
@@ -115,6 +117,7 @@ module_init(pc_init);
 static void __exit pc_exit(void)
 {
 	pci_unregister_driver(&pc_pci_driver);
+	pc_pmu_exit();
 }
 module_exit(pc_exit);
 

@@ -11,6 +11,8 @@
  *   kick.c      one VM exit when a boost has become stale
  *   cpufreq.c   driver "paracord": what the governor asks for, in the line
  *   invariance.c  how fast the CPU is, out of the host's line, for load tracking
+ *   pmu.c       perf's PMU "paracord": events that the host counts
+ *   counters.c  a CPU's counters: batches of wishes, one exit, the answer
  *   sysfs.c     state for the administrator
  *   arch_*.c    slot index, preempt_count, the exit, NMIs, frequency scale
  */
@@ -31,7 +33,7 @@
 /* What this driver can do with a region, before it asks the host. */
 #define PC_DRIVER_FEATURES \
 	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK | \
-	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)
+	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY | PARACORD_F_PMU)
 
 /*
  * One region, mapped. @host is the copy of the header that was checked; the
@@ -43,6 +45,7 @@ struct pc_region {
 	resource_size_t bytes;		/* mapped of the BAR */
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
+	void __iomem *doorbell;		/* NULL: the host has none for counters */
 	struct paracord_domain *domains;	/* the copy that was checked */
 	unsigned int domain_count;
 	struct delayed_work find_domains;
@@ -185,6 +188,27 @@ void pc_invariance_look(void);
 
 /* How fast a CPU is, of its domain's highest frequency: 1..1024; 1024 if the host does not say. */
 unsigned long pc_freq_scale(const struct pc_cpu *cpu);
+
+/* pmu.c, counters.c */
+#ifdef CONFIG_PERF_EVENTS
+bool pc_pmu_possible(const struct pc_region *region);
+void pc_pmu_start(struct pc_region *region);
+void pc_pmu_stop(void);
+void pc_pmu_exit(void);
+void pc_counters_online(const struct pc_region *region);
+void pc_counters_offline(void);
+int pc_counters_list(char *buf);
+int pc_counters_latency(char *buf);
+#else
+static inline bool pc_pmu_possible(const struct pc_region *region) { return false; }
+static inline void pc_pmu_start(struct pc_region *region) { }
+static inline void pc_pmu_stop(void) { }
+static inline void pc_pmu_exit(void) { }
+static inline void pc_counters_online(const struct pc_region *region) { }
+static inline void pc_counters_offline(void) { }
+static inline int pc_counters_list(char *buf) { return 0; }
+static inline int pc_counters_latency(char *buf) { return 0; }
+#endif
 
 /* sysfs.c */
 extern const struct attribute_group *pc_sysfs_groups[];

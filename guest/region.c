@@ -125,7 +125,22 @@ static u32 pc_region_features(const struct pc_region *region)
 		features &= ~PARACORD_F_PERF_REQUEST;
 	if (!pc_invariance_possible())
 		features &= ~PARACORD_F_CAPACITY;
+	if (!pc_pmu_possible(region))
+		features &= ~PARACORD_F_PMU;
 	return features;
+}
+
+/* Without it, there are no counters. */
+static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pdev)
+{
+	void __iomem *registers;
+
+	if (!(region->host.host_features & PARACORD_F_PMU_DOORBELL) ||
+	    pci_resource_len(pdev, PARACORD_DOORBELL_BAR) < PARACORD_DOORBELL_OFFSET + sizeof(u32))
+		return;
+	registers = pcim_iomap(pdev, PARACORD_DOORBELL_BAR, 0);
+	if (registers)
+		region->doorbell = registers + PARACORD_DOORBELL_OFFSET;
 }
 
 /*
@@ -161,6 +176,7 @@ int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 		return err;
 
 	pc_domains_read(region);
+	pc_region_map_doorbell(region, pdev);
 	region->features = pc_region_features(region);
 	return 0;
 }

@@ -159,6 +159,18 @@ static ssize_t perf_requests_show(struct device *dev, struct device_attribute *a
 }
 static DEVICE_ATTR_RO(perf_requests);
 
+static ssize_t counters_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return pc_counters_list(buf);
+}
+static DEVICE_ATTR_RO(counters);
+
+static ssize_t counters_latency_ns_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return pc_counters_latency(buf);
+}
+static DEVICE_ATTR_RO(counters_latency_ns);
+
 static struct attribute *pc_attributes[] = {
 	&dev_attr_abi.attr,
 	&dev_attr_features.attr,
@@ -174,6 +186,8 @@ static struct attribute *pc_attributes[] = {
 	&dev_attr_domains.attr,
 	&dev_attr_places.attr,
 	&dev_attr_perf_requests.attr,
+	&dev_attr_counters.attr,
+	&dev_attr_counters_latency_ns.attr,
 	NULL
 };
 

@@ -69,6 +69,7 @@ static int pc_cpu_online(unsigned int nr)
 	pc_domain_online(pc_region, cpu);
 	pc_cpufreq_online(cpu);
 	pc_invariance_online(nr);
+	pc_counters_online(pc_region);
 	timer_setup(&cpu->look, pc_look, TIMER_PINNED | TIMER_DEFERRABLE);
 	cpu->look.expires = jiffies + msecs_to_jiffies(PC_LOOK_MS);
 	add_timer_on(&cpu->look, nr);
@@ -87,6 +88,7 @@ static int pc_cpu_offline(unsigned int nr)
 		return 0;
 	}
 
+	pc_counters_offline();
 	pc_cpufreq_offline(cpu);
 	timer_delete_sync(&cpu->look);
 	local_irq_save(flags);

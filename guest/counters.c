@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A CPU's counters, which are the host's: stores into this vCPU's lines of the PMU area, and
+ * one exit by which the host does what they say before the vCPU goes on.
+ */
+#include <linux/io.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/clock.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "counters.h"
+
+/* What perf in a guest does with fewer counters than events: to be measured. */
+static unsigned int counters = PARACORD_COUNTERS;
+module_param(counters, uint, 0444);
+MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
+
+DEFINE_PER_CPU(struct pc_counters, pc_counters);
+
+/* The register whose writes leave the guest; the same for all CPUs. */
+static void __iomem *pc_doorbell;
+
+unsigned int pc_counters_in_use(void)
+{
+	return clamp_t(unsigned int, counters, 1, PARACORD_COUNTERS);
+}
+
+static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	return (struct paracord_pmu_want){
+		.event = attr->config + 1,
+		.flags = (attr->exclude_user ? 0 : PARACORD_WANT_USER) |
+			 (attr->exclude_kernel ? 0 : PARACORD_WANT_KERNEL),
+	};
+}
+
+static bool pc_same_want(const struct paracord_pmu_want *a, const struct paracord_pmu_want *b)
+{
+	return a->event == b->event && a->flags == b->flags && a->period == b->period;
+}
+
+/*
+ * One that counted the same until now is best: where a task follows another one with the
+ * same events, the host has nothing to do but to read.
+ */
+int pc_counter_take(struct pc_counters *c, struct perf_event *event)
+{
+	struct paracord_pmu_want want = pc_want_of(event);
+	int nr, found = -1;
+
+	if (!c->lines)
+		return -1;
+	for (nr = 0; nr < pc_counters_in_use(); nr++) {
+		if (c->event[nr])
+			continue;
+		if (found < 0)
+			found = nr;
+		if (c->left[nr]) {
+			struct paracord_pmu_want had = pc_want_of(c->left[nr]);
+
+			if (pc_same_want(&want, &had)) {
+				found = nr;
+				break;
+			}
+		}
+	}
+	if (found >= 0)
+		c->event[found] = event;
+	return found;
+}
+
+void pc_counter_free(struct pc_counters *c, int nr)
+{
+	c->event[nr] = NULL;
+}
+
+void pc_counter_start(struct pc_counters *c, int nr)
+{
+	c->changed |= BIT(nr);
+	if (c->lines)
+		c->lines->want[nr] = pc_want_of(c->event[nr]);
+}
+
+void pc_counter_stop(struct pc_counters *c, int nr)
+{
+	c->changed |= BIT(nr);
+	/* One that came in the same batch has not counted yet. */
+	if (!c->left[nr])
+		c->left[nr] = c->event[nr];
+	if (c->lines)
+		c->lines->want[nr] = (struct paracord_pmu_want){ .event = 0 };
+}
+
+/*
+ * Time in which the host did not count is none in which the event ran, and perf shows it so. It keeps
+ * total_time_running up to date only when an event comes, goes or is read: what does not
+ * fit into it yet is taken off the next time.
+ */
+static void pc_not_running(struct perf_event *event, u64 ns)
+{
+	u64 now;
+
+	event->hw.config_base += ns;
+	now = min_t(u64, event->hw.config_base, event->total_time_running);
+	event->total_time_running -= now;
+	event->hw.config_base -= now;
+}
+
+static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_count *now)
+{
+	struct perf_event *event = c->left[nr] ?: c->event[nr];
+	const struct paracord_pmu_count *last = &c->last[nr];
+	u64 enabled_ns = now->enabled_ns - last->enabled_ns;
+	u64 running_ns = now->running_ns - last->running_ns;
+
+	if (!event || c->strays & BIT(nr))
+		return;
+	local64_add(now->count - last->count, &event->count);
+	if (c->refused & BIT(nr))
+		pc_not_running(event, local_clock() - c->since_ns[nr]);
+	else if (enabled_ns > running_ns)
+		pc_not_running(event, enabled_ns - running_ns);
+}
+
+static void pc_take_answer(struct pc_counters *c, u32 mask)
+{
+	struct paracord_pmu_count now;
+	int nr;
+
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++) {
+		if (!(mask & BIT(nr)))
+			continue;
+		memcpy(&now, &c->host->counter[nr], sizeof(now));
+		pc_account(c, nr, &now);
+		c->last[nr] = now;
+		c->left[nr] = NULL;
+		c->since_ns[nr] = local_clock();
+	}
+	c->strays &= ~mask;
+	c->refused = READ_ONCE(c->host->refused);
+}
+
+static void pc_note_latency(struct pc_counters *c, u64 ns)
+{
+	c->batch_ns += ns;
+	c->batch_buckets[min_t(u32, ilog2(ns | 1), PC_BATCH_BUCKETS - 1)]++;
+}
+
+bool pc_counters_ring(struct pc_counters *c)
+{
+	u32 mask = c->changed | c->read;
+	u64 start_ns;
+	bool served;
+
+	if (!c->lines)
+		return false;
+	/* Zero is no number. */
+	c->asked = c->asked + 1 ?: 1;
+	WRITE_ONCE(c->lines->read, mask);
+	smp_wmb();
+	WRITE_ONCE(c->lines->asked, c->asked);
+	start_ns = local_clock();
+	/* Ordered after the stores above. */
+	iowrite32(0, pc_doorbell);
+	pc_note_latency(c, local_clock() - start_ns);
+	c->batches++;
+	c->changed = 0;
+	c->read = 0;
+	served = READ_ONCE(c->host->served) == c->asked;
+	smp_rmb();
+	if (served) {
+		pc_take_answer(c, mask);
+		return true;
+	}
+	/* What is wanted stays in the lines, for the next batch; whose counts those were is not known then. */
+	c->batches_unserved++;
+	c->strays |= mask;
+	memset(c->left, 0, sizeof(c->left));
+	return false;
+}
+
+/* On the CPU itself. */
+void pc_counters_online(const struct pc_region *region)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+	struct paracord_slot *slot = pc_region_slot(region, pc_arch_slot_index());
+	unsigned long flags;
+
+	if (!slot || !(region->features & PARACORD_F_PMU))
+		return;
+	local_irq_save(flags);
+	pc_doorbell = region->doorbell;
+	memset(c, 0, sizeof(*c));
+	memset(&slot->pmu, 0, sizeof(slot->pmu));
+	c->host = &slot->pmu_host;
+	/* Whoever used the lines before: the next number is a new one for the host. */
+	c->asked = READ_ONCE(c->host->served);
+	c->lines = &slot->pmu;
+	/* Nothing is wanted, and what the counters say counts from here. */
+	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
+	pc_counters_ring(c);
+	local_irq_restore(flags);
+}
+
+/* On the CPU itself. Events that perf has on it stand still from now on. */
+void pc_counters_offline(void)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+	unsigned long flags;
+	int nr;
+
+	local_irq_save(flags);
+	if (c->lines) {
+		for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+			if (c->event[nr])
+				pc_counter_stop(c, nr);
+		pc_counters_ring(c);
+		c->lines = NULL;
+	}
+	local_irq_restore(flags);
+}
+
+/* One line per CPU that has counters. */
+int pc_counters_list(char *buf)
+{
+	int nr, n = 0;
+
+	for_each_online_cpu(nr) {
+		const struct pc_counters *c = per_cpu_ptr(&pc_counters, nr);
+
+		if (READ_ONCE(c->lines))
+			n += sysfs_emit_at(buf, n, "cpu%d batches %llu unserved %llu refused %#x ns %llu\n", nr,
+					   READ_ONCE(c->batches), READ_ONCE(c->batches_unserved),
+					   READ_ONCE(c->refused), READ_ONCE(c->batch_ns));
+	}
+	return n;
+}
+
+/* One line per power of two that occurred, over all CPUs. */
+int pc_counters_latency(char *buf)
+{
+	int bucket, nr, n = 0;
+
+	for (bucket = 0; bucket < PC_BATCH_BUCKETS; bucket++) {
+		u64 sum = 0;
+
+		for_each_online_cpu(nr)
+			sum += READ_ONCE(per_cpu(pc_counters, nr).batch_buckets[bucket]);
+		if (sum)
+			n += sysfs_emit_at(buf, n, "%lu %llu\n", BIT(bucket), sum);
+	}
+	return n;
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * perf's PMU "paracord": events that the host has on offer, counted by the host.
+ *
+ * perf disables a PMU, takes events off and puts events on, and enables it: one batch for
+ * the host (counters.c). There is no overflow interrupt, so nothing can be sampled.
+ */
+#include <linux/ctype.h>
+#include <linux/device.h>
+#include <linux/perf_event.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/version.h>
+
+#include "counters.h"
+
+/* Before 6.2 a task has one context for all of the hardware's PMUs, and takes one PMU only. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
+#define PC_TASK_CONTEXT	perf_hw_context
+#else
+#define PC_TASK_CONTEXT	perf_sw_context
+#endif
+
+/* Events of perf's that exist, and whether new ones are refused. A PMU with some cannot be unregistered. */
+static atomic_t pc_pmu_events = ATOMIC_INIT(0);
+static bool pc_pmu_ends;
+static bool pc_pmu_registered;
+
+/* One region per guest: its table, for as long as the PMU is registered. */
+struct pc_event_file {
+	struct device_attribute attr;
+	char name[PARACORD_EVENT_NAME_BYTES];
+};
+
+static struct pc_event_file pc_event_files[PARACORD_EVENTS_MAX];
+static struct attribute *pc_event_attrs[PARACORD_EVENTS_MAX + 1];
+static unsigned int pc_event_count;
+
+static ssize_t pc_event_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct pc_event_file *file = container_of(attr, struct pc_event_file, attr);
+
+	return sysfs_emit(buf, "event=%#x\n", (unsigned int)(file - pc_event_files));
+}
+
+static const struct attribute_group pc_events_group = {
+	.name = "events",
+	.attrs = pc_event_attrs,
+};
+
+PMU_FORMAT_ATTR(event, "config:0-15");
+static struct attribute *pc_format_attrs[] = { &format_attr_event.attr, NULL };
+
+static const struct attribute_group pc_format_group = {
+	.name = "format",
+	.attrs = pc_format_attrs,
+};
+
+static const struct attribute_group *pc_pmu_groups[] = { &pc_events_group, &pc_format_group, NULL };
+
+static void pc_event_destroy(struct perf_event *event)
+{
+	atomic_dec(&pc_pmu_events);
+}
+
+/* Whether all of a group's events can be on at once. */
+static bool pc_group_fits(const struct perf_event *event)
+{
+	const struct perf_event *leader = event->group_leader, *sibling;
+	int counters = 1;
+
+	if (leader != event) {
+		counters += leader->pmu == event->pmu;
+		for_each_sibling_event(sibling, leader)
+			counters += sibling->pmu == event->pmu;
+	}
+	return counters <= pc_counters_in_use();
+}
+
+static int pc_event_init(struct perf_event *event)
+{
+	if (event->attr.type != event->pmu->type)
+		return -ENOENT;
+	if (event->attr.config >= pc_event_count || event->attr.exclude_idle)
+		return -EINVAL;
+	if (has_branch_stack(event) || event->attr.precise_ip)
+		return -EOPNOTSUPP;
+	if (!pc_group_fits(event))
+		return -EINVAL;
+	atomic_inc(&pc_pmu_events);
+	/* The other side of this is in pc_pmu_stop(). */
+	smp_mb__after_atomic();
+	if (READ_ONCE(pc_pmu_ends)) {
+		atomic_dec(&pc_pmu_events);
+		return -ENODEV;
+	}
+	event->destroy = pc_event_destroy;
+	event->hw.idx = -1;
+	event->hw.config_base = 0;
+	return 0;
+}
+
+/* Tell the host now, but where perf goes on changing things. */
+static void pc_pmu_changed(struct pc_counters *c)
+{
+	if (!c->collecting && (c->changed || c->read))
+		pc_counters_ring(c);
+}
+
+static void pc_event_start(struct perf_event *event, int flags)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+
+	if (event->hw.idx < 0 || !(event->hw.state & PERF_HES_STOPPED))
+		return;
+	event->hw.state = 0;
+	pc_counter_start(c, event->hw.idx);
+	pc_pmu_changed(c);
+}
+
+static void pc_event_stop(struct perf_event *event, int flags)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+
+	if (event->hw.idx < 0 || event->hw.state & PERF_HES_STOPPED)
+		return;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	pc_counter_stop(c, event->hw.idx);
+	pc_pmu_changed(c);
+}
+
+static int pc_event_add(struct perf_event *event, int flags)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+	int nr;
+
+	/* Of a region that is gone: its number may be another event's in the next one. */
+	if (READ_ONCE(pc_pmu_ends))
+		return -ENODEV;
+	nr = pc_counter_take(c, event);
+	if (nr < 0)
+		return -EAGAIN;
+	event->hw.idx = nr;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	if (flags & PERF_EF_START)
+		pc_event_start(event, 0);
+	return 0;
+}
+
+static void pc_event_del(struct perf_event *event, int flags)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+
+	pc_event_stop(event, PERF_EF_UPDATE);
+	if (event->hw.idx >= 0)
+		pc_counter_free(c, event->hw.idx);
+	event->hw.idx = -1;
+}
+
+/* An exit: the count is the host's. */
+static void pc_event_read(struct perf_event *event)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+
+	if (event->hw.idx < 0 || event->hw.state & PERF_HES_STOPPED)
+		return;
+	c->read |= BIT(event->hw.idx);
+	pc_counters_ring(c);
+}
+
+static void pc_pmu_disable(struct pmu *pmu)
+{
+	this_cpu_ptr(&pc_counters)->collecting = true;
+}
+
+static void pc_pmu_enable(struct pmu *pmu)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+
+	c->collecting = false;
+	pc_pmu_changed(c);
+}
+
+static struct pmu pc_pmu = {
+	.module = THIS_MODULE,
+	.task_ctx_nr = PC_TASK_CONTEXT,
+	.capabilities = PERF_PMU_CAP_NO_INTERRUPT,
+	.attr_groups = pc_pmu_groups,
+	.event_init = pc_event_init,
+	.add = pc_event_add,
+	.del = pc_event_del,
+	.start = pc_event_start,
+	.stop = pc_event_stop,
+	.read = pc_event_read,
+	.pmu_enable = pc_pmu_enable,
+	.pmu_disable = pc_pmu_disable,
+};
+
+#define pc_refuse(region, format, ...)						\
+	dev_err((region)->dev, "events: " format ": nothing can be counted; recreate the region\n", \
+		__VA_ARGS__)
+
+/* Letters, digits and '-', ended within the name's bytes. */
+static bool pc_is_name(const u8 *name)
+{
+	size_t length = strnlen(name, PARACORD_EVENT_NAME_BYTES), i;
+
+	for (i = 0; i < length; i++)
+		if (!isalnum(name[i]) && name[i] != '-')
+			return false;
+	return length && length < PARACORD_EVENT_NAME_BYTES;
+}
+
+/* Return: the table is as it should be, and files are made of it. */
+static bool pc_events_read(const struct pc_region *region)
+{
+	const struct paracord_header *h = &region->host;
+	u64 end = h->event_offset_bytes + (u64)h->event_count * h->event_stride_bytes;
+	struct paracord_event event;
+	unsigned int i;
+
+	if (!h->event_count || h->event_count > PARACORD_EVENTS_MAX) {
+		pc_refuse(region, "count of %u is not in 1..%u", h->event_count, PARACORD_EVENTS_MAX);
+		return false;
+	}
+	if (h->event_stride_bytes < sizeof(event) || h->event_stride_bytes % 8 ||
+	    h->event_offset_bytes < h->header_bytes || h->event_offset_bytes % 8 ||
+	    end > h->slot_offset_bytes) {
+		pc_refuse(region, "bytes %u..%llu, %u each, do not lie between the header's %u and the slots at %u",
+			  h->event_offset_bytes, end, h->event_stride_bytes, h->header_bytes,
+			  h->slot_offset_bytes);
+		return false;
+	}
+	for (i = 0; i < h->event_count; i++) {
+		struct pc_event_file *file = &pc_event_files[i];
+
+		memcpy(&event, region->base + h->event_offset_bytes + i * h->event_stride_bytes,
+		       sizeof(event));
+		if (!pc_is_name(event.name)) {
+			pc_refuse(region, "the name of event %u is none", i);
+			return false;
+		}
+		memcpy(file->name, event.name, sizeof(file->name));
+		file->attr = (struct device_attribute){
+			.attr = { .name = file->name, .mode = 0444 },
+			.show = pc_event_show,
+		};
+		pc_event_attrs[i] = &file->attr.attr;
+	}
+	pc_event_attrs[i] = NULL;
+	pc_event_count = h->event_count;
+	return true;
+}
+
+static bool pc_host_answers(void)
+{
+	unsigned long flags;
+	bool answers;
+
+	local_irq_save(flags);
+	answers = pc_counters_ring(this_cpu_ptr(&pc_counters));
+	local_irq_restore(flags);
+	return answers;
+}
+
+/* Return: what @region offers can be used: a doorbell, slots with a PMU area. */
+bool pc_pmu_possible(const struct pc_region *region)
+{
+	return region->doorbell && region->host.host_features & PARACORD_F_PMU_DOORBELL &&
+	       region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
+}
+
+/* After CPUs are online. Whatever goes wrong costs the guest its counters and nothing else. */
+void pc_pmu_start(struct pc_region *region)
+{
+	int err;
+
+	if (!(region->features & PARACORD_F_PMU))
+		return;
+	if (pc_pmu_registered) {
+		dev_warn(region->dev, "events of an earlier region are still open: nothing can be counted; close them and load the module anew\n");
+	} else if (!pc_host_answers()) {
+		dev_info(region->dev, "the host does not serve counters now: nothing can be counted\n");
+	} else if (pc_events_read(region)) {
+		WRITE_ONCE(pc_pmu_ends, false);
+		err = perf_pmu_register(&pc_pmu, "paracord", -1);
+		if (!err) {
+			pc_pmu_registered = true;
+			return;
+		}
+		dev_err(region->dev, "perf refuses a PMU: %d\n", err);
+	}
+	pc_region_drop_feature(region, PARACORD_F_PMU);
+}
+
+/* Events that are open stand still, and keep the module. */
+void pc_pmu_stop(void)
+{
+	WRITE_ONCE(pc_pmu_ends, true);
+	/* The other side of this is in pc_event_init(). */
+	smp_mb();
+	pc_pmu_exit();
+}
+
+/* At the module's end there are no events any more. */
+void pc_pmu_exit(void)
+{
+	if (!pc_pmu_registered || atomic_read(&pc_pmu_events))
+		return;
+	perf_pmu_unregister(&pc_pmu);
+	pc_pmu_registered = false;
+}
