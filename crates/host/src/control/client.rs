@@ -103,5 +103,28 @@ impl Client {
 }
 
 fn broken(path: &Path, e: &std::io::Error) -> ClientError {
-    ClientError::Broken { path: path.to_owned(), reason: e.to_string() }
+    let reason = match e.kind() {
+        // What a socket's time limit is reported as.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let limit = ANSWER_MAX.as_secs();
+            format!("no answer within {limit} s: the host is overloaded, or the daemon hangs")
+        }
+        _ => e.to_string(),
+    };
+    ClientError::Broken { path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_is_late_is_called_so() {
+        let late = std::io::Error::from(ErrorKind::WouldBlock);
+        let said = broken(Path::new("/run/x"), &late).to_string();
+        assert_eq!(
+            said,
+            "daemon at /run/x: no answer within 8 s: the host is overloaded, or the daemon hangs"
+        );
+    }
 }
