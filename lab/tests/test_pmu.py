@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: a guest without a PMU counts with perf events of its host, by the module and paracord's VMM."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from paracord_lab import machine
+
+pytestmark = pytest.mark.lab
+STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
+PMU = "/sys/bus/event_source/devices/paracord"
+CLOCK = "paracord/task-clock/"
+# System calls take a hundred times longer on an emulated host.
+UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "100000")
+# PARACORD_F_PMU of abi/paracord_abi.h
+PMU_FEATURE = 1 << 5
+
+
+class Count(NamedTuple):
+    event: str
+    count: int
+    enabled_ns: int
+    running_ns: int
+
+
+def count(guest: machine.Guest, events: list[str], options: str) -> list[Count]:
+    """What pc_count prints."""
+    lines = guest.run(f"pc_count {','.join(events)} {options}", timeout=120).out.splitlines()
+    return [Count(name, *map(int, numbers)) for name, *numbers in map(str.split, lines)]
+
+
+def batches(guest: machine.Guest) -> int:
+    """Exits for counters so far, of all CPUs. None was without an answer."""
+    lines = [line.split() for line in guest.run(f"cat {STATE}/counters").out.splitlines()]
+    assert lines and all(line[4] == "0" for line in lines), lines
+    return sum(int(line[2]) for line in lines)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
+def host(request: pytest.FixtureRequest) -> Iterator[machine.Host]:
+    if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
+        pytest.skip("a native host has its own architecture only")
+    with machine.host(arch=request.param, logs=Path(f"out/test-pmu-{request.param}/logs")) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def booted_guest(host: machine.Host) -> Iterator[machine.Guest]:
+    with host.guest(
+        "counts", vcpus=2, vmm="paracord", extra_args=("--pmu", *UNLIMITED, "--verbose")
+    ) as guest:
+        yield guest
+
+
+@pytest.fixture
+def guest(booted_guest: machine.Guest) -> Iterator[machine.Guest]:
+    """With the module; without it, and without complaints of the kernel's, afterwards."""
+    booted_guest.run("dmesg -c >/dev/null")
+    booted_guest.load_module()
+    yield booted_guest
+    booted_guest.run("echo 1 > /sys/devices/system/cpu/cpu1/online")
+    booted_guest.run("if grep -q ^paracord_guest /proc/modules; then rmmod paracord_guest; fi")
+    log = booted_guest.run("dmesg").out
+    complaints = ("BUG:", "WARNING:", "Oops", "Call Trace")
+    assert not [line for line in log.splitlines() if any(word in line for word in complaints)]
+
+
+def test_events_are_files(guest: machine.Guest) -> None:
+    assert int(guest.run(f"cat {STATE}/features").out, 16) & PMU_FEATURE
+    files = guest.run(f"cd {PMU}/events && grep . *").out.split()
+    numbers = sorted(int(line.rpartition("=")[2], 16) for line in files)
+    assert numbers == list(range(len(files)))
+    assert any(line.startswith("task-clock:event=") for line in files)
+    assert guest.run(f"cat {PMU}/format/event").out == "config:0-15\n"
+
+
+def test_a_task_is_counted_while_it_runs(guest: machine.Guest) -> None:
+    """By the clock of the vCPU's thread; the guest's own says the same, but for what the host takes."""
+    (host_says, guest_says) = count(guest, [CLOCK, "task-clock"], "--ms 2000 --cpu 1")
+    assert host_says.count == pytest.approx(guest_says.count, rel=0.1)
+    assert host_says.enabled_ns >= host_says.running_ns > 0
+
+
+def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest) -> None:
+    """Per time, of a vCPU that is never idle: the host's account of its thread, and the guest's count."""
+    tid = guest.vcpu_tids[1]
+    stat = f"cut -d' ' -f1 /proc/{tid}/schedstat; cut -d' ' -f1 /proc/uptime"
+    hog = guest.spawn("exec pc_hog --cpu 1", "hog")
+    shares = []
+    for _ in range(3):
+        job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 4000", "count")
+        before = host.run(f"sleep 0.5; {stat}").out.split()
+        after = host.run(f"sleep 3; {stat}").out.split()
+        result = job.result(60, check=True)
+        _, counted, enabled_ns, _ = result.out.split()
+        ran = (int(after[0]) - int(before[0])) / (float(after[1]) - float(before[1])) / 1e9
+        shares.append(int(counted) / int(enabled_ns) / ran)
+    hog.kill("KILL")
+    hog.wait(20)
+    print(f"count of the guest by that of the host: {shares}")
+    assert statistics.median(shares) == pytest.approx(1, abs=0.02)
+
+
+def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
+    """Each has its own count. The exits of a switch belong to none, and take long on an emulated host."""
+    before = batches(guest)
+    counts = [one.count for one in count(guest, [CLOCK], "--ms 500 --cpu 1 --tasks 4")]
+    assert len(counts) == 4
+    assert counts == pytest.approx([statistics.mean(counts)] * 4, rel=0.2)
+    assert min(counts) > 200e6 and max(counts) < 550e6
+    assert batches(guest) - before >= 8
+
+
+def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
+    counts = count(guest, [CLOCK] * 20, "--ms 1500 --cpu 1")
+    assert len(counts) == 20
+    for one in counts:
+        assert 0 < one.running_ns < one.enabled_ns
+        # Sixteen of twenty at once.
+        assert one.running_ns / one.enabled_ns == pytest.approx(0.8, abs=0.2)
+        assert one.count * one.enabled_ns / one.running_ns == pytest.approx(1.5e9, rel=0.25)
+
+
+def test_what_cannot_be_is_refused(guest: machine.Guest) -> None:
+    def says(event: str, options: str) -> str:
+        done = guest.run(f"pc_count {event} {options}", check=False)
+        assert done.rc == 3
+        return done.err
+
+    assert "not supported" in says(CLOCK, "--period 100000 --ms 10")
+    # Not one of its events.
+    assert "No such file" in says("paracord/nosuch/", "--ms 10")
+
+
+def test_the_module_stays_while_it_is_used(guest: machine.Guest) -> None:
+    job = guest.spawn(f"exec pc_count {CLOCK} --ms 10 --cpu 0 --hold_s 60", "holds")
+    guest.run("until [ $(cut -d' ' -f3 /proc/modules | head -1) -gt 0 ]; do sleep 0.1; done", timeout=20)
+    assert guest.run("rmmod paracord_guest", check=False).rc != 0
+    job.kill("KILL")
+    job.wait(20)
+    guest.unload_module()
+    assert guest.run(f"test -e {PMU}", check=False).rc != 0
+    guest.load_module()
+    assert count(guest, [CLOCK], "--ms 100 --cpu 0")[0].count > 50e6
+
+
+def test_a_device_that_goes_leaves_its_events_standing(guest: machine.Guest) -> None:
+    job = guest.spawn(f"exec pc_count {CLOCK} --ms 3000 --cpu 1", "counts")
+    guest.run("sleep 1; cd /sys/bus/pci/drivers/paracord_guest && echo 0000:* | tee unbind >/dev/null")
+    _, counted, enabled_ns, _ = map(str, job.result(30, check=True).out.split())
+    assert 0 < int(counted) < int(enabled_ns)
+
+
+def test_a_cpu_that_goes_offline(guest: machine.Guest) -> None:
+    job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 3000", "counts")
+    guest.run("cd /sys/devices/system/cpu/cpu1; sleep 1; echo 0 > online; sleep 0.5; echo 1 > online")
+    job.result(30, check=True)
+    assert count(guest, [CLOCK], "--ms 100 --cpu 1")[0].count > 50e6
+
+
+def test_events_are_used_again(host: machine.Host, booted_guest: machine.Guest) -> None:
+    """Last: the VM ends, and says what counting took."""
+    booted_guest.channel.spawn("poweroff -f")
+    assert booted_guest.wait() == 0
+    said = (host.logs / "counts.paracord.log").read_text()
+    opened, cold, again, refused = (
+        int(re.search(f"{what}: ([0-9]+)", said)[1])
+        for what in ("perf events opened", "of these cold", "used again", "refused")
+    )
+    assert (cold, refused) == (0, 0), said
+    assert again > 2 * opened, said
+
+
+def test_a_budget_stands_for_time_in_which_nothing_ran(host: machine.Host) -> None:
+    with host.guest("small", vcpus=1, vmm="paracord", extra_args=("--pmu", "--pmu-budget-ms", "1")) as guest:
+        guest.load_module(counters=2)
+        counts = count(guest, [CLOCK, f"{CLOCK}u"] * 2, "--ms 1500 --cpu 0")
+        assert sum(one.running_ns for one in counts) < 0.5 * sum(one.enabled_ns for one in counts)
+        assert all(one.count <= 1.05 * one.running_ns for one in counts), counts
+
+
+@pytest.mark.parametrize("vmm", ["paracord", "qemu"])
+def test_a_host_that_serves_no_counters(host: machine.Host, vmm: str) -> None:
+    """The region of a VM that had them, under one that has none."""
+    with host.guest("had", vcpus=1, vmm="paracord", extra_args=("--pmu",)) as guest:
+        guest.load_module()
+        assert guest.run(f"test -e {PMU}", check=False).rc == 0
+        host.run("cp /dev/shm/paracord/had /tmp/had")
+    with host.guest("has-not", vcpus=1, vmm=vmm) as guest:
+        host.run("dd if=/tmp/had of=/dev/shm/paracord/has-not conv=notrunc status=none")
+        guest.load_module()
+        assert guest.run(f"test -e {PMU}", check=False).rc != 0
+        assert not int(guest.run(f"cat {STATE}/features").out, 16) & PMU_FEATURE
+        assert "does not serve counters" in guest.run("dmesg").out
