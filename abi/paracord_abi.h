@@ -215,19 +215,19 @@ struct paracord_host_line {
  */
 struct paracord_event {
 	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits and '-', ended by 0: a file's name in the guest */
-	__u8  host_reserved[8];
+	__u64 min_period;		/* a period is at least so long; 0: it only counts, no overflow is told */
 };
 
 /* paracord_pmu_want.flags: where it counts */
 #define PARACORD_WANT_USER		(1u << 0)
 #define PARACORD_WANT_KERNEL		(1u << 1)
 
-/* What one counter shall count from now on. */
+/* What one counter shall count from now on. Only a change does anything: of the same, the period goes on. */
 struct paracord_pmu_want {
 	__u64 period;			/* it overflows each so many; 0: it only counts */
 	__u16 event;			/* index + 1; 0: it stands still */
 	__u16 flags;			/* PARACORD_WANT_* */
-	__u32 turn;			/* another value starts its period anew; else only a change of the rest does anything */
+	__u32 elapsed;			/* of the period, in 2^-32: the first overflow is earlier by so much */
 };
 
 /* Written by this vCPU only, read by the host when the vCPU has said so by an exit. */
@@ -243,7 +243,7 @@ struct paracord_pmu_count {
 	__u64 count;
 	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
 	__u64 running_ns;		/* of that, time that was counted; less where the host multiplexes */
-	__u32 overflows;		/* wraps */
+	__u32 overflows;		/* wraps; another value than before is told by the MSI-X vector of the slot's number */
 	__u32 host_reserved;
 };
 

@@ -374,18 +374,18 @@ const _: () = {
 #[derive(Copy, Clone)]
 pub struct paracord_event {
     pub name: [__u8; 24usize],
-    pub host_reserved: [__u8; 8usize],
+    pub min_period: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of paracord_event"][::core::mem::size_of::<paracord_event>() - 32usize];
-    ["Alignment of paracord_event"][::core::mem::align_of::<paracord_event>() - 1usize];
+    ["Alignment of paracord_event"][::core::mem::align_of::<paracord_event>() - 8usize];
     [
         "Offset of field: paracord_event::name",
     ][::core::mem::offset_of!(paracord_event, name) - 0usize];
     [
-        "Offset of field: paracord_event::host_reserved",
-    ][::core::mem::offset_of!(paracord_event, host_reserved) - 24usize];
+        "Offset of field: paracord_event::min_period",
+    ][::core::mem::offset_of!(paracord_event, min_period) - 24usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -393,7 +393,7 @@ pub struct paracord_pmu_want {
     pub period: __u64,
     pub event: __u16,
     pub flags: __u16,
-    pub turn: __u32,
+    pub elapsed: __u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -411,8 +411,8 @@ const _: () = {
         "Offset of field: paracord_pmu_want::flags",
     ][::core::mem::offset_of!(paracord_pmu_want, flags) - 10usize];
     [
-        "Offset of field: paracord_pmu_want::turn",
-    ][::core::mem::offset_of!(paracord_pmu_want, turn) - 12usize];
+        "Offset of field: paracord_pmu_want::elapsed",
+    ][::core::mem::offset_of!(paracord_pmu_want, elapsed) - 12usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]

@@ -29,7 +29,7 @@ pub use line::{
     GuestContext, GuestLine, HOST_BOOST_BYTES, HOST_PLACE_BYTES, HostBoost, HostPlace, LINE_BYTES,
 };
 pub use pmu::{
-    COUNTERS, CounterCounts, CounterWant, EventError, OFFER_BYTES, PMU_GUEST_BYTES,
+    COUNTERS, CounterCounts, CounterWant, EventError, EventOffer, OFFER_BYTES, PMU_GUEST_BYTES,
     PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, PmuAnswer, PmuAsk,
     offer_events,
 };

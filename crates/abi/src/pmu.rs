@@ -33,8 +33,8 @@ pub struct CounterWant {
     pub kernel: bool,
     /// It overflows each so many; 0: it only counts.
     pub period: u64,
-    /// Another one starts the period anew.
-    pub turn: u32,
+    /// Of the period, in 2^-32: the first overflow is earlier by so much.
+    pub elapsed: u32,
 }
 
 /// What a guest wants of a vCPU's counters.
@@ -61,7 +61,7 @@ impl PmuAsk {
                 user: flags & layout::PARACORD_WANT_USER != 0,
                 kernel: flags & layout::PARACORD_WANT_KERNEL != 0,
                 period: read_field!(word, u64, paracord_pmu_want, period),
-                turn: read_field!(word, u32, paracord_pmu_want, turn),
+                elapsed: read_field!(word, u32, paracord_pmu_want, elapsed),
             };
         }
         PmuAsk {
@@ -114,6 +114,15 @@ impl PmuAnswer {
     }
 }
 
+/// An event that a guest may count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventOffer<'a> {
+    /// A file's name in the guest.
+    pub name: &'a str,
+    /// A period is at least so long; 0: it only counts.
+    pub min_period: u64,
+}
+
 /// Why events cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
@@ -149,37 +158,38 @@ pub const OFFER_BYTES: usize = EVENT_OFFSET + EVENT_BYTES * layout::PARACORD_EVE
 pub fn offer_events(
     first: &mut [u8; OFFER_BYTES],
     region: &RegionLayout,
-    names: &[&str],
+    events: &[EventOffer<'_>],
 ) -> Result<(), EventError> {
-    if names.len() > layout::PARACORD_EVENTS_MAX as usize {
-        return Err(EventError::Count { found: names.len() });
+    if events.len() > layout::PARACORD_EVENTS_MAX as usize {
+        return Err(EventError::Count { found: events.len() });
     }
-    if let Some(bad) = names.iter().find(|name| !is_name(name)) {
-        return Err(EventError::Name { found: (*bad).to_owned() });
+    if let Some(bad) = events.iter().find(|event| !is_name(event.name)) {
+        return Err(EventError::Name { found: bad.name.to_owned() });
     }
     let domains = u64::from(region.domain_offset_bytes)
         + u64::from(region.domain_count) * u64::from(region.domain_stride_bytes);
     let has_room = domains <= EVENT_OFFSET as u64
         && region.slot_offset_bytes as usize >= OFFER_BYTES
         && region.slot_stride_bytes as usize >= size_of::<paracord_slot>();
-    if !has_room && !names.is_empty() {
+    if !has_room && !events.is_empty() {
         return Err(EventError::NoRoom);
     }
     let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
     let mut features = region.host_features & !pmu;
-    if !names.is_empty() {
+    if !events.is_empty() {
         features |= pmu;
         let minor = region.abi_minor.max(layout::PARACORD_ABI_MINOR as u16);
         write_field!(first, minor, paracord_header, abi_minor);
         write_field!(first, EVENT_OFFSET as u32, paracord_header, event_offset_bytes);
         write_field!(first, EVENT_BYTES as u16, paracord_header, event_stride_bytes);
-        for (place, name) in first[EVENT_OFFSET..].chunks_exact_mut(EVENT_BYTES).zip(names) {
+        for (place, event) in first[EVENT_OFFSET..].chunks_exact_mut(EVENT_BYTES).zip(events) {
             place.fill(0);
-            place[offset_of!(paracord_event, name)..][..name.len()]
-                .copy_from_slice(name.as_bytes());
+            place[offset_of!(paracord_event, name)..][..event.name.len()]
+                .copy_from_slice(event.name.as_bytes());
+            write_field!(place, event.min_period, paracord_event, min_period);
         }
     }
-    write_field!(first, names.len() as u16, paracord_header, event_count);
+    write_field!(first, events.len() as u16, paracord_header, event_count);
     write_field!(first, features, paracord_header, host_features);
     Ok(())
 }
@@ -205,12 +215,15 @@ mod tests {
     fn events_are_offered_and_taken_back() {
         let (mut first, layout) = region(1);
         let empty = first;
-        offer_events(&mut first, &layout, &["cycles", "L1-dcache-load-misses"]).unwrap();
+        let events = [("cycles", 9), ("L1-dcache-load-misses", 0)]
+            .map(|(name, min_period)| EventOffer { name, min_period });
+        offer_events(&mut first, &layout, &events).unwrap();
         let offered = RegionLayout::check(&first, region_bytes(4)).unwrap();
         assert_eq!(offered.host_features, 1 | 1 << 5 | 1 << 6);
         let count = read_field!(first, u16, paracord_header, event_count);
         let at = read_field!(first, u32, paracord_header, event_offset_bytes) as usize;
         assert_eq!((count, &first[at..at + 7]), (2, &b"cycles\0"[..]));
+        assert_eq!((first[at + 24], first[at + 56]), (9, 0));
         assert_eq!(&first[at + 32..at + 54], b"L1-dcache-load-misses\0");
         offer_events(&mut first, &offered, &[]).unwrap();
         assert_eq!(RegionLayout::check(&first, region_bytes(4)), Ok(layout));
@@ -222,8 +235,10 @@ mod tests {
     fn what_cannot_be_offered_changes_nothing() {
         let (mut first, layout) = region(0);
         let before = first;
-        let mut refused = |region: &RegionLayout, names: &[&str]| {
-            offer_events(&mut first, region, names).unwrap_err()
+        let mut refused = |region: &RegionLayout, names: &[&'static str]| {
+            let event = |name: &&'static str| EventOffer { name, min_period: 1 };
+            let events: Vec<EventOffer<'_>> = names.iter().map(event).collect();
+            offer_events(&mut first, region, &events).unwrap_err()
         };
         assert_eq!(refused(&layout, &["a"; 29]), EventError::Count { found: 29 });
         for name in ["", "a/b", "ä", "has space", "123456789012345678901234"] {
@@ -252,13 +267,13 @@ mod tests {
             user: true,
             kernel: true,
             period: u64::MAX,
-            turn: u32::MAX,
+            elapsed: u32::MAX,
         };
         assert_eq!((all.asked, all.read, all.wants), (u32::MAX, u16::MAX, [want; COUNTERS]));
         // The second counter, user mode only.
         let mut bytes = [0; PMU_GUEST_BYTES];
         bytes[64 + 16..64 + 32].copy_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 9, 0, 0, 0]);
-        let want = CounterWant { event: Some(2), user: true, kernel: false, period: 7, turn: 9 };
+        let want = CounterWant { event: Some(2), user: true, kernel: false, period: 7, elapsed: 9 };
         assert_eq!(PmuAsk::from_bytes(&bytes).wants[1], want);
     }
 
