@@ -12,3 +12,4 @@ pub mod peer;
 pub mod perf;
 pub mod proc;
 pub mod sched;
+pub mod signal;

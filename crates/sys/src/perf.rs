@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Perf events of a thread: perf_event_open(2).
 
+mod overflows;
+
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -43,9 +45,10 @@ const READ_TIMES: u64 = 1 << 0 | 1 << 1;
 /// PERF_FLAG_FD_CLOEXEC.
 const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// `_IO('$', 0)`, `_IO('$', 1)`, `_IOW('$', 4, __u64)`.
+/// `_IO('$', 0)`, `_IO('$', 1)`, `_IO('$', 2)`, `_IOW('$', 4, __u64)`.
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
+const IOC_REFRESH: u32 = 0x2402;
 const IOC_PERIOD: u32 = 0x4008_2404;
 
 /// What an event counts.
@@ -125,7 +128,16 @@ impl PerfEvent {
     /// # Errors
     /// What ioctl(2) returns.
     pub fn enable(&self) -> io::Result<()> {
-        self.switch(IOC_ENABLE)
+        self.switch(IOC_ENABLE, 0)
+    }
+
+    /// It counts from now on, and stands still after its next overflow; or after one more, if it was told so and
+    /// disabled before.
+    ///
+    /// # Errors
+    /// EINVAL for an event that was opened without a period; what ioctl(2) returns.
+    pub fn enable_once(&self) -> io::Result<()> {
+        self.switch(IOC_REFRESH, 1)
     }
 
     /// It stands still; its count stays.
@@ -133,13 +145,12 @@ impl PerfEvent {
     /// # Errors
     /// What ioctl(2) returns.
     pub fn disable(&self) -> io::Result<()> {
-        self.switch(IOC_DISABLE)
+        self.switch(IOC_DISABLE, 0)
     }
 
-    fn switch(&self, request: u32) -> io::Result<()> {
-        let alone: libc::c_ulong = 0;
+    fn switch(&self, request: u32, argument: libc::c_ulong) -> io::Result<()> {
         // SAFETY: an open perf event; the request takes no pointer.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, alone) } {
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -170,6 +181,8 @@ impl PerfEvent {
         Ok(PerfReading { count, enabled_ns, running_ns })
     }
 }
+
+pub use overflows::Overflows;
 
 #[cfg(test)]
 mod tests {

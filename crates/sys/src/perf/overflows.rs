@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Overflows of an event that samples: a signal when there is one, and memory that says so.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::PerfEvent;
+
+/// Offset of data_head in `struct perf_event_mmap_page` (include/uapi/linux/perf_event.h).
+const DATA_HEAD: usize = 1024;
+/// `struct f_owner_ex`; F_OWNER_TID.
+#[repr(C)]
+struct Owner {
+    kind: libc::c_int,
+    pid: libc::pid_t,
+}
+const OWNER_TID: libc::c_int = 0;
+const SET_OWNER: libc::c_int = 15;
+
+/// The event's ring buffer: a record lies in it for each overflow. Nobody reads them, so that they are overwritten; how
+/// far the kernel got is enough.
+#[derive(Debug)]
+pub struct Overflows {
+    start: NonNull<u8>,
+    bytes: usize,
+    seen: u64,
+}
+
+impl Overflows {
+    /// Of `event`, which was opened with a period: thread `tid` gets SIGIO at each of its overflows.
+    ///
+    /// # Errors
+    /// EPERM beyond what the user may lock (kernel.perf_event_mlock_kb, RLIMIT_MEMLOCK); what fcntl(2) returns.
+    pub fn watch(event: &PerfEvent, tid: u32) -> io::Result<Overflows> {
+        // The page that describes the ring, and the ring.
+        let bytes = 2 * rustix::param::page_size();
+        let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        // SAFETY: a null hint lets the kernel choose a free range, so no existing mapping changes.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, event.0.as_fd(), 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        let overflows = Overflows { start, bytes, seen: 0 };
+        let pid = tid.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let owner = Owner { kind: OWNER_TID, pid };
+        // SAFETY: an open descriptor; the command reads one structure, which is valid for the call.
+        let set = unsafe { libc::fcntl(event.0.as_raw_fd(), SET_OWNER, &raw const owner) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: an open descriptor; the command takes no pointer.
+        match unsafe { libc::fcntl(event.0.as_raw_fd(), libc::F_SETFL, libc::O_ASYNC) } {
+            0 => Ok(overflows),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Whether there were any since this was asked last. A load, and no system call.
+    pub fn happened(&mut self) -> bool {
+        let head = self.start.as_ptr().wrapping_add(DATA_HEAD).cast::<AtomicU64>();
+        // SAFETY: inside the mapping, which begins on a page; the kernel writes it too, which an atomic allows.
+        let now = unsafe { &*head }.load(Ordering::Acquire);
+        std::mem::replace(&mut self.seen, now) != now
+    }
+}
+
+impl Drop for Overflows {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `watch` got, and no reference into it outlives `self`. An error would mean
+        // that it is not mapped: nothing to do.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+// SAFETY: the memory is only read, by atomic loads, and belongs to the process, not to a thread.
+unsafe impl Send for Overflows {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PerfAttr, kind};
+    use super::*;
+    use crate::signal::{block_sigio, take_sigio};
+
+    #[test]
+    fn overflows_are_seen_once_and_signalled_to_the_thread() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        block_sigio();
+        // PERF_COUNT_SW_TASK_CLOCK
+        let attr = PerfAttr {
+            kind: kind::SOFTWARE,
+            config: 1,
+            sample_period: 1_000_000,
+            ..PerfAttr::default()
+        };
+        let event = PerfEvent::open(tid, &attr).unwrap();
+        let mut overflows = Overflows::watch(&event, tid).unwrap();
+        assert!(!overflows.happened());
+        event.enable().unwrap();
+        while event.read().unwrap().count < 5_000_000 {}
+        event.disable().unwrap();
+        assert!(overflows.happened());
+        assert!(!overflows.happened());
+        assert!(take_sigio());
+    }
+}
