@@ -172,7 +172,13 @@ fn ten(offer: &Offer) -> Option<Vec<Want>> {
     let mut wants = Vec::new();
     for (user, kernel) in [(true, true), (true, false), (false, true), (false, false)] {
         for name in ["task-clock", "cpu-clock"] {
-            wants.push(Want { event: offer.find(name)?, user, kernel, period: 1 << 40 });
+            wants.push(Want {
+                event: offer.find(name)?,
+                user,
+                kernel,
+                period: 1 << 40,
+                elapsed: 0,
+            });
         }
     }
     let counting: Vec<Want> = wants[..2].iter().map(|want| Want { period: 0, ..*want }).collect();

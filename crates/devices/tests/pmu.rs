@@ -27,7 +27,7 @@ fn unlimited() -> Quota {
 }
 
 fn want(offer: &Offer, name: &str) -> Want {
-    Want { event: offer.find(name).unwrap(), user: true, kernel: true, period: 0 }
+    Want { event: offer.find(name).unwrap(), user: true, kernel: true, ..Want::default() }
 }
 
 /// Touches so many pages for the first time: as many page faults. Too few for a huge page.

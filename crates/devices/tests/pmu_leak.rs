@@ -20,7 +20,7 @@ fn a_thousand_pools_leave_no_file_open() {
         let mode = [Mode::Keyed, Mode::Last, Mode::Recreate][n as usize % 3];
         let settings = Settings { mode, ..Settings::default() };
         let mut pool = Pool::new(Arc::clone(&offer), Arc::new(Budget::new(quota)), settings);
-        let want = Want { event, user: true, kernel: true, period: 0 };
+        let want = Want { event, user: true, kernel: true, ..Want::default() };
         pool.start(0, want).unwrap();
         pool.start(1, Want { period: 1 << 40, ..want }).unwrap();
         // Bad ones leave nothing either.

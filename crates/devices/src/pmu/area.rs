@@ -26,7 +26,7 @@ impl Area {
     /// shall wait for.
     pub fn new(mut pool: Pool) -> Area {
         // Without any event on offer nothing is ever opened.
-        let first = Want { event: 0, user: true, kernel: true, period: 0 };
+        let first = Want { event: 0, user: true, kernel: true, ..Want::default() };
         let warmed = pool.start(0, first).and_then(|()| pool.stop(0));
         Area {
             pool,
@@ -53,6 +53,26 @@ impl Area {
             }
         }
         self.answer.served = ask.asked;
+        Some(self.answer.to_bytes())
+    }
+
+    /// The guest does not run any more because the thread got SIGIO. Return: the host's lines, if counters have overflowed: the guest is to be
+    /// interrupted when they are stored.
+    pub fn overflowed(&mut self) -> Option<[u8; PMU_HOST_BYTES]> {
+        let overflowed = self.pool.overflowed();
+        if overflowed == 0 {
+            return None;
+        }
+        let stops = self.pool.is_over_budget();
+        for counter in (0..COUNTERS).filter(|counter| overflowed & 1 << counter != 0) {
+            if stops {
+                self.change(counter, &CounterWant::default());
+                self.answer.refused |= 1 << counter;
+            }
+            self.note(counter);
+            let overflows = &mut self.answer.counters[counter as usize].overflows;
+            *overflows = overflows.wrapping_add(1);
+        }
         Some(self.answer.to_bytes())
     }
 
@@ -93,6 +113,7 @@ impl Area {
                     user: want.user,
                     kernel: want.kernel,
                     period: want.period,
+                    elapsed: want.elapsed,
                 },
             ),
         };
@@ -105,11 +126,12 @@ impl Area {
     /// The guest is told what the counter has counted; what it knows stays where that cannot be read.
     fn note(&mut self, counter: u32) {
         if let Ok(counts) = self.pool.counts(counter) {
-            self.answer.counters[counter as usize] = CounterCounts {
+            let told = &mut self.answer.counters[counter as usize];
+            *told = CounterCounts {
                 count: counts.count,
                 enabled_ns: counts.enabled_ns,
                 running_ns: counts.running_ns,
-                overflows: 0,
+                overflows: told.overflows,
             };
         }
     }
@@ -118,11 +140,12 @@ impl Area {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pmu::{Budget, Offer, Settings};
+    use crate::pmu::{Budget, Offer, Quota, Settings};
 
     fn area() -> (Area, u16) {
         let offer = Arc::new(Offer::probe());
@@ -142,6 +165,23 @@ mod tests {
             bytes[at + 2] = 3;
         }
         bytes
+    }
+
+    /// Makes a counter of [`lines`] sample.
+    fn sampled(
+        mut bytes: [u8; PMU_GUEST_BYTES],
+        counter: usize,
+        period: u64,
+        elapsed: u32,
+    ) -> [u8; PMU_GUEST_BYTES] {
+        let want = &mut bytes[64 + 16 * counter..][..16];
+        want[..8].copy_from_slice(&period.to_le_bytes());
+        want[12..].copy_from_slice(&elapsed.to_le_bytes());
+        bytes
+    }
+
+    fn overflows(bytes: &[u8; PMU_HOST_BYTES], counter: usize) -> u64 {
+        word(bytes, 64 + 32 * counter + 24)
     }
 
     fn word(bytes: &[u8], at: usize) -> u64 {
@@ -179,6 +219,68 @@ mod tests {
         work();
         let read = area.serve(&lines(5, 0xffff, &[])).unwrap();
         assert_eq!(count(&read, 3), stopped);
+    }
+
+    #[test]
+    fn overflows_are_told_with_their_counts() {
+        let (mut area, clock) = area();
+        let wants = lines(1, 0, &[(3, clock), (4, clock)]);
+        area.serve(&sampled(wants, 3, 5_000_000, 0)).unwrap();
+        assert_eq!(area.overflowed(), None);
+        let end_ns = now_ns() + 5_000_000_000;
+        let told = loop {
+            match area.overflowed() {
+                Some(told) => break told,
+                None => assert!(now_ns() < end_ns),
+            }
+        };
+        assert_eq!((overflows(&told, 3), overflows(&told, 4)), (1, 0));
+        assert!(count(&told, 3) >= 5_000_000);
+        assert_eq!(
+            (word(&told, 0), count(&told, 4)),
+            (1, 0),
+            "the batch is served, nobody has read the other"
+        );
+        area.serve(&lines(2, 0, &[])).unwrap();
+        work();
+        assert_eq!(area.overflowed(), None);
+    }
+
+    #[test]
+    fn a_period_goes_on_where_it_was() {
+        let (mut area, clock) = area();
+        let period = 1 << 32;
+        area.serve(&sampled(lines(1, 0, &[(0, clock)]), 0, period, 0)).unwrap();
+        work();
+        assert_eq!(area.overflowed(), None);
+        // All but a millisecond.
+        area.serve(&sampled(lines(2, 0, &[(0, clock)]), 0, period, u32::MAX - 1_000_000)).unwrap();
+        let end_ns = now_ns() + 5_000_000_000;
+        while area.overflowed().is_none() {
+            assert!(now_ns() < end_ns);
+        }
+        work();
+        assert_eq!(area.overflowed(), None, "the next one is whole");
+    }
+
+    #[test]
+    fn samples_end_with_the_budget() {
+        let offer = Arc::new(Offer::probe());
+        let quota = Quota { calls_per_sec: Duration::from_millis(2), ..Quota::default() };
+        let clock = u16::try_from(offer.find("task-clock").unwrap()).unwrap();
+        let pool = Pool::new(offer, Arc::new(Budget::new(quota)), Settings::default());
+        let mut area = Area::new(pool);
+        let (mut asked, end_ns) = (0, now_ns() + 5_000_000_000);
+        while now_ns() < end_ns {
+            asked += 1;
+            area.serve(&sampled(lines(asked, 0, &[(0, clock)]), 0, 100_000, 0)).unwrap();
+            if area.overflowed().is_some_and(|told| refused(&told) == 1) {
+                work();
+                assert_eq!(area.overflowed(), None, "it stands still");
+                return;
+            }
+        }
+        panic!("it was never stopped");
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub enum Error {
     /// A guest's, beyond the last one on offer.
     #[error("event {0} is not on offer")]
     NoSuchEvent(u32),
-    /// A guest's that no event takes.
-    #[error("a period of {0}: it has to be below 2^63")]
+    /// A guest's that the event does not take.
+    #[error("a period of {0}: it has to be the event's shortest or more, and below 2^63")]
     Period(u64),
     /// The VM has used up its budget.
     #[error(
@@ -45,6 +45,8 @@ pub enum Error {
 pub enum Call {
     /// perf_event_open(2).
     Open,
+    /// mmap(2), fcntl(2).
+    Watch,
     /// PERF_EVENT_IOC_PERIOD.
     SetPeriod,
     /// PERF_EVENT_IOC_ENABLE.
@@ -59,6 +61,7 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Call::Open => "open",
+            Call::Watch => "watch the overflows of",
             Call::SetPeriod => "set the period of",
             Call::Enable => "switch on",
             Call::Disable => "switch off",

@@ -6,7 +6,7 @@ use std::ops::{AddAssign, Sub};
 use paracord_policy::{
     PC_PMU_EXCLUDE_HOST, PC_PMU_EXCLUDE_KERNEL, PC_PMU_EXCLUDE_USER, PC_PMU_SAMPLES, pc_pmu_key,
 };
-use paracord_sys::perf::{PerfAttr, PerfEvent, PerfReading};
+use paracord_sys::perf::{Overflows, PerfAttr, PerfEvent, PerfReading};
 
 use super::error::{Call, Error};
 
@@ -68,6 +68,12 @@ pub(super) struct HostEvent {
     name: &'static str,
     /// What it had counted when it was paused: what came before is another counter's.
     counted: Counts,
+    /// If it samples.
+    overflows: Option<Overflows>,
+    /// What is the period after the next overflow, if that comes early.
+    next_period: Option<u64>,
+    /// It stands still after that: a short rest of a period, again and again, would leave a slow host no time.
+    once: bool,
 }
 
 impl HostEvent {
@@ -80,11 +86,45 @@ impl HostEvent {
     ) -> Result<HostEvent, Error> {
         let event =
             PerfEvent::open(tid, &attr_of(key, period)).map_err(refused(name, Call::Open))?;
-        Ok(HostEvent { event, name, counted: Counts::default() })
+        let samples = key.flags & PC_PMU_SAMPLES != 0;
+        let watch = || Overflows::watch(&event, tid).map_err(refused(name, Call::Watch));
+        let overflows = samples.then(watch).transpose()?;
+        let counted = Counts::default();
+        Ok(HostEvent { event, name, counted, overflows, next_period: None, once: false })
     }
 
-    /// It overflows after `period` more: whatever another counter had left of its own is forgotten.
-    pub(super) fn set_period(&self, period: u64) -> Result<(), Error> {
+    /// It samples from now on: overflows after the rest of `period`, of which `elapsed` / 2^32 are over, and then each
+    /// so many. Whatever another counter had left of its own is forgotten.
+    pub(super) fn begin_period(&mut self, period: u64, elapsed: u32) -> Result<(), Error> {
+        let over = ((u128::from(period) * u128::from(elapsed)) >> u32::BITS) as u64;
+        // Those before are nobody's.
+        if let Some(overflows) = &mut self.overflows {
+            overflows.happened();
+        }
+        self.set_period(period - over)?;
+        self.next_period = (over != 0).then_some(period);
+        if over == 0 || self.once {
+            return self.go_on();
+        }
+        self.once = true;
+        self.event.enable_once().map_err(refused(self.name, Call::Enable))
+    }
+
+    /// Whether it has overflowed since this was asked last. A system call only if it stood still after that.
+    pub(super) fn overflowed(&mut self) -> Result<bool, Error> {
+        if !self.overflows.as_mut().is_some_and(Overflows::happened) {
+            return Ok(false);
+        }
+        if let Some(period) = self.next_period.take() {
+            self.set_period(period)?;
+        }
+        if std::mem::take(&mut self.once) {
+            self.go_on()?;
+        }
+        Ok(true)
+    }
+
+    fn set_period(&self, period: u64) -> Result<(), Error> {
         self.event.set_period(period).map_err(refused(self.name, Call::SetPeriod))
     }
 

@@ -23,7 +23,7 @@
 //! let mut pool = Pool::new(offer.clone(), budget, Settings::default());
 //! // The guest's perf puts an event on counter 0, and takes it off again.
 //! let event = offer.find("task-clock").unwrap();
-//! pool.start(0, Want { event, user: true, kernel: true, period: 0 })?;
+//! pool.start(0, Want { event, user: true, kernel: true, ..Want::default() })?;
 //! pool.stop(0)?;
 //! println!("{:?}", pool.counts(0)?);
 //! // Each time that the vCPU's thread was switched out, or each 10 ms.

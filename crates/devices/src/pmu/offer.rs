@@ -69,6 +69,8 @@ pub struct Offered {
     pub config: u64,
     /// The hardware leaves out what the host does: the VMM and KVM. Events of the kernel's own count that too.
     pub exclude_host: bool,
+    /// A period is at least so long; 0: the host has no interrupt at its overflow.
+    pub min_period: u64,
 }
 
 /// An event that is not on offer.
@@ -93,11 +95,12 @@ impl Offer {
         let mut offer = Offer::default();
         for known in &KNOWN {
             match opens(known) {
-                Ok(exclude_host) => offer.events.push(Offered {
+                Ok((exclude_host, min_period)) => offer.events.push(Offered {
                     name: known.name,
                     kind: known.kind,
                     config: known.config,
                     exclude_host,
+                    min_period,
                 }),
                 Err(reason) => offer.refused.push(Refused { name: known.name, reason }),
             }
@@ -125,14 +128,18 @@ impl Offer {
     pub(super) fn key(&self, want: &Want) -> Result<(&'static str, pc_pmu_key), Error> {
         let index = usize::try_from(want.event).unwrap_or(usize::MAX);
         let event = self.events.get(index).ok_or(Error::NoSuchEvent(want.event))?;
-        if want.period > PERIOD_MAX {
+        let samples = want.period != 0;
+        let periods = event.min_period.max(1)..=if event.min_period == 0 { 0 } else { PERIOD_MAX };
+        if samples && !periods.contains(&want.period) {
             return Err(Error::Period(want.period));
         }
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        let flags = flag(!want.user, PC_PMU_EXCLUDE_USER)
-            | flag(!want.kernel, PC_PMU_EXCLUDE_KERNEL)
+        // An event of the kernel's own overflows in the host's kernel, whatever the guest was doing.
+        let modes = !(samples && event.kind == kind::SOFTWARE);
+        let flags = flag(modes && !want.user, PC_PMU_EXCLUDE_USER)
+            | flag(modes && !want.kernel, PC_PMU_EXCLUDE_KERNEL)
             | flag(event.exclude_host, PC_PMU_EXCLUDE_HOST)
-            | flag(want.period != 0, PC_PMU_SAMPLES);
+            | flag(samples, PC_PMU_SAMPLES);
         Ok((event.name, pc_pmu_key { config: event.config, type_: event.kind, flags }))
     }
 }
@@ -140,16 +147,32 @@ impl Offer {
 /// perf_event_open(2) and PERF_EVENT_IOC_PERIOD refuse more.
 const PERIOD_MAX: u64 = u64::MAX >> 1;
 
-/// Whether the event can leave out the host. Error: it does not open at all.
-fn opens(known: &Known) -> Result<bool, Refusal> {
+/// Periods below these are none that a person wants, and a host's kernel would throttle them: nanoseconds of clocks, and
+/// what hardware counts.
+const CLOCK_PERIOD_MIN: u64 = 100_000;
+const HARDWARE_PERIOD_MIN: u64 = 1000;
+
+/// The shortest period of an event that can sample.
+fn min_period(known: &Known) -> u64 {
+    match (known.kind, known.config) {
+        (kind::SOFTWARE, 0 | 1) => CLOCK_PERIOD_MIN,
+        (kind::SOFTWARE, _) => 1,
+        _ => HARDWARE_PERIOD_MIN,
+    }
+}
+
+/// Whether the event can leave out the host, and its shortest period. Error: it does not open at all.
+fn opens(known: &Known) -> Result<(bool, u64), Refusal> {
     let attr = PerfAttr { kind: known.kind, config: known.config, ..PerfAttr::default() };
     // The kernel's own events take the flag, and ignore it.
     let hardware = known.kind != kind::SOFTWARE;
-    if hardware && PerfEvent::open(0, &PerfAttr { exclude_host: true, ..attr }).is_ok() {
-        return Ok(true);
-    }
+    let guest_only = PerfAttr { exclude_host: true, ..attr };
+    let exclude_host = hardware && PerfEvent::open(0, &guest_only).is_ok();
+    let attr = if exclude_host { guest_only } else { attr };
     PerfEvent::open(0, &attr)?;
-    Ok(false)
+    let sampling = PerfAttr { sample_period: PERIOD_MAX, ..attr };
+    let samples = PerfEvent::open(0, &sampling).is_ok();
+    Ok((exclude_host, if samples { min_period(known) } else { 0 }))
 }
 
 #[cfg(test)]
@@ -167,16 +190,21 @@ mod tests {
         assert!(offer.refused().iter().all(|refused| !refused.reason.to_string().is_empty()));
     }
 
+    fn offered(name: &'static str, kind: u32, exclude_host: bool, min_period: u64) -> Offered {
+        Offered { name, kind, config: 0, exclude_host, min_period }
+    }
+
     #[test]
     fn a_guests_wishes_become_keys_or_errors() {
         let offer = Offer {
             events: vec![
-                Offered { name: "cycles", kind: 0, config: 0, exclude_host: true },
-                Offered { name: "page-faults", kind: 1, config: 2, exclude_host: false },
+                offered("cycles", 0, true, 1000),
+                offered("page-faults", 1, false, 1),
+                offered("cache-misses", 0, true, 0),
             ],
             refused: Vec::new(),
         };
-        let want = Want { event: 1, user: true, kernel: true, period: 0 };
+        let want = Want { event: 1, user: true, kernel: true, ..Want::default() };
         let flags = |want: Want| offer.key(&want).map(|(_, key)| key.flags);
         assert_eq!(flags(want), Ok(0));
         assert_eq!(flags(Want { event: 0, ..want }), Ok(PC_PMU_EXCLUDE_HOST));
@@ -184,7 +212,13 @@ mod tests {
         assert_eq!(flags(Want { kernel: false, ..want }), Ok(PC_PMU_EXCLUDE_KERNEL));
         assert_eq!(flags(Want { period: 1, ..want }), Ok(PC_PMU_SAMPLES));
         assert_eq!(flags(Want { period: 1 << 63, ..want }), Err(Error::Period(1 << 63)));
-        assert_eq!(flags(Want { event: 2, ..want }), Err(Error::NoSuchEvent(2)));
+        let sampled = Want { period: 1, user: false, ..want };
+        assert_eq!(flags(sampled), Ok(PC_PMU_SAMPLES), "whatever the guest was doing");
+        let of_guest = PC_PMU_EXCLUDE_HOST | PC_PMU_EXCLUDE_USER | PC_PMU_SAMPLES;
+        assert_eq!(flags(Want { event: 0, period: 1000, ..sampled }), Ok(of_guest));
+        assert_eq!(flags(Want { event: 0, period: 999, ..want }), Err(Error::Period(999)));
+        assert_eq!(flags(Want { event: 2, period: 1, ..want }), Err(Error::Period(1)));
+        assert_eq!(flags(Want { event: 3, ..want }), Err(Error::NoSuchEvent(3)));
         assert_eq!(flags(Want { event: u32::MAX, ..want }), Err(Error::NoSuchEvent(u32::MAX)));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use paracord_policy::pmu::{self, Allowed, Give, Mode, Refusal, Take};
 use paracord_policy::{PC_PMU_COUNTERS, PC_PMU_EVENTS, PC_PMU_SAMPLES, pc_pmu_key};
 use paracord_sys::clock::now_ns;
+use paracord_sys::signal;
 
 use super::error::Error;
 use super::event::{Counts, HostEvent};
@@ -18,7 +19,7 @@ pub const COUNTERS: u32 = PC_PMU_COUNTERS;
 pub const EVENTS: usize = PC_PMU_EVENTS as usize;
 
 /// What a guest wants to count. Any values are as good as others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Want {
     /// The event's index on offer.
     pub event: u32,
@@ -28,6 +29,8 @@ pub struct Want {
     pub kernel: bool,
     /// It overflows each so many; 0: it only counts.
     pub period: u64,
+    /// Of the first period, in 2^-32, what is over already.
+    pub elapsed: u32,
 }
 
 /// How a pool works.
@@ -79,12 +82,16 @@ pub struct Pool {
     policy: pmu::Pool,
     events: [Option<HostEvent>; EVENTS],
     counters: [Counter; PC_PMU_COUNTERS as usize],
+    /// Counters that are on and sample, a mask.
+    sampling: u32,
     stats: Stats,
 }
 
 impl Pool {
-    /// For the calling thread: a vCPU's own.
+    /// For the calling thread: a vCPU's own. SIGIO is blocked in it from now on; a VMM unblocks it while the guest runs
+    /// (KVM_SET_SIGNAL_MASK), and asks for [overflows](Pool::overflowed) when that has ended with EINTR.
     pub fn new(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
+        signal::block_sigio();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         Pool::of_thread(tid, offer, budget, settings)
     }
@@ -98,6 +105,7 @@ impl Pool {
             policy: pmu::Pool::new(settings.mode, settings.release_slices),
             events: [const { None }; EVENTS],
             counters: Default::default(),
+            sampling: 0,
             stats: Stats::default(),
         }
     }
@@ -142,6 +150,31 @@ impl Pool {
         Ok(counts)
     }
 
+    /// Counters that have overflowed since this was asked last, a mask. Takes the thread's SIGIO.
+    pub fn overflowed(&mut self) -> u32 {
+        signal::take_sigio();
+        if self.sampling == 0 {
+            return 0;
+        }
+        let start_ns = now_ns();
+        let mut overflowed = 0;
+        for counter in (0..COUNTERS).filter(|counter| self.sampling & 1 << counter != 0) {
+            let event = self.counters[counter as usize].event;
+            let event = event.and_then(|place| self.events[place].as_mut());
+            // One whose period cannot be set has overflowed too.
+            if event.is_some_and(|event| event.overflowed().unwrap_or(true)) {
+                overflowed |= 1 << counter;
+            }
+        }
+        self.budget.charge_since(start_ns);
+        overflowed
+    }
+
+    /// Whether the VM's budget is used up: nothing is served for a while.
+    pub fn is_over_budget(&self) -> bool {
+        self.budget.allowed(now_ns()) == Allowed::Nothing
+    }
+
     /// A slice ends: the vCPU's thread was switched out and in again, or [`SLICE`](super::SLICE) passed. Events that
     /// nobody asks for are closed.
     pub fn end_slice(&mut self) {
@@ -165,16 +198,16 @@ impl Pool {
         self.give(counter)?;
         let allowed = self.budget.allowed(now_ns);
         let place = self.take(counter, name, &key, want.period, allowed)?;
-        let event = self.events[place].as_ref().ok_or(Error::NoPlace)?;
-        let on = match key.flags & PC_PMU_SAMPLES {
-            0 => event.go_on(),
-            _ => event.set_period(want.period).and_then(|()| event.go_on()),
-        };
+        let samples = key.flags & PC_PMU_SAMPLES != 0;
+        let event = self.events[place].as_mut().ok_or(Error::NoPlace)?;
+        let on =
+            if samples { event.begin_period(want.period, want.elapsed) } else { event.go_on() };
         if on.is_err() {
             self.lose(place);
             return on;
         }
         self.counters[counter as usize].event = Some(place);
+        self.sampling |= u32::from(samples) << counter;
         Ok(())
     }
 
@@ -219,6 +252,7 @@ impl Pool {
     fn give(&mut self, counter: u32) -> Result<(), Error> {
         self.counter(counter)?;
         self.counters[counter as usize].event = None;
+        self.sampling &= !(1 << counter);
         let (place, stays) = match self.policy.give(counter) {
             Give::Pause(place) => (place, true),
             Give::Close(place) => (place, false),
