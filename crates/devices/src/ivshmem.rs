@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The PCI function behind which a guest finds memory that it shares with its host.
 //!
-//! Guests see what QEMU's `ivshmem-plain` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1): memory behind
-//! BAR 2, and registers about interrupts between peers behind BAR 0. There are no peers, so they read as 0; a write to
-//! the doorbell is a guest's way out of its VM.
+//! Guests see what QEMU's `ivshmem-doorbell` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1): memory behind
+//! BAR 2, interrupts behind BAR 1, and registers about them behind BAR 0. There are no peers, so registers read as 0;
+//! a write to the doorbell is a guest's way out of its VM, and interrupts come from the VMM.
 //!
 //! The model is only the configuration space. The VMM maps the memory where [`Ivshmem::window`] says, serves the
-//! registers where [`Ivshmem::registers`] says, and looks again after each write.
+//! registers where [`Ivshmem::registers`] says and the table of interrupts where [`Ivshmem::interrupts`] says, and
+//! looks again after each write.
 
-use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
+use crate::msix::Msix;
+use crate::pci_config::{BarSizeError, ConfigSpace, Identity, MsixControl};
 
-/// Register of the 64-bit BAR behind which the memory lies.
+/// The BAR, of 64 bits, behind which the memory lies.
 const MEMORY_BAR: usize = 2;
-/// ... and of that behind which the device's own registers lie.
+/// ... and those of 32 bits behind which the device's own registers and its interrupts lie.
 const REGISTER_BAR: usize = 0;
+const INTERRUPT_BAR: usize = 1;
 /// Bytes of the registers: four are used, the rest of the page reads as 0.
 pub const REGISTER_BYTES: u64 = 4096;
 
@@ -32,14 +35,19 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// A function for `memory_bytes` of memory.
+    /// A function for `memory_bytes` of memory, with interrupts if there are some.
     ///
     /// # Errors
     /// [`BarSizeError`] when that is no power of two, or less than a page.
-    pub fn new(memory_bytes: u64) -> Result<Ivshmem, BarSizeError> {
-        let config = ConfigSpace::new(&IDENTITY)
+    pub fn new(memory_bytes: u64, interrupts: Option<&Msix>) -> Result<Ivshmem, BarSizeError> {
+        let mut config = ConfigSpace::new(&IDENTITY)
             .with_register_bar(REGISTER_BAR, REGISTER_BYTES)?
             .with_memory_bar(MEMORY_BAR, memory_bytes)?;
+        if let Some(msix) = interrupts {
+            config = config
+                .with_register_bar(INTERRUPT_BAR, msix.bar_bytes())?
+                .with_msix(INTERRUPT_BAR as u8, msix);
+        }
         Ok(Ivshmem { config })
     }
 
@@ -61,7 +69,17 @@ impl Ivshmem {
 
     /// The same for the registers, [`REGISTER_BYTES`] of them.
     pub fn registers(&self) -> Option<u64> {
-        self.config.memory_bar(REGISTER_BAR)
+        self.config.register_bar(REGISTER_BAR)
+    }
+
+    /// The same for the table of interrupts, [`Msix::bar_bytes`] of it. Without any, the BAR cannot be written: 0.
+    pub fn interrupts(&self) -> Option<u64> {
+        self.config.register_bar(INTERRUPT_BAR)
+    }
+
+    /// What the guest has set of its interrupts.
+    pub fn interrupt_control(&self) -> MsixControl {
+        self.config.msix_control()
     }
 }
 
@@ -71,10 +89,10 @@ mod tests {
 
     #[test]
     fn looks_like_qemus() {
-        let function = Ivshmem::new(1 << 16).unwrap();
+        let function = Ivshmem::new(1 << 16, None).unwrap();
         let mut data = [0; 4];
         for (offset, expected) in
-            [(0, 0x1110_1af4u32), (8, 0x0500_0001), (0x10, 4), (0x18, 0xc), (0x2c, 0x1100_1af4)]
+            [(0, 0x1110_1af4u32), (8, 0x0500_0001), (0x10, 0), (0x18, 0xc), (0x2c, 0x1100_1af4)]
         {
             function.read(offset, &mut data);
             assert_eq!(u32::from_le_bytes(data), expected, "{offset:#x}");
@@ -83,12 +101,16 @@ mod tests {
 
     #[test]
     fn the_window_follows_the_guest() {
-        let mut function = Ivshmem::new(1 << 16).unwrap();
+        let mut function = Ivshmem::new(1 << 16, Some(&Msix::new(2))).unwrap();
         assert_eq!(function.window(), None);
         function.write(0x18, &0xc012_3456u32.to_le_bytes());
         function.write(4, &[2]);
         assert_eq!(function.window(), Some(0xc012_0000));
         function.write(0x10, &0xc100_1234u32.to_le_bytes());
         assert_eq!(function.registers(), Some(0xc100_1000));
+        function.write(0x14, &0xc200_1234u32.to_le_bytes());
+        assert_eq!(function.interrupts(), Some(0xc200_1000));
+        function.write(0x42, &0x8000u16.to_le_bytes());
+        assert_eq!(function.interrupt_control(), MsixControl { enabled: true, masked: false });
     }
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ivshmem;
+pub mod msix;
 pub mod pci_config;
 #[cfg(feature = "pmu")]
 pub mod pmu;

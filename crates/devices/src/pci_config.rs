@@ -8,24 +8,39 @@
 //! |---|---|---|
 //! | 0x00 | vendor, device | fixed |
 //! | 0x04 | command | bits 1 (memory space) and 2 (bus master) can be set, if there is a memory BAR |
-//! | 0x06 | status | 0: no capabilities |
+//! | 0x06 | status | bit 4, if there are capabilities |
 //! | 0x08 | revision, class | fixed |
-//! | 0x10 | BARs | 64-bit memory, prefetchable where it is memory and not where it is registers, or absent |
+//! | 0x10 | BARs | memory, 64-bit and prefetchable; registers, 32-bit; or absent |
 //! | 0x2c | subsystem vendor, device | fixed |
+//! | 0x34 | capabilities | 0x40, if there are |
 //! | 0x3c | interrupt line | scratch byte; there is no interrupt pin |
+//! | 0x40 | MSI-X | its enable and mask bits can be set |
+
+use crate::msix::Msix;
 
 /// Bytes of a function's configuration space.
 pub const CONFIG_BYTES: usize = 256;
 
 const COMMAND: usize = 0x04;
+const STATUS: usize = 0x06;
 const REVISION: usize = 0x08;
 const CLASS: usize = 0x09;
 const BARS: usize = 0x10;
 const SUBSYSTEM: usize = 0x2c;
+const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
+
+/// The only capability: id and next one, control, table, pending bits.
+const MSIX: usize = 0x40;
+const MSIX_CONTROL_HIGH: usize = MSIX + 3;
 
 const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
+const STATUS_CAPABILITIES: u8 = 1 << 4;
+const MSIX_ID: u8 = 0x11;
+/// Of the control's high byte.
+const MSIX_ENABLED: u8 = 1 << 7;
+const MSIX_MASKED: u8 = 1 << 6;
 /// Memory, 64 bits wide.
 const BAR_64: u32 = 0x4;
 const BAR_PREFETCHABLE: u32 = 0x8;
@@ -52,6 +67,15 @@ pub struct Identity {
 pub struct BarSizeError {
     /// The size.
     pub bytes: u64,
+}
+
+/// What a guest has set of a function's message signalled interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsixControl {
+    /// They are used.
+    pub enabled: bool,
+    /// All of them wait.
+    pub masked: bool,
 }
 
 /// One function's configuration space.
@@ -83,18 +107,23 @@ impl ConfigSpace {
     /// # Panics
     /// When `index` is above 4: the second register would not exist.
     pub fn with_memory_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
+        assert!(index <= 4, "a 64-bit BAR takes two of six registers");
         self.with_bar(index, bytes, BAR_64 | BAR_PREFETCHABLE)
     }
 
-    /// The same with a BAR for registers: it is not prefetchable.
+    /// The same with a 32-bit BAR for registers, in register `index`, 0..=5: it is not prefetchable.
     ///
     /// # Errors
     /// [`BarSizeError`].
     ///
     /// # Panics
-    /// As [`with_memory_bar`](Self::with_memory_bar).
+    /// When `index` is above 5.
     pub fn with_register_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
-        self.with_bar(index, bytes, BAR_64)
+        assert!(index <= 5, "there are six registers");
+        if bytes > 1 << 31 {
+            return Err(BarSizeError { bytes });
+        }
+        self.with_bar(index, bytes, 0)
     }
 
     fn with_bar(
@@ -103,17 +132,36 @@ impl ConfigSpace {
         bytes: u64,
         flags: u32,
     ) -> Result<ConfigSpace, BarSizeError> {
-        assert!(index <= 4, "a 64-bit BAR takes two of six registers");
         if !bytes.is_power_of_two() || bytes < BAR_MIN_BYTES {
             return Err(BarSizeError { bytes });
         }
         let at = BARS + 4 * index;
         self.put(at, &flags.to_le_bytes());
-        let address_bits = !(bytes - 1);
-        self.writable[at..at + 8].copy_from_slice(&address_bits.to_le_bytes());
+        let address_bits = (!(bytes - 1)).to_le_bytes();
+        let width = if flags & BAR_64 != 0 { 8 } else { 4 };
+        self.writable[at..at + width].copy_from_slice(&address_bits[..width]);
         self.writable[at] &= !(BAR_FLAGS as u8);
         self.writable[COMMAND] = COMMAND_MEMORY | COMMAND_MASTER;
         Ok(self)
+    }
+
+    /// The same with message signalled interrupts, whose table and pending bits lie behind BAR `bar`.
+    pub fn with_msix(mut self, bar: u8, msix: &Msix) -> ConfigSpace {
+        self.put(STATUS, &[STATUS_CAPABILITIES]);
+        self.put(CAPABILITIES, &[MSIX as u8]);
+        self.put(MSIX, &[MSIX_ID, 0]);
+        self.put(MSIX + 2, &(msix.vectors() - 1).to_le_bytes());
+        let pending = msix.pending_offset() as u32;
+        self.put(MSIX + 4, &u32::from(bar).to_le_bytes());
+        self.put(MSIX + 8, &(pending | u32::from(bar)).to_le_bytes());
+        self.writable[MSIX_CONTROL_HIGH] = MSIX_ENABLED | MSIX_MASKED;
+        self
+    }
+
+    /// What the guest has set of them.
+    pub fn msix_control(&self) -> MsixControl {
+        let set = self.bytes[MSIX_CONTROL_HIGH];
+        MsixControl { enabled: set & MSIX_ENABLED != 0, masked: set & MSIX_MASKED != 0 }
     }
 
     /// Reads registers. An access that is not 1, 2 or 4 bytes, aligned and inside, reads all ones,
@@ -139,8 +187,19 @@ impl ConfigSpace {
     pub fn memory_bar(&self, index: usize) -> Option<u64> {
         let at = BARS + 4 * index;
         let raw = self.bytes.get(at..at + 8)?.try_into().ok()?;
+        self.address(u64::from_le_bytes(raw))
+    }
+
+    /// The same of a 32-bit BAR, 0..=5.
+    pub fn register_bar(&self, index: usize) -> Option<u64> {
+        let at = BARS + 4 * index;
+        let raw = self.bytes.get(at..at + 4)?.try_into().ok()?;
+        self.address(u32::from_le_bytes(raw).into())
+    }
+
+    fn address(&self, bar: u64) -> Option<u64> {
         let enabled = self.bytes[COMMAND] & COMMAND_MEMORY != 0;
-        enabled.then(|| u64::from_le_bytes(raw) & !u64::from(BAR_FLAGS))
+        enabled.then_some(bar & !u64::from(BAR_FLAGS))
     }
 
     fn put(&mut self, at: usize, value: &[u8]) {
@@ -215,6 +274,30 @@ mod tests {
         assert_eq!(space.memory_bar(2), Some(0x2_1000_0000));
         space.write(4, &[0]);
         assert_eq!(space.memory_bar(2), None);
+    }
+
+    #[test]
+    fn a_register_bar_is_one_word() {
+        let mut space = ConfigSpace::new(&MEMORY).with_register_bar(1, 8192).unwrap();
+        space.write(0x14, &[0xff; 4]);
+        space.write(0x18, &[0xff; 4]);
+        assert_eq!((dword(&space, 0x14), dword(&space, 0x18)), (0xffff_e000, 0));
+        space.write(0x14, &0x1234_5678_u32.to_le_bytes());
+        assert_eq!(space.register_bar(1), None);
+        space.write(4, &[2]);
+        assert_eq!(space.register_bar(1), Some(0x1234_4000));
+        let refused = ConfigSpace::new(&MEMORY).with_register_bar(0, 1 << 32);
+        assert_eq!(refused, Err(BarSizeError { bytes: 1 << 32 }));
+    }
+
+    #[test]
+    fn the_guest_finds_and_switches_its_interrupts() {
+        let mut space = ConfigSpace::new(&MEMORY).with_msix(1, &Msix::new(3));
+        assert_eq!((dword(&space, 4), dword(&space, 0x34)), (1 << 20, 0x40));
+        assert_eq!([0x40, 0x44, 0x48].map(|at| dword(&space, at)), [0x0002_0011, 1, 2048 | 1]);
+        space.write(0x42, &0xc123_u16.to_le_bytes());
+        assert_eq!(dword(&space, 0x40), 0xc002_0011);
+        assert_eq!(space.msix_control(), MsixControl { enabled: true, masked: true });
     }
 
     #[test]
