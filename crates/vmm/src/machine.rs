@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kvm_ioctls::{Kvm, VmFd};
-use paracord_abi::RegionLayout;
-use paracord_devices::ivshmem::Ivshmem;
-use paracord_devices::pmu::Offer;
+use paracord_abi::{EventOffer, RegionLayout};
+use paracord_devices::ivshmem::{Ivshmem, REGISTER_BYTES};
+use paracord_devices::pmu::{Offer, Offered};
 use vm_memory::MmapRegion;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -16,9 +16,11 @@ use crate::bus::Bus;
 use crate::config::Config;
 use crate::cpufreq::Cpufreq;
 use crate::error::{self, Error};
+use crate::interrupts::Interrupts;
 use crate::memory::{self, MovableMemory, Ram};
-use crate::pci::{PciBus, RegionFunction};
-use crate::pmu::{Pmu, Registers};
+use crate::pci::window::Window;
+use crate::pci::{self, PciBus, RegionFunction};
+use crate::pmu::Pmu;
 use crate::region::RegionFile;
 use crate::serial::SerialPort;
 use crate::stop::Stop;
@@ -74,23 +76,31 @@ impl Machine {
             Ok(Arc::new(SerialPort::new(line, wake)))
         };
         let offer = config.pmu.map(|_| offer()).transpose()?;
-        let open = |path| open_region(config, path, offer.as_ref());
+        let interrupts = offer
+            .as_ref()
+            .map(|_| Arc::new(Interrupts::new(vm.clone(), pci::REGION, config.vcpus.len() as u32)));
+        let open = |path| open_region(config, path, offer.as_ref(), interrupts.as_ref());
         let region = config.region.as_deref().map(open).transpose()?;
-        let registers = Arc::new(Registers::default());
+        let registers = Arc::new(Window::new(REGISTER_BYTES));
         let shared_memory = region.as_ref().map(|region| (region.layout, region.mapping.clone()));
         let cpufreq = config.virt_cpufreq.map(|word| Cpufreq::build(word, config, shared_memory));
         let cpufreq = cpufreq.transpose()?.map(Arc::new);
         let devices = Devices {
             serial: [port(&lines[0])?, port(&lines[1])?],
-            pci: region.as_ref().map(|region| pci(&vm, ranges.len() as u32, region, &registers)),
+            pci: region.as_ref().map(|region| {
+                let registers = registers.clone();
+                pci_bus(&vm, ranges.len() as u32, region, registers, interrupts.clone())
+            }),
             cpufreq,
         };
         let (mut mmio, mut ports) = (Bus::default(), Bus::default());
         arch::connect(&devices, &stop, &mut mmio, &mut ports)?;
         let pmu = config.pmu.zip(offer).zip(region.as_ref()).map(|((how, offer), region)| {
-            Arc::new(Pmu::new(offer, how, region.layout, region.mapping.clone()))
+            let memory = region.mapping.clone();
+            Arc::new(Pmu::new(offer, how, region.layout, memory, interrupts.clone()))
         });
-        let shared = Shared { mmio: Arc::new(mmio), ports: Arc::new(ports), registers, pmu, stop };
+        let (mmio, ports) = (Arc::new(mmio), Arc::new(ports));
+        let shared = Shared { mmio, ports, registers, interrupts, pmu, stop };
         let vcpus = (0..config.vcpus.len() as u64)
             .map(|id| vm.create_vcpu(id).map_err(error::kvm("make a vCPU")))
             .collect::<Result<Vec<_>, _>>()?;
@@ -127,20 +137,32 @@ fn offer() -> Result<Offer, Error> {
     Ok(offer)
 }
 
-fn open_region(config: &Config, path: &Path, offer: Option<&Offer>) -> Result<Region, Error> {
+fn open_region(
+    config: &Config,
+    path: &Path,
+    offer: Option<&Offer>,
+    interrupts: Option<&Arc<Interrupts>>,
+) -> Result<Region, Error> {
     let mut file = RegionFile::open(path, config.vcpus.len() as u32)?;
     let events = offer.map_or(&[][..], Offer::events);
-    let names: Vec<&str> = events.iter().map(|event| event.name).collect();
-    file.offer_events(path, &names)?;
-    let function = Ivshmem::new(file.bytes())
+    let event = |event: &Offered| EventOffer { name: event.name, min_period: event.min_period };
+    file.offer_events(path, &events.iter().map(event).collect::<Vec<_>>())?;
+    let msix = interrupts.map(|interrupts| interrupts.msix());
+    let function = Ivshmem::new(file.bytes(), msix)
         .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
     Ok(Region { layout: file.layout(), mapping: Arc::new(file.map()?), function })
 }
 
 /// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
-fn pci(vm: &Arc<VmFd>, slot: u32, region: &Region, registers: &Arc<Registers>) -> Arc<PciBus> {
+fn pci_bus(
+    vm: &Arc<VmFd>,
+    slot: u32,
+    region: &Region,
+    registers: Arc<Window>,
+    interrupts: Option<Arc<Interrupts>>,
+) -> Arc<PciBus> {
     let memory = MovableMemory::new(vm.clone(), slot, region.mapping.clone());
     let function = region.function.clone();
-    let function = RegionFunction { function, memory, registers: registers.clone() };
+    let function = RegionFunction { function, memory, registers, interrupts };
     Arc::new(PciBus::new(arch::layout::PCI_MEMORY, Some(function)))
 }

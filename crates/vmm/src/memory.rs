@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The guest's RAM, and the shared region behind a BAR: mappings of this process that KVM shows the guest.
 //!
-//! The only unsafe code of the VMM is here.
+//! Unsafe code of the VMM is here and in signal_mask.rs only.
 
 use std::sync::Arc;
 

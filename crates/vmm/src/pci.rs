@@ -8,20 +8,23 @@ pub mod ecam;
 #[cfg(any(target_arch = "x86_64", test))]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub mod mechanism1;
+pub mod window;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use paracord_devices::ivshmem::{Ivshmem, REGISTER_BYTES};
+use paracord_devices::ivshmem::Ivshmem;
 use paracord_devices::pci_config::{ConfigSpace, Identity};
 
+use crate::interrupts::Interrupts;
 use crate::memory::MovableMemory;
-use crate::pmu::Registers;
+use window::Window;
 
 /// Numbers of the functions on the bus, device × 8 + function.
 const BRIDGE: u32 = 0;
-const REGION: u32 = 8;
+/// The region's function.
+pub const REGION: u32 = 8;
 
 /// What QEMU's generic PCI Express host says of itself; the kernel wants to see some bridge.
 const BRIDGE_IDENTITY: Identity = Identity {
@@ -38,7 +41,9 @@ pub struct RegionFunction {
     /// What lies behind BAR 2.
     pub memory: MovableMemory,
     /// What lies behind BAR 0.
-    pub registers: Arc<Registers>,
+    pub registers: Arc<Window>,
+    /// What lies behind BAR 1.
+    pub interrupts: Option<Arc<Interrupts>>,
 }
 
 struct Functions {
@@ -95,8 +100,14 @@ impl PciBus {
             let end = start.checked_add(bytes);
             *start >= self.window.start && end.is_some_and(|end| end <= self.window.end)
         };
-        let registers = region.function.registers();
-        region.registers.place(registers.filter(|start| fits(start, REGISTER_BYTES)));
+        let place = |window: &Window, start: Option<u64>| {
+            window.place(start.filter(|start| fits(start, window.bytes())));
+        };
+        place(&region.registers, region.function.registers());
+        if let Some(interrupts) = &region.interrupts {
+            place(&interrupts.window, region.function.interrupts());
+            interrupts.set_control(region.function.interrupt_control());
+        }
         let bytes = region.memory.bytes();
         let wanted = region.function.window();
         let place = wanted.filter(|start| fits(start, bytes));

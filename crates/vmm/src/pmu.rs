@@ -2,44 +2,19 @@
 //! Counters for a guest without a PMU: the guest's module asks in its vCPU's slot of the region and writes to the
 //! doorbell register, and the vCPU's own thread, which is out of the guest then, does what it asks for.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use paracord_abi::layout::PARACORD_DOORBELL_OFFSET;
 use paracord_abi::{
-    PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, RegionLayout,
+    PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET, PMU_SERVED_OFFSET,
+    RegionLayout,
 };
-use paracord_devices::ivshmem::REGISTER_BYTES;
 use paracord_devices::pmu::{Area, Budget, Mode, Offer, Pool, Quota, Settings, Stats};
 use vm_memory::{MmapRegion, VolatileMemory};
 
 use crate::args::PmuWord;
-
-/// Where the guest has put the region's registers.
-#[derive(Debug)]
-pub struct Registers(AtomicU64);
-
-/// No address of a guest's.
-const NOWHERE: u64 = u64::MAX;
-
-impl Default for Registers {
-    fn default() -> Registers {
-        Registers(AtomicU64::new(NOWHERE))
-    }
-}
-
-impl Registers {
-    /// The guest puts them at `start`, or hides them.
-    pub fn place(&self, start: Option<u64>) {
-        self.0.store(start.unwrap_or(NOWHERE), Ordering::Relaxed);
-    }
-
-    /// Which of them lies at an address.
-    pub fn find(&self, address: u64) -> Option<u64> {
-        let offset = address.checked_sub(self.0.load(Ordering::Relaxed))?;
-        (offset < REGISTER_BYTES).then_some(offset)
-    }
-}
+use crate::interrupts::Interrupts;
 
 /// Whether a write to a register rings.
 pub fn rings(offset: u64, data: &[u8]) -> bool {
@@ -52,6 +27,8 @@ pub struct Pmu {
     budget: Arc<Budget>,
     settings: Settings,
     region: (RegionLayout, Arc<MmapRegion<()>>),
+    /// `None`: no overflow is told.
+    interrupts: Option<Arc<Interrupts>>,
     stats: Mutex<Vec<(u32, Stats)>>,
 }
 
@@ -62,6 +39,7 @@ impl Pmu {
         (word, quota): (PmuWord, Quota),
         layout: RegionLayout,
         memory: Arc<MmapRegion<()>>,
+        interrupts: Option<Arc<Interrupts>>,
     ) -> Pmu {
         let mode = match word {
             PmuWord::Keyed => Mode::Keyed,
@@ -73,6 +51,7 @@ impl Pmu {
             budget: Arc::new(Budget::new(quota)),
             settings: Settings { mode, ..Settings::default() },
             region: (layout, memory),
+            interrupts,
             stats: Mutex::default(),
         }
     }
@@ -114,7 +93,22 @@ impl VcpuPmu {
         if let Ok(guest) = memory.get_slice(self.slot + PMU_GUEST_OFFSET, copy.len()) {
             guest.copy_to(&mut copy);
         }
-        let Some(answer) = self.area.serve(&copy) else { return };
+        if let Some(answer) = self.area.serve(&copy) {
+            self.store(&answer);
+        }
+    }
+
+    /// The guest does not run any more because of a signal: counters may have overflowed.
+    pub fn interrupted(&mut self) {
+        let Some(answer) = self.area.overflowed() else { return };
+        self.store(&answer);
+        if let Some(interrupts) = &self.pmu.interrupts {
+            interrupts.raise(self.index);
+        }
+    }
+
+    fn store(&self, answer: &[u8; PMU_HOST_BYTES]) {
+        let memory = &self.pmu.region.1;
         let at = self.slot + PMU_HOST_OFFSET;
         let after = PMU_SERVED_OFFSET + size_of::<u32>();
         if let Ok(host) = memory.get_slice(at + after, answer.len() - after) {
@@ -146,19 +140,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_are_where_the_guest_put_them() {
-        let registers = Registers::default();
-        for address in [0, 12, 0x1000, NOWHERE] {
-            assert_eq!(registers.find(address).is_some(), address == NOWHERE, "{address:#x}");
-        }
-        registers.place(Some(0x1000));
-        let found = [0xfff, 0x1000, 0x100c, 0x1fff, 0x2000].map(|address| registers.find(address));
-        assert_eq!(found, [None, Some(0), Some(12), Some(0xfff), None]);
-        registers.place(None);
-        assert_eq!(registers.find(0x100c), None);
-    }
-
-    #[test]
     fn only_a_whole_write_to_the_doorbell_rings() {
         assert!(rings(12, &[0; 4]));
         for (offset, bytes) in [(12, 1), (12, 8), (8, 4), (13, 4), (16, 4)] {
@@ -175,7 +156,7 @@ mod tests {
         let how = (PmuWord::Keyed, Quota::default());
         let bytes = paracord_abi::region_bytes(2) as usize;
         let memory = Arc::new(MmapRegion::<()>::new(bytes).unwrap());
-        let pmu = Arc::new(Pmu::new(Offer::probe(), how, layout, memory.clone()));
+        let pmu = Arc::new(Pmu::new(Offer::probe(), how, layout, memory.clone(), None));
         assert!(pmu.vcpu(2).is_none());
         let slot = layout.slot_offset(1).unwrap() as usize;
         let word = |at: usize| memory.get_atomic_ref::<AtomicU32>(slot + at).unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use paracord_abi::layout::PARACORD_F_PMU;
-use paracord_abi::{EventError, HEADER_BYTES, OFFER_BYTES, RegionLayout, offer_events};
+use paracord_abi::{EventError, EventOffer, HEADER_BYTES, OFFER_BYTES, RegionLayout, offer_events};
 use rustix::fs::OFlags;
 use vm_memory::{FileOffset, MmapRegion, mmap::MmapRegionBuilder};
 
@@ -70,8 +70,8 @@ impl RegionFile {
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Content`].
-    pub fn offer_events(&mut self, path: &Path, names: &[&str]) -> Result<(), Error> {
-        if names.is_empty() && self.layout.host_features & PARACORD_F_PMU == 0 {
+    pub fn offer_events(&mut self, path: &Path, events: &[EventOffer<'_>]) -> Result<(), Error> {
+        if events.is_empty() && self.layout.host_features & PARACORD_F_PMU == 0 {
             return Ok(());
         }
         let refuse = |reason: EventError| Error::Content {
@@ -80,7 +80,7 @@ impl RegionFile {
         };
         let mut first = [0; OFFER_BYTES];
         self.file.read_exact_at(&mut first, 0).map_err(|_| refuse(EventError::NoRoom))?;
-        offer_events(&mut first, &self.layout, names).map_err(refuse)?;
+        offer_events(&mut first, &self.layout, events).map_err(refuse)?;
         self.file.write_all_at(&first, 0).map_err(error::file(path))?;
         Ok(())
     }
@@ -147,8 +147,10 @@ mod tests {
             let again = RegionFile::open(&path, 1).unwrap();
             again.layout().host_features & PARACORD_F_PMU
         };
-        let offer = |names: &[&str]| {
-            RegionFile::open(&path, 1).unwrap().offer_events(&path, names).unwrap();
+        let offer = |names: &[&'static str]| {
+            let event = |name: &&'static str| EventOffer { name, min_period: 0 };
+            let events: Vec<EventOffer<'_>> = names.iter().map(event).collect();
+            RegionFile::open(&path, 1).unwrap().offer_events(&path, &events).unwrap();
         };
         offer(&[]);
         assert_eq!(fs::read(&path).unwrap(), before);

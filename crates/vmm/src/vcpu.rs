@@ -15,7 +15,10 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 use crate::bus::Bus;
 use crate::error::{self, Error};
-use crate::pmu::{self, Pmu, Registers, VcpuPmu};
+use crate::interrupts::Interrupts;
+use crate::pci::window::Window;
+use crate::pmu::{self, Pmu, VcpuPmu};
+use crate::signal_mask;
 use crate::stop::{End, Stop};
 
 /// A signal may arrive just before its thread enters the guest, where it has no effect: it is sent again.
@@ -29,11 +32,21 @@ pub struct Shared {
     /// x86's ports.
     pub ports: Arc<Bus>,
     /// The region's registers.
-    pub registers: Arc<Registers>,
+    pub registers: Arc<Window>,
+    /// Its interrupts, if it has some.
+    pub interrupts: Option<Arc<Interrupts>>,
     /// Counters for the guest.
     pub pmu: Option<Arc<Pmu>>,
     /// The VM's end.
     pub stop: Arc<Stop>,
+}
+
+impl Shared {
+    /// What of the interrupts' table lies at an address.
+    fn interrupt_table(&self, address: u64) -> Option<(&Interrupts, u64)> {
+        let interrupts = self.interrupts.as_ref()?;
+        Some((interrupts, interrupts.window.find(address)?))
+    }
 }
 
 /// Threads of all vCPUs, which wait for [`Threads::run`].
@@ -147,10 +160,20 @@ impl Running {
 
 fn run(index: u32, mut vcpu: VcpuFd, shared: &Shared) {
     let mut pmu = shared.pmu.as_ref().and_then(|pmu| pmu.vcpu(index));
+    let overflows = pmu.as_ref().map_or(Ok(()), |_| signal_mask::run_ends_with_sigio(&vcpu));
+    if let Err(error) = overflows {
+        shared.stop.request(End::Failed(format!("vCPU {index}: {error}")));
+        return;
+    }
     while !shared.stop.requested() {
         let next = match vcpu.run() {
             Ok(exit) => serve(exit, shared, pmu.as_mut()),
-            Err(e) if matches!(e.errno(), libc::EINTR | libc::EAGAIN) => ControlFlow::Continue(()),
+            Err(e) if matches!(e.errno(), libc::EINTR | libc::EAGAIN) => {
+                if let Some(pmu) = &mut pmu {
+                    pmu.interrupted();
+                }
+                ControlFlow::Continue(())
+            }
             Err(e) => {
                 let error = error::kvm("run it")(e);
                 ControlFlow::Break(End::Failed(error.to_string()))
@@ -175,12 +198,18 @@ fn serve(exit: VcpuExit<'_>, shared: &Shared, counters: Option<&mut VcpuPmu>) ->
     match exit {
         VcpuExit::MmioRead(address, data) => match shared.registers.find(address) {
             Some(_) => data.fill(0),
-            None => shared.mmio.read(address, data),
+            None => match shared.interrupt_table(address) {
+                Some((interrupts, offset)) => interrupts.read(offset, data),
+                None => shared.mmio.read(address, data),
+            },
         },
         VcpuExit::MmioWrite(address, data) => match (shared.registers.find(address), counters) {
             (Some(register), Some(counters)) if pmu::rings(register, data) => counters.serve(),
             (Some(_), _) => {}
-            (None, _) => shared.mmio.write(address, data),
+            (None, _) => match shared.interrupt_table(address) {
+                Some((interrupts, offset)) => interrupts.write(offset, data),
+                None => shared.mmio.write(address, data),
+            },
         },
         VcpuExit::IoIn(port, data) => shared.ports.read(port.into(), data),
         VcpuExit::IoOut(port, data) => shared.ports.write(port.into(), data),
@@ -216,8 +245,9 @@ mod tests {
 
     fn shared() -> Shared {
         let stop = Arc::new(Stop::new(Arc::new(Wake::new().unwrap())));
-        let (mmio, ports, registers) = Default::default();
-        Shared { mmio, ports, registers, pmu: None, stop }
+        let (mmio, ports) = Default::default();
+        let registers = Arc::new(Window::new(0x1000));
+        Shared { mmio, ports, registers, interrupts: None, pmu: None, stop }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::serial::SERIAL_BYTES;
 use crate::topology::VcpuPlan;
 
 const GIC_PHANDLE: u32 = 1;
+const ITS_PHANDLE: u32 = 2;
 /// Of the first CPU; each has its own.
 const CPU_PHANDLE: u32 = 16;
 
@@ -25,6 +26,8 @@ const LEVEL_HIGH: u32 = 4;
 const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
 /// What 8250 drivers divide to get a baud rate; nothing here depends on it.
 const UART_CLOCK_HZ: u32 = 1_843_200;
+/// Numbers of functions, all buses' and devices'.
+const FUNCTIONS: u32 = 1 << 16;
 /// A BAR in 32-bit memory space (PCI Bus Binding, phys.hi).
 const PCI_MEMORY_32: u32 = 0x0200_0000;
 
@@ -66,7 +69,7 @@ pub fn build(machine: &Description<'_>) -> FdtWriterResult<Vec<u8>> {
     fdt.property_array_u64("reg", &[machine.memory.0, machine.memory.1])?;
     fdt.end_node(memory)?;
     cpus(&mut fdt, machine)?;
-    interrupts(&mut fdt, machine.mpidrs.len() as u64)?;
+    interrupts(&mut fdt, machine.mpidrs.len() as u64, machine.pci)?;
     serial(&mut fdt)?;
     if machine.pci {
         pci(&mut fdt)?;
@@ -166,7 +169,7 @@ fn cpu_map(fdt: &mut FdtWriter, vcpus: &[VcpuPlan]) -> FdtWriterResult<()> {
     fdt.end_node(map)
 }
 
-fn interrupts(fdt: &mut FdtWriter, vcpus: u64) -> FdtWriterResult<()> {
+fn interrupts(fdt: &mut FdtWriter, vcpus: u64, its: bool) -> FdtWriterResult<()> {
     // interrupt-controller/arm,gic-v3.yaml
     let (distributor, redistributors) = (layout::GIC_DISTRIBUTOR, layout::GIC_REDISTRIBUTORS);
     let gic = fdt.begin_node(&format!("interrupt-controller@{:x}", distributor.0))?;
@@ -176,6 +179,19 @@ fn interrupts(fdt: &mut FdtWriter, vcpus: u64) -> FdtWriterResult<()> {
     let reg = [distributor.0, distributor.1, redistributors.0, redistributors.1 * vcpus];
     fdt.property_array_u64("reg", &reg)?;
     fdt.property_phandle(GIC_PHANDLE)?;
+    if its {
+        fdt.property_u32("#address-cells", 2)?;
+        fdt.property_u32("#size-cells", 2)?;
+        fdt.property_null("ranges")?;
+        let (start, bytes) = layout::GIC_ITS;
+        let its = fdt.begin_node(&format!("msi-controller@{start:x}"))?;
+        fdt.property_string("compatible", "arm,gic-v3-its")?;
+        fdt.property_null("msi-controller")?;
+        fdt.property_u32("#msi-cells", 1)?;
+        fdt.property_array_u64("reg", &[start, bytes])?;
+        fdt.property_phandle(ITS_PHANDLE)?;
+        fdt.end_node(its)?;
+    }
     fdt.end_node(gic)?;
     // timer/arm,arch_timer.yaml
     let timer = fdt.begin_node("timer")?;
@@ -200,7 +216,7 @@ fn serial(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
 }
 
 fn pci(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
-    // pci/host-generic-pci.yaml; no function has an interrupt
+    // pci/host-generic-pci.yaml; interrupts are messages to the ITS, by the function's number (pci/pci-msi.txt)
     let window = layout::PCI_MEMORY;
     let node = fdt.begin_node(&format!("pcie@{:x}", layout::PCI_ECAM))?;
     fdt.property_string("compatible", "pci-host-ecam-generic")?;
@@ -212,6 +228,7 @@ fn pci(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
     // Below 4 GiB, and the same address on both sides.
     let (start, bytes) = (window.start as u32, (window.end - window.start) as u32);
     fdt.property_array_u32("ranges", &[PCI_MEMORY_32, 0, start, 0, start, 0, bytes])?;
+    fdt.property_array_u32("msi-map", &[0, ITS_PHANDLE, 0, FUNCTIONS])?;
     fdt.property_null("dma-coherent")?;
     fdt.end_node(node)
 }

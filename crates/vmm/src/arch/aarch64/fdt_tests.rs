@@ -79,13 +79,17 @@ fn optional_parts_are_absent_unless_asked_for() {
     let names =
         |tree: &BTreeMap<String, Vec<u8>>| tree.keys().cloned().collect::<Vec<_>>().join(" ");
     let plain = names(&tree(&[VcpuPlan::default()], false, false));
-    for absent in ["pcie", "cpufreq", "cpu-map", "capacity-dmips-mhz"] {
+    for absent in ["pcie", "msi-controller", "cpufreq", "cpu-map", "capacity-dmips-mhz"] {
         assert!(!plain.contains(absent), "{absent}");
     }
     let full = tree(&[VcpuPlan::default()], true, true);
     assert_eq!(full["/pcie@3f000000/compatible"], b"pci-host-ecam-generic\0");
     let ranges = cells(&full["/pcie@3f000000/ranges"]);
     assert_eq!(ranges, [0x0200_0000, 0, 0x1000_0000, 0, 0x1000_0000, 0, 0x2f00_0000]);
+    let its = "/interrupt-controller@8000000/msi-controller@8010000";
+    assert_eq!(cells(&full[&format!("{its}/reg")]), [0, 0x0801_0000, 0, 0x2_0000]);
+    let phandle = cells(&full[&format!("{its}/phandle")])[0];
+    assert_eq!(cells(&full["/pcie@3f000000/msi-map"]), [0, phandle, 0, 1 << 16]);
     assert_eq!(full["/cpufreq@a000000/compatible"], b"qemu,virtual-cpufreq\0");
     assert_eq!(cells(&full["/cpufreq@a000000/reg"]), [0, 0x0a00_0000, 0, 4096]);
 }

@@ -4,6 +4,7 @@
 //! | address | what |
 //! |---|---|
 //! | 0x0800_0000 | GICv3 distributor |
+//! | 0x0801_0000 | ITS, by which PCI functions interrupt |
 //! | 0x080a_0000 | GICv3 redistributors, 128 KiB per vCPU |
 //! | 0x0900_0000 | serial ports, a page each |
 //! | 0x0a00_0000 | virtual-cpufreq, a page per vCPU |
@@ -17,6 +18,8 @@ use crate::arch::SerialPlace;
 
 /// Distributor: address, bytes.
 pub const GIC_DISTRIBUTOR: (u64, u64) = (0x0800_0000, 0x1_0000);
+/// Interrupt translation service: address, bytes. Two frames of 64 KiB.
+pub const GIC_ITS: (u64, u64) = (0x0801_0000, 0x2_0000);
 /// Redistributors: address, bytes per vCPU.
 pub const GIC_REDISTRIBUTORS: (u64, u64) = (0x080a_0000, 0x2_0000);
 /// Interrupts of the distributor, the 32 of each CPU included.
@@ -44,7 +47,10 @@ mod tests {
     use crate::config::VCPUS_MAX;
 
     #[test]
-    fn the_redistributors_of_all_vcpus_fit() {
+    fn the_interrupt_controller_of_all_vcpus_fits() {
+        let (start, bytes) = GIC_ITS;
+        assert!(GIC_DISTRIBUTOR.0 + GIC_DISTRIBUTOR.1 <= start);
+        assert!(start + bytes <= GIC_REDISTRIBUTORS.0);
         let (start, bytes) = GIC_REDISTRIBUTORS;
         assert!(start + u64::from(VCPUS_MAX) * bytes <= SERIAL[0].base);
     }

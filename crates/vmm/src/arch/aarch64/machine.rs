@@ -9,7 +9,8 @@ use std::sync::Arc;
 use kvm_bindings::{
     KVM_ARM_VCPU_POWER_OFF, KVM_ARM_VCPU_PSCI_0_2, KVM_DEV_ARM_VGIC_CTRL_INIT,
     KVM_DEV_ARM_VGIC_GRP_ADDR, KVM_DEV_ARM_VGIC_GRP_CTRL, KVM_DEV_ARM_VGIC_GRP_NR_IRQS,
-    KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
+    KVM_VGIC_ITS_ADDR_TYPE, KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST,
+    kvm_create_device, kvm_device_attr, kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_ITS,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, Kvm, VcpuFd, VmFd};
@@ -39,8 +40,8 @@ const REGISTER_PSTATE: u64 = 0x6030_0000_0010_0042;
 /// System register 3, 0, c0, c0, 5.
 const REGISTER_MPIDR: u64 = 0x6030_0000_0013_c005;
 
-/// The GIC; it exists as long as this.
-pub struct Interrupts(#[allow(dead_code)] DeviceFd);
+/// The GIC and its ITS; they exist as long as this.
+pub struct Interrupts(#[allow(dead_code)] DeviceFd, #[allow(dead_code)] Option<DeviceFd>);
 
 /// Before there are vCPUs nothing needs to be done.
 pub fn prepare(_: &VmFd) -> Result<(), Error> {
@@ -72,6 +73,7 @@ pub fn boot(
 ) -> Result<Interrupts, Error> {
     reset(vm, vcpus)?;
     let gic = create_gic(vm, vcpus.len() as u64)?;
+    let its = devices.pci.is_some().then(|| create_its(vm)).transpose()?;
     let (entry, kernel_end) = load_kernel(config, ram)?;
     let tree = kernel_end.next_multiple_of(ALIGNMENT_BYTES);
     let initramfs =
@@ -99,7 +101,7 @@ pub fn boot(
             .set_one_reg(register, &value.to_le_bytes())
             .map_err(error::kvm("set a register"))?;
     }
-    Ok(Interrupts(gic))
+    Ok(Interrupts(gic, its))
 }
 
 /// All vCPUs have PSCI; all but the first wait until the guest turns them on.
@@ -141,11 +143,28 @@ fn create_gic(vm: &VmFd, vcpus: u64) -> Result<DeviceFd, Error> {
     Ok(gic)
 }
 
+fn create_its(vm: &VmFd) -> Result<DeviceFd, Error> {
+    let mut device =
+        kvm_create_device { type_: kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_ITS, fd: 0, flags: 0 };
+    let its = vm.create_device(&mut device).map_err(error::kvm("make an ITS"))?;
+    let address = &raw const layout_address::ITS as u64;
+    let attributes = [
+        (KVM_DEV_ARM_VGIC_GRP_ADDR, KVM_VGIC_ITS_ADDR_TYPE, address),
+        (KVM_DEV_ARM_VGIC_GRP_CTRL, KVM_DEV_ARM_VGIC_CTRL_INIT, 0),
+    ];
+    for (group, attr, addr) in attributes {
+        let attribute = kvm_device_attr { flags: 0, group, attr: attr.into(), addr };
+        its.set_device_attr(&attribute).map_err(error::kvm("set up the ITS"))?;
+    }
+    Ok(its)
+}
+
 /// KVM reads the addresses from memory.
 mod layout_address {
     use super::layout;
     pub static DISTRIBUTOR: u64 = layout::GIC_DISTRIBUTOR.0;
     pub static REDISTRIBUTORS: u64 = layout::GIC_REDISTRIBUTORS.0;
+    pub static ITS: u64 = layout::GIC_ITS.0;
 }
 
 fn mpidr(vcpu: &VcpuFd) -> Result<u64, Error> {
