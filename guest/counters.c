@@ -27,20 +27,17 @@ unsigned int pc_counters_in_use(void)
 	return clamp_t(unsigned int, counters, 1, PARACORD_COUNTERS);
 }
 
+/* All but when it overflows. */
 static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 {
 	const struct perf_event_attr *attr = &event->attr;
 
 	return (struct paracord_pmu_want){
+		.period = is_sampling_event((struct perf_event *)event),
 		.event = attr->config + 1,
 		.flags = (attr->exclude_user ? 0 : PARACORD_WANT_USER) |
 			 (attr->exclude_kernel ? 0 : PARACORD_WANT_KERNEL),
 	};
-}
-
-static bool pc_same_want(const struct paracord_pmu_want *a, const struct paracord_pmu_want *b)
-{
-	return a->event == b->event && a->flags == b->flags && a->period == b->period;
 }
 
 /*
@@ -62,7 +59,7 @@ int pc_counter_take(struct pc_counters *c, struct perf_event *event)
 		if (c->left[nr]) {
 			struct paracord_pmu_want had = pc_want_of(c->left[nr]);
 
-			if (pc_same_want(&want, &had)) {
+			if (pc_same_event(&want, &had)) {
 				found = nr;
 				break;
 			}
@@ -80,9 +77,13 @@ void pc_counter_free(struct pc_counters *c, int nr)
 
 void pc_counter_start(struct pc_counters *c, int nr)
 {
+	struct paracord_pmu_want want = pc_want_of(c->event[nr]);
+
 	c->changed |= BIT(nr);
+	if (want.period)
+		pc_overflow_begin(c->event[nr], &want, &c->told[nr]);
 	if (c->lines)
-		c->lines->want[nr] = pc_want_of(c->event[nr]);
+		c->lines->want[nr] = want;
 }
 
 void pc_counter_stop(struct pc_counters *c, int nr)
@@ -120,28 +121,51 @@ static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_
 	if (!event || c->strays & BIT(nr))
 		return;
 	local64_add(now->count - last->count, &event->count);
+	/* Below zero: it went before its sample was taken, which is due when it comes back. */
+	if (is_sampling_event(event))
+		local64_sub(now->count - last->count, &event->hw.period_left);
 	if (c->refused & BIT(nr))
-		pc_not_running(event, local_clock() - c->since_ns[nr]);
+		pc_not_running(event, c->told_ns - c->since_ns[nr]);
 	else if (enabled_ns > running_ns)
 		pc_not_running(event, enabled_ns - running_ns);
 }
 
-static void pc_take_answer(struct pc_counters *c, u32 mask)
+static void pc_take_count(struct pc_counters *c, int nr)
 {
 	struct paracord_pmu_count now;
+
+	memcpy(&now, &c->host->counter[nr], sizeof(now));
+	pc_account(c, nr, &now);
+	c->last[nr] = now;
+	c->left[nr] = NULL;
+	c->since_ns[nr] = c->told_ns;
+}
+
+static void pc_take_answer(struct pc_counters *c, u32 mask)
+{
 	int nr;
 
 	for (nr = 0; nr < PARACORD_COUNTERS; nr++) {
 		if (!(mask & BIT(nr)))
 			continue;
-		memcpy(&now, &c->host->counter[nr], sizeof(now));
-		pc_account(c, nr, &now);
-		c->last[nr] = now;
-		c->left[nr] = NULL;
-		c->since_ns[nr] = local_clock();
+		pc_take_count(c, nr);
+		c->told[nr] = c->lines->want[nr];
 	}
 	c->strays &= ~mask;
 	c->refused = READ_ONCE(c->host->refused);
+}
+
+bool pc_counter_overflowed(struct pc_counters *c, int nr)
+{
+	u32 overflows = READ_ONCE(c->host->counter[nr].overflows);
+
+	if (overflows == c->overflows[nr])
+		return false;
+	c->overflows[nr] = overflows;
+	c->told_ns = local_clock();
+	pc_take_count(c, nr);
+	c->refused = READ_ONCE(c->host->refused);
+	return true;
 }
 
 static void pc_note_latency(struct pc_counters *c, u64 ns)
@@ -150,23 +174,33 @@ static void pc_note_latency(struct pc_counters *c, u64 ns)
 	c->batch_buckets[min_t(u32, ilog2(ns | 1), PC_BATCH_BUCKETS - 1)]++;
 }
 
+/* Overflows that were told before the exit are those of the events that leave with it. */
+static void pc_forget_overflows(struct pc_counters *c)
+{
+	int nr;
+
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+		if (c->left[nr] && c->left[nr] != c->event[nr])
+			c->overflows[nr] = READ_ONCE(c->host->counter[nr].overflows);
+}
+
 bool pc_counters_ring(struct pc_counters *c)
 {
 	u32 mask = c->changed | c->read;
-	u64 start_ns;
 	bool served;
 
 	if (!c->lines)
 		return false;
 	/* Zero is no number. */
 	c->asked = c->asked + 1 ?: 1;
+	pc_forget_overflows(c);
 	WRITE_ONCE(c->lines->read, mask);
 	smp_wmb();
 	WRITE_ONCE(c->lines->asked, c->asked);
-	start_ns = local_clock();
+	c->told_ns = local_clock();
 	/* Ordered after the stores above. */
 	iowrite32(0, pc_doorbell);
-	pc_note_latency(c, local_clock() - start_ns);
+	pc_note_latency(c, local_clock() - c->told_ns);
 	c->batches++;
 	c->changed = 0;
 	c->read = 0;
@@ -180,6 +214,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	c->batches_unserved++;
 	c->strays |= mask;
 	memset(c->left, 0, sizeof(c->left));
+	memset(c->told, 0, sizeof(c->told));
 	return false;
 }
 
@@ -189,6 +224,7 @@ void pc_counters_online(const struct pc_region *region)
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
 	struct paracord_slot *slot = pc_region_slot(region, pc_arch_slot_index());
 	unsigned long flags;
+	int nr;
 
 	if (!slot || !(region->features & PARACORD_F_PMU))
 		return;
@@ -203,7 +239,10 @@ void pc_counters_online(const struct pc_region *region)
 	/* Nothing is wanted, and what the counters say counts from here. */
 	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
 	pc_counters_ring(c);
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+		c->overflows[nr] = READ_ONCE(c->host->counter[nr].overflows);
 	local_irq_restore(flags);
+	pc_overflow_online(region, pc_arch_slot_index());
 }
 
 /* On the CPU itself. Events that perf has on it stand still from now on. */
@@ -213,6 +252,7 @@ void pc_counters_offline(void)
 	unsigned long flags;
 	int nr;
 
+	pc_overflow_offline();
 	local_irq_save(flags);
 	if (c->lines) {
 		for (nr = 0; nr < PARACORD_COUNTERS; nr++)
@@ -233,9 +273,9 @@ int pc_counters_list(char *buf)
 		const struct pc_counters *c = per_cpu_ptr(&pc_counters, nr);
 
 		if (READ_ONCE(c->lines))
-			n += sysfs_emit_at(buf, n, "cpu%d batches %llu unserved %llu refused %#x ns %llu\n", nr,
+			n += sysfs_emit_at(buf, n, "cpu%d batches %llu unserved %llu refused %#x ns %llu samples %llu\n", nr,
 					   READ_ONCE(c->batches), READ_ONCE(c->batches_unserved),
-					   READ_ONCE(c->refused), READ_ONCE(c->batch_ns));
+					   READ_ONCE(c->refused), READ_ONCE(c->batch_ns), READ_ONCE(c->samples));
 	}
 	return n;
 }

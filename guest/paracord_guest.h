@@ -13,6 +13,7 @@
  *   invariance.c  how fast the CPU is, out of the host's line, for load tracking
  *   pmu.c       perf's PMU "paracord": events that the host counts
  *   counters.c  a CPU's counters: batches of wishes, one exit, the answer
+ *   overflow.c  the interrupt when a counter has overflowed: samples
  *   sysfs.c     state for the administrator
  *   arch_*.c    slot index, preempt_count, the exit, NMIs, frequency scale
  */
@@ -46,6 +47,7 @@ struct pc_region {
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
 	void __iomem *doorbell;		/* NULL: the host has none for counters */
+	unsigned int vectors;		/* interrupts, of the slot's number; 0: none */
 	struct paracord_domain *domains;	/* the copy that was checked */
 	unsigned int domain_count;
 	struct delayed_work find_domains;

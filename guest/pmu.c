@@ -3,7 +3,7 @@
  * perf's PMU "paracord": events that the host has on offer, counted by the host.
  *
  * perf disables a PMU, takes events off and puts events on, and enables it: one batch for
- * the host (counters.c). There is no overflow interrupt, so nothing can be sampled.
+ * the host (counters.c). Samples are overflow.c's.
  */
 #include <linux/ctype.h>
 #include <linux/device.h>
@@ -30,6 +30,7 @@ static bool pc_pmu_registered;
 struct pc_event_file {
 	struct device_attribute attr;
 	char name[PARACORD_EVENT_NAME_BYTES];
+	u64 min_period;
 };
 
 static struct pc_event_file pc_event_files[PARACORD_EVENTS_MAX];
@@ -63,6 +64,11 @@ static void pc_event_destroy(struct perf_event *event)
 	atomic_dec(&pc_pmu_events);
 }
 
+u64 pc_event_min_period(const struct perf_event *event)
+{
+	return pc_event_files[event->attr.config].min_period;
+}
+
 /* Whether all of a group's events can be on at once. */
 static bool pc_group_fits(const struct perf_event *event)
 {
@@ -83,7 +89,9 @@ static int pc_event_init(struct perf_event *event)
 		return -ENOENT;
 	if (event->attr.config >= pc_event_count || event->attr.exclude_idle)
 		return -EINVAL;
-	if (has_branch_stack(event) || event->attr.precise_ip)
+	if (has_branch_stack(event) || event->attr.precise_ip || event->attr.sigtrap)
+		return -EOPNOTSUPP;
+	if (is_sampling_event(event) && !pc_event_min_period(event))
 		return -EOPNOTSUPP;
 	if (!pc_group_fits(event))
 		return -EINVAL;
@@ -184,7 +192,6 @@ static void pc_pmu_enable(struct pmu *pmu)
 static struct pmu pc_pmu = {
 	.module = THIS_MODULE,
 	.task_ctx_nr = PC_TASK_CONTEXT,
-	.capabilities = PERF_PMU_CAP_NO_INTERRUPT,
 	.attr_groups = pc_pmu_groups,
 	.event_init = pc_event_init,
 	.add = pc_event_add,
@@ -241,6 +248,7 @@ static bool pc_events_read(const struct pc_region *region)
 			return false;
 		}
 		memcpy(file->name, event.name, sizeof(file->name));
+		file->min_period = event.min_period;
 		file->attr = (struct device_attribute){
 			.attr = { .name = file->name, .mode = 0444 },
 			.show = pc_event_show,
@@ -283,6 +291,7 @@ void pc_pmu_start(struct pc_region *region)
 		dev_info(region->dev, "the host does not serve counters now: nothing can be counted\n");
 	} else if (pc_events_read(region)) {
 		WRITE_ONCE(pc_pmu_ends, false);
+		pc_pmu.capabilities = region->vectors ? 0 : PERF_PMU_CAP_NO_INTERRUPT;
 		err = perf_pmu_register(&pc_pmu, "paracord", -1);
 		if (!err) {
 			pc_pmu_registered = true;

@@ -143,6 +143,18 @@ static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pde
 		region->doorbell = registers + PARACORD_DOORBELL_OFFSET;
 }
 
+/* Without them nothing can be sampled. They go with the device. */
+static void pc_region_find_vectors(struct pc_region *region, struct pci_dev *pdev)
+{
+	int count = pci_msix_vec_count(pdev);
+
+	if (!(region->features & PARACORD_F_PMU) || count <= 0)
+		return;
+	pci_set_master(pdev);
+	count = pci_alloc_irq_vectors(pdev, 1, min_t(u32, count, region->host.slot_count), PCI_IRQ_MSIX);
+	region->vectors = max(count, 0);
+}
+
 /*
  * Map the region behind @pdev and check it.
  *
@@ -178,6 +190,7 @@ int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 	pc_domains_read(region);
 	pc_region_map_doorbell(region, pdev);
 	region->features = pc_region_features(region);
+	pc_region_find_vectors(region, pdev);
 	return 0;
 }
 
