@@ -9,14 +9,15 @@
  * --tasks N   so many tasks, each of which counts itself while it works for --ms of its own time;
  *             0: what is on CPU --cpu, for --ms of time
  * --hold_s    keeps the events open for so long afterwards
- * --period    samples; nobody reads them
+ * --period    samples each so many, and counts the samples
  *
- * Prints, per task and event: EVENT COUNT ENABLED_NS RUNNING_NS. Exit status 3 and the error's name if an event
+ * Prints, per task and event: EVENT COUNT ENABLED_NS RUNNING_NS SAMPLES. Exit status 3 and the error's name if an event
  * cannot be opened.
  */
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -78,6 +79,23 @@ static struct perf_event_attr attr_of(const char *event)
 	return attr;
 }
 
+/* Of an event that samples. Records are overwritten: how far the kernel got is enough. */
+static struct perf_event_mmap_page *ring_of(int fd)
+{
+	void *ring = period ? mmap(NULL, 2 * (size_t)getpagesize(), PROT_READ, MAP_SHARED, fd, 0) : NULL;
+
+	if (ring != MAP_FAILED)
+		return ring;
+	perror("mmap of an event");
+	exit(3);
+}
+
+/* Without any wish of what shall be in it, a sample is its header. */
+static unsigned long long samples_in(const struct perf_event_mmap_page *ring)
+{
+	return ring ? __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE) / sizeof(struct perf_event_header) : 0;
+}
+
 static uint64_t own_time_ns(void)
 {
 	struct timespec t;
@@ -101,6 +119,7 @@ static void work(void)
 
 static void count(char **events, int n)
 {
+	struct perf_event_mmap_page *rings[EVENTS_MAX];
 	uint64_t read_as[3];
 	int fds[EVENTS_MAX];
 
@@ -113,6 +132,7 @@ static void count(char **events, int n)
 			fprintf(stderr, "%s: %s\n", events[i], strerror(errno));
 			exit(3);
 		}
+		rings[i] = ring_of(fds[i]);
 	}
 	for (int i = 0; i < n; i++)
 		ioctl(fds[i], PERF_EVENT_IOC_ENABLE, 0);
@@ -128,9 +148,9 @@ static void count(char **events, int n)
 			exit(3);
 		}
 		/* One write: several tasks print. */
-		length = snprintf(line, sizeof(line), "%s %llu %llu %llu\n", events[i],
+		length = snprintf(line, sizeof(line), "%s %llu %llu %llu %llu\n", events[i],
 				  (unsigned long long)read_as[0], (unsigned long long)read_as[1],
-				  (unsigned long long)read_as[2]);
+				  (unsigned long long)read_as[2], samples_in(rings[i]));
 		if (write(STDOUT_FILENO, line, (size_t)length) != length)
 			exit(1);
 	}

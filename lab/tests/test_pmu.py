@@ -30,6 +30,7 @@ class Count(NamedTuple):
     count: int
     enabled_ns: int
     running_ns: int
+    samples: int
 
 
 def count(guest: machine.Guest, events: list[str], options: str) -> list[Count]:
@@ -101,7 +102,7 @@ def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest)
         before = host.run(f"sleep 0.5; {stat}").out.split()
         after = host.run(f"sleep 3; {stat}").out.split()
         result = job.result(60, check=True)
-        _, counted, enabled_ns, _ = result.out.split()
+        _, counted, enabled_ns, *_ = result.out.split()
         ran = (int(after[0]) - int(before[0])) / (float(after[1]) - float(before[1])) / 1e9
         shares.append(int(counted) / int(enabled_ns) / ran)
     hog.kill("KILL")
@@ -130,13 +131,27 @@ def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
         assert one.count * one.enabled_ns / one.running_ns == pytest.approx(1.5e9, rel=0.25)
 
 
+def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
+    """
+    Of each task that takes turns with others, too, whose slices are shorter than a period. Periods are long, as
+    those that end while the guest is interrupted are one sample, and all takes long on an emulated host.
+    """
+    (alone,) = count(guest, [CLOCK], "--ms 2000 --cpu 1 --period 10000000")
+    assert alone.samples == pytest.approx(alone.count / 1e7, rel=0.1)
+    shared = count(guest, [CLOCK], "--ms 1000 --cpu 1 --tasks 4 --period 20000000")
+    assert len(shared) == 4
+    assert sum(one.samples for one in shared) == pytest.approx(
+        sum(one.count for one in shared) / 2e7, rel=0.15
+    )
+    assert all(one.samples == pytest.approx(one.count / 2e7, rel=0.3) for one in shared), shared
+
+
 def test_what_cannot_be_is_refused(guest: machine.Guest) -> None:
     def says(event: str, options: str) -> str:
         done = guest.run(f"pc_count {event} {options}", check=False)
         assert done.rc == 3
         return done.err
 
-    assert "not supported" in says(CLOCK, "--period 100000 --ms 10")
     # Not one of its events.
     assert "No such file" in says("paracord/nosuch/", "--ms 10")
 
@@ -156,7 +171,7 @@ def test_the_module_stays_while_it_is_used(guest: machine.Guest) -> None:
 def test_a_device_that_goes_leaves_its_events_standing(guest: machine.Guest) -> None:
     job = guest.spawn(f"exec pc_count {CLOCK} --ms 3000 --cpu 1", "counts")
     guest.run("sleep 1; cd /sys/bus/pci/drivers/paracord_guest && echo 0000:* | tee unbind >/dev/null")
-    _, counted, enabled_ns, _ = map(str, job.result(30, check=True).out.split())
+    _, counted, enabled_ns, *_ = job.result(30, check=True).out.split()
     assert 0 < int(counted) < int(enabled_ns)
 
 
