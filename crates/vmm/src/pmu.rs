@@ -29,7 +29,8 @@ pub struct Pmu {
     region: (RegionLayout, Arc<MmapRegion<()>>),
     /// `None`: no overflow is told.
     interrupts: Option<Arc<Interrupts>>,
-    stats: Mutex<Vec<(u32, Stats)>>,
+    /// By vCPU. Each is stored by its thread, and read by whoever wants to know.
+    stats: Box<[Mutex<Stats>]>,
 }
 
 impl Pmu {
@@ -52,7 +53,7 @@ impl Pmu {
             settings: Settings { mode, ..Settings::default() },
             region: (layout, memory),
             interrupts,
-            stats: Mutex::default(),
+            stats: (0..layout.slot_count).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -63,10 +64,10 @@ impl Pmu {
         Some(VcpuPmu { pmu: self.clone(), index, slot, area: Area::new(pool) })
     }
 
-    /// What was done for all vCPUs that have ended.
+    /// What was done for all vCPUs so far.
     pub fn stats(&self) -> Stats {
-        let all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().fold(Stats::default(), |sum, (_, one)| Stats {
+        let all = self.stats.iter().map(|one| *one.lock().unwrap_or_else(PoisonError::into_inner));
+        all.fold(Stats::default(), |sum, one| Stats {
             openings: sum.openings + one.openings,
             cold_openings: sum.cold_openings + one.cold_openings,
             closings: sum.closings + one.closings,
@@ -95,6 +96,7 @@ impl VcpuPmu {
         }
         if let Some(answer) = self.area.serve(&copy) {
             self.store(&answer);
+            self.publish();
         }
     }
 
@@ -126,12 +128,11 @@ impl VcpuPmu {
     pub fn came_out(&mut self) {
         self.area.end_slice();
     }
-}
 
-impl Drop for VcpuPmu {
-    fn drop(&mut self) {
-        let mut all = self.pmu.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((self.index, self.area.stats()));
+    fn publish(&self) {
+        if let Some(stats) = self.pmu.stats.get(self.index as usize) {
+            *stats.lock().unwrap_or_else(PoisonError::into_inner) = self.area.stats();
+        }
     }
 }
 
@@ -173,7 +174,6 @@ mod tests {
         vcpu.serve();
         assert_ne!(word(PMU_HOST_OFFSET + 64 + 8).load(Ordering::Relaxed), 0, "time enabled");
         vcpu.came_out();
-        drop(vcpu);
         assert_eq!((pmu.stats().openings, pmu.stats().reuses), (1, 1));
     }
 }

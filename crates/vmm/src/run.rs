@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use paracord_devices::pmu::Stats;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use crate::config::{Config, Console};
 use crate::cpufreq::Housekeeping;
@@ -29,7 +29,8 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// [`Error`].
 pub fn run(config: &Config) -> Result<End, Error> {
     let wake = Arc::new(Wake::new().map_err(error::system("eventfd"))?);
-    let signals = signals()?;
+    let ends = stream_of(&[SIGTERM, SIGINT])?;
+    let questions = stream_of(&[SIGUSR1])?;
     let Machine { threads, devices, shared, backing } = Machine::build(config, &wake)?;
     let [console, channel] = &devices.serial;
     let mut links = vec![Link::new(console.clone(), console_endpoint(&config.console)?)];
@@ -43,12 +44,15 @@ pub fn run(config: &Config) -> Result<End, Error> {
     let housekeeping = housekeeping.transpose()?;
     let running = threads.run();
     while !stop.requested() {
-        if let Err(error) = wait(&wake, Some(&signals), &links, None) {
+        if let Err(error) = wait(&wake, &[&ends, &questions], &links, None) {
             stop.request(End::Failed(error.to_string()));
         }
         wake.clear();
-        if told(&signals) {
+        if received(&ends) {
             stop.request(End::Told);
+        }
+        if received(&questions) {
+            eprintln!("paracord-vmm: {}: {}", config.name, summary(&devices, &shared, "runs"));
         }
         links.iter_mut().for_each(Link::carry);
     }
@@ -57,7 +61,8 @@ pub fn run(config: &Config) -> Result<End, Error> {
     drop(backing);
     flush(&wake, &mut links);
     if config.verbose {
-        eprintln!("paracord-vmm: {}: {}", config.name, summary(&devices, &shared, stop.end()));
+        let why = why(stop.end());
+        eprintln!("paracord-vmm: {}: {}", config.name, summary(&devices, &shared, why));
     }
     match stop.end() {
         Some(End::Failed(why)) => Err(Error::Guest(why)),
@@ -65,19 +70,22 @@ pub fn run(config: &Config) -> Result<End, Error> {
     }
 }
 
-/// Why the VM ended, and what its guest did that nothing answered.
-fn summary(devices: &Devices, shared: &Shared, end: Option<End>) -> String {
-    let why = match end {
+fn why(end: Option<End>) -> &'static str {
+    match end {
         Some(End::PoweredOff) => "the guest powered off",
         Some(End::Restarted) => "the guest restarts",
         Some(End::Told) | None => "told to end",
         Some(End::Failed(_)) => "failed",
-    };
+    }
+}
+
+/// What the VM does, what its guest did that nothing answered, and what counting took.
+fn summary(devices: &Devices, shared: &Shared, does: &str) -> String {
     let lost: u64 = devices.serial.iter().map(|port| port.outbox().lost_bytes()).sum();
     let (memory, ports) = (shared.mmio.strays(), shared.ports.strays());
     let misplaced = devices.pci.as_ref().map_or(0, |pci| pci.misplaced());
     format!(
-        "{why}; accesses to nothing: {memory} in memory, {ports} at ports; serial output lost: {lost} bytes; \
+        "{does}; accesses to nothing: {memory} in memory, {ports} at ports; serial output lost: {lost} bytes; \
          region put where it cannot be: {misplaced} times{}",
         shared.pmu.as_ref().map_or_else(String::new, |pmu| counted(pmu.stats()))
     )
@@ -99,31 +107,31 @@ fn console_endpoint(console: &Console) -> Result<Box<dyn Endpoint>, Error> {
     })
 }
 
-/// A stream that has bytes when a signal asks for the end.
-fn signals() -> Result<UnixStream, Error> {
+/// A stream that has bytes when one of the signals was received.
+fn stream_of(signals: &[i32]) -> Result<UnixStream, Error> {
     let (receiver, sender) = UnixStream::pair().map_err(error::system("signal pipe"))?;
     receiver.set_nonblocking(true).map_err(error::system("signal pipe"))?;
-    for signal in [SIGTERM, SIGINT] {
+    for signal in signals {
         let sender = sender.try_clone().map_err(error::system("signal pipe"))?;
-        signal_hook::low_level::pipe::register(signal, sender)
+        signal_hook::low_level::pipe::register(*signal, sender)
             .map_err(error::system("signal handler"))?;
     }
     Ok(receiver)
 }
 
-fn told(signals: &UnixStream) -> bool {
+fn received(signals: &UnixStream) -> bool {
     rustix::io::read(signals, &mut [0u8; 16]).is_ok()
 }
 
 /// Waits until there is something to carry, a signal, a notification, or the time is over.
 fn wait(
     wake: &Wake,
-    signals: Option<&UnixStream>,
+    signals: &[&UnixStream],
     links: &[Link],
     time: Option<Duration>,
 ) -> Result<(), Error> {
     let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
-    fds.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
+    fds.extend(signals.iter().map(|stream| PollFd::new(*stream, PollFlags::IN)));
     for link in links {
         fds.extend(link.poll_fds());
     }
@@ -141,7 +149,7 @@ fn flush(wake: &Wake, links: &mut [Link]) {
         links.iter_mut().for_each(Link::send);
         let left = end.saturating_duration_since(Instant::now());
         let pending: Vec<&Link> = links.iter().filter(|link| link.wants_to_send()).collect();
-        if pending.is_empty() || left.is_zero() || wait(wake, None, links, Some(left)).is_err() {
+        if pending.is_empty() || left.is_zero() || wait(wake, &[], links, Some(left)).is_err() {
             return;
         }
         wake.clear();

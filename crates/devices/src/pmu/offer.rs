@@ -134,8 +134,9 @@ impl Offer {
             return Err(Error::Period(want.period));
         }
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        // An event of the kernel's own overflows in the host's kernel, whatever the guest was doing.
-        let modes = !(samples && event.kind == kind::SOFTWARE);
+        // A clock's timer finds the host in its kernel, whatever the guest was doing.
+        let is_clock = (event.kind, event.min_period) == (kind::SOFTWARE, CLOCK_PERIOD_MIN);
+        let modes = !(samples && is_clock);
         let flags = flag(modes && !want.user, PC_PMU_EXCLUDE_USER)
             | flag(modes && !want.kernel, PC_PMU_EXCLUDE_KERNEL)
             | flag(event.exclude_host, PC_PMU_EXCLUDE_HOST)
@@ -199,7 +200,7 @@ mod tests {
         let offer = Offer {
             events: vec![
                 offered("cycles", 0, true, 1000),
-                offered("page-faults", 1, false, 1),
+                offered("task-clock", 1, false, CLOCK_PERIOD_MIN),
                 offered("cache-misses", 0, true, 0),
             ],
             refused: Vec::new(),
@@ -210,9 +211,8 @@ mod tests {
         assert_eq!(flags(Want { event: 0, ..want }), Ok(PC_PMU_EXCLUDE_HOST));
         assert_eq!(flags(Want { user: false, ..want }), Ok(PC_PMU_EXCLUDE_USER));
         assert_eq!(flags(Want { kernel: false, ..want }), Ok(PC_PMU_EXCLUDE_KERNEL));
-        assert_eq!(flags(Want { period: 1, ..want }), Ok(PC_PMU_SAMPLES));
         assert_eq!(flags(Want { period: 1 << 63, ..want }), Err(Error::Period(1 << 63)));
-        let sampled = Want { period: 1, user: false, ..want };
+        let sampled = Want { period: CLOCK_PERIOD_MIN, user: false, ..want };
         assert_eq!(flags(sampled), Ok(PC_PMU_SAMPLES), "whatever the guest was doing");
         let of_guest = PC_PMU_EXCLUDE_HOST | PC_PMU_EXCLUDE_USER | PC_PMU_SAMPLES;
         assert_eq!(flags(Want { event: 0, period: 1000, ..sampled }), Ok(of_guest));
