@@ -2,24 +2,32 @@
 """
 How long perf in a guest waits for the host when it changes counters: events of the host made anew each
 time, used again by a counter's last use (seed 001), and by what they count. One guest of each kind under
-paracord's VMM, the seed's two uses: ten events on four counters, which take turns, and one event of tasks
-that take turns on a CPU.
+paracord's VMM, the seed's two uses: ten events that sample on four counters, which take turns, and one event
+that counts of tasks that take turns on a CPU.
 
 Time from before the exit to after it, by the guest's clock. Part of it is the exit itself, which all have
 in common; on an emulated host that is long, and the ratios smaller than on a real one.
 """
 
+import re
+
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
+from paracord_lab.waiting import await_equal
 
 DRIVER = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 RECREATE, LAST, KEYED = Configuration("recreate"), Configuration("last"), Configuration("keyed")
 # As many as a small hardware PMU has.
 COUNTERS = 4
-NAMES = ("cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations")
-TEN = [f"paracord/{name}/{modes}" for name in NAMES for modes in ("", "u")]
-MULTIPLEXED = f"pc_count {','.join(TEN)} --cpu 0 --ms 3000"
+# A host without hardware counters; a clock that samples is the same in all modes.
+CLOCKS = ("cpu-clock", "task-clock")
+NAMES = ("page-faults", "context-switches", "cpu-migrations", "major-faults")
+TEN = [f"paracord/{name}/" for name in CLOCKS] + [
+    f"paracord/{name}/{modes}" for name in NAMES for modes in ("", "u")
+]
+# Some samples of the clocks; more, and an emulated host does nothing else.
+MULTIPLEXED = f"pc_count {','.join(TEN)} --cpu 0 --ms 3000 --period 50000000"
 SWITCHED = "pc_count paracord/task-clock/u --cpu 0 --tasks 4 --ms 800"
 # System calls take a hundred times longer on an emulated host.
 UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "100000")
@@ -47,10 +55,15 @@ class PmuLatency(Scenario):
         Check("reuse_speedup", speedup, ">=", REUSE_SPEEDUP_MIN),
         Check("pool_vs_last_config_multiplexed", versus("multiplexed_ns", "last", "keyed"), ">=",
               POOL_VS_LAST_MIN, beside={"recreate": versus("multiplexed_ns", "recreate", "keyed")}),
+        Check("cold_opens", lambda one: one["keyed"]["cold_openings_count"], "<=", 0, "count", every=True,
+              beside={"recreate": lambda one: one["recreate"]["cold_openings_count"]}),
     )  # fmt: skip
     columns = (
         column("ns per change, ten events on four counters (emulated)", "multiplexed_ns"),
         column("ns per change, one event of four tasks", "switched_ns"),
+        column("99 % of them below", "multiplexed_p99_ns"),
+        column("99 % of them below", "switched_p99_ns"),
+        column("opened, ten events", "multiplexed_openings_count"),
         column("changes, ten events", "multiplexed_changes_count"),
         column("changes, one event", "switched_changes_count"),
     )
@@ -65,13 +78,17 @@ class PmuLatency(Scenario):
 
     def measure(self, session, configuration):
         guest = self.guests[configuration.name]
-        return {"multiplexed": _changes(guest, MULTIPLEXED), "switched": _changes(guest, SWITCHED)}
+        uses = {"multiplexed": MULTIPLEXED, "switched": SWITCHED}
+        return {use: _changes(session.host, guest, command) for use, command in uses.items()}
 
     def metrics(self, configuration, raw):
         figures = {}
         for use, one in raw.items():
             figures[f"{use}_ns"] = one["ns"] / one["changes"]
+            figures[f"{use}_p99_ns"] = _percentile(one["distribution"], 0.99)
             figures[f"{use}_changes_count"] = one["changes"]
+            figures[f"{use}_openings_count"] = one["openings"]
+        figures["cold_openings_count"] = sum(one["cold"] for one in raw.values())
         return figures
 
     def plots(self):
@@ -84,15 +101,19 @@ class PmuLatency(Scenario):
         ]
 
 
-def _changes(guest, command):
-    """Exits for counters, their time, and how they are distributed: {ns: number}."""
+def _changes(host, guest, command):
+    """Exits for counters, their time, how they are distributed: {ns: number}; events opened for them."""
     before, shape = _state(guest)
+    opened, cold = _openings(host, guest)
     guest.run(command, timeout=120)
     after, later = _state(guest)
+    opened_later, cold_later = _openings(host, guest)
     return {
+        "openings": opened_later - opened,
+        "cold": cold_later - cold,
         "changes": after[0] - before[0],
         "ns": after[1] - before[1],
-        "distribution": {ns: number - shape.get(ns, 0) for ns, number in later.items()},
+        "distribution": {str(ns): number - shape.get(ns, 0) for ns, number in later.items()},
     }
 
 
@@ -101,6 +122,27 @@ def _state(guest):
     lines = guest.run(f"cat {DRIVER}/counters_latency_ns").out.splitlines()
     shape = {int(ns): int(number) for ns, number in map(str.split, lines)}
     return (int(words[2]), int(words[8])), shape
+
+
+def _openings(host, guest):
+    """Perf events that its VMM has opened, and those of them that were cold."""
+    log = host.logs / f"{guest.name}.paracord.log"
+    answers = log.read_text().count("runs;")
+    host.run(f"kill -USR1 {guest.pid}")
+    await_equal(lambda: log.read_text().count("runs;"), answers + 1)
+    said = log.read_text().splitlines()[-1]
+    return tuple(int(re.search(f"{what}: ([0-9]+)", said)[1]) for what in ("events opened", "of these cold"))
+
+
+def _percentile(distribution, share):
+    """The end of the power of two in which it lies, ns."""
+    below, all_of_them = 0, sum(distribution.values())
+    # Names, in results.
+    for ns in sorted(map(int, distribution)):
+        below += distribution[str(ns)]
+        if below >= share * all_of_them:
+            return 2 * ns
+    return 0
 
 
 SCENARIO = PmuLatency()

@@ -133,7 +133,7 @@ def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
 
 def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
     """
-    Of each task that takes turns with others, too, whose slices are shorter than a period. Periods are long, as
+    Of each task that takes turns with others, too, whose slices are shorter than a period. Periods are long:
     those that end while the guest is interrupted are one sample, and all takes long on an emulated host.
     """
     (alone,) = count(guest, [CLOCK], "--ms 2000 --cpu 1 --period 10000000")
