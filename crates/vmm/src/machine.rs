@@ -75,7 +75,7 @@ impl Machine {
             let line = line.try_clone().map_err(error::system("interrupt line"))?;
             Ok(Arc::new(SerialPort::new(line, wake)))
         };
-        let offer = config.pmu.map(|_| offer()).transpose()?;
+        let offer = config.pmu.map(|_| offer(config)).transpose()?;
         let interrupts = offer
             .as_ref()
             .map(|_| Arc::new(Interrupts::new(vm.clone(), pci::REGION, config.vcpus.len() as u32)));
@@ -128,11 +128,17 @@ struct Region {
 }
 
 /// What a guest may count.
-fn offer() -> Result<Offer, Error> {
+fn offer(config: &Config) -> Result<Offer, Error> {
     let offer = Offer::probe();
     if offer.events().is_empty() {
         let reason = offer.refused().first().map(|refused| refused.reason.to_string());
         return Err(Error::NoEvents(reason.unwrap_or_default()));
+    }
+    if config.verbose {
+        for refused in offer.refused() {
+            let (vm, event) = (&config.name, refused.name);
+            eprintln!("paracord-vmm: {vm}: event {event} is not on offer: {}", refused.reason);
+        }
     }
     Ok(offer)
 }
