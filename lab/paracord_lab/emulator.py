@@ -164,6 +164,7 @@ def guest_command(
     vcpus: int,
     memory_mb: int,
     region_bytes: int,
+    initramfs: str,
     cmdline: str,
     extra: Sequence[str],
 ) -> list[str]:
@@ -175,7 +176,7 @@ def guest_command(
         *("-name", f"{name},debug-threads=on"),
         *("-machine", arch.guest_machine, "-accel", "kvm", "-cpu", "host"),
         *("-smp", str(vcpus), "-m", str(memory_mb)),
-        *("-kernel", "/payload/vmlinux", "-initrd", "/payload/guest.cpio", "-append", append.strip()),
+        *("-kernel", "/payload/vmlinux", "-initrd", initramfs, "-append", append.strip()),
         *("-serial", f"file:/logs/{name}.serial.log"),
         *("-device", "virtio-serial-pci,id=serial"),
         *("-chardev", f"socket,id=lab,path={channel_socket(name)},server=on,wait=off"),
@@ -197,6 +198,7 @@ def vmm_command(
     vcpus: int,
     memory_mb: int,
     region_bytes: int,
+    initramfs: str,
     cmdline: str,
     extra: Sequence[str],
 ) -> list[str]:
@@ -204,7 +206,7 @@ def vmm_command(
     append = f"console=ttyS0 {KERNEL_QUIET} {arch.guest_cmdline} lab.port=/dev/ttyS1 {cmdline}"
     argv = [
         *("/payload/bin/paracord-vmm", "--name", name, "--memory-mib", str(memory_mb)),
-        *("--kernel", "/payload/vmlinux", "--initramfs", "/payload/guest.cpio", "--cmdline", append.strip()),
+        *("--kernel", "/payload/vmlinux", "--initramfs", initramfs, "--cmdline", append.strip()),
         *("--console", f"/logs/{name}.serial.log", "--channel", channel_socket(name)),
     ]
     if "--host-cpu-topology" not in extra:

@@ -40,6 +40,7 @@ class Guest:
         cmdline: str,
         wrapper: str,
         vmm: str,
+        initramfs: str,
     ) -> None:
         self.name = name
         self.vcpus = vcpus
@@ -51,7 +52,14 @@ class Guest:
         region_bytes = self._create_region() if region else 0
         make_command = {"qemu": emulator.guest_command, "paracord": emulator.vmm_command}[vmm]
         argv = make_command(
-            emulator.architecture(host.arch), name, vcpus, memory_mb, region_bytes, cmdline, extra_args
+            emulator.architecture(host.arch),
+            name,
+            vcpus,
+            memory_mb,
+            region_bytes,
+            initramfs,
+            cmdline,
+            extra_args,
         )
         socket = emulator.channel_socket(name)
         host.run(f"mkdir -p /run/lab && rm -f {socket}")

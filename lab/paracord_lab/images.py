@@ -28,6 +28,8 @@ KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
 GUEST_MODULES = ("virtio_pci", "virtio_console", "cpufreq_userspace", "cpufreq_ondemand")
 # Programs of the host tree that a guest has too; their libraries are found and packed.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
+# Of the tree `perf`, for guests that ask for it. perf annotate starts the other one.
+PERF_PROGRAMS = ("/usr/bin/perf", "/usr/bin/objdump")
 GUEST_APPLET_DIRECTORY = "bin"
 SPARE_BYTES = 64 << 20
 
@@ -110,6 +112,20 @@ def with_kernel(files: Images, kernel: Path) -> Images:
     }
     boot = cache.ensure("boot-other", arch, inputs, f"kernel {release} and its initramfs", build)
     return replace(files, release=release, kernel=boot / "kernel", host_initramfs=boot / "host.cpio")
+
+
+def perf_initramfs(arch: str) -> Path:
+    """What a guest's initramfs ends with if perf is wanted there: an archive of its own, as it is large."""
+    perf_tree, tools = tree.ensure("perf", arch), tree.ensure("tools", arch)
+
+    def build(directory: Path, _: Progress) -> None:
+        archive = Initramfs()
+        _add_programs(archive, tools, perf_tree, PERF_PROGRAMS)
+        (directory / "perf.cpio").write_bytes(archive.archive())
+
+    sources = [Path(__file__), LAB / "paracord_lab/elf.py", LAB / "paracord_lab/kernel.py"]
+    inputs = {"tree": perf_tree.name, "sources": cache.files_digest(sources)}
+    return cache.ensure("perf", arch, inputs, f"perf for guests ({arch})", build) / "perf.cpio"
 
 
 def build_agent(tools: Path, arch: str, directory: Path) -> Path:
@@ -202,13 +218,18 @@ def _guest_initramfs(host_tree: Path, tools: Path, release: str, agent: Path) ->
     archive.symlink("bin/sh", "busybox")
     archive.symlink("lib", "usr/lib")
     archive.symlink("lib64", "usr/lib64")
+    _add_programs(archive, tools, host_tree, GUEST_PROGRAMS)
+    return archive.archive()
+
+
+def _add_programs(archive: Initramfs, tools: Path, of: Path, programs: tuple[str, ...]) -> None:
+    """Programs of the tree `of`, and their libraries."""
     packed: set[str] = set()
-    for program in GUEST_PROGRAMS:
-        archive.file(program.lstrip("/"), (host_tree / program.lstrip("/")).read_bytes())
-        for library in elf.libraries(tools, host_tree, program):
+    for program in programs:
+        archive.file(program.lstrip("/"), (of / program.lstrip("/")).read_bytes())
+        for library in elf.libraries(tools, of, program):
             if library not in packed:
                 packed.add(library)
-                target = Path(os.path.realpath(host_tree / library.lstrip("/")))
+                target = Path(os.path.realpath(of / library.lstrip("/")))
                 inside = library if library.startswith("/usr") else f"/usr{library}"
                 archive.file(inside.lstrip("/"), target.read_bytes())
-    return archive.archive()

@@ -31,6 +31,9 @@ __all__ = ["Guest", "Host", "Unavailable", "host", "setup"]
 
 BOOT_TIMEOUT_S = 120.0
 READ_BYTES = 1 << 16
+GUEST_MEMORY_MB = 256
+# What an initramfs unpacks to may take half of what the kernel leaves of it, files written later included.
+PERF_GUEST_MEMORY_MB = 512
 DEFAULT_LOGS = Path("out/lab/logs")
 
 
@@ -38,8 +41,8 @@ class Host:
     """A host that runs commands and guests. Made by `host()`.
 
     kernel: release. cpus: number of those that it schedules on. kind: "emulated" or "native". share:
-    directory here that the host sees as /share; /payload there is read-only. logs: serial logs of all
-    kernels. accelerator: "tcg", "kvm" or "none" (native).
+    directory here that the host sees as /share. payload: the one that it sees as /payload, read-only. logs:
+    serial logs of all kernels. accelerator: "tcg", "kvm" or "none" (native).
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Host:
         kind: str,
         arch: str,
         accelerator: str,
+        payload: Path,
         share: Path,
         logs: Path,
         process: subprocess.Popen[bytes],
@@ -55,6 +59,7 @@ class Host:
         self.kind = kind
         self.arch = arch
         self.accelerator = accelerator
+        self.payload = payload
         self.share = share
         self.logs = logs
         self.guests: list[Guest] = []
@@ -109,18 +114,24 @@ class Host:
         name: str,
         vcpus: int = 1,
         region: bool = True,
-        memory_mb: int = 256,
+        memory_mb: int | None = None,
         extra_args: Sequence[str] = (),
         cmdline: str = "",
         wrapper: str = "",
         vmm: str = "qemu",
+        perf: bool = False,
     ) -> Guest:
         """Boots a guest and returns when its channel answers.
 
         extra_args: for the VMM. cmdline: for its kernel. wrapper: command that starts the VMM (`chrt -r 1`,
-        …). vmm: "qemu" or "paracord" (docs/vmm.md).
+        …). vmm: "qemu" or "paracord" (docs/vmm.md). memory_mb: 256 unless said, 512 with perf.
+        perf: Debian's perf is in it.
         """
-        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper, vmm)
+        if perf:
+            payload.add_perf(self.payload, self.arch)
+        initramfs = "/payload/guest-perf.cpio" if perf else "/payload/guest.cpio"
+        memory_mb = memory_mb or (PERF_GUEST_MEMORY_MB if perf else GUEST_MEMORY_MB)
+        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper, vmm, initramfs)
         self.guests.append(guest)
         return guest
 
@@ -272,7 +283,7 @@ def host(
                     stderr=messages,
                     start_new_session=not shell,
                 )
-        machine = Host(kind, arch, accelerator, share, logs, process, ours)
+        machine = Host(kind, arch, accelerator, built, share, logs, process, ours)
         try:
             machine.wait_for_boot()
             if accelerator == "tcg":

@@ -8,6 +8,7 @@ The payload directory is /payload in the host:
     bin/*                 programs of lab/programs
     modules/*             drivers of lab/boards
     guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
+    guest-perf.cpio       the same with Debian's perf behind it, once a guest has asked for it
     vmlinux               the guest's kernel
 
 In the guest the module is /paracord/paracord_guest.ko; the programs are in /paracord too, and so are test
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from . import boards, cache, rust, tree, upstream
 from .errors import LabError
-from .images import LAB, Images
+from .images import LAB, Images, perf_initramfs
 from .kernel import Initramfs
 from .progress import Progress
 from .rust import REPOSITORY
@@ -51,6 +52,13 @@ def build(images: Images) -> Path:
             _install(program, payload / "bin" / program.name)
         _guest_files(images, modules, programs, payload)
     return payload
+
+
+def add_perf(payload: Path, arch: str) -> None:
+    """Makes guest-perf.cpio of the guest.cpio that is there."""
+    perf = perf_initramfs(arch).read_bytes()
+    with cache.file_lock(payload.parent / "lock", "the payload"):
+        _write(payload / "guest-perf.cpio", (payload / "guest.cpio").read_bytes() + perf)
 
 
 def _kernel_modules(images: Images, tools: Path, work: Path) -> list[Path]:

@@ -111,6 +111,18 @@ def stable_spec(arch: str) -> TreeSpec:
     )
 
 
+def perf_spec(arch: str) -> TreeSpec:
+    """perf, from the suite of the guests' kernel, for guests that ask for it. It runs nowhere else."""
+    return TreeSpec(
+        name="perf",
+        suites=("trixie", "trixie-backports"),
+        # apt prefers a stable suite to its backports.
+        packages=("base-files", "linux-perf/trixie-backports", "binutils"),
+        architectures=(DEBIAN_ARCH[arch],),
+        unpacked=True,
+    )
+
+
 def kernel_source_spec(arch: str) -> TreeSpec:
     """Source of Debian's 6.12, the oldest series with sched_ext, and what compiles it (kernel_build.py)."""
     return TreeSpec(
@@ -129,5 +141,6 @@ SPECS = {
     "host": host_spec,
     "matrix": matrix_spec,
     "stable": stable_spec,
+    "perf": perf_spec,
     "kernel-source": kernel_source_spec,
 }
