@@ -19,6 +19,8 @@ pytestmark = pytest.mark.lab
 STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 PMU = "/sys/bus/event_source/devices/paracord"
 CLOCK = "paracord/task-clock/"
+# `task-clock` alone is to perf paracord's as well.
+GUESTS_CLOCK = "software/task-clock/"
 # System calls take a hundred times longer on an emulated host.
 UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "100000")
 # PARACORD_F_PMU of abi/paracord_abi.h
@@ -39,6 +41,13 @@ def count(guest: machine.Guest, events: list[str], options: str) -> list[Count]:
     return [Count(name, *map(int, numbers)) for name, *numbers in map(str.split, lines)]
 
 
+def perf_stat(guest: machine.Guest, events: str, command: str) -> dict[str, str]:
+    """What perf stat prints for each event: a number (of its own clock: ms), or why there is none."""
+    lines = guest.run(f"perf stat -x, -o /tmp/stat -e {events} -- {command} >&2; cat /tmp/stat").out
+    fields = [line.split(",") for line in lines.splitlines() if line and not line.startswith("#")]
+    return {event: value for value, _, event, *_ in fields}
+
+
 def batches(guest: machine.Guest) -> int:
     """Exits for counters so far, of all CPUs. None was without an answer."""
     lines = [line.split() for line in guest.run(f"cat {STATE}/counters").out.splitlines()]
@@ -57,7 +66,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[machine.Host]:
 @pytest.fixture(scope="module")
 def booted_guest(host: machine.Host) -> Iterator[machine.Guest]:
     with host.guest(
-        "counts", vcpus=2, vmm="paracord", extra_args=("--pmu", *UNLIMITED, "--verbose")
+        "counts", vcpus=2, vmm="paracord", extra_args=("--pmu", *UNLIMITED, "--verbose"), perf=True
     ) as guest:
         yield guest
 
@@ -109,6 +118,22 @@ def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest)
     hog.wait(20)
     print(f"count of the guest by that of the host: {shares}")
     assert statistics.median(shares) == pytest.approx(1, abs=0.02)
+
+
+def test_perf_counts_a_command(guest: machine.Guest) -> None:
+    """One that computes for a second, by the host's clock and by the guest's."""
+    said = perf_stat(guest, f"{CLOCK},{GUESTS_CLOCK}", "pc_count task-clock --ms 1000")
+    host_says_ns, guest_says_ms = int(said[CLOCK]), float(said[GUESTS_CLOCK])
+    assert guest_says_ms > 1000
+    assert host_says_ns == pytest.approx(guest_says_ms * 1e6, rel=0.1)
+
+
+def test_perf_names_what_is_not_there(guest: machine.Guest) -> None:
+    no_such = "paracord/event=0xffff/"
+    said = perf_stat(guest, f"{CLOCK},{no_such}", "true")
+    assert said[no_such] == "<not supported>" and int(said[CLOCK]) > 0
+    done = guest.run("perf stat -e paracord/nosuch/ -- true", check=False)
+    assert done.rc != 0 and "'nosuch' for pmu 'paracord'" in done.err
 
 
 def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
