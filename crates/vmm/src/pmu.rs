@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use paracord_abi::layout::PARACORD_DOORBELL_OFFSET;
 use paracord_abi::{
@@ -74,6 +75,11 @@ impl Pmu {
             reuses: sum.reuses + one.reuses,
             refusals: sum.refusals + one.refusals,
         })
+    }
+
+    /// Time in system calls for all vCPUs so far.
+    pub fn spent(&self) -> Duration {
+        self.budget.spent()
     }
 }
 

@@ -87,16 +87,17 @@ fn summary(devices: &Devices, shared: &Shared, does: &str) -> String {
     format!(
         "{does}; accesses to nothing: {memory} in memory, {ports} at ports; serial output lost: {lost} bytes; \
          region put where it cannot be: {misplaced} times{}",
-        shared.pmu.as_ref().map_or_else(String::new, |pmu| counted(pmu.stats()))
+        shared.pmu.as_ref().map_or_else(String::new, |pmu| counted(pmu.stats(), pmu.spent()))
     )
 }
 
 /// What counting took.
-fn counted(stats: Stats) -> String {
+fn counted(stats: Stats, spent: Duration) -> String {
     let Stats { openings, cold_openings, closings, reuses, refusals } = stats;
     format!(
         "; perf events opened: {openings}, of these cold: {cold_openings}, closed: {closings}, used again: {reuses}; \
-         counters refused: {refusals}"
+         counters refused: {refusals}; in system calls: {} us",
+        spent.as_micros()
     )
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! What a VM's counters may cost the host.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use paracord_policy::pmu::{self, Allowed};
@@ -32,27 +33,39 @@ impl Default for Quota {
 
 /// The budget of a VM, shared by the pools of its vCPUs. The default is a [`Quota`]'s.
 #[derive(Debug)]
-pub struct Budget(pmu::Budget);
+pub struct Budget {
+    budget: pmu::Budget,
+    spent_ns: AtomicU64,
+}
 
 impl Budget {
     /// A full one.
     pub fn new(quota: Quota) -> Budget {
         let calls_ns_per_sec = u64::try_from(quota.calls_per_sec.as_nanos()).unwrap_or(u64::MAX);
         let opens_per_sec = quota.opens_per_sec;
-        Budget(pmu::Budget::new(pc_pmu_quota { calls_ns_per_sec, opens_per_sec, reserved: 0 }))
+        let budget =
+            pmu::Budget::new(pc_pmu_quota { calls_ns_per_sec, opens_per_sec, reserved: 0 });
+        Budget { budget, spent_ns: AtomicU64::new(0) }
+    }
+
+    /// Time that went into system calls so far.
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed))
     }
 
     pub(super) fn allowed(&self, now_ns: u64) -> Allowed {
-        self.0.allowed(now_ns)
+        self.budget.allowed(now_ns)
     }
 
     pub(super) fn charge_opening(&self) {
-        self.0.charge(1, 0);
+        self.budget.charge(1, 0);
     }
 
     /// The time since `start_ns` went into calls.
     pub(super) fn charge_since(&self, start_ns: u64) {
-        self.0.charge(0, now_ns().saturating_sub(start_ns));
+        let used_ns = now_ns().saturating_sub(start_ns);
+        self.budget.charge(0, used_ns);
+        self.spent_ns.fetch_add(used_ns, Ordering::Relaxed);
     }
 }
 
