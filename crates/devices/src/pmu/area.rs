@@ -49,6 +49,10 @@ impl Area {
             if *want != self.wants[counter as usize] {
                 self.change(counter, want);
             } else if ask.read & 1 << counter != 0 {
+                let is_on = want.event.is_some();
+                if is_on && self.pool.is_over_budget() {
+                    self.refuse(counter);
+                }
                 self.note(counter);
             }
         }
@@ -66,8 +70,7 @@ impl Area {
         let stops = self.pool.is_over_budget();
         for counter in (0..COUNTERS).filter(|counter| overflowed & 1 << counter != 0) {
             if stops {
-                self.change(counter, &CounterWant::default());
-                self.answer.refused |= 1 << counter;
+                self.refuse(counter);
             }
             self.note(counter);
             let overflows = &mut self.answer.counters[counter as usize].overflows;
@@ -98,6 +101,12 @@ impl Area {
     /// Why a counter was not served, the last time that one was not.
     pub fn last_refusal(&self) -> Option<Error> {
         self.last_refusal
+    }
+
+    /// A counter stands still until it is tried again, with the next batch.
+    fn refuse(&mut self, counter: u32) {
+        self.change(counter, &CounterWant::default());
+        self.answer.refused |= 1 << counter;
     }
 
     fn change(&mut self, counter: u32, want: &CounterWant) {
@@ -288,6 +297,36 @@ mod tests {
             }
         }
         panic!("it was never stopped");
+    }
+
+    #[test]
+    fn reading_ends_with_the_budget() {
+        let offer = Arc::new(Offer::probe());
+        let calls_per_sec = Duration::from_millis(2);
+        let clock = u16::try_from(offer.find("task-clock").unwrap()).unwrap();
+        let budget = Arc::new(Budget::new(Quota { calls_per_sec, ..Quota::default() }));
+        let mut area = Area::new(Pool::new(offer, budget.clone(), Settings::default()));
+        let (mut asked, end_ns) = (0, now_ns() + 5_000_000_000);
+        let refusal = loop {
+            asked += 1;
+            let answer = area.serve(&lines(asked, 1, &[(0, clock)])).unwrap();
+            if refused(&answer) == 1 {
+                break answer;
+            }
+            assert!(now_ns() < end_ns, "it was never refused");
+        };
+        // It stands still, and costs nothing: who asks on is served when the debt is paid.
+        let spent = budget.spent();
+        assert!(spent >= calls_per_sec / 10);
+        work();
+        let again = area.serve(&lines(asked + 1, 1 | 1 << 5, &[(0, clock)])).unwrap();
+        if refused(&again) == 1 {
+            assert_eq!((count(&again, 0), budget.spent()), (count(&refusal, 0), spent));
+        }
+        while refused(&area.serve(&lines(asked + 2, 0, &[(0, clock)])).unwrap()) != 0 {
+            asked += 1;
+            assert!(now_ns() < end_ns, "it was never served again");
+        }
     }
 
     #[test]

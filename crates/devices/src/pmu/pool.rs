@@ -115,9 +115,7 @@ impl Pool {
     /// # Errors
     /// Why it is off now: what the guest asked for cannot be, its VM's budget is used up, or the host refuses.
     pub fn start(&mut self, counter: u32, want: Want) -> Result<(), Error> {
-        let start_ns = now_ns();
-        let started = self.budgeted_start(counter, &want, start_ns);
-        self.budget.charge_since(start_ns);
+        let started = self.budgeted_start(counter, &want);
         self.stats.refusals += u64::from(started.is_err());
         started
     }
@@ -128,6 +126,9 @@ impl Pool {
     /// A counter that does not exist, or a call that the host refuses: the counter is off in any case, and may
     /// have lost what its event counted.
     pub fn stop(&mut self, counter: u32) -> Result<(), Error> {
+        if self.counter(counter)?.event.is_none() {
+            return Ok(());
+        }
         let start_ns = now_ns();
         let stopped = self.give(counter);
         self.budget.charge_since(start_ns);
@@ -178,8 +179,12 @@ impl Pool {
     /// A slice ends: the vCPU's thread was switched out and in again, or [`SLICE`](super::SLICE) passed. Events that
     /// nobody asks for are closed.
     pub fn end_slice(&mut self) {
+        let (start_ns, closings) = (now_ns(), self.stats.closings);
         for event in self.policy.end_slice() {
             close(&mut self.events[event], &mut self.stats);
+        }
+        if self.stats.closings != closings {
+            self.budget.charge_since(start_ns);
         }
     }
 
@@ -193,11 +198,27 @@ impl Pool {
         self.counters.get(index).ok_or(Error::NoSuchCounter(counter))
     }
 
-    fn budgeted_start(&mut self, counter: u32, want: &Want, now_ns: u64) -> Result<(), Error> {
+    fn budgeted_start(&mut self, counter: u32, want: &Want) -> Result<(), Error> {
         let (name, key) = self.offer.key(want)?;
-        self.give(counter)?;
-        let allowed = self.budget.allowed(now_ns);
-        let place = self.take(counter, name, &key, want.period, allowed)?;
+        self.stop(counter)?;
+        let start_ns = now_ns();
+        let allowed = self.budget.allowed(start_ns);
+        let begun = self.begin(counter, want, (name, &key), allowed);
+        // A refusal takes no call: who asks on does not get into debt by it.
+        if begun != Err(Error::Budget) {
+            self.budget.charge_since(start_ns);
+        }
+        begun
+    }
+
+    fn begin(
+        &mut self,
+        counter: u32,
+        want: &Want,
+        (name, key): (&'static str, &pc_pmu_key),
+        allowed: Allowed,
+    ) -> Result<(), Error> {
+        let place = self.take(counter, name, key, want.period, allowed)?;
         let samples = key.flags & PC_PMU_SAMPLES != 0;
         let event = self.events[place].as_mut().ok_or(Error::NoPlace)?;
         let on =
