@@ -1,32 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Pools leave nothing behind. Alone in its process: other tests' files would be counted too.
+//! Counters of VMs that end leave nothing behind. Alone in its process: other tests' files would be counted too.
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
-use paracord_devices::pmu::{Budget, Mode, Offer, Pool, Quota, Settings, Want};
+use paracord_abi::PMU_GUEST_BYTES;
+use paracord_devices::pmu::{Area, Budget, Mode, Offer, Pool, Quota, Settings};
 
-fn open_files() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+const VMS: u64 = 1000;
+const VCPUS: u64 = 2;
+const ASKS: u32 = 6;
+const EVENT: &str = "anon_inode:[perf_event]";
+/// Of a want: its size, and what lies behind the period in it.
+const WANTS_OFFSET: usize = 64;
+const WANT_BYTES: usize = 16;
+const WANT_EVENT_OFFSET: usize = 8;
+
+#[derive(Debug, PartialEq)]
+struct Open {
+    files: usize,
+    events: usize,
+    /// An event whose ring buffer is mapped outlives its file.
+    mapped: usize,
+}
+
+fn open() -> Open {
+    let links: Vec<_> = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|file| fs::read_link(file.unwrap().path()).ok())
+        .collect();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    Open {
+        files: links.len(),
+        events: links.iter().filter(|link| link.as_os_str() == EVENT).count(),
+        mapped: maps.lines().filter(|line| line.ends_with(EVENT)).count(),
+    }
+}
+
+/// Any bytes, but events that exist, most of them: xorshift.
+fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
+    let mut bytes = [0; PMU_GUEST_BYTES];
+    let mut next = || {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    };
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&next().to_le_bytes());
+    }
+    for want in bytes[WANTS_OFFSET..].chunks_exact_mut(WANT_BYTES) {
+        let random = next();
+        if random & 1 != 0 {
+            want[..WANT_EVENT_OFFSET].fill(0);
+        } else {
+            // A period that is not over too soon.
+            want[..WANT_EVENT_OFFSET].copy_from_slice(&(1 << 32 | random >> 2).to_le_bytes());
+        }
+        let event = (random >> 8) % (events + 2);
+        want[WANT_EVENT_OFFSET..][..2].copy_from_slice(&(event as u16).to_le_bytes());
+    }
+    bytes
+}
+
+/// A vCPU's thread from its start to its end. Return: what was open before that.
+fn live(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings, seed: u64) -> Open {
+    let events = offer.events().len() as u64;
+    let mut area = Area::new(Pool::new(offer, budget, settings));
+    let mut state = seed;
+    for _ in 0..ASKS {
+        area.serve(&random_ask(&mut state, events));
+        area.overflowed();
+        area.end_slice();
+    }
+    open()
 }
 
 #[test]
-fn a_thousand_pools_leave_no_file_open() {
+fn a_thousand_vms_leave_no_event_open() {
     let offer = Arc::new(Offer::probe());
-    let event = offer.find("task-clock").unwrap();
-    let quota = Quota { opens_per_sec: u32::MAX, ..Quota::default() };
-    let before = open_files();
-    for n in 0..1000_u32 {
-        let mode = [Mode::Keyed, Mode::Last, Mode::Recreate][n as usize % 3];
+    let calls_per_sec = Duration::from_secs(100);
+    let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec };
+    let before = open();
+    assert_eq!((before.events, before.mapped), (0, 0));
+    let mut seen = Open { files: 0, events: 0, mapped: 0 };
+    for vm in 0..VMS {
+        let mode = [Mode::Keyed, Mode::Last, Mode::Recreate][vm as usize % 3];
         let settings = Settings { mode, ..Settings::default() };
-        let mut pool = Pool::new(Arc::clone(&offer), Arc::new(Budget::new(quota)), settings);
-        let want = Want { event, user: true, kernel: true, ..Want::default() };
-        pool.start(0, want).unwrap();
-        pool.start(1, Want { period: 1 << 40, ..want }).unwrap();
-        // Bad ones leave nothing either.
-        pool.start(2, Want { event: u32::MAX, ..want }).unwrap_err();
-        pool.stop(0).unwrap();
-        assert!(open_files() > before);
+        let budget = Arc::new(Budget::new(quota));
+        let vcpus: Vec<_> = (1..=VCPUS)
+            .map(|vcpu| {
+                let (offer, budget) = (offer.clone(), budget.clone());
+                std::thread::spawn(move || live(offer, budget, settings, vm * VCPUS + vcpu))
+            })
+            .collect();
+        for vcpu in vcpus {
+            let had = vcpu.join().unwrap();
+            seen.events = seen.events.max(had.events);
+            seen.mapped = seen.mapped.max(had.mapped);
+        }
     }
-    assert_eq!(open_files(), before);
+    assert!(seen.events >= 16 && seen.mapped >= 4, "{seen:?}");
+    assert_eq!(open(), before);
 }
