@@ -10,8 +10,11 @@ use std::sync::mpsc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use paracord_devices::pmu::{Budget, Error, Mode, Offer, Pool, Quota, Settings, Stats, Want};
+use paracord_devices::pmu::{Error, Mode, Offer, Pool, Stats, Want};
 use paracord_sys::affinity::{self, CPUS_MAX, CpuMask};
+
+mod pmu;
+use pmu::{MODES, ROTATED_COUNTERS, ten, unlimited_pool};
 
 const ROUNDS: usize = 21;
 /// For a round in which the thread that is to run does so.
@@ -19,16 +22,11 @@ const ATTEMPTS: usize = 20;
 /// Each a whole number of rotations.
 const WARM_UP: usize = 40;
 const REPROGRAMS: usize = 200;
-/// What perf rotates over.
-const ROTATED_COUNTERS: usize = 4;
 /// Lazy release takes part, as in a slice of 10 ms with a rotation each millisecond.
 const REPROGRAMS_PER_SLICE: usize = 10;
 /// The kernel is done with the last event of the host after a second (perf_sched_delayed).
 const WITHOUT_EVENTS: Duration = Duration::from_millis(1500);
 const COLD_ROUNDS: usize = 5;
-
-const MODES: [(&str, Mode); 3] =
-    [("recreate", Mode::Recreate), ("last", Mode::Last), ("keyed", Mode::Keyed)];
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -167,38 +165,12 @@ fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Ten configurations without costs of their own: others of the kernel's events patch code when they are opened.
-fn ten(offer: &Offer) -> Option<Vec<Want>> {
-    let mut wants = Vec::new();
-    for (user, kernel) in [(true, true), (true, false), (false, true), (false, false)] {
-        for name in ["task-clock", "cpu-clock"] {
-            wants.push(Want {
-                event: offer.find(name)?,
-                user,
-                kernel,
-                period: 1 << 40,
-                elapsed: 0,
-            });
-        }
-    }
-    let counting: Vec<Want> = wants[..2].iter().map(|want| Want { period: 0, ..*want }).collect();
-    wants.extend(counting);
-    Some(wants)
-}
-
-/// No limits: this is to see what there is to limit.
-fn pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
-    let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec: Duration::from_secs(10_000) };
-    let settings = Settings { mode, ..Settings::default() };
-    Pool::of_thread(tid, Arc::clone(offer), Arc::new(Budget::new(quota)), settings)
-}
-
 /// The first event after a while without any on the whole host.
 fn cold(offer: &Arc<Offer>, want: Want) -> Result<(), Failure> {
     let mut rounds_ns = Vec::new();
     for _ in 0..COLD_ROUNDS {
         sleep(WITHOUT_EVENTS);
-        let mut pool = pool(offer, thread_id(), Mode::Keyed);
+        let mut pool = unlimited_pool(offer, thread_id(), Mode::Keyed);
         let start = Instant::now();
         pool.start(0, want)?;
         rounds_ns.push(start.elapsed().as_nanos() as f64);
@@ -220,7 +192,7 @@ fn measure(
             for pattern in patterns {
                 for ((_, mode), case) in MODES.iter().zip(&mut cases) {
                     for _ in 0..ATTEMPTS {
-                        let mut pool = pool(offer, target.tid, *mode);
+                        let mut pool = unlimited_pool(offer, target.tid, *mode);
                         if case.round(&mut pool, pattern, target.runner)? {
                             break;
                         }
@@ -294,11 +266,8 @@ fn reprogram(pool: &mut Pool, pattern: &Pattern, times: usize) -> Result<(), Err
     Ok(())
 }
 
-fn spread(mut ns: Vec<f64>) -> String {
-    ns.sort_by(f64::total_cmp);
-    let (low, median, high) = (ns[ns.len() / 4], ns[ns.len() / 2], ns[3 * ns.len() / 4]);
-    format!(
-        "\"ns\": {median:.0}, \"quartiles_ns\": [{low:.0}, {high:.0}], \"rounds\": {}",
-        ns.len()
-    )
+fn spread(ns: Vec<f64>) -> String {
+    let rounds = ns.len();
+    let [low, median, high] = pmu::quartiles(ns);
+    format!("\"ns\": {median:.0}, \"quartiles_ns\": [{low:.0}, {high:.0}], \"rounds\": {rounds}")
 }

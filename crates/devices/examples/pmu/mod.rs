@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! What the benchmarks of `bench/pmu` have in common: what they count, and the pools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paracord_devices::pmu::{Budget, Mode, Offer, Pool, Quota, Settings, Want};
+
+/// What perf rotates over.
+pub const ROTATED_COUNTERS: usize = 4;
+
+pub const MODES: [(&str, Mode); 3] =
+    [("recreate", Mode::Recreate), ("last", Mode::Last), ("keyed", Mode::Keyed)];
+
+/// Ten configurations without costs of their own: others of the kernel's events patch code when they are opened. Clocks
+/// that sample do so in all modes, and are two.
+pub fn ten(offer: &Offer) -> Option<Vec<Want>> {
+    let clocks = [offer.find("task-clock")?, offer.find("cpu-clock")?];
+    let mut wants = Vec::new();
+    for event in clocks {
+        wants.push(Want { event, user: true, kernel: true, period: 1 << 40, ..Want::default() });
+    }
+    for (user, kernel) in [(true, true), (true, false), (false, true), (false, false)] {
+        for event in clocks {
+            wants.push(Want { event, user, kernel, ..Want::default() });
+        }
+    }
+    Some(wants)
+}
+
+/// No limits: this is to see what there is to limit.
+pub fn unlimited_pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
+    let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec: Duration::from_secs(10_000) };
+    let settings = Settings { mode, ..Settings::default() };
+    Pool::of_thread(tid, Arc::clone(offer), Arc::new(Budget::new(quota)), settings)
+}
+
+/// The first quartile, the median, the third.
+pub fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[quarter * values.len() / 4])
+}
