@@ -55,6 +55,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     **{name: {f"perf.{name}": False} for name in ("requests", "carry", "hold", "placement")},
     # Switched off by the scenario itself, not by the configuration.
     "supervisor": {},
+    "pmu-quota": {},
     "module": {},
     "kick": {},
     "page": {},

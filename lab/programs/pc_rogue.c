@@ -7,6 +7,8 @@
  *   toggle   sets and clears the hints as fast as it can, with a VM exit each time
  *   garbage  writes random bytes over the whole region, header included
  *   perf     requests absurd performance, with contradictory sizes and features
+ *   pmu      asks for other counters, and reads the rest, as fast as it can, with an exit to the VMM each time
+ *            (a VMM that serves counters at the doorbell)
  *
  * Output, one JSON line: "loops" of work done, "exits" forced, "bytes" written.
  */
@@ -33,10 +35,11 @@ struct region {
 	volatile uint8_t *base;
 	uint64_t bytes;
 	uint64_t gpa;		/* of base */
+	volatile uint32_t *doorbell;
 };
 
-enum mode { HOLD, TOGGLE, GARBAGE, PERF, MODES };
-static const char *const mode_names[MODES] = { "hold", "toggle", "garbage", "perf" };
+enum mode { HOLD, TOGGLE, GARBAGE, PERF, PMU, MODES };
+static const char *const mode_names[MODES] = { "hold", "toggle", "garbage", "perf", "pmu" };
 
 static struct region region;
 static enum mode mode;
@@ -77,32 +80,63 @@ static uint64_t bar_gpa(const char *device)
 	return start;
 }
 
+/* NULL: it cannot be mapped. */
+static volatile void *map_bar(const char *device, int bar, uint64_t *bytes)
+{
+	char path[512];
+	struct stat st;
+	void *base;
+	int fd;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource%d", device, bar);
+	fd = open(path, O_RDWR);
+	if (fd < 0 || fstat(fd, &st)) {
+		perror(path);
+		return NULL;
+	}
+	*bytes = (uint64_t)st.st_size;
+	base = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		perror(path);
+		return NULL;
+	}
+	return base;
+}
+
+/* Where no firmware has done so, and no driver: the device answers at its addresses. */
+static void enable(const char *device)
+{
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/enable", device);
+	fd = open(path, O_WRONLY);
+	/* A device with a driver refuses, and is enabled. */
+	if (fd >= 0) {
+		if (write(fd, "1", 1) != 1)
+			perror(path);
+		close(fd);
+	}
+}
+
 static int map_region(void)
 {
 	DIR *devices = opendir(PCI_DEVICES);
 	struct dirent *entry;
 
 	while (devices && (entry = readdir(devices))) {
-		char path[512];
-		struct stat st;
-		int fd;
+		volatile uint8_t *registers;
+		uint64_t register_bytes;
 
 		if (read_hex(entry->d_name, "vendor") != PARACORD_IVSHMEM_VENDOR_ID ||
 		    read_hex(entry->d_name, "device") != PARACORD_IVSHMEM_DEVICE_ID)
 			continue;
-		snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource%d", entry->d_name,
-			 PARACORD_IVSHMEM_BAR);
-		fd = open(path, O_RDWR);
-		if (fd < 0 || fstat(fd, &st)) {
-			perror(path);
+		enable(entry->d_name);
+		region.base = map_bar(entry->d_name, PARACORD_IVSHMEM_BAR, &region.bytes);
+		registers = map_bar(entry->d_name, PARACORD_DOORBELL_BAR, &register_bytes);
+		if (!region.base || !registers)
 			return -1;
-		}
-		region.bytes = (uint64_t)st.st_size;
-		region.base = mmap(NULL, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (region.base == MAP_FAILED) {
-			perror(path);
-			return -1;
-		}
+		region.doorbell = (volatile uint32_t *)(registers + PARACORD_DOORBELL_OFFSET);
 		region.gpa = bar_gpa(entry->d_name);
 		return 0;
 	}
@@ -166,6 +200,28 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
+/*
+ * Half of the counters change to any event in any modes, with a period that is never over: most configurations are not
+ * open at the host, which keeps fewer. The others are read.
+ */
+static void ask_for_counters(volatile struct paracord_slot *s, uint32_t asked, uint64_t *random)
+{
+	uint16_t events = ((volatile struct paracord_header *)region.base)->event_count;
+
+	for (int i = 0; i < PARACORD_COUNTERS; i++) {
+		uint64_t value = next_random(random);
+
+		if (value & 1)
+			continue;
+		s->pmu.want[i].period = value & 2 ? 1ull << 62 : 0;
+		s->pmu.want[i].event = (uint16_t)(1 + (value >> 8) % (events + 1u));
+		s->pmu.want[i].flags = (uint16_t)(value >> 2 & (PARACORD_WANT_USER | PARACORD_WANT_KERNEL));
+	}
+	s->pmu.read = ~0u;
+	s->pmu.asked = asked;
+	*region.doorbell = 1;
+}
+
 static void *attack(void *argument)
 {
 	uint64_t n = (uint64_t)(uintptr_t)argument, random = 0x9e3779b97f4a7c15ull + n;
@@ -197,6 +253,10 @@ static void *attack(void *argument)
 			}
 			bytes += 4096 * 8;
 			break;
+		case PMU:
+			ask_for_counters(s, (uint32_t)loops + 1, &random);
+			exits++;
+			break;
 		default:
 			s->guest.perf_request = 0xffff;
 			s->guest.perf_limit = (uint16_t)next_random(&random);
@@ -223,7 +283,7 @@ int main(int argc, char **argv)
 	while (argc > 1 && mode < MODES && strcmp(argv[1], mode_names[mode]))
 		mode++;
 	if (argc < 2 || mode == MODES) {
-		fprintf(stderr, "usage: pc_rogue hold|toggle|garbage|perf [--seconds N] [--cpus N]\n");
+		fprintf(stderr, "usage: pc_rogue hold|toggle|garbage|perf|pmu [--seconds N] [--cpus N]\n");
 		return 2;
 	}
 	parse_numbers(argc, argv, 2, options, sizeof(options) / sizeof(options[0]));

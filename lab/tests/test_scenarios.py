@@ -3,7 +3,7 @@
 
 import pytest
 
-from paracord_lab import daemon, kills, runner, scenario
+from paracord_lab import daemon, kills, runner, scenario, vmm_state
 from paracord_lab.errors import ChannelClosed, CommandTimeout, LabError
 from paracord_lab.session import Options
 
@@ -143,3 +143,13 @@ def test_the_end_of_a_recording_is_not_judged():
 
     assert judged(moved, 0.0) == 0
     assert judged(moved, 400.0) > 0
+
+
+def test_a_vmm_says_what_counting_took():
+    said = (
+        "paracord-vmm: web: runs; accesses to nothing: 7 in memory, 0 at ports; perf events opened: 12, "
+        "of these cold: 1, closed: 3, used again: 99; counters refused: 4; in system calls: 5600 us"
+    )
+    assert vmm_state.parse(said) == vmm_state.Counting(12, 1, 4, 5600)
+    with pytest.raises(LabError, match="does not say"):
+        vmm_state.parse(said.partition("; perf")[0])
