@@ -9,12 +9,10 @@ Time from before the exit to after it, by the guest's clock. Part of it is the e
 in common; on an emulated host that is long, and the ratios smaller than on a real one.
 """
 
-import re
-
+from paracord_lab import vmm_state
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
-from paracord_lab.waiting import await_equal
 
 DRIVER = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 RECREATE, LAST, KEYED = Configuration("recreate"), Configuration("last"), Configuration("keyed")
@@ -104,13 +102,13 @@ class PmuLatency(Scenario):
 def _changes(host, guest, command):
     """Exits for counters, their time, how they are distributed: {ns: number}; events opened for them."""
     before, shape = _state(guest)
-    opened, cold = _openings(host, guest)
+    _, opened = vmm_state.ask(host, guest)
     guest.run(command, timeout=120)
     after, later = _state(guest)
-    opened_later, cold_later = _openings(host, guest)
+    _, opened_later = vmm_state.ask(host, guest)
     return {
-        "openings": opened_later - opened,
-        "cold": cold_later - cold,
+        "openings": opened_later.openings - opened.openings,
+        "cold": opened_later.cold_openings - opened.cold_openings,
         "changes": after[0] - before[0],
         "ns": after[1] - before[1],
         "distribution": {str(ns): number - shape.get(ns, 0) for ns, number in later.items()},
@@ -122,16 +120,6 @@ def _state(guest):
     lines = guest.run(f"cat {DRIVER}/counters_latency_ns").out.splitlines()
     shape = {int(ns): int(number) for ns, number in map(str.split, lines)}
     return (int(words[2]), int(words[8])), shape
-
-
-def _openings(host, guest):
-    """Perf events that its VMM has opened, and those of them that were cold."""
-    log = host.logs / f"{guest.name}.paracord.log"
-    answers = log.read_text().count("runs;")
-    host.run(f"kill -USR1 {guest.pid}")
-    await_equal(lambda: log.read_text().count("runs;"), answers + 1)
-    said = log.read_text().splitlines()[-1]
-    return tuple(int(re.search(f"{what}: ([0-9]+)", said)[1]) for what in ("events opened", "of these cold"))
 
 
 def _percentile(distribution, share):
