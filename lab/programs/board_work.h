@@ -18,6 +18,7 @@
 #include "board_speed.h"
 #include "monotonic.h"
 #include "options.h"
+#include "pci_device.h"
 #include "work.h"
 
 /* Between two looks at the clock: some tens of microseconds in an emulator. */
@@ -43,21 +44,6 @@ static inline const volatile struct board_speed_page *map_speed_page(const char 
 		return page;
 	munmap((void *)page, (size_t)sysconf(_SC_PAGESIZE));
 	return NULL;
-}
-
-/* A device that no driver has taken answers only when it is switched on. */
-static inline void enable_device(const char *resource)
-{
-	char path[256];
-	int fd;
-
-	snprintf(path, sizeof(path), "%.*s/enable", (int)(strrchr(resource, '/') - resource), resource);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (write(fd, "1", 1) != 1)
-		fprintf(stderr, "%s: %s\n", path, strerror(errno));
-	close(fd);
 }
 
 /* Exits with one line where nobody says how fast CPUs are. */

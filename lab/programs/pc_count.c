@@ -20,9 +20,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "monotonic.h"
 #include "options.h"
 
 #define EVENTS_MAX	64
@@ -96,23 +96,15 @@ static unsigned long long samples_in(const struct perf_event_mmap_page *ring)
 	return ring ? __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE) / sizeof(struct perf_event_header) : 0;
 }
 
-static uint64_t own_time_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void work(void)
 {
 	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
-	uint64_t end_ns = own_time_ns() + (uint64_t)ms * 1000000;
+	uint64_t end_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + (uint64_t)ms * 1000000;
 
 	if (!tasks)
 		nanosleep(&pause, NULL);
 	else
-		while (own_time_ns() < end_ns)
+		while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
 			for (volatile int i = 0; i < 10000; i++)
 				;
 }

@@ -27,6 +27,7 @@
 #include "monotonic.h"
 #include "options.h"
 #include "paracord_abi.h"
+#include "pci_device.h"
 #include "work.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
@@ -103,22 +104,6 @@ static volatile void *map_bar(const char *device, int bar, uint64_t *bytes)
 	return base;
 }
 
-/* Where no firmware has done so, and no driver: the device answers at its addresses. */
-static void enable(const char *device)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/enable", device);
-	fd = open(path, O_WRONLY);
-	/* A device with a driver refuses, and is enabled. */
-	if (fd >= 0) {
-		if (write(fd, "1", 1) != 1)
-			perror(path);
-		close(fd);
-	}
-}
-
 static int map_region(void)
 {
 	DIR *devices = opendir(PCI_DEVICES);
@@ -127,11 +112,13 @@ static int map_region(void)
 	while (devices && (entry = readdir(devices))) {
 		volatile uint8_t *registers;
 		uint64_t register_bytes;
+		char memory[512];
 
 		if (read_hex(entry->d_name, "vendor") != PARACORD_IVSHMEM_VENDOR_ID ||
 		    read_hex(entry->d_name, "device") != PARACORD_IVSHMEM_DEVICE_ID)
 			continue;
-		enable(entry->d_name);
+		snprintf(memory, sizeof(memory), PCI_DEVICES "/%s/resource%d", entry->d_name, PARACORD_IVSHMEM_BAR);
+		enable_device(memory);
 		region.base = map_bar(entry->d_name, PARACORD_IVSHMEM_BAR, &region.bytes);
 		registers = map_bar(entry->d_name, PARACORD_DOORBELL_BAR, &register_bytes);
 		if (!region.base || !registers)
