@@ -45,7 +45,6 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want, const struct paracord_pmu_want *told)
 {
 	struct hw_perf_event *hw = &event->hw;
-
 	u64 min_period = pc_event_min_period(event);
 
 	want->period = max(hw->sample_period, min_period);

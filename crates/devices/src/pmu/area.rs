@@ -60,8 +60,8 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// The guest does not run any more because the thread got SIGIO. Return: the host's lines, if counters have overflowed: the guest is to be
-    /// interrupted when they are stored.
+    /// The guest does not run any more because the thread got SIGIO. Return: the host's lines, if counters have
+    /// overflowed: the guest is to be interrupted when they are stored.
     pub fn overflowed(&mut self) -> Option<[u8; PMU_HOST_BYTES]> {
         let overflowed = self.pool.overflowed();
         if overflowed == 0 {
