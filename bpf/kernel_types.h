@@ -40,6 +40,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -49,6 +50,7 @@ enum {
 #define BPF_ANY				0
 #define BPF_F_NO_PREALLOC		(1U << 0)
 #define BPF_F_MMAPABLE			(1U << 10)
+#define BPF_RB_FORCE_WAKEUP		(1ULL << 1)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -16,7 +16,7 @@
  * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
  * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
  * look-ups at a VM exit, one that serves a wakeup a look at the clock besides, and one whose guest's governor asks
- * for performance a read of four bytes of its line. Only the
+ * for performance a read of four bytes of its line; so does one whose guest's counters the daemon serves (bell.h). Only the
  * other exits of a boosted vCPU, and the switches of any, reach the policy.
  *
  * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
@@ -120,6 +120,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #include "guest_line.h"
 #include "evaluate.h"
 #include "whereabouts.h"
+#include "bell.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
@@ -232,6 +233,8 @@ int sensor_exit(void *ctx)
 	if (!v)
 		return 0;
 	v->counters.exits++;
+	if (v->setup.asked_hva)
+		ring_bell(index, cpu);
 	if (!v->state.boosted && !v->setup.hints_at_exit)
 		return quiet_exit(v, index);
 	now = bpf_ktime_get_ns();

@@ -51,6 +51,7 @@ struct pc_vcpu_setup {
 	u32 guest_features;	/* accepted and offered */
 	u32 guest_requests;	/* 1: the guest's requests count */
 	u32 reserved;
+	u64 asked_hva;		/* of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters */
 };
 
 struct pc_vcpu {
@@ -74,7 +75,7 @@ struct pc_vcpu {
 	u64 run_since_ns;
 	u64 told_ns;		/* when the daemon was last told what the guest asks for */
 	u32 told_asks;		/* `asks` then; 0: nothing */
-	u32 reserved32;
+	u32 asked;		/* number of the last batch for counters that a worker was woken for */
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */

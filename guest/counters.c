@@ -19,7 +19,10 @@ MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
 
 DEFINE_PER_CPU(struct pc_counters, pc_counters);
 
-/* The register whose writes leave the guest; the same for all CPUs. */
+/* Interrupts are off. An emulated host takes so long; others have answered at the exit, or after some microseconds. */
+#define PC_ANSWER_MAX_NS	(10 * NSEC_PER_MSEC)
+
+/* The register whose writes leave the guest, the same for all CPUs; NULL: the host's daemon sees kicks. */
 static void __iomem *pc_doorbell;
 
 unsigned int pc_counters_in_use(void)
@@ -184,6 +187,20 @@ static void pc_forget_overflows(struct pc_counters *c)
 			c->overflows[nr] = READ_ONCE(c->host->counter[nr].overflows);
 }
 
+/*
+ * The host's daemon works before this vCPU goes on, but where its thread is moved to another
+ * CPU meanwhile. A host that has not answered the last time until now is not waited for.
+ */
+static bool pc_await_answer(struct pc_counters *c)
+{
+	while (READ_ONCE(c->host->served) != c->asked) {
+		if (!c->patient || local_clock() - c->told_ns > PC_ANSWER_MAX_NS)
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
+
 bool pc_counters_ring(struct pc_counters *c)
 {
 	u32 mask = c->changed | c->read;
@@ -191,6 +208,7 @@ bool pc_counters_ring(struct pc_counters *c)
 
 	if (!c->lines)
 		return false;
+	c->patient |= READ_ONCE(c->host->served) == c->asked;
 	/* Zero is no number. */
 	c->asked = c->asked + 1 ?: 1;
 	pc_forget_overflows(c);
@@ -198,13 +216,17 @@ bool pc_counters_ring(struct pc_counters *c)
 	smp_wmb();
 	WRITE_ONCE(c->lines->asked, c->asked);
 	c->told_ns = local_clock();
-	/* Ordered after the stores above. */
-	iowrite32(0, pc_doorbell);
-	pc_note_latency(c, local_clock() - c->told_ns);
-	c->batches++;
+	/* Ordered after the stores above, as a call that leaves the guest is. */
+	if (pc_doorbell)
+		iowrite32(0, pc_doorbell);
+	else
+		pc_arch_kick();
 	c->changed = 0;
 	c->read = 0;
-	served = READ_ONCE(c->host->served) == c->asked;
+	served = pc_await_answer(c);
+	c->patient = served;
+	pc_note_latency(c, local_clock() - c->told_ns);
+	c->batches++;
 	smp_rmb();
 	if (served) {
 		pc_take_answer(c, mask);
@@ -236,6 +258,7 @@ void pc_counters_online(const struct pc_region *region)
 	/* Whoever used the lines before: the next number is a new one for the host. */
 	c->asked = READ_ONCE(c->host->served);
 	c->lines = &slot->pmu;
+	c->patient = true;
 	/* Nothing is wanted, and what the counters say counts from here. */
 	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
 	pc_counters_ring(c);

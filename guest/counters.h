@@ -36,6 +36,7 @@ struct pc_counters {
 	u32 strays;			/* mask: whose count this is got lost with a batch that was not served */
 	u32 asked;			/* number of the last batch */
 	int irq;			/* 0: its overflows are not told */
+	bool patient;			/* the host has answered the last time */
 	bool collecting;		/* perf has disabled the PMU */
 	u64 batches;
 	u64 batches_unserved;

@@ -271,11 +271,13 @@ static bool pc_host_answers(void)
 	return answers;
 }
 
-/* Return: what @region offers can be used: a doorbell, slots with a PMU area. */
+/* Return: what @region offers can be used: a way out of the guest, slots with a PMU area. */
 bool pc_pmu_possible(const struct pc_region *region)
 {
-	return region->doorbell && region->host.host_features & PARACORD_F_PMU_DOORBELL &&
-	       region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
+	bool leaves = region->host.host_features & PARACORD_F_PMU_DOORBELL ? !!region->doorbell :
+									      pc_arch_kick_possible();
+
+	return leaves && region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
 }
 
 /* After CPUs are online. Whatever goes wrong costs the guest its counters and nothing else. */

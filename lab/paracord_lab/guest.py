@@ -34,7 +34,7 @@ class Guest:
         host: Host,
         name: str,
         vcpus: int,
-        region: bool,
+        region: bool | str,
         memory_mb: int,
         extra_args: Sequence[str],
         cmdline: str,
@@ -148,7 +148,8 @@ class Guest:
     def _create_region(self) -> int:
         """Bytes of the new region file; owned by paracord, which knows its layout."""
         name = shlex.quote(self.name)
-        self._host.run(f"{PARACORD} region create {name} --vcpus {self.vcpus}")
+        options = self._region if isinstance(self._region, str) else ""
+        self._host.run(f"{PARACORD} region create {name} --vcpus {self.vcpus} {options}")
         return int(self._host.run(f"stat -c %s /dev/shm/paracord/{name}").out)
 
     def _find_vcpus(self) -> list[int]:

@@ -113,7 +113,7 @@ class Host:
         self,
         name: str,
         vcpus: int = 1,
-        region: bool = True,
+        region: bool | str = True,
         memory_mb: int | None = None,
         extra_args: Sequence[str] = (),
         cmdline: str = "",
@@ -123,6 +123,7 @@ class Host:
     ) -> Guest:
         """Boots a guest and returns when its channel answers.
 
+        region: it has one; text: made with these options.
         extra_args: for the VMM. cmdline: for its kernel. wrapper: command that starts the VMM (`chrt -r 1`,
         …). vmm: "qemu" or "paracord" (docs/vmm.md). memory_mb: 256 unless said, 512 with perf.
         perf: Debian's perf is in it.

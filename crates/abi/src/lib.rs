@@ -31,7 +31,7 @@ pub use line::{
 pub use pmu::{
     COUNTERS, CounterCounts, CounterWant, EventError, EventOffer, OFFER_BYTES, PMU_GUEST_BYTES,
     PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, PmuAnswer, PmuAsk,
-    offer_events,
+    ServedAt, event_names, offer_events,
 };
 
 /// Whether a field may be read: it ends inside the bytes that the writer

@@ -97,6 +97,26 @@ pub struct PmuAnswer {
 }
 
 impl PmuAnswer {
+    /// Of a copy of the host's lines. Any values may lie there: a guest can write them.
+    pub fn from_bytes(copy: &[u8; PMU_HOST_BYTES]) -> PmuAnswer {
+        let mut counters = [CounterCounts::default(); COUNTERS];
+        let places = copy[offset_of!(paracord_pmu_host, counter)..]
+            .chunks_exact(size_of::<paracord_pmu_count>());
+        for (counter, place) in counters.iter_mut().zip(places) {
+            *counter = CounterCounts {
+                count: read_field!(place, u64, paracord_pmu_count, count),
+                enabled_ns: read_field!(place, u64, paracord_pmu_count, enabled_ns),
+                running_ns: read_field!(place, u64, paracord_pmu_count, running_ns),
+                overflows: read_field!(place, u32, paracord_pmu_count, overflows),
+            };
+        }
+        PmuAnswer {
+            served: read_field!(copy, u32, paracord_pmu_host, served),
+            refused: read_field!(copy, u32, paracord_pmu_host, refused) as u16,
+            counters,
+        }
+    }
+
     /// As it lies in the slot.
     pub fn to_bytes(&self) -> [u8; PMU_HOST_BYTES] {
         let mut bytes = [0u8; PMU_HOST_BYTES];
@@ -150,8 +170,17 @@ const NAME_MAX: usize = layout::PARACORD_EVENT_NAME_BYTES as usize - 1;
 /// Bytes from a region's start that [`offer_events`] changes.
 pub const OFFER_BYTES: usize = EVENT_OFFSET + EVENT_BYTES * layout::PARACORD_EVENTS_MAX as usize;
 
-/// Writes the events on offer into a region's first bytes, and says that its PMU areas are served at writes to the
-/// doorbell register. No event: there is no PMU. Before the guest starts.
+/// Who serves PMU areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedAt {
+    /// The VMM, at writes to the doorbell register.
+    Doorbell,
+    /// The daemon, at kicks.
+    Kick,
+}
+
+/// Writes the events on offer into a region's first bytes, and when its PMU areas are served. No event: there is no
+/// PMU. Before the guest starts.
 ///
 /// # Errors
 /// Any [`EventError`]; nothing was changed.
@@ -159,6 +188,7 @@ pub fn offer_events(
     first: &mut [u8; OFFER_BYTES],
     region: &RegionLayout,
     events: &[EventOffer<'_>],
+    served: ServedAt,
 ) -> Result<(), EventError> {
     if events.len() > layout::PARACORD_EVENTS_MAX as usize {
         return Err(EventError::Count { found: events.len() });
@@ -177,7 +207,10 @@ pub fn offer_events(
     let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
     let mut features = region.host_features & !pmu;
     if !events.is_empty() {
-        features |= pmu;
+        features |= layout::PARACORD_F_PMU;
+        if served == ServedAt::Doorbell {
+            features |= layout::PARACORD_F_PMU_DOORBELL;
+        }
         let minor = region.abi_minor.max(layout::PARACORD_ABI_MINOR as u16);
         write_field!(first, minor, paracord_header, abi_minor);
         write_field!(first, EVENT_OFFSET as u32, paracord_header, event_offset_bytes);
@@ -192,6 +225,19 @@ pub fn offer_events(
     write_field!(first, events.len() as u16, paracord_header, event_count);
     write_field!(first, features, paracord_header, host_features);
     Ok(())
+}
+
+/// The names of events in a region's first bytes, as far as they are names. A guest can write them.
+pub fn event_names(first: &[u8; OFFER_BYTES]) -> Vec<String> {
+    let count = usize::from(read_field!(first, u16, paracord_header, event_count));
+    let places = first[EVENT_OFFSET..].chunks_exact(EVENT_BYTES).take(count);
+    let names = places.map(|place| {
+        let name = &place[offset_of!(paracord_event, name)..][..NAME_MAX];
+        name.split(|byte| *byte == 0)
+            .next()
+            .map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned())
+    });
+    names.take_while(|name| is_name(name)).collect()
 }
 
 fn is_name(name: &str) -> bool {
@@ -217,15 +263,20 @@ mod tests {
         let empty = first;
         let events = [("cycles", 9), ("L1-dcache-load-misses", 0)]
             .map(|(name, min_period)| EventOffer { name, min_period });
-        offer_events(&mut first, &layout, &events).unwrap();
+        offer_events(&mut first, &layout, &events, ServedAt::Doorbell).unwrap();
         let offered = RegionLayout::check(&first, region_bytes(4)).unwrap();
         assert_eq!(offered.host_features, 1 | 1 << 5 | 1 << 6);
         let count = read_field!(first, u16, paracord_header, event_count);
+        assert_eq!(event_names(&first), ["cycles", "L1-dcache-load-misses"]);
+        assert!(event_names(&[0xff; OFFER_BYTES]).is_empty());
         let at = read_field!(first, u32, paracord_header, event_offset_bytes) as usize;
         assert_eq!((count, &first[at..at + 7]), (2, &b"cycles\0"[..]));
         assert_eq!((first[at + 24], first[at + 56]), (9, 0));
         assert_eq!(&first[at + 32..at + 54], b"L1-dcache-load-misses\0");
-        offer_events(&mut first, &offered, &[]).unwrap();
+        offer_events(&mut first, &offered, &events, ServedAt::Kick).unwrap();
+        let kicked = RegionLayout::check(&first, region_bytes(4)).unwrap();
+        assert_eq!(kicked.host_features, 1 | 1 << 5);
+        offer_events(&mut first, &offered, &[], ServedAt::Kick).unwrap();
         assert_eq!(RegionLayout::check(&first, region_bytes(4)), Ok(layout));
         assert_eq!(read_field!(first, u16, paracord_header, event_count), 0);
         assert_eq!(first[..40], empty[..40]);
@@ -238,7 +289,7 @@ mod tests {
         let mut refused = |region: &RegionLayout, names: &[&'static str]| {
             let event = |name: &&'static str| EventOffer { name, min_period: 1 };
             let events: Vec<EventOffer<'_>> = names.iter().map(event).collect();
-            offer_events(&mut first, region, &events).unwrap_err()
+            offer_events(&mut first, region, &events, ServedAt::Kick).unwrap_err()
         };
         assert_eq!(refused(&layout, &["a"; 29]), EventError::Count { found: 29 });
         for name in ["", "a/b", "ä", "has space", "123456789012345678901234"] {
@@ -283,6 +334,7 @@ mod tests {
         answer.counters[15] =
             CounterCounts { count: 3, enabled_ns: 4, running_ns: 5, overflows: 6 };
         let bytes = answer.to_bytes();
+        assert_eq!(PmuAnswer::from_bytes(&bytes), answer);
         let set: Vec<_> = bytes
             .iter()
             .enumerate()

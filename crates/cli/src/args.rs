@@ -388,6 +388,9 @@ pub enum RegionCommand {
         /// Do not tell the guest about the host's CPUs and frequencies, nor let it ask for performance
         #[arg(long)]
         no_frequencies: bool,
+        /// Let the guest count this host's perf events on its vCPUs, by the daemon (perf stat -e paracord/…/)
+        #[arg(long)]
+        counters: bool,
         /// Age of a dropped boost that is worth a kick, µs; 0: the guest driver's default
         #[arg(long, value_name = "US", default_value_t = 0)]
         kick_us: u32,

@@ -36,6 +36,7 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             no_kick,
             no_preempt_count,
             no_frequencies,
+            counters,
             kick_us,
         } => {
             let host = match no_frequencies {
@@ -48,6 +49,7 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
                 preempt_count: !no_preempt_count,
                 capacity: host.is_some(),
                 domains: host.as_ref().map(|host| host.table().to_vec()).unwrap_or_default(),
+                events: if *counters { countable()? } else { Vec::new() },
                 stale_boost_kick_us: *kick_us,
                 owner: owner.as_deref().map(owner_ids).transpose()?,
             };
@@ -85,6 +87,15 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             print(&columns(&rows))
         }
     }
+}
+
+/// What perf can count on this host.
+fn countable() -> Result<Vec<&'static str>, Failure> {
+    let offer = paracord_host::counters::Offer::probe();
+    if let (true, Some(first)) = (offer.events().is_empty(), offer.refused().first()) {
+        return Err(Failure::new(format!("--counters: {}: {}", first.name, first.reason)));
+    }
+    Ok(offer.events().iter().map(|event| event.name).collect())
 }
 
 /// Capacities and highest frequencies, "any CPU" first.

@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (heading, rows) in [
         ("Global keys", rows(keys::GLOBAL, &[&c])),
         ("[control]", rows(keys::CONTROL, &[&c])),
+        ("[counters]", rows(keys::COUNTERS, &[&c])),
         ("[metrics]", rows(keys::METRICS, &[&c])),
         ("[perf]", rows(keys::PERF, &[&c])),
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),

@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::actuator::{Actuator, ActuatorStats};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
+use crate::counters::Counters;
 use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
@@ -314,6 +315,7 @@ impl Daemon {
             table,
             Arc::clone(&stats),
             host_lines,
+            Counters::new(Arc::clone(&sensor), settings.counters, settings.rt.actuator_priority),
             surroundings.proc_root.clone(),
             settings.clone(),
         );

@@ -12,6 +12,7 @@ pub mod actuator;
 pub mod clamps;
 pub mod config;
 pub mod control;
+pub mod counters;
 pub mod daemon;
 pub mod doctor;
 pub mod domains;

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use paracord_abi::{
     AbiError, DOMAIN_BYTES, Domain, GuestDriver, HEADER_BYTES, HOST_BOOST_BYTES, HostBoost,
-    HostPlace, LINE_BYTES, RegionLayout,
+    HostPlace, LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES,
+    PMU_HOST_OFFSET, PMU_SERVED_OFFSET, RegionLayout, event_names, layout,
 };
 use paracord_sys::proc;
 
@@ -203,6 +204,57 @@ impl Region {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether the guest may have counters for which it asks by kicks.
+    pub fn asks_at_kicks(&self) -> bool {
+        let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
+        let slots = self.layout.slot_stride_bytes as usize >= PMU_HOST_OFFSET + PMU_HOST_BYTES;
+        slots && self.layout.host_features & pmu == layout::PARACORD_F_PMU
+    }
+
+    /// The events that it was told. It can write them itself.
+    pub fn event_names(&self) -> Vec<String> {
+        let mut first = [0; OFFER_BYTES];
+        let read = self.file.read_exact_at(&mut first, 0);
+        read.map_or_else(|_| Vec::new(), |()| event_names(&first))
+    }
+
+    /// A copy of what a vCPU's guest asks of its counters.
+    ///
+    /// # Errors
+    /// What pread(2) returns; `NotFound` without a slot.
+    pub fn read_asks(&self, vcpu_id: u32) -> io::Result<[u8; PMU_GUEST_BYTES]> {
+        self.read_slot(vcpu_id, PMU_GUEST_OFFSET)
+    }
+
+    /// A copy of what it was answered last.
+    ///
+    /// # Errors
+    /// As [`read_asks`](Region::read_asks).
+    pub fn read_answer(&self, vcpu_id: u32) -> io::Result<[u8; PMU_HOST_BYTES]> {
+        self.read_slot(vcpu_id, PMU_HOST_OFFSET)
+    }
+
+    /// Answers it. The guest may wait for the number that says so: that is written last.
+    ///
+    /// # Errors
+    /// What pwrite(2) returns; `NotFound` without a slot.
+    pub fn write_answer(&self, vcpu_id: u32, answer: &[u8; PMU_HOST_BYTES]) -> io::Result<()> {
+        let at = self.slot(vcpu_id)? + PMU_HOST_OFFSET as u64;
+        let (served, rest) = answer.split_at(PMU_SERVED_OFFSET + size_of::<u32>());
+        self.file.write_all_at(rest, at + served.len() as u64)?;
+        self.file.write_all_at(served, at)
+    }
+
+    fn read_slot<const N: usize>(&self, vcpu_id: u32, offset: usize) -> io::Result<[u8; N]> {
+        let mut copy = [0; N];
+        self.file.read_exact_at(&mut copy, self.slot(vcpu_id)? + offset as u64)?;
+        Ok(copy)
+    }
+
+    fn slot(&self, vcpu_id: u32) -> io::Result<u64> {
+        self.layout.slot_offset(vcpu_id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Whether the guest was told these performance domains.

@@ -9,7 +9,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use paracord_abi::{DOMAIN_BYTES, Domain, GuestDriver, RegionLayout, feature_names, layout};
+use paracord_abi::{
+    DOMAIN_BYTES, Domain, EventOffer, GuestDriver, OFFER_BYTES, RegionLayout, ServedAt,
+    feature_names, layout,
+};
 use paracord_sys::proc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
@@ -47,6 +50,9 @@ pub enum RegionFileError {
     /// The header cannot be made.
     #[error("{0}")]
     Header(#[from] paracord_abi::AbiError),
+    /// The table of events cannot be made.
+    #[error("{0}")]
+    Events(#[from] paracord_abi::EventError),
     /// Everything else.
     #[error("{}: {error}", path.display())]
     Io {
@@ -70,6 +76,8 @@ pub struct Offer {
     pub capacity: bool,
     /// The host's performance domains, at most 16; with none the guest cannot ask for performance.
     pub domains: Vec<Domain>,
+    /// Events that the guest may count, by the daemon.
+    pub events: Vec<&'static str>,
     /// Age of a dropped boost that is worth a kick; 0: the guest's default.
     pub stale_boost_kick_us: u32,
     /// Owner of the file, the VM's user: uid and gid.
@@ -145,8 +153,9 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     if !offer.domains.is_empty() {
         features |= layout::PARACORD_F_PERF_REQUEST;
     }
-    let header =
+    let mut header =
         paracord_abi::new_region(offer.slots, features, offer.stale_boost_kick_us, &offer.domains)?;
+    offer_events(&mut header, offer)?;
     prepare_directory(directory)?;
     let path = directory.join(name);
     let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
@@ -160,6 +169,21 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
         let _ = fs::remove_file(&unfinished);
     }
     made.map(|()| path)
+}
+
+/// Overflows are not told: who asks at kicks has no interrupt.
+fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileError> {
+    if offer.events.is_empty() {
+        return Ok(());
+    }
+    let region = RegionLayout::check(header, paracord_abi::region_bytes(offer.slots))?;
+    header.resize(header.len().max(OFFER_BYTES), 0);
+    if let Some(first) = header.first_chunk_mut() {
+        let event = |name: &&'static str| EventOffer { name, min_period: 0 };
+        let events: Vec<EventOffer<'_>> = offer.events.iter().map(event).collect();
+        paracord_abi::offer_events(first, &region, &events, ServedAt::Kick)?;
+    }
+    Ok(())
 }
 
 /// Makes the directory, and makes sure that only its owner, this user, can change what
@@ -292,6 +316,7 @@ mod tests {
     use super::*;
 
     const OFFER: Offer = Offer {
+        events: Vec::new(),
         slots: 4,
         kick: true,
         preempt_count: true,

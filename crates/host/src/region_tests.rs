@@ -26,6 +26,7 @@ impl Tree {
 
     fn create(&self, name: &str, slots: u32) -> Result<PathBuf, RegionFileError> {
         let offer = Offer {
+            events: Vec::new(),
             slots,
             kick: true,
             preempt_count: true,

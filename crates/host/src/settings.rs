@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use paracord_devices::pmu::Quota;
 use paracord_policy::{
     PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, PC_PERF_CARRY, PC_PERF_CHARGE, PC_PERF_HOLD,
     PC_PERF_PLACE, PC_PERF_REQUEST, PC_PERF_SHARED, PC_PERF_TRACK, pc_boost_config,
@@ -264,6 +265,24 @@ pub enum OwnScheduler {
     Yes,
 }
 
+/// Counters of guests whose VMM serves none. The defaults are the policy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterSettings {
+    /// Guests whose region offers counters have them.
+    pub serve: bool,
+    /// Time in system calls per second and VM.
+    pub budget: Duration,
+    /// Perf events opened per second and VM.
+    pub openings: u32,
+}
+
+impl Default for CounterSettings {
+    fn default() -> Self {
+        let quota = Quota::default();
+        CounterSettings { serve: true, budget: quota.calls_per_sec, openings: quota.opens_per_sec }
+    }
+}
+
 /// Everything the daemon runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -279,6 +298,8 @@ pub struct Settings {
     pub rt: RtSettings,
     /// The performance policy.
     pub perf: PerfSettings,
+    /// Counters of guests.
+    pub counters: CounterSettings,
     /// The supervisor.
     pub supervisor: SupervisorSettings,
     /// How VMs are boosted, by their names.
@@ -322,6 +343,7 @@ impl Default for Settings {
             scheduler: OwnScheduler::IfPossible,
             rt: RtSettings::default(),
             perf: PerfSettings::default(),
+            counters: CounterSettings::default(),
             supervisor: SupervisorSettings::default(),
             vm_rules: VmRules::default(),
         }

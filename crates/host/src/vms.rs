@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paracord_abi::{GuestDriver, HostPlace, feature_names, layout};
+use paracord_abi::{GuestDriver, HostPlace, PMU_GUEST_OFFSET, feature_names, layout};
 use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor, Vcpu};
 use paracord_sys::affinity::CpuMask;
@@ -14,6 +14,7 @@ use paracord_sys::proc;
 use tracing::{info, warn};
 
 use crate::actuator::ActuatorStats;
+use crate::counters::{Counters, VmCounters};
 use crate::domains::HostCpus;
 use crate::handle::CommandError;
 use crate::host_lines::HostLines;
@@ -44,6 +45,8 @@ pub struct Vm {
     pub region_refused: Option<String>,
     /// What the guest's driver declared last.
     pub driver: Option<GuestDriver>,
+    /// Its counters, if the daemon serves them.
+    pub counters: Option<VmCounters>,
     /// vCPU index to KVM vcpu_id.
     pub vcpus: BTreeMap<u32, u32>,
     overrides: Vec<Override>,
@@ -56,6 +59,7 @@ pub struct Vms {
     table: Arc<SensorTable>,
     stats: Arc<ActuatorStats>,
     host_lines: HostLines,
+    counters: Counters,
     cpus: Arc<HostCpus>,
     proc_root: PathBuf,
     settings: Settings,
@@ -72,6 +76,7 @@ impl Vms {
         table: Arc<SensorTable>,
         stats: Arc<ActuatorStats>,
         host_lines: HostLines,
+        counters: Counters,
         proc_root: PathBuf,
         settings: Settings,
     ) -> Vms {
@@ -80,6 +85,7 @@ impl Vms {
             table,
             stats,
             host_lines,
+            counters,
             cpus: Arc::default(),
             proc_root,
             settings,
@@ -130,6 +136,7 @@ impl Vms {
         self.table.set_start(index, start_ticks);
         vcpu.set_setup(vm.setup_of(vcpu_id));
         if let Some(vm) = self.by_pid.get(&pid) {
+            self.counters.attach(vm, index, vcpu.tid(), vcpu_id);
             self.attach_line(vm, index, vcpu_id);
             tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
         }
@@ -161,6 +168,7 @@ impl Vms {
             region: None,
             region_refused: None,
             driver: None,
+            counters: None,
             vcpus: BTreeMap::new(),
             overrides: Vec::new(),
             log: LogLimit::default(),
@@ -182,6 +190,7 @@ impl Vms {
     fn retire(&mut self, vcpu: &Vcpu<'_>) {
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         self.host_lines.detach(index);
+        self.counters.detach(index);
         if let Some(vm) = self.by_pid.get_mut(&pid) {
             vm.vcpus.remove(&index);
             if vm.vcpus.is_empty() {
@@ -198,7 +207,8 @@ impl Vms {
         }
     }
 
-    fn attach_region(&self, vm: &mut Vm) {
+    fn attach_region(&mut self, vm: &mut Vm) {
+        vm.counters = None;
         vm.region = None;
         vm.region_refused = None;
         vm.driver = None;
@@ -211,6 +221,7 @@ impl Vms {
                 .and_then(|found| self.refuse_taken(found, identity.pid));
         match found {
             Ok(Some(region)) => {
+                vm.counters = self.counters.admit(&identity.name, &region);
                 vm.region = Some(Arc::new(region));
                 vm.read_driver();
             }
@@ -316,6 +327,8 @@ impl Vms {
             self.renew_lines(pid);
         }
         self.refresh_host_lines();
+        let counting = self.by_pid.values().filter(|vm| vm.counters.is_some());
+        self.counters.look(counting.flat_map(|vm| vm.vcpus.keys().copied()));
     }
 
     /// Writes every host line anew.
@@ -334,6 +347,7 @@ impl Vms {
 
     /// Uses `settings` from now on. The caller has the policy look at every vCPU afterwards.
     pub fn reload(&mut self, settings: Settings) {
+        self.counters.configure(settings.counters);
         self.settings = settings;
         for vm in self.by_pid.values_mut() {
             vm.overrides.clear();
@@ -379,6 +393,8 @@ impl Vms {
             if vm.config.use_region != vm.region.is_some() {
                 self.attach_region(&mut vm);
                 for (&index, &vcpu_id) in &vm.vcpus {
+                    let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
+                    self.counters.attach(&vm, index, tid, vcpu_id);
                     match &vm.region {
                         Some(_) => self.attach_line(&vm, index, vcpu_id),
                         None => self.host_lines.detach(index),
@@ -431,7 +447,15 @@ impl Vm {
             guest_features: features,
             guest_requests: guest_requests.into(),
             reserved: 0,
+            asked_hva: self.asked_hva(vcpu_id).unwrap_or(0),
         }
+    }
+
+    /// Where a vCPU's guest says that it has asked for its counters.
+    fn asked_hva(&self, vcpu_id: u32) -> Option<u64> {
+        // The guest asks before it declares anything.
+        let (_, region) = self.counters.as_ref().zip(self.region.as_ref())?;
+        region.slot_hva(vcpu_id)?.checked_add(PMU_GUEST_OFFSET as u64)
     }
 
     /// Reads what the guest's driver declares; true when it changed.

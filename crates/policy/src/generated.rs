@@ -737,10 +737,11 @@ pub struct pc_vcpu_setup {
     pub guest_features: u32_,
     pub guest_requests: u32_,
     pub reserved: u32_,
+    pub asked_hva: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 32usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 40usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -763,6 +764,9 @@ const _: () = {
     [
         "Offset of field: pc_vcpu_setup::reserved",
     ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 28usize];
+    [
+        "Offset of field: pc_vcpu_setup::asked_hva",
+    ][::core::mem::offset_of!(pc_vcpu_setup, asked_hva) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -787,7 +791,7 @@ pub struct pc_vcpu {
     pub run_since_ns: u64_,
     pub told_ns: u64_,
     pub told_asks: u32_,
-    pub reserved32: u32_,
+    pub asked: u32_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
@@ -798,7 +802,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1000usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1008usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -847,8 +851,8 @@ const _: () = {
         "Offset of field: pc_vcpu::told_asks",
     ][::core::mem::offset_of!(pc_vcpu, told_asks) - 104usize];
     [
-        "Offset of field: pc_vcpu::reserved32",
-    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 108usize];
+        "Offset of field: pc_vcpu::asked",
+    ][::core::mem::offset_of!(pc_vcpu, asked) - 108usize];
     [
         "Offset of field: pc_vcpu::guest",
     ][::core::mem::offset_of!(pc_vcpu, guest) - 112usize];

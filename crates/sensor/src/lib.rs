@@ -18,6 +18,7 @@
 //! [`Sensor::release`].
 
 mod array;
+mod bell;
 mod clamp;
 mod error;
 mod kicks;
@@ -29,6 +30,7 @@ mod vcpu;
 mod whereabouts;
 
 pub use array::{Array, Record};
+pub use bell::Bell;
 pub use clamp::{ClampOf, Clamps, KernelClamps};
 pub use error::Error;
 pub use kicks::kick_function;

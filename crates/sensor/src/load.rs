@@ -100,7 +100,7 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     }
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
-        if map.name() == OsStr::new("cpus") || map.name() == OsStr::new("rqs") {
+        if ["bells", "cpus", "rqs"].iter().any(|name| map.name() == OsStr::new(name)) {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;
         }

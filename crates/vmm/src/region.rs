@@ -6,7 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use paracord_abi::layout::PARACORD_F_PMU;
-use paracord_abi::{EventError, EventOffer, HEADER_BYTES, OFFER_BYTES, RegionLayout, offer_events};
+use paracord_abi::{
+    EventError, EventOffer, HEADER_BYTES, OFFER_BYTES, RegionLayout, ServedAt, offer_events,
+};
 use rustix::fs::OFlags;
 use vm_memory::{FileOffset, MmapRegion, mmap::MmapRegionBuilder};
 
@@ -80,7 +82,7 @@ impl RegionFile {
         };
         let mut first = [0; OFFER_BYTES];
         self.file.read_exact_at(&mut first, 0).map_err(|_| refuse(EventError::NoRoom))?;
-        offer_events(&mut first, &self.layout, events).map_err(refuse)?;
+        offer_events(&mut first, &self.layout, events, ServedAt::Doorbell).map_err(refuse)?;
         self.file.write_all_at(&first, 0).map_err(error::file(path))?;
         Ok(())
     }

@@ -17,6 +17,8 @@ pub struct Area {
     /// What counters are on for; the default for one that is not.
     wants: [CounterWant; COUNTERS as usize],
     answer: PmuAnswer,
+    /// What the host's lines said when this began.
+    before: PmuAnswer,
     slice_since_ns: u64,
     last_refusal: Option<Error>,
 }
@@ -32,9 +34,16 @@ impl Area {
             pool,
             wants: Default::default(),
             answer: PmuAnswer::default(),
+            before: PmuAnswer::default(),
             slice_since_ns: now_ns(),
             last_refusal: warmed.err(),
         }
+    }
+
+    /// The guest goes on where somebody else served it until now: `lines` are the host's, and counts grow from there.
+    pub fn resume(&mut self, lines: &[u8; PMU_HOST_BYTES]) {
+        self.before = PmuAnswer::from_bytes(lines);
+        self.answer = self.before;
     }
 
     /// The guest rang: does what a copy of its lines asks for. Return: the host's lines, of which the caller stores
@@ -135,11 +144,12 @@ impl Area {
     /// The guest is told what the counter has counted; what it knows stays where that cannot be read.
     fn note(&mut self, counter: u32) {
         if let Ok(counts) = self.pool.counts(counter) {
+            let before = &self.before.counters[counter as usize];
             let told = &mut self.answer.counters[counter as usize];
             *told = CounterCounts {
-                count: counts.count,
-                enabled_ns: counts.enabled_ns,
-                running_ns: counts.running_ns,
+                count: before.count.wrapping_add(counts.count),
+                enabled_ns: before.enabled_ns.wrapping_add(counts.enabled_ns),
+                running_ns: before.running_ns.wrapping_add(counts.running_ns),
                 overflows: told.overflows,
             };
         }
@@ -341,6 +351,22 @@ mod tests {
         }
         let stats = area.stats();
         assert_eq!((stats.openings - stats.closings, stats.cold_openings), (1, 0));
+    }
+
+    #[test]
+    fn counts_go_on_under_another_area() {
+        let (mut first, clock) = area();
+        first.serve(&lines(1, 0, &[(2, clock)])).unwrap();
+        work();
+        let told = first.serve(&lines(2, 1 << 2, &[(2, clock)])).unwrap();
+        let (mut second, _) = area();
+        second.resume(&told);
+        assert_eq!(second.serve(&lines(2, 0, &[(2, clock)])), None, "that batch was served");
+        let on = second.serve(&lines(3, 1 << 2, &[(2, clock)])).unwrap();
+        assert!(count(&on, 2) >= count(&told, 2));
+        work();
+        let off = second.serve(&lines(4, 0, &[])).unwrap();
+        assert!(count(&off, 2) >= count(&told, 2) + 2_000_000);
     }
 
     #[test]

@@ -108,6 +108,16 @@ impl Offer {
         offer
     }
 
+    /// Those of these names, in their order.
+    ///
+    /// # Errors
+    /// The first name of none.
+    pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Offer, &'n str> {
+        let of = |name| self.events.iter().find(|event| event.name == name).copied().ok_or(name);
+        let events = names.into_iter().map(of).collect::<Result<_, _>>()?;
+        Ok(Offer { events, refused: Vec::new() })
+    }
+
     /// What is on offer, by its index.
     pub fn events(&self) -> &[Offered] {
         &self.events
@@ -188,6 +198,9 @@ mod tests {
             assert_eq!(offer.find(event.name), u32::try_from(index).ok());
             assert!(event.kind != kind::SOFTWARE || !event.exclude_host);
         }
+        let clocks = offer.named(["task-clock", "cpu-clock"]).unwrap();
+        assert_eq!((clocks.find("task-clock"), clocks.find("page-faults")), (Some(0), None));
+        assert_eq!(offer.named(["cpu-clock", "nosuch"]), Err("nosuch"));
         assert!(offer.refused().iter().all(|refused| !refused.reason.to_string().is_empty()));
     }
 

@@ -2,6 +2,7 @@
 //! Every configuration key: name, range, meaning, and how to read and write it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::boost::{BoostKeys, ReasonKeys};
 use super::place::PlaceKeys;
@@ -272,6 +273,37 @@ pub const PERF: &[Key<Config>] = &[
     ),
 ];
 
+/// `[counters]`.
+pub const COUNTERS: &[Key<Config>] = &[
+    plain!(
+        "serve",
+        Kind::Bool,
+        Bool,
+        same,
+        counters.serve,
+        "Count for guests whose region was created with `--counters`, by perf events on their vCPUs; for VMs that start later."
+    ),
+    Key {
+        name: "budget_ms",
+        kind: Kind::Int(0, 1000),
+        doc: "Time in system calls per second that counters of one VM may cost; they stand still above it.",
+        get: |c| Value::Int(u32::try_from(c.counters.budget.as_millis()).unwrap_or(u32::MAX)),
+        set: |c, v| {
+            if let Value::Int(ms) = v {
+                c.counters.budget = Duration::from_millis(ms.into());
+            }
+        },
+    },
+    plain!(
+        "openings",
+        Kind::Int(0, 1_000_000),
+        Int,
+        same,
+        counters.openings,
+        "Perf events that counters of one VM may open per second."
+    ),
+];
+
 /// `[supervisor]`.
 pub const SUPERVISOR: &[Key<Config>] = &[
     plain!(
@@ -293,8 +325,13 @@ pub const SUPERVISOR: &[Key<Config>] = &[
 ];
 
 /// The sections above, in the order in which they are shown.
-pub const SECTIONS: &[(&str, &[Key<Config>])] =
-    &[("control", CONTROL), ("metrics", METRICS), ("perf", PERF), ("supervisor", SUPERVISOR)];
+pub const SECTIONS: &[(&str, &[Key<Config>])] = &[
+    ("control", CONTROL),
+    ("counters", COUNTERS),
+    ("metrics", METRICS),
+    ("perf", PERF),
+    ("supervisor", SUPERVISOR),
+];
 
 /// `[boost]` and, for one VM, `[vm."NAME"]`.
 pub const BOOST: &[Key<BoostKeys>] = &[

@@ -27,7 +27,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings};
+use crate::settings::{
+    CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
+};
 
 /// Where `paracord run` looks for its configuration when none is named.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
@@ -90,6 +92,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The performance policy of paracord's scheduler.
     pub perf: PerfSettings,
+    /// Counters of guests.
+    pub counters: CounterSettings,
     /// Start the daemon again when it died unasked.
     pub restart: bool,
     /// Restarts without a minute of good running in between before giving up.
@@ -121,6 +125,7 @@ impl Default for Config {
                 textfile_interval_s: 15,
             },
             perf: settings.perf,
+            counters: settings.counters,
             restart: settings.supervisor.restart,
             restarts_max: settings.supervisor.restarts_max,
             vm_rules: settings.vm_rules,
@@ -149,6 +154,7 @@ impl From<&Config> for Settings {
                 tick: Duration::from_millis(c.housekeeping_ms.into()),
             },
             perf: c.perf,
+            counters: c.counters,
             supervisor: SupervisorSettings { restart: c.restart, restarts_max: c.restarts_max },
             vm_rules: c.vm_rules.clone(),
         }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A guest that wants its counters changed leaves its VM by a kick. The worker of this CPU is
+ * woken, and runs before the vCPU can enter the guest again: its priority is above the vCPU's.
+ */
+#ifndef PARACORD_BPF_BELL_H
+#define PARACORD_BPF_BELL_H
+
+/* A ring per CPU, as BPF can wake who waits for one. What lies in it is the index of a vCPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PC_CPUS_MAX);
+	__type(key, u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_RINGBUF);
+		__uint(max_entries, 4096);
+	});
+} bells SEC(".maps");
+
+/* In the vCPU's own context. An exit of any kind: which one it was, kernels and architectures tell differently. */
+static __noinline int ring_bell(u32 index, u32 cpu)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	u32 asked = 0;
+	void *ring;
+
+	if (!v)
+		return 0;
+	if (bpf_probe_read_user(&asked, sizeof(asked), (void *)v->setup.asked_hva)) {
+		v->counters.guest_read_errors++;
+		return 0;
+	}
+	if (asked == v->asked)
+		return 0;
+	ring = bpf_map_lookup_elem(&bells, &cpu);
+	/* Where it does not fit, or nobody waits, the guest sees that it was not served. */
+	if (ring && !bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP))
+		v->asked = asked;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Counters of guests whose VMM serves none (QEMU): the events are the daemon's, on vCPU threads.
+//!
+//! A guest asks by a kick. The sensor sees it in the vCPU's context and wakes the worker of that CPU, a real-time thread
+//! above every vCPU: it runs before the guest goes on, while the vCPU's thread is switched out. So no call is an
+//! interrupt to another CPU, and what a guest causes is time in which it does not run itself.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+pub use paracord_devices::pmu::Offer;
+use paracord_devices::pmu::{Area, Budget, Pool, Quota, Settings};
+use paracord_policy::PC_VCPUS_MAX;
+use paracord_sensor::Sensor;
+use paracord_sys::affinity::{self, CpuMask};
+use paracord_sys::sched;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use tracing::{debug, warn};
+
+use crate::region::Region;
+use crate::rt_thread::wake;
+use crate::settings::CounterSettings;
+use crate::vms::Vm;
+
+/// A vCPU whose counters are served.
+struct Served {
+    region: Arc<Region>,
+    vcpu_id: u32,
+    area: Area,
+}
+
+/// By vCPU index. A lock is taken by the worker of the CPU on which the vCPU runs, and seldom by others.
+struct Table {
+    served: Vec<Mutex<Option<Served>>>,
+    /// Batches that could not be read or answered: the VMM's user has changed the file.
+    lost: AtomicU32,
+}
+
+impl Table {
+    fn entry(&self, index: u32) -> Option<MutexGuard<'_, Option<Served>>> {
+        let entry = self.served.get(index as usize)?;
+        Some(entry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The guest on vCPU `index` has asked.
+    fn serve(&self, index: u32) {
+        let Some(mut entry) = self.entry(index) else { return };
+        let Some(Served { region, vcpu_id, area }) = &mut *entry else { return };
+        let told = region.read_asks(*vcpu_id).and_then(|copy| match area.serve(&copy) {
+            Some(answer) => region.write_answer(*vcpu_id, &answer),
+            None => Ok(()),
+        });
+        if told.is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        area.end_slice();
+    }
+}
+
+/// A worker; dropping it ends it.
+struct Worker {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        wake(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The counters of all guests. Dropping it closes every event.
+pub struct Counters {
+    sensor: Arc<Sensor>,
+    table: Arc<Table>,
+    settings: CounterSettings,
+    priority: u32,
+    /// What guests may count here; found when the first one may.
+    offer: Option<Offer>,
+    workers: Vec<Worker>,
+}
+
+impl Counters {
+    /// None yet. Workers run with a real-time priority above that of vCPUs.
+    pub fn new(sensor: Arc<Sensor>, settings: CounterSettings, priority: u32) -> Counters {
+        let served = (0..PC_VCPUS_MAX).map(|_| Mutex::new(None)).collect();
+        let table = Arc::new(Table { served, lost: AtomicU32::new(0) });
+        Counters { sensor, table, settings, priority, offer: None, workers: Vec::new() }
+    }
+
+    /// What VMs that come from now on may cost.
+    pub fn configure(&mut self, settings: CounterSettings) {
+        self.settings = settings;
+    }
+
+    /// What a new VM may cost; `None` where its counters are not served, with a line in the log if its region says
+    /// that they are.
+    pub fn admit(&mut self, vm: &str, region: &Region) -> Option<VmCounters> {
+        if !self.settings.serve || !region.asks_at_kicks() {
+            return None;
+        }
+        let offer = self.offer.get_or_insert_with(Offer::probe);
+        let names = region.event_names();
+        match offer.named(names.iter().map(String::as_str)) {
+            Ok(offer) => {
+                let quota = Quota {
+                    calls_per_sec: self.settings.budget,
+                    opens_per_sec: self.settings.openings,
+                };
+                Some(VmCounters { offer: Arc::new(offer), budget: Arc::new(Budget::new(quota)) })
+            }
+            Err(name) => {
+                let refused = offer.refused().iter().find(|refused| refused.name == name);
+                let why = refused.map(|refused| refused.reason.to_string());
+                let why = why.as_deref().unwrap_or("no such event");
+                warn!(vm, "counters are not served: event {name:?}: {why}");
+                None
+            }
+        }
+    }
+
+    /// vCPU `index` of a VM is there, or its VM has changed: serves it from now on, or not any more.
+    pub fn attach(&mut self, vm: &Vm, index: u32, tid: u32, vcpu_id: u32) {
+        let Some((counters, region)) = vm.counters.as_ref().zip(vm.region.as_ref()) else {
+            return self.detach(index);
+        };
+        self.start_workers();
+        let (offer, budget) = (counters.offer.clone(), counters.budget.clone());
+        let mut area = Area::new(Pool::of_thread(tid, offer, budget, Settings::default()));
+        if let Some(refusal) = area.last_refusal() {
+            debug!(tid, "no event yet for a vCPU's counters: {refusal}");
+        }
+        if let Ok(lines) = region.read_answer(vcpu_id) {
+            area.resume(&lines);
+        }
+        let served = Served { region: Arc::clone(region), vcpu_id, area };
+        if let Some(mut entry) = self.table.entry(index) {
+            *entry = Some(served);
+        }
+    }
+
+    /// The vCPU is gone.
+    pub fn detach(&self, index: u32) {
+        let served = self.table.entry(index).and_then(|mut entry| entry.take());
+        // Events are closed here, with no lock held.
+        drop(served);
+    }
+
+    /// Events that nobody has asked for lately are closed, of vCPUs whose guests do not ask at all.
+    pub fn look(&self, indices: impl Iterator<Item = u32>) {
+        for index in indices {
+            let Some(mut entry) = self.table.entry(index) else { continue };
+            if let Some(served) = &mut *entry {
+                served.area.end_slice();
+            }
+        }
+        let lost = self.table.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            warn!("{lost} batches of counters were lost: the region could not be read or written");
+        }
+    }
+
+    /// A worker per CPU, once.
+    fn start_workers(&mut self) {
+        if !self.workers.is_empty() {
+            return;
+        }
+        for cpu in 0..u32::try_from(self.sensor.cpus().len()).unwrap_or(u32::MAX) {
+            match self.start_worker(cpu) {
+                Ok(worker) => self.workers.push(worker),
+                // A CPU that is offline, or beyond those that there are.
+                Err(error) => debug!(cpu, "no worker for counters: {error}"),
+            }
+        }
+    }
+
+    fn start_worker(&self, cpu: u32) -> io::Result<Worker> {
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (report, started) = std::sync::mpsc::sync_channel(1);
+        let (theirs, sensor) = (Arc::clone(&stop), Arc::clone(&self.sensor));
+        let (table, priority) = (Arc::clone(&self.table), self.priority);
+        let body = move || {
+            let mut here = CpuMask::default();
+            here.insert(cpu);
+            let ready = affinity::set(0, &here).and_then(|()| sched::become_realtime(priority));
+            let bell = ready.and_then(|()| {
+                sensor.bell(cpu, |index| table.serve(index)).map_err(io::Error::other)
+            });
+            match bell {
+                Ok(bell) => {
+                    drop(report.send(Ok(())));
+                    let mut fds =
+                        [PollFd::new(&bell, PollFlags::IN), PollFd::new(&*theirs, PollFlags::IN)];
+                    loop {
+                        let polled = poll(&mut fds, None);
+                        if polled.is_ok() && !fds[1].revents().is_empty() {
+                            return;
+                        }
+                        let _ = bell.consume();
+                    }
+                }
+                Err(error) => drop(report.send(Err(error))),
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("paracord-pmu/{cpu}")).spawn(body)?;
+        let worker = Worker { stop, thread: Some(thread) };
+        let started = started.recv().unwrap_or_else(|_| Err(io::Error::other("it ended")));
+        started.map(|()| worker)
+    }
+}
+
+/// What the vCPUs of a VM share.
+#[derive(Clone, Debug)]
+pub struct VmCounters {
+    offer: Arc<Offer>,
+    budget: Arc<Budget>,
+}
