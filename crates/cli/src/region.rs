@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
+use paracord_host::counters::{EventSet, NotOffered, Offered, Refused};
 use paracord_host::domains::HostCpus;
 use paracord_host::region_file::{self, ListedDomain, Offer, RegionFileError};
 
@@ -27,7 +28,8 @@ impl From<RegionFileError> for Failure {
 
 /// `paracord region create|list|remove`.
 pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
-    let directory = load_config(args.config.as_deref())?.region_dir;
+    let config = load_config(args.config.as_deref())?;
+    let directory = &config.region_dir;
     match &args.command {
         RegionCommand::Create {
             name,
@@ -49,22 +51,22 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
                 preempt_count: !no_preempt_count,
                 capacity: host.is_some(),
                 domains: host.as_ref().map(|host| host.table().to_vec()).unwrap_or_default(),
-                events: if *counters { countable()? } else { Vec::new() },
+                events: if *counters { countable(config.counters.events)? } else { Vec::new() },
                 stale_boost_kick_us: *kick_us,
                 owner: owner.as_deref().map(owner_ids).transpose()?,
             };
-            let path = region_file::create(&directory, name, &offer)?;
+            let path = region_file::create(directory, name, &offer)?;
             if let Some(line) = host.and_then(|host| host.lacking()) {
                 eprintln!("paracord: {line}");
             }
             print(&format!("{}\n", path.display()))
         }
         RegionCommand::Remove { name } => {
-            region_file::remove(&directory, Path::new("/proc"), name)?;
+            region_file::remove(directory, Path::new("/proc"), name)?;
             Ok(ExitCode::SUCCESS)
         }
         RegionCommand::List { json } => {
-            let regions = region_file::list(&directory)?;
+            let regions = region_file::list(directory)?;
             if *json {
                 return print_json(&regions);
             }
@@ -89,13 +91,14 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What perf can count on this host.
-fn countable() -> Result<Vec<&'static str>, Failure> {
-    let offer = paracord_host::counters::Offer::probe();
-    if let (true, Some(first)) = (offer.events().is_empty(), offer.refused().first()) {
+/// What perf can count on this host, of what guests may count.
+fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
+    let offer = paracord_host::counters::Offer::probe(allowed);
+    let tried = |refused: &&Refused| refused.reason != NotOffered::NotAllowed;
+    if let (None, Some(first)) = (offer.events().next(), offer.refused().iter().find(tried)) {
         return Err(Failure::new(format!("--counters: {}: {}", first.name, first.reason)));
     }
-    Ok(offer.events().iter().map(|event| event.name).collect())
+    Ok(offer.events().copied().collect())
 }
 
 /// Capacities and highest frequencies, "any CPU" first.

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use paracord_devices::pmu::{Error, Mode, Offer, Pool, Stats, Want};
+use paracord_devices::pmu::{Error, EventSet, Mode, Offer, Pool, Stats, Want};
 use paracord_sys::affinity::{self, CPUS_MAX, CpuMask};
 
 mod pmu;
@@ -89,7 +89,7 @@ struct Case {
 }
 
 fn main() -> Result<(), Failure> {
-    let offer = Arc::new(Offer::probe());
+    let offer = Arc::new(Offer::probe(EventSet::ALL));
     for refused in offer.refused() {
         eprintln!("not on offer: {}: {}", refused.name, refused.reason);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use paracord_devices::pmu::{Error, Offer, Pool, SLICE, Want};
+use paracord_devices::pmu::{Error, EventSet, Offer, Pool, SLICE, Want};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,7 +21,7 @@ const ROUND: Duration = Duration::from_millis(600);
 const INTERVALS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1)];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let offer = Arc::new(Offer::probe());
+    let offer = Arc::new(Offer::probe(EventSet::ALL));
     let wants = ten(&offer).ok_or("clock events are not on offer")?;
     let tid = gettid().as_raw_nonzero().get().unsigned_abs();
     for interval in INTERVALS {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paracord_devices::pmu::{
-    Budget, COUNTERS, Call, Error, Mode, Offer, Pool, Quota, Settings, Want,
+    Budget, COUNTERS, Call, Error, EventSet, Mode, Offer, Pool, Quota, Settings, Want,
 };
 
 const PAGES: usize = 100;
 const PAGE_BYTES: usize = 4096;
 
 fn offer() -> Arc<Offer> {
-    Arc::new(Offer::probe())
+    Arc::new(Offer::probe(EventSet::ALL))
 }
 
 fn pool(offer: &Arc<Offer>, mode: Mode) -> Pool {

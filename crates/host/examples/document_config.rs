@@ -27,7 +27,8 @@ fn replace(text: &str, heading: &str, rows: &str) -> Option<String> {
     const RULE_END: &str = "---|\n";
     let section = text.find(&format!("\n## {heading}\n"))?;
     let start = section + text[section..].find(RULE_END)? + RULE_END.len();
-    let end = start + text[start..].find("\n\n")? + 1;
+    // From the end of the rule: the table may have no row yet.
+    let end = start + text[start - 1..].find("\n\n")?;
     Some(format!("{}{rows}{}", &text[..start], &text[end..]))
 }
 

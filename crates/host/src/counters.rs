@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-pub use paracord_devices::pmu::Offer;
 use paracord_devices::pmu::{Area, Budget, Pool, Quota, Settings};
+pub use paracord_devices::pmu::{EventSet, NotOffered, Offer, Offered, Refused};
 use paracord_policy::PC_VCPUS_MAX;
 use paracord_sensor::Sensor;
 use paracord_sys::affinity::{self, CpuMask};
@@ -96,33 +96,31 @@ impl Counters {
 
     /// What VMs that come from now on may cost.
     pub fn configure(&mut self, settings: CounterSettings) {
+        if self.settings.events != settings.events {
+            self.offer = None;
+        }
         self.settings = settings;
     }
 
-    /// What a new VM may cost; `None` where its counters are not served, with a line in the log if its region says
-    /// that they are.
+    /// What a new VM may cost; `None` where its counters are not served.
     pub fn admit(&mut self, vm: &str, region: &Region) -> Option<VmCounters> {
         if !self.settings.serve || !region.asks_at_kicks() {
             return None;
         }
-        let offer = self.offer.get_or_insert_with(Offer::probe);
+        let host = self.offer.get_or_insert_with(|| Offer::probe(self.settings.events));
         let names = region.event_names();
-        match offer.named(names.iter().map(String::as_str)) {
-            Ok(offer) => {
-                let quota = Quota {
-                    calls_per_sec: self.settings.budget,
-                    opens_per_sec: self.settings.openings,
-                };
-                Some(VmCounters { offer: Arc::new(offer), budget: Arc::new(Budget::new(quota)) })
-            }
-            Err(name) => {
-                let refused = offer.refused().iter().find(|refused| refused.name == name);
-                let why = refused.map(|refused| refused.reason.to_string());
-                let why = why.as_deref().unwrap_or("no such event");
-                warn!(vm, "counters are not served: event {name:?}: {why}");
-                None
-            }
+        let offer = host.named(names.iter().map(String::as_str));
+        let mut missing = names.iter().filter(|name| offer.find(name).is_none()).peekable();
+        if let Some(&first) = missing.peek() {
+            let refused = host.refused().iter().find(|refused| refused.name == first);
+            let why = refused.map(|refused| refused.reason.to_string());
+            let why = why.as_deref().unwrap_or("no such event");
+            let names: Vec<&String> = missing.collect();
+            warn!(vm, "its region offers events that are not counted: {names:?}; {first:?}: {why}");
         }
+        let quota =
+            Quota { calls_per_sec: self.settings.budget, opens_per_sec: self.settings.openings };
+        Some(VmCounters { offer: Arc::new(offer), budget: Arc::new(Budget::new(quota)) })
     }
 
     /// vCPU `index` of a VM is there, or its VM has changed: serves it from now on, or not any more.

@@ -13,6 +13,7 @@ use paracord_abi::{
     DOMAIN_BYTES, Domain, EventOffer, GuestDriver, OFFER_BYTES, RegionLayout, ServedAt,
     feature_names, layout,
 };
+use paracord_devices::pmu::Offered;
 use paracord_sys::proc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
@@ -77,7 +78,7 @@ pub struct Offer {
     /// The host's performance domains, at most 16; with none the guest cannot ask for performance.
     pub domains: Vec<Domain>,
     /// Events that the guest may count, by the daemon.
-    pub events: Vec<&'static str>,
+    pub events: Vec<Offered>,
     /// Age of a dropped boost that is worth a kick; 0: the guest's default.
     pub stale_boost_kick_us: u32,
     /// Owner of the file, the VM's user: uid and gid.
@@ -171,7 +172,6 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     made.map(|()| path)
 }
 
-/// Overflows are not told: who asks at kicks has no interrupt.
 fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileError> {
     if offer.events.is_empty() {
         return Ok(());
@@ -179,7 +179,7 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
     let region = RegionLayout::check(header, paracord_abi::region_bytes(offer.slots))?;
     header.resize(header.len().max(OFFER_BYTES), 0);
     if let Some(first) = header.first_chunk_mut() {
-        let event = |name: &&'static str| EventOffer { name, min_period: 0 };
+        let event = |event: &Offered| EventOffer { name: event.name, min_period: event.min_period };
         let events: Vec<EventOffer<'_>> = offer.events.iter().map(event).collect();
         paracord_abi::offer_events(first, &region, &events, ServedAt::Kick)?;
     }

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paracord_devices::pmu::Quota;
+use paracord_devices::pmu::{EventSet, Quota};
 use paracord_policy::{
     PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, PC_PERF_CARRY, PC_PERF_CHARGE, PC_PERF_HOLD,
     PC_PERF_PLACE, PC_PERF_REQUEST, PC_PERF_SHARED, PC_PERF_TRACK, pc_boost_config,
@@ -270,6 +270,8 @@ pub enum OwnScheduler {
 pub struct CounterSettings {
     /// Guests whose region offers counters have them.
     pub serve: bool,
+    /// What they may count.
+    pub events: EventSet,
     /// Time in system calls per second and VM.
     pub budget: Duration,
     /// Perf events opened per second and VM.
@@ -279,7 +281,12 @@ pub struct CounterSettings {
 impl Default for CounterSettings {
     fn default() -> Self {
         let quota = Quota::default();
-        CounterSettings { serve: true, budget: quota.calls_per_sec, openings: quota.opens_per_sec }
+        CounterSettings {
+            serve: true,
+            events: EventSet::ALL,
+            budget: quota.calls_per_sec,
+            openings: quota.opens_per_sec,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use paracord_devices::pmu::EventSet;
 
 const AFTER_HELP: &str = "\
 Lists of CPUs are written as in /sys: 0-3,5. What is per vCPU is written VCPU=VALUE.
@@ -72,6 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true,
         default_missing_value = "keyed")]
     pub pmu: Option<PmuWord>,
+
+    /// Events that the guest may count: all that this host has, or those of a list of perf's names
+    #[arg(long, value_name = "EVENTS", default_value_t)]
+    pub pmu_events: EventSet,
 
     /// Time per second that the host may spend in system calls for the guest's counters; beyond that they stand still
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]

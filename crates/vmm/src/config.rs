@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paracord_devices::pmu::Quota;
+use paracord_devices::pmu::{EventSet, Quota};
 
 use crate::args::{Args, CpufreqWord, PmuWord};
 use crate::cpu_list::{self, CpuListError};
@@ -147,6 +147,8 @@ pub struct Config {
     pub virt_cpufreq: Option<CpufreqWord>,
     /// How the guest's perf events are used again, and what that may cost.
     pub pmu: Option<(PmuWord, Quota)>,
+    /// What the guest may count.
+    pub pmu_events: EventSet,
     /// One per vCPU.
     pub vcpus: Vec<VcpuPlan>,
     /// Say at the end what happened.
@@ -204,6 +206,7 @@ impl Config {
             region: args.region,
             virt_cpufreq: args.virt_cpufreq,
             pmu: args.pmu.map(|word| (word, quota)),
+            pmu_events: args.pmu_events,
             vcpus,
             verbose: args.verbose,
         })

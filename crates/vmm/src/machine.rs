@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kvm_ioctls::{Kvm, VmFd};
 use paracord_abi::{EventOffer, RegionLayout};
 use paracord_devices::ivshmem::{Ivshmem, REGISTER_BYTES};
-use paracord_devices::pmu::{Offer, Offered};
+use paracord_devices::pmu::{NotOffered, Offer, Offered};
 use vm_memory::MmapRegion;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -129,10 +129,10 @@ struct Region {
 
 /// What a guest may count.
 fn offer(config: &Config) -> Result<Offer, Error> {
-    let offer = Offer::probe();
-    if offer.events().is_empty() {
-        let reason = offer.refused().first().map(|refused| refused.reason.to_string());
-        return Err(Error::NoEvents(reason.unwrap_or_default()));
+    let offer = Offer::probe(config.pmu_events);
+    if offer.events().next().is_none() {
+        let host = offer.refused().iter().find(|refused| refused.reason != NotOffered::NotAllowed);
+        return Err(Error::NoEvents(host.map(|one| one.reason.to_string()).unwrap_or_default()));
     }
     if config.verbose {
         for refused in offer.refused() {
@@ -150,9 +150,9 @@ fn open_region(
     interrupts: Option<&Arc<Interrupts>>,
 ) -> Result<Region, Error> {
     let mut file = RegionFile::open(path, config.vcpus.len() as u32)?;
-    let events = offer.map_or(&[][..], Offer::events);
     let event = |event: &Offered| EventOffer { name: event.name, min_period: event.min_period };
-    file.offer_events(path, &events.iter().map(event).collect::<Vec<_>>())?;
+    let events = offer.into_iter().flat_map(Offer::events).map(event).collect::<Vec<_>>();
+    file.offer_events(path, &events)?;
     let msix = interrupts.map(|interrupts| interrupts.msix());
     let function = Ivshmem::new(file.bytes(), msix)
         .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;

@@ -144,6 +144,8 @@ impl VcpuPmu {
 
 #[cfg(test)]
 mod tests {
+    use paracord_devices::pmu::EventSet;
+
     use super::*;
 
     #[test]
@@ -163,7 +165,8 @@ mod tests {
         let how = (PmuWord::Keyed, Quota::default());
         let bytes = paracord_abi::region_bytes(2) as usize;
         let memory = Arc::new(MmapRegion::<()>::new(bytes).unwrap());
-        let pmu = Arc::new(Pmu::new(Offer::probe(), how, layout, memory.clone(), None));
+        let pmu =
+            Arc::new(Pmu::new(Offer::probe(EventSet::ALL), how, layout, memory.clone(), None));
         assert!(pmu.vcpu(2).is_none());
         let slot = layout.slot_offset(1).unwrap() as usize;
         let word = |at: usize| memory.get_atomic_ref::<AtomicU32>(slot + at).unwrap();

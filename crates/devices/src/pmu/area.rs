@@ -164,10 +164,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pmu::{Budget, Offer, Quota, Settings};
+    use crate::pmu::{Budget, EventSet, Offer, Quota, Settings};
 
     fn area() -> (Area, u16) {
-        let offer = Arc::new(Offer::probe());
+        let offer = Arc::new(Offer::probe(EventSet::ALL));
         let clock = offer.find("task-clock").unwrap();
         let pool = Pool::new(offer, Arc::new(Budget::default()), Settings::default());
         (Area::new(pool), u16::try_from(clock).unwrap())
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn samples_end_with_the_budget() {
-        let offer = Arc::new(Offer::probe());
+        let offer = Arc::new(Offer::probe(EventSet::ALL));
         let quota = Quota { calls_per_sec: Duration::from_millis(2), ..Quota::default() };
         let clock = u16::try_from(offer.find("task-clock").unwrap()).unwrap();
         let pool = Pool::new(offer, Arc::new(Budget::new(quota)), Settings::default());
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn reading_ends_with_the_budget() {
-        let offer = Arc::new(Offer::probe());
+        let offer = Arc::new(Offer::probe(EventSet::ALL));
         let calls_per_sec = Duration::from_millis(2);
         let clock = u16::try_from(offer.find("task-clock").unwrap()).unwrap();
         let budget = Arc::new(Budget::new(Quota { calls_per_sec, ..Quota::default() }));

@@ -4,7 +4,7 @@
 //!
 //! | part | job |
 //! |---|---|
-//! | [`Offer`] | the events that this host has, tried once |
+//! | [`Offer`] | the events that this host has, of an [`EventSet`], tried once |
 //! | [`Pool`] | one vCPU's counters, and the events that serve them |
 //! | [`Area`] | the same for a guest with paracord's module, which asks through its slot of the region |
 //! | [`Budget`] | what all pools of a VM may cost |
@@ -14,10 +14,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use paracord_devices::pmu::{Budget, Offer, Pool, Settings, Want};
+//! use paracord_devices::pmu::{Budget, EventSet, Offer, Pool, Settings, Want};
 //!
 //! // Once per VM: what the guest may count, and what that may cost.
-//! let offer = Arc::new(Offer::probe());
+//! let offer = Arc::new(Offer::probe(EventSet::ALL));
 //! let budget = Arc::new(Budget::default());
 //! // In each vCPU's thread.
 //! let mut pool = Pool::new(offer.clone(), budget, Settings::default());
@@ -34,6 +34,7 @@
 mod area;
 mod error;
 mod event;
+mod event_set;
 mod offer;
 mod pool;
 mod quota;
@@ -41,7 +42,8 @@ mod quota;
 pub use area::Area;
 pub use error::{Call, Error, Refusal};
 pub use event::Counts;
-pub use offer::{Offer, Offered, Refused};
+pub use event_set::{EventSet, UnknownEvent};
+pub use offer::{NotOffered, Offer, Offered, Refused};
 pub use paracord_policy::pmu::Mode;
 pub use pool::{COUNTERS, EVENTS, Pool, Settings, Stats, Want};
 pub use quota::{Budget, Quota, SLICE};

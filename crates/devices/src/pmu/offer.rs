@@ -8,11 +8,12 @@ use paracord_policy::{
 use paracord_sys::perf::{PerfAttr, PerfEvent, kind};
 
 use super::error::{Error, Refusal};
+use super::event_set::EventSet;
 use super::pool::Want;
 
 /// An event by perf's name for it: type and configuration.
-struct Known {
-    name: &'static str,
+pub(super) struct Known {
+    pub(super) name: &'static str,
     kind: u32,
     config: u64,
 }
@@ -31,7 +32,7 @@ const fn cache(name: &'static str, cache: u64, misses: bool) -> Known {
 }
 
 /// `enum perf_hw_id`, `perf_hw_cache_id`, `perf_sw_ids` of include/uapi/linux/perf_event.h.
-const KNOWN: [Known; 24] = [
+pub(super) const KNOWN: [Known; 24] = [
     hardware("cycles", 0),
     hardware("instructions", 1),
     hardware("cache-references", 2),
@@ -78,49 +79,62 @@ pub struct Offered {
 pub struct Refused {
     /// perf's name for it.
     pub name: &'static str,
-    /// What the host said.
-    pub reason: Refusal,
+    /// Why.
+    pub reason: NotOffered,
+}
+
+/// Why an event is not on offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOffered {
+    /// It is not in the [`EventSet`].
+    #[error("it is not among the events that are allowed")]
+    NotAllowed,
+    /// The host does not open it.
+    #[error("{0}")]
+    Host(Refusal),
 }
 
 /// The events on offer; a guest names them by their index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    events: Vec<Offered>,
+    /// `None`: an index by which nothing can be counted.
+    events: Vec<Option<Offered>>,
     refused: Vec<Refused>,
 }
 
 impl Offer {
-    /// Tries each event on the calling thread. What does not open is not on offer.
-    pub fn probe() -> Offer {
+    /// Tries each event of a set on the calling thread. What does not open is not on offer.
+    pub fn probe(allowed: EventSet) -> Offer {
         let mut offer = Offer::default();
-        for known in &KNOWN {
-            match opens(known) {
-                Ok((exclude_host, min_period)) => offer.events.push(Offered {
+        for (number, known) in KNOWN.iter().enumerate() {
+            let opened = match allowed.contains(number) {
+                true => opens(known).map_err(NotOffered::Host),
+                false => Err(NotOffered::NotAllowed),
+            };
+            match opened {
+                Ok((exclude_host, min_period)) => offer.events.push(Some(Offered {
                     name: known.name,
                     kind: known.kind,
                     config: known.config,
                     exclude_host,
                     min_period,
-                }),
+                })),
                 Err(reason) => offer.refused.push(Refused { name: known.name, reason }),
             }
         }
         offer
     }
 
-    /// Those of these names, in their order.
-    ///
-    /// # Errors
-    /// The first name of none.
-    pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Offer, &'n str> {
-        let of = |name| self.events.iter().find(|event| event.name == name).copied().ok_or(name);
-        let events = names.into_iter().map(of).collect::<Result<_, _>>()?;
-        Ok(Offer { events, refused: Vec::new() })
+    /// Those of these names, in their order: what a guest was told before. By the index of a name that is not on offer
+    /// nothing can be counted.
+    pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Offer {
+        let of = |name| self.events().find(|event| event.name == name).copied();
+        Offer { events: names.into_iter().map(of).collect(), refused: Vec::new() }
     }
 
-    /// What is on offer, by its index.
-    pub fn events(&self) -> &[Offered] {
-        &self.events
+    /// What is on offer, in the order of indices.
+    pub fn events(&self) -> impl Iterator<Item = &Offered> {
+        self.events.iter().flatten()
     }
 
     /// What is not, and why.
@@ -130,14 +144,15 @@ impl Offer {
 
     /// The index of an event.
     pub fn find(&self, name: &str) -> Option<u32> {
-        let index = self.events.iter().position(|event| event.name == name)?;
-        u32::try_from(index).ok()
+        let is = |event: &Option<Offered>| event.is_some_and(|event| event.name == name);
+        u32::try_from(self.events.iter().position(is)?).ok()
     }
 
     /// The event that a guest wants, and the key of what serves it. Any values are a guest's.
     pub(super) fn key(&self, want: &Want) -> Result<(&'static str, pc_pmu_key), Error> {
         let index = usize::try_from(want.event).unwrap_or(usize::MAX);
-        let event = self.events.get(index).ok_or(Error::NoSuchEvent(want.event))?;
+        let event = self.events.get(index).copied().flatten();
+        let event = event.ok_or(Error::NoSuchEvent(want.event))?;
         let samples = want.period != 0;
         let periods = event.min_period.max(1)..=if event.min_period == 0 { 0 } else { PERIOD_MAX };
         if samples && !periods.contains(&want.period) {
@@ -192,16 +207,26 @@ mod tests {
 
     #[test]
     fn each_event_is_on_offer_or_has_a_reason() {
-        let offer = Offer::probe();
-        assert_eq!(offer.events().len() + offer.refused().len(), KNOWN.len());
-        for (index, event) in offer.events().iter().enumerate() {
+        let offer = Offer::probe(EventSet::ALL);
+        assert_eq!(offer.events().count() + offer.refused().len(), KNOWN.len());
+        for (index, event) in offer.events().enumerate() {
             assert_eq!(offer.find(event.name), u32::try_from(index).ok());
             assert!(event.kind != kind::SOFTWARE || !event.exclude_host);
         }
-        let clocks = offer.named(["task-clock", "cpu-clock"]).unwrap();
-        assert_eq!((clocks.find("task-clock"), clocks.find("page-faults")), (Some(0), None));
-        assert_eq!(offer.named(["cpu-clock", "nosuch"]), Err("nosuch"));
+        let clocks = offer.named(["task-clock", "nosuch", "cpu-clock"]);
+        let indices = ["task-clock", "cpu-clock", "nosuch"].map(|name| clocks.find(name));
+        assert_eq!(indices, [Some(0), Some(2), None]);
+        let want = Want { event: 1, user: true, kernel: true, ..Want::default() };
+        assert_eq!(clocks.key(&want), Err(Error::NoSuchEvent(1)));
         assert!(offer.refused().iter().all(|refused| !refused.reason.to_string().is_empty()));
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_not_tried() {
+        let offer = Offer::probe("page-faults".parse().unwrap());
+        assert_eq!(offer.events().map(|event| event.name).collect::<Vec<_>>(), ["page-faults"]);
+        assert!(offer.refused().iter().all(|refused| refused.reason == NotOffered::NotAllowed));
+        assert_eq!(offer.refused().len(), KNOWN.len() - 1);
     }
 
     fn offered(name: &'static str, kind: u32, exclude_host: bool, min_period: u64) -> Offered {
@@ -212,9 +237,9 @@ mod tests {
     fn a_guests_wishes_become_keys_or_errors() {
         let offer = Offer {
             events: vec![
-                offered("cycles", 0, true, 1000),
-                offered("task-clock", 1, false, CLOCK_PERIOD_MIN),
-                offered("cache-misses", 0, true, 0),
+                Some(offered("cycles", 0, true, 1000)),
+                Some(offered("task-clock", 1, false, CLOCK_PERIOD_MIN)),
+                Some(offered("cache-misses", 0, true, 0)),
             ],
             refused: Vec::new(),
         };

@@ -284,6 +284,17 @@ pub const COUNTERS: &[Key<Config>] = &[
         "Count for guests whose region was created with `--counters`, by perf events on their vCPUs; for VMs that start later."
     ),
     Key {
+        name: "events",
+        kind: Kind::Events,
+        doc: "What they may count: whatever this host has, or these events with commas between.",
+        get: |c| Value::Text(c.counters.events.to_string()),
+        set: |c, v| {
+            if let Ok(events) = text(v).parse() {
+                c.counters.events = events;
+            }
+        },
+    },
+    Key {
         name: "budget_ms",
         kind: Kind::Int(0, 1000),
         doc: "Time in system calls per second that counters of one VM may cost; they stand still above it.",

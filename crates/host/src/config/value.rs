@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use paracord_devices::pmu::EventSet;
+
 use crate::place::Placement;
 
 /// A share of a period in hundredths of a percent (10 000 = 100 %).
@@ -89,6 +91,8 @@ pub enum Kind {
     Group,
     /// Where vCPUs run, or empty.
     Placement,
+    /// What guests may count.
+    Events,
 }
 
 impl fmt::Display for Kind {
@@ -116,6 +120,7 @@ impl fmt::Display for Kind {
                 write!(f, "a loopback address and port such as \"127.0.0.1:9095\", or \"\"")
             }
             Kind::Group => write!(f, "the name of a group, or \"\""),
+            Kind::Events => write!(f, "\"all\", or perf's names such as \"cycles,task-clock\""),
             Kind::Placement => write!(f, "a placement such as \"0=4-5 1=cluster:0\", or \"\""),
         }
     }
@@ -162,6 +167,10 @@ impl Kind {
                 Ok(Value::Text(t))
             }
             (Kind::Placement, Given::Text(t)) => match t.parse::<Placement>() {
+                Ok(_) => Ok(Value::Text(t)),
+                Err(why) => Err(why.to_string()),
+            },
+            (Kind::Events, Given::Text(t)) => match t.parse::<EventSet>() {
                 Ok(_) => Ok(Value::Text(t)),
                 Err(why) => Err(why.to_string()),
             },

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! Which events guests may count at all, whatever the host has.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::offer::KNOWN;
+
+/// Of the events that perf knows by name, some. Text: their names with commas between, or `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSet(u32);
+
+const _: () = assert!(KNOWN.len() < u32::BITS as usize);
+
+impl EventSet {
+    /// Whatever the host has.
+    pub const ALL: EventSet = EventSet((1 << KNOWN.len()) - 1);
+
+    /// By the number of an event in [`KNOWN`].
+    pub(super) fn contains(self, number: usize) -> bool {
+        self.0 & 1 << number != 0
+    }
+}
+
+impl Default for EventSet {
+    fn default() -> EventSet {
+        EventSet::ALL
+    }
+}
+
+/// A name that perf has for no event that could be offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{found:?} is no event: write all, or some of {}", names(EventSet::ALL))]
+pub struct UnknownEvent {
+    /// What was written.
+    pub found: String,
+}
+
+fn names(set: EventSet) -> String {
+    let held = KNOWN.iter().enumerate().filter(|(number, _)| set.contains(*number));
+    held.map(|(_, known)| known.name).collect::<Vec<_>>().join(",")
+}
+
+impl FromStr for EventSet {
+    type Err = UnknownEvent;
+
+    fn from_str(text: &str) -> Result<EventSet, UnknownEvent> {
+        if text == "all" {
+            return Ok(EventSet::ALL);
+        }
+        let mut set = EventSet(0);
+        for name in text.split(',').map(str::trim) {
+            let number = KNOWN.iter().position(|known| known.name == name);
+            set.0 |= 1 << number.ok_or_else(|| UnknownEvent { found: name.to_owned() })?;
+        }
+        Ok(set)
+    }
+}
+
+impl fmt::Display for EventSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == EventSet::ALL { f.write_str("all") } else { f.write_str(&names(*self)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_set_are_the_same() {
+        let set: EventSet = "task-clock, cycles".parse().unwrap();
+        assert_eq!(set.to_string(), "cycles,task-clock");
+        assert_eq!(set.to_string().parse(), Ok(set));
+        assert_eq!("all".parse(), Ok(EventSet::ALL));
+        assert_eq!(EventSet::ALL.to_string(), "all");
+        assert_eq!(names(EventSet::ALL).parse(), Ok(EventSet::ALL));
+        for bad in ["", "cycles,", "Cycles", "cycles,all"] {
+            let error = bad.parse::<EventSet>().unwrap_err().to_string();
+            assert!(error.contains("is no event: write all, or some of cycles,"), "{error}");
+        }
+    }
+}
