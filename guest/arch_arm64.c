@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; no kick yet, no NMI handlers. */
+/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; no NMI handlers. */
 #include <linux/arch_topology.h>
+#include <linux/arm-smccc.h>
 #include <linux/of.h>
 #include <linux/thread_info.h>
 #include <asm/cputype.h>
+#include <asm/hypervisor.h>
 
 #include "paracord_guest.h"
 
@@ -31,11 +33,16 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	return false;
+	/* KVM answers calls of its own range only where it has said so at boot. */
+	return kvm_arm_hyp_service_available(ARM_SMCCC_KVM_FUNC_FEATURES);
 }
 
+/* The cheapest call that means nothing: KVM lists its services (kvm_smccc_call_handler()). */
 void pc_arch_kick(void)
 {
+	struct arm_smccc_res unused;
+
+	arm_smccc_1_1_hvc(ARM_SMCCC_VENDOR_HYP_KVM_FEATURES_FUNC_ID, &unused);
 }
 
 int pc_arch_nmi_start(void)

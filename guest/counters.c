@@ -208,7 +208,7 @@ bool pc_counters_ring(struct pc_counters *c)
 
 	if (!c->lines)
 		return false;
-	c->patient |= READ_ONCE(c->host->served) == c->asked;
+	c->patient |= READ_ONCE(c->host->served) == c->asked && !READ_ONCE(c->host->refused);
 	/* Zero is no number. */
 	c->asked = c->asked + 1 ?: 1;
 	pc_forget_overflows(c);
@@ -224,7 +224,8 @@ bool pc_counters_ring(struct pc_counters *c)
 	c->changed = 0;
 	c->read = 0;
 	served = pc_await_answer(c);
-	c->patient = served;
+	/* A host whose budget for this guest is used up may not hear the next one at all. */
+	c->patient = served && !READ_ONCE(c->host->refused);
 	pc_note_latency(c, local_clock() - c->told_ns);
 	c->batches++;
 	smp_rmb();
