@@ -92,7 +92,7 @@ pub fn pmu(t: &Tree) -> Check {
             "pmu",
             Status::Warn,
             "no hardware performance counters",
-            "nothing to do for boosting; in a VM, let the outer host expose its PMU",
+            "nothing to do for boosting; guests count clocks and faults only. In a VM, let the outer host expose its PMU",
         ),
     }
 }
@@ -105,7 +105,7 @@ pub fn perf_event_paranoid(t: &Tree) -> Check {
             name,
             Status::Warn,
             format!("{level}: users may not use perf"),
-            "nothing to do for paracord itself; sysctl kernel.perf_event_paranoid=2 for `perf` as a user",
+            "nothing to do for the daemon; sysctl kernel.perf_event_paranoid=1 for `paracord-vmm --pmu` as a user",
         ),
         Some(level) => Check::ok(name, level.to_string()),
         None => Check::new(
