@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A guest that wants its counters changed leaves its VM by a kick. The worker of this CPU is
- * woken, and runs before the vCPU can enter the guest again: its priority is above the vCPU's.
+ * A guest that wants its counters changed leaves its VM by a kick, and one whose counters overflow by an interrupt.
+ * The worker of this CPU is woken, and runs before the vCPU can enter the guest again: its priority is above the vCPU's.
  */
 #ifndef PARACORD_BPF_BELL_H
 #define PARACORD_BPF_BELL_H
@@ -30,13 +30,31 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 		v->counters.guest_read_errors++;
 		return 0;
 	}
-	if (asked == v->asked)
+	if (asked == v->asked || (v->deaf_until_ns && bpf_ktime_get_ns() < v->deaf_until_ns))
 		return 0;
 	ring = bpf_map_lookup_elem(&bells, &cpu);
 	/* Where it does not fit, or nobody waits, the guest sees that it was not served. */
 	if (ring && !bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP))
 		v->asked = asked;
 	return 0;
+}
+
+/*
+ * Perf runs it where a counter of the vCPU that runs on this CPU has overflowed, maybe in an NMI: the worker tells
+ * the guest before that goes on. Return: 1, for the record by which the worker sees which event it was.
+ */
+SEC("perf_event")
+int overflow(void *ctx)
+{
+	u32 index, cpu = bpf_get_smp_processor_id();
+	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
+	void *ring = bpf_map_lookup_elem(&bells, &cpu);
+
+	if (!here || !ring || !here->running)
+		return 1;
+	index = here->running - 1;
+	bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP);
+	return 1;
 }
 
 #endif

@@ -11,6 +11,7 @@
  *  sensor_gone       tp_btf sched_process_exit   GONE
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
+ *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
  * switch. Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU

@@ -76,6 +76,7 @@ struct pc_vcpu {
 	u64 told_ns;		/* when the daemon was last told what the guest asks for */
 	u32 told_asks;		/* `asks` then; 0: nothing */
 	u32 asked;		/* number of the last batch for counters that a worker was woken for */
+	u64 deaf_until_ns;	/* daemon: no worker is woken before, as the VM's budget for counters is used up */
 	struct pc_guest_view guest;	/* last copy; written in the vCPU's own context */
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */

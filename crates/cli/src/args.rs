@@ -416,6 +416,9 @@ pub struct AttachArgs {
     /// vCPUs of the VM, hot-pluggable ones included
     #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
     pub vcpus: u32,
+    /// With interrupts from the daemon, for a region with counters that shall sample; QEMU needs the daemon at its start
+    #[arg(long)]
+    pub counters: bool,
     #[command(flatten)]
     pub target: Target,
 }

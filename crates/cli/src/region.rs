@@ -4,15 +4,20 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use paracord_host::counters::{EventSet, NotOffered, Offered, Refused};
 use paracord_host::domains::HostCpus;
+use paracord_host::ivshmem;
 use paracord_host::region_file::{self, ListedDomain, Offer, RegionFileError};
 
 use crate::args::{RegionArgs, RegionCommand};
 use crate::control::load_config;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
+
+/// An emulated host needs half a second.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl From<RegionFileError> for Failure {
     fn from(e: RegionFileError) -> Failure {
@@ -59,6 +64,11 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             if let Some(line) = host.and_then(|host| host.lacking()) {
                 eprintln!("paracord: {line}");
             }
+            if *counters && !is_served(&ivshmem::socket_path(&config.run_dir, name)) {
+                eprintln!(
+                    "paracord: no daemon runs: until one does, no `ivshmem-doorbell` can connect"
+                );
+            }
             print(&format!("{}\n", path.display()))
         }
         RegionCommand::Remove { name } => {
@@ -89,6 +99,18 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             print(&columns(&rows))
         }
     }
+}
+
+/// Whether the daemon has a socket for a new region, which it sees by itself: a QEMU may be started at once.
+fn is_served(socket: &Path) -> bool {
+    let end = Instant::now() + SOCKET_TIMEOUT;
+    while socket.parent().is_some_and(Path::exists) && Instant::now() < end {
+        if socket.exists() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
 }
 
 /// What perf can count on this host, of what guests may count.

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
-use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
+use paracord_host::snapshot::{
+    BoostState, Histogram, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
+};
 
 use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
 use crate::control::ask;
@@ -186,6 +188,9 @@ fn vm_details(vm: &VmSnapshot) -> String {
     if let Some(why) = &vm.place_refused {
         line("place", format!("refused: {why}"));
     }
+    if let Some(pmu) = &vm.pmu {
+        line("perf", perf_events(pmu));
+    }
     text.push('\n');
     let mut rows = vec![row(&[
         "VCPU",
@@ -224,6 +229,22 @@ fn vm_details(vm: &VmSnapshot) -> String {
         rows.push(cells);
     }
     text + &columns(&rows)
+}
+
+/// What the guest's perf events do.
+fn perf_events(pmu: &PmuSnapshot) -> String {
+    let mut text = format!(
+        "{}, {} events open, {} opened, {} used again, {} of the host's time",
+        if pmu.interrupts { "counts and samples" } else { "counts" },
+        pmu.open,
+        units::count(pmu.openings),
+        units::count(pmu.reuses),
+        units::duration(pmu.spent_ns)
+    );
+    if let (refusals @ 1.., Some(why)) = (pmu.refusals, &pmu.refused) {
+        let _ = write!(text, "; {} not served, the last: {why}", units::count(refusals));
+    }
+    text
 }
 
 /// Why a vCPU is boosted or throttled; `-` when neither.

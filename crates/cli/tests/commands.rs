@@ -157,6 +157,11 @@ fn regions_live_in_their_directory() {
     for word in qemu.split_whitespace() {
         assert!(xml.contains(&format!("<qemu:arg value='{word}'/>")), "{word} in {xml}");
     }
+    let doorbell = stdout(&with(&["qemu-args", "vm1", "--vcpus", "4", "--counters"]));
+    let socket = s.0.join("run/ivshmem/vm1");
+    let part = format!("-chardev socket,id=paracord,path={} ", socket.display());
+    assert!(doorbell.starts_with(&part), "{doorbell}");
+    assert!(doorbell.ends_with("-device ivshmem-doorbell,chardev=paracord,vectors=4\n"));
     assert!(with(&["region", "remove", "vm1"]).status.success());
     fails(&["region", "remove", "vm1", "--config", &c], 1, &["no region"]);
 }

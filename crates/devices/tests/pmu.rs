@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paracord_devices::pmu::{
-    Budget, COUNTERS, Call, Error, EventSet, Mode, Offer, Pool, Quota, Settings, Want,
+    Budget, COUNTERS, Call, Error, EventSet, Listener, Mode, Offer, Pool, Quota, Settings, Want,
 };
 
 const PAGES: usize = 100;
@@ -194,7 +194,8 @@ fn another_threads_events_are_its_own() {
     });
     let tid = told.recv().unwrap();
     let budget = Arc::new(Budget::default());
-    let mut pool = Pool::of_thread(tid, Arc::clone(&offer), budget, Settings::default());
+    let listener = Listener::Thread(tid);
+    let mut pool = Pool::of_thread(tid, listener, Arc::clone(&offer), budget, Settings::default());
     pool.start(0, want(&offer, "page-faults")).unwrap();
     touch(10 * PAGES);
     go.send(()).unwrap();

@@ -26,6 +26,7 @@ use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
+use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::observe::{Constants, snapshot};
 use crate::performance::Performance;
@@ -310,12 +311,21 @@ impl Daemon {
         let host_lines =
             HostLines::start(Arc::clone(&sensor), Arc::clone(&stats), Arc::clone(rt.shared()))
                 .map_err(system("host line thread"))?;
+        let ivshmem =
+            Ivshmem::start(&settings.run_dir, &settings.region_dir, &surroundings.proc_root)
+                .inspect_err(|error| warn!("guests have no interrupts for samples: {error}"))
+                .ok();
         let mut vms = Vms::new(
             Arc::clone(&sensor),
             table,
             Arc::clone(&stats),
             host_lines,
-            Counters::new(Arc::clone(&sensor), settings.counters, settings.rt.actuator_priority),
+            Counters::new(
+                Arc::clone(&sensor),
+                ivshmem,
+                settings.counters,
+                settings.rt.actuator_priority,
+            ),
             surroundings.proc_root.clone(),
             settings.clone(),
         );

@@ -23,6 +23,7 @@ pub mod handle;
 mod host_lines;
 pub mod identity;
 pub mod imports;
+pub mod ivshmem;
 pub mod journal;
 pub mod journal_file;
 mod log_limit;

@@ -104,6 +104,7 @@ fn vm_snapshot(
         }),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
+        pmu: vms.pmu_of(vm),
         vcpus,
         budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
         budget_ns: vm.config.vm_budget_us.saturating_mul(1000),

@@ -269,7 +269,8 @@ impl Region {
     }
 }
 
-fn read_header(file: &File) -> io::Result<Vec<u8>> {
+/// As much of a header as the file has.
+pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
     let mut header = vec![0; HEADER_BYTES];
     let mut have = 0;
     while have < HEADER_BYTES {

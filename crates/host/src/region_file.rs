@@ -188,7 +188,7 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
 
 /// Makes the directory, and makes sure that only its owner, this user, can change what
 /// lies in it: its parent may be writable by everybody.
-fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
+pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
     fs::create_dir_all(directory).map_err(at(directory))?;
     let meta = fs::symlink_metadata(directory).map_err(at(directory))?;
     let own = rustix::process::geteuid().as_raw();

@@ -112,6 +112,9 @@ pub struct VmSnapshot {
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]
     pub place_refused: Option<String>,
+    /// Its guest's perf events, if the daemon serves them.
+    #[serde(default)]
+    pub pmu: Option<PmuSnapshot>,
     /// By KVM vcpu_id.
     pub vcpus: Vec<VcpuSnapshot>,
     /// Running time left in the VM's budget; negative: debt.
@@ -135,6 +138,25 @@ pub struct RegionSnapshot {
     pub guest_abi: Option<String>,
     /// Features accepted by the guest and offered by the host: `boost`, `preempt_count`, `kick`, …
     pub features: Vec<String>,
+}
+
+/// A guest's perf events (docs/pmu.md), of the vCPUs that run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PmuSnapshot {
+    /// It can sample: its QEMU has interrupts from the daemon.
+    pub interrupts: bool,
+    /// perf events that are open on the host.
+    pub open: u64,
+    /// ... and were opened.
+    pub openings: u64,
+    /// Times that one that was open served a counter.
+    pub reuses: u64,
+    /// Times that a counter was not served: its budget, or no such event.
+    pub refusals: u64,
+    /// Why the last time, one line.
+    pub refused: Option<String>,
+    /// Time of the host that went into it.
+    pub spent_ns: u64,
 }
 
 /// One vCPU.

@@ -25,6 +25,7 @@ use crate::place_line::Line;
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Mode, Override, Settings};
+use crate::snapshot::PmuSnapshot;
 
 /// Bytes of a guest line that reaches to what the guest asks for.
 const LINE_WITH_REQUEST_BYTES: usize =
@@ -221,7 +222,7 @@ impl Vms {
                 .and_then(|found| self.refuse_taken(found, identity.pid));
         match found {
             Ok(Some(region)) => {
-                vm.counters = self.counters.admit(&identity.name, &region);
+                vm.counters = self.counters.admit(identity, &region);
                 vm.region = Some(Arc::new(region));
                 vm.read_driver();
             }
@@ -311,6 +312,12 @@ impl Vms {
         let mut place = None;
         let _ = self.sensor.whereabouts(&[index], |_, at| place = Some(line.place(&at, 0)));
         place
+    }
+
+    /// What a VM's counters do, if the daemon serves them.
+    pub fn pmu_of(&self, vm: &Vm) -> Option<PmuSnapshot> {
+        let counters = vm.counters.as_ref()?;
+        Some(self.counters.snapshot(counters, vm.vcpus.keys().copied()))
     }
 
     /// Looks whether guest drivers came or went; tells the sensor. Also renews host

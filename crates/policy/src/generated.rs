@@ -792,6 +792,7 @@ pub struct pc_vcpu {
     pub told_ns: u64_,
     pub told_asks: u32_,
     pub asked: u32_,
+    pub deaf_until_ns: u64_,
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
@@ -802,7 +803,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1008usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1016usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -854,26 +855,29 @@ const _: () = {
         "Offset of field: pc_vcpu::asked",
     ][::core::mem::offset_of!(pc_vcpu, asked) - 108usize];
     [
+        "Offset of field: pc_vcpu::deaf_until_ns",
+    ][::core::mem::offset_of!(pc_vcpu, deaf_until_ns) - 112usize];
+    [
         "Offset of field: pc_vcpu::guest",
-    ][::core::mem::offset_of!(pc_vcpu, guest) - 112usize];
+    ][::core::mem::offset_of!(pc_vcpu, guest) - 120usize];
     [
         "Offset of field: pc_vcpu::preempt_count_hva",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 120usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_hva) - 128usize];
     [
         "Offset of field: pc_vcpu::preempt_count_gpa",
-    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 128usize];
+    ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 136usize];
     [
         "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 136usize];
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 144usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 144usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 152usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 320usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 328usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 968usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 976usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -8,7 +8,10 @@
 
 use std::{
     fs,
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -18,9 +21,11 @@ use libbpf_rs::{
     query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo},
 };
 use paracord_sensor::{
-    Options, Sensor,
+    Bell, Options, Sensor,
     policy::{defaults, pc_boost_config, pc_vcpu_setup},
 };
+
+use paracord_sys::affinity::{self, CpuMask};
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 const RUNS: u32 = 200_000;
@@ -118,6 +123,23 @@ fn exits(sensor: &Sensor) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same, each with a batch for counters.
+fn asking_exits(sensor: &Sensor, asked: &AtomicU32, bell: &Bell<'_>) -> Result<(), Failure> {
+    let program = sensor.program("sensor_exit")?;
+    for _ in 0..RUNS {
+        asked.fetch_add(1, Ordering::Relaxed);
+        program.test_run(ProgramInput::default())?;
+        bell.consume()?;
+    }
+    Ok(())
+}
+
+fn pin_to_first_cpu() -> Result<(), Failure> {
+    let mut first = CpuMask::default();
+    first.insert(0);
+    Ok(affinity::set(0, &first)?)
+}
+
 fn main() -> Result<(), Failure> {
     let _statistics = Statistics::on()?;
     let sensor = Sensor::load(&Options { without_kvm: true, ..Options::default() })?;
@@ -159,6 +181,23 @@ fn main() -> Result<(), Failure> {
     measure("exit_unboosted_with_request", "sensor_exit", || exits(&sensor))?;
     if vcpu.guest_request() != Some((REQUEST, 0)) {
         return Err(format!("the request was not read: {:?}", vcpu.guest_request()).into());
+    }
+    // The daemon serves its counters, and it asks for nothing: four bytes are read.
+    let asked = Box::new(AtomicU32::new(0));
+    let counts = pc_vcpu_setup { asked_hva: asked.as_ptr() as u64, ..pc_vcpu_setup::default() };
+    vcpu.set_setup(counts);
+    measure("exit_unboosted_with_counters", "sensor_exit", || exits(&sensor))?;
+    // It asks at each exit, and nobody waits for the ring.
+    let rings = AtomicU32::new(0);
+    let bell = sensor.bell(0, |_| {
+        rings.fetch_add(1, Ordering::Relaxed);
+    })?;
+    pin_to_first_cpu()?;
+    measure("exit_with_a_batch_for_counters", "sensor_exit", || {
+        asking_exits(&sensor, &asked, &bell)
+    })?;
+    if rings.load(Ordering::Relaxed) != RUNS {
+        return Err(format!("{rings:?} rings of {RUNS}").into());
     }
     vcpu.set_setup(setup);
     vcpu.set_ready();

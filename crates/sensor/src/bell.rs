@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A ring buffer per CPU, by which the sensor wakes the worker of the CPU on which a guest asks for its counters.
+//! A ring buffer per CPU, by which the sensor wakes the worker of the CPU on which a guest asks for its counters, or
+//! on which they overflow.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBuilder, libbpf_sys};
 
@@ -42,6 +43,21 @@ impl Sensor {
             .map_err(Error::bpf("ring buffer"))?;
         let ring = builder.build().map_err(Error::bpf("ring buffer"))?;
         Ok(Bell { ring, _map: map })
+    }
+}
+
+impl Sensor {
+    /// The program for perf events on vCPU threads that rings the CPU's bell when they overflow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] without such a program, or without a descriptor left.
+    pub fn overflow_program(&self) -> Result<OwnedFd, Error> {
+        let program = self.program("overflow")?;
+        program
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::Bpf { step: "program for overflows", source: error.into() })
     }
 }
 

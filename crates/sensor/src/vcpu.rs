@@ -108,6 +108,11 @@ impl Vcpu<'_> {
         unsafe { AtomicU32::from_ptr(life) }
     }
 
+    /// No worker is woken for what its guest asks of its counters before then (CLOCK_MONOTONIC).
+    pub fn set_deaf_until(&self, ns: u64) {
+        set_field!(self.record, deaf_until_ns, ns);
+    }
+
     /// Where the vCPU is in its life.
     #[must_use]
     pub fn life(&self) -> Life {

@@ -23,6 +23,7 @@ use paracord_sensor::{
         pc_vcpu_counters, pc_vcpu_setup,
     },
 };
+use paracord_sys::perf::{self, Listener, Overflows, PerfAttr, PerfEvent};
 
 /// Reasons as bits of a mask (PARACORD_REASON_*).
 const WAKE: u8 = 1;
@@ -374,4 +375,43 @@ fn kvms_kicks_and_wakeups_are_watched_where_the_kernel_can() {
     println!("KVM's functions: {functions}, function tracer: {tracer}, {found:?}");
     let expected = functions && tracer && found.kvm_btf;
     assert_eq!((found.kick.is_some(), found.wake_ups), (expected, expected));
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn an_overflow_rings_on_the_cpu_of_its_vcpu() {
+    let sensor = sensor();
+    let rung = RefCell::new(Vec::new());
+    let bell = sensor.bell(0, |index| rung.borrow_mut().push(index)).unwrap();
+    let other = sensor.bell(1, |_| panic!("the thread is bound to CPU 0")).unwrap();
+    let thread = StandIn::start(Work::Spin);
+    let _settled = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
+    let spinner = StandIn::start(Work::Spin);
+    let vcpu = adopt(&sensor, &spinner, defaults(), pc_vcpu_setup::default());
+    // PERF_COUNT_SW_TASK_CLOCK
+    let attr = PerfAttr {
+        kind: perf::kind::SOFTWARE,
+        config: 1,
+        sample_period: 5_000_000,
+        ..PerfAttr::default()
+    };
+    let event = PerfEvent::open(spinner.tid, &attr).unwrap();
+    let listener = Listener::Program(Arc::new(sensor.overflow_program().unwrap()));
+    let mut overflows = Overflows::watch(&event, &listener).unwrap();
+    event.enable().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while rung.borrow().len() < 3 {
+        assert!(Instant::now() < deadline, "{:?}", rung.borrow());
+        thread::sleep(Duration::from_millis(5));
+        bell.consume().unwrap();
+        other.consume().unwrap();
+    }
+    assert!(overflows.happened(), "the kernel has written its records");
+    assert!(rung.borrow().iter().all(|index| *index == vcpu.index()), "{:?}", rung.borrow());
+    event.disable().unwrap();
+    bell.consume().unwrap();
+    let before = rung.borrow().len();
+    thread::sleep(SETTLE);
+    bell.consume().unwrap();
+    assert_eq!(rung.borrow().len(), before);
 }

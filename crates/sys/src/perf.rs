@@ -182,7 +182,7 @@ impl PerfEvent {
     }
 }
 
-pub use overflows::Overflows;
+pub use overflows::{Listener, Overflows};
 
 #[cfg(test)]
 mod tests {

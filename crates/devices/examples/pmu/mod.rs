@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use paracord_devices::pmu::{Budget, Mode, Offer, Pool, Quota, Settings, Want};
+use paracord_devices::pmu::{Budget, Listener, Mode, Offer, Pool, Quota, Settings, Want};
 
 /// What perf rotates over.
 pub const ROTATED_COUNTERS: usize = 4;
@@ -32,7 +32,8 @@ pub fn ten(offer: &Offer) -> Option<Vec<Want>> {
 pub fn unlimited_pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
     let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec: Duration::from_secs(10_000) };
     let settings = Settings { mode, ..Settings::default() };
-    Pool::of_thread(tid, Arc::clone(offer), Arc::new(Budget::new(quota)), settings)
+    let (listener, budget) = (Listener::Thread(tid), Arc::new(Budget::new(quota)));
+    Pool::of_thread(tid, listener, Arc::clone(offer), budget, settings)
 }
 
 /// The first quartile, the median, the third.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The PMU area of a vCPU's slot in paracord's region: what the guest wants, carried out by a [`Pool`].
 
+use std::time::Duration;
+
 use paracord_abi::{
     CounterCounts, CounterWant, PMU_GUEST_BYTES, PMU_HOST_BYTES, PmuAnswer, PmuAsk,
 };
@@ -40,10 +42,21 @@ impl Area {
         }
     }
 
-    /// The guest goes on where somebody else served it until now: `lines` are the host's, and counts grow from there.
-    pub fn resume(&mut self, lines: &[u8; PMU_HOST_BYTES]) {
+    /// The guest goes on where somebody else served it until now: `lines` are the host's, and counts grow from there;
+    /// `copy` is one of the guest's, and what it wants is on again without being asked for. Return: the host's lines.
+    pub fn resume(
+        &mut self,
+        lines: &[u8; PMU_HOST_BYTES],
+        copy: &[u8; PMU_GUEST_BYTES],
+    ) -> [u8; PMU_HOST_BYTES] {
         self.before = PmuAnswer::from_bytes(lines);
-        self.answer = self.before;
+        self.answer = PmuAnswer { refused: 0, ..self.before };
+        for (counter, want) in (0..).zip(&PmuAsk::from_bytes(copy).wants) {
+            if want.event.is_some() {
+                self.change(counter, want);
+            }
+        }
+        self.answer.to_bytes()
     }
 
     /// The guest rang: does what a copy of its lines asks for. Return: the host's lines, of which the caller stores
@@ -107,6 +120,11 @@ impl Area {
         self.pool.stats()
     }
 
+    /// Time that its calls took so far.
+    pub fn spent(&self) -> Duration {
+        self.pool.spent()
+    }
+
     /// Why a counter was not served, the last time that one was not.
     pub fn last_refusal(&self) -> Option<Error> {
         self.last_refusal
@@ -159,7 +177,6 @@ impl Area {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use proptest::prelude::*;
 
@@ -358,15 +375,17 @@ mod tests {
         let (mut first, clock) = area();
         first.serve(&lines(1, 0, &[(2, clock)])).unwrap();
         work();
-        let told = first.serve(&lines(2, 1 << 2, &[(2, clock)])).unwrap();
+        let wants = lines(2, 1 << 2, &[(2, clock), (3, 999)]);
+        let told = first.serve(&wants).unwrap();
+        drop(first);
         let (mut second, _) = area();
-        second.resume(&told);
-        assert_eq!(second.serve(&lines(2, 0, &[(2, clock)])), None, "that batch was served");
-        let on = second.serve(&lines(3, 1 << 2, &[(2, clock)])).unwrap();
-        assert!(count(&on, 2) >= count(&told, 2));
+        let on = second.resume(&told, &wants);
+        assert_eq!((word(&on, 0) as u32, refused(&on)), (2, 1 << 3));
+        assert_eq!(count(&on, 2), count(&told, 2));
+        assert_eq!(second.serve(&wants), None, "that batch was served");
         work();
-        let off = second.serve(&lines(4, 0, &[])).unwrap();
-        assert!(count(&off, 2) >= count(&told, 2) + 2_000_000);
+        let off = second.serve(&lines(3, 0, &[])).unwrap();
+        assert!(count(&off, 2) >= count(&told, 2) + 2_000_000, "nobody had to ask");
     }
 
     #[test]

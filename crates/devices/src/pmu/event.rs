@@ -6,7 +6,7 @@ use std::ops::{AddAssign, Sub};
 use paracord_policy::{
     PC_PMU_EXCLUDE_HOST, PC_PMU_EXCLUDE_KERNEL, PC_PMU_EXCLUDE_USER, PC_PMU_SAMPLES, pc_pmu_key,
 };
-use paracord_sys::perf::{Overflows, PerfAttr, PerfEvent, PerfReading};
+use paracord_sys::perf::{Listener, Overflows, PerfAttr, PerfEvent, PerfReading};
 
 use super::error::{Call, Error};
 
@@ -83,11 +83,12 @@ impl HostEvent {
         name: &'static str,
         key: &pc_pmu_key,
         period: u64,
+        listener: &Listener,
     ) -> Result<HostEvent, Error> {
         let event =
             PerfEvent::open(tid, &attr_of(key, period)).map_err(refused(name, Call::Open))?;
         let samples = key.flags & PC_PMU_SAMPLES != 0;
-        let watch = || Overflows::watch(&event, tid).map_err(refused(name, Call::Watch));
+        let watch = || Overflows::watch(&event, listener).map_err(refused(name, Call::Watch));
         let overflows = samples.then(watch).transpose()?;
         let counted = Counts::default();
         Ok(HostEvent { event, name, counted, overflows, next_period: None, once: false })

@@ -45,5 +45,6 @@ pub use event::Counts;
 pub use event_set::{EventSet, UnknownEvent};
 pub use offer::{NotOffered, Offer, Offered, Refused};
 pub use paracord_policy::pmu::Mode;
+pub use paracord_sys::perf::Listener;
 pub use pool::{COUNTERS, EVENTS, Pool, Settings, Stats, Want};
 pub use quota::{Budget, Quota, SLICE};

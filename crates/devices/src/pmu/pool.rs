@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! One vCPU's counters and the events that serve them: the policy decides (policy/pmu_pool.h), the pool carries it out.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use paracord_policy::pmu::{self, Allowed, Give, Mode, Refusal, Take};
 use paracord_policy::{PC_PMU_COUNTERS, PC_PMU_EVENTS, PC_PMU_SAMPLES, pc_pmu_key};
 use paracord_sys::clock::now_ns;
+use paracord_sys::perf::Listener;
 use paracord_sys::signal;
 
 use super::error::Error;
@@ -77,6 +80,7 @@ struct Counter {
 #[derive(Debug)]
 pub struct Pool {
     tid: u32,
+    listener: Listener,
     offer: Arc<Offer>,
     budget: Arc<Budget>,
     policy: pmu::Pool,
@@ -85,6 +89,7 @@ pub struct Pool {
     /// Counters that are on and sample, a mask.
     sampling: u32,
     stats: Stats,
+    spent_ns: Cell<u64>,
 }
 
 impl Pool {
@@ -93,13 +98,20 @@ impl Pool {
     pub fn new(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
         signal::block_sigio();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        Pool::of_thread(tid, offer, budget, settings)
+        Pool::of_thread(tid, Listener::Thread(tid), offer, budget, settings)
     }
 
-    /// For thread `tid`.
-    pub fn of_thread(tid: u32, offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
+    /// For thread `tid`; `listener` asks for [overflows](Pool::overflowed) when it is told of one.
+    pub fn of_thread(
+        tid: u32,
+        listener: Listener,
+        offer: Arc<Offer>,
+        budget: Arc<Budget>,
+        settings: Settings,
+    ) -> Pool {
         Pool {
             tid,
+            listener,
             offer,
             budget,
             policy: pmu::Pool::new(settings.mode, settings.release_slices),
@@ -107,6 +119,7 @@ impl Pool {
             counters: Default::default(),
             sampling: 0,
             stats: Stats::default(),
+            spent_ns: Cell::new(0),
         }
     }
 
@@ -131,7 +144,7 @@ impl Pool {
         }
         let start_ns = now_ns();
         let stopped = self.give(counter);
-        self.budget.charge_since(start_ns);
+        self.charge_since(start_ns);
         stopped
     }
 
@@ -145,15 +158,17 @@ impl Pool {
         if let Some(event) = of.event.and_then(|at| self.events[at].as_ref()) {
             let start_ns = now_ns();
             let since = event.since_paused();
-            self.budget.charge_since(start_ns);
+            self.charge_since(start_ns);
             counts += since?;
         }
         Ok(counts)
     }
 
-    /// Counters that have overflowed since this was asked last, a mask. Takes the thread's SIGIO.
+    /// Counters that have overflowed since this was asked last, a mask. Takes the listening thread's SIGIO.
     pub fn overflowed(&mut self) -> u32 {
-        signal::take_sigio();
+        if let Listener::Thread(_) = self.listener {
+            signal::take_sigio();
+        }
         if self.sampling == 0 {
             return 0;
         }
@@ -167,13 +182,24 @@ impl Pool {
                 overflowed |= 1 << counter;
             }
         }
-        self.budget.charge_since(start_ns);
+        self.charge_since(start_ns);
         overflowed
     }
 
     /// Whether the VM's budget is used up: nothing is served for a while.
     pub fn is_over_budget(&self) -> bool {
-        self.budget.allowed(now_ns()) == Allowed::Nothing
+        self.budget.is_over()
+    }
+
+    /// Time that went into calls so far, of what the VM's budget [has spent](Budget::spent).
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent_ns.get())
+    }
+
+    fn charge_since(&self, start_ns: u64) {
+        let used_ns = now_ns().saturating_sub(start_ns);
+        self.spent_ns.set(self.spent_ns.get().saturating_add(used_ns));
+        self.budget.charge(Duration::from_nanos(used_ns));
     }
 
     /// A slice ends: the vCPU's thread was switched out and in again, or [`SLICE`](super::SLICE) passed. Events that
@@ -184,7 +210,7 @@ impl Pool {
             close(&mut self.events[event], &mut self.stats);
         }
         if self.stats.closings != closings {
-            self.budget.charge_since(start_ns);
+            self.charge_since(start_ns);
         }
     }
 
@@ -206,7 +232,7 @@ impl Pool {
         let begun = self.begin(counter, want, (name, &key), allowed);
         // A refusal takes no call: who asks on does not get into debt by it.
         if begun != Err(Error::Budget) {
-            self.budget.charge_since(start_ns);
+            self.charge_since(start_ns);
         }
         begun
     }
@@ -258,7 +284,7 @@ impl Pool {
         let cold = self.stats.openings > 0 && self.events.iter().all(Option::is_none);
         // One that fails costs the host as much.
         self.budget.charge_opening();
-        match HostEvent::open(self.tid, name, key, period) {
+        match HostEvent::open(self.tid, name, key, period, &self.listener) {
             Ok(event) => self.events[place] = Some(event),
             Err(error) => {
                 self.policy.forget(place);

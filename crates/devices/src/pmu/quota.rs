@@ -61,11 +61,16 @@ impl Budget {
         self.budget.charge(1, 0);
     }
 
-    /// The time since `start_ns` went into calls.
-    pub(super) fn charge_since(&self, start_ns: u64) {
-        let used_ns = now_ns().saturating_sub(start_ns);
+    /// Time that went into calls.
+    pub fn charge(&self, used: Duration) {
+        let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
         self.budget.charge(0, used_ns);
         self.spent_ns.fetch_add(used_ns, Ordering::Relaxed);
+    }
+
+    /// Whether it is used up: nothing is served for a while.
+    pub fn is_over(&self) -> bool {
+        self.allowed(now_ns()) == Allowed::Nothing
     }
 }
 

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::place::PlaceMode;
 use crate::settings::Reason;
-use crate::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
+use crate::snapshot::{BoostState, Histogram, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot};
 
 /// A counter or gauge: name, help, value.
 type Value<T> = (&'static str, &'static str, fn(&T) -> f64);
@@ -75,6 +75,20 @@ const VM_GAUGES: [Value<VmSnapshot>; 4] = [
     ("paracord_vm_period_seconds", "Period of the budgets", |vm| vm.period_ns as f64 / NS_PER_S),
 ];
 
+/// Of VMs whose perf events the daemon serves.
+const PMU_COUNTERS: [Value<PmuSnapshot>; 4] = [
+    ("paracord_vm_perf_openings", "perf events opened for the guest", |pmu| pmu.openings as f64),
+    ("paracord_vm_perf_reuses", "Times that an open perf event served the guest again", |pmu| {
+        pmu.reuses as f64
+    }),
+    ("paracord_vm_perf_refusals", "Times that the guest was refused a perf event", |pmu| {
+        pmu.refusals as f64
+    }),
+    ("paracord_vm_perf_seconds", "Time that the guest's perf events took of the host", |pmu| {
+        pmu.spent_ns as f64 / NS_PER_S
+    }),
+];
+
 const VCPU_GAUGES: [Value<VcpuSnapshot>; 5] = [
     ("paracord_vcpu_request", "What the guest's governor asks for, of 1024; 0: nothing", |v| {
         v.request.as_ref().map_or(0.0, |asks| f64::from(asks.request))
@@ -134,6 +148,7 @@ pub const NAMES: fn() -> Vec<String> = || {
     names.extend([ACTUATION.to_owned(), WAKEUP.to_owned(), format!("{BOOSTS}_total")]);
     names.extend(HOST_GAUGES.map(|(n, ..)| n.to_owned()));
     names.extend(VM_GAUGES.map(|(n, ..)| n.to_owned()));
+    names.extend(PMU_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(VCPU_GAUGES.map(|(n, ..)| n.to_owned()));
     names.extend(ACTUATOR_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(VCPU_COUNTERS.map(|(n, ..)| format!("{n}_total")));
@@ -212,6 +227,14 @@ impl Collector for Families {
             let mut family = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for vm in &s.vms {
                 family.encode_family(&vm_labels(vm))?.encode_gauge(&value(vm))?;
+            }
+        }
+        for (name, help, value) in PMU_COUNTERS {
+            let mut family = e.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (vm, pmu) in s.vms.iter().filter_map(|vm| vm.pmu.as_ref().map(|pmu| (vm, pmu))) {
+                family
+                    .encode_family(&vm_labels(vm))?
+                    .encode_counter::<NoLabelSet, _, f64>(&value(pmu), None)?;
             }
         }
         self.encode_wakeups(&mut e)?;
@@ -326,7 +349,9 @@ mod tests {
         v.counters.boosted_ns = 1_500_000_000;
         v.wakeup_latency_boosted.buckets = vec![0, 5, 1];
         let name = "we\"b\n\\".to_owned();
-        let vm = VmSnapshot { name, pid: 7, vcpus: vec![v.clone(), v], ..Default::default() };
+        let pmu = PmuSnapshot { spent_ns: 1_500_000_000, ..Default::default() };
+        let vcpus = vec![v.clone(), v];
+        let vm = VmSnapshot { name, pid: 7, vcpus, pmu: Some(pmu), ..Default::default() };
         Snapshot {
             version: "1.2".into(),
             taken_ns: 2_000_000_000,
@@ -344,6 +369,7 @@ mod tests {
             "paracord_vcpu_boosts_total{vm=\"we\\\"b\\n\\\\\",pid=\"7\",vcpu=\"0\",reason=\"rt\"} 3",
             "paracord_vcpu_boosted_seconds_total{vm=\"we\\\"b\\n\\\\\",pid=\"7\",vcpu=\"0\"} 1.5",
             "paracord_vm_wakeup_latency_seconds_count{vm=\"we\\\"b\\n\\\\\",pid=\"7\",boosted=\"true\"} 12",
+            "paracord_vm_perf_seconds_total{vm=\"we\\\"b\\n\\\\\",pid=\"7\"} 1.5",
             "# EOF",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} not in\n{text}");

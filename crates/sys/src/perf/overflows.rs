@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Overflows of an event that samples: a signal when there is one, and memory that says so.
+//! Overflows of an event that samples: somebody is told when there is one, and memory says so.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -20,6 +21,18 @@ struct Owner {
 }
 const OWNER_TID: libc::c_int = 0;
 const SET_OWNER: libc::c_int = 15;
+/// `_IOW('$', 8, __u32)`.
+const IOC_SET_BPF: u32 = 0x4004_2408;
+
+/// Who is told of overflows.
+#[derive(Clone, Debug)]
+pub enum Listener {
+    /// This thread gets SIGIO.
+    Thread(u32),
+    /// A BPF program of type perf_event runs, on the CPU on which the event's thread runs. It returns 1: else the kernel
+    /// writes no record, and nothing [has happened](Overflows::happened).
+    Program(Arc<OwnedFd>),
+}
 
 /// The event's ring buffer: a record lies in it for each overflow. Nobody reads them, so that they are overwritten; how
 /// far the kernel got is enough.
@@ -31,11 +44,12 @@ pub struct Overflows {
 }
 
 impl Overflows {
-    /// Of `event`, which was opened with a period: thread `tid` gets SIGIO at each of its overflows.
+    /// Of `event`, which was opened with a period.
     ///
     /// # Errors
-    /// EPERM beyond what the user may lock (kernel.perf_event_mlock_kb, RLIMIT_MEMLOCK); what fcntl(2) returns.
-    pub fn watch(event: &PerfEvent, tid: u32) -> io::Result<Overflows> {
+    /// EPERM beyond what the user may lock (kernel.perf_event_mlock_kb, RLIMIT_MEMLOCK); what fcntl(2) or ioctl(2)
+    /// returns.
+    pub fn watch(event: &PerfEvent, listener: &Listener) -> io::Result<Overflows> {
         // The page that describes the ring, and the ring.
         let bytes = 2 * rustix::param::page_size();
         let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
@@ -44,18 +58,13 @@ impl Overflows {
             unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, event.0.as_fd(), 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
         let overflows = Overflows { start, bytes, seen: 0 };
-        let pid = tid.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
-        let owner = Owner { kind: OWNER_TID, pid };
-        // SAFETY: an open descriptor; the command reads one structure, which is valid for the call.
-        let set = unsafe { libc::fcntl(event.0.as_raw_fd(), SET_OWNER, &raw const owner) };
-        if set != 0 {
-            return Err(io::Error::last_os_error());
+        match listener {
+            Listener::Thread(tid) => signal_to(event, *tid)?,
+            Listener::Program(program) => {
+                event.switch(IOC_SET_BPF, program.as_raw_fd() as libc::c_ulong)?;
+            }
         }
-        // SAFETY: an open descriptor; the command takes no pointer.
-        match unsafe { libc::fcntl(event.0.as_raw_fd(), libc::F_SETFL, libc::O_ASYNC) } {
-            0 => Ok(overflows),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Ok(overflows)
     }
 
     /// Whether there were any since this was asked last. A load, and no system call.
@@ -64,6 +73,21 @@ impl Overflows {
         // SAFETY: inside the mapping, which begins on a page; the kernel writes it too, which an atomic allows.
         let now = unsafe { &*head }.load(Ordering::Acquire);
         std::mem::replace(&mut self.seen, now) != now
+    }
+}
+
+fn signal_to(event: &PerfEvent, tid: u32) -> io::Result<()> {
+    let pid = tid.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let owner = Owner { kind: OWNER_TID, pid };
+    // SAFETY: an open descriptor; the command reads one structure, which is valid for the call.
+    let set = unsafe { libc::fcntl(event.0.as_raw_fd(), SET_OWNER, &raw const owner) };
+    if set != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: an open descriptor; the command takes no pointer.
+    match unsafe { libc::fcntl(event.0.as_raw_fd(), libc::F_SETFL, libc::O_ASYNC) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -96,7 +120,7 @@ mod tests {
             ..PerfAttr::default()
         };
         let event = PerfEvent::open(tid, &attr).unwrap();
-        let mut overflows = Overflows::watch(&event, tid).unwrap();
+        let mut overflows = Overflows::watch(&event, &Listener::Thread(tid)).unwrap();
         assert!(!overflows.happened());
         event.enable().unwrap();
         while event.read().unwrap().count < 5_000_000 {}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A VM's vectors outlive the daemon in the VM: KVM has them, QEMU holds their descriptors. A note says which they are,
+//! by the numbers that eventfds have in /proc/PID/fdinfo, and pidfd_getfd(2) copies them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use paracord_sys::proc;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use super::Vectors;
+use crate::identity::Identity;
+
+/// Longest note: a VM and its vectors.
+const NOTE_BYTES: u64 = 16 << 10;
+
+/// Notes the vectors of a VM at `path`.
+///
+/// # Errors
+/// A file that cannot be written, or a kernel that does not number eventfds.
+pub fn keep(path: &Path, proc_root: &Path, vm: &Identity, vectors: &Vectors) -> io::Result<()> {
+    let own = std::process::id();
+    let mut note = format!("{} {}\n", vm.pid, vm.start_ticks);
+    for vector in &vectors.0 {
+        let number = number_of(proc_root, own, vector.as_raw_fd())?;
+        note.push_str(&format!("{number}\n"));
+    }
+    let new = path.with_extension("new");
+    let _ = fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(note.as_bytes())?;
+    fs::rename(new, path)
+}
+
+/// The vectors that were noted at `path`, if they are this VM's. A note that is another's is removed.
+pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
+    let mut note = String::new();
+    File::open(path).ok()?.take(NOTE_BYTES).read_to_string(&mut note).ok()?;
+    let mut lines = note.lines();
+    if lines.next() != Some(&format!("{} {}", vm.pid, vm.start_ticks)) {
+        let _ = fs::remove_file(path);
+        return None;
+    }
+    let pid = Pid::from_raw(vm.pid.try_into().ok()?)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // Checked after the open: the descriptor is this VM's.
+    if proc::start_ticks(proc_root, vm.pid).ok() != Some(vm.start_ticks) {
+        return None;
+    }
+    let held = numbers(proc_root, vm.pid).ok()?;
+    let vector = |line: &str| {
+        let number = line.parse().ok()?;
+        let copy = pidfd_getfd(&process, *held.get(&number)?, PidfdGetfdFlags::empty()).ok()?;
+        // It could have closed it, and opened another.
+        let ours = number_of(proc_root, std::process::id(), copy.as_raw_fd()).ok()?;
+        (ours == number).then_some(copy)
+    };
+    lines.map(vector).collect::<Option<Vec<OwnedFd>>>().map(Vectors)
+}
+
+/// The number of a process' eventfd.
+fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
+    let text = fs::read_to_string(proc_root.join(format!("{pid}/fdinfo/{fd}")))?;
+    let number = text.lines().find_map(|line| line.strip_prefix("eventfd-id:"));
+    let number = number.and_then(|number| number.trim().parse().ok());
+    number.ok_or_else(|| io::Error::other("the kernel does not number eventfds (before Linux 5.2)"))
+}
+
+/// All of them, by number.
+fn numbers(proc_root: &Path, pid: u32) -> io::Result<BTreeMap<u32, RawFd>> {
+    let mut numbers = BTreeMap::new();
+    for entry in fs::read_dir(proc_root.join(format!("{pid}/fdinfo")))?.flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if let Ok(number) = number_of(proc_root, pid, fd) {
+            numbers.insert(number, fd);
+        }
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vm(start_ticks: u64) -> Identity {
+        let pid = std::process::id();
+        let (name, vmm) = ("web".to_owned(), "qemu".to_owned());
+        Identity { name, uuid: None, pid, start_ticks, vmm, uid: 0 }
+    }
+
+    #[test]
+    fn vectors_are_found_again_in_the_vm_that_has_them() {
+        let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
+        let note = dir.path().join(".web");
+        let vectors = Vectors::new(3).unwrap();
+        let vm = vm(proc::start_ticks(proc_root, std::process::id()).unwrap());
+        assert!(find(&note, proc_root, &vm).is_none());
+        keep(&note, proc_root, &vm, &vectors).unwrap();
+        keep(&note, proc_root, &vm, &vectors).unwrap();
+        let found = find(&note, proc_root, &vm).unwrap();
+        assert_eq!(found.0.len(), 3);
+        found.raise(2);
+        let mut count = [0; 8];
+        rustix::io::read(&vectors.0[2], &mut count).unwrap();
+        assert_eq!(u64::from_ne_bytes(count), 1);
+        drop((found, vectors));
+        assert!(find(&note, proc_root, &vm).is_none(), "the VM has closed them");
+    }
+
+    #[test]
+    fn a_note_of_another_vm_is_removed() {
+        let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
+        let note = dir.path().join(".web");
+        keep(&note, proc_root, &vm(1), &Vectors::new(1).unwrap()).unwrap();
+        assert!(find(&note, proc_root, &vm(2)).is_none());
+        assert!(!note.exists());
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Interrupts for guests of an unmodified QEMU: the daemon is the server of its `ivshmem-doorbell` devices.
+//!
+//! Each region has a socket of its own, `ivshmem/NAME` in the run directory, which belongs to the region's owner. A
+//! QEMU that connects gets the region's memory and a vector per vCPU; KVM takes a vector's eventfd for an interrupt.
+//!
+//! | part | job |
+//! |---|---|
+//! | [`server`] | sockets of regions that come and go, and who is connected |
+//! | [`protocol`] | what a QEMU is sent |
+//! | [`kept`] | finds a running VM's vectors again after the daemon has died |
+
+mod kept;
+mod protocol;
+mod server;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use tracing::warn;
+
+use crate::identity::Identity;
+use crate::rt_thread::wake;
+use server::{Connected, Server};
+
+/// Vectors of a VM, by vCPU. One more than a VM of this size has vCPUs is a file descriptor lost.
+#[derive(Debug)]
+pub struct Vectors(Vec<OwnedFd>);
+
+impl Vectors {
+    /// vCPUs beyond these have no interrupt.
+    pub const MAX: u32 = 256;
+
+    fn new(count: u32) -> io::Result<Vectors> {
+        let one = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        (0..count.min(Vectors::MAX)).map(one).collect::<io::Result<_>>().map(Vectors)
+    }
+
+    /// Interrupts a vCPU's guest. Does nothing for one without a vector.
+    pub fn raise(&self, vcpu_id: u32) {
+        if let Some(vector) = self.0.get(vcpu_id as usize) {
+            wake(vector);
+        }
+    }
+}
+
+/// Where the socket of a region appears; its directory exists while a daemon serves.
+pub fn socket_path(run_dir: &Path, region: &str) -> PathBuf {
+    run_dir.join(DIRECTORY).join(region)
+}
+
+const DIRECTORY: &str = "ivshmem";
+
+/// The server. Dropping it removes the sockets; vectors that were given away work on.
+pub struct Ivshmem {
+    directory: PathBuf,
+    proc_root: PathBuf,
+    connected: Arc<Connected>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ivshmem {
+    /// Serves the regions of `region_dir`, those to come as well.
+    ///
+    /// # Errors
+    /// A directory that cannot be made or watched, or no thread.
+    pub fn start(run_dir: &Path, region_dir: &Path, proc_root: &Path) -> io::Result<Ivshmem> {
+        let directory = run_dir.join(DIRECTORY);
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let connected = Arc::<Connected>::default();
+        let mut server = Server::new(&directory, region_dir, Arc::clone(&connected))?;
+        let theirs = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("paracord-pci".into())
+            .spawn(move || server.run(&theirs))?;
+        let (proc_root, thread) = (proc_root.to_owned(), Some(thread));
+        Ok(Ivshmem { directory, proc_root, connected, stop, thread })
+    }
+
+    /// The vectors of a VM that maps `region`; `None` where it has no interrupts.
+    pub fn vectors(&self, region: &str, vm: &Identity) -> Option<Arc<Vectors>> {
+        let note = self.directory.join(format!(".{region}"));
+        let Some(vectors) = self.connected.vectors(region) else {
+            return kept::find(&note, &self.proc_root, vm).map(Arc::new);
+        };
+        if let Err(error) = kept::keep(&note, &self.proc_root, vm, &vectors) {
+            warn!(vm = vm.name, "after the daemon dies nothing will be sampled: {error}");
+        }
+        Some(vectors)
+    }
+}
+
+impl Drop for Ivshmem {
+    fn drop(&mut self) {
+        wake(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

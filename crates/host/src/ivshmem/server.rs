@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A socket for each region, and who has connected to it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use paracord_abi::RegionLayout;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::net::sockopt::socket_peercred;
+use tracing::{debug, warn};
+
+use super::{Vectors, protocol};
+use crate::log_limit::LogLimit;
+use crate::region::read_header;
+use crate::region_file::{check_name, prepare_directory};
+
+/// Sockets at most: a file descriptor each.
+const REGIONS_MAX: usize = 1024;
+/// Who connects in a loop is served so seldom.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The VMs that are connected, by their region.
+#[derive(Debug, Default)]
+pub struct Connected(Mutex<BTreeMap<String, Client>>);
+
+#[derive(Debug)]
+struct Client {
+    /// QEMU may not have read all that it was sent.
+    stream: UnixStream,
+    vectors: Arc<Vectors>,
+}
+
+impl Connected {
+    /// Of the VM that is connected to a region's socket.
+    pub fn vectors(&self, region: &str) -> Option<Arc<Vectors>> {
+        self.lock().get(region).map(|client| Arc::clone(&client.vectors))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Client>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Socket {
+    listener: UnixListener,
+    owner: u32,
+}
+
+/// The server's thread.
+pub struct Server {
+    directory: PathBuf,
+    region_dir: PathBuf,
+    connected: Arc<Connected>,
+    changes: OwnedFd,
+    sockets: BTreeMap<String, Socket>,
+    log: LogLimit,
+}
+
+/// What poll(2) has found.
+enum Ready {
+    Stop,
+    Changes,
+    Socket(String),
+    Client(String),
+}
+
+impl Server {
+    /// Sockets appear in `directory`, for regions in `region_dir`.
+    pub fn new(
+        directory: &Path,
+        region_dir: &Path,
+        connected: Arc<Connected>,
+    ) -> io::Result<Server> {
+        let prepare = |path| prepare_directory(path).map_err(io::Error::other);
+        prepare(region_dir)?;
+        prepare(directory)?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+        let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let watched = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+        inotify::add_watch(&changes, region_dir, watched)?;
+        let mut server = Server {
+            directory: directory.to_owned(),
+            region_dir: region_dir.to_owned(),
+            connected,
+            changes,
+            sockets: BTreeMap::new(),
+            log: LogLimit::default(),
+        };
+        server.look();
+        Ok(server)
+    }
+
+    /// Serves until `stop` is readable.
+    pub fn run(&mut self, stop: &OwnedFd) {
+        loop {
+            for ready in self.wait(stop) {
+                match ready {
+                    Ready::Stop => return,
+                    Ready::Changes => {
+                        while rustix::io::read(&self.changes, &mut [0; 4096]).is_ok() {}
+                        self.look();
+                    }
+                    Ready::Socket(region) => {
+                        if let Err(error) = self.accept(&region) {
+                            self.warn(&format!("region {region}: no interrupts: {error}"));
+                        }
+                        std::thread::sleep(PAUSE);
+                    }
+                    // It has nothing to say but that it is gone.
+                    Ready::Client(region) => drop(self.connected.lock().remove(&region)),
+                }
+            }
+        }
+    }
+
+    fn wait(&self, stop: &OwnedFd) -> Vec<Ready> {
+        let clients: Vec<(String, UnixStream)> = {
+            let connected = self.connected.lock();
+            let copy = |(region, client): (&String, &Client)| {
+                Some((region.clone(), client.stream.try_clone().ok()?))
+            };
+            connected.iter().filter_map(copy).collect()
+        };
+        let mut fds = vec![(PollFd::new(stop, PollFlags::IN), Ready::Stop)];
+        fds.push((PollFd::new(&self.changes, PollFlags::IN), Ready::Changes));
+        for (region, socket) in &self.sockets {
+            let fd = PollFd::new(&socket.listener, PollFlags::IN);
+            fds.push((fd, Ready::Socket(region.clone())));
+        }
+        for (region, stream) in &clients {
+            fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
+        }
+        let (mut fds, what): (Vec<_>, Vec<_>) = fds.into_iter().unzip();
+        if poll(&mut fds, None).is_err() {
+            return Vec::new();
+        }
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        what.into_iter().zip(ready).filter_map(|(what, ready)| ready.then_some(what)).collect()
+    }
+
+    /// Regions have come or gone.
+    fn look(&mut self) {
+        let mut regions = BTreeMap::new();
+        for entry in fs::read_dir(&self.region_dir).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(meta) = fs::symlink_metadata(entry.path()) else { continue };
+            if check_name(&name).is_ok() && meta.is_file() {
+                regions.insert(name, meta);
+            }
+        }
+        let gone = |name: &String, socket: &Socket| {
+            regions.get(name).is_none_or(|meta| meta.uid() != socket.owner)
+        };
+        let directory = &self.directory;
+        self.sockets.retain(|name, socket| {
+            let stays = !gone(name, socket);
+            if !stays {
+                let _ = fs::remove_file(directory.join(name));
+                let _ = fs::remove_file(directory.join(format!(".{name}")));
+            }
+            stays
+        });
+        for (name, meta) in regions {
+            if self.sockets.contains_key(&name) || self.sockets.len() >= REGIONS_MAX {
+                continue;
+            }
+            match self.listen(&name, &meta) {
+                Ok(socket) => drop(self.sockets.insert(name, socket)),
+                Err(error) => self.warn(&format!("region {name}: no socket: {error}")),
+            }
+        }
+    }
+
+    fn listen(&self, name: &str, region: &fs::Metadata) -> io::Result<Socket> {
+        let path = self.directory.join(name);
+        // A daemon's that was killed.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        chown(&path, Some(region.uid()), Some(region.gid()))?;
+        Ok(Socket { listener, owner: region.uid() })
+    }
+
+    fn accept(&mut self, region: &str) -> io::Result<()> {
+        let Some(socket) = self.sockets.get(region) else { return Ok(()) };
+        let (stream, _) = socket.listener.accept()?;
+        let peer = socket_peercred(&stream)?;
+        let user = peer.uid.as_raw();
+        if user != socket.owner && user != 0 {
+            let owner = socket.owner;
+            return Err(io::Error::other(format!("user {user} asks, it belongs to user {owner}")));
+        }
+        let memory = self.open(region)?;
+        let header = read_header(&memory)?;
+        let layout =
+            RegionLayout::check(&header, memory.metadata()?.len()).map_err(io::Error::other)?;
+        let vectors = Arc::new(Vectors::new(layout.slot_count)?);
+        protocol::welcome(&stream, &memory, &vectors)?;
+        debug!(region, pid = peer.pid.as_raw_nonzero().get(), "a VM has its vectors");
+        self.connected.lock().insert(region.to_owned(), Client { stream, vectors });
+        Ok(())
+    }
+
+    fn open(&self, region: &str) -> io::Result<File> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let path = self.region_dir.join(region);
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+    }
+
+    fn warn(&mut self, line: &str) {
+        if self.log.allow() {
+            warn!("{line}");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for name in self.sockets.keys() {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+        // Notes of VMs that run on keep it.
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::super::protocol::tests::receive;
+    use super::*;
+
+    fn await_that(what: &str, is: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !is() {
+            assert!(Instant::now() < end, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn sockets_follow_regions_and_vectors_their_clients() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sockets, regions) = (dir.path().join("ivshmem"), dir.path().join("regions"));
+        let make = |name: &str| {
+            let (new, bytes) = (regions.join(".new"), paracord_abi::region_bytes(2));
+            fs::write(&new, paracord_abi::new_region(2, 0, 0, &[]).unwrap()).unwrap();
+            File::options().write(true).open(&new).unwrap().set_len(bytes).unwrap();
+            fs::rename(new, regions.join(name)).unwrap();
+        };
+        fs::create_dir(&regions).unwrap();
+        make("old");
+        let connected = Arc::<Connected>::default();
+        let mut server = Server::new(&sockets, &regions, Arc::clone(&connected)).unwrap();
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let theirs = stop.try_clone().unwrap();
+        let thread = std::thread::spawn(move || server.run(&theirs));
+        make("new");
+        await_that("a socket for each", || {
+            ["old", "new"].iter().all(|name| UnixStream::connect(sockets.join(name)).is_ok())
+        });
+        let client = UnixStream::connect(sockets.join("new")).unwrap();
+        let numbers: Vec<i64> = (0..5).map(|_| receive(&client).0).collect();
+        assert_eq!(numbers, [0, 0, -1, 0, 0]);
+        await_that("the client is known", || connected.vectors("new").is_some());
+        assert_eq!(connected.vectors("new").unwrap().0.len(), 2);
+        drop(client);
+        await_that("it is gone", || connected.vectors("new").is_none());
+        fs::remove_file(regions.join("new")).unwrap();
+        await_that("its socket is gone", || !sockets.join("new").exists());
+        fs::write(regions.join("old"), "no region").unwrap();
+        let refused = UnixStream::connect(sockets.join("old")).unwrap();
+        await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
+        rustix::io::write(&stop, &1u64.to_ne_bytes()).unwrap();
+        thread.join().unwrap();
+    }
+}
