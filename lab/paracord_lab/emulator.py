@@ -164,11 +164,12 @@ def guest_command(
     vcpus: int,
     memory_mb: int,
     region_bytes: int,
+    interrupts: bool,
     initramfs: str,
     cmdline: str,
     extra: Sequence[str],
 ) -> list[str]:
-    """A guest as a user would start it: stock QEMU, KVM, ivshmem-plain for the region (0 bytes: none)."""
+    """A guest as a user would start it: stock QEMU, KVM, an ivshmem device for the region (0 bytes: none)."""
     append = f"console={arch.console} {KERNEL_QUIET} {arch.guest_cmdline} {cmdline}"
     argv = [
         *_bare(arch),
@@ -182,7 +183,12 @@ def guest_command(
         *("-chardev", f"socket,id=lab,path={channel_socket(name)},server=on,wait=off"),
         *("-device", "virtserialport,chardev=lab,name=lab"),
     ]
-    if region_bytes:
+    if region_bytes and interrupts:
+        argv += [
+            *("-chardev", f"socket,id=paracord,path=/run/paracord/ivshmem/{name}"),
+            *("-device", f"ivshmem-doorbell,chardev=paracord,vectors={vcpus}"),
+        ]
+    elif region_bytes:
         argv += [
             "-object",
             f"memory-backend-file,id=paracord,share=on,prealloc=on,size={region_bytes},"
@@ -198,6 +204,7 @@ def vmm_command(
     vcpus: int,
     memory_mb: int,
     region_bytes: int,
+    interrupts: bool,  # its function has them anyway
     initramfs: str,
     cmdline: str,
     extra: Sequence[str],

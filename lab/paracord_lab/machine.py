@@ -114,6 +114,7 @@ class Host:
         name: str,
         vcpus: int = 1,
         region: bool | str = True,
+        interrupts: bool = False,
         memory_mb: int | None = None,
         extra_args: Sequence[str] = (),
         cmdline: str = "",
@@ -123,7 +124,7 @@ class Host:
     ) -> Guest:
         """Boots a guest and returns when its channel answers.
 
-        region: it has one; text: made with these options.
+        region: it has one; text: made with these options. interrupts: by QEMU, from paracord's daemon.
         extra_args: for the VMM. cmdline: for its kernel. wrapper: command that starts the VMM (`chrt -r 1`,
         …). vmm: "qemu" or "paracord" (docs/vmm.md). memory_mb: 256 unless said, 512 with perf.
         perf: Debian's perf is in it.
@@ -132,7 +133,9 @@ class Host:
             payload.add_perf(self.payload, self.arch)
         initramfs = "/payload/guest-perf.cpio" if perf else "/payload/guest.cpio"
         memory_mb = memory_mb or (PERF_GUEST_MEMORY_MB if perf else GUEST_MEMORY_MB)
-        guest = Guest(self, name, vcpus, region, memory_mb, extra_args, cmdline, wrapper, vmm, initramfs)
+        guest = Guest(
+            self, name, vcpus, region, interrupts, memory_mb, extra_args, cmdline, wrapper, vmm, initramfs
+        )
         self.guests.append(guest)
         return guest
 
@@ -222,7 +225,7 @@ def host(
     terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
     kernel: what an emulated host boots instead of the usual one (images.with_kernel()), else the directory
     that LAB_KERNEL names; its guests have the usual one. counted: an emulated host's clock counts
-    instructions; for work on the host itself, guests do not get on there.
+    instructions; for work on the host itself: guests do not get on there, but for arm64's, slowly.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):

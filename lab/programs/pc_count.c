@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 /*
- * Counts perf events, of tasks that work or of a CPU.
+ * Counts perf events, of tasks that work, of a CPU or of a thread.
  *
- *   pc_count EVENT[,EVENT...] [--ms 1000] [--cpu -1] [--tasks 1] [--hold_s 0] [--period 0]
+ *   pc_count EVENT[,EVENT...] [--ms 1000] [--cpu -1] [--tid -1] [--tasks 1] [--hold_s 0] [--period 0]
  *
- * An EVENT is PMU/NAME/, as perf writes it, or PMU/NAME/u: in user mode only; or task-clock, the kernel's own.
+ * An EVENT is PMU/NAME/ with letters behind it, as perf writes it: u, in user mode only; G, in guests only. Or it is
+ * task-clock, the kernel's own.
  *
  * --tasks N   so many tasks, each of which counts itself while it works for --ms of its own time;
- *             0: what is on CPU --cpu, for --ms of time
+ *             0: what is on CPU --cpu, or the thread --tid, for --ms of time
  * --hold_s    keeps the events open for so long afterwards
  * --period    samples each so many, and counts the samples
  *
- * Prints, per task and event: EVENT COUNT ENABLED_NS RUNNING_NS SAMPLES. Exit status 3 and the error's name if an event
- * cannot be opened.
+ * Prints, per task and event: EVENT COUNT ENABLED_NS RUNNING_NS SAMPLES ELAPSED_NS. A thread's events are enabled while
+ * it runs; time elapses meanwhile. Exit status 3 and the error's name if an event cannot be opened.
  */
 #include <linux/perf_event.h>
 #include <stdint.h>
@@ -28,11 +29,11 @@
 #define EVENTS_MAX	64
 #define SYSFS		"/sys/bus/event_source/devices"
 
-static long ms = 1000, cpu = -1, tasks = 1, hold_s, period;
+static long ms = 1000, cpu = -1, tid = -1, tasks = 1, hold_s, period;
 
 static const struct number_option options[] = {
-	{ "--ms", &ms, 1, 600000 },	    { "--cpu", &cpu, -1, 4096 },	{ "--tasks", &tasks, 0, 64 },
-	{ "--hold_s", &hold_s, 0, 600 },    { "--period", &period, 0, 1L << 62 },
+	{ "--ms", &ms, 1, 600000 },	 { "--cpu", &cpu, -1, 4096 },	  { "--tid", &tid, -1, 1L << 22 },
+	{ "--tasks", &tasks, 0, 64 },	 { "--hold_s", &hold_s, 0, 600 }, { "--period", &period, 0, 1L << 62 },
 };
 
 /* The number behind `prefix` in a file below a PMU's directory. */
@@ -68,11 +69,12 @@ static struct perf_event_attr attr_of(const char *event)
 	pmu = strtok_r(copy, "/", &place);
 	name = strtok_r(NULL, "/", &place);
 	modes = strtok_r(NULL, "/", &place);
-	if (!pmu || !name || (modes && strcmp(modes, "u"))) {
-		fprintf(stderr, "%s: write PMU/NAME/, PMU/NAME/u or task-clock\n", event);
+	if (!pmu || !name || (modes && modes[strspn(modes, "uG")])) {
+		fprintf(stderr, "%s: write PMU/NAME/, with u or G behind it, or task-clock\n", event);
 		exit(2);
 	}
-	attr.exclude_kernel = !!modes;
+	attr.exclude_kernel = modes && strchr(modes, 'u');
+	attr.exclude_host = modes && strchr(modes, 'G');
 	snprintf(file, sizeof(file), "events/%s", name);
 	attr.type = (uint32_t)number_in(pmu, "type", "");
 	attr.config = number_in(pmu, file, "event=");
@@ -112,13 +114,13 @@ static void work(void)
 static void count(char **events, int n)
 {
 	struct perf_event_mmap_page *rings[EVENTS_MAX];
-	uint64_t read_as[3];
+	uint64_t read_as[3], elapsed_ns[EVENTS_MAX];
 	int fds[EVENTS_MAX];
 
 	for (int i = 0; i < n; i++) {
 		struct perf_event_attr attr = attr_of(events[i]);
 
-		fds[i] = (int)syscall(SYS_perf_event_open, &attr, tasks ? 0 : -1, tasks ? -1 : cpu, -1,
+		fds[i] = (int)syscall(SYS_perf_event_open, &attr, tasks ? 0 : (pid_t)tid, tasks ? -1 : cpu, -1,
 				      PERF_FLAG_FD_CLOEXEC);
 		if (fds[i] < 0) {
 			fprintf(stderr, "%s: %s\n", events[i], strerror(errno));
@@ -126,11 +128,15 @@ static void count(char **events, int n)
 		}
 		rings[i] = ring_of(fds[i]);
 	}
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		elapsed_ns[i] = -monotonic_ns();
 		ioctl(fds[i], PERF_EVENT_IOC_ENABLE, 0);
+	}
 	work();
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		ioctl(fds[i], PERF_EVENT_IOC_DISABLE, 0);
+		elapsed_ns[i] += monotonic_ns();
+	}
 	for (int i = 0; i < n; i++) {
 		char line[256];
 		int length;
@@ -140,9 +146,10 @@ static void count(char **events, int n)
 			exit(3);
 		}
 		/* One write: several tasks print. */
-		length = snprintf(line, sizeof(line), "%s %llu %llu %llu %llu\n", events[i],
+		length = snprintf(line, sizeof(line), "%s %llu %llu %llu %llu %llu\n", events[i],
 				  (unsigned long long)read_as[0], (unsigned long long)read_as[1],
-				  (unsigned long long)read_as[2], samples_in(rings[i]));
+				  (unsigned long long)read_as[2], samples_in(rings[i]),
+				  (unsigned long long)elapsed_ns[i]);
 		if (write(STDOUT_FILENO, line, (size_t)length) != length)
 			exit(1);
 	}
@@ -156,7 +163,8 @@ int main(int argc, char **argv)
 	int n = 0, status, failed = 0;
 
 	if (argc < 2) {
-		fputs("usage: pc_count EVENT[,EVENT...] [--ms N] [--cpu N] [--tasks N] [--hold_s N] [--period N]\n",
+		fputs("usage: pc_count EVENT[,EVENT...] [--ms N] [--cpu N] [--tid N] [--tasks N] [--hold_s N] "
+		      "[--period N]\n",
 		      stderr);
 		return 2;
 	}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest for those tests that want an ordinary one on their module's host.
+Hosts and guests for modules that want ordinary ones.
 
 Also tells a test that failed from a test whose emulated machine died under it.
 
@@ -11,13 +11,26 @@ does not end on a machine that runs others.
 """
 
 import os
+import platform
+from pathlib import Path
 
 import pytest
 
+from paracord_lab import machine
 from paracord_lab.errors import ChannelClosed
 
 EXIT_MACHINE_DIED = 75
 _failures = {"died": 0, "other": 0}
+
+
+@pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
+def host_of_each_architecture(request):
+    """For a module that runs on both, one after the other; its logs lie under the module's name."""
+    if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
+        pytest.skip("a native host has its own architecture only")
+    name = request.module.__name__.replace("_", "-")
+    with machine.host(arch=request.param, logs=Path(f"out/{name}-{request.param}/logs")) as booted:
+        yield booted
 
 
 @pytest.fixture(scope="module")

@@ -24,5 +24,5 @@ def test_perf_lies_behind_the_guests_initramfs(tmp_path, monkeypatch):
 )
 def test_a_guest_boots_the_initramfs_that_it_is_given(make_command, option):
     arch = emulator.architecture("aarch64")
-    command = make_command(arch, "vm1", 1, 512, 0, "/payload/guest-perf.cpio", "", ())
+    command = make_command(arch, "vm1", 1, 512, 0, False, "/payload/guest-perf.cpio", "", ())
     assert command[command.index(option) + 1] == "/payload/guest-perf.cpio"

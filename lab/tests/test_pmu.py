@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import statistics
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
@@ -22,6 +19,8 @@ PMU = "/sys/bus/event_source/devices/paracord"
 CLOCK = "paracord/task-clock/"
 # `task-clock` alone is to perf paracord's as well.
 GUESTS_CLOCK = "software/task-clock/"
+# The clock of a vCPU that computes, for shares_of_hosts_counts().
+OWN_CLOCK = ([(CLOCK, "task-clock")], "pc_hog --cpu 1", 3000)
 # System calls take a hundred times longer on an emulated host.
 UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "100000")
 # PARACORD_F_PMU of abi/paracord_abi.h
@@ -34,6 +33,7 @@ class Count(NamedTuple):
     enabled_ns: int
     running_ns: int
     samples: int
+    elapsed_ns: int
 
 
 def count(guest: machine.Guest, events: list[str], options: str) -> list[Count]:
@@ -54,6 +54,17 @@ def perf_stat(guest: machine.Guest, events: str, command: str) -> dict[str, str]
     return {event: value for value, _, event, *_ in fields}
 
 
+def record(guest: machine.Guest, event: str, how: str) -> None:
+    """What perf report has on top of what perf record has sampled is pc_hog's `work`."""
+    guest.run(f"perf record -q {how} -e {event} -o /tmp/data -- timeout 3 pc_hog >&2", timeout=120)
+    report = "perf report -i /tmp/data --stdio -q --sort symbol --percent-limit 1"
+    lines = guest.run(f"{report} 2>/dev/null", timeout=120).out.split("\n")
+    percent, _, symbol, *_ = next(line for line in lines if line.strip()).split()
+    print(f"{event} {how}: {lines}")
+    # The compiler may have made a copy of it: work.constprop.0.
+    assert symbol.split(".")[0] == "work" and float(percent.rstrip("%")) > 60, lines
+
+
 def batches(guest: machine.Guest) -> int:
     """Exits for counters so far, of all CPUs. None was without an answer."""
     lines = [line.split() for line in guest.run(f"cat {STATE}/counters").out.splitlines()]
@@ -61,32 +72,35 @@ def batches(guest: machine.Guest) -> int:
     return sum(int(line[2]) for line in lines)
 
 
-def share_of_hosts_count(host: machine.Host, guest: machine.Guest) -> float:
-    """What the guest counts of a vCPU that is never idle, of the host's account of its thread, per time."""
-    tid = guest.vcpu_tids[1]
-    stat = f"cut -d' ' -f1 /proc/{tid}/schedstat; cut -d' ' -f1 /proc/uptime"
-    hog = guest.spawn("exec pc_hog --cpu 1", "hog")
-    shares = []
+def shares_of_hosts_counts(
+    host: machine.Host, guest: machine.Guest, pairs: Sequence[tuple[str, str]], load: str, ms: int
+) -> list[float]:
+    """
+    What the guest counts of CPU 1, by what the host counts of its thread, both per time; for pairs of
+    events, the guest's and the host's. The load never lets that CPU idle; each host's count takes so many ms.
+    """
+    of_guest, of_host = (",".join(events) for events in zip(*pairs, strict=True))
+    job = guest.spawn(f"exec {load}", "load")
+    rounds = []
     for _ in range(3):
-        job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 4000", "count")
-        before = host.run(f"sleep 0.5; {stat}").out.split()
-        after = host.run(f"sleep 3; {stat}").out.split()
-        result = job.result(60, check=True)
-        _, counted, enabled_ns, *_ = result.out.split()
-        ran = (int(after[0]) - int(before[0])) / (float(after[1]) - float(before[1])) / 1e9
-        shares.append(int(counted) / int(enabled_ns) / ran)
-    hog.kill("KILL")
-    hog.wait(20)
-    print(f"count of the guest by that of the host: {shares}")
-    return statistics.median(shares)
+        around = guest.spawn(f"exec pc_count {of_guest} --tasks 0 --cpu 1 --ms {ms * 3 // 2}", "count")
+        within = f"sleep {ms / 4000}; pc_count {of_host} --tasks 0 --tid {guest.vcpu_tids[1]} --ms {ms}"
+        hosts = counts_of(host.run(within, timeout=300))
+        guests = counts_of(around.result(300, check=True))
+        assert all(one.running_ns == one.enabled_ns for one in hosts), f"the host multiplexed: {hosts}"
+        rates = [[one.count / one.elapsed_ns for one in counts] for counts in (guests, hosts)]
+        rounds.append([ours / theirs for ours, theirs in zip(*rates, strict=True)])
+    job.kill("KILL")
+    job.wait(20)
+    by_pair = list(zip(*rounds, strict=True))
+    for (ours, theirs), shares in zip(pairs, by_pair, strict=True):
+        print(f"{ours} by the host's {theirs}: {shares}")
+    return [statistics.median(shares) for shares in by_pair]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
-def host(request: pytest.FixtureRequest) -> Iterator[machine.Host]:
-    if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
-        pytest.skip("a native host has its own architecture only")
-    with machine.host(arch=request.param, logs=Path(f"out/test-pmu-{request.param}/logs")) as booted:
-        yield booted
+@pytest.fixture(scope="module")
+def host(host_of_each_architecture: machine.Host) -> machine.Host:
+    return host_of_each_architecture
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +141,7 @@ def test_a_task_is_counted_while_it_runs(guest: machine.Guest) -> None:
 
 
 def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest) -> None:
-    assert share_of_hosts_count(host, guest) == pytest.approx(1, abs=0.02)
+    assert shares_of_hosts_counts(host, guest, *OWN_CLOCK) == [pytest.approx(1, abs=0.02)]
 
 
 def test_perf_counts_a_command(guest: machine.Guest) -> None:
@@ -149,13 +163,7 @@ def test_perf_record_finds_the_hot_function(
     has_cycles = guest.run(f"test -e {PMU}/events/cycles", check=False).rc == 0
     assert has_cycles == (host.arch == "aarch64")
     for event in (CLOCK, "paracord/cycles/")[: 1 + has_cycles]:
-        guest.run(f"perf record -q {how} -e {event}{modes} -o /tmp/data -- timeout 3 pc_hog >&2", timeout=120)
-        report = "perf report -i /tmp/data --stdio -q --sort symbol --percent-limit 1"
-        lines = guest.run(f"{report} 2>/dev/null", timeout=120).out.split("\n")
-        percent, _, symbol, *_ = next(line for line in lines if line.strip()).split()
-        print(f"{event}{modes} {how}: {lines}")
-        # The compiler may have made a copy of it: work.constprop.0.
-        assert symbol.split(".")[0] == "work" and float(percent.rstrip("%")) > 60, lines
+        record(guest, f"{event}{modes}", how)
 
 
 def test_perf_names_what_is_not_there(guest: machine.Guest) -> None:
@@ -174,6 +182,14 @@ def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
     assert counts == pytest.approx([statistics.mean(counts)] * 4, rel=0.2)
     assert min(counts) > 200e6 and max(counts) < 550e6
     assert batches(guest) - before >= 8
+
+
+def test_a_task_that_changes_its_cpu_keeps_its_count(guest: machine.Guest) -> None:
+    job = guest.spawn(f"exec pc_count {CLOCK},task-clock --ms 1500", "moved")
+    move = "for t in $(pgrep pc_count); do taskset -p {} $t; done; sleep 0.05"
+    guest.run(f"while pgrep pc_count; do {move.format(1)}; {move.format(2)}; done >/dev/null 2>&1")
+    by_host, by_guest = counts_of(job.result(60, check=True))
+    assert by_host.count == pytest.approx(by_guest.count, rel=0.15)
 
 
 def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:

@@ -1,28 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""T1: a guest of an unmodified QEMU counts with perf events of its host, which the daemon serves."""
+"""T1: a guest of an unmodified QEMU counts and samples with perf events of its host, served by the daemon."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from test_pmu import CLOCK, PMU_FEATURE, STATE, batches, count, counts_of, share_of_hosts_count
+from test_pmu import (
+    CLOCK,
+    OWN_CLOCK,
+    PMU_FEATURE,
+    STATE,
+    batches,
+    count,
+    counts_of,
+    record,
+    shares_of_hosts_counts,
+)
 
 from paracord_lab import machine
 from paracord_lab.daemon import Daemon
+from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 # System calls take a hundred times longer on an emulated host.
 UNLIMITED = {"counters.budget_ms": 1000, "counters.openings": 100000}
 
 
+def samples(guest: machine.Guest, cpu: int) -> int:
+    """That the module has taken on a CPU so far."""
+    words = guest.run(f"grep ^cpu{cpu} {STATE}/counters").out.split()
+    return int(words[words.index("samples") + 1])
+
+
 @pytest.fixture(scope="module")
-def host() -> Iterator[machine.Host]:
-    with machine.host(logs=Path("out/test-pmu-daemon/logs")) as booted:
-        yield booted
+def host(host_of_each_architecture: machine.Host) -> machine.Host:
+    return host_of_each_architecture
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +48,7 @@ def daemon(host: machine.Host) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def guest(host: machine.Host, daemon: Daemon) -> Iterator[machine.Guest]:
-    with host.guest("counted", vcpus=2, region="--counters") as booted:
+    with host.guest("counted", vcpus=2, region="--counters", interrupts=True, perf=True) as booted:
         daemon.await_vcpus(booted.vcpu_tids)
         booted.load_module()
         yield booted
@@ -41,7 +56,7 @@ def guest(host: machine.Host, daemon: Daemon) -> Iterator[machine.Guest]:
 
 def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest) -> None:
     assert int(guest.run(f"cat {STATE}/features").out, 16) & PMU_FEATURE
-    assert share_of_hosts_count(host, guest) == pytest.approx(1, abs=0.02)
+    assert shares_of_hosts_counts(host, guest, *OWN_CLOCK) == [pytest.approx(1, abs=0.02)]
 
 
 def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
@@ -60,9 +75,31 @@ def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
     )
 
 
-def test_nothing_is_sampled(guest: machine.Guest) -> None:
-    done = guest.run(f"pc_count {CLOCK} --period 1000000 --ms 10", check=False)
-    assert done.rc == 3 and "not supported" in done.err
+@pytest.mark.parametrize(("how", "modes"), [("-c 10000000", ""), ("-F 99", "u")])
+def test_perf_record_finds_the_hot_function(
+    host: machine.Host, guest: machine.Guest, how: str, modes: str
+) -> None:
+    for event in (CLOCK, "paracord/cycles/")[: 1 + (host.arch == "aarch64")]:
+        record(guest, f"{event}{modes}", how)
+
+
+def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
+    (one,) = count(guest, [CLOCK], "--ms 2000 --cpu 1 --period 20000000")
+    assert one.samples == pytest.approx(one.count / 2e7, rel=0.1)
+
+
+def test_a_vcpu_that_is_moved_keeps_its_counts(host: machine.Host, guest: machine.Guest) -> None:
+    """Each turn is the worker's of the CPU on which the vCPU has asked; the next one may be another's."""
+    job = guest.spawn(f"exec pc_count {CLOCK},task-clock --tasks 2 --cpu 1 --ms 1500", "moved")
+    moves = 0
+    while job.running:
+        host.run(f"taskset -p {1 << moves % 2} {guest.vcpu_tids[1]}")
+        moves += 1
+    host.run(f"taskset -p 3 {guest.vcpu_tids[1]}")
+    counts = counts_of(job.result(60, check=True))
+    for by_host, by_guest in zip(counts[::2], counts[1::2], strict=True):
+        assert by_host.count == pytest.approx(by_guest.count, rel=0.2)
+    assert moves >= 4
 
 
 def test_counts_go_on_after_the_daemon_was_killed(
@@ -80,3 +117,64 @@ def test_counts_go_on_after_the_daemon_was_killed(
     hog.wait(20)
     assert 0 < one.count < 1.02 * one.enabled_ns
     assert count(guest, [CLOCK], "--ms 200 --cpu 1")[0].count > 100e6
+
+
+def test_samples_go_on_after_the_daemon_was_killed(
+    host: machine.Host, guest: machine.Guest, daemon: Daemon
+) -> None:
+    """Of a CPU on which nothing changes: nobody asks the new daemon for anything."""
+    hog = guest.spawn("exec pc_hog --cpu 1", "hog")
+    before = samples(guest, 1)
+    job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 12000 --period 20000000", "samples")
+    await_equal(lambda: samples(guest, 1) > before, True)
+    host.run(f"pkill -KILL -P {daemon.job.pid}")
+    daemon.await_vcpus(guest.vcpu_tids)
+    after = samples(guest, 1)
+    await_equal(lambda: samples(guest, 1) > after, True)
+    job.result(60, check=True)
+    hog.kill("KILL")
+    hog.wait(20)
+
+
+def workers_share(host: machine.Host, seconds: float) -> float:
+    """Of one CPU, what the daemon's workers take."""
+    read = (
+        "for t in $(grep -ls ^paracord-pmu/ /proc/[0-9]*/task/*/comm); do"
+        " cut -d' ' -f1 ${t%comm}schedstat; done; cut -d' ' -f1 /proc/uptime"
+    )
+    before = host.run(read).out.split()
+    after = host.run(f"sleep {seconds}; {read}").out.split()
+    assert len(before) == len(after) > 1
+    ran = sum(map(int, after[:-1])) - sum(map(int, before[:-1]))
+    return ran / 1e9 / (float(after[-1]) - float(before[-1]))
+
+
+def test_a_guest_that_asks_without_end_costs_its_budget(host: machine.Host, daemon: Daemon) -> None:
+    """Whoever works for it has a priority above all others: that time is the VM's as well."""
+    share = {}
+    for budget_ms in (100, 1000):
+        daemon.reload({"counters.budget_ms": budget_ms})
+        with host.guest("rogue", vcpus=1, region="--counters", interrupts=True) as rogue:
+            daemon.await_vcpus(rogue.vcpu_tids)
+            job = rogue.spawn("exec pc_rogue pmu --seconds 3600", "rogue")
+            time.sleep(2)
+            share[budget_ms] = workers_share(host, 4)
+            job.kill("KILL")
+    print(f"share of a CPU by budget in ms per second: {share}")
+    assert share[100] < 0.2
+    assert share[1000] > 2 * share[100]
+
+
+def test_what_is_not_allowed_or_has_no_interrupt_is_refused(host: machine.Host, daemon: Daemon) -> None:
+    daemon.reload({"counters.events": "page-faults"})
+    with host.guest("plain", vcpus=1, region="--counters") as plain:
+        daemon.await_vcpus(plain.vcpu_tids)
+        plain.load_module()
+        faults, clock = count(plain, ["paracord/page-faults/", CLOCK], "--ms 500")
+        # An emulated host takes some 10 ms to say so.
+        assert clock.count == 0 and clock.running_ns < clock.enabled_ns / 4
+        assert faults.running_ns > 0
+        done = plain.run("pc_count paracord/page-faults/ --period 10 --ms 10", check=False)
+        assert done.rc == 3 and "not supported" in done.err
+    daemon.reload({"counters.events": "all"})
+    assert "task-clock" in daemon.job.err() and "not among the events that are allowed" in daemon.job.err()

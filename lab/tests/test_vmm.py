@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """T1: paracord's own VMM on emulated hosts of both architectures: boots, serves, ends, and is found."""
 
-import os
-import platform
 import shlex
 import statistics
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
 from paracord_lab.daemon import Daemon
 
 pytestmark = pytest.mark.lab
@@ -20,12 +16,9 @@ BOOST = 1 << 0
 MODULE_STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 
 
-@pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
-def host(request):
-    if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
-        pytest.skip("a native host has its own architecture only")
-    with machine.host(arch=request.param, logs=Path(f"out/test-vmm-{request.param}/logs")) as booted:
-        yield booted
+@pytest.fixture(scope="module")
+def host(host_of_each_architecture):
+    return host_of_each_architecture
 
 
 def refusal(host, words):
