@@ -35,7 +35,7 @@ LATENCY_VS_QUIET_MAX = 1.3
 
 
 def calls_vs_quota(configuration):
-    return lambda one: one[configuration]["calls_ms_per_s"] / QUOTA_MS_PER_S
+    return lambda one: one[configuration]["calls_per_second_ms"] / QUOTA_MS_PER_S
 
 
 class RoguePmu(Scenario):
@@ -52,7 +52,7 @@ class RoguePmu(Scenario):
               beside={name: versus("guest_busy_avg_us", name, "quiet") for name in ("spinning", "no-quota")}),
     )  # fmt: skip
     columns = (
-        column("host ms in calls per s", "calls_ms_per_s"),
+        column("host ms in calls per s", "calls_per_second_ms"),
         column("perf events opened per s", "openings_per_s_count"),
         column("counters refused per s", "refusals_per_s_count"),
         column("other guest, busy host: avg µs", "guest_busy_avg_us"),
@@ -101,14 +101,14 @@ class RoguePmu(Scenario):
             **cyclictest.metrics("guest_busy", raw["busy"]),
         }
         if "seconds" in raw:
-            measured["calls_ms_per_s"] = raw["calls_us"] / 1e3 / raw["seconds"]
+            measured["calls_per_second_ms"] = raw["calls_us"] / 1e3 / raw["seconds"]
             measured["openings_per_s_count"] = raw["openings"] / raw["seconds"]
             measured["refusals_per_s_count"] = raw["refusals"] / raw["seconds"]
         return measured
 
     def plots(self):
         return [
-            Bars("Host time in perf calls for the rogue", {"calls_ms_per_s": "ms per s"}, "ms"),
+            Bars("Host time in perf calls for the rogue", {"calls_per_second_ms": "ms per s"}, "ms"),
             Distribution("Wakeup latency in another guest, busy host", lambda raw: raw.get("busy")),
             Bars(
                 "Wakeup latency in another guest, busy host (median of rounds, spread)",
