@@ -102,6 +102,24 @@ def test_a_vcpu_that_is_moved_keeps_its_counts(host: machine.Host, guest: machin
     assert moves >= 4
 
 
+def test_a_cpu_of_the_host_that_comes_back(host: machine.Host, guest: machine.Guest) -> None:
+    """Its worker was moved away, and is replaced."""
+    tid = guest.vcpu_tids[1]
+    workers = "for t in $(grep -ls ^paracord-pmu/ /proc/[0-9]*/task/*/comm); do cat ${t%comm}status; done"
+    bound = f"({workers}) | sed -n 's/^Cpus_allowed_list:[^0-9]*//p' | sort"
+    before = host.run(bound).out.split()
+    cpu = before[-1]
+    assert cpu.isdigit() and cpu != "0"
+    host.run(f"taskset -pc {before[0]} {tid}; echo 0 > /sys/devices/system/cpu/cpu{cpu}/online")
+    await_equal(lambda: host.run(bound).out.split(), before[:-1])
+    host.run(f"echo 1 > /sys/devices/system/cpu/cpu{cpu}/online")
+    await_equal(lambda: host.run(bound).out.split(), before)
+    host.run(f"taskset -pc {cpu} {tid}")
+    counts = [one.count for one in count(guest, [CLOCK], "--ms 300 --cpu 1 --tasks 3")]
+    host.run(f"taskset -pc 0-{cpu} {tid}")
+    assert min(counts) > 200e6
+
+
 def test_counts_go_on_after_the_daemon_was_killed(
     host: machine.Host, guest: machine.Guest, daemon: Daemon
 ) -> None:
