@@ -158,10 +158,29 @@ static void pc_take_answer(struct pc_counters *c, u32 mask)
 	c->refused = READ_ONCE(c->host->refused);
 }
 
+/* A batch that nobody waited for any longer is served by now: from here on it is known whose counts those are. */
+static void pc_take_late_answer(struct pc_counters *c)
+{
+	int nr;
+
+	if (!c->strays || READ_ONCE(c->host->served) != c->asked)
+		return;
+	smp_rmb();
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++) {
+		if (!(c->strays & BIT(nr)))
+			continue;
+		memcpy(&c->last[nr], &c->host->counter[nr], sizeof(c->last[nr]));
+		c->since_ns[nr] = local_clock();
+	}
+	c->strays = 0;
+	c->refused = READ_ONCE(c->host->refused);
+}
+
 bool pc_counter_overflowed(struct pc_counters *c, int nr)
 {
 	u32 overflows = READ_ONCE(c->host->counter[nr].overflows);
 
+	pc_take_late_answer(c);
 	if (overflows == c->overflows[nr])
 		return false;
 	c->overflows[nr] = overflows;
@@ -203,12 +222,13 @@ static bool pc_await_answer(struct pc_counters *c)
 
 bool pc_counters_ring(struct pc_counters *c)
 {
-	u32 mask = c->changed | c->read;
+	u32 changed = c->changed, mask = changed | c->read;
 	bool served;
 
 	if (!c->lines)
 		return false;
 	c->patient |= READ_ONCE(c->host->served) == c->asked && !READ_ONCE(c->host->refused);
+	pc_take_late_answer(c);
 	/* Zero is no number. */
 	c->asked = c->asked + 1 ?: 1;
 	pc_forget_overflows(c);
@@ -235,7 +255,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	}
 	/* What is wanted stays in the lines, for the next batch; whose counts those were is not known then. */
 	c->batches_unserved++;
-	c->strays |= mask;
+	c->strays |= changed;
 	memset(c->left, 0, sizeof(c->left));
 	memset(c->told, 0, sizeof(c->told));
 	return false;

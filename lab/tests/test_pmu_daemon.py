@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from test_pmu import (
@@ -21,12 +23,13 @@ from test_pmu import (
 )
 
 from paracord_lab import machine
+from paracord_lab.channel import Result
 from paracord_lab.daemon import Daemon
 from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 # System calls take a hundred times longer on an emulated host.
-UNLIMITED = {"counters.budget_ms": 1000, "counters.openings": 100000}
+UNLIMITED = {"counters.budget_ms": 50000, "counters.openings": 100000}
 
 
 def samples(guest: machine.Guest, cpu: int) -> int:
@@ -88,36 +91,57 @@ def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
     assert one.samples == pytest.approx(one.count / 2e7, rel=0.1)
 
 
+def least_count(guest: machine.Guest) -> int:
+    """Of tasks that take turns. Less than their time: on an emulated host the turns themselves take long."""
+    return min(one.count for one in count(guest, [CLOCK], "--ms 500 --cpu 1 --tasks 3"))
+
+
+@contextmanager
+def bound(host: machine.Host, guest: machine.Guest) -> Iterator[tuple[Callable[[int], Result], list[int]]]:
+    """To bind the vCPU that works to one of the CPUs that it may use, and these; as before afterwards."""
+    tid = guest.vcpu_tids[1]
+    words = host.run(f"grep ^Cpus_allowed_list: /proc/{tid}/status").out.split()[1]
+    cpus = [int(cpu) for cpu in re.findall(r"\d+", words)]
+    assert len(cpus) == 2, words
+    try:
+        yield (lambda cpu: host.run(f"taskset -pc {cpu} {tid}")), cpus
+    finally:
+        host.run(f"taskset -pc {words} {tid}")
+
+
 def test_a_vcpu_that_is_moved_keeps_its_counts(host: machine.Host, guest: machine.Guest) -> None:
     """Each turn is the worker's of the CPU on which the vCPU has asked; the next one may be another's."""
-    job = guest.spawn(f"exec pc_count {CLOCK},task-clock --tasks 2 --cpu 1 --ms 1500", "moved")
+    at_rest = least_count(guest)
     moves = 0
-    while job.running:
-        host.run(f"taskset -p {1 << moves % 2} {guest.vcpu_tids[1]}")
-        moves += 1
-    host.run(f"taskset -p 3 {guest.vcpu_tids[1]}")
-    counts = counts_of(job.result(60, check=True))
-    for by_host, by_guest in zip(counts[::2], counts[1::2], strict=True):
-        assert by_host.count == pytest.approx(by_guest.count, rel=0.2)
-    assert moves >= 4
+    with bound(host, guest) as (bind, cpus):
+        job = guest.spawn(f"exec pc_count {CLOCK} --tasks 3 --cpu 1 --ms 500", "moved")
+        while job.running:
+            bind(cpus[moves % 2])
+            moves += 1
+    moved = [one.count for one in counts_of(job.result(60, check=True))]
+    print(f"{moves} moves: {moved}, at rest {at_rest}")
+    assert moves >= 4 and min(moved) > 0.6 * at_rest
 
 
 def test_a_cpu_of_the_host_that_comes_back(host: machine.Host, guest: machine.Guest) -> None:
     """Its worker was moved away, and is replaced."""
-    tid = guest.vcpu_tids[1]
-    workers = "for t in $(grep -ls ^paracord-pmu/ /proc/[0-9]*/task/*/comm); do cat ${t%comm}status; done"
-    bound = f"({workers}) | sed -n 's/^Cpus_allowed_list:[^0-9]*//p' | sort"
-    before = host.run(bound).out.split()
-    cpu = before[-1]
-    assert cpu.isdigit() and cpu != "0"
-    host.run(f"taskset -pc {before[0]} {tid}; echo 0 > /sys/devices/system/cpu/cpu{cpu}/online")
-    await_equal(lambda: host.run(bound).out.split(), before[:-1])
-    host.run(f"echo 1 > /sys/devices/system/cpu/cpu{cpu}/online")
-    await_equal(lambda: host.run(bound).out.split(), before)
-    host.run(f"taskset -pc {cpu} {tid}")
-    counts = [one.count for one in count(guest, [CLOCK], "--ms 300 --cpu 1 --tasks 3")]
-    host.run(f"taskset -pc 0-{cpu} {tid}")
-    assert min(counts) > 200e6
+    each = "for t in $(grep -ls ^paracord-pmu/ /proc/[0-9]*/task/*/comm); do cat ${t%comm}status; done"
+
+    def workers() -> set[str]:
+        return set(host.run(f"({each}) | sed -n 's/^Cpus_allowed_list:[^0-9]*//p'").out.split())
+
+    at_rest, before = least_count(guest), workers()
+    with bound(host, guest) as (bind, (stays, goes)):
+        assert {str(stays), str(goes)} <= before
+        bind(stays)
+        host.run(f"echo 0 > /sys/devices/system/cpu/cpu{goes}/online")
+        await_equal(workers, before - {str(goes)})
+        host.run(f"echo 1 > /sys/devices/system/cpu/cpu{goes}/online")
+        await_equal(workers, before)
+        bind(goes)
+        again = least_count(guest)
+    print(f"{again}, before {at_rest}")
+    assert again > 0.6 * at_rest
 
 
 def test_counts_go_on_after_the_daemon_was_killed(
@@ -170,7 +194,7 @@ def workers_share(host: machine.Host, seconds: float) -> float:
 def test_a_guest_that_asks_without_end_costs_its_budget(host: machine.Host, daemon: Daemon) -> None:
     """Whoever works for it has a priority above all others: that time is the VM's as well."""
     share = {}
-    for budget_ms in (100, 1000):
+    for budget_ms in (100, 50000):
         daemon.reload({"counters.budget_ms": budget_ms})
         with host.guest("rogue", vcpus=1, region="--counters", interrupts=True) as rogue:
             daemon.await_vcpus(rogue.vcpu_tids)
@@ -180,7 +204,7 @@ def test_a_guest_that_asks_without_end_costs_its_budget(host: machine.Host, daem
             job.kill("KILL")
     print(f"share of a CPU by budget in ms per second: {share}")
     assert share[100] < 0.2
-    assert share[1000] > 2 * share[100]
+    assert share[50000] > 2 * share[100]
 
 
 def test_what_is_not_allowed_or_has_no_interrupt_is_refused(host: machine.Host, daemon: Daemon) -> None:

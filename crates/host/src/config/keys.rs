@@ -296,8 +296,8 @@ pub const COUNTERS: &[Key<Config>] = &[
     },
     Key {
         name: "budget_ms",
-        kind: Kind::Int(0, 1000),
-        doc: "Time in system calls per second that counters of one VM may cost; they stand still above it.",
+        kind: Kind::Int(0, 100_000),
+        doc: "Time of the host per second, of all its CPUs, that counters of one VM may cost; they stand still above it.",
         get: |c| Value::Int(u32::try_from(c.counters.budget.as_millis()).unwrap_or(u32::MAX)),
         set: |c, v| {
             if let Value::Int(ms) = v {
