@@ -14,6 +14,7 @@ use paracord_devices::pmu::{Area, Budget, Listener, Pool, Quota, Settings};
 pub use paracord_devices::pmu::{EventSet, NotOffered, Offer, Offered, Refused};
 use paracord_sensor::Sensor;
 use rustix::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
 use crate::identity::Identity;
@@ -46,6 +47,7 @@ impl Counters {
         settings: CounterSettings,
         priority: u32,
     ) -> Counters {
+        use_all_descriptors();
         let table = Arc::new(Table::new());
         let workers = Workers::new(Arc::clone(&sensor), Arc::clone(&table), priority);
         Counters { sensor, table, ivshmem, settings, offer: None, listener: None, workers }
@@ -166,6 +168,15 @@ impl Counters {
             }
         }
         self.listener.clone()
+    }
+}
+
+/// Up to 32 events per vCPU, and a vector: the usual soft limit of 1024 is that of programs that use select(2).
+fn use_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, all) {
+        debug!("the limit on file descriptors stays {:?}: {error}", limit.current);
     }
 }
 

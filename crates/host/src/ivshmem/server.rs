@@ -131,12 +131,13 @@ impl Server {
         };
         let mut fds = vec![(PollFd::new(stop, PollFlags::IN), Ready::Stop)];
         fds.push((PollFd::new(&self.changes, PollFlags::IN), Ready::Changes));
+        // First those that are gone: the next one of the same region may be there already.
+        for (region, stream) in &clients {
+            fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
+        }
         for (region, socket) in &self.sockets {
             let fd = PollFd::new(&socket.listener, PollFlags::IN);
             fds.push((fd, Ready::Socket(region.clone())));
-        }
-        for (region, stream) in &clients {
-            fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
         }
         let (mut fds, what): (Vec<_>, Vec<_>) = fds.into_iter().unzip();
         if poll(&mut fds, None).is_err() {
