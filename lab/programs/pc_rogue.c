@@ -9,6 +9,7 @@
  *   perf     requests absurd performance, with contradictory sizes and features
  *   pmu      asks for other counters, and reads the rest, as fast as it can, with an exit to the VMM each time
  *            (a VMM that serves counters at the doorbell)
+ *   exits    the same exits, and nothing else: what any guest may do
  *
  * Output, one JSON line: "loops" of work done, "exits" forced, "bytes" written.
  */
@@ -39,8 +40,8 @@ struct region {
 	volatile uint32_t *doorbell;
 };
 
-enum mode { HOLD, TOGGLE, GARBAGE, PERF, PMU, MODES };
-static const char *const mode_names[MODES] = { "hold", "toggle", "garbage", "perf", "pmu" };
+enum mode { HOLD, TOGGLE, GARBAGE, PERF, PMU, EXITS, MODES };
+static const char *const mode_names[MODES] = { "hold", "toggle", "garbage", "perf", "pmu", "exits" };
 
 static struct region region;
 static enum mode mode;
@@ -244,6 +245,10 @@ static void *attack(void *argument)
 			ask_for_counters(s, (uint32_t)loops + 1, &random);
 			exits++;
 			break;
+		case EXITS:
+			*region.doorbell = 1;
+			exits++;
+			break;
 		default:
 			s->guest.perf_request = 0xffff;
 			s->guest.perf_limit = (uint16_t)next_random(&random);
@@ -270,7 +275,7 @@ int main(int argc, char **argv)
 	while (argc > 1 && mode < MODES && strcmp(argv[1], mode_names[mode]))
 		mode++;
 	if (argc < 2 || mode == MODES) {
-		fprintf(stderr, "usage: pc_rogue hold|toggle|garbage|perf|pmu [--seconds N] [--cpus N]\n");
+		fprintf(stderr, "usage: pc_rogue hold|toggle|garbage|perf|pmu|exits [--seconds N] [--cpus N]\n");
 		return 2;
 	}
 	parse_numbers(argc, argv, 2, options, sizeof(options) / sizeof(options[0]));
