@@ -63,11 +63,14 @@ def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest)
 
 
 def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
-    """No batch is without an answer: the worker comes before the guest, or is waited for."""
-    before = batches(guest)
+    """
+    Batches are answered: the worker comes before the guest, or is waited for. A slow host that moves the vCPU
+    meanwhile may take longer than the guest waits.
+    """
+    before = batches(guest, 0.01)
     counts = [one.count for one in count(guest, [CLOCK], "--ms 500 --cpu 1 --tasks 4")]
     assert counts == pytest.approx([statistics.mean(counts)] * 4, rel=0.3)
-    assert batches(guest) - before >= 8
+    assert batches(guest, 0.01) - before >= 8
 
 
 def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
