@@ -39,5 +39,6 @@ pub mod run_dir;
 pub mod services;
 pub mod settings;
 pub mod snapshot;
+mod stop_thread;
 pub mod supervisor;
 pub mod vms;

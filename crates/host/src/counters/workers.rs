@@ -7,18 +7,17 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use paracord_sensor::Sensor;
 use paracord_sys::affinity::{self, CpuMask};
 use paracord_sys::clock::now_ns;
 use paracord_sys::sched;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use tracing::warn;
 
 use super::table::Table;
-use crate::rt_thread::wake;
+use crate::stop_thread::StopThread;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
@@ -28,22 +27,7 @@ pub struct Workers {
     table: Arc<Table>,
     priority: u32,
     online: CpuMask,
-    by_cpu: BTreeMap<u32, Worker>,
-}
-
-/// A worker; dropping it ends it.
-struct Worker {
-    stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        wake(&self.stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    by_cpu: BTreeMap<u32, StopThread>,
 }
 
 impl Workers {
@@ -73,21 +57,19 @@ impl Workers {
         }
     }
 
-    fn start(&self, cpu: u32) -> io::Result<Worker> {
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    fn start(&self, cpu: u32) -> io::Result<StopThread> {
         let (report, started) = std::sync::mpsc::sync_channel(1);
-        let (theirs, sensor) = (Arc::clone(&stop), Arc::clone(&self.sensor));
-        let (table, priority) = (Arc::clone(&self.table), self.priority);
-        let body = move || {
+        let (sensor, table) = (Arc::clone(&self.sensor), Arc::clone(&self.table));
+        let priority = self.priority;
+        let body = move |stop: &OwnedFd| {
             let works = |done: io::Result<()>| drop(report.send(done));
             if let Err(error) = bind(cpu, priority)
-                .and_then(|()| work(cpu, &sensor, &table, &theirs, || works(Ok(()))))
+                .and_then(|()| work(cpu, &sensor, &table, stop, || works(Ok(()))))
             {
                 works(Err(error));
             }
         };
-        let thread = std::thread::Builder::new().name(format!("paracord-pmu/{cpu}")).spawn(body)?;
-        let worker = Worker { stop, thread: Some(thread) };
+        let worker = StopThread::start(format!("paracord-pmu/{cpu}"), body)?;
         let started = started.recv().unwrap_or_else(|_| Err(io::Error::other("it ended")));
         started.map(|()| worker)
     }

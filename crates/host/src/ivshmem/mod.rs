@@ -17,7 +17,6 @@ mod server;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -25,9 +24,10 @@ use tracing::warn;
 
 use crate::identity::Identity;
 use crate::rt_thread::wake;
+use crate::stop_thread::StopThread;
 use server::{Connected, Server};
 
-/// Vectors of a VM, by vCPU. One more than a VM of this size has vCPUs is a file descriptor lost.
+/// Interrupts of a VM, by vCPU: eventfds that KVM takes for them.
 #[derive(Debug)]
 pub struct Vectors(Vec<OwnedFd>);
 
@@ -60,8 +60,7 @@ pub struct Ivshmem {
     directory: PathBuf,
     proc_root: PathBuf,
     connected: Arc<Connected>,
-    stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StopThread,
 }
 
 impl Ivshmem {
@@ -71,15 +70,11 @@ impl Ivshmem {
     /// A directory that cannot be made or watched, or no thread.
     pub fn start(run_dir: &Path, region_dir: &Path, proc_root: &Path) -> io::Result<Ivshmem> {
         let directory = run_dir.join(DIRECTORY);
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let connected = Arc::<Connected>::default();
         let mut server = Server::new(&directory, region_dir, Arc::clone(&connected))?;
-        let theirs = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("paracord-pci".into())
-            .spawn(move || server.run(&theirs))?;
-        let (proc_root, thread) = (proc_root.to_owned(), Some(thread));
-        Ok(Ivshmem { directory, proc_root, connected, stop, thread })
+        let thread = StopThread::start("paracord-pci".into(), move |stop| server.run(stop))?;
+        let proc_root = proc_root.to_owned();
+        Ok(Ivshmem { directory, proc_root, connected, _thread: thread })
     }
 
     /// The vectors of a VM that maps `region`; `None` where it has no interrupts.
@@ -92,14 +87,5 @@ impl Ivshmem {
             warn!(vm = vm.name, "after the daemon dies nothing will be sampled: {error}");
         }
         Some(vectors)
-    }
-}
-
-impl Drop for Ivshmem {
-    fn drop(&mut self) {
-        wake(&self.stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -10,16 +10,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::warn;
 
 use super::families::{encode, encode_textfile};
 use crate::config::Metrics;
 use crate::handle::DaemonHandle;
+use crate::stop_thread::StopThread;
 
 /// Time for one scraper, from its connection to the end of its answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
@@ -38,13 +37,11 @@ pub struct MetricsError {
 /// Serves until dropped.
 #[derive(Debug)]
 pub struct MetricsServer {
-    stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StopThread,
 }
 
 struct Serving {
     handle: DaemonHandle,
-    stop: Arc<OwnedFd>,
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     textfile: Option<(PathBuf, Duration)>,
@@ -78,31 +75,16 @@ impl MetricsServer {
                 path.clone(),
             )),
         };
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| fail("listen", String::new())(e.into()))?;
-        let stop = Arc::new(stop);
         let interval = Duration::from_secs(config.textfile_interval_s.into());
         let serving = Serving {
             handle,
-            stop: Arc::clone(&stop),
             tcp,
             unix,
             textfile: config.textfile.clone().map(|path| (path, interval)),
         };
-        let thread = std::thread::Builder::new()
-            .name("paracord-metrics".into())
-            .spawn(move || serving.run())
+        let thread = StopThread::start("paracord-metrics".into(), move |stop| serving.run(stop))
             .map_err(fail("listen", String::new()))?;
-        Ok(Some(MetricsServer { stop, thread: Some(thread) }))
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Some(MetricsServer { _thread: thread }))
     }
 }
 
@@ -120,7 +102,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 impl Serving {
-    fn run(self) {
+    fn run(self, stop: &OwnedFd) {
         let mut next_textfile = Instant::now();
         let mut textfile_failed = false;
         loop {
@@ -140,7 +122,7 @@ impl Serving {
                 Some(_) => next_textfile.saturating_duration_since(Instant::now()),
             };
             let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-            let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+            let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
             fds.extend(self.tcp.as_ref().map(|l| PollFd::new(l, PollFlags::IN)));
             fds.extend(self.unix.as_ref().map(|(l, _)| PollFd::new(l, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&timeout));
