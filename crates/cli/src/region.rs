@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use paracord_host::counters::{EventSet, NotOffered, Offered, Refused};
+use paracord_host::counters::{EventSet, Offered};
 use paracord_host::domains::HostCpus;
 use paracord_host::ivshmem;
 use paracord_host::region_file::{self, ListedDomain, Offer, RegionFileError};
@@ -116,8 +116,7 @@ fn is_served(socket: &Path) -> bool {
 /// What perf can count on this host, of what guests may count.
 fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
     let offer = paracord_host::counters::Offer::probe(allowed);
-    let tried = |refused: &&Refused| refused.reason != NotOffered::NotAllowed;
-    if let (None, Some(first)) = (offer.events().next(), offer.refused().iter().find(tried)) {
+    if let Some(first) = offer.why_empty() {
         return Err(Failure::new(format!("--counters: {}: {}", first.name, first.reason)));
     }
     Ok(offer.events().copied().collect())

@@ -272,21 +272,13 @@ pub struct CounterSettings {
     pub serve: bool,
     /// What they may count.
     pub events: EventSet,
-    /// Time in system calls per second and VM.
-    pub budget: Duration,
-    /// Perf events opened per second and VM.
-    pub openings: u32,
+    /// Of each VM.
+    pub quota: Quota,
 }
 
 impl Default for CounterSettings {
     fn default() -> Self {
-        let quota = Quota::default();
-        CounterSettings {
-            serve: true,
-            events: EventSet::ALL,
-            budget: quota.calls_per_sec,
-            openings: quota.opens_per_sec,
-        }
+        CounterSettings { serve: true, events: EventSet::ALL, quota: Quota::default() }
     }
 }
 

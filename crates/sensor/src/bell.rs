@@ -44,9 +44,7 @@ impl Sensor {
         let ring = builder.build().map_err(Error::bpf("ring buffer"))?;
         Ok(Bell { ring, _map: map })
     }
-}
 
-impl Sensor {
     /// The program for perf events on vCPU threads that rings the CPU's bell when they overflow.
     ///
     /// # Errors

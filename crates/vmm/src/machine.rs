@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kvm_ioctls::{Kvm, VmFd};
 use paracord_abi::{EventOffer, RegionLayout};
 use paracord_devices::ivshmem::{Ivshmem, REGISTER_BYTES};
-use paracord_devices::pmu::{NotOffered, Offer, Offered};
+use paracord_devices::pmu::{Offer, Offered};
 use vm_memory::MmapRegion;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -130,9 +130,8 @@ struct Region {
 /// What a guest may count.
 fn offer(config: &Config) -> Result<Offer, Error> {
     let offer = Offer::probe(config.pmu_events);
-    if offer.events().next().is_none() {
-        let host = offer.refused().iter().find(|refused| refused.reason != NotOffered::NotAllowed);
-        return Err(Error::NoEvents(host.map(|one| one.reason.to_string()).unwrap_or_default()));
+    if let Some(first) = offer.why_empty() {
+        return Err(Error::NoEvents(first.reason.to_string()));
     }
     if config.verbose {
         for refused in offer.refused() {

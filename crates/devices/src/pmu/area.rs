@@ -82,7 +82,7 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// The guest does not run any more because the thread got SIGIO. Return: the host's lines, if counters have
+    /// The guest does not run at the moment, and the listener was told of an overflow. Return: the host's lines, if counters have
     /// overflowed: the guest is to be interrupted when they are stored.
     pub fn overflowed(&mut self) -> Option<[u8; PMU_HOST_BYTES]> {
         let overflowed = self.pool.overflowed();

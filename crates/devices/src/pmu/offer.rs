@@ -142,6 +142,12 @@ impl Offer {
         &self.refused
     }
 
+    /// Why nothing is on offer, by the first event that the host refused; `None` where something is, or nothing was tried.
+    pub fn why_empty(&self) -> Option<&Refused> {
+        let tried = |refused: &&Refused| refused.reason != NotOffered::NotAllowed;
+        self.refused.iter().find(tried).filter(|_| self.events().next().is_none())
+    }
+
     /// The index of an event.
     pub fn find(&self, name: &str) -> Option<u32> {
         let is = |event: &Option<Offered>| event.is_some_and(|event| event.name == name);

@@ -298,10 +298,14 @@ pub const COUNTERS: &[Key<Config>] = &[
         name: "budget_ms",
         kind: Kind::Int(0, 100_000),
         doc: "Time of the host per second, of all its CPUs, that counters of one VM may cost; they stand still above it.",
-        get: |c| Value::Int(u32::try_from(c.counters.budget.as_millis()).unwrap_or(u32::MAX)),
+        get: |c| {
+            Value::Int(
+                u32::try_from(c.counters.quota.calls_per_sec.as_millis()).unwrap_or(u32::MAX),
+            )
+        },
         set: |c, v| {
             if let Value::Int(ms) = v {
-                c.counters.budget = Duration::from_millis(ms.into());
+                c.counters.quota.calls_per_sec = Duration::from_millis(ms.into());
             }
         },
     },
@@ -310,7 +314,7 @@ pub const COUNTERS: &[Key<Config>] = &[
         Kind::Int(0, 1_000_000),
         Int,
         same,
-        counters.openings,
+        counters.quota.opens_per_sec,
         "Perf events that counters of one VM may open per second."
     ),
 ];

@@ -10,8 +10,8 @@ mod workers;
 
 use std::sync::Arc;
 
-use paracord_devices::pmu::{Area, Budget, Listener, Pool, Quota, Settings};
-pub use paracord_devices::pmu::{EventSet, NotOffered, Offer, Offered, Refused};
+use paracord_devices::pmu::{Area, Budget, Listener, Pool, Settings};
+pub use paracord_devices::pmu::{EventSet, Offer, Offered};
 use paracord_sensor::Sensor;
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -80,10 +80,8 @@ impl Counters {
                 "its region offers events that are not counted: {names:?}; {first:?}: {why}"
             );
         }
-        let quota =
-            Quota { calls_per_sec: self.settings.budget, opens_per_sec: self.settings.openings };
         let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(&region.name, vm));
-        let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(quota)));
+        let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(self.settings.quota)));
         Some(VmCounters { offer, budget, vectors })
     }
 
