@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 
 use crate::identity::Identity;
 use crate::ivshmem::{Ivshmem, Vectors};
+use crate::log_limit::LogLimit;
 use crate::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
@@ -37,6 +38,7 @@ pub struct Counters {
     /// The sensor's program that rings for overflows.
     listener: Option<Arc<OwnedFd>>,
     workers: Workers,
+    log: LogLimit,
 }
 
 impl Counters {
@@ -50,7 +52,16 @@ impl Counters {
         use_all_descriptors();
         let table = Arc::new(Table::new());
         let workers = Workers::new(Arc::clone(&sensor), Arc::clone(&table), priority);
-        Counters { sensor, table, ivshmem, settings, offer: None, listener: None, workers }
+        Counters {
+            sensor,
+            table,
+            ivshmem,
+            settings,
+            offer: None,
+            listener: None,
+            workers,
+            log: LogLimit::default(),
+        }
     }
 
     /// What VMs that come from now on may cost.
@@ -153,7 +164,7 @@ impl Counters {
             }
         }
         let lost = self.table.take_lost();
-        if lost > 0 {
+        if lost > 0 && self.log.allow() {
             warn!("{lost} batches of counters were lost: the region could not be read or written");
         }
     }
