@@ -24,7 +24,8 @@ COLOURS = {
     "static-rt": "#E69F00",
     "host-native": "#009E73",
 }
-OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999")
+# The last ones are brown and a dark violet, which that palette has not.
+OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999", "#8B4513", "#4B0082")
 
 
 @dataclass(frozen=True)

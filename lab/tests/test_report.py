@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import judge, report, results, scenario, store
+from paracord_lab import judge, plots, report, results, scenario, store
 from paracord_lab.verdicts import FAIL, PASS, SKIPPED, UNDECIDED
 
 DATA = Path(__file__).parent / "data"
@@ -190,3 +190,10 @@ def test_a_machine_that_died_is_told(tmp_path):
     assert line in report.text(demo, tmp_path, judged)
     assert "BUG: &lt;x&gt;" in (tmp_path / "report.html").read_text()
     assert demo_run(tmp_path) and not report.make(demo, tmp_path).died
+
+
+@pytest.mark.parametrize("name", scenario.names())
+def test_no_two_configurations_have_one_colour(name):
+    configurations = scenario.load(name).configurations
+    colours = [plots.colour(one.name, index) for index, one in enumerate(configurations)]
+    assert len(set(colours)) == len(colours), colours
