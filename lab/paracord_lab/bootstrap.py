@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from . import cache, mirror
+from . import cache, mirror, privilege
 from .errors import LabError
 from .progress import Progress
 from .tree_specs import TreeSpec
@@ -26,11 +26,6 @@ MODULES_LEFT_OUT = (
 )  # fmt: skip
 
 
-def need_root() -> None:
-    if os.geteuid() != 0:
-        raise LabError("the lab makes root file systems and images: run it as root (sudo)")
-
-
 def hooks_digest() -> str:
     """Changes when the hooks do."""
     return cache.files_digest([SCRIPTS / "unpack-kernel", SCRIPTS / "finish-unpacked"])
@@ -38,7 +33,7 @@ def hooks_digest() -> str:
 
 def make(spec: TreeSpec, kernels: list[str], directory: Path, progress: Progress) -> None:
     """Fills an empty directory. kernels: versioned packages. Raises LabError with what went wrong first."""
-    need_root()
+    privilege.need_root()
     if not shutil.which("mmdebstrap"):
         raise LabError("mmdebstrap is missing: apt-get install mmdebstrap")
     cache.need_free(directory, TREE_FREE_MB, f"the {spec.name} tree")

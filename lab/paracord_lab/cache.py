@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from . import privilege
 from .errors import LabError
 from .progress import Progress
 
@@ -26,15 +27,20 @@ KEY_DIGITS = 12
 
 def root() -> Path:
     """The cache directory; created when missing."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or privilege.home() / ".cache")
     path = Path(os.environ.get("PARACORD_CACHE") or base / "paracord")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        privilege.make_directory(path)
     except OSError as error:
         raise LabError(
             f"cannot make the cache directory {path}: {error.strerror}; set PARACORD_CACHE"
         ) from None
     return path.resolve()
+
+
+def give_back() -> None:
+    """Under sudo: the user's cache is the user's. Trees stay root's, as every system's files are."""
+    privilege.give_back(root(), leave_out="tree-*")
 
 
 def key(inputs: object) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import machine_cli, report, results, runner, scenario, store
+from . import cache, machine_cli, privilege, report, results, runner, scenario, store
 from .emulator import ARCHITECTURES
 from .errors import LabError
 from .session import Options
@@ -22,7 +22,10 @@ ROUNDS_MAX = 100
 def main(arguments: Sequence[str] | None = None) -> int:
     # A stop by a CI system must end the emulators just as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
+    if getattr(options, "needs_root", False):
+        privilege.ask_root(arguments)
     try:
         return options.run(options)
     except KeyboardInterrupt:
@@ -36,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error.filename or ''}: {error.strerror}", file=sys.stderr)
         return EXIT_ERROR
+    finally:
+        if privilege.user():
+            cache.give_back()
+            privilege.give_back(privilege.CLONE)
 
 
 def _interrupt(_signal, _frame):
@@ -63,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="of host and guest, instead of the scenario's own",
     )
     command.add_argument("--out", type=Path, default=DEFAULT_OUT, help="directory of results (default: out)")
-    command.set_defaults(run=_run)
+    command.set_defaults(run=_run, needs_root=True)
 
     command = commands.add_parser("report", help="judge a finished run again and write its report")
     command.add_argument("directory", type=Path, help="out/<scenario>")

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import bootstrap, cache, elf, tree
+from . import cache, elf, privilege, tree
 from .errors import LabError
 from .kernel import Initramfs, boot_image, decompress, modules_with_dependencies, read_module
 from .progress import Progress
@@ -142,7 +142,7 @@ def build_agent(tools: Path, arch: str, directory: Path) -> Path:
 
 def _host_disk(host_tree: Path, tools: Path, arch: str, directory: Path, progress: Progress) -> None:
     """An ext4 image made from the tree by mke2fs, without mounting anything and without a journal."""
-    bootstrap.need_root()
+    privilege.need_root()
     agent = build_agent(tools, arch, directory)
     # Added to the tree itself: the tree is this image's source and nothing else's.
     own = host_tree / "lab"

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import boards, bootstrap, emulator, images, kvm, native, payload, serial_log, tree, tree_specs
+from . import boards, emulator, images, kvm, native, payload, privilege, serial_log, tree, tree_specs
 from .channel import Channel, Job, Result
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .guest import Guest
@@ -189,7 +189,7 @@ class Host:
 
 def setup(arch: str = "x86_64") -> None:
     """Makes everything that hosts and guests need; quick when it is there."""
-    bootstrap.need_root()
+    privilege.need_root()
     payload.build(images.ensure(arch))
 
 
@@ -231,7 +231,7 @@ def host(
     if kind not in ("emulated", "native"):
         raise LabError(f"LAB_HOST={kind}: choose emulated or native")
     kernel = kernel or _named_kernel(kind, board)
-    bootstrap.need_root()
+    privilege.need_root()
     hardware = boards.load(board) if board and kind == "emulated" else None
     if hardware:
         arch, cpus = hardware.arch, hardware.cpus

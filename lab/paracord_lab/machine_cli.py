@@ -20,20 +20,20 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "setup", help="make the images of hosts and guests; quick when they are there"
     )
     _architecture(command)
-    command.set_defaults(run=_setup)
+    command.set_defaults(run=_setup, needs_root=True)
 
     command = commands.add_parser("tree", help="make one tree of the cache and print its directory")
     command.add_argument(
         "name", choices=sorted(tree_specs.SPECS), help="matrix: headers of all kernels, listed too"
     )
     _architecture(command)
-    command.set_defaults(run=_tree)
+    command.set_defaults(run=_tree, needs_root=True)
 
     command = commands.add_parser(
         "kernel", help="compile a kernel that Debian does not build and print its directory, for LAB_KERNEL"
     )
     command.add_argument("name", choices=kernel_build.CONFIGURATIONS)
-    command.set_defaults(run=_kernel)
+    command.set_defaults(run=_kernel, needs_root=True)
 
     command = commands.add_parser("exec", help="boot a host, run one shell command in it, power off")
     command.add_argument("command")
@@ -42,13 +42,13 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.add_argument("--vcpus", type=int, default=1, help="of the guest (default: 1)")
     command.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds (default: 600)")
     _host_options(command)
-    command.set_defaults(run=_exec)
+    command.set_defaults(run=_exec, needs_root=True)
 
     command = commands.add_parser(
         "shell", help="boot a host with a shell on this terminal; `exit` powers it off"
     )
     _host_options(command)
-    command.set_defaults(run=_shell)
+    command.set_defaults(run=_shell, needs_root=True)
 
 
 def _architecture(command: argparse.ArgumentParser) -> None:

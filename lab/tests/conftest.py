@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
+from paracord_lab import cache, machine, privilege
 from paracord_lab.errors import ChannelClosed
 
 EXIT_MACHINE_DIED = 75
@@ -53,3 +53,6 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish(session):
     if _failures["died"] and not _failures["other"]:
         session.exitstatus = EXIT_MACHINE_DIED
+    if privilege.user():
+        cache.give_back()
+        privilege.give_back(privilege.CLONE)
