@@ -5,12 +5,25 @@
 # make help    the other targets
 
 SHELL := /bin/bash
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+# What needs no root runs as the user whose clone this is, under sudo too.
+AS_USER := setup/as-user
+CARGO := setup/cargo
 PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 bench lint generate lab guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench lint generate lab guest install clean distclean
+
+# Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
+ROOT_GOALS := $(filter lab-setup ready demo test test-lab test-6.12 test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
+ifneq ($(if $(ROOT_GOALS),$(filter-out 0,$(shell id -u))),)
+.PHONY: $(MAKECMDGOALS) as-root
+$(MAKECMDGOALS): as-root
+	@:
+as-root:
+	@setup/as-root 'the lab makes root file systems and runs emulated hosts (files in this clone stay yours)' \
+		$(MAKE) --no-print-directory $(MAKECMDGOALS)
+else
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -20,6 +33,8 @@ help:
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-arm64 frequencies, placement and the small VMM on arm64 hosts (ten minutes more the first time)'
+	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two minutes)'
+	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
 	@echo 'make clean   build results; make distclean also the Python environment'
@@ -31,7 +46,7 @@ lab-setup: setup
 	@$(LAB) setup
 
 build: setup
-	@cargo build --release --locked
+	@$(CARGO) build --release --locked
 
 # Compiling and making the images wait for different things: side by side the first time.
 ready:
@@ -43,8 +58,8 @@ demo: ready
 test: test-unit test-lab
 
 test-unit: setup
-	cargo test --workspace --locked
-	PYTHONPATH=lab $(PYTHON) -m pytest lab/tests -m "not lab"
+	$(CARGO) test --workspace --locked
+	PYTHONPATH=lab $(AS_USER) $(PYTHON) -m pytest lab/tests -m "not lab"
 
 test-lab: ready
 	lab/run-tests
@@ -55,20 +70,26 @@ test-6.12: ready
 test-arm64: ready
 	lab/run-tests -m arm64
 
+test-setup: setup
+	@PYTHONPATH=lab $(PYTHON) -m pytest lab/tests/test_new_machine.py -m new_machine
+
+test-new-machine: test-setup
+	@PYTHONPATH=lab $(PYTHON) -m pytest lab/tests/test_new_machine_whole.py -m new_machine
+
 bench: ready
 	@bench/run
 
 lint: setup
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(PYTHON) -m ruff check lab bench
 	$(PYTHON) -m ruff format --check lab bench
 	shellcheck setup.sh .ci/run $$(git ls-files | xargs grep -lE '^#!.*\b(ba)?sh$$')
 
 # Regenerates what is generated and checked in; CI fails when that changes a file.
 generate: setup
-	cargo run -q --locked -p paracord-abi-generate
-	cargo run -q --locked -p paracord-host --example document_config
+	$(CARGO) run -q --locked -p paracord-abi-generate
+	$(CARGO) run -q --locked -p paracord-host --example document_config
 
 ifdef S
 lab: ready
@@ -84,17 +105,23 @@ guest:
 
 PREFIX ?= /usr
 install: build
-	install -Dm755 target/release/paracord $(DESTDIR)$(PREFIX)/bin/paracord
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/paracord.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service
-	install -Dm644 packaging/paracord.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf
-	install -Dm644 packaging/paracord.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf
-	install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/paracord README.md SECURITY.md docs/*.md
-	[ -e $(DESTDIR)/etc/paracord/paracord.toml ] || install -Dm644 packaging/paracord.toml $(DESTDIR)/etc/paracord/paracord.toml
+	@# Rust from the lab's tree links to that Debian's C library.
+	@[ -n "$(DESTDIR)" ] || target/release/paracord --version >/dev/null || \
+		{ echo "install: this paracord was built for a newer distribution: install Rust with rustup, then try again" >&2; exit 1; }
+	install -Dm755 target/release/paracord "$(DESTDIR)$(PREFIX)/bin/paracord"
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/paracord.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service"
+	install -Dm644 packaging/paracord.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf"
+	install -Dm644 packaging/paracord.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
+	install -Dm644 -t "$(DESTDIR)$(PREFIX)/share/doc/paracord" README.md SECURITY.md docs/*.md
+	[ -e "$(DESTDIR)/etc/paracord/paracord.toml" ] || install -Dm644 packaging/paracord.toml "$(DESTDIR)/etc/paracord/paracord.toml"
 
 clean:
+	@[ ! -L target ] || rm -rf "$$(readlink target)"
 	rm -rf target out
 	$(MAKE) -s -C guest clean || true
 
 distclean: clean
 	rm -rf .venv
+
+endif

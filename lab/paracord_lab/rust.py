@@ -3,29 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
+from . import rust_tree
 from .errors import LabError
 from .images import LAB
 from .progress import Progress
 from .tree_specs import cross_prefix, is_foreign
 
 REPOSITORY = LAB.parent
-CARGO_PATH = f"{Path.home() / '.cargo/bin'}:{os.environ.get('PATH', '')}"
 
 
 def cargo(*arguments: str, **environment: str) -> str:
     """Output of cargo, run on this repository. Raises LabError with its message."""
-    program = shutil.which("cargo", path=CARGO_PATH)
-    if not program:
-        raise LabError("cargo is missing: run `make setup`")
     done = subprocess.run(
-        [program, *arguments],
+        [REPOSITORY / "setup/cargo", *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, **environment, "PATH": CARGO_PATH},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
     )
@@ -34,31 +31,33 @@ def cargo(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+def test_executables(*chosen: str) -> dict[str, Path]:
+    """Test target or program -> its executable, built with the same profile as `cargo test` does."""
+    out = cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
+    messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {m["target"]["name"]: rust_tree.outside(m["executable"]) for m in messages if m.get("executable")}
+
+
 # The packages whose binaries, of the same names, run in the machines.
 PACKAGES = ("paracord", "paracord-vmm")
 
 
 def binaries(arch: str) -> list[Path]:
-    """PACKAGES built in release mode; where cargo is not to be had, what was built before."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or REPOSITORY / "target")
+    """PACKAGES built in release mode."""
     triple = f"{arch}-unknown-linux-gnu"
-    built = [target / (triple if is_foreign(arch) else "") / "release" / name for name in PACKAGES]
-    if not shutil.which("cargo", path=CARGO_PATH):
-        for missing in (path for path in built if not path.is_file()):
-            raise LabError(f"cargo is missing and {missing} was not built: run `make build` first")
-        return built
+    release = rust_tree.target_directory() / (triple if is_foreign(arch) else "") / "release"
     command = ["build", "--release", "--locked", *(f"-p={package}" for package in PACKAGES)]
-    if not is_foreign(arch):
-        with Progress("building paracord"):
+    with Progress(f"building paracord ({arch})" if is_foreign(arch) else "building paracord"):
+        if not is_foreign(arch):
             cargo(*command)
-        return built
-    with Progress(f"building paracord ({arch})"):
-        _set_up(arch)
-        compiler = f"{cross_prefix(arch)}gcc"
-        # Names that cargo and the build scripts of C libraries look for.
-        linker = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"
-        cargo(*command, "--target", triple, **{linker: compiler, f"CC_{triple.replace('-', '_')}": compiler})
-    return built
+        else:
+            _set_up(arch)
+            compiler = f"{cross_prefix(arch)}gcc"
+            # Names that cargo and the build scripts of C libraries look for.
+            linker = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"
+            compilers = {linker: compiler, f"CC_{triple.replace('-', '_')}": compiler}
+            cargo(*command, "--target", triple, **compilers)
+    return [release / name for name in PACKAGES]
 
 
 def _set_up(arch: str) -> None:

@@ -12,11 +12,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from pwd import struct_passwd
 
 from . import bootstrap, cache, mirror
 from .errors import LabError
 from .progress import Progress
-from .tree_specs import DEBIAN_ARCH, SPECS
+from .tree_specs import DEBIAN_ARCH, SPECS, TreeSpec
+
+NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 
 
 def ensure(name: str, arch: str = "x86_64") -> Path:
@@ -24,7 +27,12 @@ def ensure(name: str, arch: str = "x86_64") -> Path:
 
     When the mirror cannot be asked, the newest tree made before is used, and that is said.
     """
-    spec = SPECS[name](arch)
+    return ensure_spec(SPECS[name](arch), arch)
+
+
+def ensure_spec(spec: TreeSpec, arch: str) -> Path:
+    """The same for any specification."""
+    name = spec.name
     try:
         resolved = [mirror.resolve(suite, meta, DEBIAN_ARCH[arch]) for suite, meta in spec.kernels]
     except mirror.MirrorUnreachable as error:
@@ -66,11 +74,17 @@ def header_dirs(arch: str = "x86_64") -> list[tuple[str, str]]:
 
 
 def enter(
-    tree: Path, argv: Sequence[str], binds: Mapping[str, Path] | None = None, cwd: str = "/"
+    tree: Path,
+    argv: Sequence[str],
+    binds: Mapping[str, Path] | None = None,
+    cwd: str = "/",
+    user: struct_passwd | None = None,
+    network: bool = False,
 ) -> list[str]:
     """The command line that runs `argv` inside a tree.
 
     binds: directory or file below /mnt in the tree -> path outside. All mounts are private to the command.
+    user: who runs it, instead of root. network: names are resolved as on this machine.
     The program keeps the process id of the command, inherits its files, and dies with the process that
     started it.
     """
@@ -84,7 +98,13 @@ def enter(
         else:
             steps.append(f'mkdir -p "$0{Path(inside).parent}"; : > "$0{inside}"')
         steps.append(f'mount --rbind {_quote(str(Path(outside).resolve()))} "$0{inside}"')
-    steps.append(f'tree=$0; cd /; exec chroot "$tree" /usr/bin/env -C {_quote(cwd)} "$@"')
+    for name in NETWORK_FILES if network else ():
+        outside = Path(name).resolve()
+        if outside.is_file():
+            steps.append(f'[ -e "$0{name}" ] || : > "$0{name}"')
+            steps.append(f'mount --bind {_quote(str(outside))} "$0{name}"')
+    who = f"--userspec={user.pw_uid}:{user.pw_gid} " if user else ""
+    steps.append(f'tree=$0; cd /; exec chroot {who}"$tree" /usr/bin/env -C {_quote(cwd)} "$@"')
     return [
         *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-ec", "\n".join(steps), str(tree)),
         *argv,

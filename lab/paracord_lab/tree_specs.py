@@ -69,6 +69,19 @@ def tools_spec(arch: str) -> TreeSpec:
     )
 
 
+def rust_spec(arch: str) -> TreeSpec:
+    """What setup.sh installs where there is a recent Rust, and Rust: of the emulated hosts' suite."""
+    return TreeSpec(
+        name="rust",
+        suites=("trixie",),
+        packages=(
+            *("build-essential", "pkg-config", "autoconf", "automake", "autopoint", "flex", "bison", "gawk"),
+            *("gettext", "libtool", "clang", "libclang-dev", "cargo", "rustc", "rustfmt", "rust-clippy"),
+        ),
+        architectures=(DEBIAN_ARCH[arch],),
+    )
+
+
 def host_spec(arch: str) -> TreeSpec:
     """The emulated host's user space: QEMU for the guests, load and measuring programs."""
     foreign = is_foreign(arch)
@@ -138,6 +151,7 @@ def kernel_source_spec(arch: str) -> TreeSpec:
 
 SPECS = {
     "tools": tools_spec,
+    "rust": rust_spec,
     "host": host_spec,
     "matrix": matrix_spec,
     "stable": stable_spec,

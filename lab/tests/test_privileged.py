@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """T1: the Rust tests that need root and a kernel with BTF (marked #[ignore]), run in the emulated host."""
 
-import json
 import re
 from pathlib import Path
 
@@ -23,9 +22,7 @@ STAND_IN = "paracord-stand-in"
 def executables():
     """Test target or program -> its executable, built with the same profile as `cargo test` does."""
     chosen = [word for package, target, _ in SUITES for word in ("-p", package, "--test", target)]
-    out = rust.cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
-    messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return {m["target"]["name"]: Path(m["executable"]) for m in messages if m.get("executable")}
+    return rust.test_executables(*chosen)
 
 
 @pytest.fixture(scope="module")
