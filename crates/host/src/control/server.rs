@@ -278,9 +278,8 @@ impl Server {
     }
 
     fn status(&mut self) -> Response {
-        if let Some((taken, value)) = &self.snapshot
-            && taken.elapsed() < SNAPSHOT_AGE_MAX
-        {
+        let fresh = self.snapshot.as_ref().filter(|(taken, _)| taken.elapsed() < SNAPSHOT_AGE_MAX);
+        if let Some((_, value)) = fresh {
             return Response::ok(value.clone());
         }
         match self.handle.snapshot() {

@@ -106,9 +106,8 @@ impl Serving {
         let mut next_textfile = Instant::now();
         let mut textfile_failed = false;
         loop {
-            if let Some((path, interval)) = &self.textfile
-                && Instant::now() >= next_textfile
-            {
+            let due = self.textfile.as_ref().filter(|_| Instant::now() >= next_textfile);
+            if let Some((path, interval)) = due {
                 next_textfile = Instant::now() + *interval;
                 let written = self.write_textfile(path);
                 // Once per kind of trouble, not at every interval.

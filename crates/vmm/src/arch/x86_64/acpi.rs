@@ -3,26 +3,15 @@
 //! legacy devices but those named. Linux finds all CPUs in the MADT, and in the DSDT the serial ports, the
 //! PCI bus and how to power off.
 
-use acpi_tables::aml::{
-    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Interrupt, Name, Package, Path,
-    ResourceTemplate, Scope,
-};
-use acpi_tables::fadt::{FADTBuilder, Flags};
-use acpi_tables::gas::{AccessSize, AddressSpace as Space, GAS};
-use acpi_tables::madt::{
-    EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
-};
-use acpi_tables::rsdp::Rsdp;
-use acpi_tables::sdt::Sdt;
-use acpi_tables::xsdt::XSDT;
-use acpi_tables::{Aml, AmlSink};
-
-use super::{layout, power};
+use super::{aml, layout, power};
 use crate::serial::SERIAL_BYTES;
 
 const OEM: [u8; 6] = *b"PARCRD";
 const OEM_TABLE: [u8; 8] = *b"PARACORD";
-const OEM_REVISION: u32 = 1;
+/// Who made the tables.
+const CREATOR: [u8; 4] = *b"PCRD";
+const REVISION: u32 = 1;
+const HEADER_BYTES: usize = 36;
 /// IAPC_BOOT_ARCH: no VGA, no real-time clock in CMOS. No keyboard controller either, by an absent bit.
 const BOOT_ARCH: u16 = 1 << 2 | 1 << 5;
 /// Tables begin on this.
@@ -36,32 +25,16 @@ pub struct Tables {
     pub rsdp: u64,
 }
 
-struct Bytes(Vec<u8>);
-
-impl AmlSink for Bytes {
-    fn byte(&mut self, byte: u8) {
-        self.0.push(byte);
-    }
-}
-
-fn bytes_of(table: &dyn Aml) -> Vec<u8> {
-    let mut sink = Bytes(Vec::new());
-    table.to_aml_bytes(&mut sink);
-    sink.0
-}
-
 impl Tables {
     /// Tables for `vcpus` CPUs, whose APIC ids count from 0, and a PCI bus or none.
     pub fn build(vcpus: u8, pci: bool) -> Tables {
         let mut tables = Tables { bytes: Vec::new(), rsdp: 0 };
-        let dsdt = tables.add(&bytes_of(&dsdt(pci)));
-        let fadt = tables.add(&bytes_of(&fadt(dsdt)));
-        let madt = tables.add(&bytes_of(&madt(vcpus)));
-        let mut xsdt = XSDT::new(OEM, OEM_TABLE, OEM_REVISION);
-        xsdt.add_entry(fadt);
-        xsdt.add_entry(madt);
-        let xsdt = tables.add(&bytes_of(&xsdt));
-        tables.rsdp = tables.add(&bytes_of(&Rsdp::new(OEM, xsdt)));
+        let dsdt = tables.add(&dsdt(pci));
+        let fadt = tables.add(&fadt(dsdt));
+        let madt = tables.add(&madt(vcpus));
+        let xsdt =
+            tables.add(&table(*b"XSDT", 1, &[fadt.to_le_bytes(), madt.to_le_bytes()].concat()));
+        tables.rsdp = tables.add(&rsdp(xsdt));
         tables
     }
 
@@ -74,80 +47,129 @@ impl Tables {
     }
 }
 
-fn fadt(dsdt: u64) -> impl Aml {
-    let port = |offset: u16| {
-        let address = u64::from(layout::POWER + offset);
-        GAS::new(Space::SystemIo, 8, 0, AccessSize::ByteAccess, address)
+/// The byte that makes the sum of all zero.
+fn checksum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte))
+}
+
+/// A table: the header that all but the root pointer have (5.2.6), and its body.
+fn table(signature: [u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
+    let mut table = signature.to_vec();
+    table.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
+    table.extend_from_slice(&[revision, 0]);
+    table.extend_from_slice(&OEM);
+    table.extend_from_slice(&OEM_TABLE);
+    table.extend_from_slice(&REVISION.to_le_bytes());
+    table.extend_from_slice(&CREATOR);
+    table.extend_from_slice(&REVISION.to_le_bytes());
+    table.extend_from_slice(body);
+    table[9] = checksum(&table);
+    table
+}
+
+/// The root pointer (5.2.5.3). The first checksum is that of the part that ACPI 1.0 knew.
+fn rsdp(xsdt: u64) -> Vec<u8> {
+    let mut rsdp = b"RSD PTR \0".to_vec();
+    rsdp.extend_from_slice(&OEM);
+    rsdp.extend_from_slice(&[2, 0, 0, 0, 0]); // revision, no RSDT
+    rsdp.extend_from_slice(&36u32.to_le_bytes());
+    rsdp.extend_from_slice(&xsdt.to_le_bytes());
+    rsdp.extend_from_slice(&[0; 4]);
+    rsdp[8] = checksum(&rsdp[..20]);
+    rsdp[32] = checksum(&rsdp);
+    rsdp
+}
+
+/// Offsets in the FADT (5.2.9) of what is not zero in it; its other fields describe hardware that is not here.
+mod fadt_offset {
+    pub const BOOT_ARCH: usize = 109;
+    pub const FLAGS: usize = 112;
+    pub const RESET_REGISTER: usize = 116;
+    pub const RESET_VALUE: usize = 128;
+    pub const MINOR_REVISION: usize = 131;
+    pub const DSDT: usize = 140;
+    pub const SLEEP_CONTROL: usize = 244;
+    pub const SLEEP_STATUS: usize = 256;
+    pub const END: usize = 276;
+}
+
+/// Flags of the FADT (5.2.9.1): there is a reset register, and none of ACPI's other hardware.
+const FADT_FLAGS: u32 = 1 << 10 | 1 << 20;
+
+fn fadt(dsdt: u64) -> Vec<u8> {
+    let mut body = [0; fadt_offset::END - HEADER_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| {
+        body[at - HEADER_BYTES..][..bytes.len()].copy_from_slice(bytes);
     };
-    let mut fadt = FADTBuilder::new(OEM, OEM_TABLE, OEM_REVISION)
-        .dsdt_64(dsdt)
-        .flag(Flags::HwReducedAcpi)
-        .flag(Flags::ResetRegSup);
-    fadt.iapc_boot_arch = BOOT_ARCH.into();
-    fadt.sleep_control_reg = port(power::SLEEP_CONTROL);
-    fadt.sleep_status_reg = port(power::SLEEP_STATUS);
-    fadt.reset_reg = port(power::RESET);
-    fadt.reset_value = power::RESET_VALUE;
-    fadt.finalize()
+    // A generic address (5.2.3.2): a port, eight bits, from bit 0, accessed as a byte.
+    let port = |offset: u16| {
+        [&[1, 8, 0, 1], &u64::from(layout::POWER + offset).to_le_bytes()[..]].concat()
+    };
+    put(fadt_offset::BOOT_ARCH, &BOOT_ARCH.to_le_bytes());
+    put(fadt_offset::FLAGS, &FADT_FLAGS.to_le_bytes());
+    put(fadt_offset::RESET_REGISTER, &port(power::RESET));
+    put(fadt_offset::RESET_VALUE, &[power::RESET_VALUE]);
+    put(fadt_offset::MINOR_REVISION, &[5]);
+    put(fadt_offset::DSDT, &dsdt.to_le_bytes());
+    put(fadt_offset::SLEEP_CONTROL, &port(power::SLEEP_CONTROL));
+    put(fadt_offset::SLEEP_STATUS, &port(power::SLEEP_STATUS));
+    table(*b"FACP", 6, &body)
 }
 
-fn madt(vcpus: u8) -> MADT {
-    let address = LocalInterruptController::Address(layout::LOCAL_APIC);
-    let mut madt = MADT::new(OEM, OEM_TABLE, OEM_REVISION, address);
+/// Interrupt controllers (5.2.12): a local APIC of each CPU, enabled, and the I/O APIC.
+fn madt(vcpus: u8) -> Vec<u8> {
+    let mut body = layout::LOCAL_APIC.to_le_bytes().to_vec();
+    body.extend_from_slice(&[0; 4]); // no 8259
     for id in 0..vcpus {
-        madt.add_structure(ProcessorLocalApic::new(id, id, EnabledStatus::Enabled));
+        body.extend_from_slice(&[0, 8, id, id, 1, 0, 0, 0]);
     }
-    madt.add_structure(IoApic::new(vcpus, layout::IO_APIC, 0));
-    madt
+    body.extend_from_slice(&[1, 12, vcpus, 0]);
+    body.extend_from_slice(&layout::IO_APIC.to_le_bytes());
+    body.extend_from_slice(&[0; 4]); // its first interrupt
+    table(*b"APIC", 1, &body)
 }
 
-fn dsdt(pci: bool) -> Sdt {
-    const HEADER_BYTES: u32 = 36;
-    let mut dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 2, OEM, OEM_TABLE, OEM_REVISION);
+fn dsdt(pci: bool) -> Vec<u8> {
     // The value for PM1b, which does not exist, and two that are reserved.
-    let sleep: [&dyn Aml; 4] = [&power::SLEEP_TYPE_S5, &0u8, &0u8, &0u8];
-    dsdt.append_slice(&bytes_of(&Name::new("_S5_".into(), &Package::new(sleep.to_vec()))));
+    let sleep = [power::SLEEP_TYPE_S5, 0, 0, 0].map(aml::integer);
+    let mut body = aml::name(*b"_S5_", &aml::package(&sleep));
     for index in 0..layout::SERIAL.len() {
-        dsdt.append_slice(&serial(index));
+        body.extend_from_slice(&serial(index));
     }
     if pci {
-        dsdt.append_slice(&host_bridge());
+        body.extend_from_slice(&host_bridge());
     }
-    dsdt
+    table(*b"DSDT", 2, &body)
 }
 
-fn in_system_bus(device: &Device<'_>) -> Vec<u8> {
-    bytes_of(&Scope::new(Path::new("_SB_"), vec![device]))
+fn in_system_bus(device: &[u8]) -> Vec<u8> {
+    aml::scope(*b"_SB_", device)
 }
 
 fn serial(index: usize) -> Vec<u8> {
     let place = layout::SERIAL[index];
-    let port = place.base as u16;
-    let io = IO::new(port, port, 1, SERIAL_BYTES as u8);
-    let interrupt = Interrupt::new(true, true, false, false, place.gsi);
-    let (hid, uid) = (EISAName::new("PNP0501"), index as u8);
-    let children: [&dyn Aml; 3] = [
-        &Name::new("_HID".into(), &hid),
-        &Name::new("_UID".into(), &uid),
-        &Name::new("_CRS".into(), &ResourceTemplate::new(vec![&io, &interrupt])),
+    let resources = [aml::ports(place.base as u16, SERIAL_BYTES as u8), aml::interrupt(place.gsi)];
+    let contents = [
+        aml::name(*b"_HID", &aml::eisa_id(*b"PNP", 0x0501)),
+        aml::name(*b"_UID", &aml::integer(index as u8)),
+        aml::name(*b"_CRS", &aml::resources(&resources)),
     ];
-    in_system_bus(&Device::new(Path::new(&format!("COM{}", index + 1)), children.to_vec()))
+    in_system_bus(&aml::device([b'C', b'O', b'M', b'1' + index as u8], &contents))
 }
 
 fn host_bridge() -> Vec<u8> {
     let window = layout::PCI_MEMORY;
-    let bus = AddressSpace::new_bus_number(0u16, 0u16);
-    let config = IO::new(layout::PCI_CONFIG as u16, layout::PCI_CONFIG as u16, 1, 8);
-    let cacheable = AddressSpaceCacheable::NotCacheable;
-    let (first, last) = (window.start as u32, (window.end - 1) as u32);
-    let memory = AddressSpace::new_memory(cacheable, true, first, last, None);
-    let hid = EISAName::new("PNP0A03");
-    let children: [&dyn Aml; 3] = [
-        &Name::new("_HID".into(), &hid),
-        &Name::new("_UID".into(), &0u8),
-        &Name::new("_CRS".into(), &ResourceTemplate::new(vec![&bus, &config, &memory])),
+    let resources = [
+        aml::bus_0(),
+        aml::ports(layout::PCI_CONFIG as u16, 8),
+        aml::memory_window(window.start as u32..window.end as u32),
     ];
-    in_system_bus(&Device::new(Path::new("PCI0"), children.to_vec()))
+    let contents = [
+        aml::name(*b"_HID", &aml::eisa_id(*b"PNP", 0x0a03)),
+        aml::name(*b"_UID", &aml::integer(0)),
+        aml::name(*b"_CRS", &aml::resources(&resources)),
+    ];
+    in_system_bus(&aml::device(*b"PCI0", &contents))
 }
 
 #[cfg(test)]
@@ -196,8 +218,8 @@ mod tests {
 
     #[test]
     fn devices_are_named_where_they_are() {
-        let with = bytes_of(&dsdt(true));
-        let without = bytes_of(&dsdt(false));
+        let with = dsdt(true);
+        let without = dsdt(false);
         for name in [&b"_S5_"[..], b"COM1", b"COM2"] {
             assert!(contains(&with, name) && contains(&without, name));
         }

@@ -122,7 +122,7 @@ fn zero_page(
     }
     let map = layout::usable(config.memory_bytes);
     for (entry, (addr, size)) in page.e820_table.iter_mut().zip(&map) {
-        *entry = boot_e820_entry { addr: *addr, size: *size, r#type: E820_RAM };
+        *entry = boot_e820_entry { addr: *addr, size: *size, type_: E820_RAM };
     }
     page.e820_entries = map.len() as u8;
     put(config, ram, layout::BOOT_INFORMATION, page.as_slice())

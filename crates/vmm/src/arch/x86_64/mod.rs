@@ -3,6 +3,7 @@
 //! bzImage.
 
 mod acpi;
+mod aml;
 pub mod layout;
 mod power;
 
