@@ -2,8 +2,14 @@
 """Plots of a report as inline SVG. Every axis names its quantity and unit."""
 
 import io
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from . import cache
+
+# What it keeps between runs lies in the lab's cache, not beside the user's own.
+os.environ.setdefault("MPLCONFIGDIR", str(cache.root() / "matplotlib"))
 
 import matplotlib
 
