@@ -15,7 +15,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 .PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench lint generate lab guest install clean distclean
 
 # Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
-ROOT_GOALS := $(filter lab-setup ready demo test test-lab test-6.12 test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
+ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
 ifneq ($(if $(ROOT_GOALS),$(filter-out 0,$(shell id -u))),)
 .PHONY: $(MAKECMDGOALS) as-root
 $(MAKECMDGOALS): as-root
@@ -33,7 +33,7 @@ help:
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-arm64 frequencies, placement and the small VMM on arm64 hosts (ten minutes more the first time)'
-	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two minutes)'
+	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
@@ -58,7 +58,8 @@ demo: ready
 test: test-unit test-lab
 
 test-unit: setup
-	$(CARGO) test --workspace --locked
+	@# Tests of counters open perf events, which most distributions forbid to users.
+	PARACORD_CAPABILITIES=+perfmon $(CARGO) test --workspace --locked
 	PYTHONPATH=lab $(AS_USER) $(PYTHON) -m pytest lab/tests -m "not lab"
 
 test-lab: ready

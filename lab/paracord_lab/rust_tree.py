@@ -74,7 +74,15 @@ def command(arguments: list[str]) -> list[str]:
     if bundle:
         binds[CERTIFICATES] = bundle
     cache.give_back()
-    return tree.enter(rust, ["cargo", *arguments], binds, cwd=SOURCE, user=privilege.user(), network=True)
+    return tree.enter(
+        rust,
+        ["cargo", *arguments],
+        binds,
+        cwd=SOURCE,
+        user=privilege.user(),
+        network=True,
+        capabilities=os.environ.get("PARACORD_CAPABILITIES", ""),
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -80,11 +80,13 @@ def enter(
     cwd: str = "/",
     user: struct_passwd | None = None,
     network: bool = False,
+    capabilities: str = "",
 ) -> list[str]:
     """The command line that runs `argv` inside a tree.
 
     binds: directory or file below /mnt in the tree -> path outside. All mounts are private to the command.
-    user: who runs it, instead of root. network: names are resolved as on this machine.
+    user: who runs it, instead of root; capabilities: what that user has ("+perfmon"). network: names are
+    resolved as on this machine.
     The program keeps the process id of the command, inherits its files, and dies with the process that
     started it.
     """
@@ -103,8 +105,10 @@ def enter(
         if outside.is_file():
             steps.append(f'[ -e "$0{name}" ] || : > "$0{name}"')
             steps.append(f'mount --bind {_quote(str(outside))} "$0{name}"')
-    who = f"--userspec={user.pw_uid}:{user.pw_gid} " if user else ""
-    steps.append(f'tree=$0; cd /; exec chroot {who}"$tree" /usr/bin/env -C {_quote(cwd)} "$@"')
+    who = f"/usr/bin/setpriv --reuid={user.pw_uid} --regid={user.pw_gid} --clear-groups " if user else ""
+    if user and capabilities:
+        who += f"--inh-caps={_quote(capabilities)} --ambient-caps={_quote(capabilities)} "
+    steps.append(f'tree=$0; cd /; exec chroot "$tree" {who}/usr/bin/env -C {_quote(cwd)} "$@"')
     return [
         *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-ec", "\n".join(steps), str(tree)),
         *argv,
