@@ -413,7 +413,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	out.charged_ns = pc_boost_charge(st, vm, cpu, obs->running, now_ns);
 	pc_boost_refill(cfg, st, vm, cpu, now_ns);
 	pc_boost_unthrottle(cfg, st, now_ns);
-	if (pc_boost_serves_on(cfg, st, vm, cpu, obs->events)) {
+	if (!obs->refused && pc_boost_serves_on(cfg, st, vm, cpu, obs->events)) {
 		st->reasons = PC_WAKE;
 		out.reasons = PC_WAKE;
 		return out;
@@ -430,7 +430,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 	wanted = (u32)pc_forget(st, wanted);
 	granted = (u32)pc_forget(st, granted);
-	if (cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE)
+	if (obs->refused || (cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE))
 		wanted = 0;
 	if (!st->throttled) {
 		claims = wanted & granted;

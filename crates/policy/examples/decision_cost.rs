@@ -45,13 +45,19 @@ fn main() {
         let (mut state, mut vm, mut cpu) =
             (pc_boost_state::default(), pc_bucket::default(), pc_bucket::default());
         let (mut now_ns, mut boosted) = (1_000_000_000, 0);
-        let preempted = pc_boost_obs { events: PC_EV_PREEMPT, running: 0, alone: 0, guest };
+        let preempted =
+            pc_boost_obs { events: PC_EV_PREEMPT, running: 0, alone: 0, refused: 0, guest };
         step(&cfg, &mut state, &mut vm, &mut cpu, &preempted, now_ns);
         let start = Instant::now();
         for (after, events, running) in trace.iter().cycle().take(decisions as usize) {
             now_ns += after;
-            let obs =
-                pc_boost_obs { events: *events, running: u32::from(*running), alone: 0, guest };
+            let obs = pc_boost_obs {
+                events: *events,
+                running: u32::from(*running),
+                alone: 0,
+                refused: 0,
+                guest,
+            };
             black_box(step(&cfg, &mut state, &mut vm, &mut cpu, black_box(&obs), now_ns));
             boosted += u64::from(state.boosted);
         }

@@ -305,11 +305,12 @@ pub struct pc_boost_obs {
     pub events: u32_,
     pub running: u32_,
     pub alone: u32_,
+    pub refused: u32_,
     pub guest: pc_guest_view,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_boost_obs"][::core::mem::size_of::<pc_boost_obs>() - 20usize];
+    ["Size of pc_boost_obs"][::core::mem::size_of::<pc_boost_obs>() - 24usize];
     ["Alignment of pc_boost_obs"][::core::mem::align_of::<pc_boost_obs>() - 4usize];
     [
         "Offset of field: pc_boost_obs::events",
@@ -321,8 +322,11 @@ const _: () = {
         "Offset of field: pc_boost_obs::alone",
     ][::core::mem::offset_of!(pc_boost_obs, alone) - 8usize];
     [
+        "Offset of field: pc_boost_obs::refused",
+    ][::core::mem::offset_of!(pc_boost_obs, refused) - 12usize];
+    [
         "Offset of field: pc_boost_obs::guest",
-    ][::core::mem::offset_of!(pc_boost_obs, guest) - 12usize];
+    ][::core::mem::offset_of!(pc_boost_obs, guest) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -736,7 +740,7 @@ pub struct pc_vcpu_setup {
     pub guest_line_bytes: u32_,
     pub guest_features: u32_,
     pub guest_requests: u32_,
-    pub reserved: u32_,
+    pub has_quota: u32_,
     pub asked_hva: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -762,8 +766,8 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::guest_requests",
     ][::core::mem::offset_of!(pc_vcpu_setup, guest_requests) - 24usize];
     [
-        "Offset of field: pc_vcpu_setup::reserved",
-    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 28usize];
+        "Offset of field: pc_vcpu_setup::has_quota",
+    ][::core::mem::offset_of!(pc_vcpu_setup, has_quota) - 28usize];
     [
         "Offset of field: pc_vcpu_setup::asked_hva",
     ][::core::mem::offset_of!(pc_vcpu_setup, asked_hva) - 32usize];

@@ -63,14 +63,17 @@ impl Inputs {
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
-        Self {
+        let mut inputs = Self {
             cfg: take(bytes),
             state: take(bytes),
             vm: take(bytes),
             cpu: take(bytes),
             obs: take(bytes),
             now_ns: take(bytes),
-        }
+        };
+        // Not 0 in all but one of 2^32: nothing would ever be boosted.
+        inputs.obs.refused &= 1;
+        inputs
     }
 
     /// Runs one step and checks what it must keep.
@@ -111,6 +114,9 @@ impl Inputs {
         );
         if cfg.mode != PC_MODE_ON && cfg.mode != PC_MODE_OBSERVE {
             assert_eq!(state.boosted, 0, "mode off boosts: {before:?}");
+        }
+        if self.obs.refused != 0 {
+            assert_eq!(state.boosted, 0, "refused and boosted: {before:?}");
         }
         for (bucket, budget) in [(&state.vcpu, cfg.vcpu_budget_ns)].into_iter().chain(
             (0..PC_REASONS as usize)

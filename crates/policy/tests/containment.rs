@@ -88,7 +88,7 @@ impl Cpu {
             halting: 0,
             reserved: [0; 3],
         };
-        let obs = pc_boost_obs { events, running: u32::from(running), alone: 0, guest };
+        let obs = pc_boost_obs { events, running: u32::from(running), alone: 0, refused: 0, guest };
         let (vm, kept) = (&mut self.vms[index], &mut self.kept);
         let decision = step(&self.cfg, &mut vcpu.state, vm, kept, &obs, self.now);
         self.throttles += u32::from(decision.throttled);

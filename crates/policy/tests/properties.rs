@@ -34,6 +34,8 @@ struct Bench {
     now: u64,
     /// No normal task competes for its CPU.
     alone: bool,
+    /// A boost would get past a limit of the host's.
+    refused: bool,
 }
 
 impl Bench {
@@ -45,6 +47,7 @@ impl Bench {
             cpu: pc_bucket::default(),
             now: 1_000_000 * MS,
             alone: false,
+            refused: false,
         }
     }
 
@@ -57,8 +60,8 @@ impl Bench {
         guest: pc_guest_view,
     ) -> pc_boost_decision {
         self.now = self.now.wrapping_add(after);
-        let alone = u32::from(self.alone);
-        let obs = pc_boost_obs { events, running: u32::from(running), alone, guest };
+        let (alone, refused) = (u32::from(self.alone), u32::from(self.refused));
+        let obs = pc_boost_obs { events, running: u32::from(running), alone, refused, guest };
         step(&self.cfg, &mut self.state, &mut self.vm, &mut self.cpu, &obs, self.now)
     }
 
@@ -152,7 +155,7 @@ proptest! {
     /// unboosted within the longest grant and two exits.
     #[test]
     fn a_held_hint_always_ends(inputs in arbitrary_inputs()) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
         bench.see(0, PC_EV_EXIT, true, EVERYTHING);
         let limit = bench.cfg.reason.iter().map(|reason| reason.grant_max_ns).max().unwrap() + 2 * HOST_TICK;
         let mut ran = 0;
@@ -168,7 +171,7 @@ proptest! {
     fn a_quiet_exit_never_ends_a_boost(
         inputs in arbitrary_inputs(), after in 0..2 * MS, rt in 0..2u8, irq in 0..2u8, critical in 0..2u8,
     ) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
         bench.see(0, PC_EV_SLEEP, false, NOTHING);
         bench.see(MS, PC_EV_RUN, true, NOTHING);
         let quiet = is_quiet(&bench.state, bench.now.wrapping_add(after));
@@ -184,7 +187,7 @@ proptest! {
         inputs in arbitrary_inputs(), sane in any::<bool>(), second in any::<bool>(), after in 0..2 * MS, running in any::<bool>(),
         event in prop::sample::select(vec![PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP]), word in any::<u64>(),
     ) {
-        let mut short = Bench { cfg: inputs.cfg, state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
+        let mut short = Bench { cfg: inputs.cfg, state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
         if sane {
             short = Bench::new(defaults());
             short.see(0, PC_EV_SLEEP, false, UNMODIFIED);
@@ -196,7 +199,7 @@ proptest! {
         }
         // A second reason is not forgotten, but a sleep ends it.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
-        let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false };
+        let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false, refused: false };
         let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
         let (one, other) = (
             short.see(after, event, running, guest),
@@ -240,7 +243,7 @@ proptest! {
     /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
     #[test]
     fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
-        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false };
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
         bench.see(0, PC_EV_TICK, true, UNMODIFIED);
         let mut ran = 0;
         while bench.state.boosted == 1 {
@@ -625,6 +628,26 @@ fn mode_off_unboosts_and_observe_decides() {
     assert_eq!(bench.state.reasons, 1 << WAKE);
     bench.cfg.mode = PC_MODE_OFF;
     assert_eq!(u32::from(bench.see(0, PC_EV_TICK, false, UNMODIFIED).action), PC_UNBOOST);
+}
+
+/// Guards: a limit of the host's that a boost would get past. It ends a boost in force at any event, the short step
+/// of a wakeup's boost included, and what was asked for meanwhile is no debt when it is gone.
+#[test]
+fn a_refused_vcpu_is_unboosted_and_boosted_again_when_it_no_longer_is() {
+    for event in [PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP, PC_EV_EXIT, PC_EV_TICK] {
+        let mut bench = Bench::new(defaults());
+        bench.see(0, PC_EV_SLEEP, false, EVERYTHING);
+        bench.refused = true;
+        let decision = bench.see(0, event, false, EVERYTHING);
+        assert_eq!((u32::from(decision.action), decision.forced), (PC_UNBOOST, 0), "{event}");
+        for _ in 0..100 {
+            let decision = bench.see(MS, PC_EV_SLEEP, true, EVERYTHING);
+            assert_eq!((bench.state.boosted, decision.charged_ns), (0, 0));
+        }
+        bench.refused = false;
+        let decision = bench.see(0, PC_EV_SLEEP, false, EVERYTHING);
+        assert_eq!((u32::from(decision.action), bench.state.strikes), (PC_BOOST, 0));
+    }
 }
 
 /// Guards: what is left out at a wakeup is charged all the same, and ends with the grant.

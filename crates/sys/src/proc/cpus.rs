@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The CPUs that a thread and its control group may use.
 
-use std::path::{Component, Path};
+use std::path::Path;
 
 use super::process::STATUS_LIMIT_BYTES;
-use super::{ProcError, read_text};
+use super::{ProcError, memberships, read_text};
 use crate::affinity::CpuMask;
 
 /// CPUs that a thread may run on, those that are offline now included.
@@ -39,20 +39,15 @@ pub struct Cpuset {
 /// # Errors
 /// [`ProcError`] about the thread.
 pub fn cpuset(root: &Path, cgroups: &Path, tid: u32) -> Result<Option<Cpuset>, ProcError> {
-    let tid = tid.to_string();
-    let text =
-        read_text(&root.join(&tid).join("task").join(&tid).join("cgroup"), STATUS_LIMIT_BYTES)?;
     let mut found = None;
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
-        let in_v1 = controllers.split(',').any(|name| name == "cpuset");
+    for membership in memberships(root, tid)? {
+        let in_v1 = membership.has("cpuset");
         let (directory, file) = match in_v1 {
             true => (cgroups.join("cpuset"), "cpuset.effective_cpus"),
-            false if controllers.is_empty() => (cgroups.to_owned(), "cpuset.cpus.effective"),
+            false if membership.is_unified() => (cgroups.to_owned(), "cpuset.cpus.effective"),
             false => continue,
         };
-        let here = nearest(&directory, group, file);
+        let here = membership.relative().and_then(|group| nearest(&directory, &group, file));
         if in_v1 {
             return Ok(here);
         }
@@ -62,12 +57,7 @@ pub fn cpuset(root: &Path, cgroups: &Path, tid: u32) -> Result<Option<Cpuset>, P
 }
 
 /// That of the group, or of the nearest above it that has the controller.
-fn nearest(directory: &Path, group: &str, file: &str) -> Option<Cpuset> {
-    let group = Path::new(group.strip_prefix('/')?);
-    // A group outside of this process's namespace begins with `..`.
-    if group.components().any(|part| !matches!(part, Component::Normal(_))) {
-        return None;
-    }
+fn nearest(directory: &Path, group: &Path, file: &str) -> Option<Cpuset> {
     group.ancestors().find_map(|group| {
         let text = read_text(&directory.join(group).join(file), STATUS_LIMIT_BYTES).ok()?;
         let cpus = text.trim().parse().ok().filter(|cpus: &CpuMask| !cpus.is_empty())?;

@@ -4,19 +4,23 @@
 //! Everything here can vanish at any moment, which is [`ProcError::Gone`], and
 //! much of it is chosen by the process that is looked at, so sizes are bounded.
 
+mod cgroups;
 mod cpus;
 mod maps;
 mod process;
+mod quota;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+pub use cgroups::{Membership, memberships};
 pub use cpus::{Cpuset, allowed_cpus, cpuset};
 pub use maps::{Mapping, mappings};
 pub use process::{
     boot_id, comm, command_line, effective_uid, has_kvm_vm, start_ticks, thread_start_ticks,
 };
+pub use quota::{CpuQuota, QuotaReader};
 
 /// Why a procfs file could not be used.
 #[derive(Debug, thiserror::Error)]

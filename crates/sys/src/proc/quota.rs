@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+//! CPU quotas of control groups: `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::{ProcError, memberships, read_text};
+
+/// Longest file that is read: two numbers.
+const FILE_LIMIT_BYTES: u64 = 64;
+/// Deepest group whose ancestors are read. Who may make groups may nest them: a thread in a deeper one counts as one
+/// with a quota, so that a look at it stays bounded.
+pub const DEPTH_MAX: usize = 64;
+
+/// A finite quota: the fair class runs the threads of the group for this long in each period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuQuota {
+    /// `/machine.slice`.
+    pub group: String,
+    /// Running time per period, of all CPUs together.
+    pub quota_us: u64,
+    /// The period.
+    pub period_us: u64,
+}
+
+impl fmt::Display for CpuQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CpuQuota { group, quota_us, period_us } = self;
+        write!(f, "{quota_us} of {period_us} us in {group}")
+    }
+}
+
+/// Reads quotas. What it has read of a group counts for all threads that are looked at through it, so make a new one for
+/// each look.
+#[derive(Debug)]
+pub struct QuotaReader<'a> {
+    proc_root: &'a Path,
+    /// `/sys/fs/cgroup`.
+    cgroups: &'a Path,
+    /// By directory; (quota, period).
+    read: BTreeMap<PathBuf, Option<(u64, u64)>>,
+}
+
+/// How a version writes a quota.
+#[derive(Clone, Copy)]
+enum Version {
+    V1,
+    V2,
+}
+
+impl<'a> QuotaReader<'a> {
+    /// Nothing read yet.
+    pub fn new(proc_root: &'a Path, cgroups: &'a Path) -> QuotaReader<'a> {
+        QuotaReader { proc_root, cgroups, read: BTreeMap::new() }
+    }
+
+    /// The quota of thread `tid`: that of its control group, or of the nearest above it that has one. `None` where
+    /// neither has one, and where no control groups are mounted.
+    ///
+    /// # Errors
+    /// [`ProcError`]: gone is the thread; everything else is a group that cannot be looked at.
+    pub fn quota_of(&mut self, tid: u32) -> Result<Option<CpuQuota>, ProcError> {
+        for membership in memberships(self.proc_root, tid)? {
+            let (hierarchy, version) = if membership.has("cpu") {
+                (self.cgroups.join("cpu"), Version::V1)
+            } else if membership.is_unified() {
+                (self.cgroups.to_owned(), Version::V2)
+            } else {
+                continue;
+            };
+            if !hierarchy.join("cgroup.procs").exists() {
+                continue;
+            }
+            let path = self.proc_root.join(tid.to_string()).join("cgroup");
+            let bad = |what| ProcError::content(&path, 1, what, &membership.group);
+            let group = membership
+                .relative()
+                .ok_or_else(|| bad("a control group outside of this process's namespace"))?;
+            if group.components().count() > DEPTH_MAX {
+                return Err(bad("a control group deeper than 64"));
+            }
+            for group in group.ancestors() {
+                if let Some((quota_us, period_us)) = self.read(&hierarchy.join(group), version)? {
+                    let group = format!("/{}", group.display());
+                    return Ok(Some(CpuQuota { group, quota_us, period_us }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(
+        &mut self,
+        directory: &Path,
+        version: Version,
+    ) -> Result<Option<(u64, u64)>, ProcError> {
+        if let Some(known) = self.read.get(directory) {
+            return Ok(*known);
+        }
+        let found = match version {
+            Version::V2 => read_v2(directory),
+            Version::V1 => read_v1(directory),
+        }?;
+        self.read.insert(directory.to_owned(), found);
+        Ok(found)
+    }
+}
+
+/// The text of a group's file. `None` without the file: the root has none, nor has a group without the controller.
+fn text_of(directory: &Path, file: &str) -> Result<Option<String>, ProcError> {
+    match read_text(&directory.join(file), FILE_LIMIT_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if !error.is_gone() => Err(error),
+        Err(_) if directory.exists() => Ok(None),
+        // Removed since the thread was looked at, so it is in another one by now.
+        Err(_) => {
+            let what = "a control group that is not there any more";
+            Err(ProcError::content(&directory.join(file), 1, what, ""))
+        }
+    }
+}
+
+/// `max 100000` or `20000 100000`.
+fn read_v2(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
+    let Some(text) = text_of(directory, "cpu.max")? else { return Ok(None) };
+    let bad = || ProcError::content(&directory.join("cpu.max"), 1, "no quota and period", &text);
+    let (quota, period) = text.trim().split_once(' ').ok_or_else(bad)?;
+    if quota == "max" {
+        return Ok(None);
+    }
+    Ok(Some((quota.parse().map_err(|_| bad())?, period.parse().map_err(|_| bad())?)))
+}
+
+/// -1 is no quota.
+fn read_v1(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
+    let number = |file: &str| {
+        let Some(text) = text_of(directory, file)? else { return Ok(None) };
+        let bad = |_| ProcError::content(&directory.join(file), 1, "no number", &text);
+        text.trim().parse::<i64>().map(Some).map_err(bad)
+    };
+    let Some(quota) = number("cpu.cfs_quota_us")?.and_then(|quota| u64::try_from(quota).ok())
+    else {
+        return Ok(None);
+    };
+    let period = number("cpu.cfs_period_us")?.and_then(|period| u64::try_from(period).ok());
+    Ok(Some((quota, period.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host's /proc (`proc/`) and /sys/fs/cgroup (`cg/`).
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new() -> Tree {
+            let tree = Tree(tempfile::tempdir().unwrap());
+            tree.put("cg/cgroup.procs", "");
+            tree
+        }
+
+        fn put(&self, path: &str, text: &str) -> &Tree {
+            let path = self.0.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            self
+        }
+
+        fn thread(&self, tid: u32, lines: &str) -> &Tree {
+            self.put(&format!("proc/{tid}/task/{tid}/cgroup"), lines)
+        }
+
+        fn look(&self, tid: u32) -> Result<Option<String>, ProcError> {
+            let (proc_root, cgroups) = (self.0.path().join("proc"), self.0.path().join("cg"));
+            let found = QuotaReader::new(&proc_root, &cgroups).quota_of(tid)?;
+            Ok(found.map(|quota| quota.to_string()))
+        }
+
+        fn quota(&self, tid: u32) -> Option<String> {
+            self.look(tid).unwrap()
+        }
+
+        fn error(&self, tid: u32) -> String {
+            self.look(tid).unwrap_err().to_string()
+        }
+    }
+
+    #[test]
+    fn a_quota_of_the_group_or_of_any_above_it() {
+        let tree = Tree::new();
+        tree.thread(7, "0::/machine.slice/web.scope/libvirt/vcpu0\n")
+            .thread(8, "0::/machine.slice/db.scope\n")
+            .put("cg/machine.slice/cpu.max", "max 100000\n")
+            .put("cg/machine.slice/web.scope/cpu.max", "20000 100000\n")
+            .put("cg/machine.slice/web.scope/libvirt/cgroup.procs", "")
+            .put("cg/machine.slice/web.scope/libvirt/vcpu0/cpu.max", "max 100000\n")
+            .put("cg/machine.slice/db.scope/cpu.max", "max 100000\n");
+        assert_eq!(
+            tree.quota(7).as_deref(),
+            Some("20000 of 100000 us in /machine.slice/web.scope")
+        );
+        assert_eq!(tree.quota(8), None);
+        // It changes while the thread runs.
+        tree.put("cg/machine.slice/cpu.max", "250000 50000\n");
+        assert_eq!(tree.quota(8).as_deref(), Some("250000 of 50000 us in /machine.slice"));
+        // The thread is moved.
+        tree.thread(8, "0::/\n");
+        assert_eq!(tree.quota(8), None);
+    }
+
+    #[test]
+    fn quotas_of_version_1_and_of_a_host_with_both() {
+        let tree = Tree::new();
+        tree.thread(7, "5:cpu,cpuacct:/web/vcpu0\n1:name=systemd:/user\n0::/user\n")
+            .put("cg/cpu/cgroup.procs", "")
+            .put("cg/user/cgroup.procs", "")
+            .put("cg/cpu/cpu.cfs_quota_us", "-1\n")
+            .put("cg/cpu/web/vcpu0/cpu.cfs_quota_us", "-1\n")
+            .put("cg/cpu/web/cpu.cfs_quota_us", "-1\n");
+        assert_eq!(tree.quota(7), None);
+        tree.put("cg/cpu/web/cpu.cfs_quota_us", "30000\n")
+            .put("cg/cpu/web/cpu.cfs_period_us", "50000\n");
+        assert_eq!(tree.quota(7).as_deref(), Some("30000 of 50000 us in /web"));
+    }
+
+    #[test]
+    fn one_look_reads_a_group_once() {
+        let tree = Tree::new();
+        tree.thread(7, "0::/vm\n").thread(8, "0::/vm\n").put("cg/vm/cpu.max", "1000 2000\n");
+        let (proc_root, cgroups) = (tree.0.path().join("proc"), tree.0.path().join("cg"));
+        let mut reader = QuotaReader::new(&proc_root, &cgroups);
+        let first = reader.quota_of(7).unwrap();
+        tree.put("cg/vm/cpu.max", "max 2000\n");
+        assert_eq!(reader.quota_of(8).unwrap(), first);
+    }
+
+    /// Whoever cannot be looked at is not without a quota.
+    #[test]
+    fn what_cannot_be_looked_at_is_an_error_that_names_it() {
+        let tree = Tree::new();
+        tree.thread(7, "0::/../outside\n").thread(8, "0::/removed\n").thread(9, "0::/odd\n");
+        tree.put("cg/odd/cpu.max", "20000\n");
+        assert!(tree.error(7).contains("namespace: \"/../outside\""), "{}", tree.error(7));
+        assert!(tree.error(8).contains("removed/cpu.max:1: a control group that is not there"));
+        assert!(tree.error(9).contains("odd/cpu.max:1: no quota and period: \"20000"));
+        tree.thread(7, &format!("0::{}\n", "/d".repeat(DEPTH_MAX + 1)));
+        assert!(tree.error(7).contains("deeper than 64"), "{}", tree.error(7));
+        assert!(tree.look(10).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn a_host_without_control_groups_has_no_quotas() {
+        let tree = Tree(tempfile::tempdir().unwrap());
+        tree.thread(7, "0::/vm\n").put("proc/8/task/8/stat", "8 (x) S");
+        assert_eq!((tree.quota(7), tree.quota(8)), (None, None));
+    }
+}
