@@ -113,11 +113,11 @@ impl RunArgs {
 /// An actuator on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ActuatorWord {
-    /// The one that fits best; for now rt.
+    /// rt.
     Auto,
-    /// SCHED_RR by system call.
+    /// SCHED_RR by system call; the host keeps its own scheduler, and VMs with a CPU quota are not boosted.
     Rt,
-    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext).
+    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext): keeps no CPU quotas (docs/ext.md).
     Ext,
     /// Decide and count only.
     Observe,

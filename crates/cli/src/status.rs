@@ -148,6 +148,9 @@ fn vm_table(vms: &[VmSnapshot]) -> String {
         if let Some(why) = &vm.place_refused {
             let _ = writeln!(text, "{}: not placed: {why}", vm.name);
         }
+        if let Some(why) = &vm.not_boosted {
+            let _ = writeln!(text, "{}: not boosted: {why}", vm.name);
+        }
     }
     text
 }
@@ -187,6 +190,9 @@ fn vm_details(vm: &VmSnapshot) -> String {
     }
     if let Some(why) = &vm.place_refused {
         line("place", format!("refused: {why}"));
+    }
+    if let Some(why) = &vm.not_boosted {
+        line("boosts", format!("none for {why}"));
     }
     if let Some(pmu) = &vm.pmu {
         line("perf", perf_events(pmu));
@@ -247,9 +253,10 @@ fn perf_events(pmu: &PmuSnapshot) -> String {
     text
 }
 
-/// Why a vCPU is boosted or throttled; `-` when neither.
+/// Why a vCPU is boosted or throttled, or may not be boosted; `-` when none of that.
 pub fn why(v: &VcpuSnapshot) -> String {
     match v.state {
+        BoostState::Off if v.not_boosted => "CPU quota".into(),
         BoostState::Off => "-".into(),
         BoostState::Boosted => {
             v.reasons.iter().map(|r| Reason::name(*r)).collect::<Vec<_>>().join("+")

@@ -101,6 +101,9 @@ pub trait VcpuTable {
     /// The thread of vCPU `index` while it lives (`PC_VCPU_READY`): it has not
     /// reached its exit, so its tid cannot name another thread.
     fn live_thread(&self, index: u32) -> Option<Thread>;
+
+    /// Whether a control group above the thread has a CPU quota, which it would get past as a real-time one.
+    fn has_quota(&self, index: u32) -> bool;
 }
 
 /// Counters, read by other threads. Relaxed: each stands alone.
@@ -114,6 +117,7 @@ pub struct ActuatorStats {
     coalesced: AtomicU64,
     gone: AtomicU64,
     refused_rt: AtomicU64,
+    refused_quota: AtomicU64,
     changed_by_others: AtomicU64,
     errors: AtomicU64,
     last_errno: AtomicU32,
@@ -137,6 +141,7 @@ impl ActuatorStats {
             coalesced: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             refused_rt: AtomicU64::new(0),
+            refused_quota: AtomicU64::new(0),
             changed_by_others: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             last_errno: AtomicU32::new(0),
@@ -187,6 +192,7 @@ impl ActuatorStats {
             coalesced: get(&self.coalesced),
             gone: get(&self.gone),
             refused_rt: get(&self.refused_rt),
+            refused_quota: get(&self.refused_quota),
             changed_by_others: get(&self.changed_by_others),
             errors: get(&self.errors),
             observed: 0,
@@ -389,6 +395,11 @@ impl Actuator {
         if self.stats.effect() == Effect::Scheduler {
             self.hold(index, Held::Scheduler { tid, level });
             return true;
+        }
+        // The policy refuses as well. It decided before it was told, or the scheduler's boosts become real-time ones.
+        if table.has_quota(index) {
+            bump(&self.stats.refused_quota);
+            return false;
         }
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,

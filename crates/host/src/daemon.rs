@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{debug, info, warn};
 
-use crate::actuator::{Actuator, ActuatorStats};
+use crate::actuator::{Actuator, ActuatorStats, Effect};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::counters::Counters;
 use crate::floors::Floors;
@@ -28,12 +28,12 @@ use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
 use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
-use crate::observe::{Constants, snapshot};
+use crate::observe::{Constants, EXT_DOES_NOT_KEEP, snapshot};
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{floors_path, journal_path, remove_journal};
-use crate::settings::{OwnScheduler, PerfSettings, Settings};
+use crate::settings::{PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
 use crate::vms::Vms;
@@ -44,6 +44,9 @@ const REGION_POLL: Duration = Duration::from_millis(500);
 const KVM_POLL: Duration = Duration::from_secs(1);
 /// A message about a new or gone vCPU that was lost is made up for after this.
 const SCAN_POLL: Duration = Duration::from_secs(5);
+/// How often quotas above vCPUs are looked for while boosts are real-time: a VM that gets one gets past it for at most
+/// that long. With another actuator they are only shown.
+const QUOTA_POLL: Duration = Duration::from_secs(1);
 /// How soon a vCPU that the actuator still holds is looked at again.
 const RESCAN: Duration = Duration::from_millis(20);
 
@@ -173,6 +176,17 @@ impl Running {
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
             self.end_imports(run_dir);
+            // The policy knows of quotas, and refuses boosts from now on.
+            self.vms.poll_quotas();
+            self.rt.reevaluate();
+        }
+    }
+
+    /// How often quotas are looked for.
+    fn quota_poll(&self) -> Duration {
+        match self.stats.effect() {
+            Effect::Realtime if !self.vms.is_empty() => QUOTA_POLL,
+            _ => SCAN_POLL,
         }
     }
 
@@ -236,6 +250,7 @@ impl Daemon {
         let mut last_regions = Instant::now();
         let mut last_scan = Instant::now();
         let mut last_perf = Instant::now();
+        let mut last_quotas = Instant::now();
         loop {
             if self.running.is_none() {
                 self.start(surroundings)?;
@@ -245,7 +260,7 @@ impl Daemon {
                 None => Some(KVM_POLL),
                 Some(_) if again => Some(RESCAN),
                 Some(running) if running.vms.have_regions() => Some(REGION_POLL),
-                Some(_) => Some(SCAN_POLL),
+                Some(running) => Some(running.quota_poll()),
             };
             let woken = self.wait.wait(self.running.as_ref(), timeout);
             if woken.end {
@@ -272,6 +287,12 @@ impl Daemon {
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
             }
+            if last_quotas.elapsed() >= running.quota_poll() {
+                last_quotas = Instant::now();
+                if running.vms.poll_quotas() {
+                    running.rt.reevaluate();
+                }
+            }
             if last_perf.elapsed() >= SCAN_POLL {
                 last_perf = Instant::now();
                 running.use_perf(&self.settings.perf);
@@ -291,7 +312,7 @@ impl Daemon {
             }
             return Ok(());
         }
-        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.own_scheduler())?);
+        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.own_scheduler)?);
         let scheduler = sensor.scheduler();
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
@@ -370,7 +391,7 @@ impl Daemon {
         let fixed = [
             ("run_dir", old.run_dir == settings.run_dir),
             ("region_dir", old.region_dir == settings.region_dir),
-            ("actuator (rt, ext or auto)", old.scheduler == settings.scheduler),
+            ("actuator (ext or another)", old.own_scheduler == settings.own_scheduler),
             ("actuator_priority", old.rt.actuator_priority == settings.rt.actuator_priority),
         ];
         if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
@@ -476,15 +497,15 @@ fn libbpf_says(_: PrintLevel, line: String) {
 }
 
 /// With the scheduler if it is asked for and the kernel takes it.
-fn load_sensor(options: &Options, scheduler: OwnScheduler) -> Result<Sensor, SensorError> {
+fn load_sensor(options: &Options, own_scheduler: bool) -> Result<Sensor, SensorError> {
     set_print(Some((PrintLevel::Warn, libbpf_says)));
-    if scheduler != OwnScheduler::No {
+    if own_scheduler {
         match Sensor::load(&Options { scheduler: true, ..options.clone() }) {
-            Ok(sensor) => return Ok(sensor),
-            Err(error @ (SensorError::NoKvm(_) | SensorError::NoBtf)) => return Err(error),
-            Err(error) if scheduler == OwnScheduler::IfPossible => {
-                info!("actuator rt, because ext cannot run here: {error}");
+            Ok(sensor) => {
+                warn!("{EXT_DOES_NOT_KEEP}");
+                return Ok(sensor);
             }
+            Err(error @ (SensorError::NoKvm(_) | SensorError::NoBtf)) => return Err(error),
             Err(error) => warn!("no actuator ext here, going on with rt: {error}"),
         }
     }

@@ -32,6 +32,7 @@ mod observe;
 pub mod performance;
 pub mod place;
 mod place_line;
+pub mod quotas;
 pub mod region;
 pub mod region_file;
 pub mod rt_thread;

@@ -8,7 +8,7 @@ use paracord_policy::{
 use paracord_sensor::Sensor;
 use paracord_sys::clock::now_ns;
 
-use crate::actuator::ActuatorStats;
+use crate::actuator::{ActuatorStats, Effect};
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
@@ -54,8 +54,14 @@ pub fn snapshot(
     }
 }
 
+/// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
+pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: CPU quotas (cpu.max), cpu.idle groups, nice values and weights over several CPUs, the share of fork chains, core scheduling, directed yields (docs/ext.md); actuator rt keeps them";
+
 fn conditions(stats: &ActuatorStats) -> Vec<String> {
     let mut conditions = Vec::new();
+    if stats.effect() == Effect::Scheduler {
+        conditions.push(EXT_DOES_NOT_KEEP.into());
+    }
     if let (errors @ 1.., errno) = stats.errors() {
         let last = std::io::Error::from_raw_os_error(errno);
         conditions.push(format!("{errors} changes of threads failed, the last one: {last}"));
@@ -79,7 +85,9 @@ fn vm_snapshot(
     let vcpu = |(&index, &vcpu_id): (&u32, &u32)| {
         let snapshot = vcpu_snapshot(index, vcpu_id, sensor, stats)?;
         let place = vms.place_of(index).map(place_snapshot);
-        Some(VcpuSnapshot { place, placement: places.snapshot(index), ..snapshot })
+        let (cpu_quota, not_boosted) = vms.quota_of(vm, index);
+        let placement = places.snapshot(index);
+        Some(VcpuSnapshot { place, placement, cpu_quota, not_boosted, ..snapshot })
     };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
@@ -104,6 +112,7 @@ fn vm_snapshot(
         }),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
+        not_boosted: vms.not_boosted(vm),
         pmu: vms.pmu_of(vm),
         vcpus,
         budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
@@ -142,6 +151,8 @@ fn vcpu_snapshot(
         request: vcpu.guest_request().map(|(request, limit)| RequestSnapshot { request, limit }),
         place: None,
         placement: None,
+        cpu_quota: None,
+        not_boosted: false,
         counters: vcpu_counters(&counters),
         wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
         wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),

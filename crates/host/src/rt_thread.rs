@@ -160,6 +160,10 @@ impl VcpuTable for SensorTable {
         let start_ticks = self.start_ticks[index as usize].load(Ordering::Acquire);
         Some(Thread { tid: vcpu.tid(), start_ticks })
     }
+
+    fn has_quota(&self, index: u32) -> bool {
+        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().has_quota != 0)
+    }
 }
 
 /// The running thread; dropping it restores every vCPU and ends it.

@@ -254,17 +254,6 @@ impl Default for SupervisorSettings {
     }
 }
 
-/// Whether paracord's own scheduler gives boosts their effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnScheduler {
-    /// The kernel's stays.
-    No,
-    /// Where the kernel lets it, and as long as the daemon does not start only to observe.
-    IfPossible,
-    /// Asked for: what stands in the way is a warning.
-    Yes,
-}
-
 /// Counters of guests whose VMM serves none. The defaults are the policy's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSettings {
@@ -291,8 +280,8 @@ pub struct Settings {
     pub region_dir: PathBuf,
     /// Upper bound on every VM's mode (observe turns `on` into `observe`).
     pub mode: Mode,
-    /// Who schedules the host's ordinary tasks.
-    pub scheduler: OwnScheduler,
+    /// paracord's own scheduler shall run the host's ordinary tasks, and give boosts their effect (actuator ext).
+    pub own_scheduler: bool,
     /// The rt actuator.
     pub rt: RtSettings,
     /// The performance policy.
@@ -306,14 +295,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The scheduler of a daemon that starts now: who only observes changes nothing of the host.
-    pub fn own_scheduler(&self) -> OwnScheduler {
-        match self.scheduler {
-            OwnScheduler::IfPossible if self.mode != Mode::On => OwnScheduler::No,
-            asked => asked,
-        }
-    }
-
     /// The configuration of the VM called `name`; `overrides` are what
     /// `paracord vm set` changed since the last reload, oldest first.
     pub fn vm(&self, name: &str, overrides: &[Override]) -> BoostConfig {
@@ -339,7 +320,7 @@ impl Default for Settings {
             run_dir: PathBuf::from("/run/paracord"),
             region_dir: PathBuf::from("/dev/shm/paracord"),
             mode: Mode::On,
-            scheduler: OwnScheduler::IfPossible,
+            own_scheduler: false,
             rt: RtSettings::default(),
             perf: PerfSettings::default(),
             counters: CounterSettings::default(),
@@ -369,17 +350,6 @@ mod tests {
             Settings { perf, ..Settings::default() }.vm("any", overrides).guest_requests
         };
         assert!(asks(true, &[]) && !asks(false, &[]) && !asks(true, &[no]));
-    }
-
-    #[test]
-    fn who_only_observes_does_not_schedule_the_host_unasked() {
-        let start =
-            |scheduler, mode| Settings { scheduler, mode, ..Settings::default() }.own_scheduler();
-        for mode in [Mode::Observe, Mode::Off] {
-            assert_eq!(start(OwnScheduler::IfPossible, mode), OwnScheduler::No);
-            assert_eq!(start(OwnScheduler::Yes, mode), OwnScheduler::Yes);
-        }
-        assert_eq!(start(OwnScheduler::IfPossible, Mode::On), OwnScheduler::IfPossible);
     }
 
     #[test]

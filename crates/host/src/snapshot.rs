@@ -74,6 +74,9 @@ pub struct ActuatorSnapshot {
     pub gone: u64,
     /// Boosts refused because the thread already was real-time or deadline.
     pub refused_rt: u64,
+    /// Boosts refused because a control group above the thread has a CPU quota (actuator rt).
+    #[serde(default)]
+    pub refused_quota: u64,
     /// Unboosts left out because somebody else had changed the thread meanwhile.
     pub changed_by_others: u64,
     /// System calls that failed for another reason.
@@ -112,6 +115,9 @@ pub struct VmSnapshot {
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]
     pub place_refused: Option<String>,
+    /// Which vCPUs are not boosted although the mode says so, and why, one line.
+    #[serde(default)]
+    pub not_boosted: Option<String>,
     /// Its guest's perf events, if the daemon serves them.
     #[serde(default)]
     pub pmu: Option<PmuSnapshot>,
@@ -177,6 +183,12 @@ pub struct VcpuSnapshot {
     pub state: BoostState,
     /// Why, while boosted.
     pub reasons: Vec<Reason>,
+    /// The CPU quota (`cpu.max`) of a control group above the thread, or why it is not known.
+    #[serde(default)]
+    pub cpu_quota: Option<String>,
+    /// Whether that keeps it from being boosted (actuator rt).
+    #[serde(default)]
+    pub not_boosted: bool,
     /// Whether the thread's scheduling is changed now (false in mode observe).
     pub actuated: bool,
     /// What ran out, while throttled: `reason`, `vcpu`, `vm` or `cpu`.

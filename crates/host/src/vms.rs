@@ -13,7 +13,7 @@ use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
 use tracing::{info, warn};
 
-use crate::actuator::ActuatorStats;
+use crate::actuator::{ActuatorStats, Effect};
 use crate::counters::{Counters, VmCounters};
 use crate::domains::HostCpus;
 use crate::handle::CommandError;
@@ -22,6 +22,7 @@ use crate::identity::{Identity, identify, vcpu_id_of_thread};
 use crate::log_limit::LogLimit;
 use crate::place::{Places, VcpuThread, VmThreads};
 use crate::place_line::Line;
+use crate::quotas::{self, Quotas};
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Mode, Override, Settings};
@@ -65,6 +66,7 @@ pub struct Vms {
     proc_root: PathBuf,
     settings: Settings,
     by_pid: BTreeMap<u32, Vm>,
+    quotas: Quotas,
     /// vCPUs, by index, whose guests are told CPUs that their threads are not bound to.
     hints: BTreeMap<u32, CpuMask>,
     full_logged: bool,
@@ -88,6 +90,7 @@ impl Vms {
             host_lines,
             counters,
             cpus: Arc::default(),
+            quotas: Quotas::new(&proc_root, Path::new("/")),
             proc_root,
             settings,
             by_pid: BTreeMap::new(),
@@ -135,7 +138,9 @@ impl Vms {
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
-        vcpu.set_setup(vm.setup_of(vcpu_id));
+        // Before its first boost.
+        self.quotas.look([(index, vcpu.tid())]);
+        vcpu.set_setup(vm.setup_of(vcpu_id, self.quotas.of(index).is_some()));
         if let Some(vm) = self.by_pid.get(&pid) {
             self.counters.attach(vm, index, vcpu.tid(), vcpu_id);
             self.attach_line(vm, index, vcpu_id);
@@ -192,6 +197,7 @@ impl Vms {
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         self.host_lines.detach(index);
         self.counters.detach(index);
+        self.quotas.forget(index);
         if let Some(vm) = self.by_pid.get_mut(&pid) {
             vm.vcpus.remove(&index);
             if vm.vcpus.is_empty() {
@@ -326,7 +332,7 @@ impl Vms {
         let mut changed = Vec::new();
         for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
             if vm.read_driver() {
-                write_setups(&self.sensor, vm);
+                write_setups(&self.sensor, &self.quotas, vm);
                 changed.push(vm.identity.pid);
             }
         }
@@ -345,6 +351,50 @@ impl Vms {
                 self.host_lines.refresh(index);
             }
         }
+    }
+
+    /// Looks whether control groups above vCPUs have CPU quotas; tells the sensor. True when that changed for some: the
+    /// caller has the policy look at every vCPU.
+    pub fn poll_quotas(&mut self) -> bool {
+        let vcpus = self.sensor.vcpus();
+        let indices = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
+        let threads = indices.filter_map(|index| Some((index, vcpus.get(index)?.tid())));
+        let changed = self.quotas.look(threads);
+        for vm in self.by_pid.values_mut() {
+            if !changed.iter().any(|index| vm.vcpus.contains_key(index)) {
+                continue;
+            }
+            write_setups(&self.sensor, &self.quotas, vm);
+            // Who runs the VM may be who sets quotas.
+            if self.stats.effect() == Effect::Realtime && vm.log.allow() {
+                match vm.quota_line(&self.quotas) {
+                    Some(line) => warn!(vm = vm.identity.name, "not boosted: {line}"),
+                    None => info!(vm = vm.identity.name, "no CPU quota any more: boosted again"),
+                }
+            }
+        }
+        !changed.is_empty()
+    }
+
+    /// Whether no VM runs.
+    pub fn is_empty(&self) -> bool {
+        self.by_pid.is_empty()
+    }
+
+    /// The CPU quota above vCPU `index`, and whether it keeps it from being boosted.
+    pub fn quota_of(&self, vm: &Vm, index: u32) -> (Option<String>, bool) {
+        let quota = self.quotas.of(index).map(str::to_owned);
+        let not_boosted = quota.is_some() && self.quotas_bind(vm);
+        (quota, not_boosted)
+    }
+
+    /// Which vCPUs of a VM their quotas keep from being boosted, one line.
+    pub fn not_boosted(&self, vm: &Vm) -> Option<String> {
+        vm.quota_line(&self.quotas).filter(|_| self.quotas_bind(vm))
+    }
+
+    fn quotas_bind(&self, vm: &Vm) -> bool {
+        self.stats.effect() == Effect::Realtime && vm.config.mode == Mode::On
     }
 
     /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
@@ -411,16 +461,16 @@ impl Vms {
             if let Some(record) = self.sensor.vms().get(vm.index) {
                 record.set_config((&vm.config).into());
             }
-            write_setups(&self.sensor, &vm);
+            write_setups(&self.sensor, &self.quotas, &vm);
             self.by_pid.insert(pid, vm);
         }
     }
 }
 
-fn write_setups(sensor: &Sensor, vm: &Vm) {
+fn write_setups(sensor: &Sensor, quotas: &Quotas, vm: &Vm) {
     for (&index, &vcpu_id) in &vm.vcpus {
         if let Some(vcpu) = sensor.vcpus().get(index).filter(|v| v.life() == Life::Ready) {
-            vcpu.set_setup(vm.setup_of(vcpu_id));
+            vcpu.set_setup(vm.setup_of(vcpu_id, quotas.of(index).is_some()));
         }
     }
 }
@@ -434,7 +484,7 @@ impl Vm {
     }
 
     /// What the sensor needs to know about one of the vCPUs.
-    fn setup_of(&self, vcpu_id: u32) -> pc_vcpu_setup {
+    fn setup_of(&self, vcpu_id: u32, has_quota: bool) -> pc_vcpu_setup {
         let (slot_hva, line_bytes, features) = match self.driver.zip(self.region.as_ref()) {
             Some((driver, region)) => {
                 (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
@@ -453,9 +503,14 @@ impl Vm {
             guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
             guest_features: features,
             guest_requests: guest_requests.into(),
-            reserved: 0,
+            has_quota: has_quota.into(),
             asked_hva: self.asked_hva(vcpu_id).unwrap_or(0),
         }
+    }
+
+    fn quota_line(&self, quotas: &Quotas) -> Option<String> {
+        let of = |(&index, &vcpu_id): (&u32, &u32)| Some((vcpu_id, quotas.of(index)?));
+        quotas::line(self.vcpus.iter().filter_map(of))
     }
 
     /// Where a vCPU's guest says that it has asked for its counters.

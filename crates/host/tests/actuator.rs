@@ -56,11 +56,16 @@ impl Drop for Sleeper {
 struct Table {
     thread: Thread,
     live: AtomicBool,
+    has_quota: AtomicBool,
 }
 
 impl VcpuTable for Table {
     fn live_thread(&self, index: u32) -> Option<Thread> {
         (index == 0 && self.live.load(Ordering::Relaxed)).then_some(self.thread)
+    }
+
+    fn has_quota(&self, _index: u32) -> bool {
+        self.has_quota.load(Ordering::Relaxed)
     }
 }
 
@@ -83,7 +88,7 @@ impl Setting {
             dir,
             actuator: Actuator::new(Arc::clone(&journal), PRIORITY),
             journal,
-            table: Table { thread, live: AtomicBool::new(true) },
+            table: Table { thread, live: AtomicBool::new(true), has_quota: AtomicBool::new(false) },
             sleeper,
         }
     }
@@ -190,6 +195,36 @@ fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
     sched::set(s.sleeper.tid, &nice(11)).unwrap();
     s.act(&[BOOST]);
     assert_eq!(s.sleeper.attr().nice, 11, "somebody else decided");
+}
+
+/// A message that was sent before the policy was told of the quota, and a boost of the scheduler's that would become one
+/// of ours.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
+    let mut s = Setting::new("quota", &nice(0));
+    s.table.has_quota.store(true, Ordering::Relaxed);
+    s.act(&[BOOST]);
+    assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, None));
+    let stats = s.actuator.stats().snapshot();
+    assert_eq!((stats.refused_quota, stats.boosted_now), (1, 0));
+
+    let own = Setting::new("quota-ext", &nice(0));
+    let mut actuator = Actuator::new(Arc::clone(&own.journal), PRIORITY).with_scheduler();
+    own.table.has_quota.store(true, Ordering::Relaxed);
+    let tid = own.sleeper.tid;
+    actuator.take(Message { action: BOOST, index: 0, tid, decided_ns: 0 });
+    actuator.carry_out(&own.table, |_| ());
+    assert_eq!(
+        actuator.stats().snapshot().boosted_now,
+        1,
+        "the scheduler makes no thread real-time"
+    );
+    actuator.scheduler_gone(&own.table);
+    assert_eq!(
+        (own.sleeper.attr().policy, actuator.stats().snapshot().boosted_now),
+        (policy::OTHER, 0)
+    );
 }
 
 #[test]

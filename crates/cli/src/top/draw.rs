@@ -74,6 +74,9 @@ fn flags(r: &Row) -> String {
     if r.state == BoostState::Throttled {
         return "!".to_owned();
     }
+    if r.not_boosted && r.state == BoostState::Off {
+        return "Q".to_owned();
+    }
     let flag = |reason: Reason, c: char| if r.reasons.contains(&reason) { c } else { '·' };
     if r.reasons.is_empty() {
         return String::new();

@@ -38,6 +38,8 @@ pub struct Row {
     pub state: BoostState,
     pub reasons: Vec<Reason>,
     pub throttle_cause: Option<String>,
+    /// A CPU quota keeps it from being boosted.
+    pub not_boosted: bool,
     /// What the guest's governor asks for, and its CPU's speed: as in `paracord vm show`.
     pub asks: String,
     pub speed: String,
@@ -175,6 +177,7 @@ impl History {
             state: v.state,
             reasons: v.reasons.clone(),
             throttle_cause: v.throttle_cause.clone(),
+            not_boosted: v.not_boosted,
             asks: asks(v),
             speed: speed(v),
             running_pct: share(c.running_ns, o.running_ns),

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::settings::{
-    CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
+    CounterSettings, Mode, PerfSettings, RtSettings, Settings, SupervisorSettings,
 };
 
 /// Where `paracord run` looks for its configuration when none is named.
@@ -37,7 +37,7 @@ pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 /// Who carries decisions out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// [`Actuator::Ext`] where the kernel offers it, else [`Actuator::Rt`].
+    /// [`Actuator::Rt`]: paracord schedules no host that did not ask for it.
     Auto,
     /// `SCHED_RR` by system call.
     Rt,
@@ -143,11 +143,7 @@ impl From<&Config> for Settings {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
             },
-            scheduler: match c.actuator {
-                Actuator::Auto => OwnScheduler::IfPossible,
-                Actuator::Ext => OwnScheduler::Yes,
-                Actuator::Rt | Actuator::Observe => OwnScheduler::No,
-            },
+            own_scheduler: c.actuator == Actuator::Ext,
             rt: RtSettings {
                 vcpu_priority: c.rt_priority,
                 actuator_priority: c.actuator_priority,
@@ -195,6 +191,15 @@ mod tests {
         let settings = Settings::from(&parse(text, "f".as_ref()).unwrap());
         assert_eq!(settings.vm("a", &[]).mode, Mode::Observe);
         assert_eq!(settings.vm("b", &[]).mode, Mode::Off);
+    }
+
+    #[test]
+    fn only_who_asks_for_it_has_paracord_schedule_the_host() {
+        for (word, own) in [("auto", false), ("rt", false), ("observe", false), ("ext", true)] {
+            let config = parse(&format!("actuator = \"{word}\"\n"), "f".as_ref()).unwrap();
+            assert_eq!(Settings::from(&config).own_scheduler, own, "{word}");
+        }
+        assert!(!Settings::from(&Config::default()).own_scheduler);
     }
 
     #[test]

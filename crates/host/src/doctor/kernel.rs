@@ -148,7 +148,7 @@ pub fn watchdog(t: &Tree) -> Check {
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
     match t.text("/sys/kernel/sched_ext/state") {
-        Some(state) if state == "disabled" => Check::ok(name, "available (actuator ext, and auto)"),
+        Some(state) if state == "disabled" => Check::ok(name, "available (for actuator ext)"),
         Some(_) => {
             let ops = t.text("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".into());
             // The kernel appends its build to the name.

@@ -7,6 +7,7 @@ mod cpu;
 mod files;
 mod kernel;
 mod process;
+mod quota;
 
 use std::path::Path;
 
@@ -70,6 +71,7 @@ pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
         kernel::lockdown(&t),
         process::rt_throttling(&t),
         process::rt_group(&t),
+        quota::cpu_quotas(&t),
         process::locked_memory(&t),
         process::region_dir(&t, region_dir),
         kernel::watchdog(&t),

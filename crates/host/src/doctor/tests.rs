@@ -117,6 +117,33 @@ fn an_empty_tree_says_what_to_do_everywhere() {
     }
 }
 
+#[test]
+fn a_vm_with_a_cpu_quota_is_named() {
+    let host = Fixture::good("quota");
+    host.put("proc/42/comm", "qemu-kvm\n");
+    host.put("proc/42/cmdline", "qemu\0-name\0web\0");
+    host.put("proc/42/status", "Uid:\t0\t107\t0\t0\n");
+    host.put("proc/42/stat", "42 (x y) S 1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 5 0 777 1000 99");
+    host.put("proc/42/task/42/cgroup", "0::/box\n");
+    host.put("proc/42/task/43/cgroup", "0::/box/vcpu0\n");
+    // A thread's own id names it too.
+    host.put("proc/43/task/43/cgroup", "0::/box/vcpu0\n");
+    host.put("proc/42/fd/x", "");
+    host.put("sys/fs/cgroup/cgroup.procs", "");
+    host.put("sys/fs/cgroup/box/cpu.max", "max 100000\n");
+    host.put("sys/fs/cgroup/box/vcpu0/cpu.max", "20000 100000\n");
+    let check = |host: &Fixture| {
+        host.examine().into_iter().find(|check| check.name == "cpu_quota").unwrap()
+    };
+    assert_eq!(check(&host).status, Status::Ok, "a process without a VM");
+    std::os::unix::fs::symlink("anon_inode:kvm-vm", host.0.join("proc/42/fd/4")).unwrap();
+    let found = check(&host);
+    assert_eq!(found.status, Status::Warn);
+    assert!(found.found.contains("web: 20000 of 100000 us in /box/vcpu0"), "{found:?}");
+    host.put("sys/fs/cgroup/box/vcpu0/cpu.max", "max 100000\n");
+    assert_eq!(check(&host).status, Status::Ok);
+}
+
 /// What to change, and what the one check that notices must say.
 type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static str);
 

@@ -32,7 +32,7 @@ const HOST_GAUGES: [Value<Snapshot>; 5] = [
     }),
 ];
 
-const ACTUATOR_COUNTERS: [Value<Snapshot>; 9] = [
+const ACTUATOR_COUNTERS: [Value<Snapshot>; 10] = [
     ("paracord_actuator_boosts", "Boosts carried out", |s| s.actuator.boosts as f64),
     ("paracord_actuator_raised", "Boosts for an interrupt that became full ones", |s| {
         s.actuator.raised as f64
@@ -50,6 +50,11 @@ const ACTUATOR_COUNTERS: [Value<Snapshot>; 9] = [
         "paracord_actuator_refused_rt",
         "Boosts refused because the thread already was real-time or deadline",
         |s| s.actuator.refused_rt as f64,
+    ),
+    (
+        "paracord_actuator_refused_quota",
+        "Boosts refused because a control group above the thread has a CPU quota",
+        |s| s.actuator.refused_quota as f64,
     ),
     (
         "paracord_actuator_changed_by_others",
@@ -89,7 +94,7 @@ const PMU_COUNTERS: [Value<PmuSnapshot>; 4] = [
     }),
 ];
 
-const VCPU_GAUGES: [Value<VcpuSnapshot>; 5] = [
+const VCPU_GAUGES: [Value<VcpuSnapshot>; 6] = [
     ("paracord_vcpu_request", "What the guest's governor asks for, of 1024; 0: nothing", |v| {
         v.request.as_ref().map_or(0.0, |asks| f64::from(asks.request))
     }),
@@ -98,6 +103,9 @@ const VCPU_GAUGES: [Value<VcpuSnapshot>; 5] = [
     }),
     ("paracord_vcpu_throttled", "1 while a budget of the vCPU is exhausted", |v| {
         f64::from(u8::from(v.state == BoostState::Throttled))
+    }),
+    ("paracord_vcpu_not_boosted", "1 while a CPU quota keeps the vCPU from being boosted", |v| {
+        f64::from(u8::from(v.not_boosted))
     }),
     ("paracord_vcpu_cpu", "Host CPU on which the vCPU ran last", |v| f64::from(v.cpu)),
     (

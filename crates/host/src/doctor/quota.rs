@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPU quotas of VMs that run, with which actuator rt does not boost them.
+
+use std::path::PathBuf;
+
+use paracord_sys::proc::{self, QuotaReader};
+
+use super::files::Tree;
+use super::{Check, Status};
+use crate::identity::identify;
+
+/// VMs that one line names.
+const NAMED_MAX: usize = 5;
+
+/// A VM with its first thread that has a quota.
+fn quota_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<String> {
+    let tasks = t.names(&format!("/proc/{pid}/task"));
+    let tids = tasks.iter().filter_map(|name| name.parse().ok());
+    let quota = tids.into_iter().find_map(|tid| reader.quota_of(tid).ok().flatten())?;
+    let name = identify(&t.at("/proc"), pid).map_or_else(|_| pid.to_string(), |vm| vm.name);
+    Some(format!("{name}: {quota}"))
+}
+
+pub fn cpu_quotas(t: &Tree) -> Check {
+    let name = "cpu_quota";
+    let (proc_root, cgroups): (PathBuf, PathBuf) = (t.at("/proc"), t.at("/sys/fs/cgroup"));
+    let mut reader = QuotaReader::new(&proc_root, &cgroups);
+    let (mut hidden, mut found) = (false, Vec::new());
+    for pid in t.names("/proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        match proc::has_kvm_vm(&proc_root, pid) {
+            Ok(true) => found.extend(quota_of(t, &mut reader, pid)),
+            Ok(false) => {}
+            Err(error) => hidden |= !error.is_gone(),
+        }
+    }
+    if !found.is_empty() {
+        let more = found.len().saturating_sub(NAMED_MAX);
+        found.truncate(NAMED_MAX);
+        found.extend((more > 0).then(|| format!("{more} more")));
+        return Check::new(
+            name,
+            Status::Warn,
+            format!("not boosted by actuator rt, for their CPU quotas: {}", found.join("; ")),
+            "weights limit a VM without that: cpu.weight in place of cpu.max (libvirt: <shares> in place of <quota>)",
+        );
+    }
+    if hidden {
+        return Check::new(
+            name,
+            Status::Unknown,
+            "processes of other users are not visible",
+            "run doctor as root",
+        );
+    }
+    Check::ok(name, "no VM that runs has one")
+}
