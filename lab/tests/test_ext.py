@@ -114,12 +114,10 @@ def test_what_was_measured_while_the_scheduler_ended_does_not_count(host):
         session.close()
 
 
-@pytest.mark.parametrize(("mode", "kind"), [("on", "ext"), ("observe", "rt")])
-def test_auto_is_the_scheduler_unless_it_only_observes(host, guest, mode, kind):
-    with Daemon(host, {**EXT, "actuator": "auto", "mode": mode}).start(guest.vcpu_tids) as running_daemon:
-        assert running_daemon.status()["actuator"]["kind"] == kind
-        assert sched_ext.state(host) == ("enabled" if kind == "ext" else "disabled")
-    await_scheduler(host, False)
+def test_auto_leaves_the_host_its_scheduler(host, guest):
+    with Daemon(host, {**EXT, "actuator": "auto"}).start(guest.vcpu_tids) as running_daemon:
+        assert running_daemon.status()["actuator"]["kind"] == "rt"
+        assert sched_ext.state(host) == "disabled"
 
 
 def from_waking_to_running(events, tid):

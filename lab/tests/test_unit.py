@@ -15,7 +15,6 @@ pytestmark = pytest.mark.lab
 LOGS = Path("out/test-unit/logs")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 TIMEOUT_S = 60
-CONFIG = "/etc/paracord/paracord.toml"
 DROP_IN = "/run/systemd/system/paracord.service.d/lab.conf"
 
 
@@ -26,8 +25,6 @@ def install(host):
     host.run("cp -r /share/root /run/root && cp -r /run/root/etc/. /etc", timeout=120)
     host.run("mount -t overlay -o lowerdir=/run/root/usr:/usr overlay /usr")
     host.run("systemd-sysusers && systemd-tmpfiles --create /usr/lib/tmpfiles.d/paracord.conf")
-    # Its boosts are seen in the thread's policy.
-    host.run(f"sed -i 's/^# actuator = .*/actuator = \"rt\"/' {CONFIG} && grep -q '^actuator' {CONFIG}")
     host.run("systemctl daemon-reload", timeout=120)
 
 
@@ -119,8 +116,7 @@ def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host,
 
 
 def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host, tid, service):
-    """With the default actuator, which the other tests replace."""
-    drop_in(host, "ExecStart=", "ExecStart=/usr/bin/paracord run --actuator auto")
+    drop_in(host, "ExecStart=", "ExecStart=/usr/bin/paracord run --actuator ext")
     host.run("systemctl restart paracord", timeout=TIMEOUT_S)
     await_scheduler(host, True)
     # It looks for VMs beside bringing its scheduler up.

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""T1: a VM with a CPU quota keeps to it: actuator rt, which would make it real-time, does not boost it."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import loads, machine
+from paracord_lab.daemon import BINARY, Daemon
+from paracord_lab.fairness import CGROUPS
+from paracord_lab.host_share import running
+from paracord_lab.waiting import await_equal
+
+pytestmark = pytest.mark.lab
+BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
+# The quota is the parent's: who limits a VM does not ask in which group its threads are.
+PARENT, GROUP = f"{CGROUPS}/limited", f"{CGROUPS}/limited/vm"
+SHARE = 0.2
+QUOTA, NONE = "20000 100000", "max 100000"
+# Without budgets nothing but the quota holds the guest.
+UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cpu_kept_pct": 0}
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=Path("out/test-quota/logs")) as booted:
+        booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
+        yield booted
+
+
+@contextmanager
+def grouped(host, guest):
+    """The guest's VMM in a group without a quota of its own."""
+    enable = f"echo +cpu > {CGROUPS}/cgroup.subtree_control"
+    host.run(f"{enable} && mkdir -p {GROUP} && echo +cpu > {PARENT}/cgroup.subtree_control")
+    host.run(f"echo {guest.pid} > {GROUP}/cgroup.procs")
+    try:
+        yield
+    finally:
+        host.run(f"echo {guest.pid} > {CGROUPS}/cgroup.procs; rmdir {GROUP} {PARENT}")
+
+
+def limit(host, quota):
+    host.run(f"echo {quota} > {PARENT}/cpu.max")
+
+
+def await_boosted(host, guest, is_boosted):
+    """Of a guest that sleeps: its vCPU sleeps boosted, if it may."""
+    (tid,) = guest.vcpu_tids
+
+    def look():
+        guest.run("sleep 0.3")
+        return loads.policies(host, [tid])[tid]
+
+    await_equal(look, BOOSTED if is_boosted else NORMAL, 30)
+
+
+def not_boosted(running_daemon):
+    (vm,) = running_daemon.status()["vms"]
+    (vcpu,) = vm["vcpus"]
+    assert vcpu["not_boosted"] == (vm["not_boosted"] is not None)
+    return vm["not_boosted"]
+
+
+def test_a_vm_is_not_boosted_while_it_has_a_cpu_quota_and_all_say_so(host, guest):
+    line = "CPU quota 20000 of 100000 us in /limited"
+    with grouped(host, guest), Daemon(host, {"actuator": "auto"}).start(guest.vcpu_tids) as running_daemon:
+        assert running_daemon.status()["actuator"]["kind"] == "rt"
+        await_boosted(host, guest, True)
+        assert not_boosted(running_daemon) is None
+        limit(host, QUOTA)
+        await_boosted(host, guest, False)
+        assert not_boosted(running_daemon) == f"vCPU 0: {line}"
+        assert f"guest: not boosted: vCPU 0: {line}" in host.run(f"{BINARY} status").out
+        assert f"none for vCPU 0: {line}" in host.run(f"{BINARY} vm show guest").out
+        assert "guest: 20000 of 100000 us in /limited" in host.run(f"{BINARY} doctor", check=False).out
+        limit(host, NONE)
+        await_boosted(host, guest, True)
+        assert not_boosted(running_daemon) is None and "not boosted" not in host.run(f"{BINARY} status").out
+        assert "boosted again" in running_daemon.job.err()
+
+
+def test_a_vm_that_is_moved_into_and_out_of_a_limited_group_is_noticed(host, guest):
+    with grouped(host, guest):
+        limit(host, QUOTA)
+        # Its first boost comes after the look.
+        with Daemon(host).start(guest.vcpu_tids) as running_daemon:
+            await_boosted(host, guest, False)
+            host.run(f"echo {guest.pid} > {CGROUPS}/cgroup.procs")
+            await_boosted(host, guest, True)
+            host.run(f"echo {guest.pid} > {GROUP}/cgroup.procs")
+            await_boosted(host, guest, False)
+            assert running_daemon.status()["actuator"]["errors"] == 0
+
+
+def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest):
+    with (
+        grouped(host, guest),
+        loads.busy(host),
+        Daemon(host, UNLIMITED).start(guest.vcpu_tids),
+        running(guest, "pc_rogue hold --seconds 3600", "rogue"),
+    ):
+        limit(host, QUOTA)
+        host.run("sleep 2")
+        before = loads.read(host, guest.vcpu_tids)
+        host.run("sleep 10", timeout=60)
+        after = loads.read(host, guest.vcpu_tids)
+    share = (after.cpu_s - before.cpu_s) / (after.clock_s - before.clock_s)
+    assert share < 1.15 * SHARE, share
+
+
+def test_ext_names_what_it_does_not_keep(host, guest):
+    with Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
+        status, said = running_daemon.status(), running_daemon.job.err()
+    for what in ("cpu.max", "cpu.idle", "weights over several CPUs", "core scheduling", "directed yields"):
+        assert any(what in condition for condition in status["conditions"]), status["conditions"]
+        assert said.count(what) == 1, said
