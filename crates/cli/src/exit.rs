@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Exit codes, and the one line that an error is.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use paracord_host::config::ConfigError;
@@ -48,7 +49,8 @@ impl Failure {
     /// Prints the line.
     pub fn report(&self) -> ExitCode {
         let line: Vec<&str> = self.message.lines().map(str::trim).collect();
-        eprintln!("paracord: {}", line.join(" "));
+        // To a terminal that is gone it cannot be said, which is not for a panic.
+        let _ = writeln!(std::io::stderr(), "paracord: {}", line.join(" "));
         ExitCode::from(self.code)
     }
 }

@@ -3,6 +3,10 @@
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// For a manager that does not take the message.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sends `READY=1` to the socket that the environment names, if it names one.
 pub fn ready() {
@@ -13,6 +17,8 @@ pub fn ready() {
         None => SocketAddr::from_pathname(String::from_utf8_lossy(&path).as_ref()),
     };
     if let (Ok(socket), Ok(address)) = (UnixDatagram::unbound(), address) {
+        // A manager that hangs does not keep the daemon from its work.
+        let _ = socket.set_write_timeout(Some(PATIENCE));
         // Nobody to tell is not this process' trouble.
         let _ = socket.send_to_addr(b"READY=1", &address);
     }

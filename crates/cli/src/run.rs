@@ -61,6 +61,8 @@ fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Otherwise a line that a terminal that is gone does not take is a panic: of the one who restores threads.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)
         .without_time()

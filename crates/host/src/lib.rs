@@ -8,6 +8,7 @@
 //! it that carries decisions out through the [`actuator`], which remembers in the [`journal`] what threads had.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod actuator;
 pub mod clamps;
 pub mod config;

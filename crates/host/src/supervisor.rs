@@ -31,6 +31,8 @@ use crate::settings::Settings;
 
 /// How long the daemon may take to end by itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a killed daemon may take to be gone.
+const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// Wait before the first restart; doubles with each.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -242,7 +244,16 @@ impl Supervisor<'_> {
         }
         warn!("the daemon does not end, killing it");
         let _ = child.kill();
-        child.wait().map_err(system("waiting for the daemon"))?;
+        let killed = Instant::now();
+        while killed.elapsed() < KILL_PATIENCE {
+            let left = KILL_PATIENCE.saturating_sub(killed.elapsed());
+            if self.wait(Some(pidfd), Some(left)) == Event::Ended {
+                child.wait().map_err(system("waiting for the daemon"))?;
+                return Ok(ExitStatus::default());
+            }
+        }
+        // It hangs in the kernel and never comes back to its own code: its threads are restored without it.
+        warn!("the daemon is killed and does not die, going on without it");
         Ok(ExitStatus::default())
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -28,6 +29,9 @@ pub trait Endpoint {
         false
     }
 }
+
+/// After a client that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Errors after which the same call may succeed.
 fn is_temporary(error: &io::Error) -> bool {
@@ -110,12 +114,13 @@ impl Endpoint for Standard {
     fn read(&mut self, buffer: &mut [u8]) -> usize {
         let Some(input) = &self.input else { return 0 };
         match rustix::io::read(input, buffer) {
-            Ok(0) => {
+            Ok(bytes) if bytes > 0 => bytes,
+            Err(error) if is_temporary(&error.into()) => 0,
+            // A terminal that is gone is readable for ever.
+            _ => {
                 self.input = None;
                 0
             }
-            Ok(bytes) => bytes,
-            Err(_) => 0,
         }
     }
     fn write(&mut self, bytes: &[u8]) -> usize {
@@ -172,7 +177,15 @@ impl Endpoint for Socket {
     }
     fn read(&mut self, buffer: &mut [u8]) -> usize {
         let Some(client) = &mut self.client else {
-            self.client = self.listener.accept().ok().map(|(client, _)| client);
+            self.client = match self.listener.accept() {
+                Ok((client, _)) => Some(client),
+                // It waits, and so makes the listener readable for as long as there is no descriptor for it.
+                Err(error) if !is_temporary(&error) => {
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    None
+                }
+                Err(_) => None,
+            };
             if self.client.as_ref().is_some_and(|client| client.set_nonblocking(true).is_err()) {
                 self.client = None;
             }
@@ -248,6 +261,25 @@ mod tests {
         std::fs::write(&path, "a file").unwrap();
         assert!(Socket::listen(&path).is_err(), "what is no socket stays");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_terminal_that_is_gone_is_not_waited_for() {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let mut terminal =
+            Standard { input: Some(slave.into()), output: io::stdout(), before: None };
+        rustix::io::write(&master, b"key\n").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(terminal.read(&mut buffer), 4);
+        assert!(terminal.readable().is_some());
+        drop(master);
+        assert_eq!(terminal.read(&mut buffer), 0);
+        assert!(terminal.readable().is_none(), "poll(2) would return at once for ever");
     }
 
     #[test]

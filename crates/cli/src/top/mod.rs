@@ -9,15 +9,13 @@ mod keys;
 mod model;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use crate::args::TopArgs;
 use crate::exit::Failure;
@@ -25,6 +23,7 @@ use crate::output::print;
 use crate::status::fetch;
 use keys::{Action, View};
 use model::History;
+use watch::Watch;
 
 /// Columns of the printed table; wide enough for every column but the history.
 const PRINTED_COLUMNS: u16 = 110;
@@ -41,13 +40,10 @@ pub fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
         }
         return print(&draw::text(&history, &View::default(), PRINTED_COLUMNS));
     }
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ended))
-            .map_err(|e| Failure::new(format!("signals: {e}")))?;
-    }
-    let mut terminal = ratatui::try_init().map_err(|e| Failure::new(format!("terminal: {e}")))?;
-    let result = live(&mut terminal, args, interval, &mut history, &ended);
+    let fail = |e: std::io::Error| Failure::new(format!("terminal: {e}"));
+    let watch = Watch::start().map_err(fail)?;
+    let mut terminal = ratatui::try_init().map_err(fail)?;
+    let result = live(&mut terminal, args, interval, &mut history, &watch);
     ratatui::restore();
     result.map(|()| ExitCode::SUCCESS)
 }
@@ -57,12 +53,12 @@ fn live(
     args: &TopArgs,
     interval: Duration,
     history: &mut History,
-    ended: &AtomicBool,
+    watch: &Watch,
 ) -> Result<(), Failure> {
     let fail = |e: std::io::Error| Failure::new(format!("terminal: {e}"));
     let mut view = View { interval, ..View::default() };
     let mut next = Instant::now() + view.interval;
-    while !ended.load(Ordering::Relaxed) {
+    while !watch.has_ended() {
         terminal.draw(|frame| draw::frame(frame, history, &mut view)).map_err(fail)?;
         // Short waits, so that a signal ends the loop soon.
         let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(250));

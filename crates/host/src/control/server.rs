@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::access::Access;
 use super::protocol::{ErrorCode, Request, Response};
+use crate::accept::accept;
 use crate::clamps::{Clamp, ClampOrder};
 use crate::config::keys;
 use crate::handle::{CommandError, DaemonHandle};
@@ -161,7 +162,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let Some(stream) = accept(self.listener.accept()) else { return };
         let (allowed, uid) = self.access.check(stream.as_fd()).unwrap_or((false, u32::MAX));
         let of_user = self.clients.iter().filter(|c| c.uid == uid).count();
         let refusal = if !allowed {

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::warn;
 
 use super::families::{encode, encode_textfile};
+use crate::accept::accept;
 use crate::config::Metrics;
 use crate::handle::DaemonHandle;
 use crate::stop_thread::StopThread;
@@ -130,10 +131,10 @@ impl Serving {
             if stopped {
                 break;
             }
-            if let Some(Ok((stream, _))) = self.tcp.as_ref().map(TcpListener::accept) {
+            if let Some(stream) = self.tcp.as_ref().and_then(|l| accept(l.accept())) {
                 let _ = self.answer(stream);
             }
-            if let Some(Ok((stream, _))) = self.unix.as_ref().map(|(l, _)| l.accept()) {
+            if let Some(stream) = self.unix.as_ref().and_then(|(l, _)| accept(l.accept())) {
                 let _ = self.answer(stream);
             }
         }

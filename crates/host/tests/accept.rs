@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A process without a file descriptor left: clients wait, and who serves them waits too. A process of its own, whose
+//! limit the test lowers.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use paracord_host::config::Metrics;
+use paracord_host::control::{Access, Server};
+use paracord_host::handle::channel;
+use paracord_host::metrics::MetricsServer;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// utime + stime of this process.
+fn cpu_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn clients_that_cannot_be_accepted_take_no_cpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let (handle, _commands) = channel().unwrap();
+    let (control, scrape) = (dir.path().join("control"), dir.path().join("metrics"));
+    let access = Access::new("", Path::new("/"));
+    let server =
+        Server::bind(&control, access, handle.clone(), Box::new(|_| Ok(String::new()))).unwrap();
+    let stop = server.stopper();
+    let thread = std::thread::spawn(move || server.run());
+    let config = Metrics {
+        listen: None,
+        socket: Some(scrape.clone()),
+        textfile: None,
+        textfile_interval_s: 1,
+    };
+    let metrics = MetricsServer::start(&config, handle).unwrap().unwrap();
+    let clients = [&control, &scrape].map(|path| {
+        let client = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        (client, SocketAddrUnix::new(path).unwrap())
+    });
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: before.maximum }).unwrap();
+    let mut held = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        held.push(file);
+    }
+    for (client, address) in &clients {
+        connect(client, address).unwrap();
+    }
+    // One for the look at the time.
+    let at_start = {
+        held.pop();
+        let ticks = cpu_ticks();
+        held.extend(File::open("/dev/null"));
+        ticks
+    };
+    std::thread::sleep(Duration::from_secs(1));
+    held.clear();
+    let used = cpu_ticks() - at_start;
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(used < 25, "{used} clock ticks in a second");
+    stop.stop();
+    thread.join().unwrap();
+    drop(metrics);
+}
