@@ -109,10 +109,12 @@ fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<E
     run_dir.clean_up(Path::new(PROC))?;
     run_dir::create_journals(&settings.run_dir, Path::new(PROC))
         .map_err(|e| Failure::new(e.to_string()))?;
-    let directory = settings.run_dir.clone();
     let result = serve(args, config, settings);
-    run_dir.clean_up(Path::new(PROC))?;
-    run_dir::remove_journal(&directory);
+    if let Some(failure) =
+        run_dir.clean_up(Path::new(PROC))?.and_then(|r| r.failed.into_iter().next())
+    {
+        tracing::error!("not restored: {failure}; `paracord restore` tries again");
+    }
     result
 }
 

@@ -217,6 +217,8 @@ pub struct Actuator {
     order: Vec<u32>,
     /// Boosted threads by index.
     boosted: Vec<Option<Held>>,
+    /// Those of them whose boost is over and could not be taken back: tried again at each tick.
+    owed: Vec<bool>,
 }
 
 fn bump(counter: &AtomicU64) {
@@ -236,6 +238,7 @@ impl Actuator {
             waiting: vec![None; ENTRIES as usize],
             order: Vec::with_capacity(ENTRIES as usize),
             boosted: vec![None; ENTRIES as usize],
+            owed: vec![false; ENTRIES as usize],
         }
     }
 
@@ -340,12 +343,15 @@ impl Actuator {
         self.order.clear();
     }
 
-    /// Drops boosts of threads that are not live any more (their message was lost).
+    /// Drops boosts of threads that are not live any more (their message was lost), and takes back those that could not
+    /// be taken back before.
     pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         for index in 0..ENTRIES {
             let Some(held) = self.boosted[index as usize] else { continue };
             if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
                 self.forget(index);
+                changed(index);
+            } else if self.owed[index as usize] && self.unboost(table, index) {
                 changed(index);
             }
         }
@@ -379,6 +385,7 @@ impl Actuator {
             bump(&self.stats.gone);
             return false;
         };
+        self.owed[index as usize] = false;
         // One that is boosted began before: nothing that the guest is told.
         match &mut self.boosted[index as usize] {
             Some(Held::Realtime(entry)) => {
@@ -468,27 +475,31 @@ impl Actuator {
     }
 
     fn unboost(&mut self, table: &impl VcpuTable, index: u32) -> bool {
-        let Some(held) = self.boosted[index as usize].take() else { return false };
-        if table.live_thread(index).is_some_and(|thread| thread.tid == held.tid()) {
-            self.give_back(&held);
-        } else {
+        let Some(held) = self.boosted[index as usize] else { return false };
+        if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
             bump(&self.stats.gone);
+        } else if let Err(error) = self.give_back(&held) {
+            // It still is real-time, and whoever comes later must know what it had: the journal's entry stays.
+            self.failed(&error);
+            self.owed[index as usize] = true;
+            return false;
         }
+        self.boosted[index as usize] = None;
         self.clear(index);
         true
     }
 
-    fn give_back(&self, held: &Held) {
+    fn give_back(&self, held: &Held) -> std::io::Result<()> {
         let Held::Realtime(entry) = held else {
             bump(&self.stats.unboosts);
-            return;
+            return Ok(());
         };
-        match entry.restore() {
-            Ok(Restored::Done) => bump(&self.stats.unboosts),
-            Ok(Restored::Gone) => bump(&self.stats.gone),
-            Ok(Restored::NotOurs) => bump(&self.stats.changed_by_others),
-            Err(error) => self.failed(&error),
-        }
+        bump(match entry.restore()? {
+            Restored::Done => &self.stats.unboosts,
+            Restored::Gone => &self.stats.gone,
+            Restored::NotOurs => &self.stats.changed_by_others,
+        });
+        Ok(())
     }
 
     fn forget(&mut self, index: u32) -> bool {
@@ -505,6 +516,7 @@ impl Actuator {
     }
 
     fn clear(&mut self, index: u32) {
+        self.owed[index as usize] = false;
         self.journal.disarm(index);
         self.stats.boosted_now.fetch_sub(1, Ordering::Relaxed);
         self.stats.actuated[index as usize].store(0, Ordering::Release);

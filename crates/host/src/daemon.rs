@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 use crate::actuator::{Actuator, ActuatorStats, Effect};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::counters::Counters;
-use crate::floors::Floors;
+use crate::floors::{self, Floors};
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
@@ -140,8 +140,14 @@ pub fn run<Served>(
         running.stop();
     }
     end_imports(&run_dir, &surroundings.proc_root);
-    if result.is_ok() {
-        // Every entry is clear. The supervisor does the same, if it still lives.
+    let is_clear = daemon.journal.is_clear()
+        && floors::is_clear(&floors_path(&run_dir), &surroundings.proc_root);
+    if !is_clear {
+        warn!(
+            "not every thread could be restored: its journal stays, `paracord restore` tries again"
+        );
+    } else if result.is_ok() {
+        // The supervisor does the same, if it still lives.
         remove_journal(&run_dir);
     }
     result

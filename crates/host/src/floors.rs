@@ -190,12 +190,12 @@ impl Floors {
     /// The thread of vCPU `index` has its own clamps again. The caller knows that it lives.
     ///
     /// # Errors
-    /// What the system calls return.
+    /// What the system calls return; the journal's entry stays, for whoever tries again.
     pub fn release(&mut self, index: u32) -> io::Result<()> {
         let held = self.held.get(index as usize).copied().flatten();
-        let result = held.map_or(Ok(Restored::Gone), |held| held.restore());
+        held.map_or(Ok(Restored::Gone), |held| held.restore())?;
         self.forget(index);
-        result.map(drop)
+        Ok(())
     }
 
     /// The thread of vCPU `index` has ended.
@@ -219,6 +219,12 @@ impl Floors {
 /// [`JournalError`].
 pub fn create(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
     JournalFile::<WORDS>::create(path, proc_root, MAGIC).map(drop)
+}
+
+/// Whether no thread has clamps of its guest's: nothing is left to restore.
+pub fn is_clear(path: &Path, proc_root: &Path) -> bool {
+    JournalFile::<WORDS>::open(path, proc_root, MAGIC)
+        .is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
 }
 
 /// Gives every thread of the journal its own clamps. Nobody else may use it meanwhile.

@@ -195,6 +195,11 @@ impl Journal {
         })
     }
 
+    /// Whether no thread has an entry.
+    pub fn is_clear(&self) -> bool {
+        self.file.is_clear()
+    }
+
     /// Restores every thread that has an entry. Nobody else may use the
     /// journal meanwhile: the daemon is gone.
     pub fn restore_all(&self, proc_root: &Path) -> RestoreReport {

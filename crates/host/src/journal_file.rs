@@ -116,6 +116,11 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         self.slot(index)[0].store(0, Ordering::Release);
     }
 
+    /// Whether no entry is armed.
+    pub fn is_clear(&self) -> bool {
+        (0..ENTRIES).all(|index| self.slot(index)[0].load(Ordering::Acquire) as u32 != ARMED as u32)
+    }
+
     /// The thread of entry `index` and all of its words, if it is armed.
     pub fn entry(&self, index: u32) -> Option<(u32, [u64; WORDS])> {
         let slot = self.slot(index);

@@ -261,6 +261,51 @@ fn a_boost_is_not_raised_at_the_end_of_its_thread() {
     assert_eq!((stats.raised, stats.gone), (0, 1));
 }
 
+/// Without CAP_SYS_NICE nobody may clear SCHED_FLAG_RESET_ON_FORK, which a boost sets.
+fn without_sys_nice(body: impl FnOnce()) {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let before = capabilities(None).unwrap();
+    let mut fewer = before;
+    fewer.effective.remove(CapabilitySet::SYS_NICE);
+    set_capabilities(None, fewer).unwrap();
+    body();
+    set_capabilities(None, before).unwrap();
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() {
+    let mut s = Setting::new("owed", &nice(-3));
+    let before = s.sleeper.attr();
+    s.act(&[BOOST]);
+    let entry = s.journal.entry(0);
+    without_sys_nice(|| s.act(&[Action::Unboost]));
+    assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::RR, entry));
+    let stats = s.actuator.stats().snapshot();
+    assert_eq!((stats.errors, stats.unboosts, stats.boosted_now), (1, 0, 1));
+    // The daemon tries again, as long as it lives.
+    s.actuator.reconcile(&s.table, |_| ());
+    assert_eq!((s.sleeper.attr(), s.journal.entry(0)), (before, None));
+
+    // It does not live: whoever comes after it has the entry.
+    s.act(&[BOOST]);
+    without_sys_nice(|| s.actuator.restore_all(&s.table));
+    assert!(!s.journal.is_clear());
+    let report = s.journal.restore_all(Path::new(PROC));
+    assert_eq!((report.restored, s.sleeper.attr(), s.journal.is_clear()), (1, before, true));
+
+    // Boosted anew before it could be given back: then it is no debt.
+    let mut s = Setting::new("owed-again", &nice(0));
+    s.act(&[BOOST]);
+    without_sys_nice(|| s.act(&[Action::Unboost]));
+    s.act(&[BOOST]);
+    s.actuator.reconcile(&s.table, |_| ());
+    assert_eq!(s.sleeper.attr().policy, policy::RR);
+    without_sys_nice(|| s.act(&[Action::Unboost]));
+    s.act(&[Action::Gone]);
+    assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
+}
+
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn the_journal_alone_restores_and_knows_a_reused_tid() {
