@@ -47,7 +47,7 @@ pub fn snapshot(
         taken_ns: now_ns(),
         started_ns: constants.started_ns,
         mode: vms.settings().mode,
-        conditions: conditions(stats),
+        conditions: conditions(vms, stats),
         capabilities: constants.capabilities.clone(),
         actuator,
         vms: vms_now,
@@ -57,8 +57,9 @@ pub fn snapshot(
 /// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
 pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: CPU quotas (cpu.max), cpu.idle groups, nice values and weights over several CPUs, the share of fork chains, core scheduling, directed yields (docs/ext.md); actuator rt keeps them";
 
-fn conditions(stats: &ActuatorStats) -> Vec<String> {
+fn conditions(vms: &Vms, stats: &ActuatorStats) -> Vec<String> {
     let mut conditions = Vec::new();
+    conditions.extend(vms.counters_lacking());
     if stats.effect() == Effect::Scheduler {
         conditions.push(EXT_DOES_NOT_KEEP.into());
     }

@@ -33,6 +33,14 @@ impl StopThread {
     }
 }
 
+impl StopThread {
+    /// Tells it to end, and waits for nothing: dropping it does not either, then.
+    pub(crate) fn abandon(&mut self) {
+        wake(&self.stop);
+        drop(self.thread.take());
+    }
+}
+
 impl Drop for StopThread {
     fn drop(&mut self) {
         wake(&self.stop);

@@ -353,6 +353,11 @@ impl Vms {
         }
     }
 
+    /// What the workers for guests' counters lack, one line.
+    pub fn counters_lacking(&self) -> Option<String> {
+        self.counters.lacking()
+    }
+
     /// Looks whether control groups above vCPUs have CPU quotas; tells the sensor. True when that changed for some: the
     /// caller has the policy look at every vCPU.
     pub fn poll_quotas(&mut self) -> bool {

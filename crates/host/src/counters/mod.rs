@@ -5,6 +5,7 @@
 //! above every vCPU: it runs before the guest goes on, while the vCPU's thread is switched out. So no call is an
 //! interrupt to another CPU, and what a guest causes is time in which it does not run itself.
 
+mod crew;
 mod table;
 mod workers;
 
@@ -167,6 +168,11 @@ impl Counters {
         if lost > 0 && self.log.allow() {
             warn!("{lost} batches of counters were lost: the region could not be read or written");
         }
+    }
+
+    /// What it lacks, one line.
+    pub fn lacking(&self) -> Option<String> {
+        self.workers.lacking()
     }
 
     fn listener(&mut self) -> Option<Arc<OwnedFd>> {

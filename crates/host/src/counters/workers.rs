@@ -2,11 +2,11 @@
 //! A thread per CPU that works for the vCPUs that run there: bound to it, of a real-time priority above theirs.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use paracord_sensor::Sensor;
 use paracord_sys::affinity::{self, CpuMask};
@@ -16,10 +16,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use tracing::warn;
 
+use super::crew::{Crew, Report};
 use super::table::Table;
-use crate::stop_thread::StopThread;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// How long the main thread waits for new workers, all of them together. On a CPU that something of a higher priority
+/// does not let go of, one may not begin for ever.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Dropping it ends them.
 pub struct Workers {
@@ -27,14 +30,13 @@ pub struct Workers {
     table: Arc<Table>,
     priority: u32,
     online: CpuMask,
-    by_cpu: BTreeMap<u32, StopThread>,
+    crew: Crew,
 }
 
 impl Workers {
     /// None yet.
     pub fn new(sensor: Arc<Sensor>, table: Arc<Table>, priority: u32) -> Workers {
-        let (online, by_cpu) = (CpuMask::default(), BTreeMap::new());
-        Workers { sensor, table, priority, online, by_cpu }
+        Workers { sensor, table, priority, online: CpuMask::default(), crew: Crew::default() }
     }
 
     /// One for each CPU that is online now. A CPU that goes takes its worker's binding with it, so that one that comes
@@ -42,44 +44,46 @@ impl Workers {
     pub fn follow_cpus(&mut self) {
         let Some(online) = read_mask(Path::new(ONLINE)).filter(|online| *online != self.online)
         else {
-            return;
+            return self.crew.look();
         };
         self.online = online;
-        self.by_cpu.retain(|cpu, _| online.contains(*cpu));
-        for cpu in online.iter() {
-            if self.by_cpu.contains_key(&cpu) {
-                continue;
+        let cpus: Vec<u32> = online.iter().collect();
+        let (sensor, table, priority) = (&self.sensor, &self.table, self.priority);
+        self.crew.follow(&cpus, PATIENCE, |cpu, report: Report| {
+            let (sensor, table) = (Arc::clone(sensor), Arc::clone(table));
+            move |stop: &OwnedFd| {
+                let works = |done: io::Result<()>| drop(report.send(done));
+                if let Err(error) = bind(cpu, priority)
+                    .and_then(|()| work(cpu, &sensor, &table, stop, || works(Ok(()))))
+                {
+                    works(Err(error));
+                }
             }
-            match self.start(cpu) {
-                Ok(worker) => drop(self.by_cpu.insert(cpu, worker)),
-                Err(error) => warn!(cpu, "no worker for guests' counters: {error}"),
-            }
+        });
+        for (cpu, why) in self.crew.lacking() {
+            warn!(cpu, "no worker for guests' counters: {why}");
         }
     }
 
-    fn start(&self, cpu: u32) -> io::Result<StopThread> {
-        let (report, started) = std::sync::mpsc::sync_channel(1);
-        let (sensor, table) = (Arc::clone(&self.sensor), Arc::clone(&self.table));
-        let priority = self.priority;
-        let body = move |stop: &OwnedFd| {
-            let works = |done: io::Result<()>| drop(report.send(done));
-            if let Err(error) = bind(cpu, priority)
-                .and_then(|()| work(cpu, &sensor, &table, stop, || works(Ok(()))))
-            {
-                works(Err(error));
-            }
-        };
-        let worker = StopThread::start(format!("paracord-pmu/{cpu}"), body)?;
-        let started = started.recv().unwrap_or_else(|_| Err(io::Error::other("it ended")));
-        started.map(|()| worker)
+    /// CPUs without a worker, and why, as one line; `None` when each has one.
+    pub fn lacking(&self) -> Option<String> {
+        let (cpu, why) = self.crew.lacking().first_key_value()?;
+        let mut cpus = CpuMask::default();
+        for cpu in self.crew.lacking().keys() {
+            cpus.insert(*cpu);
+        }
+        Some(format!(
+            "no worker for guests' counters on CPUs {cpus} (CPU {cpu}: {why}): they stand still there"
+        ))
     }
 }
 
+/// Real-time first: bound to a CPU of a boosted vCPU's, an ordinary thread would wait for that one's end.
 fn bind(cpu: u32, priority: u32) -> io::Result<()> {
     let mut here = CpuMask::default();
     here.insert(cpu);
-    affinity::set(0, &here)?;
-    sched::become_realtime(priority)
+    sched::become_realtime(priority)?;
+    affinity::set(0, &here)
 }
 
 /// A worker's thread, until `stop` is readable.
