@@ -84,6 +84,29 @@ def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+def test_the_service_is_ready_when_its_programs_are_loaded_and_its_actuator_in_force(host, tid):
+    """`systemctl start` returns at READY=1."""
+    host.run("systemctl reset-failed paracord; systemctl start paracord", timeout=TIMEOUT_S)
+    try:
+        at_once = status(host)
+        state = host.run("systemctl show -P StatusText paracord").out.strip()
+    finally:
+        host.run("systemctl stop paracord", timeout=TIMEOUT_S)
+    assert [one["name"] for one in at_once["capabilities"] if one["available"]], at_once
+    assert at_once["actuator"]["kind"] == "rt" and daemon.tids(at_once) == [tid]
+    assert state == "watching VMs, actuator rt"
+
+
+def test_a_service_whose_programs_are_not_loaded_does_not_start(host, tid):
+    """Without CAP_BPF and what stands for it."""
+    drop_in(host, "CapabilityBoundingSet=~CAP_BPF CAP_SYS_ADMIN", "Restart=no")
+    try:
+        started = host.run("systemctl start paracord", check=False, timeout=TIMEOUT_S)
+        assert started.rc != 0 and "failed" in host.run("systemctl is-failed paracord", check=False).out
+    finally:
+        host.run(f"rm -f {DROP_IN}; systemctl daemon-reload; systemctl reset-failed paracord")
+
+
 def test_the_units_sandbox_lets_vcpus_be_placed_and_its_end_gives_their_cpus_back(host, tid, service):
     """CAP_SYS_NICE, and sight of control groups."""
     show = f"taskset -cp {tid}"

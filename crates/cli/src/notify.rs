@@ -8,8 +8,9 @@ use std::time::Duration;
 /// For a manager that does not take the message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sends `READY=1` to the socket that the environment names, if it names one.
-pub fn ready() {
+/// Sends `READY=1` and a line about the daemon's state to the socket that the environment names, if it names one. A
+/// daemon that was started anew, or has found what it waited for, says it again: systemd takes the line.
+pub fn ready(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let path = path.into_encoded_bytes();
     let address = match path.strip_prefix(b"@") {
@@ -20,6 +21,6 @@ pub fn ready() {
         // A manager that hangs does not keep the daemon from its work.
         let _ = socket.set_write_timeout(Some(PATIENCE));
         // Nobody to tell is not this process' trouble.
-        let _ = socket.send_to_addr(b"READY=1", &address);
+        let _ = socket.send_to_addr(format!("READY=1\nSTATUS={state}").as_bytes(), &address);
     }
 }

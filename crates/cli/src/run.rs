@@ -130,12 +130,11 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     let surroundings = Surroundings {
         supervisor: args.daemon_of,
         reload: Box::new(read_settings),
+        ready: Box::new(notify::ready),
         ..Surroundings::default()
     };
     daemon::run(settings, surroundings, |handle| {
-        let services = Services::start(config, handle, control_reload(args, config))?;
-        notify::ready();
-        Ok(services)
+        Services::start(config, handle, control_reload(args, config))
     })
     .map_err(|e| Failure::new(e.to_string()))?;
     Ok(ExitCode::SUCCESS)

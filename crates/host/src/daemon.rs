@@ -91,6 +91,9 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// How the sensor is loaded.
     pub sensor: Options,
+    /// Hears once that the daemon is ready, with its state in a line: the BPF programs are loaded and the actuator is in
+    /// force, or there is no KVM, and so no VM and nothing to load them for.
+    pub ready: Box<dyn FnMut(&str)>,
     /// Sees the sensor when it is loaded: load tests name threads that stand in for vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
 }
@@ -104,6 +107,7 @@ impl Default for Surroundings {
             reload: Box::new(|| Err("there is no configuration file".into())),
             kvm_module: "/sys/module/kvm".into(),
             sensor: Options::default(),
+            ready: Box::new(|_| ()),
             loaded: Box::new(|_| ()),
         }
     }
@@ -315,6 +319,7 @@ impl Daemon {
             let line = "KVM is not loaded (modprobe kvm_intel or kvm_amd): waiting for it";
             if self.waiting_for.replace(line.into()).is_none() {
                 info!("{line}");
+                (surroundings.ready)(line);
             }
             return Ok(());
         }
@@ -359,7 +364,8 @@ impl Daemon {
         (surroundings.loaded)(&sensor);
         vms.scan();
         lock_memory();
-        info!("watching VMs, actuator {}", stats.effect().name());
+        let line = format!("watching VMs, actuator {}", stats.effect().name());
+        info!("{line}");
         let mut running = Running {
             scheduler,
             clamps: Clamps::default(),
@@ -379,6 +385,7 @@ impl Daemon {
         running.follow_places(&self.settings);
         running.use_perf(&self.settings.perf);
         self.running = Some(running);
+        (surroundings.ready)(&line);
         Ok(())
     }
 
