@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let document = root.join("docs/config.md");
     let mut text = std::fs::read_to_string(&document)?;
-    let place = PlaceKeys::default();
+    let (place, pin) = (PlaceKeys::default(), keys::PinKeys::default());
     let reasons: Vec<_> = c.vm_rules.boost.reasons.iter().collect();
     for (heading, rows) in [
         ("Global keys", rows(keys::GLOBAL, &[&c])),
@@ -52,7 +52,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
         ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),
-        ("[vm.\"NAME\"]", rows(keys::VM, &[&c.vm_rules.boost]) + &rows(keys::PLACE, &[&place])),
+        (
+            "[vm.\"NAME\"]",
+            rows(keys::VM, &[&c.vm_rules.boost])
+                + &rows(keys::PLACE, &[&place])
+                + &rows(keys::PIN, &[&pin]),
+        ),
     ] {
         text =
             replace(&text, heading, &rows).ok_or(format!("docs/config.md: no table {heading}"))?;

@@ -215,7 +215,7 @@ impl Running {
 
     /// vCPUs that came get their places, and guests are told about those.
     fn follow_places(&mut self, settings: &Settings) {
-        let changed = self.places.follow(self.vms.threads(), |name| settings.place(name));
+        let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
         if !changed.is_empty() {
             self.vms.tell_places(&self.places, &changed);
         }
@@ -472,7 +472,7 @@ impl Daemon {
         let nobody = || CommandError::NoSuchVm(vm.to_owned());
         let running = self.running.as_mut().ok_or_else(nobody)?;
         let threads = running.vms.threads_of(running.vms.find(vm).ok_or_else(nobody)?);
-        let configured = self.settings.place(&threads.name);
+        let configured = self.settings.place(threads.who());
         let report = running.places.carry_out(&threads, &configured, order);
         running.vms.tell_places(&running.places, &[threads]);
         report.map_err(CommandError::Invalid)

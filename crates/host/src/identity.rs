@@ -5,6 +5,8 @@ use std::path::Path;
 
 use paracord_sys::proc::{self, ProcError};
 
+use crate::settings::Who;
+
 /// Longest name that is kept: it comes from the VMM's command line.
 const NAME_MAX_CHARS: usize = 80;
 
@@ -23,6 +25,22 @@ pub struct Identity {
     pub vmm: String,
     /// Effective user.
     pub uid: u32,
+    /// Its control group when it was looked at; that of the cpu controller on a host without version 2's.
+    pub cgroup: Option<String>,
+}
+
+impl Identity {
+    /// What the sections of the configuration are matched with.
+    pub fn who(&self) -> Who<'_> {
+        Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
+    }
+}
+
+/// `/machine.slice/web.scope`.
+fn cgroup(proc_root: &Path, pid: u32) -> Option<String> {
+    let all = proc::memberships(proc_root, pid).ok()?;
+    let v1 = all.iter().find(|one| one.has("cpu"));
+    v1.or_else(|| all.iter().find(|one| one.is_unified())).map(|one| one.group.clone())
 }
 
 /// Looks at process `pid`.
@@ -47,6 +65,7 @@ pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
         pid,
         start_ticks: proc::start_ticks(proc_root, pid)?,
         uid: proc::effective_uid(proc_root, pid)?,
+        cgroup: cgroup(proc_root, pid),
         vmm,
     })
 }

@@ -16,7 +16,7 @@ use paracord_policy::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use crate::config::{Override, PlaceKeys, VmRules};
+pub use crate::config::{Override, PlaceKeys, VmRules, Who};
 use crate::governors::Frequency;
 
 const NS_PER_US: u64 = 1000;
@@ -271,6 +271,9 @@ impl Default for CounterSettings {
     }
 }
 
+/// A quarter of all records (`PC_VCPUS_MAX`): anybody who may open /dev/kvm takes one per vCPU thread.
+const VCPUS_PER_USER: u32 = paracord_policy::PC_VCPUS_MAX / 4;
+
 /// Everything the daemon runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -295,10 +298,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The configuration of the VM called `name`; `overrides` are what
+    /// The configuration of a VM; `overrides` are what
     /// `paracord vm set` changed since the last reload, oldest first.
-    pub fn vm(&self, name: &str, overrides: &[Override]) -> BoostConfig {
-        let config = self.vm_rules.resolve(name, overrides);
+    pub fn vm<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
+        let config = self.vm_rules.resolve(who, overrides);
         BoostConfig {
             mode: config.mode.min(self.mode),
             guest_requests: config.guest_requests && self.perf.guest_requests,
@@ -308,9 +311,9 @@ impl Settings {
 }
 
 impl Settings {
-    /// Where the configuration has the vCPUs of the VM called `name` run.
-    pub fn place(&self, name: &str) -> PlaceKeys {
-        self.vm_rules.place(name)
+    /// Where the configuration has the vCPUs of a VM run.
+    pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
+        self.vm_rules.place(who)
     }
 }
 

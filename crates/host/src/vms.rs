@@ -167,7 +167,7 @@ impl Vms {
             }
             return false;
         };
-        let config = self.settings.vm(&identity.name, &[]);
+        let config = self.settings.vm(identity.who(), &[]);
         let mut vm = Vm {
             index,
             config,
@@ -300,8 +300,9 @@ impl Vms {
         };
         let mut threads: Vec<_> = vm.vcpus.iter().filter_map(thread).collect();
         threads.sort_by_key(|thread| (thread.vcpu_id, thread.index));
-        let Identity { pid, start_ticks, ref name, .. } = vm.identity;
-        VmThreads { process: (pid, start_ticks), name: name.clone(), threads }
+        let Identity { pid, start_ticks, uid, ref name, ref cgroup, .. } = vm.identity;
+        let (name, cgroup) = (name.clone(), cgroup.clone());
+        VmThreads { process: (pid, start_ticks), name, uid, cgroup, threads }
     }
 
     /// The guests of these processes are told where `places` has their vCPUs now.
@@ -451,7 +452,7 @@ impl Vms {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
         for pid in pids {
             let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
-            vm.config = self.settings.vm(&vm.identity.name, &vm.overrides);
+            vm.config = self.settings.vm(vm.identity.who(), &vm.overrides);
             if vm.config.use_region != vm.region.is_some() {
                 self.attach_region(&mut vm);
                 for (&index, &vcpu_id) in &vm.vcpus {

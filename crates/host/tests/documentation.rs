@@ -39,7 +39,7 @@ fn every_key_is_documented_and_no_other() {
         ("[supervisor]", names(keys::SUPERVISOR)),
         ("[boost]", names(keys::BOOST)),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", names(keys::REASON)),
-        ("[vm.\"NAME\"]", &names(keys::VM) | &names(keys::PLACE)),
+        ("[vm.\"NAME\"]", &(&names(keys::VM) | &names(keys::PLACE)) | &names(keys::PIN)),
     ] {
         assert_eq!(first_cells(section(CONFIG, heading)), known, "{heading}");
     }

@@ -455,6 +455,40 @@ pub const VM: &[Key<BoostKeys>] = &[
     ),
 ];
 
+/// Key of a section's user.
+pub(super) const PIN_UID: &str = "uid";
+/// Key of a section's control group.
+pub(super) const PIN_CGROUP: &str = "cgroup";
+
+/// What a section is pinned to besides its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinKeys {
+    uid: Option<u32>,
+    cgroup: String,
+}
+
+/// `[vm."NAME"]` too: to which VMs of that name it applies.
+pub const PIN: &[Key<PinKeys>] = &[
+    Key {
+        name: PIN_UID,
+        kind: Kind::Int(0, u32::MAX - 1),
+        doc: "Only VMs whose process runs as this user (number): a VM's name is its user's choice.",
+        get: |p| p.uid.map_or(Value::Text(String::new()), Value::Int),
+        set: |p, v| {
+            if let Value::Int(uid) = v {
+                p.uid = Some(uid);
+            }
+        },
+    },
+    Key {
+        name: PIN_CGROUP,
+        kind: Kind::Path { optional: false },
+        doc: "Only VMs whose process is in this control group when it is found, with `*` and `?`, such as \"/machine.slice/*\".",
+        get: |p| Value::Text(p.cgroup.clone()),
+        set: |p, v| p.cgroup = text(v),
+    },
+];
+
 /// `[vm."NAME"]` too; they belong to no other section.
 pub const PLACE: &[Key<PlaceKeys>] = &[
     Key {

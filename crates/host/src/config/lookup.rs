@@ -3,7 +3,7 @@
 //! the nearest key to one that does not exist.
 
 use super::boost::BoostKeys;
-use super::keys::{BOOST, Key, PLACE, REASON, VM};
+use super::keys::{BOOST, Key, PIN, PLACE, REASON, VM};
 use super::place::PlaceKeys;
 use super::value::{Given, Kind, Value};
 use super::{ConfigError, Override};
@@ -36,7 +36,7 @@ pub fn vm_kind(key: &str) -> Option<Kind> {
         reason_named(reason)?;
         return find(REASON, rest).map(|k| k.kind);
     }
-    let place = find(PLACE, key).map(|k| k.kind);
+    let place = find(PLACE, key).map(|k| k.kind).or_else(|| find(PIN, key).map(|k| k.kind));
     place.or_else(|| VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind))
 }
 
@@ -64,6 +64,7 @@ pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
 /// All keys of a VM section.
 pub fn vm_keys() -> Vec<String> {
     let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
+    names.extend(PIN.iter().map(|k| k.name.to_owned()));
     names.extend(PLACE.iter().map(|k| k.name.to_owned()));
     names.extend(boost_keys_of_a_vm().map(|k| k.name.to_owned()));
     for r in Reason::ALL {
@@ -79,6 +80,12 @@ pub fn vm_keys() -> Vec<String> {
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
     if find(PLACE, key).is_some() {
         return Err(ConfigError::new(key, "is set with `paracord vm place`"));
+    }
+    if find(PIN, key).is_some() {
+        return Err(ConfigError::new(
+            key,
+            "says to which VMs a section of the configuration applies",
+        ));
     }
     let Some(kind) = vm_kind(key) else { return Err(refused_in_vm("", key)) };
     match kind.check(Given::from_word(word)) {

@@ -3,6 +3,7 @@
 //! that matches its name, then what `paracord vm set` changed.
 
 use super::boost::BoostKeys;
+use super::keys;
 use super::lookup;
 use super::place::PlaceKeys;
 use super::value::Value;
@@ -16,6 +17,23 @@ pub struct Override {
     pub(super) value: Value,
 }
 
+/// What a section is matched with: a VM's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who<'a> {
+    /// Name, which the VM's user chooses.
+    pub name: &'a str,
+    /// User that the process runs as; `None`: not known, and no section that names one applies.
+    pub uid: Option<u32>,
+    /// Its control group; as `uid`.
+    pub cgroup: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for Who<'a> {
+    fn from(name: &'a str) -> Who<'a> {
+        Who { name, uid: None, cgroup: None }
+    }
+}
+
 /// A `[vm."PATTERN"]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmSection {
@@ -23,6 +41,19 @@ pub struct VmSection {
     pub pattern: String,
     /// In the order of the file.
     pub overrides: Vec<Override>,
+}
+
+impl VmSection {
+    fn applies_to(&self, who: Who) -> bool {
+        let pinned = self.overrides.iter().all(|o| match (o.key.as_str(), &o.value) {
+            (keys::PIN_UID, Value::Int(uid)) => who.uid == Some(*uid),
+            (keys::PIN_CGROUP, Value::Text(pattern)) => {
+                who.cgroup.is_some_and(|cgroup| pattern_matches(pattern, cgroup))
+            }
+            _ => true,
+        });
+        pinned && pattern_matches(&self.pattern, who.name)
+    }
 }
 
 /// How VMs are boosted, by their names.
@@ -35,20 +66,20 @@ pub struct VmRules {
 }
 
 impl VmRules {
-    /// The configuration of the VM called `name`; `overrides` apply last, oldest first.
-    pub fn resolve(&self, name: &str, overrides: &[Override]) -> BoostConfig {
-        let mut boost = self.boost;
-        let sections = self.sections.iter().filter(|s| pattern_matches(&s.pattern, name));
+    /// The configuration of a VM; `overrides` apply last, oldest first.
+    pub fn resolve<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
+        let (mut boost, who) = (self.boost, who.into());
+        let sections = self.sections.iter().filter(|s| s.applies_to(who));
         for o in sections.flat_map(|s| &s.overrides).chain(overrides) {
             lookup::apply_to_vm(&mut boost, &o.key, o.value.clone());
         }
         BoostConfig::from(&boost)
     }
 
-    /// Where the vCPUs of the VM called `name` run.
-    pub fn place(&self, name: &str) -> PlaceKeys {
-        let mut keys = PlaceKeys::default();
-        for section in self.sections.iter().filter(|s| pattern_matches(&s.pattern, name)) {
+    /// Where the vCPUs of a VM run.
+    pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
+        let (mut keys, who) = (PlaceKeys::default(), who.into());
+        for section in self.sections.iter().filter(|s| s.applies_to(who)) {
             let header = format!("vm.{:?}", section.pattern);
             for o in &section.overrides {
                 lookup::apply_to_place(&mut keys, &header, &o.key, o.value.clone());
@@ -86,7 +117,6 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::keys;
     use crate::config::parse;
     use crate::place::PlaceMode;
     use crate::settings::{Mode, Reason};
@@ -117,6 +147,36 @@ mod tests {
         assert_eq!((web.section.as_str(), db.section.as_str()), ("vm.\"web\"", "vm.\"*\""));
         assert_eq!(db.place.to_string(), "all=cluster:0");
         assert_eq!(rules.resolve("web", &[]), BoostConfig::from(&rules.boost));
+    }
+
+    /// A name is the VM's user's choice: what is meant for one VM is not another's for the asking.
+    #[test]
+    fn a_section_can_be_pinned_to_a_user_and_a_control_group() {
+        let text = "[vm.\"web*\"]\nuid = 107\ncgroup = \"/machine.slice/*\"\nmode = \"off\"\nplace = \"0=4\"\n\
+                    [vm.\"*\"]\nuid = 0\nactuation_min_us = 70\n";
+        let rules = parse(text, "f".as_ref()).unwrap().vm_rules;
+        let who = |name, uid, cgroup| Who { name, uid: Some(uid), cgroup: Some(cgroup) };
+        let mode = |who| rules.resolve(who, &[]).mode;
+        let meant = who("web-1", 107, "/machine.slice/qemu-1.scope");
+        assert_eq!((mode(meant), rules.place(meant).place.to_string()), (Mode::Off, "0=4".into()));
+        for other in [
+            who("web-1", 1000, "/machine.slice/qemu-1.scope"),
+            who("web-1", 107, "/user.slice/x"),
+            who("db", 107, "/machine.slice/qemu-1.scope"),
+            Who::from("web-1"),
+        ] {
+            assert_eq!(
+                (mode(other), rules.place(other).section),
+                (Mode::On, String::new()),
+                "{other:?}"
+            );
+        }
+        assert_eq!(rules.resolve(who("x", 0, "/"), &[]).actuation_min_us, 70);
+        let refused = |text| parse(text, "f".as_ref()).unwrap_err().to_string();
+        assert!(refused("[vm.a]\nuid = \"root\"\n").contains("vm.\"a\".uid"));
+        assert!(refused("[vm.a]\ncgroup = \"x\"\n").contains("absolute path"));
+        let set = keys::parse_override("uid", "0").unwrap_err().to_string();
+        assert!(set.contains("section"), "{set}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ mod tests {
     fn vm(start_ticks: u64) -> Identity {
         let pid = std::process::id();
         let (name, vmm) = ("web".to_owned(), "qemu".to_owned());
-        Identity { name, uuid: None, pid, start_ticks, vmm, uid: 0 }
+        Identity { name, uuid: None, pid, start_ticks, vmm, uid: 0, cgroup: None }
     }
 
     #[test]

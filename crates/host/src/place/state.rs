@@ -149,14 +149,14 @@ impl Places {
     pub fn follow(
         &mut self,
         vms: Vec<VmThreads>,
-        configured: impl Fn(&str) -> PlaceKeys,
+        configured: impl Fn(&VmThreads) -> PlaceKeys,
     ) -> Vec<VmThreads> {
         let mut known = std::mem::take(&mut self.vms);
         let mut changed = Vec::new();
         for vm in vms {
             let mut now = known.remove(&vm.process).unwrap_or_default();
             self.forget(&mut now, |placed| !vm.threads.iter().any(|thread| thread.is(placed)));
-            let differs = self.follow_one(&vm, &mut now, &configured(&vm.name));
+            let differs = self.follow_one(&vm, &mut now, &configured(&vm));
             self.vms.insert(vm.process, now);
             changed.extend(differs.then_some(vm));
         }

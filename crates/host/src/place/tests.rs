@@ -48,7 +48,7 @@ impl Setting {
             cpu: 0,
         };
         let threads = self.sleepers.iter().enumerate().map(thread).collect();
-        VmThreads { process: (1, 1), name: "web".into(), threads }
+        VmThreads { process: (1, 1), name: "web".into(), uid: 0, cgroup: None, threads }
     }
 
     fn order(&mut self, text: &str, mode: PlaceMode) -> Result<PlaceReport, String> {

@@ -9,6 +9,7 @@ use paracord_sys::affinity::{self, CpuMask};
 use paracord_sys::proc::{self, Cpuset, ProcError};
 
 use super::journal::{Entry, PlaceJournal};
+use crate::settings::Who;
 
 /// A vCPU's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,19 @@ pub struct VmThreads {
     pub process: (u32, u64),
     /// Name, as in the configuration's sections.
     pub name: String,
+    /// User that it runs as.
+    pub uid: u32,
+    /// Its control group.
+    pub cgroup: Option<String>,
     /// By vcpu_id.
     pub threads: Vec<VcpuThread>,
+}
+
+impl VmThreads {
+    /// What the sections of the configuration are matched with.
+    pub fn who(&self) -> Who<'_> {
+        Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
+    }
 }
 
 /// Why a thread was not placed.
