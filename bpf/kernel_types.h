@@ -48,6 +48,7 @@ enum {
 };
 
 #define BPF_ANY				0
+#define BPF_NOEXIST			1
 #define BPF_F_NO_PREALLOC		(1U << 0)
 #define BPF_F_MMAPABLE			(1U << 10)
 #define BPF_RB_FORCE_WAKEUP		(1ULL << 1)

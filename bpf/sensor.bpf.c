@@ -68,6 +68,30 @@ struct {
 } free_indices SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_adoption);
+} adoption SEC(".maps");
+
+/* By user. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PC_USERS_MAX);
+	__type(key, u32);
+	__type(value, u32);
+} user_taken SEC(".maps");
+
+/* Written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PC_USERS_MAX);
+	__type(key, u32);
+	__type(value, u32);
+} user_returned SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
@@ -128,23 +152,66 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 	return vcpu_of(bpf_task_storage_get(&tasks, task, 0, 0), index);
 }
 
+/*
+ * Charges a user for one more record. *uid becomes PC_UID_OTHERS for one too many to be told apart. Return: what was
+ * charged, NULL where nothing is (root, no limit); *refused if the quota is used up.
+ */
+static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
+{
+	u32 zero = 0, *taken, *returned;
+
+	*refused = false;
+	if (!*uid || !a->per_user)
+		return NULL;
+	taken = bpf_map_lookup_elem(&user_taken, uid);
+	if (!taken) {
+		bpf_map_update_elem(&user_taken, uid, &zero, BPF_NOEXIST);
+		taken = bpf_map_lookup_elem(&user_taken, uid);
+	}
+	if (!taken) {
+		*uid = PC_UID_OTHERS;
+		taken = bpf_map_lookup_elem(&user_taken, uid);
+		if (!taken) {
+			*refused = true;
+			return NULL;
+		}
+	}
+	returned = bpf_map_lookup_elem(&user_returned, uid);
+	if (__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0) < a->per_user)
+		return taken;
+	__sync_fetch_and_add(taken, -1);
+	*refused = true;
+	return NULL;
+}
+
 /* VM exit of a thread that was not switched in as a vCPU: its first. */
 static __noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);
-	u32 index, cpu = bpf_get_smp_processor_id();
+	u32 index, cpu = bpf_get_smp_processor_id(), uid = bpf_get_current_uid_gid(), zero = 0, *charged;
+	struct pc_adoption *a = bpf_map_lookup_elem(&adoption, &zero);
 	struct pc_task *t;
 	struct pc_vcpu *v;
 	struct pc_cpu *here;
 	u64 key = (u64)kvm_vcpu;
+	bool refused;
 
 	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t || t->vcpu)
+	if (!a || !t || t->vcpu)
 		return 0;
+	charged = charge_user(a, &uid, &refused);
+	if (refused) {
+		t->vcpu = PC_NO_INDEX;
+		__sync_fetch_and_add(&a->refused, 1);
+		return 0;
+	}
 	/* More vCPUs than indices: this thread is served by stock scheduling. */
 	if (bpf_map_pop_elem(&free_indices, &index)) {
 		t->vcpu = PC_NO_INDEX;
+		__sync_fetch_and_add(&a->full, 1);
+		if (charged)
+			__sync_fetch_and_add(charged, -1);
 		return 0;
 	}
 	v = bpf_map_lookup_elem(&vcpus, &index);
@@ -154,6 +221,8 @@ static __noinline int adopt_thread(void)
 	v->tgid = task->tgid;
 	v->start_ns = task->start_boottime;
 	v->vcpu_id = ~0u;
+	v->uid = uid;
+	v->charged = charged != NULL;
 	v->kvm_vcpu = key;
 	v->task = (u64)task;
 	v->cpu = cpu;

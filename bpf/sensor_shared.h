@@ -81,9 +81,25 @@ struct pc_vcpu {
 	u64 preempt_count_hva;	/* translated preempt_count_gpa; 0: none */
 	u64 preempt_count_gpa;	/* the gpa that was translated */
 	u64 translate_ns;	/* last translation */
+	u32 uid;		/* whose quota of records it takes; PC_UID_OTHERS */
+	u32 charged;		/* 1: it takes one */
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
+};
+
+/*
+ * How many records of vCPUs a user other than root may take. What a user holds is what the sensor has charged it for
+ * (user_taken) less what the daemon has given back (user_returned): either is only written by one side, and only grows.
+ */
+#define PC_USERS_MAX	4096	/* users that are told apart; those that come later share PC_UID_OTHERS */
+#define PC_UID_OTHERS	0xffffffffu
+
+struct pc_adoption {
+	u32 per_user;		/* daemon; 0: no limit */
+	u32 reserved;
+	u64 refused;		/* threads that found their user's quota used up */
+	u64 full;		/* ... that found no record left */
 };
 
 struct pc_vm {

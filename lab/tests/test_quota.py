@@ -116,3 +116,24 @@ def test_ext_names_what_it_does_not_keep(host, guest):
     for what in ("cpu.max", "cpu.idle", "weights over several CPUs", "core scheduling", "directed yields"):
         assert any(what in condition for condition in status["conditions"]), status["conditions"]
         assert said.count(what) == 1, said
+
+
+def test_a_user_has_so_many_vcpus_and_no_more(host, guest):
+    """Root, who runs the other guest, has no such quota; what a user gives back it has again."""
+    user = 4711
+    host.run("chmod 666 /dev/kvm; chmod 777 /logs", check=False)
+    wrapper = f"setpriv --reuid={user} --clear-groups"
+    with Daemon(host, {"vcpus_per_user": 1}).start(guest.vcpu_tids) as running_daemon:
+
+        def known(pid):
+            return [len(vm["vcpus"]) for vm in running_daemon.status()["vms"] if vm["pid"] == pid]
+
+        for _ in range(2):
+            with host.guest("crowd", vcpus=2, region=False, wrapper=wrapper) as crowd:
+                crowd.run("true")
+                await_equal(lambda pid=crowd.pid: known(pid), [1])
+                assert known(guest.pid) == [1]
+        status, said = running_daemon.status(), host.run(f"{BINARY} status").out
+    assert status["vcpus_refused"] == 2
+    line = "vCPU threads left to stock scheduling: 2, as their user has 1 already (vcpus_per_user)"
+    assert line in said and line in running_daemon.job.err()

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,7 +36,7 @@ impl Pty {
         let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let size = Winsize { ws_row: 30, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&slave, size).unwrap();
-        Pty { master: OwnedFd::from(master).into(), slave }
+        Pty { master: master.into(), slave }
     }
 
     fn stdio(&self) -> Stdio {

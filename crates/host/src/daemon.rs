@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paracord_sensor::scheduler::State;
-use paracord_sensor::{Error as SensorError, Options, PrintLevel, Sensor, set_print};
+use paracord_sensor::{Error as SensorError, Options, PrintLevel, Refusals, Sensor, set_print};
 use paracord_sys::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -28,7 +28,8 @@ use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
 use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
-use crate::observe::{Constants, EXT_DOES_NOT_KEEP, snapshot};
+use crate::log_limit::LogLimit;
+use crate::observe::{Constants, EXT_DOES_NOT_KEEP, refusals, snapshot};
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
@@ -170,6 +171,9 @@ struct Running {
     rt: RtThread,
     stats: Arc<ActuatorStats>,
     sensor: Arc<Sensor>,
+    /// As last told.
+    refused: Refusals,
+    log: LogLimit,
 }
 
 impl Running {
@@ -189,6 +193,17 @@ impl Running {
             // The policy knows of quotas, and refuses boosts from now on.
             self.vms.poll_quotas();
             self.rt.reevaluate();
+        }
+    }
+
+    /// Tells of vCPU threads that got no record. Whoever may run VMs can cause that, so seldom.
+    fn look_at_refusals(&mut self, per_user: u32) {
+        let now = self.sensor.refusals();
+        if now != self.refused && self.log.allow() {
+            self.refused = now;
+            if let Some(line) = refusals(&self.sensor, per_user) {
+                warn!("{line}");
+            }
         }
     }
 
@@ -291,6 +306,7 @@ impl Daemon {
             }
             let Some(running) = &mut self.running else { continue };
             running.look_at_scheduler(&self.settings.run_dir);
+            running.look_at_refusals(self.settings.vcpus_per_user);
             if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
                 last_scan = Instant::now();
                 again = running.vms.scan();
@@ -323,7 +339,9 @@ impl Daemon {
             }
             return Ok(());
         }
-        let sensor = Arc::new(load_sensor(&surroundings.sensor, self.settings.own_scheduler)?);
+        let options =
+            Options { vcpus_per_user: self.settings.vcpus_per_user, ..surroundings.sensor.clone() };
+        let sensor = Arc::new(load_sensor(&options, self.settings.own_scheduler)?);
         let scheduler = sensor.scheduler();
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
@@ -381,6 +399,8 @@ impl Daemon {
             rt,
             stats,
             sensor,
+            refused: Refusals::default(),
+            log: LogLimit::default(),
         };
         running.follow_places(&self.settings);
         running.use_perf(&self.settings.perf);
@@ -414,6 +434,7 @@ impl Daemon {
         self.settings = settings;
         if let Some(running) = &mut self.running {
             running.rt.configure(&self.settings.rt);
+            running.sensor.set_vcpus_per_user(self.settings.vcpus_per_user);
             running.vms.reload(self.settings.clone());
             running.places.reloaded();
             running.follow_places(&self.settings);

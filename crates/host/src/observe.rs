@@ -3,9 +3,10 @@
 
 use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
-    PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, pc_vcpu_counters,
+    PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS_MAX,
+    pc_vcpu_counters,
 };
-use paracord_sensor::Sensor;
+use paracord_sensor::{Refusals, Sensor};
 use paracord_sys::clock::now_ns;
 
 use crate::actuator::{ActuatorStats, Effect};
@@ -47,7 +48,8 @@ pub fn snapshot(
         taken_ns: now_ns(),
         started_ns: constants.started_ns,
         mode: vms.settings().mode,
-        conditions: conditions(vms, stats),
+        conditions: conditions(vms, sensor, stats),
+        vcpus_refused: refused(sensor),
         capabilities: constants.capabilities.clone(),
         actuator,
         vms: vms_now,
@@ -57,8 +59,27 @@ pub fn snapshot(
 /// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
 pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: CPU quotas (cpu.max), cpu.idle groups, nice values and weights over several CPUs, the share of fork chains, core scheduling, directed yields (docs/ext.md); actuator rt keeps them";
 
-fn conditions(vms: &Vms, stats: &ActuatorStats) -> Vec<String> {
+fn refused(sensor: &Sensor) -> u64 {
+    let Refusals { of_users, full } = sensor.refusals();
+    of_users + full
+}
+
+/// vCPU threads that got no record, one line.
+pub fn refusals(sensor: &Sensor, per_user: u32) -> Option<String> {
+    let refused = sensor.refusals();
+    let all = [
+        (refused.of_users, format!("their user has {per_user} already (vcpus_per_user)")),
+        (refused.full, format!("{PC_VCPUS_MAX} run already")),
+    ];
+    let parts = all.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
+    (!parts.is_empty())
+        .then(|| format!("vCPU threads left to stock scheduling: {}", parts.join("; ")))
+}
+
+fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {
     let mut conditions = Vec::new();
+    conditions.extend(refusals(sensor, vms.settings().vcpus_per_user));
     conditions.extend(vms.counters_lacking());
     if stats.effect() == Effect::Scheduler {
         conditions.push(EXT_DOES_NOT_KEEP.into());

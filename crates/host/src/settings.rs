@@ -285,6 +285,8 @@ pub struct Settings {
     pub mode: Mode,
     /// paracord's own scheduler shall run the host's ordinary tasks, and give boosts their effect (actuator ext).
     pub own_scheduler: bool,
+    /// vCPUs of one user other than root that are looked after.
+    pub vcpus_per_user: u32,
     /// The rt actuator.
     pub rt: RtSettings,
     /// The performance policy.
@@ -324,6 +326,7 @@ impl Default for Settings {
             region_dir: PathBuf::from("/dev/shm/paracord"),
             mode: Mode::On,
             own_scheduler: false,
+            vcpus_per_user: VCPUS_PER_USER,
             rt: RtSettings::default(),
             perf: PerfSettings::default(),
             counters: CounterSettings::default(),

@@ -40,6 +40,10 @@ pub struct Snapshot {
     pub capabilities: Vec<Capability>,
     /// The rt actuator.
     pub actuator: ActuatorSnapshot,
+    /// vCPU threads that are left to stock scheduling: their user has `vcpus_per_user` already, or there are
+    /// more than 4096 in all.
+    #[serde(default)]
+    pub vcpus_refused: u64,
     /// In the order in which they were found.
     pub vms: Vec<VmSnapshot>,
 }

@@ -38,6 +38,8 @@ pub const PC_VCPU_FREE: u32 = 0;
 pub const PC_VCPU_NEW: u32 = 1;
 pub const PC_VCPU_READY: u32 = 2;
 pub const PC_VCPU_GONE: u32 = 3;
+pub const PC_USERS_MAX: u32 = 4096;
+pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
 pub const PC_GROUPS_MAX: u32 = 8192;
@@ -801,13 +803,15 @@ pub struct pc_vcpu {
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
     pub translate_ns: u64_,
+    pub uid: u32_,
+    pub charged: u32_,
     pub state: pc_boost_state,
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1016usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1024usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -873,15 +877,44 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::translate_ns",
     ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 144usize];
+    ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 152usize];
+    [
+        "Offset of field: pc_vcpu::charged",
+    ][::core::mem::offset_of!(pc_vcpu, charged) - 156usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 152usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 160usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 328usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 336usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 976usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 984usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_adoption {
+    pub per_user: u32_,
+    pub reserved: u32_,
+    pub refused: u64_,
+    pub full: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_adoption"][::core::mem::size_of::<pc_adoption>() - 24usize];
+    ["Alignment of pc_adoption"][::core::mem::align_of::<pc_adoption>() - 8usize];
+    [
+        "Offset of field: pc_adoption::per_user",
+    ][::core::mem::offset_of!(pc_adoption, per_user) - 0usize];
+    [
+        "Offset of field: pc_adoption::reserved",
+    ][::core::mem::offset_of!(pc_adoption, reserved) - 4usize];
+    [
+        "Offset of field: pc_adoption::refused",
+    ][::core::mem::offset_of!(pc_adoption, refused) - 8usize];
+    [
+        "Offset of field: pc_adoption::full",
+    ][::core::mem::offset_of!(pc_adoption, full) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -37,5 +37,5 @@ pub use kicks::kick_function;
 pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};
 pub use load::{Capabilities, Options, Sensor};
 pub use paracord_policy as policy;
-pub use vcpu::{Life, Vcpu, Vm};
+pub use vcpu::{Life, Refusals, Vcpu, Vm};
 pub use whereabouts::Whereabouts;

@@ -2,10 +2,12 @@
 //! Loads, attaches and holds the sensor.
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     fs, io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use libbpf_rs::{
@@ -13,12 +15,12 @@ use libbpf_rs::{
     ProgramMut,
 };
 use paracord_policy::{
-    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_clamp, pc_cpu, pc_energy, pc_task, pc_tick, pc_vcpu,
-    pc_vm,
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, PC_UID_OTHERS, pc_adoption, pc_clamp, pc_cpu, pc_energy,
+    pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
 use crate::{
-    Array, Error, Vcpu,
+    Array, Error, Refusals, Vcpu,
     kicks::{self, Watched, posted_interrupts},
     scheduler::{self, Scheduler},
 };
@@ -44,6 +46,8 @@ pub struct Options {
     pub watch_wake_ups: bool,
     /// Put the host's ordinary tasks under paracord's scheduler (sched_ext).
     pub scheduler: bool,
+    /// Records of vCPUs that a user other than root may take; 0: no limit.
+    pub vcpus_per_user: u32,
 }
 
 /// What the sensor could use of this kernel.
@@ -68,6 +72,9 @@ pub struct Sensor {
     vcpus: Array<pc_vcpu>,
     vms: Array<pc_vm>,
     cpus: Array<pc_cpu>,
+    adoption: Array<pc_adoption>,
+    /// Records that were given back, by user; as in the map user_returned.
+    returned: Mutex<HashMap<u32, u32>>,
     capabilities: Capabilities,
     scheduler: Option<Scheduler>,
     links: Vec<Link>,
@@ -160,6 +167,8 @@ impl Sensor {
         let mut sensor = Self {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
+            adoption: map_array(&object, "adoption")?,
+            returned: Mutex::default(),
             capabilities: Capabilities {
                 kvm_exit: true,
                 kick: watched.kick(),
@@ -176,6 +185,12 @@ impl Sensor {
         for index in 0..u32::try_from(sensor.vcpus.len()).unwrap_or(u32::MAX) {
             sensor.offer(index)?;
         }
+        // Before it can be taken by a user: those that find no entry of their own find this one.
+        sensor
+            .map("user_taken")?
+            .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("the quota of users"))?;
+        sensor.set_vcpus_per_user(options.vcpus_per_user);
         sensor.attach(options)?;
         if options.scheduler {
             sensor.scheduler = Some(scheduler::start(&mut sensor.object)?);
@@ -249,8 +264,32 @@ impl Sensor {
     ///
     /// [`Error::Bpf`] when the kernel refuses the update.
     pub fn release(&self, vcpu: &Vcpu<'_>) -> Result<(), Error> {
+        if let Some(uid) = vcpu.charged_user() {
+            self.give_back(uid)?;
+        }
         vcpu.clear();
         self.offer(vcpu.index())
+    }
+
+    /// One record less is taken by this user.
+    fn give_back(&self, uid: u32) -> Result<(), Error> {
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = returned.entry(uid).or_default();
+        *count = count.wrapping_add(1);
+        self.map("user_returned")?
+            .update(&uid.to_ne_bytes(), &count.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("the quota of users"))
+    }
+
+    /// Records of vCPUs that a user other than root may take from now on; 0: no limit. Those taken stay.
+    pub fn set_vcpus_per_user(&self, records: u32) {
+        self.adoption.set_per_user(records);
+    }
+
+    /// Threads that run vCPUs and got no record, so far.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        self.adoption.refusals()
     }
 
     /// Has the policy look at these vCPUs now: `events` is `PC_EV_TICK` or `PC_EV_CONFIG`.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use paracord_policy::{
-    PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_boost_config, pc_boost_state,
-    pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
+    PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_adoption, pc_boost_config,
+    pc_boost_state, pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
 };
 
 use crate::Array;
@@ -64,6 +64,31 @@ impl Array<pc_vcpu> {
         (0..u32::try_from(self.len()).unwrap_or(u32::MAX))
             .filter_map(|index| self.get(index))
             .filter(|vcpu| vcpu.life() != Life::Free)
+    }
+}
+
+/// Threads that run vCPUs and got no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Their user has as many as a user may have.
+    pub of_users: u64,
+    /// No record was left.
+    pub full: u64,
+}
+
+impl Array<pc_adoption> {
+    /// Sets how many records a user other than root may take; 0: no limit.
+    pub(crate) fn set_per_user(&self, records: u32) {
+        if let Some(record) = self.at(0) {
+            set_field!(record, per_user, records);
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Refusals {
+        self.at(0).map_or_else(Refusals::default, |record| Refusals {
+            of_users: field!(record, refused),
+            full: field!(record, full),
+        })
     }
 }
 
@@ -144,6 +169,11 @@ impl Vcpu<'_> {
         set_field!(self.record, tgid, tgid);
         set_field!(self.record, vcpu_id, u32::MAX);
         self.life_cell().store(PC_VCPU_NEW, Ordering::Release);
+    }
+
+    /// The user whose quota of records it takes.
+    pub(crate) fn charged_user(&self) -> Option<u32> {
+        (field!(self.record, charged) != 0).then(|| field!(self.record, uid))
     }
 
     /// Thread id.

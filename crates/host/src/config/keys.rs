@@ -146,6 +146,14 @@ pub const GLOBAL: &[Key<Config>] = &[
         housekeeping_ms,
         "Distance of the ticks that look at boosted vCPUs without VM exits or context switches; none while nothing is boosted."
     ),
+    plain!(
+        "vcpus_per_user",
+        Kind::Int(1, 4096),
+        Int,
+        same,
+        vcpus_per_user,
+        "vCPUs of one user other than root that are looked after, of 4096 in all; further ones are left to stock scheduling."
+    ),
     Key {
         name: "run_dir",
         kind: Kind::Path { optional: false },

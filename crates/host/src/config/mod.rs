@@ -82,6 +82,8 @@ pub struct Config {
     pub actuator_priority: u32,
     /// Distance of housekeeping ticks while something is boosted, ms.
     pub housekeeping_ms: u32,
+    /// vCPUs of one user other than root that are looked after.
+    pub vcpus_per_user: u32,
     /// Journal and lock file.
     pub run_dir: PathBuf,
     /// Shared regions.
@@ -111,6 +113,7 @@ impl Default for Config {
             actuator: Actuator::Auto,
             rt_priority: settings.rt.vcpu_priority,
             actuator_priority: settings.rt.actuator_priority,
+            vcpus_per_user: settings.vcpus_per_user,
             housekeeping_ms: u32::try_from(settings.rt.tick.as_millis()).unwrap_or(u32::MAX),
             control: Control {
                 socket: settings.run_dir.join("control.sock"),
@@ -144,6 +147,7 @@ impl From<&Config> for Settings {
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
             },
             own_scheduler: c.actuator == Actuator::Ext,
+            vcpus_per_user: c.vcpus_per_user,
             rt: RtSettings {
                 vcpu_priority: c.rt_priority,
                 actuator_priority: c.actuator_priority,

@@ -32,7 +32,7 @@ const HOST_GAUGES: [Value<Snapshot>; 5] = [
     }),
 ];
 
-const ACTUATOR_COUNTERS: [Value<Snapshot>; 10] = [
+const HOST_COUNTERS: [Value<Snapshot>; 11] = [
     ("paracord_actuator_boosts", "Boosts carried out", |s| s.actuator.boosts as f64),
     ("paracord_actuator_raised", "Boosts for an interrupt that became full ones", |s| {
         s.actuator.raised as f64
@@ -60,6 +60,11 @@ const ACTUATOR_COUNTERS: [Value<Snapshot>; 10] = [
         "paracord_actuator_changed_by_others",
         "Unboosts left out because somebody else had changed the thread",
         |s| s.actuator.changed_by_others as f64,
+    ),
+    (
+        "paracord_vcpus_refused",
+        "vCPU threads left to stock scheduling: too many of their user or in all",
+        |s| s.vcpus_refused as f64,
     ),
     ("paracord_actuator_errors", "System calls that failed", |s| s.actuator.errors as f64),
     ("paracord_actuator_observed", "Boosts decided for VMs in mode observe", |s| {
@@ -158,7 +163,7 @@ pub const NAMES: fn() -> Vec<String> = || {
     names.extend(VM_GAUGES.map(|(n, ..)| n.to_owned()));
     names.extend(PMU_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(VCPU_GAUGES.map(|(n, ..)| n.to_owned()));
-    names.extend(ACTUATOR_COUNTERS.map(|(n, ..)| format!("{n}_total")));
+    names.extend(HOST_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(VCPU_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names
 };
@@ -207,7 +212,7 @@ impl Collector for Families {
         for (name, help, value) in HOST_GAUGES {
             e.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value(s))?;
         }
-        for (name, help, value) in ACTUATOR_COUNTERS {
+        for (name, help, value) in HOST_COUNTERS {
             e.encode_descriptor(name, help, None, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, f64>(&value(s), None)?;
         }
