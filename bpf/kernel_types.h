@@ -54,7 +54,17 @@ enum {
 #define BPF_RB_FORCE_WAKEUP		(1ULL << 1)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+/* Between these, types of the kernel's own. A native build (crates/sim) has them as they are written here. */
+#ifdef __bpf__
+#define PC_KERNEL_TYPES_BEGIN \
+	_Pragma("clang attribute push(__attribute__((preserve_access_index)), apply_to = record)")
+#define PC_KERNEL_TYPES_END	_Pragma("clang attribute pop")
+#else
+#define PC_KERNEL_TYPES_BEGIN
+#define PC_KERNEL_TYPES_END
+#endif
+
+PC_KERNEL_TYPES_BEGIN
 
 struct hlist_node {
 	struct hlist_node *next;
@@ -196,6 +206,6 @@ struct kvm_vcpu {
 	int vcpu_id;
 };
 
-#pragma clang attribute pop
+PC_KERNEL_TYPES_END
 
 #endif

@@ -36,7 +36,7 @@ enum scx_enq_flags {
 	SCX_ENQ_CPU_SELECTED = 1 << 20,
 };
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+PC_KERNEL_TYPES_BEGIN
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
@@ -81,7 +81,7 @@ struct bpf_iter_scx_dsq {
 	u64 opaque[6];
 };
 
-#pragma clang attribute pop
+PC_KERNEL_TYPES_END
 
 /* The operations that the scheduler has; libbpf finds each by its name. */
 struct sched_ext_ops {
