@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles bpf/ext.bpf.c for this machine: by clang, as the BPF objects are.
+
+fn main() {
+    for path in ["../../bpf", "../../policy", "../../abi", "native"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let target = std::env::var("TARGET").expect("set by cargo");
+    let mut build = cc::Build::new();
+    build
+        .compiler(clang)
+        .include("native/include")
+        .flag("-std=gnu11")
+        .flag(format!("--target={target}"))
+        .define("__TARGET_ARCH_x86", None)
+        // The programs and the kernel look at one memory through different types.
+        .flag("-fno-strict-aliasing")
+        .flag("-Wno-pointer-bool-conversion")
+        .flag("-Wno-unused-parameter")
+        .extra_warnings(true)
+        .warnings_into_errors(true);
+    // Optimised in every profile: a debug build of the simulator is slow enough.
+    build.opt_level(2);
+    if std::env::var_os("CARGO_FEATURE_TRACED").is_some() {
+        build.define("SIM_TRACED", None);
+        build.flag("-fsanitize-coverage=trace-pc-guard,trace-loads,trace-stores");
+    }
+    build.file("native/bpf.c").file("native/symbols.c").compile("paracord_sim_bpf");
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The scheduler and the sensor, as they are, compiled for this machine. All their globals lie in two sections of
+ * their own, so that each simulated machine can have a copy (crates/sim/src/bpf/globals.rs).
+ */
+#pragma clang section bss = "sim_bpf_bss" data = "sim_bpf_data"
+#define PC_HAVE_KICK
+#include "../../../bpf/ext.bpf.c"
+
+/* A lost update, planted: what races must find (tests/races.rs). */
+u64 sim_planted;
+
+void sim_plant(void)
+{
+	u64 before = sim_planted;
+
+	bpf_ktime_get_ns();
+	sim_planted = before + 1;
+}
+
+#pragma clang section bss = "" data = ""
+
+/* Natively compiled operations, for Rust. */
+const struct sched_ext_ops *sim_ops(void)
+{
+	return &paracord;
+}
+
+/* Arrays that the loader shrinks to the CPUs that can exist (crates/sensor/src/load.rs). */
+void sim_set_cpus(u32 count)
+{
+	sim_map_create(&rqs, BPF_MAP_TYPE_ARRAY, count, sizeof(struct pc_rq), (void **)&rqs.value,
+		       (void **)&rqs.max_entries);
+	sim_map_create(&cpus, BPF_MAP_TYPE_ARRAY, count, sizeof(struct pc_cpu), (void **)&cpus.value,
+		       (void **)&cpus.max_entries);
+}
+
+struct pc_rq *sim_rq(u32 cpu)
+{
+	return rq_of(cpu);
+}
+
+struct pc_group *sim_group(u32 index)
+{
+	return group_at(index);
+}
+
+u32 sim_group_index(struct cgroup *cgrp)
+{
+	return group_index(cgrp);
+}
+
+struct pc_vcpu *sim_vcpu(u32 index)
+{
+	return bpf_map_lookup_elem(&vcpus, &index);
+}
+
+struct pc_vm *sim_vm(u32 index)
+{
+	return bpf_map_lookup_elem(&vms, &index);
+}
+
+void *sim_free_indices(void)
+{
+	return &free_indices;
+}
+
+void *sim_messages(void)
+{
+	return &messages;
+}
+
+/* Start and length of the globals. */
+extern char __start_sim_bpf_bss[], __stop_sim_bpf_bss[], __start_sim_bpf_data[], __stop_sim_bpf_data[];
+
+char *sim_globals(u32 section, u64 *bytes)
+{
+	char *start = section ? __start_sim_bpf_data : __start_sim_bpf_bss;
+
+	*bytes = (section ? __stop_sim_bpf_data : __stop_sim_bpf_bss) - start;
+	return start;
+}
+
+/* Offsets as this side sees them, for the test of the mirrors in objects.rs. */
+#define OFFSET(type, field) __builtin_offsetof(struct type, field)
+const u32 sim_layout[] = {
+	sizeof(struct task_struct), OFFSET(task_struct, __state), OFFSET(task_struct, prio),
+	OFFSET(task_struct, static_prio), OFFSET(task_struct, policy), OFFSET(task_struct, nr_cpus_allowed),
+	OFFSET(task_struct, cpus_ptr), OFFSET(task_struct, migration_disabled), OFFSET(task_struct, scx.flags),
+	OFFSET(task_struct, scx.slice), OFFSET(task_struct, scx.dsq_vtime), OFFSET(task_struct, pid),
+	OFFSET(task_struct, tgid), OFFSET(task_struct, start_boottime), OFFSET(task_struct, preempt_notifiers),
+	OFFSET(task_struct, bpf_storage), OFFSET(task_struct, rcu_read_unlock_special),
+	OFFSET(task_struct, sched_info), OFFSET(task_struct, se), OFFSET(task_struct, uclamp_req),
+	sizeof(struct rq), OFFSET(rq, clock), OFFSET(rq, clock_pelt), OFFSET(rq, cfs), OFFSET(cfs_rq, rq),
+	OFFSET(cfs_rq, h_nr_queued), sizeof(struct kvm_vcpu), OFFSET(kvm_vcpu, kvm),
+	OFFSET(kvm_vcpu, preempt_notifier), OFFSET(kvm_vcpu, vcpu_id), sizeof(struct scx_init_task_args),
+	OFFSET(scx_init_task_args, cgroup),
+};
+const u32 sim_layout_count = sizeof(sim_layout) / sizeof(*sim_layout);

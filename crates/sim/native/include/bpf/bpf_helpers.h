@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Stands in for libbpf's header of this name when bpf/ is compiled natively: the helpers of bpf(2) as functions of the
+ * simulator (crates/sim/src/bpf/helpers.rs), and libbpf's macros without their sections and relocations.
+ *
+ * A map is a variable whose members are pointers (libbpf's way to describe it to the loader). Here two of them are
+ * used: `value` is where a machine's elements lie, and `max_entries`, if it is not NULL, how many there are. They are
+ * set when the machine is made (sim_map_create()), and saved with all other globals.
+ */
+#ifndef PARACORD_SIM_BPF_HELPERS_H
+#define PARACORD_SIM_BPF_HELPERS_H
+
+#include "sim_context.h"
+
+#define SEC(name)
+#define __uint(name, val)	int (*name)[val]
+#define __type(name, val)	__typeof__(val) *name
+#define __array(name, val)	__typeof__(val) *value
+#define __always_inline		inline __attribute__((always_inline))
+#define __noinline		__attribute__((noinline))
+#define __ksym
+#define __weak
+
+/* Which functions and types the kernel has: crates/sim/src/bpf/mod.rs. */
+#define bpf_ksym_exists(sym)	(sim_kernel.sym)
+
+#define bpf_for(i, start, end)	for ((i) = (start); (i) < (end); (i)++)
+
+/* Before every helper, kfunc and atomic: another CPU may go on here (races), and a step is counted (cost). */
+#define sim_point()		do { if (__builtin_expect(sim_context.watched, 0)) sim_at_point(); } while (0)
+
+static inline u64 bpf_ktime_get_ns(void)
+{
+	sim_point();
+	return sim_context.now_ns;
+}
+
+static inline u32 bpf_get_smp_processor_id(void)
+{
+	return sim_context.cpu;
+}
+
+static inline struct task_struct *bpf_get_current_task_btf(void)
+{
+	return sim_context.current;
+}
+
+static inline u64 bpf_get_current_task(void)
+{
+	return (u64)sim_context.current;
+}
+
+long bpf_probe_read_user(void *to, u32 bytes, const void *from);
+long bpf_probe_read_kernel(void *to, u32 bytes, const void *from);
+long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);
+long bpf_seq_write(struct seq_file *file, const void *from, u32 bytes);
+
+/* Maps. */
+#define sim_map_type(map)	(sizeof(*(map)->type) / sizeof(int))
+#define sim_map_entries(map)	(sizeof(*(map)->max_entries) / sizeof(int))
+
+void sim_map_create(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count);
+void *sim_hash_lookup(void *map, u64 key);
+long sim_hash_update(void *map, u64 key, const void *value, u32 value_bytes);
+long sim_hash_delete(void *map, u64 key);
+long sim_queue_pop(void *map, void *value, u32 value_bytes);
+void *sim_ring_reserve(void *map, u64 bytes);
+void sim_ring_submit(void *record);
+long sim_ring_output(void *map, const void *data, u64 bytes);
+void *sim_task_storage(void *map, struct task_struct *task, u32 bytes, u64 flags);
+void *sim_cgroup_storage(void *map, struct cgroup *cgrp, u32 bytes, u64 flags);
+
+static inline __attribute__((always_inline)) void *
+sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count, const void *key)
+{
+	u32 index;
+
+	sim_point();
+	if (type == BPF_MAP_TYPE_HASH)
+		return sim_hash_lookup(map, *(const u64 *)key);
+	if (__builtin_expect(!*values, 0))
+		sim_map_create(map, type, entries, value_bytes, values, count);
+	index = *(const u32 *)key;
+	if (index >= (u64)*count)
+		return NULL;
+	if (type == BPF_MAP_TYPE_PERCPU_ARRAY)
+		index += sim_context.cpu * entries;
+	return (char *)*values + (u64)index * value_bytes;
+}
+
+#define bpf_map_lookup_elem(map, key)								\
+	((__typeof__((map)->value))sim_lookup(map, sim_map_type(map), sim_map_entries(map),	\
+					      sizeof(*(map)->value), (void **)&(map)->value,	\
+					      (void **)&(map)->max_entries, key))
+#define bpf_map_update_elem(map, key, val, flags) \
+	(sim_point_value(), sim_hash_update(map, *(const u64 *)(key), val, sizeof(*(map)->value)))
+#define bpf_map_delete_elem(map, key)		(sim_point_value(), sim_hash_delete(map, *(const u64 *)(key)))
+#define bpf_map_pop_elem(map, val)		(sim_point_value(), sim_queue_pop(map, val, sizeof(*(map)->value)))
+#define bpf_ringbuf_reserve(map, bytes, flags)	(sim_point_value(), sim_ring_reserve(map, bytes))
+#define bpf_ringbuf_submit(record, flags)	sim_ring_submit(record)
+#define bpf_ringbuf_output(map, data, bytes, flags) (sim_point_value(), sim_ring_output(map, data, bytes))
+#define bpf_task_storage_get(map, task, init, flags) \
+	((__typeof__((map)->value))sim_task_storage_get(map, task, sizeof(*(map)->value), flags))
+#define bpf_task_storage_delete(map, task)	sim_task_storage_delete(task)
+#define bpf_cgrp_storage_get(map, cgrp, init, flags) \
+	((__typeof__((map)->value))sim_cgroup_storage(map, cgrp, sizeof(*(map)->value), flags))
+
+static inline __attribute__((always_inline)) int sim_point_value(void)
+{
+	sim_point();
+	return 0;
+}
+
+/* There is one map of this kind: its records hang at their tasks. */
+static inline __attribute__((always_inline)) void *
+sim_task_storage_get(void *map, struct task_struct *task, u32 bytes, u64 flags)
+{
+	sim_point();
+	if (task->bpf_storage)
+		return task->bpf_storage;
+	return flags ? sim_task_storage(map, task, bytes, flags) : NULL;
+}
+
+static inline long sim_task_storage_delete(struct task_struct *task)
+{
+	task->bpf_storage = NULL;
+	return 0;
+}
+
+/* Timers. */
+long bpf_timer_init(struct bpf_timer *timer, void *map, u64 flags);
+long sim_timer_set_callback(struct bpf_timer *timer, void *callback);
+long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
+#define bpf_timer_set_callback(timer, callback)	sim_timer_set_callback(timer, (void *)(callback))
+
+/* Per-CPU variables of the kernel: one value for all CPUs, none of which BPF writes. */
+#define bpf_per_cpu_ptr(variable, cpu)		(variable)
+
+/* Atomics: a CPU may be switched to before each; a trace of loads and stores has none of them. */
+#ifdef SIM_TRACED
+void sim_at_atomic(const void *p);
+#else
+static inline void sim_at_atomic(const void *p)
+{
+}
+#endif
+#define sim_atomic(p)				(sim_point_value(), sim_at_atomic((const void *)(p)))
+#define __sync_fetch_and_add(p, v)		(sim_atomic(p), __sync_fetch_and_add(p, v))
+#define __sync_fetch_and_or(p, v)		(sim_atomic(p), __sync_fetch_and_or(p, v))
+#define __sync_val_compare_and_swap(p, o, n)	(sim_atomic(p), __sync_val_compare_and_swap(p, o, n))
+#define __sync_lock_test_and_set(p, v)		(sim_atomic(p), __sync_lock_test_and_set(p, v))
+
+#endif

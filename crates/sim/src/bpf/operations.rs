@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calling the scheduler's operations (`struct sched_ext_ops`) and the sensor's programs.
+
+use std::{ffi::CString, ptr};
+
+use super::{
+    At, GroupId, Kfuncs, Operation, TaskId, lend, native,
+    objects::{GroupSlot, InitTaskArgs, TaskStruct},
+};
+
+fn task(kernel: &mut dyn Kfuncs, id: TaskId) -> *const TaskStruct {
+    kernel.native().task_pointer(id)
+}
+
+fn group(kernel: &mut dyn Kfuncs, id: GroupId) -> *const GroupSlot {
+    kernel.native().group(id)
+}
+
+/// Calls an operation of the scheduler.
+macro_rules! operation {
+    ($kernel:ident, $at:ident, $name:ident, $operation:ident($($argument:expr),*)) => {
+        lend($kernel, $at, Operation::$name, |ops| {
+            // SAFETY: a compiled program with the arguments that it has in the kernel: numbers, and pointers to
+            // slots, which are in place for as long as the machine is.
+            unsafe { (ops.$operation)($($argument),*) }
+        })
+    };
+}
+
+/// Calls a program that is no operation, or a function of native/bpf.c.
+macro_rules! program {
+    ($kernel:ident, $at:ident, $program:ident($($argument:expr),*)) => {
+        lend($kernel, $at, Operation::Other, |_| {
+            // SAFETY: as for operations.
+            unsafe { native::$program($($argument),*) }
+        })
+    };
+}
+
+pub(super) fn ops() -> &'static native::Ops {
+    // SAFETY: gives the address of a constant.
+    let ops = unsafe { native::sim_ops() };
+    // SAFETY: that constant.
+    unsafe { &*ops }
+}
+
+/// `SCX_OPS_*` that the scheduler sets.
+#[must_use]
+pub fn flags() -> u64 {
+    ops().flags
+}
+
+/// Milliseconds that a runnable task may wait.
+#[must_use]
+pub fn timeout_ms() -> u32 {
+    ops().timeout_ms
+}
+
+/// Makes the arrays that have an element per CPU, the loader's part, and those that are looked into from here: others
+/// are made where programs first look into them.
+pub fn load(kernel: &mut dyn Kfuncs, at: At) {
+    let cpus = kernel.native().maps.cpus as u32;
+    program!(kernel, at, sim_set_cpus(cpus));
+    program!(kernel, at, sim_vm(0));
+    program!(kernel, at, sim_vcpu(0));
+    program!(kernel, at, sim_group(0));
+}
+
+/// `ops.init()`; negative: an error.
+pub fn init(kernel: &mut dyn Kfuncs, at: At) -> i32 {
+    operation!(kernel, at, Other, init())
+}
+
+/// `ops.exit()`.
+pub fn exit(kernel: &mut dyn Kfuncs, at: At, kind: u32, reason: &str, message: &str) {
+    let text = |text: &str| CString::new(text.replace('\0', "")).unwrap_or_default();
+    let (reason, message) = (text(reason), text(message));
+    let info =
+        native::ExitInfo { kind, exit_code: 0, reason: reason.as_ptr(), message: message.as_ptr() };
+    operation!(kernel, at, Other, exit(&raw const info));
+}
+
+/// `ops.select_cpu()`.
+pub fn select_cpu(
+    kernel: &mut dyn Kfuncs,
+    at: At,
+    p: TaskId,
+    prev_cpu: usize,
+    wake_flags: u64,
+) -> i32 {
+    let p = task(kernel, p);
+    operation!(kernel, at, SelectCpu, select_cpu(p, prev_cpu as i32, wake_flags))
+}
+
+/// `ops.enqueue()`.
+pub fn enqueue(kernel: &mut dyn Kfuncs, at: At, p: TaskId, enq_flags: u64) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Enqueue, enqueue(p, enq_flags));
+}
+
+/// `ops.dispatch()`.
+pub fn dispatch(kernel: &mut dyn Kfuncs, at: At, cpu: usize, prev: Option<TaskId>) {
+    let prev = prev.map_or(ptr::null(), |prev| task(kernel, prev));
+    operation!(kernel, at, Dispatch, dispatch(cpu as i32, prev));
+}
+
+/// `ops.tick()`.
+pub fn tick(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Tick, tick(p));
+}
+
+/// `ops.running()`.
+pub fn running(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Running, running(p));
+}
+
+/// `ops.stopping()`.
+pub fn stopping(kernel: &mut dyn Kfuncs, at: At, p: TaskId, runnable: bool) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Stopping, stopping(p, runnable));
+}
+
+/// `ops.quiescent()`.
+pub fn quiescent(kernel: &mut dyn Kfuncs, at: At, p: TaskId, deq_flags: u64) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Quiescent, quiescent(p, deq_flags));
+}
+
+/// `ops.cpu_release()`.
+pub fn cpu_release(kernel: &mut dyn Kfuncs, at: At, cpu: usize) {
+    operation!(kernel, at, Other, cpu_release(cpu as i32, ptr::null()));
+}
+
+/// `ops.cpu_online()`, `ops.cpu_offline()`.
+pub fn cpu_online(kernel: &mut dyn Kfuncs, at: At, cpu: usize, online: bool) {
+    if online {
+        operation!(kernel, at, Other, cpu_online(cpu as i32));
+    } else {
+        operation!(kernel, at, Other, cpu_offline(cpu as i32));
+    }
+}
+
+/// `ops.init_task()`; negative: an error.
+pub fn init_task(kernel: &mut dyn Kfuncs, at: At, p: TaskId, fork: bool, in_group: GroupId) -> i32 {
+    let p = task(kernel, p);
+    let args = InitTaskArgs { fork, cgroup: group(kernel, in_group) };
+    operation!(kernel, at, Other, init_task(p, &raw const args))
+}
+
+/// `ops.disable()`.
+pub fn disable(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
+    let p = task(kernel, p);
+    operation!(kernel, at, Other, disable(p));
+}
+
+/// `ops.cgroup_init()`; negative: an error.
+pub fn cgroup_init(kernel: &mut dyn Kfuncs, at: At, g: GroupId, weight: u32) -> i32 {
+    let g = group(kernel, g);
+    // `struct scx_cgroup_init_args` begins with the weight.
+    operation!(kernel, at, Other, cgroup_init(g, &raw const weight))
+}
+
+/// `ops.cgroup_move()`.
+pub fn cgroup_move(kernel: &mut dyn Kfuncs, at: At, p: TaskId, from: GroupId, to: GroupId) {
+    let (p, from, to) = (task(kernel, p), group(kernel, from), group(kernel, to));
+    operation!(kernel, at, Other, cgroup_move(p, from, to));
+}
+
+/// `ops.cgroup_set_weight()`.
+pub fn cgroup_set_weight(kernel: &mut dyn Kfuncs, at: At, g: GroupId, weight: u32) {
+    let g = group(kernel, g);
+    operation!(kernel, at, Other, cgroup_set_weight(g, weight));
+}
+
+/// The tracepoint kvm_exit, in the vCPU's own thread.
+pub fn kvm_exit(kernel: &mut dyn Kfuncs, at: At) {
+    program!(kernel, at, sensor_exit(ptr::null()));
+}
+
+/// kvm_vcpu_kick() of the vCPU that a thread has loaded.
+pub fn kvm_kick(kernel: &mut dyn Kfuncs, at: At, vcpu_thread: TaskId) {
+    let address = kernel.native().vcpu_address(vcpu_thread);
+    program!(kernel, at, sensor_kick(&raw const address));
+}
+
+/// The tracepoint sched_switch.
+pub fn sched_switch(kernel: &mut dyn Kfuncs, at: At, preempt: bool, prev: TaskId, next: TaskId) {
+    let (prev, next) = (task(kernel, prev), task(kernel, next));
+    program!(kernel, at, sensor_switch(preempt, prev, next));
+}
+
+/// The tracepoint sched_process_exit.
+pub fn sched_process_exit(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
+    let p = task(kernel, p);
+    program!(kernel, at, sensor_gone(p));
+}
+
+/// One more, in a counter that several CPUs write without an atomic: for tests of races.
+pub fn plant(kernel: &mut dyn Kfuncs, at: At) {
+    program!(kernel, at, sim_plant());
+}
+
+/// That counter.
+#[must_use]
+pub fn planted() -> u64 {
+    let counter = &raw const native::sim_planted;
+    // SAFETY: the machine is in place.
+    unsafe { counter.read() }
+}
+
+/// A program's timer fires.
+pub fn timer(kernel: &mut dyn Kfuncs, at: At, index: usize) {
+    let timer = kernel.native().maps.timers[index];
+    let mut key = 0;
+    if let Some(callback) = timer.callback {
+        lend(kernel, at, Operation::Other, |_| {
+            // SAFETY: a program's function, with its map, a key and the map's element, which begins with the timer.
+            unsafe { callback(timer.map, &raw mut key, timer.timer) }
+        });
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A machine's native side: its globals, kernel objects and maps.
+
+use std::{cell::Cell, io, ptr::NonNull};
+
+use paracord_policy::{PC_VCPU_READY, pc_group, pc_rq, pc_task, pc_vcpu, pc_vm};
+
+use super::{
+    GroupId, TaskId,
+    globals::{Globals, InPlace},
+    maps::Maps,
+    native,
+    objects::{CfsRq, GroupSlot, RqStruct, STORAGE_BYTES, TaskSlot, TaskStruct},
+    symbols,
+};
+use crate::{machine::CpuSet, mix::KernelVersion};
+
+/// Tasks that a machine may have at once.
+pub const TASKS_MAX: usize = 1 << 17;
+/// Groups that a machine may have.
+pub const GROUPS_MAX: usize = 1 << 15;
+
+/// A machine's native side. All but [`Native::new`] and [`Native::enter`] needs it in place.
+pub struct Native {
+    globals: Globals,
+    version: KernelVersion,
+    tasks: NonNull<TaskSlot>,
+    groups: NonNull<GroupSlot>,
+    rqs: NonNull<RqStruct>,
+    pub(super) maps: Maps,
+    /// Whether every helper, kfunc and atomic is told to the kernel.
+    pub watched: bool,
+}
+
+/// The machine is in place until [`Native::leave`].
+pub struct Running(InPlace);
+
+impl Native {
+    /// A machine with that many CPUs, its programs just loaded.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(cpus: usize, version: KernelVersion) -> io::Result<Self> {
+        let mut globals = Globals::new()?;
+        let full = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let place =
+            |globals: &mut Globals, bytes: usize| globals.allocate(bytes, 64).ok_or_else(full);
+        let tasks = place(&mut globals, TASKS_MAX * size_of::<TaskSlot>())?.cast();
+        let groups = place(&mut globals, GROUPS_MAX * size_of::<GroupSlot>())?.cast();
+        let rqs = place(&mut globals, cpus * size_of::<RqStruct>())?.cast();
+        let maps = Maps::new(cpus);
+        Ok(Self { globals, version, tasks, groups, rqs, maps, watched: false })
+    }
+
+    /// Puts the machine in place.
+    pub fn enter(&mut self) -> Running {
+        let place = self.globals.enter();
+        let kernel = &raw mut native::sim_kernel;
+        // SAFETY: this machine is in place, so that nobody else looks.
+        unsafe { kernel.write(symbols(self.version)) };
+        Running(place)
+    }
+
+    /// Another machine may be put in place.
+    pub fn leave(&mut self, running: Running) {
+        self.globals.leave(running.0);
+    }
+
+    pub(super) fn allocate(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        self.globals.allocate(bytes, align)
+    }
+
+    fn task_slot(&self, task: TaskId) -> &TaskSlot {
+        assert!(task < TASKS_MAX);
+        // SAFETY: inside the array, which is mapped while the machine is in place; zeroed bytes are a slot, and all
+        // its fields are cells.
+        unsafe { &*self.tasks.as_ptr().wrapping_add(task) }
+    }
+
+    /// A task's kernel object.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> &TaskStruct {
+        &self.task_slot(task).task
+    }
+
+    pub(super) fn task_pointer(&self, task: TaskId) -> *const TaskStruct {
+        self.task(task)
+    }
+
+    pub(super) fn task_id(&self, task: *const TaskStruct) -> TaskId {
+        (task as usize - self.tasks.as_ptr() as usize) / size_of::<TaskSlot>()
+    }
+
+    /// Makes a task's object as a fork does: without storage.
+    pub fn begin_task(&self, task: TaskId, cpu: usize) {
+        let slot = self.task_slot(task);
+        slot.task.bpf_storage.set(std::ptr::null_mut());
+        slot.task.preempt_notifiers.set(std::ptr::null());
+        slot.task.cpus_ptr.set(slot.cpus.as_ptr());
+        slot.task.scx.flags.set(0);
+        slot.task.scx.slice_ns.set(0);
+        slot.task.scx.dsq_vtime.set(0);
+        slot.task.migration_disabled.set(0);
+        slot.task.rcu_blocked.set(0);
+        slot.task.sched_info.run_delay.set(0);
+        slot.task.sched_info.last_queued.set(0);
+        self.set_task_rq(task, cpu);
+    }
+
+    /// Where it may run.
+    pub fn set_cpus_allowed(&self, task: TaskId, cpus: &CpuSet) {
+        let slot = self.task_slot(task);
+        slot.cpus.set(*cpus);
+        slot.task.nr_cpus_allowed.set(cpus.len() as i32);
+    }
+
+    /// Which CPU's run queue it is in.
+    pub fn set_task_rq(&self, task: TaskId, cpu: usize) {
+        self.task(task).cfs_rq.set(&raw const self.rq_struct(cpu).cfs);
+    }
+
+    /// The thread has loaded a vCPU: it has a preempt notifier, which leads to it.
+    pub fn make_vcpu(&self, task: TaskId, vcpu_id: i32) {
+        let slot = self.task_slot(task);
+        slot.vcpu.vcpu_id.set(vcpu_id);
+        slot.task.preempt_notifiers.set((&raw const slot.vcpu.preempt_notifier).cast());
+    }
+
+    pub(super) fn vcpu_address(&self, task: TaskId) -> u64 {
+        &raw const self.task_slot(task).vcpu as u64
+    }
+
+    /// Number of the task's vCPU in the array of vCPUs, if the sensor has adopted it.
+    #[must_use]
+    pub fn vcpu_index(&self, task: TaskId) -> Option<u32> {
+        self.task_record(task)
+            .and_then(|record| record.vcpu.checked_sub(1))
+            .filter(|i| *i != u32::MAX - 1)
+    }
+
+    /// The scheduler's record of a task.
+    #[must_use]
+    pub fn task_record(&self, task: TaskId) -> Option<pc_task> {
+        let storage = NonNull::new(self.task(task).bpf_storage.get())?;
+        // SAFETY: storage is larger than the record, aligned, and in place.
+        Some(unsafe { storage.cast::<pc_task>().read() })
+    }
+
+    pub(super) fn make_task_storage(&self, task: *const TaskStruct) -> *mut u8 {
+        let slot = self.task_slot(self.task_id(task));
+        slot.storage.set([0; STORAGE_BYTES]);
+        let storage = slot.storage.as_ptr().cast::<u8>();
+        slot.task.bpf_storage.set(storage);
+        storage
+    }
+
+    /// A group's kernel object.
+    #[must_use]
+    pub fn group(&self, group: GroupId) -> &GroupSlot {
+        assert!(group < GROUPS_MAX);
+        // SAFETY: as for tasks.
+        unsafe { &*self.groups.as_ptr().wrapping_add(group) }
+    }
+
+    pub(super) fn group_id(&self, group: *const GroupSlot) -> GroupId {
+        (group as usize - self.groups.as_ptr() as usize) / size_of::<GroupSlot>()
+    }
+
+    /// A CPU's run queue as programs see it.
+    #[must_use]
+    pub fn rq_struct(&self, cpu: usize) -> &RqStruct {
+        assert!(cpu < self.maps.cpus);
+        // SAFETY: as for tasks.
+        unsafe { &*self.rqs.as_ptr().wrapping_add(cpu) }
+    }
+
+    /// Makes a CPU's run queue.
+    pub fn begin_rq(&self, cpu: usize) {
+        let rq = self.rq_struct(cpu);
+        rq.cfs.rq.set(rq);
+    }
+
+    /// Number of runnable fair tasks as programs see it.
+    #[must_use]
+    pub fn cfs(&self, cpu: usize) -> &CfsRq {
+        &self.rq_struct(cpu).cfs
+    }
+
+    /// The scheduler's record of a CPU.
+    #[must_use]
+    pub fn rq_record(&self, cpu: usize) -> pc_rq {
+        // SAFETY: the machine is in place; the array has been made (`operations::load`).
+        let record = unsafe { native::sim_rq(cpu as u32) };
+        // SAFETY: one of its elements.
+        unsafe { record.read() }
+    }
+
+    /// Prepares a CPU's record as the loader does (crates/sensor/src/scheduler.rs).
+    pub fn prepare_rq(&self, cpu: usize, next: u32, slice_ns: u32, features: u32, capacity: u32) {
+        // SAFETY: as above.
+        let record = unsafe { native::sim_rq(cpu as u32) };
+        // SAFETY: as above; no program runs.
+        let rq = unsafe { &mut *record };
+        rq.next = next;
+        rq.slice_ns = slice_ns;
+        rq.features = features;
+        rq.capacity = capacity;
+    }
+
+    /// The scheduler's record of a group, if it has one of its own.
+    #[must_use]
+    pub fn group_record(&self, index: u32) -> Option<pc_group> {
+        // SAFETY: the machine is in place.
+        let record = NonNull::new(unsafe { native::sim_group(index) });
+        // SAFETY: an element of the array.
+        record.map(|record| unsafe { record.read() })
+    }
+
+    /// The number of a group's record.
+    #[must_use]
+    pub fn group_index(&self, group: GroupId) -> u32 {
+        // SAFETY: as above.
+        unsafe { native::sim_group_index(self.group(group)) }
+    }
+
+    /// The sensor's record of a vCPU.
+    #[must_use]
+    pub fn vcpu_record(&self, index: u32) -> Option<pc_vcpu> {
+        // SAFETY: as above.
+        let record = NonNull::new(unsafe { native::sim_vcpu(index) });
+        // SAFETY: as above.
+        record.map(|record| unsafe { record.read() })
+    }
+
+    /// What the daemon does with a vCPU that the sensor has found: sets it up, and lets the policy run.
+    pub fn adopt(&self, index: u32, vm: u32, slot_hva: u64, line_bytes: u32) {
+        // SAFETY: as above; no program runs.
+        if let Some(mut record) = NonNull::new(unsafe { native::sim_vcpu(index) }) {
+            // SAFETY: as above.
+            let record = unsafe { record.as_mut() };
+            record.setup.vm = vm;
+            record.setup.slot_hva = slot_hva;
+            record.setup.guest_line_bytes = line_bytes;
+            record.life = PC_VCPU_READY;
+        }
+    }
+
+    /// Gives a vCPU's number back, as the daemon does once its thread is gone.
+    pub fn release(&mut self, index: u32) {
+        // SAFETY: as above.
+        if let Some(record) = NonNull::new(unsafe { native::sim_vcpu(index) }) {
+            // SAFETY: as above.
+            unsafe { record.write(pc_vcpu::default()) };
+        }
+        self.maps.offer(index);
+    }
+
+    /// Writes a VM's record.
+    pub fn write_vm(&self, index: u32, vm: &pc_vm) {
+        // SAFETY: as above.
+        if let Some(record) = NonNull::new(unsafe { native::sim_vm(index) }) {
+            // SAFETY: as above.
+            unsafe { record.write(*vm) };
+        }
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn has_messages(&self) -> bool {
+        self.maps.has_messages()
+    }
+
+    /// Messages for the daemon since the last call.
+    pub fn messages(&mut self) -> Vec<paracord_policy::pc_msg> {
+        self.maps.take_messages()
+    }
+
+    /// A page that a guest and its host share: where it lies for programs, and its cells.
+    ///
+    /// # Panics
+    /// No memory.
+    pub fn shared_page(&mut self, bytes: usize) -> (u64, &'static [Cell<u8>]) {
+        let at = self.allocate(bytes, 64).expect("memory for a guest's line");
+        // SAFETY: memory of its own, mapped whenever the machine is in place.
+        let cells = unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<Cell<u8>>(), bytes) };
+        (at.as_ptr() as u64, cells)
+    }
+}

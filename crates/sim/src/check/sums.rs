@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sums and counters agree with what they count.
+
+use std::collections::BTreeMap;
+
+use paracord_policy::{PC_GROUP_ROOT, PC_VCPU_FREE, PC_VCPUS_MAX};
+
+use crate::kernel::{Kernel, Program, State};
+
+/// The kernel's own: an error of the simulator.
+pub fn run_queues(k: &mut Kernel) {
+    let mut running = vec![0; k.machine.cpus];
+    for task in &k.tasks[k.machine.cpus..] {
+        if task.on_rq {
+            running[task.cpu] += 1;
+        }
+    }
+    for (cpu, has) in running.into_iter().enumerate() {
+        let counted = k.rqs[cpu].nr_running;
+        if counted != has {
+            k.fault(format!("simulator: CPU {cpu} counts {counted} tasks and has {has}"));
+        }
+    }
+}
+
+/// The scheduler's: tasks in queues, weights in groups.
+pub fn scheduler(k: &mut Kernel) {
+    let mut queued = vec![0; k.machine.cpus];
+    let mut readers = vec![0; k.machine.cpus];
+    let mut groups: BTreeMap<u32, i64> = BTreeMap::new();
+    for id in k.machine.cpus..k.tasks.len() {
+        if k.tasks[id].state == State::Dead && !k.tasks[id].on_rq {
+            continue;
+        }
+        let Some(record) = k.native.task_record(id) else { continue };
+        if record.queued != 0 {
+            queued[record.queue as usize] += 1;
+            readers[record.queue as usize] += i32::from(record.reads != 0);
+        }
+        if record.counted != 0 {
+            *groups.entry(record.group).or_default() += i64::from(record.counted);
+        }
+    }
+    for cpu in 0..k.machine.cpus {
+        let record = k.native.rq_record(cpu);
+        if (record.queued, record.readers) != (queued[cpu], readers[cpu]) {
+            let (counted, tasks) = (record.queued, queued[cpu]);
+            k.fault(format!(
+                "pc_rq.queued of CPU {cpu} is {counted}, and {tasks} tasks are in its queue"
+            ));
+        }
+    }
+    group_sums(k, groups);
+}
+
+/// A group's sum is that of its runnable tasks, and of the weights of its groups that have some.
+fn group_sums(k: &mut Kernel, mut tasks: BTreeMap<u32, i64>) {
+    let indices: Vec<_> = (1..k.groups.len()).map(|group| k.native.group_index(group)).collect();
+    // Children come after their parents in the list.
+    for (position, index) in indices.iter().enumerate().rev() {
+        let expected = tasks.get(index).copied().unwrap_or(0);
+        let Some(record) = k.native.group_record(*index).filter(|_| *index != PC_GROUP_ROOT) else {
+            continue;
+        };
+        let path = k.groups[position + 1].path.clone();
+        if record.active != expected {
+            let active = record.active;
+            k.fault(format!(
+                "pc_group.active of {path} is {active}, its tasks and groups make {expected}"
+            ));
+        }
+        if expected != 0 {
+            *tasks.entry(record.parent).or_default() += scaled(record.weight);
+        }
+    }
+}
+
+/// `pc_group_weight()`.
+fn scaled(weight: u32) -> i64 {
+    i64::from(weight.clamp(1, 10_000)) * 1024 / 100
+}
+
+/// Records of vCPUs in use are those of vCPUs that are there.
+pub fn vcpus(k: &mut Kernel) {
+    let used = (0..PC_VCPUS_MAX)
+        .filter(|index| {
+            k.native.vcpu_record(*index).is_some_and(|record| record.life != PC_VCPU_FREE)
+        })
+        .count();
+    let there = k
+        .tasks
+        .iter()
+        .filter(|task| matches!(task.program, Program::Guest(_)) && task.state != State::Dead);
+    let there = there.count();
+    if used > there {
+        k.fault(format!("{used} records of vCPUs are in use, and {there} vCPUs are there"));
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The arguments.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use paracord_sim::mix::{self, KernelVersion, Mix, Scheduler};
+
+use super::exit::Failure;
+
+const EXIT_CODES: &str = "Exit codes: 0 nothing went wrong, 1 a fault (what must never happen \
+has happened), 2 wrong arguments, a bad mix, or a file that cannot be written, 130 interrupted.";
+
+/// Runs paracord's scheduler on simulated machines, beside a model of the kernel's own.
+#[derive(Debug, Parser)]
+#[command(name = "paracord-sim", version, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a mix and say what each task had
+    Run(RunArgs),
+    /// Run a mix under both schedulers and show the differences
+    Compare(CompareArgs),
+    /// Draw mixes from seeds, run them, and look for faults
+    Random(RandomArgs),
+    /// Only look whether files are mixes
+    Check(CheckArgs),
+}
+
+/// A mix and what the command line changes of it.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// The mix; docs/simulator.md describes the format
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// All that is drawn is drawn from this, in place of the file's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Which kernel the scheduler finds, in place of the file's
+    #[arg(long, value_name = "VERSION")]
+    pub kernel: Option<KernelWord>,
+}
+
+impl Source {
+    /// The mix as it is going to run.
+    ///
+    /// # Errors
+    /// The file is no mix.
+    pub fn load(&self) -> Result<Mix, Failure> {
+        let mut mix = mix::load(&self.file)?;
+        mix.seed = self.seed.unwrap_or(mix.seed);
+        mix.kernel = self.kernel.map_or(mix.kernel, KernelWord::version);
+        Ok(mix)
+    }
+
+    /// What the mix is called: the file's name without its suffix.
+    pub fn name(&self) -> String {
+        let stem = self.file.file_stem().unwrap_or(self.file.as_os_str());
+        stem.to_string_lossy().escape_debug().to_string()
+    }
+}
+
+/// Files that a run leaves.
+#[derive(Debug, Args)]
+pub struct Files {
+    /// Write a trace for ui.perfetto.dev
+    #[arg(long, value_name = "FILE.pftrace")]
+    pub trace: Option<PathBuf>,
+    /// Write results.json as the lab does; `-`: to standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write results.json and the mix as it ran into a directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl Files {
+    /// Whether JSON takes the place of the table.
+    pub fn json_to_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+}
+
+/// `paracord-sim run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// Who schedules, in place of the file's
+    #[arg(long)]
+    pub scheduler: Option<SchedulerWord>,
+    #[command(flatten)]
+    pub files: Files,
+}
+
+/// `paracord-sim compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub files: Files,
+}
+
+/// `paracord-sim random`.
+#[derive(Debug, Args)]
+pub struct RandomArgs {
+    /// Seed of the first mix
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// CPUs of the machine
+    #[arg(long, value_name = "N", default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cpus: u32,
+    /// Draw so many mixes, from consecutive seeds
+    #[arg(long, value_name = "K", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
+    /// Who schedules
+    #[arg(long, default_value = "ext")]
+    pub scheduler: SchedulerWord,
+    /// Write the mix; of several, the first that fails
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Leave out of the first failing mix what its fault does not need, and write the rest
+    /// [to: seed-N-cpus-N.mix]
+    #[arg(long)]
+    pub shrink: bool,
+}
+
+/// `paracord-sim check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// A scheduler on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SchedulerWord {
+    /// paracord's, bpf/ext.bpf.c.
+    Ext,
+    /// A model of the kernel's own.
+    Stock,
+}
+
+impl SchedulerWord {
+    /// The scheduler.
+    pub fn scheduler(self) -> Scheduler {
+        match self {
+            Self::Ext => Scheduler::Ext,
+            Self::Stock => Scheduler::Stock,
+        }
+    }
+}
+
+/// A kernel on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum KernelWord {
+    /// The oldest with sched_ext.
+    #[value(name = "6.12")]
+    V6_12,
+    /// The newest that the lab runs.
+    #[value(name = "7.3")]
+    V7_3,
+}
+
+impl KernelWord {
+    /// The kernel.
+    fn version(self) -> KernelVersion {
+        match self {
+            Self::V6_12 => KernelVersion::V6_12,
+            Self::V7_3 => KernelVersion::V7_3,
+        }
+    }
+}

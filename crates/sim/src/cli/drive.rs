@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A run in steps, so that it can be watched and interrupted. In which steps a run is made does not change it.
+
+use paracord_sim::kernel::Observer;
+use paracord_sim::mix::{Mix, Ns};
+use paracord_sim::run::Simulation;
+
+use super::exit::Failure;
+use super::interrupt::Interrupt;
+use super::progress::Progress;
+use crate::report::{End, Finished};
+
+/// Simulated time of a step.
+const STEP_NS: Ns = 10_000_000;
+
+/// Runs a mix to its end, or until somebody interrupts.
+///
+/// # Errors
+/// No memory.
+pub fn drive(
+    mix: &Mix,
+    observer: Option<Box<dyn Observer>>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Finished, Failure> {
+    let no_memory = |e| Failure::new(format!("no memory for the machine: {e}"));
+    let mut simulation = Simulation::new(mix.clone()).map_err(no_memory)?;
+    simulation.with(|kernel| kernel.observer = observer);
+    let mut reached_ns = 0;
+    let end = loop {
+        if simulation.stopped() {
+            break End::Stopped;
+        }
+        if reached_ns == mix.run_ns {
+            break End::Complete;
+        }
+        if interrupt.raised() {
+            break End::Interrupted;
+        }
+        reached_ns = (reached_ns + STEP_NS).min(mix.run_ns);
+        simulation.run_until(reached_ns);
+        progress.show(reached_ns, mix.run_ns, || simulation.with(|k| k.events.taken()));
+    };
+    if end == End::Complete {
+        simulation.end();
+    }
+    let reached_ns = simulation.with(|kernel| {
+        if let Some(mut observer) = kernel.observer.take() {
+            observer.ended(kernel.now);
+        }
+        kernel.now
+    });
+    Ok(Finished::new(mix, simulation.outcome(), reached_ns, end))
+}

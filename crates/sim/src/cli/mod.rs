@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line: arguments in, a report out, one line per error.
+
+mod args;
+mod check;
+mod compare;
+mod drive;
+mod exit;
+mod interrupt;
+mod output;
+mod progress;
+mod random;
+mod run;
+mod shrink;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// Reads the arguments and does what they say.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return exit::usage(&e),
+    };
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Random(args) => random::random(&args),
+        Command::Check(args) => check::check(&args),
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}

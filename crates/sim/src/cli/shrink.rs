@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A failing mix without what its fault does not need.
+
+use paracord_sim::kernel::Fault;
+use paracord_sim::mix::{Mix, shrink as steps};
+
+use super::drive::drive;
+use super::exit::Failure;
+use super::interrupt::Interrupt;
+use super::progress::Progress;
+use crate::report::{Finished, Names, size};
+
+/// Runs that shrinking may take: mixes of thousands of tasks need about so many.
+const RUNS_MAX: usize = 600;
+
+/// What is left.
+pub struct Smaller {
+    /// The mix.
+    pub mix: Mix,
+    /// Runs that it took.
+    pub tries: usize,
+    /// What goes wrong in it.
+    pub faults: Vec<Fault>,
+}
+
+/// Shrinks a mix as long as its first fault stays: a smaller mix with another fault is another failure. An
+/// interrupt ends it with what is there.
+///
+/// # Errors
+/// No memory.
+pub fn shrink(mix: &Mix, finished: &Finished, interrupt: &Interrupt) -> Result<Smaller, Failure> {
+    let faults = finished.outcome.faults.clone();
+    let wanted = faults.first().map(|fault| Names::of(mix).kind(fault));
+    let mut smaller = Smaller { mix: mix.clone(), tries: 0, faults };
+    let mut failure = None;
+    let mut progress = Progress::new("shrinking: ");
+    let fails = |less: &Mix| {
+        if interrupt.raised() || failure.is_some() {
+            return false;
+        }
+        smaller.tries += 1;
+        progress.note(|| format!("run {}, {}", smaller.tries, size(&smaller.mix)));
+        match drive(less, None, interrupt, &mut Progress::new("shrinking: ")) {
+            Err(e) => {
+                failure = Some(e);
+                false
+            }
+            Ok(run) => {
+                let names = Names::of(less);
+                let same = |fault: &Fault| Some(names.kind(fault)) == wanted;
+                let fails = run.outcome.faults.iter().any(same);
+                if fails {
+                    smaller.mix = less.clone();
+                    smaller.faults = run.outcome.faults;
+                }
+                fails
+            }
+        }
+    };
+    let smallest = steps::shrink(mix, fails, RUNS_MAX);
+    debug_assert!(failure.is_some() || smallest == smaller.mix);
+    failure.map_or(Ok(smaller), Err)
+}

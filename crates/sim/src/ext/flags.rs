@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Numbers of sched_ext's interface (kernel/sched/ext.c, kernel/sched/sched.h), as bpf/scx.h has them.
+
+use crate::mix::Ns;
+
+/// `SCX_DSQ_GLOBAL`.
+pub const DSQ_GLOBAL: u64 = 0x8000_0000_0000_0001;
+/// `SCX_DSQ_LOCAL`.
+pub const DSQ_LOCAL: u64 = 0x8000_0000_0000_0002;
+/// `SCX_DSQ_LOCAL_ON`, to which a CPU's number is added.
+pub const DSQ_LOCAL_ON: u64 = 0xc000_0000_0000_0000;
+
+/// `SCX_ENQ_WAKEUP`.
+pub const ENQ_WAKEUP: u64 = 1;
+/// `SCX_ENQ_HEAD`.
+pub const ENQ_HEAD: u64 = 0x10;
+/// `SCX_ENQ_CPU_SELECTED`, where bpf/scx.h takes it to be.
+pub const ENQ_CPU_SELECTED: u64 = 1 << 20;
+/// `SCX_ENQ_PREEMPT`.
+pub const ENQ_PREEMPT: u64 = 1 << 32;
+/// `SCX_ENQ_REENQ`.
+pub const ENQ_REENQ: u64 = 1 << 40;
+/// `SCX_ENQ_LAST`.
+pub const ENQ_LAST: u64 = 1 << 41;
+
+/// `SCX_DEQ_SLEEP`.
+pub const DEQ_SLEEP: u64 = 1;
+
+/// `SCX_WAKE_FORK`.
+pub const WAKE_FORK: u64 = 4;
+/// `SCX_WAKE_TTWU`.
+pub const WAKE_TTWU: u64 = 8;
+/// `SCX_WAKE_SYNC`.
+pub const WAKE_SYNC: u64 = 0x10;
+
+/// `SCX_PICK_IDLE_CORE`.
+pub const PICK_IDLE_CORE: u64 = 1;
+/// `SCX_KICK_PREEMPT`.
+pub const KICK_PREEMPT: u64 = 2;
+/// `SCX_OPS_ENQ_LAST`.
+pub const OPS_ENQ_LAST: u64 = 1 << 1;
+/// `SCX_TASK_QUEUED`.
+pub const TASK_QUEUED: u32 = 1;
+
+/// `SCX_SLICE_DFL`.
+pub const SLICE_DFL_NS: Ns = 20_000_000;
+/// `SCX_SLICE_INF`.
+pub const SLICE_INF: Ns = u64::MAX;
+
+/// `SCX_EXIT_ERROR`.
+pub const EXIT_ERROR: u32 = 1024;
+/// `SCX_EXIT_ERROR_STALL`.
+pub const EXIT_ERROR_STALL: u32 = 1026;
+
+/// `EBUSY`, `EEXIST`, as errors.
+pub const EBUSY: i32 = -16;
+/// A queue of this number exists.
+pub const EEXIST: i32 = -17;

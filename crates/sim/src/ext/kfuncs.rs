@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler calls, as the kernel does it.
+
+use super::{flags, idle, load::eject, local};
+use crate::{
+    bpf::{DsqCursor, GroupId, Kfuncs, Native, TaskId},
+    kernel::{
+        Event, Kernel, State, events,
+        ext_state::{Direct, Queue},
+    },
+    machine::CpuSet,
+};
+
+impl Kernel {
+    fn checked_cpu(&mut self, cpu: i32) -> Option<usize> {
+        let found = usize::try_from(cpu).ok().filter(|cpu| *cpu < self.machine.cpus);
+        if found.is_none() {
+            eject(self, flags::EXIT_ERROR, &format!("invalid CPU {cpu}"));
+        }
+        found
+    }
+
+    /// `scx_dsq_insert_commit()`, `mark_direct_dispatch()`.
+    fn insert_direct(&mut self, task: TaskId, dsq: u64, enq_flags: u64) {
+        if self.ext.direct_task[self.this_cpu] != Some(task)
+            || self.tasks[task].ext.direct.is_some()
+        {
+            let name = self.tasks[task].name.clone();
+            eject(
+                self,
+                flags::EXIT_ERROR,
+                &format!("{name} is inserted twice, or in the wrong operation"),
+            );
+            return;
+        }
+        self.tasks[task].ext.direct = Some(Direct { dsq, enq_flags });
+    }
+
+    fn set_slice(&mut self, task: TaskId, slice_ns: u64) {
+        let slice = &self.native.task(task).scx.slice_ns;
+        slice.set(if slice_ns > 0 { slice_ns } else { slice.get().max(1) });
+    }
+}
+
+impl Kfuncs for Kernel {
+    fn native(&mut self) -> &mut Native {
+        &mut self.native
+    }
+
+    fn create_dsq(&mut self, dsq: u64) -> i32 {
+        if self.ext.dsqs.contains_key(&dsq) {
+            return flags::EEXIST;
+        }
+        self.ext.dsqs.insert(dsq, Default::default());
+        0
+    }
+
+    fn select_cpu_dfl(&mut self, task: TaskId, prev_cpu: i32, wake_flags: u64) -> (i32, bool) {
+        let Some(prev) = self.checked_cpu(prev_cpu) else { return (prev_cpu, false) };
+        // Who may run on one CPU only is never asked about.
+        match idle::select_dfl(self, task, prev, wake_flags) {
+            Some(cpu) => (cpu as i32, true),
+            None => (prev_cpu, false),
+        }
+    }
+
+    fn test_and_clear_cpu_idle(&mut self, cpu: i32) -> bool {
+        self.checked_cpu(cpu).is_some_and(|cpu| idle::test_and_clear(self, cpu))
+    }
+
+    fn pick_idle_cpu(&mut self, allowed: &CpuSet, pick_flags: u64) -> i32 {
+        idle::pick(self, allowed, pick_flags).map_or(flags::EBUSY, |cpu| cpu as i32)
+    }
+
+    fn task_cpu(&self, task: TaskId) -> i32 {
+        self.tasks[task].cpu as i32
+    }
+
+    fn dsq_insert(&mut self, task: TaskId, dsq: u64, slice_ns: u64, enq_flags: u64) {
+        self.set_slice(task, slice_ns);
+        self.insert_direct(task, dsq, enq_flags);
+    }
+
+    fn dsq_insert_vtime(
+        &mut self,
+        task: TaskId,
+        dsq: u64,
+        slice_ns: u64,
+        vtime: u64,
+        enq_flags: u64,
+    ) {
+        self.set_slice(task, slice_ns);
+        self.native.task(task).scx.dsq_vtime.set(vtime);
+        self.insert_direct(task, dsq, enq_flags | local::ENQ_PRIQ);
+    }
+
+    fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
+        let cpu = self.this_cpu;
+        local::consume(self, cpu, dsq)
+    }
+
+    fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool {
+        let Some(queue) = self.ext.dsqs.get(&cursor.dsq) else { return false };
+        cursor.newest = queue.seq;
+        cursor.state = 1;
+        true
+    }
+
+    fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let queue = self.ext.dsqs.get(&cursor.dsq)?;
+        let last = if cursor.state == 1 { Unbounded } else { Excluded((cursor.key, cursor.seq)) };
+        let newest = cursor.newest;
+        let fits = |(key, _): &(&(u64, u64), &TaskId)| key.1 <= newest;
+        let next = if cursor.reverse == 0 {
+            queue.tasks.range((last, Unbounded)).find(fits)
+        } else {
+            queue.tasks.range((Unbounded, last)).rev().find(fits)
+        };
+        let (key, task) = next?;
+        (cursor.key, cursor.seq) = *key;
+        cursor.state = 2;
+        Some(*task)
+    }
+
+    fn dsq_move(&mut self, cursor: &DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool {
+        // It was moved meanwhile, or has come back since.
+        let entity = &self.tasks[task].ext;
+        if entity.queue != Queue::Shared(cursor.dsq) || entity.key.1 > cursor.newest {
+            return false;
+        }
+        let here = self.this_cpu;
+        match local::destination(self, dsq, here) {
+            Some(cpu) if self.tasks[task].cpu == cpu || local::can_move(self, task, cpu) => {
+                local::move_to_local(self, task, cpu, enq_flags);
+            }
+            Some(_) => {
+                let from = self.tasks[task].cpu;
+                local::unlink(self, from, task);
+                local::insert_shared(self, flags::DSQ_GLOBAL, task, 0);
+            }
+            None => {
+                let from = self.tasks[task].cpu;
+                local::unlink(self, from, task);
+                local::insert_shared(self, dsq, task, enq_flags);
+            }
+        }
+        true
+    }
+
+    /// `reenq_local()`: of the CPU's local queue, all tasks that may leave it are enqueued anew.
+    fn reenqueue_local(&mut self) -> u32 {
+        let cpu = self.this_cpu;
+        let tasks: Vec<_> = self.rqs[cpu].ext.local.iter().copied().collect();
+        for task in &tasks {
+            local::unlink(self, cpu, *task);
+        }
+        for task in &tasks {
+            super::class::do_enqueue(self, cpu, *task, flags::ENQ_REENQ, None);
+        }
+        tasks.len() as u32
+    }
+
+    fn kick_cpu(&mut self, cpu: i32, kick: u64) {
+        if let Some(cpu) = self.checked_cpu(cpu) {
+            let here = self.this_cpu;
+            self.ext.kicks[here].push((cpu, kick));
+        }
+    }
+
+    fn cpuperf_cap(&self, cpu: i32) -> u32 {
+        self.machine.capacities.get(cpu as usize).copied().unwrap_or(0)
+    }
+
+    /// Frequencies do not change here.
+    fn cpuperf_cur(&self, _cpu: i32) -> u32 {
+        1024
+    }
+
+    fn cpuperf_set(&mut self, cpu: i32, perf: u32) {
+        if let Some(cpu) = self.checked_cpu(cpu) {
+            self.ext.perf[cpu] = perf;
+        }
+    }
+
+    fn cgroup_ancestor(&self, group: GroupId, level: i32) -> Option<GroupId> {
+        let level = usize::try_from(level).ok()?;
+        let mut at = group;
+        while self.groups[at].level > level {
+            at = self.groups[at].parent;
+        }
+        (self.groups[at].level == level).then_some(at)
+    }
+
+    fn task_from_pid(&self, pid: i32) -> Option<TaskId> {
+        let ours = |id: &TaskId| {
+            self.tasks[*id].state != State::Dead && self.native.task(*id).pid.get() == pid
+        };
+        (self.machine.cpus..self.tasks.len()).find(ours)
+    }
+
+    fn timer_start(&mut self, timer: usize, after_ns: u64) {
+        self.events.push(self.now + after_ns, Event::BpfTimer { timer: events::short(timer) });
+    }
+
+    fn at_point(&mut self) {
+        self.race_point();
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loading the scheduler: `scx_enable_workfn()`, and the loader's part (crates/sensor/src/scheduler.rs).
+
+use super::{flags, idle, watchdog};
+use crate::{
+    bpf::{self, TaskId},
+    kernel::Kernel,
+};
+
+/// The scheduler is in force before there is any task.
+pub fn enable(k: &mut Kernel) {
+    let at = k.at();
+    bpf::load(k, at);
+    prepare_cpus(k);
+    k.ext.flags = bpf::flags();
+    k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * 1_000_000;
+    k.ext.perf = vec![0; k.machine.cpus];
+    k.ext.direct_task = vec![None; k.machine.cpus];
+    k.ext.kicks = vec![Vec::new(); k.machine.cpus];
+    k.ext.dsqs.insert(flags::DSQ_GLOBAL, Default::default());
+    if bpf::init(k, at) != 0 {
+        eject(k, flags::EXIT_ERROR, "ops.init() failed");
+        return;
+    }
+    for group in 0..k.groups.len() {
+        let weight = k.groups[group].weight;
+        if bpf::cgroup_init(k, at, group, weight) != 0 {
+            eject(k, flags::EXIT_ERROR, "ops.cgroup_init() failed");
+        }
+    }
+    for cpu in 0..k.machine.cpus {
+        idle::update(k, cpu, true);
+    }
+    watchdog::arm(k);
+}
+
+/// The ring of CPUs, cache by cache, and their slices.
+fn prepare_cpus(k: &mut Kernel) {
+    let cpus = k.machine.cpus;
+    let slice_ns = paracord_policy::fair::slice_ns(u32::try_from(cpus).unwrap_or(u32::MAX));
+    for cpu in 0..cpus {
+        let next = u32::try_from((cpu + 1) % cpus).unwrap_or(0);
+        k.native.prepare_rq(cpu, next, slice_ns, 0, k.machine.capacities[cpu]);
+    }
+}
+
+/// `scx_init_task()`.
+pub fn init_task(k: &mut Kernel, task: TaskId, fork: bool) {
+    let (at, group) = (k.at(), k.tasks[task].group);
+    if bpf::init_task(k, at, task, fork, group) != 0 {
+        eject(k, flags::EXIT_ERROR, "ops.init_task() failed");
+    }
+    k.tasks[task].ext.reset_runnable_at = true;
+}
+
+/// `scx_error()`, `scx_exit()`: the kernel unloads the scheduler. The run ends.
+pub fn eject(k: &mut Kernel, kind: u32, why: &str) {
+    if k.ext.ended.is_some() {
+        return;
+    }
+    k.ext.ended = Some(why.to_owned());
+    let at = k.at();
+    bpf::exit(k, at, kind, "error", why);
+    k.fault(format!("the kernel unloads the scheduler: {why}"));
+    k.stopped = true;
+}

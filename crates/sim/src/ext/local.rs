@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dispatch queues: insertion, removal, moves between CPUs.
+
+use super::{class, flags, load::eject};
+use crate::{
+    bpf::TaskId,
+    kernel::{Class, Kernel, Place, ext_state::Queue},
+};
+
+/// `find_dsq_for_dispatch()`: the CPU whose local queue it is; `None`: a shared one.
+pub fn destination(k: &mut Kernel, dsq: u64, this_cpu: usize) -> Option<usize> {
+    if dsq == flags::DSQ_LOCAL {
+        return Some(this_cpu);
+    }
+    if dsq & flags::DSQ_LOCAL_ON != flags::DSQ_LOCAL_ON {
+        return None;
+    }
+    let cpu = (dsq & 0xffff_ffff) as usize;
+    if cpu >= k.machine.cpus {
+        eject(
+            k,
+            flags::EXIT_ERROR,
+            &format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON dispatch verdict"),
+        );
+        return Some(this_cpu);
+    }
+    Some(cpu)
+}
+
+/// `dispatch_enqueue()` into a CPU's local queue, and `local_dsq_post_enq()`. The task is that CPU's.
+pub fn insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
+    debug_assert_eq!(k.tasks[task].cpu, cpu);
+    k.tasks[task].ext.queue = Queue::Local(cpu);
+    let front = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
+    let local = &mut k.rqs[cpu].ext.local;
+    if front {
+        local.push_front(task)
+    } else {
+        local.push_back(task)
+    }
+    if k.rqs[cpu].ext.in_balance {
+        return;
+    }
+    let curr = k.rqs[cpu].curr;
+    let theirs = k.tasks[curr].class();
+    let preempts = enq_flags & flags::ENQ_PREEMPT != 0 && task != curr && theirs == Class::Normal;
+    let place = Place::Local { cpu, front, preempts };
+    k.observe(|observer, k| observer.placed(k.now, place, &k.tasks[task], task));
+    if preempts {
+        k.native.task(curr).scx.slice_ns.set(0);
+    }
+    if preempts || theirs < Class::Normal {
+        k.resched_curr(cpu);
+    }
+}
+
+/// Virtual times wrap: a number whose order is theirs as long as they lie within half of their range.
+fn place_of(vtime: u64) -> u64 {
+    vtime.wrapping_add(1 << 63)
+}
+
+/// `ENQ_*` of the kernel's own that says that a queue is ordered by virtual time (`SCX_ENQ_DSQ_PRIQ`).
+pub const ENQ_PRIQ: u64 = 1 << 57;
+
+/// `dispatch_enqueue()` into a queue of the scheduler's, or the global one.
+pub fn insert_shared(k: &mut Kernel, dsq: u64, task: TaskId, enq_flags: u64) {
+    let vtime = k.native.task(task).scx.dsq_vtime.get();
+    let Some(queue) = k.ext.dsqs.get_mut(&dsq) else {
+        eject(k, flags::EXIT_ERROR, &format!("non-existent DSQ {dsq:#x}"));
+        return;
+    };
+    queue.seq += 1;
+    let place = if enq_flags & ENQ_PRIQ != 0 { place_of(vtime) } else { 0 };
+    let key = (place, queue.seq);
+    queue.tasks.insert(key, task);
+    let entity = &mut k.tasks[task].ext;
+    entity.queue = Queue::Shared(dsq);
+    entity.key = key;
+    k.observe(|observer, k| observer.placed(k.now, Place::Shared(dsq), &k.tasks[task], task));
+}
+
+/// `dispatch_dequeue()`: the task waits nowhere any more.
+pub fn unlink(k: &mut Kernel, cpu: usize, task: TaskId) {
+    let entity = &mut k.tasks[task].ext;
+    let key = entity.key;
+    match std::mem::take(&mut entity.queue) {
+        Queue::None => {}
+        Queue::Local(on) => k.rqs[on].ext.local.retain(|other| *other != task),
+        Queue::Shared(dsq) => {
+            if let Some(queue) = k.ext.dsqs.get_mut(&dsq) {
+                queue.tasks.remove(&key);
+            }
+        }
+        Queue::Deferred(_) => k.rqs[cpu].ext.deferred.retain(|other| *other != task),
+    }
+}
+
+/// `task_can_run_on_remote_rq()`.
+pub fn can_move(k: &Kernel, task: TaskId, cpu: usize) -> bool {
+    k.native.task(task).migration_disabled.get() == 0
+        && k.tasks[task].cpus.has(cpu)
+        && k.rqs[cpu].active
+}
+
+/// A waiting task goes into a CPU's local queue, from wherever it is (`move_remote_task_to_local_dsq()`,
+/// `move_local_task_to_local_dsq()`).
+pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
+    let from = k.tasks[task].cpu;
+    if from == cpu {
+        unlink(k, from, task);
+        insert(k, cpu, task, enq_flags);
+        return;
+    }
+    // It is nobody's until it arrives: one run queue's lock after the other.
+    unlink(k, from, task);
+    let (held_from, held_to) = (k.holds_rq(from), k.holds_rq(cpu));
+    if held_to {
+        k.unlock_rq(cpu);
+    }
+    if !held_from {
+        k.lock_rq(from);
+    }
+    // Nobody is asked: neither class nor scheduler (sticky_cpu).
+    k.tasks[task].ext.sticky_cpu = Some(cpu);
+    class::dequeue_task(k, from, task, false);
+    k.rqs[from].nr_running -= 1;
+    k.set_task_cpu(task, cpu);
+    k.unlock_rq(from);
+    k.lock_rq(cpu);
+    k.rqs[cpu].nr_running += 1;
+    class::enqueue_with_flags(k, cpu, task, enq_flags, Some(cpu));
+    k.tasks[task].ext.sticky_cpu = None;
+    if !held_to {
+        k.unlock_rq(cpu);
+    }
+    if held_from {
+        k.lock_rq(from);
+    }
+}
+
+/// `consume_dispatch_q()`: the first task of a queue that may run on the CPU goes into its local queue.
+pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
+    let Some(queue) = k.ext.dsqs.get(&dsq) else { return false };
+    let found = queue
+        .tasks
+        .values()
+        .copied()
+        .find(|task| k.tasks[*task].cpu == cpu || can_move(k, *task, cpu));
+    if let Some(task) = found {
+        move_to_local(k, task, cpu, 0);
+    }
+    found.is_some()
+}
+
+/// `process_ddsp_deferred_locals()`: tasks on their way to other CPUs' local queues arrive.
+pub fn run_deferred(k: &mut Kernel, cpu: usize) {
+    while let Some(task) = k.rqs[cpu].ext.deferred.first().copied() {
+        k.rqs[cpu].ext.deferred.remove(0);
+        let Queue::Deferred(to) = k.tasks[task].ext.queue else { continue };
+        k.tasks[task].ext.queue = Queue::None;
+        let enq_flags = k.tasks[task].ext.direct.take().map_or(0, |direct| direct.enq_flags);
+        if k.native.task(task).migration_disabled.get() != 0 || !k.tasks[task].cpus.has(to) {
+            eject(
+                k,
+                flags::EXIT_ERROR,
+                &format!(
+                    "SCX_DSQ_LOCAL[_ON] target CPU {to} not allowed for {}",
+                    k.tasks[task].name.clone()
+                ),
+            );
+        } else if !k.rqs[to].active {
+            insert_shared(k, flags::DSQ_GLOBAL, task, 0);
+        } else {
+            move_to_local(k, task, to, enq_flags);
+            if k.tasks[k.rqs[to].curr].class() < Class::Normal {
+                k.resched_curr(to);
+            }
+        }
+    }
+}
+
+/// `kick_cpus_irq_workfn()`.
+pub fn kick_cpus(k: &mut Kernel) {
+    let here = k.this_cpu;
+    for (cpu, kick) in std::mem::take(&mut k.ext.kicks[here]) {
+        let curr = k.rqs[cpu].curr;
+        let class = k.tasks[curr].class();
+        if !k.rqs[cpu].active || class > Class::Normal {
+            continue;
+        }
+        if kick & flags::KICK_PREEMPT != 0 && class == Class::Normal {
+            k.native.task(curr).scx.slice_ns.set(0);
+        }
+        k.resched_curr(cpu);
+    }
+}

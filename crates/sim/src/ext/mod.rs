@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! sched_ext, the scheduling class (kernel/sched/ext.c, kernel/sched/ext_idle.c), around the natively compiled
+//! scheduler. Each function names the kernel's that it follows. Left out, as nothing of bpf/ uses it: dispatch
+//! buffers, sub-schedulers, core scheduling, per-node idle sets.
+
+mod class;
+mod dispatch;
+mod flags;
+mod idle;
+mod kfuncs;
+mod load;
+mod local;
+mod watchdog;
+
+pub use flags::SLICE_DFL_NS;
+
+use crate::{
+    bpf::{self, GroupId, TaskId},
+    kernel::{Enqueue, Event, GroupChange, Kernel, SchedClass, Wake},
+    mix::Ns,
+};
+
+/// The class.
+pub static EXT: ExtClass = ExtClass;
+
+/// sched_ext with paracord's scheduler loaded.
+pub struct ExtClass;
+
+impl SchedClass for ExtClass {
+    fn begin(&self, k: &mut Kernel) {
+        load::enable(k);
+    }
+
+    fn select_cpu(&self, k: &mut Kernel, task: TaskId, prev_cpu: usize, wake: Wake) -> usize {
+        class::select_task_rq(k, task, prev_cpu, wake)
+    }
+
+    fn enqueue(&self, k: &mut Kernel, cpu: usize, task: TaskId, why: Enqueue) {
+        class::enqueue_task(k, cpu, task, why);
+    }
+
+    fn dequeue(&self, k: &mut Kernel, cpu: usize, task: TaskId, sleep: bool) {
+        class::dequeue_task(k, cpu, task, sleep);
+    }
+
+    fn pick(&self, k: &mut Kernel, cpu: usize, prev: TaskId) -> Option<TaskId> {
+        dispatch::pick_task(k, cpu, prev)
+    }
+
+    fn put_prev(&self, k: &mut Kernel, cpu: usize, prev: TaskId, next: TaskId) {
+        class::put_prev_task(k, cpu, prev, next);
+    }
+
+    fn set_next(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+        class::set_next_task(k, cpu, task);
+    }
+
+    fn account(&self, k: &mut Kernel, _cpu: usize, task: TaskId, ran_ns: Ns) {
+        let slice = &k.native.task(task).scx.slice_ns;
+        if slice.get() != flags::SLICE_INF {
+            slice.set(slice.get().saturating_sub(ran_ns));
+        }
+    }
+
+    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+        let at = k.at();
+        bpf::tick(k, at, task);
+        if k.native.task(task).scx.slice_ns.get() == 0 {
+            k.resched_curr(cpu);
+        }
+    }
+
+    /// Preemption is a slice of 0 and a look at who runs next: nothing here.
+    fn wakeup_preempt(&self, _k: &mut Kernel, _cpu: usize, _task: TaskId, _wake: Wake) {}
+
+    fn woken(&self, k: &mut Kernel, cpu: usize) {
+        local::run_deferred(k, cpu);
+    }
+
+    fn fork(&self, k: &mut Kernel, task: TaskId, _parent: TaskId) {
+        load::init_task(k, task, true);
+    }
+
+    fn dead(&self, k: &mut Kernel, task: TaskId) {
+        let at = k.at();
+        bpf::disable(k, at, task);
+        if k.native
+            .task_record(task)
+            .is_some_and(|record| record.queued != 0 || record.counted != 0)
+        {
+            let name = k.tasks[task].name.clone();
+            k.fault(format!("{name} has ended, and is still counted in a queue or group"));
+        }
+    }
+
+    fn switched(&self, k: &mut Kernel, task: TaskId, to: bool) {
+        if !to {
+            let at = k.at();
+            bpf::disable(k, at, task);
+        }
+    }
+
+    fn yield_task(&self, k: &mut Kernel, _cpu: usize, task: TaskId) {
+        k.native.task(task).scx.slice_ns.set(0);
+    }
+
+    fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId) {
+        let at = k.at();
+        bpf::cgroup_move(k, at, task, from, to);
+    }
+
+    fn group_changed(&self, k: &mut Kernel, group: GroupId, change: GroupChange) {
+        // Of quotas and idle groups the scheduler is not told: it has no such operations.
+        if let GroupChange::Weight(weight) = change {
+            let at = k.at();
+            bpf::cgroup_set_weight(k, at, group, weight);
+        }
+    }
+
+    fn idle(&self, k: &mut Kernel, cpu: usize, idle: bool, _again: bool) {
+        idle::update(k, cpu, idle);
+    }
+
+    fn hotplug(&self, k: &mut Kernel, cpu: usize, online: bool) {
+        let at = k.at();
+        bpf::cpu_online(k, at, cpu, online);
+        if !online {
+            idle::update(k, cpu, false);
+        }
+    }
+
+    fn event(&self, k: &mut Kernel, event: Event) {
+        if event == Event::Watchdog {
+            watchdog::look(k);
+        }
+    }
+
+    fn unlocked(&self, k: &mut Kernel, cpu: usize) {
+        local::run_deferred(k, cpu);
+        local::kick_cpus(k);
+    }
+}

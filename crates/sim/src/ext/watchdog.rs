@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task that waits for too long ends the scheduler: `scx_watchdog_workfn()`, `check_rq_for_timeouts()`.
+
+use super::{flags, load::eject};
+use crate::kernel::{Class, Event, Kernel, State};
+
+pub fn arm(k: &mut Kernel) {
+    k.events.push(k.now + k.ext.timeout_ns / 2, Event::Watchdog);
+}
+
+pub fn look(k: &mut Kernel) {
+    let (now, timeout_ns) = (k.now, k.ext.timeout_ns);
+    let stalled = (k.machine.cpus..k.tasks.len()).find(|id| {
+        let task = &k.tasks[*id];
+        let waits = task.on_rq && k.rqs[task.cpu].curr != *id;
+        waits
+            && task.state == State::Runnable
+            && task.class() == Class::Normal
+            && now - task.ext.runnable_at > timeout_ns
+    });
+    if let Some(task) = stalled {
+        let waited_ms = (now - k.tasks[task].ext.runnable_at) / 1_000_000;
+        let name = k.tasks[task].name.clone();
+        eject(k, flags::EXIT_ERROR_STALL, &format!("{name} failed to run for {waited_ms} ms"));
+        return;
+    }
+    arm(k);
+}

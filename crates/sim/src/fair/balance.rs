@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Load balancing: at ticks, on behalf of idle CPUs, and by a CPU that is about to be idle.
+
+use super::{
+    detach::{MIGRATION_COST_NS, Move, detach_tasks},
+    domain::interval_ns,
+    look_at_clock,
+    sibling::{core_is_idle, is_idle, is_sched_idle, nr_running},
+    stats::{self, Unit},
+};
+use crate::{kernel::Kernel, machine::CpuSet, mix::Ns};
+
+/// `rq->max_idle_balance_cost` twice: what an average of idle times is at most.
+pub const AVG_IDLE_MAX_NS: Ns = 2 * MIGRATION_COST_NS;
+/// What newly idle balancing costs per CPU that it looks at (`sd->max_newidle_lb_cost` is measured in the kernel).
+const COST_PER_CPU_NS: Ns = 200;
+/// `MAX_PINNED_INTERVAL`.
+const PINNED_INTERVAL_MAX_MS: u64 = 512;
+
+/// What the CPU that balances does (`enum cpu_idle_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balancer {
+    /// It runs something.
+    Busy,
+    /// It is idle.
+    Idle,
+    /// It is about to be.
+    Newly,
+}
+
+/// `sched_balance_trigger()`, `nohz_balancer_kick()`: the tick of a CPU that runs something.
+pub fn tick(k: &mut Kernel, cpu: usize) {
+    if k.fair.domains.is_empty() {
+        return;
+    }
+    if k.now >= k.rqs[cpu].fair.next_balance {
+        look_at_clock(k, cpu);
+        k.fair.update_blocked(cpu);
+        let idle = if is_idle(k, cpu) { Balancer::Idle } else { Balancer::Busy };
+        balance_domains(k, cpu, idle);
+    }
+    if k.now >= k.fair.nohz_next_balance && !k.fair.idle_cpus.is_empty() {
+        let span = k.machine.cache_cpus(cpu);
+        let overloaded = nr_running(k, cpu) >= 2;
+        if overloaded || span.clone().any(|other| other != cpu && !k.fair.idle_cpus.has(other)) {
+            for_idle_cpus(k);
+        }
+    }
+}
+
+/// `nohz_idle_balance()`. The kernel has one of the idle CPUs do it.
+fn for_idle_cpus(k: &mut Kernel) {
+    let mut next = k.now + 60 * 1_000_000_000;
+    let idle = k.fair.idle_cpus;
+    for cpu in idle.iter() {
+        if k.now >= k.rqs[cpu].fair.next_balance && is_idle(k, cpu) {
+            look_at_clock(k, cpu);
+            k.fair.update_blocked(cpu);
+            balance_domains(k, cpu, Balancer::Idle);
+        }
+        next = next.min(k.rqs[cpu].fair.next_balance);
+    }
+    k.fair.nohz_next_balance = next.max(k.now + k.machine.tick_ns());
+}
+
+/// `sched_balance_domains()`.
+fn balance_domains(k: &mut Kernel, cpu: usize, mut idle: Balancer) {
+    let mut next = Ns::MAX;
+    for level in 0..k.fair.domains.len() {
+        let busy = |k: &Kernel, idle: Balancer| idle == Balancer::Busy && !is_sched_idle(k, cpu);
+        let mut interval = interval_ns(k, &k.rqs[cpu].fair.levels[level], busy(k, idle));
+        if k.now >= k.rqs[cpu].fair.levels[level].last_balance + interval {
+            if balance(k, cpu, level, idle) > 0 {
+                idle = if is_idle(k, cpu) { Balancer::Idle } else { Balancer::Busy };
+            }
+            k.rqs[cpu].fair.levels[level].last_balance = k.now;
+            interval = interval_ns(k, &k.rqs[cpu].fair.levels[level], busy(k, idle));
+        }
+        next = next.min(k.rqs[cpu].fair.levels[level].last_balance + interval);
+    }
+    k.rqs[cpu].fair.next_balance = next;
+}
+
+/// `should_we_balance()`: of a group, the first idle CPU, a whole idle core if there is one; else the first.
+fn should_balance(k: &Kernel, cpu: usize, level: usize, idle: Balancer) -> bool {
+    if !k.rqs[cpu].active {
+        return false;
+    }
+    if idle == Balancer::Newly {
+        return nr_running(k, cpu) == 0;
+    }
+    let domain = k.fair.domains[level];
+    let first = domain.group(cpu);
+    let range = first..first + domain.group_len;
+    let mut thread = None;
+    let mut from = first;
+    while let Some(candidate) =
+        k.fair.idle_cpus.next(from).filter(|candidate| range.contains(candidate))
+    {
+        from = candidate + 1;
+        if !is_idle(k, candidate) {
+            continue;
+        }
+        if domain.shares_core || core_is_idle(k, candidate) {
+            return candidate == cpu;
+        }
+        thread = thread.or(Some(candidate));
+    }
+    thread.or_else(|| range.clone().find(|other| k.active.has(*other))) == Some(cpu)
+}
+
+/// `sched_balance_rq()`: tasks that were moved.
+fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
+    if !should_balance(k, cpu, level, idle) {
+        return 0;
+    }
+    let domain = k.fair.domains[level];
+    let mut cpus: CpuSet = k.active;
+    let mut dst = cpu;
+    loop {
+        let Some(mut what) = stats::find(k, level, dst, idle, &cpus) else {
+            return balanced(k, cpu, level, false);
+        };
+        let Some(src) = stats::find_queue(k, level, dst, &what, &cpus) else {
+            return balanced(k, cpu, level, false);
+        };
+        look_at_clock(k, src);
+        let failed = k.rqs[cpu].fair.levels[level].failed;
+        let mut moved = 0;
+        let found = loop {
+            let how = Move { level, src, dst, idle, failed };
+            let found = detach_tasks(k, &how, &what);
+            moved += found.moved;
+            what.amount = found.left;
+            match found.other_dst {
+                // Some of its tasks may run on another CPU of this group.
+                Some(other) if found.some_pinned && found.left > 0 && dst == cpu => dst = other,
+                _ => break found,
+            }
+        };
+        dst = cpu;
+        if level + 1 < k.fair.domains.len() && found.some_pinned && found.left > 0 {
+            let parent = k.fair.domains[level + 1];
+            k.fair.hindered[level + 1][cpu / parent.group_len] = true;
+        }
+        if found.all_pinned && moved == 0 {
+            cpus.remove(src);
+            let own = domain.group(cpu);
+            let others = domain
+                .span(cpu)
+                .any(|other| cpus.has(other) && !(own..own + domain.group_len).contains(&other));
+            if others {
+                continue;
+            }
+            return balanced(k, cpu, level, true);
+        }
+        let state = &mut k.rqs[cpu].fair.levels[level];
+        if moved > 0 {
+            state.failed = 0;
+            state.interval_ms = domain.interval_ms();
+            return moved;
+        }
+        if idle != Balancer::Newly {
+            state.failed += 1;
+            let failed = state.failed;
+            // need_active_balance()
+            if what.unit == Unit::Task
+                && failed > domain.cache_nice_tries() + 2
+                && may_push(k, src, cpu)
+            {
+                k.fair.active_balance.push((src, cpu));
+                k.rqs[cpu].fair.levels[level].failed = domain.cache_nice_tries() + 1;
+            }
+            k.rqs[cpu].fair.levels[level].interval_ms = domain.interval_ms();
+        }
+        return 0;
+    }
+}
+
+fn may_push(k: &Kernel, src: usize, dst: usize) -> bool {
+    let curr = k.rqs[src].curr;
+    !k.is_idle_task(curr) && k.tasks[curr].cpus.has(dst)
+}
+
+/// There is nothing to do: the next look comes later.
+fn balanced(k: &mut Kernel, cpu: usize, level: usize, pinned: bool) -> usize {
+    let domain = k.fair.domains[level];
+    if level + 1 < k.fair.domains.len() && !pinned {
+        let parent = k.fair.domains[level + 1];
+        k.fair.hindered[level + 1][cpu / parent.group_len] = false;
+    }
+    let state = &mut k.rqs[cpu].fair.levels[level];
+    state.failed = 0;
+    let most = if pinned {
+        PINNED_INTERVAL_MAX_MS.max(2 * domain.interval_ms())
+    } else {
+        2 * domain.interval_ms()
+    };
+    if state.interval_ms < most {
+        state.interval_ms *= 2;
+    }
+    0
+}
+
+/// `sched_balance_newidle()`: whether it has something to run now.
+pub fn newly_idle(k: &mut Kernel, cpu: usize) -> bool {
+    let others = k.fair.overloaded.iter().any(|other| other != cpu);
+    if !others
+        || !k.rqs[cpu].active
+        || !k.tasks[k.rqs[cpu].curr].on_rq && k.rqs[cpu].rt.first().is_some()
+    {
+        return false;
+    }
+    k.fair.update_blocked(cpu);
+    let mut cost_ns = 0;
+    for level in 0..k.fair.domains.len() {
+        let level_ns = k.fair.domains[level].len as u64 * COST_PER_CPU_NS;
+        if k.rqs[cpu].fair.avg_idle_ns < cost_ns + level_ns {
+            break;
+        }
+        cost_ns += level_ns;
+        if balance(k, cpu, level, Balancer::Newly) > 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// `update_rq_avg_idle()`: the CPU has something to do again.
+pub fn idle_ends(k: &mut Kernel, cpu: usize) {
+    let idle_ns = k.now.saturating_sub(k.rqs[cpu].idle_since);
+    let avg = &mut k.rqs[cpu].fair.avg_idle_ns;
+    let signed = |ns: Ns| i64::try_from(ns).unwrap_or(i64::MAX / 2);
+    let step = (signed(idle_ns) - signed(*avg)) / 8;
+    *avg = avg.saturating_add_signed(step).min(AVG_IDLE_MAX_NS);
+}

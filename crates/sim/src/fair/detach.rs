@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks are moved from one CPU to another by balancing.
+
+use super::{
+    balance::Balancer,
+    sibling::nr_running,
+    stats::{Imbalance, Unit},
+};
+use crate::{
+    bpf::TaskId,
+    kernel::{Class, Enqueue, Kernel, Wake},
+    mix::Policy,
+};
+
+/// `sysctl_sched_nr_migrate`: tasks looked at in one go.
+const LOOKED_AT_MAX: usize = 32;
+/// `sysctl_sched_migration_cost`: who ran less than that ago has its data in the cache.
+pub const MIGRATION_COST_NS: u64 = 500_000;
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detached {
+    /// Tasks that were moved.
+    pub moved: usize,
+    /// Some may not run there (LBF_SOME_PINNED).
+    pub some_pinned: bool,
+    /// All may not (LBF_ALL_PINNED).
+    pub all_pinned: bool,
+    /// Another CPU of the group where one of them may (LBF_DST_PINNED).
+    pub other_dst: Option<usize>,
+    /// What is left of the imbalance.
+    pub left: i64,
+}
+
+/// Where balancing takes from and gives to.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// Level.
+    pub level: usize,
+    /// From.
+    pub src: usize,
+    /// To.
+    pub dst: usize,
+    /// What `dst` does.
+    pub idle: Balancer,
+    /// Failures in a row.
+    pub failed: u32,
+}
+
+/// `task_hot()`.
+fn is_hot(k: &Kernel, how: &Move, task: TaskId) -> bool {
+    if k.tasks[task].policy == Policy::Idle || k.fair.domains[how.level].shares_core {
+        return false;
+    }
+    let since =
+        k.clock_task(how.src).saturating_sub(k.fair.entities[k.fair.of_task(task)].exec_start);
+    since < MIGRATION_COST_NS
+}
+
+/// `can_migrate_task()`.
+fn can_migrate(k: &Kernel, how: &Move, unit: Unit, task: TaskId, found: &mut Detached) -> bool {
+    let se = k.fair.of_task(task);
+    let entity = &k.fair.entities[se];
+    // The kernel moves who waits for its lag to go where load is to move: here it sleeps, and is not moved.
+    if entity.delayed || unit == Unit::Util && entity.avg.updated == 0 {
+        return false;
+    }
+    let there = k.tasks[task].group * k.fair.cpus + how.dst;
+    if k.fair.is_throttled(entity.queue) || k.fair.is_throttled(there) {
+        return false;
+    }
+    let waits_there = k.fair.queues[there].nr_queued > 0;
+    if how.failed == 0 && waits_there && !k.fair.eligible(entity.queue, se) {
+        return false;
+    }
+    if !k.tasks[task].cpus.has(how.dst) {
+        found.some_pinned = true;
+        if how.idle != Balancer::Newly && found.other_dst.is_none() {
+            let domain = k.fair.domains[how.level];
+            let first = domain.group(how.dst);
+            found.other_dst = (first..first + domain.group_len)
+                .find(|cpu| *cpu != how.dst && k.active.has(*cpu) && k.tasks[task].cpus.has(*cpu));
+        }
+        return false;
+    }
+    found.all_pinned = false;
+    if k.rqs[how.src].curr == task {
+        return false;
+    }
+    !is_hot(k, how, task) || how.failed > k.fair.domains[how.level].cache_nice_tries()
+}
+
+/// `detach_tasks()`, `attach_tasks()`: who came or ran longest ago first.
+pub fn detach_tasks(k: &mut Kernel, how: &Move, what: &Imbalance) -> Detached {
+    let mut found = Detached { all_pinned: true, left: what.amount, ..Detached::default() };
+    if nr_running(k, how.src) <= 1 {
+        found.all_pinned = false;
+        return found;
+    }
+    let tasks: Vec<TaskId> = k.fair.lists[how.src].values().copied().take(LOOKED_AT_MAX).collect();
+    for task in tasks {
+        if found.left <= 0 || how.idle != Balancer::Busy && nr_running(k, how.src) <= 1 {
+            break;
+        }
+        if !can_migrate(k, how, what.unit, task, &mut found) {
+            continue;
+        }
+        let se = k.fair.of_task(task);
+        let bound = |amount: u64| i64::try_from(amount >> how.failed.min(63)).unwrap_or(i64::MAX);
+        let weight = match what.unit {
+            Unit::Load => k.fair.task_h_load(se).max(1),
+            Unit::Util => k.fair.entities[se].avg.util_avg,
+            Unit::Task => 1,
+        };
+        if what.unit != Unit::Task && bound(weight) > found.left {
+            continue;
+        }
+        found.left -= i64::try_from(weight).unwrap_or(i64::MAX);
+        move_queued(k, how, task);
+        found.moved += 1;
+        if how.idle == Balancer::Newly {
+            break;
+        }
+    }
+    found
+}
+
+/// `detach_task()`, `attach_task()`.
+fn move_queued(k: &mut Kernel, how: &Move, task: TaskId) {
+    k.dequeue_task(how.src, task, false);
+    k.set_task_cpu(task, how.dst);
+    k.enqueue_task(how.dst, task, Enqueue { migrated: true, ..Enqueue::default() });
+    if how.idle != Balancer::Newly {
+        k.wakeup_preempt(how.dst, task, Wake::default());
+    }
+}
+
+/// `active_load_balance_cpu_stop()`: a task leaves `src` although it runs, as nobody else may or can.
+pub fn push_running(k: &mut Kernel, src: usize, dst: usize) {
+    let curr = k.rqs[src].curr;
+    let movable = |k: &Kernel, task: TaskId| {
+        let entity = &k.fair.entities[k.fair.of_task(task)];
+        let there = k.tasks[task].group * k.fair.cpus + dst;
+        k.tasks[task].cpus.has(dst)
+            && !entity.delayed
+            && !k.fair.is_throttled(entity.queue)
+            && !k.fair.is_throttled(there)
+    };
+    if !k.rqs[dst].active || !k.rqs[src].active {
+        return;
+    }
+    let queued =
+        k.fair.lists[src].values().copied().find(|task| *task != curr && movable(k, *task));
+    let how = Move { level: 0, src, dst, idle: Balancer::Idle, failed: 0 };
+    if let Some(task) = queued {
+        move_queued(k, &how, task);
+    } else if k.tasks[curr].class() == Class::Normal && k.tasks[curr].on_rq && movable(k, curr) {
+        k.dequeue_task(src, curr, false);
+        k.leave_cpu(src, curr);
+        k.set_task_cpu(curr, dst);
+        k.enqueue_task(dst, curr, Enqueue { migrated: true, ..Enqueue::default() });
+        k.wakeup_preempt(dst, curr, Wake::default());
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Earliest eligible virtual deadline first: average virtual time, lag, and who is picked.
+
+use super::weight::{rescaled, virtual_ns};
+use crate::kernel::fair_state::{EntityId, Fair, QueueId};
+
+impl Fair {
+    /// The entity that runs, if it is still in the queue.
+    fn running(&self, q: QueueId) -> Option<EntityId> {
+        self.queues[q].curr.filter(|curr| self.entities[*curr].on_rq)
+    }
+
+    /// Sum of weighted vruntimes relative to the zero, and of weights; the one that runs included.
+    fn sums(&self, q: QueueId) -> (i128, i128) {
+        let queue = &self.queues[q];
+        let (mut sum, mut weight) = (queue.sum_w_vruntime, queue.sum_weight);
+        if let Some(curr) = self.running(q) {
+            let se = &self.entities[curr];
+            sum += i128::from(se.vruntime - queue.zero_vruntime) * i128::from(se.weight);
+            weight += i128::from(se.weight);
+        }
+        (sum, weight)
+    }
+
+    /// `avg_vruntime()`: the zero moves there (`update_zero_vruntime()`).
+    pub fn avg_vruntime(&mut self, q: QueueId) -> i64 {
+        let (sum, weight) = self.sums(q);
+        if weight > 0 {
+            let delta = match (i64::try_from(sum), i64::try_from(weight)) {
+                (Ok(sum), Ok(weight)) => sum.div_euclid(weight),
+                _ => i64::try_from(sum.div_euclid(weight)).unwrap_or(0),
+            };
+            let queue = &mut self.queues[q];
+            queue.sum_w_vruntime -= queue.sum_weight * i128::from(delta);
+            queue.zero_vruntime += delta;
+        }
+        self.queues[q].zero_vruntime
+    }
+
+    /// `entity_eligible()`: it is owed time, or nothing.
+    #[must_use]
+    pub fn eligible(&self, q: QueueId, se: EntityId) -> bool {
+        let (sum, weight) = self.sums(q);
+        let key = self.entities[se].vruntime - self.queues[q].zero_vruntime;
+        sum >= i128::from(key) * weight
+    }
+
+    /// `entity_lag()`: virtual time that it is owed, at most a slice and a tick of its own.
+    fn lag(&self, se: EntityId, avg_vruntime: i64) -> i64 {
+        let entity = &self.entities[se];
+        let tick_ns = i64::try_from(self.tick_ns).unwrap_or(0);
+        let limit = virtual_ns(self.slice_ns + tick_ns, entity.weight);
+        (avg_vruntime - entity.vruntime).clamp(-limit, limit)
+    }
+
+    /// `update_entity_lag()`. One that is about to go is owed nothing (DELAY_ZERO).
+    pub fn update_lag(&mut self, q: QueueId, se: EntityId) {
+        let avg = self.avg_vruntime(q);
+        let lag = self.lag(se, avg);
+        let entity = &mut self.entities[se];
+        entity.vlag = if entity.delayed { lag.max(entity.vlag).min(0) } else { lag };
+    }
+
+    /// `__enqueue_entity()`.
+    pub fn tree_insert(&mut self, q: QueueId, se: EntityId) {
+        let queue = &mut self.queues[q];
+        let entity = &mut self.entities[se];
+        queue.made += 1;
+        let key = (entity.deadline, queue.made);
+        entity.key = Some(key);
+        queue.tree.insert(key, se);
+        queue.sum_w_vruntime +=
+            i128::from(entity.vruntime - queue.zero_vruntime) * i128::from(entity.weight);
+        queue.sum_weight += i128::from(entity.weight);
+    }
+
+    /// `__dequeue_entity()`.
+    pub fn tree_remove(&mut self, q: QueueId, se: EntityId) {
+        let queue = &mut self.queues[q];
+        let entity = &mut self.entities[se];
+        let Some(key) = entity.key.take() else { return };
+        queue.tree.remove(&key);
+        queue.sum_w_vruntime -=
+            i128::from(entity.vruntime - queue.zero_vruntime) * i128::from(entity.weight);
+        queue.sum_weight -= i128::from(entity.weight);
+    }
+
+    /// `place_entity()`: it comes with the lag that it left with (PLACE_LAG) and, moved while it was runnable, what
+    /// was left of its request (PLACE_REL_DEADLINE). `initial`: it is new, and begins with half a request
+    /// (PLACE_DEADLINE_INITIAL).
+    pub fn place(&mut self, q: QueueId, se: EntityId, initial: bool) {
+        let avg = self.avg_vruntime(q);
+        let own = i128::from(self.entities[se].weight);
+        let mut lag = 0;
+        if self.queues[q].nr_queued > 0 && self.entities[se].vlag != 0 {
+            // Its coming moves the average towards it: it is placed so that its lag is what it was afterwards.
+            let load = self.sums(q).1;
+            let grown = i128::from(self.entities[se].vlag) * (load + own) / load.max(1);
+            lag = i64::try_from(grown).unwrap_or(0);
+        }
+        let slice_ns = self.slice_ns;
+        let entity = &mut self.entities[se];
+        entity.vruntime = avg - lag;
+        if entity.rel_deadline {
+            entity.deadline += entity.vruntime;
+            entity.rel_deadline = false;
+            return;
+        }
+        let request = virtual_ns(slice_ns, entity.weight);
+        entity.deadline = entity.vruntime + if initial { request / 2 } else { request };
+    }
+
+    /// `update_deadline()`: whether its request is used up; a new one begins.
+    pub fn update_deadline(&mut self, q: QueueId, se: EntityId) -> bool {
+        let slice_ns = self.slice_ns;
+        let entity = &mut self.entities[se];
+        if entity.vruntime < entity.deadline {
+            return false;
+        }
+        entity.deadline = entity.vruntime + virtual_ns(slice_ns, entity.weight);
+        self.avg_vruntime(q);
+        true
+    }
+
+    /// `protect_slice()`.
+    #[must_use]
+    pub fn is_protected(&self, se: EntityId) -> bool {
+        let entity = &self.entities[se];
+        entity.vruntime < entity.protected_until
+    }
+
+    /// `set_protect_slice()`: all requests are of one length, so that it is protected until its deadline
+    /// (RUN_TO_PARITY).
+    pub fn protect(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se];
+        entity.protected_until = entity.deadline;
+    }
+
+    /// `cancel_protect_slice()`.
+    pub fn unprotect(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se];
+        entity.protected_until = entity.protected_until.min(entity.vruntime);
+    }
+
+    /// `__pick_eevdf()`: of those that are owed time, the one with the earliest deadline. The one that runs goes on
+    /// while it is protected. Instead of the kernel's heap of vruntimes, deadlines are gone through in order: half of
+    /// a queue's entities, by weight, are eligible.
+    #[must_use]
+    pub fn pick_eevdf(&self, q: QueueId) -> Option<EntityId> {
+        let queue = &self.queues[q];
+        let curr = self.running(q);
+        if queue.nr_queued == 1 {
+            return curr.or_else(|| queue.tree.values().next().copied());
+        }
+        let (sum, weight) = self.sums(q);
+        let eligible = |se: EntityId| {
+            let key = self.entities[se].vruntime - queue.zero_vruntime;
+            sum >= i128::from(key) * weight
+        };
+        let curr = curr.filter(|curr| eligible(*curr));
+        if let Some(curr) = curr.filter(|curr| self.is_protected(*curr)) {
+            return Some(curr);
+        }
+        let best = queue.tree.values().copied().find(|se| eligible(*se));
+        match (best, curr) {
+            (Some(best), Some(curr))
+                if self.entities[curr].deadline < self.entities[best].deadline =>
+            {
+                Some(curr)
+            }
+            (Some(best), _) => Some(best),
+            (None, curr) => curr,
+        }
+    }
+
+    /// `reweight_entity()`, `rescale_entity()`: lag, request and protection in running time stay what they were.
+    pub fn reweight(&mut self, se: EntityId, weight: u64) {
+        let q = self.entities[se].queue;
+        let old = self.entities[se].weight;
+        let is_curr = self.queues[q].curr == Some(se);
+        let on_rq = self.entities[se].on_rq;
+        let mut avg = 0;
+        let mut protected = false;
+        if on_rq {
+            avg = self.avg_vruntime(q);
+            let lag = self.lag(se, avg);
+            protected = is_curr && self.is_protected(se);
+            let entity = &mut self.entities[se];
+            entity.vlag = lag;
+            entity.deadline -= avg;
+            entity.rel_deadline = true;
+            entity.protected_until -= avg;
+            if !is_curr {
+                // The tree's sums are of the old vruntime and weight.
+                self.tree_remove(q, se);
+            }
+            self.queues[q].weight -= old;
+        }
+        self.take_load(se);
+        let entity = &mut self.entities[se];
+        entity.vlag = rescaled(entity.vlag, old, weight);
+        if entity.rel_deadline {
+            entity.deadline = rescaled(entity.deadline, old, weight);
+        }
+        if protected {
+            entity.protected_until = rescaled(entity.protected_until, old, weight);
+        }
+        entity.weight = weight;
+        self.give_load(se);
+        if on_rq {
+            let entity = &mut self.entities[se];
+            entity.deadline += avg;
+            entity.rel_deadline = false;
+            entity.protected_until += avg;
+            entity.vruntime = avg - entity.vlag;
+            if !is_curr {
+                self.tree_insert(q, se);
+            }
+            self.queues[q].weight += weight;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::weight::NICE_0_LOAD;
+    use crate::kernel::{
+        Group,
+        fair_state::{EntityId, Fair},
+    };
+
+    const SLICE_NS: i64 = 1_400_000;
+    const MS: u64 = 1_000_000;
+
+    /// A CPU with tasks of these weights.
+    fn cpu(weights: &[u64]) -> (Fair, Vec<EntityId>) {
+        let root = Group {
+            path: String::new(),
+            parent: 0,
+            level: 0,
+            weight: 100,
+            quota: None,
+            idle: false,
+        };
+        let mut fair = Fair::new(&[root], 1, SLICE_NS, 4 * MS);
+        let begin = |(task, weight): (usize, &u64)| {
+            fair.begin_task(task, 0, *weight, false);
+            let se = fair.of_task(task);
+            fair.enqueue_task(se, false);
+            se
+        };
+        let tasks = weights.iter().enumerate().map(begin).collect();
+        (fair, tasks)
+    }
+
+    /// The task that is picked runs for that long, and is put back.
+    fn runs(fair: &mut Fair, ns: u64) -> EntityId {
+        let task = fair.pick_task(0).expect("a task");
+        let se = fair.of_task(task);
+        fair.set_next(se, true);
+        fair.clocks[0].now += ns;
+        fair.clocks[0].task += ns;
+        fair.clocks[0].pelt += ns;
+        fair.charge(0, ns);
+        fair.put_prev(se, None);
+        se
+    }
+
+    #[test]
+    fn who_has_had_more_than_its_share_is_not_picked() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD]);
+        let first = runs(&mut fair, 2 * MS);
+        assert_eq!(first, tasks[0]);
+        // Its deadline is made the earliest: it is not eligible all the same.
+        fair.tree_remove(0, first);
+        fair.entities[first].deadline = i64::MIN / 4;
+        fair.tree_insert(0, first);
+        assert!(!fair.eligible(0, first));
+        assert_eq!(fair.pick_eevdf(0), Some(tasks[1]));
+    }
+
+    #[test]
+    fn of_those_that_are_owed_time_the_earliest_deadline_is_picked() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, 4 * NICE_0_LOAD, NICE_0_LOAD]);
+        // The heavy one's request is virtually shorter.
+        assert_eq!(fair.pick_eevdf(0), Some(tasks[1]));
+        assert!(tasks.iter().all(|se| fair.eligible(0, *se)));
+        assert_eq!(runs(&mut fair, MS), tasks[1]);
+    }
+
+    #[test]
+    fn who_runs_is_protected_until_its_request_is_used_up() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD, NICE_0_LOAD]);
+        fair.set_next(tasks[1], true);
+        fair.charge(0, MS);
+        assert!(fair.is_protected(tasks[1]));
+        fair.charge(0, MS);
+        assert!(!fair.is_protected(tasks[1]));
+        assert_eq!(fair.resched, [0]);
+        assert_ne!(fair.pick_eevdf(0), Some(tasks[1]));
+    }
+
+    #[test]
+    fn shares_follow_weights() {
+        let (mut fair, tasks) = cpu(&[3 * NICE_0_LOAD, NICE_0_LOAD]);
+        let heavy = (0..4000).filter(|_| runs(&mut fair, MS) == tasks[0]).count();
+        assert!((2990..=3010).contains(&heavy), "{heavy}");
+    }
+
+    #[test]
+    fn lag_survives_a_move_away_and_back() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD, 2 * NICE_0_LOAD]);
+        runs(&mut fair, MS);
+        runs(&mut fair, MS);
+        let leave = super::super::queue::Leave::default();
+        let avg = fair.avg_vruntime(0);
+        let lag = avg - fair.entities[tasks[0]].vruntime;
+        let left = fair.entities[tasks[0]].deadline - fair.entities[tasks[0]].vruntime;
+        fair.dequeue_entities(tasks[0], leave);
+        assert_eq!(fair.entities[tasks[0]].vlag, lag);
+        fair.enqueue_task(tasks[0], false);
+        let avg = fair.avg_vruntime(0);
+        assert!((avg - fair.entities[tasks[0]].vruntime - lag).abs() <= 2);
+        assert_eq!(fair.entities[tasks[0]].deadline - fair.entities[tasks[0]].vruntime, left);
+    }
+
+    #[test]
+    fn who_sleeps_with_debt_stays_until_it_is_paid() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD]);
+        let first = runs(&mut fair, 2 * MS);
+        let sleep = super::super::queue::Leave { sleep: true, ..Default::default() };
+        assert!(!fair.dequeue_entities(first, sleep));
+        assert!(fair.entities[first].delayed && fair.queues[0].h_nr_runnable == 1);
+        (0..4).for_each(|_| assert_eq!(runs(&mut fair, MS), tasks[1]));
+        assert!(!fair.entities[first].on_rq);
+        assert_eq!((fair.queues[0].nr_queued, fair.queues[0].h_nr_queued), (1, 1));
+    }
+
+    #[test]
+    fn a_change_of_weight_keeps_the_lag_in_running_time() {
+        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD, NICE_0_LOAD]);
+        runs(&mut fair, 2 * MS);
+        let avg = fair.avg_vruntime(0);
+        let lag = avg - fair.entities[tasks[1]].vruntime;
+        fair.reweight(tasks[1], 2 * NICE_0_LOAD);
+        assert_eq!(avg - fair.entities[tasks[1]].vruntime, lag / 2);
+        assert!((fair.avg_vruntime(0) - avg).abs() <= 1);
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A CPU for a new task: the idlest of the idlest group, from the largest domain down
+//! (`sched_balance_find_dst_cpu()`).
+
+use super::{
+    sibling::{is_idle, is_sched_idle},
+    stats::{Group, Kind, group_stats},
+};
+use crate::{bpf::TaskId, kernel::Kernel, machine::CpuSet};
+
+/// `sched_balance_find_dst_cpu()`.
+pub fn find_cpu(k: &Kernel, task: TaskId, here: usize) -> usize {
+    let allowed = k.tasks[task].cpus.and(&k.active);
+    let mut cpu = here;
+    let mut level = k.fair.domains.len();
+    while level > 0 {
+        level -= 1;
+        let Some(group) = idlest_group(k, level, cpu, &allowed) else { continue };
+        cpu = idlest_cpu(k, level, group, &allowed).unwrap_or(cpu);
+    }
+    if allowed.has(cpu) { cpu } else { allowed.next(0).unwrap_or(here) }
+}
+
+/// `sched_balance_find_dst_group()`: `None`: this CPU's own.
+fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Option<usize> {
+    let domain = k.fair.domains[level];
+    let own = domain.group(cpu);
+    let (mut local, mut idlest) = (None, None::<Group>);
+    for first in domain.span(cpu).step_by(domain.group_len) {
+        let mut group = group_stats(k, &domain, level, first, &k.active);
+        if !(first..first + domain.group_len).any(|cpu| allowed.has(cpu)) {
+            continue;
+        }
+        group.avg_load = group.load * 1024 / group.capacity.max(1);
+        if first == own {
+            local = Some(group);
+        } else if idlest.as_ref().is_none_or(|idlest| is_idler(&group, idlest)) {
+            idlest = Some(group);
+        }
+    }
+    let idlest = idlest?;
+    let Some(local) = local else { return Some(idlest.first) };
+    if local.kind != idlest.kind {
+        return (local.kind > idlest.kind).then_some(idlest.first);
+    }
+    let pct = domain.imbalance_pct();
+    let better = match local.kind {
+        Kind::Overloaded | Kind::FullyBusy => {
+            // NICE_0_LOAD, as far as the domain tolerates a difference.
+            let margin = 1024 * (pct - 100) / 100;
+            idlest.avg_load + margin < local.avg_load
+                && 100 * local.avg_load > pct * idlest.avg_load
+        }
+        Kind::Imbalanced => false,
+        Kind::HasSpare => {
+            if domain.numa && local.nr_running < (domain.group_len as u64 / 4).max(1) {
+                return None;
+            }
+            local.idle_cpus < idlest.idle_cpus
+                || local.idle_cpus == idlest.idle_cpus
+                    && local.util > idlest.util
+                    && local.idle_cpus == 0
+        }
+    };
+    better.then_some(idlest.first)
+}
+
+/// `update_pick_idlest()`.
+fn is_idler(group: &Group, than: &Group) -> bool {
+    if group.kind != than.kind {
+        return group.kind < than.kind;
+    }
+    match group.kind {
+        Kind::Overloaded | Kind::FullyBusy => group.avg_load < than.avg_load,
+        Kind::Imbalanced => false,
+        Kind::HasSpare => {
+            group.idle_cpus > than.idle_cpus
+                || group.idle_cpus == than.idle_cpus && group.util < than.util
+        }
+    }
+}
+
+/// `sched_balance_find_dst_group_cpu()`: one that became idle last, else one with little load.
+fn idlest_cpu(k: &Kernel, level: usize, group: usize, allowed: &CpuSet) -> Option<usize> {
+    let range = group..group + k.fair.domains[level].group_len;
+    let cpus = || range.clone().filter(|cpu| allowed.has(*cpu));
+    if let Some(cpu) = cpus().find(|cpu| is_sched_idle(k, *cpu)) {
+        return Some(cpu);
+    }
+    let idle = cpus().filter(|cpu| is_idle(k, *cpu));
+    // The first of those that became idle at one time.
+    let last = idle.fold(None, |best: Option<usize>, cpu| match best {
+        Some(best) if k.rqs[best].idle_since >= k.rqs[cpu].idle_since => Some(best),
+        _ => Some(cpu),
+    });
+    last.or_else(|| cpus().min_by_key(|cpu| k.fair.cpu_load(*cpu)))
+}

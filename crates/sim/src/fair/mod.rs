@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's own scheduler as a reference: kernel/sched/fair.c of Linux 7.x, ideas and rules of which are followed
+//! function by function.
+//!
+//! | file | what |
+//! |---|---|
+//! | `weight` | weights, virtual time |
+//! | `eevdf` | average virtual time, lag, placement, who is picked |
+//! | `queue` | entities and their groups come and leave, delayed dequeue |
+//! | `preempt` | wakeup preemption |
+//! | `pelt`, `load` | load tracking, group shares |
+//! | `bandwidth` | quotas |
+//! | `group` | weights and `cpu.idle` of groups |
+//! | `select`, `sibling`, `fork` | a CPU for a task that wakes or is new |
+//! | `domain`, `balance`, `stats`, `detach` | load balancing: periodic, newly idle, on behalf of idle CPUs |
+//!
+//! Left out: slices of tasks (`sched_attr.sched_runtime`) and with them PREEMPT_SHORT; NEXT_BUDDY (off since 7.0);
+//! utilisation clamping and estimation; NUMA balancing, cache-aware placement, misfit tasks, energy-aware placement,
+//! asymmetric packing; core scheduling; the bounds on how many CPUs a wakeup looks at (SIS_UTIL). Run queues are
+//! hierarchical: 7.x before the flattened pick.
+
+mod balance;
+mod bandwidth;
+mod detach;
+mod domain;
+mod eevdf;
+mod fork;
+mod group;
+mod load;
+mod pelt;
+mod preempt;
+mod queue;
+mod select;
+mod sibling;
+mod stats;
+mod weight;
+
+use queue::Leave;
+
+use crate::{
+    bpf::{GroupId, TaskId},
+    kernel::{
+        Class, Enqueue, Event, GroupChange, Kernel, SchedClass, State, Wake,
+        fair_state::{Fair, RqClock},
+    },
+    mix::{Ns, Policy},
+};
+
+/// The class.
+pub static FAIR: FairClass = FairClass;
+
+/// `sysctl_sched_base_slice` before it is scaled by the number of CPUs (`get_update_sysctl_factor()`).
+const BASE_SLICE_NS: i64 = 700_000;
+
+/// A task's wait counts from the moment at which its group may run again: that many ticks until balancing is due.
+const HELD_BACK_UNTIL_TICKS: u64 = 5;
+
+/// `fair_sched_class`.
+pub struct FairClass;
+
+/// The CPU's clocks are those of now.
+pub(crate) fn look_at_clock(k: &mut Kernel, cpu: usize) {
+    k.update_rq_clock(cpu);
+    let clock = RqClock {
+        now: k.now,
+        task: k.clock_task(cpu),
+        pelt: k.native.rq_struct(cpu).clock_pelt.get(),
+    };
+    k.fair.clocks[cpu] = clock;
+}
+
+/// What the model has decided is done.
+fn carry_out(k: &mut Kernel) {
+    while let Some(cpu) = k.fair.resched.pop() {
+        k.resched_curr(cpu);
+    }
+    for (at_ns, event) in std::mem::take(&mut k.fair.due) {
+        k.events.push(at_ns, event);
+    }
+}
+
+/// What the CPU's queue came to.
+fn changed(k: &mut Kernel, cpu: usize) {
+    if k.fair.queues[cpu].h_nr_runnable > 1 {
+        k.fair.overloaded.insert(cpu);
+    } else {
+        k.fair.overloaded.remove(cpu);
+    }
+    carry_out(k);
+}
+
+fn all_clocks(k: &mut Kernel) {
+    for cpu in 0..k.machine.cpus {
+        k.update_curr(cpu);
+        look_at_clock(k, cpu);
+    }
+}
+
+fn all_changed(k: &mut Kernel) {
+    for cpu in 0..k.machine.cpus {
+        changed(k, cpu);
+    }
+}
+
+fn weight_of(k: &Kernel, task: TaskId) -> (u64, bool) {
+    let task = &k.tasks[task];
+    (weight::of_task(task.policy, task.nice), task.policy == Policy::Idle)
+}
+
+impl SchedClass for FairClass {
+    /// `sched_init()`, `sched_init_granularity()`, `sched_init_domains()`.
+    fn begin(&self, k: &mut Kernel) {
+        let cpus = k.machine.cpus;
+        let factor = 1 + i64::from(cpus.min(8).ilog2());
+        k.fair = Fair::new(&k.groups, cpus, BASE_SLICE_NS * factor, k.machine.tick_ns());
+        domain::build(k);
+        carry_out(k);
+    }
+
+    fn select_cpu(&self, k: &mut Kernel, task: TaskId, prev_cpu: usize, wake: Wake) -> usize {
+        // Who has not left its queue yet goes on there (ttwu_runnable()).
+        let se = k.fair.of_task(task);
+        if k.fair.entities[se].delayed {
+            return prev_cpu;
+        }
+        select::select_task_rq(k, task, prev_cpu, wake)
+    }
+
+    fn enqueue(&self, k: &mut Kernel, cpu: usize, task: TaskId, why: Enqueue) {
+        look_at_clock(k, cpu);
+        let se = k.fair.of_task(task);
+        let (weight, idle) = weight_of(k, task);
+        let fair = &mut k.fair;
+        if fair.entities[se].delayed
+            && (fair.entities[se].weight != weight || fair.entities[se].idle != idle)
+        {
+            fair.finish_delayed(se);
+        }
+        if !fair.entities[se].on_rq {
+            let queue = k.tasks[task].group * fair.cpus + cpu;
+            if fair.entities[se].queue != queue {
+                fair.detach(se);
+                fair.entities[se].queue = queue;
+            }
+            if fair.entities[se].weight != weight {
+                fair.reweight(se, weight);
+            }
+            fair.entities[se].idle = idle;
+            if why.initial {
+                fair.first_util(se);
+            }
+            if why.migrated {
+                fair.entities[se].exec_start = 0;
+            }
+        }
+        fair.enqueue_task(se, why.initial);
+        changed(k, cpu);
+    }
+
+    fn dequeue(&self, k: &mut Kernel, cpu: usize, task: TaskId, sleep: bool) {
+        look_at_clock(k, cpu);
+        let se = k.fair.of_task(task);
+        let special = k.tasks[task].state == State::Dead;
+        k.fair.dequeue_entities(se, Leave { sleep, special, delayed: false });
+        changed(k, cpu);
+    }
+
+    /// `pick_next_task_fair()`.
+    fn pick(&self, k: &mut Kernel, cpu: usize, _prev: TaskId) -> Option<TaskId> {
+        look_at_clock(k, cpu);
+        let picked = k.fair.pick_task(cpu);
+        changed(k, cpu);
+        if picked.is_some() || !balance::newly_idle(k, cpu) {
+            return picked;
+        }
+        let picked = k.fair.pick_task(cpu);
+        changed(k, cpu);
+        picked
+    }
+
+    fn put_prev(&self, k: &mut Kernel, cpu: usize, prev: TaskId, next: TaskId) {
+        look_at_clock(k, cpu);
+        let goes_on = next != prev && k.tasks[next].class() == Class::Normal;
+        let next = goes_on.then(|| k.fair.of_task(next));
+        let se = k.fair.of_task(prev);
+        k.fair.put_prev(se, next);
+        carry_out(k);
+    }
+
+    fn set_next(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+        look_at_clock(k, cpu);
+        let picked = k.rqs[cpu].curr != task;
+        let se = k.fair.of_task(task);
+        k.fair.set_next(se, picked);
+        carry_out(k);
+    }
+
+    fn account(&self, k: &mut Kernel, cpu: usize, _task: TaskId, ran_ns: Ns) {
+        look_at_clock(k, cpu);
+        k.fair.charge(cpu, ran_ns);
+        carry_out(k);
+    }
+
+    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+        look_at_clock(k, cpu);
+        let se = k.fair.of_task(task);
+        k.fair.tick(se);
+        carry_out(k);
+    }
+
+    fn every_tick(&self, k: &mut Kernel, cpu: usize) {
+        balance::tick(k, cpu);
+    }
+
+    fn wakeup_preempt(&self, k: &mut Kernel, cpu: usize, task: TaskId, wake: Wake) {
+        let curr = k.rqs[cpu].curr;
+        if k.rqs[cpu].need_resched || !k.tasks[curr].on_rq {
+            return;
+        }
+        let (curr, se) = (k.fair.of_task(curr), k.fair.of_task(task));
+        if k.fair.wakeup_preempts(curr, se, k.tasks[task].policy, wake.fork) {
+            k.resched_curr(cpu);
+        }
+    }
+
+    /// `task_fork_fair()`.
+    fn fork(&self, k: &mut Kernel, task: TaskId, _parent: TaskId) {
+        let (weight, idle) = weight_of(k, task);
+        let queue = k.tasks[task].group * k.fair.cpus + k.tasks[task].cpu;
+        k.fair.begin_task(task, queue, weight, idle);
+    }
+
+    /// `task_dead_fair()`.
+    fn dead(&self, k: &mut Kernel, task: TaskId) {
+        leave_for_good(k, task);
+    }
+
+    /// `switched_from_fair()`, `switched_to_fair()`.
+    fn switched(&self, k: &mut Kernel, task: TaskId, to: bool) {
+        if !to {
+            leave_for_good(k, task);
+        }
+    }
+
+    /// `migrate_task_rq_fair()`.
+    fn migrate(&self, k: &mut Kernel, task: TaskId, to_cpu: usize) {
+        leave_for_good(k, task);
+        let se = k.fair.of_task(task);
+        k.fair.entities[se].queue = k.tasks[task].group * k.fair.cpus + to_cpu;
+        k.fair.entities[se].exec_start = 0;
+    }
+
+    fn yield_task(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+        if k.fair.queues[cpu].h_nr_queued > 1 {
+            k.update_curr(cpu);
+            let se = k.fair.of_task(task);
+            k.fair.yield_task(se);
+        }
+    }
+
+    /// `task_change_group_fair()`.
+    fn move_group(&self, k: &mut Kernel, task: TaskId, _from: GroupId, to: GroupId) {
+        leave_for_good(k, task);
+        let se = k.fair.of_task(task);
+        k.fair.entities[se].queue = to * k.fair.cpus + k.tasks[task].cpu;
+    }
+
+    fn group_changed(&self, k: &mut Kernel, group: GroupId, change: GroupChange) {
+        all_clocks(k);
+        match change {
+            GroupChange::Weight(weight) => k.fair.set_weight(group, weight),
+            GroupChange::Quota(quota) => k.fair.set_quota(group, quota, k.now),
+            GroupChange::Idle(idle) => k.fair.set_idle(group, idle),
+        }
+        all_changed(k);
+    }
+
+    fn idle(&self, k: &mut Kernel, cpu: usize, idle: bool, again: bool) {
+        if idle && k.rqs[cpu].active {
+            k.fair.idle_cpus.insert(cpu);
+        } else {
+            k.fair.idle_cpus.remove(cpu);
+        }
+        if !idle && !again {
+            balance::idle_ends(k, cpu);
+        }
+    }
+
+    /// `rq_online_fair()`, `rq_offline_fair()`.
+    fn hotplug(&self, k: &mut Kernel, cpu: usize, online: bool) {
+        look_at_clock(k, cpu);
+        for group in 1..k.groups.len() {
+            let q = group * k.fair.cpus + cpu;
+            k.fair.queues[q].limited = online && k.groups[group].quota.is_some();
+            if !online {
+                if k.fair.queues[q].throttled {
+                    k.fair.queues[q].runtime_ns = 1;
+                    k.fair.unthrottle(q);
+                }
+                k.fair.forget_contribution(q);
+            }
+        }
+        k.fair.idle_cpus.remove(cpu);
+        changed(k, cpu);
+    }
+
+    fn event(&self, k: &mut Kernel, event: Event) {
+        let group = match event {
+            Event::Period { group, .. } | Event::Slack { group } => group as usize,
+            _ => return,
+        };
+        let waiting = k.fair.groups[group].bandwidth.throttled.clone();
+        for q in waiting {
+            let cpu = k.fair.queues[q].cpu;
+            k.update_curr(cpu);
+            look_at_clock(k, cpu);
+        }
+        match event {
+            Event::Period { seq, .. } => k.fair.period_ends(group, seq),
+            _ => k.fair.slack_is_due(group),
+        }
+        all_changed(k);
+    }
+
+    fn unlocked(&self, k: &mut Kernel, _cpu: usize) {
+        while let Some((from, to)) = k.fair.active_balance.pop() {
+            detach::push_running(k, from, to);
+        }
+    }
+
+    /// On its CPU, or on others because the quota is spent. It was held back a moment ago: its wait began then.
+    fn is_held_back(&self, k: &Kernel, task: TaskId) -> bool {
+        let q = k.fair.entities[k.fair.of_task(task)].queue;
+        let at = k.fair.queues[q].unthrottled_at;
+        if k.fair.is_throttled(q) || at > 0 && k.now < at + HELD_BACK_UNTIL_TICKS * k.fair.tick_ns {
+            return true;
+        }
+        let mut group = k.tasks[task].group;
+        while group != 0 {
+            if !k.fair.groups[group].bandwidth.throttled.is_empty() {
+                return true;
+            }
+            group = k.groups[group].parent;
+        }
+        false
+    }
+}
+
+/// A task's entity leaves its queue, if it is still there for its lag, and takes its load with it.
+fn leave_for_good(k: &mut Kernel, task: TaskId) {
+    let se = k.fair.of_task(task);
+    let cpu = k.fair.queues[k.fair.entities[se].queue].cpu;
+    if k.fair.entities[se].delayed {
+        k.update_curr(cpu);
+    }
+    look_at_clock(k, cpu);
+    k.fair.finish_delayed(se);
+    k.fair.detach(se);
+    changed(k, cpu);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An idle CPU near one: `select_idle_sibling()` and what it calls.
+
+use crate::{
+    bpf::TaskId,
+    kernel::{Class, Kernel},
+    machine::CpuSet,
+};
+
+/// `rq->nr_running`: throttled tasks do not count.
+#[must_use]
+pub fn nr_running(k: &Kernel, cpu: usize) -> u32 {
+    let rq = &k.rqs[cpu];
+    let rt = usize::from(k.tasks[rq.curr].class() == Class::Rt)
+        + if rq.rt.first().is_some() { rq.rt.iter().count() } else { 0 };
+    k.fair.queues[cpu].h_nr_queued + u32::try_from(rt).unwrap_or(u32::MAX)
+}
+
+/// `idle_cpu()`, `available_idle_cpu()`.
+#[must_use]
+pub fn is_idle(k: &Kernel, cpu: usize) -> bool {
+    k.is_idle_task(k.rqs[cpu].curr) && k.rqs[cpu].active && nr_running(k, cpu) == 0
+}
+
+/// `sched_idle_cpu()`: it runs nothing but SCHED_IDLE tasks and idle groups.
+#[must_use]
+pub fn is_sched_idle(k: &Kernel, cpu: usize) -> bool {
+    let running = nr_running(k, cpu);
+    running > 0 && running == k.fair.queues[cpu].h_nr_idle && k.rqs[cpu].active
+}
+
+/// `choose_idle_cpu()`.
+#[must_use]
+pub fn is_free(k: &Kernel, cpu: usize) -> bool {
+    is_idle(k, cpu) || is_sched_idle(k, cpu)
+}
+
+/// `is_core_idle()`: the other threads are idle.
+#[must_use]
+pub fn core_is_idle(k: &Kernel, cpu: usize) -> bool {
+    k.machine.core_cpus(cpu).all(|other| other == cpu || is_idle(k, other))
+}
+
+/// `cpus_share_cache()`.
+#[must_use]
+pub fn share_cache(k: &Kernel, one: usize, other: usize) -> bool {
+    k.machine.cache(one) == k.machine.cache(other)
+}
+
+/// `select_idle_sibling()`: an idle CPU that shares a cache with `target`, or that itself.
+#[must_use]
+pub fn select_idle_sibling(k: &Kernel, task: TaskId, prev: usize, target: usize) -> usize {
+    let allowed = &k.tasks[task].cpus;
+    let good = |cpu: usize| allowed.has(cpu) && is_free(k, cpu);
+    if good(target) {
+        return target;
+    }
+    if prev != target && share_cache(k, prev, target) && good(prev) {
+        return prev;
+    }
+    let recent = k.tasks[task].fair.recent_used_cpu;
+    let recent = recent.filter(|recent| *recent != prev && *recent != target);
+    if let Some(recent) = recent.filter(|recent| share_cache(k, *recent, target) && good(*recent)) {
+        return recent;
+    }
+    let candidates = k.tasks[task].cpus.and(&k.fair.idle_cpus);
+    let idle_core = k.machine.smt > 1 && has_idle_core(k, target);
+    if k.machine.smt > 1 && !idle_core && share_cache(k, prev, target) {
+        // select_idle_smt()
+        if let Some(sibling) = k.machine.core_cpus(prev).find(|cpu| *cpu != prev && good(*cpu)) {
+            return sibling;
+        }
+    }
+    select_idle_cpu(k, &candidates, target, idle_core)
+        .or_else(|| select_sched_idle(k, allowed, target))
+        .unwrap_or(target)
+}
+
+/// `test_idle_cores()`.
+fn has_idle_core(k: &Kernel, cpu: usize) -> bool {
+    let mut from = k.machine.cache_cpus(cpu).start;
+    while let Some(idle) =
+        k.fair.idle_cpus.next(from).filter(|idle| k.machine.cache_cpus(cpu).contains(idle))
+    {
+        if is_idle(k, idle) && core_is_idle(k, idle) {
+            return true;
+        }
+        from = idle + 1;
+    }
+    false
+}
+
+/// `select_idle_cpu()`: from the one after `target` on, once around the cache's CPUs; a whole core is better.
+fn select_idle_cpu(
+    k: &Kernel,
+    candidates: &CpuSet,
+    target: usize,
+    idle_core: bool,
+) -> Option<usize> {
+    let span = k.machine.cache_cpus(target);
+    let mut any = None;
+    for range in [target + 1..span.end, span.start..target + 1] {
+        let mut from = range.start;
+        while let Some(cpu) = candidates.next(from).filter(|cpu| range.contains(cpu)) {
+            from = cpu + 1;
+            if !is_idle(k, cpu) {
+                continue;
+            }
+            if !idle_core || core_is_idle(k, cpu) {
+                return Some(cpu);
+            }
+            any = any.or(Some(cpu));
+        }
+    }
+    any
+}
+
+/// The same for CPUs that only run SCHED_IDLE tasks; there is something to look for if any such task is there.
+fn select_sched_idle(k: &Kernel, allowed: &CpuSet, target: usize) -> Option<usize> {
+    let span = k.machine.cache_cpus(target);
+    (target + 1..span.end).chain(span.start..=target).find(|cpu| {
+        k.fair.queues[*cpu].h_nr_idle > 0 && allowed.has(*cpu) && is_sched_idle(k, *cpu)
+    })
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Attributes of tasks and groups that change while they run: `sched_change_begin()` and `sched_change_end()`,
+//! `set_cpus_allowed_ptr()`, `sched_move_task()`, and the files of the cpu controller.
+
+use std::rc::Rc;
+
+use super::{Class, Enqueue, GroupChange, Kernel, Program, State, Wake};
+use crate::{
+    bpf::{GroupId, TaskId},
+    machine::CpuSet,
+    mix::{Change, Policy},
+};
+
+impl Kernel {
+    /// One of the mix's changes is due. It comes from the first CPU that is there, as from a shell.
+    pub(super) fn change(&mut self, change: usize) {
+        let mix = Rc::clone(&self.mix);
+        self.this_cpu = self.active.next(0).unwrap_or(0);
+        let group = |group: usize| group + 1;
+        match &mix.changes[change].change {
+            Change::GroupWeight(g, weight) => {
+                self.groups[group(*g)].weight = *weight;
+                self.group_changed(group(*g), GroupChange::Weight(*weight));
+            }
+            Change::GroupQuota(g, quota) => {
+                self.groups[group(*g)].quota = *quota;
+                self.group_changed(group(*g), GroupChange::Quota(*quota));
+            }
+            Change::GroupIdle(g, idle) => {
+                self.groups[group(*g)].idle = *idle;
+                self.group_changed(group(*g), GroupChange::Idle(*idle));
+            }
+            Change::TaskNice(kind, nice) => self.each_of(*kind, |k, task| k.set_nice(task, *nice)),
+            Change::TaskPolicy(kind, policy) => {
+                self.each_of(*kind, |k, task| k.set_policy(task, *policy));
+            }
+            Change::TaskCpus(kind, cpus) => self.each_of(*kind, |k, task| k.set_cpus(task, cpus)),
+            Change::TaskGroup(kind, to) => {
+                let to = to.map_or(0, group);
+                self.each_of(*kind, |k, task| k.move_task(task, to));
+            }
+            Change::Offline(cpu) => self.take_offline(*cpu),
+            Change::Online(cpu) => self.bring_online(*cpu),
+        }
+    }
+
+    fn group_changed(&mut self, group: GroupId, change: GroupChange) {
+        let class = self.normal;
+        class.group_changed(self, group, change);
+    }
+
+    fn each_of(&mut self, kind: usize, mut change: impl FnMut(&mut Self, TaskId)) {
+        let ours = |task: &super::Task| {
+            task.kind == kind
+                && task.state != State::Dead
+                && matches!(task.program, Program::Phases { .. })
+        };
+        let tasks: Vec<_> = (0..self.tasks.len()).filter(|id| ours(&self.tasks[*id])).collect();
+        tasks.into_iter().for_each(|task| change(self, task));
+    }
+
+    /// A task is taken off its run queue, changed, and put back as it was.
+    fn changed(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
+        let class = self.normal;
+        let cpu = self.tasks[task].cpu;
+        self.lock_rq(cpu);
+        let locked = cpu;
+        let (queued, before) = (self.tasks[task].on_rq, self.tasks[task].class());
+        let running = self.rqs[cpu].curr == task;
+        if queued {
+            self.dequeue_task(cpu, task, false);
+        }
+        if running {
+            match before {
+                Class::Normal => class.put_prev(self, cpu, task, task),
+                _ => self.put_prev_rt(cpu, task),
+            }
+        }
+        change(self);
+        self.publish(task);
+        let after = self.tasks[task].class();
+        if before != after {
+            class.switched(self, task, after == Class::Normal);
+        }
+        let cpu = self.tasks[task].cpu;
+        if queued {
+            self.enqueue_task(cpu, task, Enqueue { restore: true, ..Enqueue::default() });
+        }
+        if running {
+            match after {
+                Class::Normal => class.set_next(self, cpu, task),
+                _ => self.set_next_rt(cpu, task),
+            }
+        }
+        if before != after && queued {
+            if running {
+                self.resched_curr(cpu);
+            } else {
+                self.wakeup_preempt(cpu, task, Wake::default());
+            }
+        }
+        self.unlock_rq(locked);
+    }
+
+    /// `set_user_nice()`.
+    pub fn set_nice(&mut self, task: TaskId, nice: i8) {
+        self.changed(task, |k| k.tasks[task].nice = nice);
+    }
+
+    /// `sched_setscheduler()`.
+    pub fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        self.changed(task, |k| k.tasks[task].policy = policy);
+    }
+
+    /// `set_cpus_allowed_ptr()`.
+    pub fn set_cpus(&mut self, task: TaskId, cpus: &CpuSet) {
+        let all = CpuSet::first(self.machine.cpus);
+        let cpus = cpus.and(&all);
+        self.changed(task, |k| {
+            k.tasks[task].cpus = cpus;
+            k.native.set_cpus_allowed(task, &cpus);
+        });
+        let cpu = self.tasks[task].cpu;
+        if !cpus.has(cpu) && self.tasks[task].on_rq {
+            self.push_away(task);
+        }
+    }
+
+    /// A task leaves a CPU on which it may not run any more (`migration_cpu_stop()`).
+    pub(super) fn push_away(&mut self, task: TaskId) {
+        let from = self.tasks[task].cpu;
+        let to = self.select_fallback(task);
+        if from == to || !self.tasks[task].on_rq {
+            return;
+        }
+        let running = self.rqs[from].curr == task;
+        self.dequeue_task(from, task, false);
+        if running {
+            // The stopper takes the CPU; the task is gone when it gives it back.
+            self.leave_cpu(from, task);
+        }
+        self.set_task_cpu(task, to);
+        self.activate(to, task, Enqueue { migrated: true, ..Enqueue::default() }, Wake::default());
+    }
+
+    /// `sched_move_task()`.
+    pub fn move_task(&mut self, task: TaskId, to: GroupId) {
+        let from = self.tasks[task].group;
+        if from == to {
+            return;
+        }
+        self.changed(task, |k| {
+            k.tasks[task].group = to;
+            let class = k.normal;
+            class.move_group(k, task, from, to);
+        });
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is going to happen, and when: a heap. Events at the same time happen in the order of their making.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use crate::{bpf::TaskId, mix::Ns};
+
+/// Something that happens on a CPU. Where a sequence number is given and another one is in force by then, the event
+/// was cancelled.
+#[allow(missing_docs, reason = "numbers of CPUs, tasks and the like")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The task that runs has done its phase's work.
+    RunEnd { cpu: u32, seq: u32 },
+    /// The periodic tick.
+    Tick { cpu: u32, seq: u32 },
+    /// Another CPU's request to look who runs next arrives.
+    Resched { cpu: u32 },
+    /// A sleeper's timer fires.
+    Timer { task: u32, seq: u32 },
+    /// A vCPU's guest leaves to the host.
+    VmExit { cpu: u32, seq: u32 },
+    /// A timer of a BPF program fires.
+    BpfTimer { timer: u32 },
+    /// The reserve for ordinary tasks beside real-time ones.
+    Server { cpu: u32, seq: u32 },
+    /// An interrupt of the mix (index).
+    Irq { irq: u32 },
+    /// Tasks of a kind begin.
+    Start { kind: u32 },
+    /// VMs of a kind begin.
+    StartVm { kind: u32 },
+    /// A change of the mix (index).
+    Change { change: u32 },
+    /// The daemon reads its messages.
+    Daemon,
+    /// sched_ext's watchdog looks.
+    Watchdog,
+    /// A group's quota is refilled (stock).
+    Period { group: u32, seq: u32 },
+    /// A group's unused quota goes back (stock).
+    Slack { group: u32 },
+    /// Shares are measured from here on.
+    Warmup,
+}
+
+/// The heap.
+#[derive(Default)]
+pub struct Events {
+    heap: BinaryHeap<Reverse<(Ns, u64, Event)>>,
+    made: u64,
+    taken: u64,
+}
+
+impl Events {
+    /// Something happens at a time.
+    pub fn push(&mut self, at_ns: Ns, event: Event) {
+        self.made += 1;
+        self.heap.push(Reverse((at_ns, self.made, event)));
+    }
+
+    /// When the next one happens.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<Ns> {
+        self.heap.peek().map(|Reverse((at_ns, ..))| *at_ns)
+    }
+
+    /// The next one.
+    pub fn pop(&mut self) -> Option<(Ns, Event)> {
+        let Reverse((at_ns, _, event)) = self.heap.pop()?;
+        self.taken += 1;
+        Some((at_ns, event))
+    }
+
+    /// How many have happened.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+}
+
+/// A task's number in an event.
+#[must_use]
+pub fn short(task: TaskId) -> u32 {
+    u32::try_from(task).expect("fewer than 2^32 tasks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_one_time_keep_their_order() {
+        let mut events = Events::default();
+        events.push(5, Event::Daemon);
+        events.push(3, Event::Watchdog);
+        events.push(5, Event::Warmup);
+        let order: Vec<_> = std::iter::from_fn(|| events.pop()).collect();
+        assert_eq!(order, [(3, Event::Watchdog), (5, Event::Daemon), (5, Event::Warmup)]);
+        assert_eq!(events.taken(), 3);
+    }
+}

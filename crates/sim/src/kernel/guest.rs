@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! vCPU threads: what a guest does, its exits to the host, its line; and the daemon's part, which sets up what the
+//! sensor has found (crates/host).
+
+use std::{cell::Cell, rc::Rc};
+
+use paracord_policy::{PC_MSG_GONE, PC_MSG_NEW, pc_vm};
+
+use super::{Event, Kernel, Program, State, events::short, life::New, task::WORK_PER_NS};
+use crate::{
+    bpf::{self, TaskId},
+    mix::{self, Guest, Ns},
+};
+
+/// Until the daemon has read a message and set up a vCPU.
+const DAEMON_NS: Ns = 200_000;
+/// Bytes of a guest's line that it declares (abi/paracord_abi.h).
+const LINE_BYTES: u32 = 64;
+/// Offsets in the line: `context.task_class`, `context.critical`.
+const TASK_CLASS_AT: usize = 0;
+const CRITICAL_AT: usize = 5;
+/// `PARACORD_TASK_NORMAL`, `PARACORD_TASK_RT`.
+const CLASS_NORMAL: u8 = 2;
+const CLASS_RT: u8 = 3;
+
+/// A vCPU and its guest.
+pub struct Vcpu {
+    /// Process of its VM.
+    pub tgid: i32,
+    /// Index of its VM's record.
+    pub vm: u32,
+    /// Its number in the VM.
+    pub number: u32,
+    guest: Guest,
+    exits_per_s: u32,
+    line: &'static [Cell<u8>],
+    line_at: u64,
+    /// Running time until the next exit.
+    exit_in: Ns,
+    /// When a periodic guest's next period begins.
+    period_at: Ns,
+    /// It has something to run.
+    busy: bool,
+    /// Wakeup to the first running afterwards: sum, number, longest.
+    pub latency: (Ns, u64, Ns),
+    /// When its timer fired; `None`: it runs since.
+    fired_at: Option<Ns>,
+}
+
+impl Kernel {
+    /// The mix's VMs of a kind begin.
+    pub(super) fn start_vms(&mut self, kind: usize) {
+        let mix = Rc::clone(&self.mix);
+        let what = &mix.vms[kind];
+        let before: u32 = mix.vms[..kind].iter().map(|vm| vm.count).sum();
+        for number in 0..what.count {
+            let vm = before + number;
+            if self.sensed {
+                let config = paracord_policy::defaults();
+                self.native.write_vm(vm, &pc_vm { config, tgid: vm + 1, ..pc_vm::default() });
+            }
+            for vcpu in 0..what.vcpus {
+                let name = format!("{}.{number}/{vcpu}", what.name);
+                let new = self.new_vcpu(kind, what, vm, vcpu, name.into());
+                self.fork_from_somewhere(|k| k.fork(new));
+            }
+        }
+    }
+
+    fn new_vcpu(
+        &mut self,
+        kind: usize,
+        what: &mix::Vm,
+        vm: u32,
+        number: u32,
+        name: Rc<str>,
+    ) -> New {
+        let (line_at, line) = self.native.shared_page(LINE_BYTES as usize);
+        let exit_in = self.draw_exit(what.exits_per_s);
+        let vcpu = Vcpu {
+            tgid: i32::try_from(vm).unwrap_or(0) + 1_000_000,
+            vm,
+            number,
+            guest: what.guest,
+            exits_per_s: what.exits_per_s,
+            line,
+            line_at,
+            exit_in,
+            period_at: self.now,
+            busy: !matches!(what.guest, Guest::Idle),
+            latency: (0, 0, 0),
+            fired_at: None,
+        };
+        vcpu.say(matches!(what.guest, Guest::Hold), matches!(what.guest, Guest::Hold));
+        New {
+            kind,
+            name,
+            policy: mix::Policy::Other,
+            nice: 0,
+            cpus: what.cpus,
+            group: what.group.map_or(0, |group| group + 1),
+            program: Program::Guest(vcpu),
+        }
+    }
+
+    /// Running time until an exit: between half and one and a half of the mean.
+    fn draw_exit(&mut self, exits_per_s: u32) -> Ns {
+        let mean = 1_000_000_000 / Ns::from(exits_per_s.max(1));
+        self.rng.between(mean / 2, mean + mean / 2)
+    }
+
+    fn vcpu(&mut self, task: TaskId) -> &mut Vcpu {
+        match &mut self.tasks[task].program {
+            Program::Guest(vcpu) => vcpu,
+            _ => unreachable!("only vCPU threads come here"),
+        }
+    }
+
+    /// The guest's next step, its work being done. False: it sleeps.
+    pub(super) fn guest_step(&mut self, cpu: usize, task: TaskId) -> bool {
+        let now = self.now;
+        let vcpu = self.vcpu(task);
+        if let Some(fired) = vcpu.fired_at.take() {
+            let (sum, count, longest) = vcpu.latency;
+            vcpu.latency = (sum + (now - fired), count + 1, longest.max(now - fired));
+        }
+        match (vcpu.guest, vcpu.busy) {
+            (Guest::Spin | Guest::Hold, _) => {
+                self.tasks[task].work = mix::FOREVER;
+                true
+            }
+            (Guest::Periodic { busy_ns, .. }, true) => {
+                vcpu.busy = false;
+                vcpu.say(true, false);
+                self.tasks[task].work = busy_ns * WORK_PER_NS;
+                true
+            }
+            (Guest::Periodic { period_ns, .. }, false) => {
+                vcpu.period_at = (vcpu.period_at + period_ns).max(now);
+                let at = vcpu.period_at;
+                vcpu.say(false, false);
+                self.halt(cpu, task);
+                self.arm_timer(task, at);
+                false
+            }
+            (Guest::Idle, _) => {
+                self.halt(cpu, task);
+                self.arm_timer(task, now + 1_000_000_000);
+                false
+            }
+        }
+    }
+
+    /// The guest halts: an exit, and the thread sleeps (`kvm_vcpu_halt()`).
+    fn halt(&mut self, cpu: usize, task: TaskId) {
+        self.tell_exit(cpu);
+        self.block(cpu, task);
+    }
+
+    /// The guest's timer: KVM kicks the vCPU and wakes its thread.
+    pub(super) fn guest_timer(&mut self, task: TaskId) {
+        let now = self.now;
+        let vcpu = self.vcpu(task);
+        vcpu.busy = !matches!(vcpu.guest, Guest::Idle);
+        vcpu.fired_at = Some(now);
+        if self.sensed {
+            let at = self.at();
+            bpf::kvm_kick(self, at, task);
+        }
+        self.wake_up(task, false);
+    }
+
+    /// When the vCPU that runs will leave to the host.
+    pub(super) fn arm_exit(&mut self, cpu: usize) {
+        let curr = self.rqs[cpu].curr;
+        let Program::Guest(vcpu) = &self.tasks[curr].program else { return };
+        let (in_ns, often) = (vcpu.exit_in, vcpu.exits_per_s > 0);
+        let rq = &mut self.rqs[cpu];
+        rq.exit_seq = rq.exit_seq.wrapping_add(1);
+        if often {
+            let event = Event::VmExit { cpu: short(cpu), seq: rq.exit_seq };
+            self.events.push(rq.work_from.max(self.now) + in_ns, event);
+        }
+    }
+
+    pub(super) fn vm_exit(&mut self, cpu: usize, seq: u32) {
+        let curr = self.rqs[cpu].curr;
+        if self.rqs[cpu].exit_seq != seq || !matches!(self.tasks[curr].program, Program::Guest(_)) {
+            return;
+        }
+        self.this_cpu = cpu;
+        self.update_curr(cpu);
+        let exits_per_s = self.vcpu(curr).exits_per_s;
+        let next = self.draw_exit(exits_per_s);
+        self.vcpu(curr).exit_in = next;
+        let exit_ns = self.machine.costs.exit_ns;
+        let rq = &mut self.rqs[cpu];
+        rq.work_from = rq.work_from.max(self.now) + exit_ns;
+        self.tell_exit(cpu);
+        self.arm_run_end(cpu);
+        self.arm_exit(cpu);
+    }
+
+    fn tell_exit(&mut self, cpu: usize) {
+        if self.sensed {
+            let at = bpf::At { cpu, now_ns: self.now, current: self.rqs[cpu].curr };
+            bpf::kvm_exit(self, at);
+            self.tell_daemon();
+        }
+    }
+
+    /// A host's interrupt takes a CPU out of the guest that runs there: an exit.
+    pub(super) fn interrupts_guest(&mut self, cpu: usize) {
+        if matches!(self.tasks[self.rqs[cpu].curr].program, Program::Guest(_)) {
+            self.tell_exit(cpu);
+        }
+    }
+
+    /// What the sensor has told the daemon is acted on a little later.
+    pub(super) fn tell_daemon(&mut self) {
+        if self.native.has_messages() && !self.daemon_due {
+            self.daemon_due = true;
+            self.events.push(self.now + DAEMON_NS, Event::Daemon);
+        }
+    }
+
+    pub(super) fn daemon(&mut self) {
+        self.daemon_due = false;
+        self.this_cpu = self.active.next(0).unwrap_or(0);
+        for message in self.native.messages() {
+            match message.kind {
+                PC_MSG_NEW => self.adopt(message.vcpu, message.tid),
+                PC_MSG_GONE => self.native.release(message.vcpu),
+                _ => {}
+            }
+        }
+    }
+
+    fn adopt(&mut self, index: u32, tid: u32) {
+        let pid = i32::try_from(tid).unwrap_or(0);
+        let found = (self.machine.cpus..self.tasks.len()).find(|id| {
+            self.native.task(*id).pid.get() == pid && self.tasks[*id].state != State::Dead
+        });
+        let Some(task) = found else { return };
+        if let Program::Guest(vcpu) = &self.tasks[task].program {
+            self.native.adopt(index, vcpu.vm, vcpu.line_at, LINE_BYTES);
+        }
+    }
+
+    /// A timer of the programs fires.
+    pub(super) fn bpf_timer(&mut self, timer: usize) {
+        self.this_cpu = self.active.next(0).unwrap_or(0);
+        let at = self.at();
+        bpf::timer(self, at, timer);
+    }
+}
+
+impl Vcpu {
+    /// What the guest says to its host: whether a real-time task runs, whether preemption is off.
+    fn say(&self, real_time: bool, critical: bool) {
+        self.line[TASK_CLASS_AT].set(if real_time { CLASS_RT } else { CLASS_NORMAL });
+        self.line[CRITICAL_AT].set(u8::from(critical));
+    }
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulated kernel: tasks, run queues, switches, wakeups, ticks, timers, real-time tasks, hotplug.
+//! A class of ordinary tasks ([`SchedClass`]) is given to it. The names are those of kernel/sched/core.c.
+
+mod change;
+pub mod class;
+mod clock;
+pub mod events;
+pub mod ext_state;
+pub mod fair_state;
+mod guest;
+mod hotplug;
+mod life;
+mod program;
+mod races;
+pub mod rq;
+mod rt;
+mod server;
+mod switch;
+pub mod task;
+mod tick;
+mod wake;
+
+use std::{io, rc::Rc};
+
+pub use class::{Enqueue, GroupChange, SchedClass, Wake};
+pub use events::{Event, Events};
+pub use guest::Vcpu;
+pub use rq::Rq;
+pub use task::{Account, Class, Program, State, Task};
+
+use crate::{
+    bpf::{At, GroupId, Native, TaskId},
+    machine::{CpuSet, Machine},
+    mix::{Mix, Ns, Quota},
+    rng::Rng,
+};
+
+/// From a look at who runs next to another that it has asked for itself, at least: an interrupt.
+const LOOK_AGAIN_NS: Ns = 100;
+/// Events that may follow each other without any time passing.
+const EVENTS_AT_ONCE: u64 = 10_000_000;
+
+/// A control group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its path; empty: the root group.
+    pub path: String,
+    /// Its parent; the root group is its own.
+    pub parent: GroupId,
+    /// 0: the root group.
+    pub level: usize,
+    /// `cpu.weight`.
+    pub weight: u32,
+    /// `cpu.max`.
+    pub quota: Option<Quota>,
+    /// `cpu.idle`.
+    pub idle: bool,
+}
+
+/// A counter that tasks wake each other with.
+#[derive(Default)]
+pub struct Pipe {
+    count: u64,
+    waiters: std::collections::VecDeque<TaskId>,
+}
+
+/// A mutex.
+#[derive(Default)]
+pub struct Mutex {
+    owner: Option<TaskId>,
+    waiters: std::collections::VecDeque<TaskId>,
+}
+
+/// What must not happen, has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When.
+    pub at_ns: Ns,
+    /// What, in one line.
+    pub what: String,
+}
+
+/// The words of a fault that are no names and numbers.
+fn words(fault: &str) -> impl Iterator<Item = &str> {
+    fault.split(' ').filter(|word| word.bytes().all(|c| c.is_ascii_lowercase()))
+}
+
+/// What tells a trace what happens.
+pub trait Observer {
+    /// A CPU switches; an idle task's number is below the number of CPUs.
+    fn switched(&mut self, now: Ns, cpu: usize, prev: TaskId, next: &Task, next_id: TaskId);
+    /// A task wakes; `cpu` is the one that wakes it.
+    fn woken(&mut self, now: Ns, cpu: usize, task: &Task, id: TaskId);
+    /// The task that ran on a CPU stops running there; its state says why. Before the switch.
+    fn stopping(&mut self, _now: Ns, _cpu: usize, _task: &Task, _id: TaskId) {}
+    /// A task comes to a CPU's run queue.
+    fn enqueued(&mut self, _now: Ns, _cpu: usize, _task: &Task, _id: TaskId) {}
+    /// The ext class has put a task where the scheduler wants it to wait.
+    fn placed(&mut self, _now: Ns, _place: Place, _task: &Task, _id: TaskId) {}
+    /// Nothing more happens: the run is over.
+    fn ended(&mut self, _now: Ns) {}
+}
+
+/// Where the ext class lets a task wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a CPU's local queue.
+    Local {
+        /// The CPU.
+        cpu: usize,
+        /// Before all others there (`SCX_ENQ_HEAD`, `SCX_ENQ_PREEMPT`).
+        front: bool,
+        /// The task that runs there has to go.
+        preempts: bool,
+    },
+    /// In a queue of the scheduler's, or the global one.
+    Shared(u64),
+}
+
+/// The simulated kernel and its machine.
+pub struct Kernel {
+    /// What runs.
+    pub mix: Rc<Mix>,
+    /// The machine.
+    pub machine: Machine,
+    /// Simulated time.
+    pub now: Ns,
+    /// What is going to happen.
+    pub events: Events,
+    /// All that is drawn.
+    pub rng: Rng,
+    /// Tasks by number; the first are the CPUs' idle tasks.
+    pub tasks: Vec<Task>,
+    /// Run queues by CPU.
+    pub rqs: Vec<Rq>,
+    /// Groups by number; 0: the root group.
+    pub groups: Vec<Group>,
+    /// CPUs on which tasks may run.
+    pub active: CpuSet,
+    /// The class of ordinary tasks.
+    pub normal: &'static dyn SchedClass,
+    /// Whether paracord's programs watch.
+    pub sensed: bool,
+    /// The ext class's part.
+    pub ext: ext_state::Ext,
+    /// The fair class's part.
+    pub fair: fair_state::Fair,
+    /// What the natively compiled programs see.
+    pub native: Native,
+    /// The CPU that handles the present event.
+    pub this_cpu: usize,
+    /// What went wrong.
+    pub faults: Vec<Fault>,
+    /// It does not go on.
+    pub stopped: bool,
+    /// Who is told what happens.
+    pub observer: Option<Box<dyn Observer>>,
+    /// Tasks that have ended, and what they did: by kind.
+    pub ended: Vec<(Rc<str>, usize, Account)>,
+    pipes: Vec<Pipe>,
+    locks: Vec<Mutex>,
+    free_tasks: std::collections::VecDeque<TaskId>,
+    next_pid: i32,
+    daemon_due: bool,
+    races: Option<Box<races::Races>>,
+    /// Ticks that were counted by a program with a planted fault; `None`: none is.
+    pub planted: Option<u64>,
+    /// Events before the present time.
+    instant: u64,
+}
+
+impl Kernel {
+    /// A machine for a mix, at time 0.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(mix: Rc<Mix>, normal: &'static dyn SchedClass, sensed: bool) -> io::Result<Self> {
+        let machine = mix.machine.clone();
+        let native = Native::new(machine.cpus, mix.kernel)?;
+        let root = Group {
+            path: String::new(),
+            parent: 0,
+            level: 0,
+            weight: 100,
+            quota: None,
+            idle: false,
+        };
+        let mut groups = vec![root];
+        for group in &mix.groups {
+            let parent = group.parent.map_or(0, |parent| parent + 1);
+            groups.push(Group {
+                path: group.path.clone(),
+                parent,
+                level: groups[parent].level + 1,
+                weight: group.weight,
+                quota: group.quota,
+                idle: group.idle,
+            });
+        }
+        let rqs =
+            (0..machine.cpus).map(|cpu| Rq::new(cpu, u64::from(machine.capacities[cpu]))).collect();
+        Ok(Self {
+            now: 0,
+            events: Events::default(),
+            rng: Rng::new(mix.seed),
+            tasks: Vec::new(),
+            rqs,
+            groups,
+            active: CpuSet::first(machine.cpus),
+            normal,
+            sensed,
+            ext: ext_state::Ext::default(),
+            fair: fair_state::Fair::default(),
+            native,
+            this_cpu: 0,
+            faults: Vec::new(),
+            stopped: false,
+            observer: None,
+            ended: Vec::new(),
+            pipes: mix.queues.iter().map(|_| Pipe::default()).collect(),
+            locks: mix.locks.iter().map(|_| Mutex::default()).collect(),
+            free_tasks: std::collections::VecDeque::new(),
+            next_pid: 1000,
+            daemon_due: false,
+            races: None,
+            planted: None,
+            instant: 0,
+            machine,
+            mix,
+        })
+    }
+
+    /// Starts the machine: idle tasks, the class, the mix's first events. Call it in place.
+    pub fn begin(&mut self) {
+        for cpu in 0..self.machine.cpus {
+            self.native.begin_rq(cpu);
+            self.make_idle_task(cpu);
+        }
+        for group in 0..self.groups.len() {
+            let level = i32::try_from(self.groups[group].level).unwrap_or(i32::MAX);
+            self.native.group(group).level.set(level);
+        }
+        let class = self.normal;
+        class.begin(self);
+        let mix = Rc::clone(&self.mix);
+        self.events.push(mix.warmup_ns, Event::Warmup);
+        for (kind, task) in (0..).zip(&mix.tasks) {
+            if !task.template {
+                self.events.push(task.start_ns, Event::Start { kind });
+            }
+        }
+        for kind in 0..mix.vms.len() {
+            self.events.push(0, Event::StartVm { kind: events::short(kind) });
+        }
+        for (irq, each) in (0..).zip(&mix.irqs) {
+            self.events.push(each.every_ns, Event::Irq { irq });
+        }
+        for (change, timed) in (0..).zip(&mix.changes) {
+            self.events.push(timed.at_ns, Event::Change { change });
+        }
+    }
+
+    /// Lets it run up to a time. Call it in place. Returns early if it was stopped. In how many steps a run is made
+    /// does not change it.
+    pub fn run_until(&mut self, until: Ns) {
+        while self.races.is_some() && !self.stopped {
+            if !self.race_on(until) {
+                break;
+            }
+        }
+        while !self.stopped {
+            match self.events.next_ns() {
+                Some(at) if at <= until => {}
+                _ => break,
+            }
+            let Some((at, event)) = self.events.pop() else { break };
+            if at > self.now {
+                self.instant = self.events.taken();
+            } else if self.events.taken() - self.instant > EVENTS_AT_ONCE {
+                self.fault(format!("time does not pass: {EVENTS_AT_ONCE} events at once"));
+                self.stopped = true;
+            }
+            self.now = at;
+            self.handle(event);
+            self.finish();
+        }
+        if !self.stopped {
+            self.now = until;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::RunEnd { cpu, seq } => self.run_end(cpu as usize, seq),
+            Event::Tick { cpu, seq } => self.tick(cpu as usize, seq),
+            Event::Resched { cpu } => self.resched_arrives(cpu as usize),
+            Event::Timer { task, seq } => self.timer_fires(task as usize, seq),
+            Event::VmExit { cpu, seq } => self.vm_exit(cpu as usize, seq),
+            Event::BpfTimer { timer } => self.bpf_timer(timer as usize),
+            Event::Server { cpu, seq } => self.server_fires(cpu as usize, seq),
+            Event::Irq { irq } => self.irq(irq as usize),
+            Event::Start { kind } => self.start_tasks(kind as usize),
+            Event::StartVm { kind } => self.start_vms(kind as usize),
+            Event::Change { change } => self.change(change as usize),
+            Event::Daemon => self.daemon(),
+            Event::Warmup => self.warmup_ends(),
+            Event::Watchdog | Event::Period { .. } | Event::Slack { .. } => {
+                let class = self.normal;
+                class.event(self, event);
+            }
+        }
+    }
+
+    /// The event's CPU leaves the kernel: it looks who runs next if it has to, and does what waited for its lock.
+    fn finish(&mut self) {
+        let cpu = self.this_cpu;
+        let class = self.normal;
+        class.unlocked(self, cpu);
+        if self.rqs[cpu].need_resched && self.now >= self.rqs[cpu].switch_until && !self.stopped {
+            self.lock_rq(cpu);
+            self.schedule(cpu);
+            self.unlock_rq(cpu);
+            class.unlocked(self, cpu);
+        }
+        let rq = &mut self.rqs[cpu];
+        if rq.need_resched && !rq.resched_sent {
+            // A switch is under way, or the look itself asked for another: that interrupt comes when it is done.
+            rq.resched_sent = true;
+            let at = rq.switch_until.max(self.now + LOOK_AGAIN_NS);
+            self.events.push(at, Event::Resched { cpu: events::short(cpu) });
+        }
+    }
+
+    /// Where an operation runs now.
+    #[must_use]
+    pub fn at(&self) -> At {
+        At { cpu: self.this_cpu, now_ns: self.now, current: self.rqs[self.this_cpu].curr }
+    }
+
+    /// Something went wrong: noted, a few times per kind, whatever its numbers and names.
+    pub fn fault(&mut self, what: String) {
+        const FAULTS_MAX: usize = 64;
+        const ALIKE_MAX: usize = 4;
+        let alike = self.faults.iter().filter(|fault| words(&fault.what).eq(words(&what))).count();
+        if self.faults.len() < FAULTS_MAX && alike < ALIKE_MAX {
+            self.faults.push(Fault { at_ns: self.now, what });
+        }
+    }
+
+    /// Tells the observer, if there is one.
+    pub fn observe(&mut self, tell: impl FnOnce(&mut dyn Observer, &Self)) {
+        if let Some(mut observer) = self.observer.take() {
+            tell(&mut *observer, self);
+            self.observer = Some(observer);
+        }
+    }
+
+    /// What a task has had so far, the time that it runs now included.
+    #[must_use]
+    pub fn account(&self, id: TaskId) -> Account {
+        let task = &self.tasks[id];
+        let mut account = task.measured();
+        if self.rqs[task.cpu].curr == id {
+            account.ran_ns += self.now.saturating_sub(self.rqs[task.cpu].exec_start);
+        }
+        if let Some(since) = task.queued_since {
+            account.longest_wait_ns = account.longest_wait_ns.max(self.now - since);
+        }
+        account
+    }
+
+    /// Whether a task is a CPU's idle task.
+    #[must_use]
+    pub fn is_idle_task(&self, task: TaskId) -> bool {
+        task < self.machine.cpus
+    }
+}

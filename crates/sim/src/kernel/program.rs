@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the task that runs does: its phases, one after the other, until one takes time or lets it sleep.
+
+use std::rc::Rc;
+
+use super::{Event, Kernel, Program, State, events::short, task::WORK_PER_NS};
+use crate::{
+    bpf::TaskId,
+    mix::{Phase, Span},
+};
+
+/// Phases that a task may do without any time passing.
+const PHASES_AT_ONCE: u32 = 10_000;
+
+/// What a phase came to.
+enum Step {
+    /// The next phase follows at once.
+    Next,
+    /// It takes time, or the CPU is to look who runs next.
+    Stop,
+}
+
+impl Kernel {
+    /// The task that runs goes on, or begins.
+    pub(super) fn go_on(&mut self, cpu: usize) {
+        let curr = self.rqs[cpu].curr;
+        if self.tasks[curr].work == 0 {
+            self.next_phases(cpu);
+        } else {
+            self.arm_run_end(cpu);
+            self.arm_exit(cpu);
+        }
+    }
+
+    /// When the task that runs will have done its work.
+    pub(super) fn arm_run_end(&mut self, cpu: usize) {
+        let curr = self.rqs[cpu].curr;
+        let rq = &mut self.rqs[cpu];
+        rq.run_seq = rq.run_seq.wrapping_add(1);
+        if self.is_idle_task(curr) {
+            return;
+        }
+        let rq = &self.rqs[cpu];
+        let left = self.tasks[curr].work;
+        let end = rq.work_from.saturating_add(left.div_ceil(rq.speed));
+        if end < crate::mix::FOREVER {
+            self.events.push(end, Event::RunEnd { cpu: short(cpu), seq: rq.run_seq });
+        }
+    }
+
+    pub(super) fn run_end(&mut self, cpu: usize, seq: u32) {
+        if self.rqs[cpu].run_seq != seq {
+            return;
+        }
+        self.this_cpu = cpu;
+        self.update_curr(cpu);
+        self.go_on(cpu);
+    }
+
+    /// Phases of the task that runs, until one takes time.
+    fn next_phases(&mut self, cpu: usize) {
+        let curr = self.rqs[cpu].curr;
+        for _ in 0..PHASES_AT_ONCE {
+            if self.tasks[curr].state != State::Runnable || self.rqs[cpu].curr != curr {
+                return;
+            }
+            let step = match &mut self.tasks[curr].program {
+                Program::Idle => return,
+                Program::Guest(_) => self.guest_goes_on(cpu, curr),
+                Program::Phases { phases, next } => {
+                    let phase = phases[*next];
+                    *next = (*next + 1) % phases.len();
+                    self.phase(cpu, curr, phase)
+                }
+            };
+            if matches!(step, Step::Stop) {
+                return;
+            }
+            if self.tasks[curr].work > 0 {
+                self.arm_run_end(cpu);
+                self.arm_exit(cpu);
+                return;
+            }
+        }
+        let name = Rc::clone(&self.tasks[curr].name);
+        self.fault(format!("{name} does not let time pass: {PHASES_AT_ONCE} phases at once"));
+        self.stopped = true;
+    }
+
+    fn draw(&mut self, span: Span) -> u64 {
+        if span.min_ns == span.max_ns {
+            span.min_ns
+        } else {
+            self.rng.between(span.min_ns, span.max_ns)
+        }
+    }
+
+    /// The task that runs waits for something; the CPU looks who runs next.
+    pub(super) fn block(&mut self, cpu: usize, task: TaskId) {
+        self.tasks[task].state = State::Sleeping;
+        self.native.task(task).state.set(1); // TASK_INTERRUPTIBLE
+        self.rqs[cpu].need_resched = true;
+    }
+
+    fn phase(&mut self, cpu: usize, task: TaskId, phase: Phase) -> Step {
+        match phase {
+            Phase::Run(span) => {
+                let ns = self.draw(span);
+                self.tasks[task].work = ns.saturating_mul(WORK_PER_NS);
+                Step::Next
+            }
+            Phase::Sleep(span) => {
+                let ns = self.draw(span);
+                self.block(cpu, task);
+                self.arm_timer(task, self.now + ns);
+                Step::Stop
+            }
+            Phase::Period(ns) => {
+                let start = self.tasks[task].start_ns;
+                let next = start + ((self.now - start) / ns + 1) * ns;
+                self.block(cpu, task);
+                self.arm_timer(task, next);
+                Step::Stop
+            }
+            Phase::Post { queue, sync } => {
+                self.post(queue, sync);
+                Step::Next
+            }
+            Phase::Wait(queue) => self.wait(cpu, task, queue),
+            Phase::Lock(lock) => self.lock(cpu, task, lock),
+            Phase::Unlock(lock) => {
+                self.unlock(task, lock);
+                Step::Next
+            }
+            Phase::Fork(kind) => {
+                let name = self.mix.tasks[kind].name.as_str().into();
+                self.fork_kind(kind, name);
+                Step::Next
+            }
+            Phase::Yield => {
+                if self.tasks[task].class() == super::Class::Normal {
+                    let class = self.normal;
+                    class.yield_task(self, cpu, task);
+                }
+                self.rqs[cpu].need_resched = true;
+                Step::Stop
+            }
+            Phase::Exit => {
+                self.exit_current(cpu);
+                Step::Stop
+            }
+            Phase::MoveTo(group) => {
+                self.move_task(task, group.map_or(0, |group| group + 1));
+                Step::Next
+            }
+        }
+    }
+
+    fn post(&mut self, queue: usize, sync: bool) {
+        match self.pipes[queue].waiters.pop_front() {
+            Some(waiter) => {
+                self.wake_up(waiter, sync);
+            }
+            None => self.pipes[queue].count += 1,
+        }
+    }
+
+    fn wait(&mut self, cpu: usize, task: TaskId, queue: usize) -> Step {
+        let pipe = &mut self.pipes[queue];
+        if pipe.count > 0 {
+            pipe.count -= 1;
+            return Step::Next;
+        }
+        pipe.waiters.push_back(task);
+        self.block(cpu, task);
+        Step::Stop
+    }
+
+    fn lock(&mut self, cpu: usize, task: TaskId, lock: usize) -> Step {
+        let mutex = &mut self.locks[lock];
+        if mutex.owner.is_none() {
+            mutex.owner = Some(task);
+            return Step::Next;
+        }
+        mutex.waiters.push_back(task);
+        self.block(cpu, task);
+        Step::Stop
+    }
+
+    fn unlock(&mut self, task: TaskId, lock: usize) {
+        let mutex = &mut self.locks[lock];
+        if mutex.owner != Some(task) {
+            return;
+        }
+        mutex.owner = mutex.waiters.pop_front();
+        if let Some(next) = mutex.owner {
+            self.wake_up(next, false);
+        }
+    }
+
+    /// A guest's step, from kernel/guest.rs.
+    fn guest_goes_on(&mut self, cpu: usize, task: TaskId) -> Step {
+        if self.guest_step(cpu, task) { Step::Next } else { Step::Stop }
+    }
+}

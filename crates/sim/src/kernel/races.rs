@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Races: the handling of an event may be left at every helper, kfunc and atomic, and events of other CPUs come
+//! between. The seed decides. Whoever needs a run queue's lock waits for who has it.
+
+use super::{Event, Kernel};
+use crate::{
+    bpf::{Fiber, Pause},
+    mix::Ns,
+};
+
+/// How far apart in time events may be whose handling overlaps.
+const OVERLAP_NS: Ns = 5_000;
+/// Of points, how many thousandths are left.
+const LEFT_PERMILLE: u64 = 100;
+
+/// What is under way.
+#[derive(Default)]
+pub struct Races {
+    /// Fibers that were left.
+    under_way: Vec<UnderWay>,
+    /// By CPU: which fiber has the run queue's lock, how many times.
+    locks: Vec<Option<(u64, u32)>>,
+    /// The fiber that runs.
+    running: u64,
+    /// Fibers so far.
+    made: u64,
+}
+
+struct UnderWay {
+    number: u64,
+    cpu: usize,
+    this_cpu: usize,
+    waits_for: Option<usize>,
+    fiber: Fiber,
+}
+
+impl Kernel {
+    /// Lets operations of several CPUs overlap from here on.
+    pub fn race(&mut self) {
+        self.native.watched = true;
+        let locks = vec![None; self.machine.cpus];
+        self.races = Some(Box::new(Races { locks, ..Races::default() }));
+    }
+
+    /// `raw_spin_rq_lock()`.
+    pub fn lock_rq(&mut self, cpu: usize) {
+        while let Some(races) = &mut self.races {
+            let running = races.running;
+            match &mut races.locks[cpu] {
+                Some((owner, depth)) if *owner == running => {
+                    *depth += 1;
+                    return;
+                }
+                Some(_) => crate::bpf::pause(Pause::Lock(cpu)),
+                free => {
+                    *free = Some((running, 1));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the run queue's lock is held by what is handled now.
+    #[must_use]
+    pub fn holds_rq(&self, cpu: usize) -> bool {
+        let holds =
+            |races: &Races| races.locks[cpu].is_some_and(|(owner, _)| owner == races.running);
+        self.races.as_deref().is_some_and(holds)
+    }
+
+    /// `raw_spin_rq_trylock()` would fail.
+    #[must_use]
+    pub fn is_rq_locked(&self, cpu: usize) -> bool {
+        self.races.as_deref().is_some_and(|races| races.locks[cpu].is_some())
+    }
+
+    /// `raw_spin_rq_unlock()`.
+    pub fn unlock_rq(&mut self, cpu: usize) {
+        let Some(races) = &mut self.races else { return };
+        if let Some((_, depth)) = &mut races.locks[cpu] {
+            *depth -= 1;
+            if *depth == 0 {
+                races.locks[cpu] = None;
+            }
+        }
+    }
+
+    /// A helper, kfunc or atomic: does another CPU go on here?
+    pub(crate) fn race_point(&mut self) {
+        if self.races.is_some() && self.rng.chance(LEFT_PERMILLE) {
+            crate::bpf::pause(Pause::Point);
+        }
+    }
+
+    /// The CPU whose event it is; `None`: it is handled while nothing else is under way.
+    fn cpu_of(&self, event: Event) -> Option<usize> {
+        match event {
+            Event::RunEnd { cpu, .. }
+            | Event::Tick { cpu, .. }
+            | Event::Resched { cpu }
+            | Event::VmExit { cpu, .. } => Some(cpu as usize),
+            // Of a CPU that is gone it fires elsewhere.
+            Event::Timer { task, .. } => {
+                Some(self.tasks[task as usize].cpu).filter(|cpu| self.rqs[*cpu].active)
+            }
+            _ => None,
+        }
+    }
+
+    /// The next event is handled, or what was left goes on. False: nothing is to be done up to that time.
+    pub(super) fn race_on(&mut self, until: Ns) -> bool {
+        let next = self.events.next_ns().filter(|at| *at <= until);
+        let left = self.races.as_ref().map_or(0, |races| races.under_way.len());
+        let soon = next.is_some_and(|at| at <= self.now + OVERLAP_NS);
+        if left > 0 && (!soon || self.rng.chance(300)) {
+            return self.resume_one();
+        }
+        let Some((at, event)) = next.and_then(|_| self.events.pop()) else { return false };
+        let cpu = self.cpu_of(event);
+        // A CPU does one thing at a time; what concerns all is done alone.
+        while self.is_under_way(cpu) {
+            if !self.resume_one() {
+                break;
+            }
+        }
+        self.now = self.now.max(at);
+        let Some(cpu) = cpu else {
+            self.handle(event);
+            self.finish();
+            return true;
+        };
+        let fiber = Fiber::new(self, move |k: &mut Self| {
+            k.handle(event);
+            k.finish();
+        });
+        let Some(races) = &mut self.races else { return false };
+        races.made += 1;
+        let number = races.made;
+        races.under_way.push(UnderWay { number, cpu, this_cpu: cpu, waits_for: None, fiber });
+        let last = races.under_way.len() - 1;
+        self.resume(last);
+        true
+    }
+
+    fn is_under_way(&self, cpu: Option<usize>) -> bool {
+        let under_way = self.races.as_ref().map_or(&[][..], |races| &races.under_way);
+        cpu.map_or(!under_way.is_empty(), |cpu| under_way.iter().any(|other| other.cpu == cpu))
+    }
+
+    /// One of those that were left goes on, one that waits for no lock.
+    fn resume_one(&mut self) -> bool {
+        let Some(races) = &self.races else { return false };
+        let free =
+            |under_way: &UnderWay| under_way.waits_for.is_none_or(|cpu| races.locks[cpu].is_none());
+        let ready: Vec<_> =
+            (0..races.under_way.len()).filter(|i| free(&races.under_way[*i])).collect();
+        if ready.is_empty() {
+            self.fault("simulator: all CPUs wait for each other's run queues".into());
+            self.stopped = true;
+            return false;
+        }
+        let chosen = ready[self.rng.below(ready.len() as u64) as usize];
+        self.resume(chosen);
+        true
+    }
+
+    fn resume(&mut self, index: usize) {
+        let Some(races) = &mut self.races else { return };
+        let mut chosen = races.under_way.swap_remove(index);
+        races.running = chosen.number;
+        let outer = std::mem::replace(&mut self.this_cpu, chosen.this_cpu);
+        let pause = chosen.fiber.resume();
+        chosen.this_cpu = std::mem::replace(&mut self.this_cpu, outer);
+        let Some(races) = &mut self.races else { return };
+        races.running = 0;
+        if let Some(pause) = pause {
+            chosen.waits_for = match pause {
+                Pause::Lock(cpu) => Some(cpu),
+                Pause::Point => None,
+            };
+            races.under_way.push(chosen);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The periodic tick. An idle CPU has none; all CPUs' fall on multiples of its period.
+
+use super::{Class, Event, Kernel, events::short};
+
+impl Kernel {
+    /// The CPU runs something: its tick is on.
+    pub(super) fn start_tick(&mut self, cpu: usize) {
+        if self.rqs[cpu].tick.is_none() {
+            self.rqs[cpu].tick_seq += 1;
+            self.arm_tick(cpu);
+        }
+    }
+
+    fn arm_tick(&mut self, cpu: usize) {
+        let tick_ns = self.machine.tick_ns();
+        let next = (self.now / tick_ns + 1) * tick_ns;
+        let seq = self.rqs[cpu].tick_seq;
+        self.rqs[cpu].tick = Some(seq);
+        self.events.push(next, Event::Tick { cpu: short(cpu), seq });
+    }
+
+    /// `sched_tick()`.
+    pub(super) fn tick(&mut self, cpu: usize, seq: u32) {
+        if self.rqs[cpu].tick != Some(seq) {
+            return;
+        }
+        self.this_cpu = cpu;
+        self.lock_rq(cpu);
+        self.update_curr(cpu);
+        self.interrupts_guest(cpu);
+        let curr = self.rqs[cpu].curr;
+        let class = self.normal;
+        match self.tasks[curr].class() {
+            Class::Idle => {}
+            Class::Normal => class.tick(self, cpu, curr),
+            Class::Rt => self.tick_rt(cpu, curr),
+        }
+        self.unlock_rq(cpu);
+        class.every_tick(self, cpu);
+        if let Some(count) = &mut self.planted {
+            *count += 1;
+            let at = self.at();
+            crate::bpf::plant(self, at);
+        }
+        self.arm_tick(cpu);
+    }
+}

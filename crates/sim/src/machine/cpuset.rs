@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sets of CPUs, as the kernel's `struct cpumask`.
+
+use std::{fmt, str::FromStr};
+
+/// CPUs that a machine may have.
+pub const CPUS_MAX: usize = 1024;
+const WORDS: usize = CPUS_MAX / 64;
+
+/// A set of CPUs. Laid out as the kernel's bitmap: C code may be given a pointer to it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CpuSet([u64; WORDS]);
+
+impl CpuSet {
+    /// No CPU.
+    pub const EMPTY: Self = Self([0; WORDS]);
+
+    /// The CPUs from 0 up to `count`.
+    #[must_use]
+    pub fn first(count: usize) -> Self {
+        (0..count).collect()
+    }
+
+    /// One CPU.
+    #[must_use]
+    pub fn of(cpu: usize) -> Self {
+        std::iter::once(cpu).collect()
+    }
+
+    /// Whether a CPU is in it.
+    #[must_use]
+    pub fn has(&self, cpu: usize) -> bool {
+        cpu < CPUS_MAX && self.0[cpu / 64] >> (cpu % 64) & 1 != 0
+    }
+
+    /// Adds a CPU; beyond the largest: nothing.
+    pub fn insert(&mut self, cpu: usize) {
+        if cpu < CPUS_MAX {
+            self.0[cpu / 64] |= 1 << (cpu % 64);
+        }
+    }
+
+    /// Takes a CPU away.
+    pub fn remove(&mut self, cpu: usize) {
+        if cpu < CPUS_MAX {
+            self.0[cpu / 64] &= !(1 << (cpu % 64));
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut both = *self;
+        for (word, others) in both.0.iter_mut().zip(other.0) {
+            *word &= others;
+        }
+        both
+    }
+
+    /// The first CPU at or above a number.
+    #[must_use]
+    pub fn next(&self, from: usize) -> Option<usize> {
+        let mut index = from / 64;
+        let mut word = *self.0.get(index)? & (u64::MAX << (from % 64));
+        loop {
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros() as usize);
+            }
+            index += 1;
+            word = *self.0.get(index)?;
+        }
+    }
+
+    /// The first CPU that is in both sets.
+    #[must_use]
+    pub fn first_of(&self, other: &Self) -> Option<usize> {
+        let words = self.0.iter().zip(other.0).enumerate();
+        words
+            .map(|(index, (word, others))| (index, word & others))
+            .find(|(_, both)| *both != 0)
+            .map(|(index, both)| index * 64 + both.trailing_zeros() as usize)
+    }
+
+    /// Its CPUs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let cpu = self.next(from)?;
+            from = cpu + 1;
+            Some(cpu)
+        })
+    }
+}
+
+impl FromIterator<usize> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> Self {
+        let mut set = Self::EMPTY;
+        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+        set
+    }
+}
+
+/// As in `/sys`: `0-3,8`.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        let mut from = 0;
+        while let Some(first) = self.next(from) {
+            let mut last = first;
+            while self.has(last + 1) {
+                last += 1;
+            }
+            write!(f, "{comma}{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+            comma = ",";
+            from = last + 1;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuSet({self})")
+    }
+}
+
+/// Why a list of CPUs is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no list of CPUs below {CPUS_MAX}, such as 0-3,8")]
+pub struct NoCpuSet(String);
+
+impl FromStr for CpuSet {
+    type Err = NoCpuSet;
+
+    fn from_str(text: &str) -> Result<Self, NoCpuSet> {
+        let fail = || NoCpuSet(text.to_owned());
+        let mut set = Self::EMPTY;
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let first: usize = first.parse().map_err(|_| fail())?;
+            let last: usize = last.parse().map_err(|_| fail())?;
+            if first > last || last >= CPUS_MAX {
+                return Err(fail());
+            }
+            (first..=last).for_each(|cpu| set.insert(cpu));
+        }
+        Ok(set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_written() {
+        for text in ["0", "0-3", "0-3,8", "63-64,1023"] {
+            assert_eq!(text.parse::<CpuSet>().expect(text).to_string(), text);
+        }
+        for text in ["", "3-1", "1024", "a", "1,,2", "-1"] {
+            assert!(text.parse::<CpuSet>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_next_cpu_is_found_across_words() {
+        let set: CpuSet = "1,64,200".parse().expect("a list");
+        assert_eq!(set.iter().collect::<Vec<_>>(), [1, 64, 200]);
+        assert_eq!(set.next(201), None);
+        assert_eq!(set.first_of(&CpuSet::of(64)), Some(64));
+        assert_eq!(set.len(), 3);
+    }
+}

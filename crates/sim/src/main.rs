@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `paracord-sim`: runs mixes, compares both schedulers, draws mixes (docs/simulator.md).
+#![forbid(unsafe_code)]
+
+mod cli;
+mod report;
+mod trace;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sums over all tasks of a kind.
+
+use std::collections::HashMap;
+
+use paracord_sim::mix::{Mix, Ns};
+use paracord_sim::run::{Kind, Outcome};
+
+/// What all tasks of a kind had, after the warm-up.
+#[derive(Clone, Debug, Default)]
+pub struct KindSum {
+    /// Its name in the mix.
+    pub name: String,
+    /// Tasks that are there at the end.
+    pub there: u64,
+    /// Tasks that have ended.
+    pub ended: u64,
+    /// Time on CPUs of all of them.
+    pub ran_ns: Ns,
+    /// Of those that are there at the end: least and most time on CPUs.
+    pub each_ns: Option<(Ns, Ns)>,
+    /// Longest wait in a run queue, warm-up included.
+    pub longest_wait_ns: Ns,
+    /// Times that one was put on a CPU.
+    pub switches: u64,
+    /// Times that one came from another CPU.
+    pub migrations: u64,
+    /// From a vCPU's timer to its running: on average over its vCPUs, and at most.
+    pub latency_ns: Option<(Ns, Ns)>,
+}
+
+/// The sums, in the order of the mix: tasks, then VMs.
+pub fn sums(mix: &Mix, outcome: &Outcome) -> Vec<KindSum> {
+    let named = |name: &String| KindSum { name: name.clone(), ..KindSum::default() };
+    let tasks = mix.tasks.iter().map(|task| named(&task.name));
+    let mut all: Vec<KindSum> = tasks.chain(mix.vms.iter().map(|vm| named(&vm.name))).collect();
+    let mut latencies: HashMap<usize, (Ns, u64)> = HashMap::new();
+    for had in &outcome.tasks {
+        let index = match had.kind {
+            Kind::Task(index) => index,
+            Kind::Vm(index) => mix.tasks.len() + index,
+        };
+        let Some(sum) = all.get_mut(index) else { continue };
+        let account = had.account;
+        sum.ran_ns += account.ran_ns;
+        sum.longest_wait_ns = sum.longest_wait_ns.max(account.longest_wait_ns);
+        sum.switches += account.switches;
+        sum.migrations += account.migrations;
+        if had.ended {
+            sum.ended += 1;
+        } else {
+            sum.there += 1;
+            let (least, most) = sum.each_ns.unwrap_or((account.ran_ns, account.ran_ns));
+            sum.each_ns = Some((least.min(account.ran_ns), most.max(account.ran_ns)));
+        }
+        if let Some((average, longest)) = had.latency_ns {
+            let (total, count) = latencies.entry(index).or_default();
+            (*total, *count) = (*total + average, *count + 1);
+            let before = sum.latency_ns.map_or(0, |(_, longest)| longest);
+            sum.latency_ns = Some((*total / *count, longest.max(before)));
+        }
+    }
+    all
+}
+
+impl KindSum {
+    /// How many: those that are there, and those that have ended.
+    pub fn number(&self) -> String {
+        match self.ended {
+            0 => self.there.to_string(),
+            ended => format!("{}+{ended}", self.there),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of one run. The same mix gives the same text, to the letter.
+
+use std::fmt::Write;
+
+use super::columns::{columns, row};
+use super::{Finished, KindSum, scheduler_word, units};
+
+/// What each kind of task had, and what went wrong.
+pub fn table(name: &str, run: &Finished) -> String {
+    let scheduler = scheduler_word(run.scheduler);
+    let mut text = format!("{name}: {scheduler}, {}, {}\n\n", run.about, run.length());
+    let latencies = run.kinds.iter().any(|kind| kind.latency_ns.is_some());
+    let mut heading =
+        row(&["TASK", "NUMBER", "CPU %", "PER TASK %", "LONGEST WAIT", "SWITCHES", "MIGRATIONS"]);
+    if latencies {
+        heading.extend(row(&["LATENCY", "WORST"]));
+    }
+    let mut rows = vec![heading];
+    rows.extend(run.kinds.iter().map(|kind| kind_row(run, kind, latencies)));
+    text.push_str(&columns(&rows));
+    if run.kinds.iter().any(|kind| kind.ended > 0) {
+        text.push_str("NUMBER a+b: a are there, b have ended\n");
+    }
+    if latencies {
+        text.push_str("LATENCY: from a vCPU's timer to its running, on average\n");
+    }
+    if !run.outcome.faults.is_empty() {
+        text.push('\n');
+    }
+    for line in run.fault_lines() {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn kind_row(run: &Finished, kind: &KindSum, latencies: bool) -> Vec<String> {
+    let mut cells = vec![
+        kind.name.clone(),
+        kind.number(),
+        units::percent(run.share(kind.ran_ns)),
+        per_task(run, kind),
+        units::duration(kind.longest_wait_ns),
+        kind.switches.to_string(),
+        kind.migrations.to_string(),
+    ];
+    if latencies {
+        let nothing = || ("-".to_owned(), "-".to_owned());
+        let both = |(average, longest)| (units::duration(average), units::duration(longest));
+        let (average, longest) = kind.latency_ns.map_or_else(nothing, both);
+        cells.extend([average, longest]);
+    }
+    cells
+}
+
+/// Least and most share of a task.
+pub fn per_task(run: &Finished, kind: &KindSum) -> String {
+    let Some((least, most)) = kind.each_ns else { return "-".to_owned() };
+    let (least, most) = (units::percent(run.share(least)), units::percent(run.share(most)));
+    if least == most { least } else { format!("{least}..{most}") }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The program as a user and a script meet it: tables, files, one line per error, exit codes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const LOOPS: &str = "machine cpus=2\nrun 200ms warmup=20ms\ntask loop count=3 : run forever\n\
+                     task nap : run 1ms, sleep 5ms\nvm guest vcpus=1 guest=periodic period=10ms \
+                     busy=1ms\n";
+
+fn sim(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_paracord-sim")).args(args).output().unwrap()
+}
+
+fn stdout(o: &Output) -> String {
+    String::from_utf8(o.stdout.clone()).unwrap()
+}
+
+fn stderr(o: &Output) -> String {
+    String::from_utf8(o.stderr.clone()).unwrap()
+}
+
+/// A directory with a mix in it, and the mix's path.
+fn mix(text: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("loops.mix");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+/// Fails with exit code 2 and one line that begins with the program's name.
+fn refuses(args: &[&str], says: &[&str]) {
+    let o = sim(args);
+    let error = stderr(&o);
+    assert_eq!(o.status.code(), Some(2), "{args:?}: {error}");
+    assert!(error.starts_with("paracord-sim: ") && error.lines().count() == 1, "{error}");
+    assert!(o.stdout.is_empty(), "{args:?}: {}", stdout(&o));
+    for s in says {
+        assert!(error.contains(s), "{args:?}: {s:?} not in {error}");
+    }
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_run_says_what_each_kind_had_and_always_the_same() {
+    let (_directory, file) = mix(LOOPS);
+    let o = sim(&["run", &file]);
+    let text = stdout(&o);
+    assert_eq!(o.status.code(), Some(0), "{text}{}", stderr(&o));
+    assert!(o.stderr.is_empty(), "no terminal, no progress: {}", stderr(&o));
+    let title =
+        "loops: ext, 2 CPUs, 4 tasks, 1 vCPU, kernel 7.3, seed 1, 0.2 s, shares from 0.02 s";
+    assert!(text.starts_with(title), "{text}");
+    for kind in ["loop ", "nap ", "guest "] {
+        assert!(text.lines().any(|line| line.starts_with(kind)), "{kind} in {text}");
+    }
+    assert_eq!(stdout(&sim(&["run", &file])), text);
+    let other = stdout(&sim(&["run", &file, "--seed", "7", "--kernel", "6.12"]));
+    assert!(other.contains("kernel 6.12, seed 7"), "{other}");
+}
+
+#[test]
+fn results_are_of_the_labs_schema() {
+    let (directory, file) = mix(LOOPS);
+    let out = directory.path().join("out");
+    let o = sim(&["run", &file, "--json", "-", "--out", out.to_str().unwrap()]);
+    let data = json(&stdout(&o));
+    assert_eq!((&data["schema"], &data["host"]), (&1.into(), &"simulated".into()));
+    assert_eq!((&data["scenario"], &data["partial"]), (&"loops".into(), &false.into()));
+    let results = data["results"].as_array().unwrap();
+    let loops = results.iter().find(|one| one["metric"] == "cpu_loop_share").unwrap();
+    assert!((1.0..=2.0).contains(&loops["median"].as_f64().unwrap()), "{loops}");
+    assert_eq!(data["verdicts"][0]["name"], "ext_faults");
+    assert_eq!(data["verdicts"][0]["status"], "pass");
+    let written = std::fs::read_to_string(out.join("results.json")).unwrap();
+    assert_eq!(written, stdout(&o));
+    let again = out.join("loops.mix");
+    let again = sim(&["run", again.to_str().unwrap(), "--json", "-"]);
+    assert_eq!(stdout(&again), stdout(&o), "the mix that is kept runs as the first one did");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2, "no temporary file is left");
+}
+
+#[test]
+fn a_comparison_names_the_task_that_differs_most() {
+    let (_directory, file) = mix(LOOPS);
+    let text = stdout(&sim(&["compare", &file]));
+    assert!(text.starts_with("loops: ext and stock, 2 CPUs"), "{text}");
+    assert!(text.contains("EXT CPU %  STOCK CPU %  DIFFERENCE"), "{text}");
+    assert!(text.contains("\nlargest difference: "), "{text}");
+    let data = json(&stdout(&sim(&["compare", &file, "--json", "-"])));
+    let configs = data["verdicts"].as_array().unwrap().iter().map(|one| one["name"].as_str());
+    assert_eq!(configs.collect::<Vec<_>>(), [Some("ext_faults"), Some("stock_faults")]);
+}
+
+#[test]
+fn wrong_files_and_arguments_are_one_line() {
+    let (_directory, file) = mix("machine cpus=2\nrun 1s\ntsk hog : run forever\n");
+    for command in ["run", "compare", "check"] {
+        refuses(&[command, &file], &[&format!("{file}:3: "), "did you mean task?"]);
+    }
+    refuses(&["run", "/nonexistent.mix"], &["/nonexistent.mix", "cannot be read"]);
+    refuses(&["run"], &["FILE"]);
+    refuses(&["comprae", &file], &["comprae", "compare"]);
+    refuses(&["run", &file, "--kernel", "5.4"], &["5.4", "6.12"]);
+    refuses(&["random", "--cpus", "0"], &["1..=1024"]);
+    refuses(&["random", "--seed", "-1"], &["-1"]);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_line_before_the_run() {
+    let (directory, file) = mix(LOOPS);
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    for option in ["--trace", "--json"] {
+        let path = at("missing/file");
+        refuses(&["run", &file, option, &path], &[&path, "cannot be written"]);
+        refuses(&["run", &file, option, &at("")], &["cannot be written"]);
+    }
+    refuses(&["run", &file, "--out", &file], &[&file, "cannot be written"]);
+    refuses(&["random", "--write", &at("missing/a.mix")], &["cannot be written"]);
+    if Path::new("/dev/full").exists() {
+        for option in ["--trace", "--json"] {
+            refuses(&["run", &file, option, "/dev/full"], &["/dev/full: cannot be written"]);
+        }
+    }
+}
+
+#[test]
+fn check_reads_all_files() {
+    let (directory, file) = mix(LOOPS);
+    let bad = directory.path().join("bad.mix");
+    std::fs::write(&bad, "machine cpus=2\n").unwrap();
+    let o = sim(&["check", bad.to_str().unwrap(), &file]);
+    assert_eq!(o.status.code(), Some(2));
+    assert_eq!(stderr(&o).lines().count(), 1, "{}", stderr(&o));
+    assert!(stdout(&o).ends_with(": ok\n"), "{}", stdout(&o));
+    let mixes = Path::new(env!("CARGO_MANIFEST_DIR")).join("mixes");
+    for mix in std::fs::read_dir(mixes).unwrap() {
+        let mix = mix.unwrap().path();
+        let o = sim(&["check", mix.to_str().unwrap()]);
+        assert!(o.status.success(), "{}", stderr(&o));
+        // `make sim` shows it.
+        let text = std::fs::read_to_string(&mix).unwrap();
+        assert!(text.starts_with("# "), "{}: the first line says what it is for", mix.display());
+    }
+}
+
+/// The first fenced text after a heading of docs/simulator.md.
+fn documented(heading: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let section = text.split_once(heading).unwrap().1;
+    section.split("```").nth(1).unwrap().trim_start_matches('\n').to_owned()
+}
+
+#[test]
+fn the_documents_example_is_a_mix() {
+    let (_directory, file) = mix(&documented("## The text format"));
+    let o = sim(&["check", &file]);
+    assert!(o.status.success(), "{}", stderr(&o));
+}
+
+#[test]
+fn drawn_mixes_are_run_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("drawn.mix");
+    let path = path.to_str().unwrap();
+    let o = sim(&["random", "--seed", "1", "--cpus", "2", "--write", path]);
+    let text = stdout(&o);
+    assert!(text.starts_with("seed 1: 2 CPUs, "), "{text}{}", stderr(&o));
+    let checked = stdout(&sim(&["check", path]));
+    assert!(checked.contains(": 2 CPUs, ") && checked.ends_with(": ok\n"), "{checked}");
+}
+
+#[test]
+fn help_names_commands_and_exit_codes() {
+    for args in [&["--help"][..], &["help"]] {
+        let o = sim(args);
+        assert!(o.status.success());
+        for word in ["run", "compare", "random", "check", "130 interrupted"] {
+            assert!(stdout(&o).contains(word), "{word}");
+        }
+    }
+    for command in ["run", "compare", "random", "check"] {
+        assert!(sim(&[command, "--help"]).status.success(), "{command}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_output_quietly() {
+    let (_directory, file) = mix(LOOPS);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_paracord-sim"))
+        .args(["run", &file])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let o = child.wait_with_output().unwrap();
+    assert!(o.stderr.is_empty() && o.status.code() == Some(0), "{o:?}");
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Operations that overlap: the seed switches CPUs at helpers, kfuncs and atomics.
+
+use paracord_sim::{
+    mix::{Change, Mix, random::Draw, shrink},
+    run::{Outcome, Simulation},
+};
+
+/// Mixes that run; their operations are left thousands of times each.
+const MIXES: u64 = 12;
+
+fn race(mix: &Mix, plant: bool) -> Outcome {
+    let mut simulation = Simulation::new(mix.clone()).expect("memory");
+    simulation.with(|kernel| {
+        kernel.race();
+        kernel.planted = plant.then_some(0);
+    });
+    simulation.run_until(mix.run_ns);
+    simulation.end();
+    simulation.outcome()
+}
+
+fn drawn(seed: u64, cpus: usize) -> Mix {
+    let mut mix = Draw { vms: false, ..Draw::ALL }.mix(seed, cpus);
+    mix.changes.retain(|timed| !matches!(timed.change, Change::TaskCpus(..)));
+    mix
+}
+
+#[test]
+fn a_planted_lost_update_is_found_and_shrunk() {
+    let loses =
+        |mix: &Mix| race(mix, true).faults.iter().any(|fault| fault.what.contains("has lost"));
+    let mix = (1..20).map(|seed| drawn(seed, 8)).find(loses).expect("one mix of twenty finds it");
+    let small = shrink::shrink(&mix, loses, 200);
+    assert!(loses(&small), "what is left still shows it");
+    assert_eq!(small.machine.cpus, 2, "two CPUs are needed, and enough:\n{small}");
+    // It replays: from its text, too.
+    let again = Mix::parse("small", &small.to_string()).expect("what was written is read");
+    assert_eq!(format!("{:?}", race(&again, true)), format!("{:?}", race(&small, true)));
+}
+
+#[test]
+fn nothing_that_must_hold_is_broken_by_overlapping() {
+    for seed in 1..=MIXES {
+        for cpus in [2, 8] {
+            let mix = drawn(seed, cpus);
+            let outcome = race(&mix, false);
+            assert!(
+                outcome.faults.is_empty(),
+                "seed {seed}, {cpus} CPUs: {:?}\n{mix}",
+                outcome.faults
+            );
+        }
+    }
+}
