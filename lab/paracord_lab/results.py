@@ -11,7 +11,8 @@ from statistics import median
 from .verdicts import RELATIONS, SKIPPED, STATUSES, UNDECIDED, Verdict
 
 SCHEMA = 1
-HOST_KINDS = ("emulated", "native")
+# simulated: crates/sim, whose results are of no architecture.
+HOST_KINDS = ("emulated", "native", "simulated")
 # Unit, as metrics end in it -> how a reader sees it.
 UNITS = {
     "ns": "ns",

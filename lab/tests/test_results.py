@@ -73,7 +73,7 @@ def test_written_is_read_back(tmp_path):
     ("change", "message"),
     [
         (lambda d: d.update(schema=2), "schema is 2, this program reads 1"),
-        (lambda d: d.update(host="cloud"), "host is 'cloud', expected one of emulated, native"),
+        (lambda d: d.update(host="cloud"), "host is 'cloud', expected one of emulated, native, simulated"),
         (lambda d: d.pop("kernel"), "kernel is missing"),
         (lambda d: d.update(results={}), "results is missing or not a list"),
         (lambda d: d["results"][0].update(rounds=[]), r"results\[0\]: rounds is empty"),
