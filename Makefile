@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench lint generate lab guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench lint generate lab sim guest install clean distclean
 
 # Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
 ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
@@ -30,6 +30,7 @@ help:
 	@echo 'make build   the paracord binary: target/release/paracord'
 	@echo 'make guest   the guest module for the running kernel (KDIR=... for another)'
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
+	@echo 'make sim     the list of simulated mixes; make sim S=three-loops runs one, or a file (ARGS="--scheduler stock" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-arm64 frequencies, placement and the small VMM on arm64 hosts (ten minutes more the first time)'
@@ -98,6 +99,19 @@ lab: ready
 else
 lab: setup
 	@$(LAB) list
+endif
+
+MIXES := crates/sim/mixes
+ifdef S
+sim: setup
+	@$(CARGO) run -q --release --locked -p paracord-sim -- run $(if $(wildcard $(MIXES)/$(S).mix),$(MIXES)/$(S).mix,$(S)) $(ARGS)
+else
+sim:
+	@for mix in $(MIXES)/*.mix; do \
+		printf '%-16s ' "$$(basename "$$mix" .mix)"; \
+		awk '!/^#/ { exit } { sub(/^# */, ""); said = said " " $$0 } \
+			END { if (match(said, /[.:]( |$$)/)) said = substr(said, 1, RSTART - 1); print substr(said, 2) }' "$$mix"; \
+	done
 endif
 
 guest:
