@@ -16,6 +16,10 @@ use super::{
 
 /// A helper's error that programs only test for.
 const FAILED: i64 = -1;
+/// Values of hash maps are numbers.
+const HASH_VALUE_BYTES: usize = 8;
+/// `BPF_NOEXIST`.
+const NOEXIST: u64 = 1;
 /// `BPF_MAP_TYPE_PERCPU_ARRAY`.
 const PERCPU_ARRAY: u32 = 6;
 
@@ -95,33 +99,42 @@ unsafe extern "C" fn sim_map_create(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sim_hash_lookup(_map: *mut c_void, key: u64) -> *mut u8 {
-    lent().native().maps.lookup(key).map_or(ptr::null_mut(), |value| value.as_ptr())
+extern "C" fn sim_hash_lookup(map: *mut c_void, key: u64) -> *mut u8 {
+    let found = lent().native().maps.lookup(map as usize, key);
+    found.map_or(ptr::null_mut(), |value| value.as_ptr())
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sim_hash_update(
-    _map: *mut c_void,
+    map: *mut c_void,
     key: u64,
     value: *const u8,
     value_bytes: u32,
+    flags: u64,
 ) -> i64 {
+    assert!(
+        value_bytes as usize <= HASH_VALUE_BYTES,
+        "a value that the simulator's hash maps do not hold"
+    );
     let native = lent().native();
-    let memory = match native.maps.lookup(key).or_else(|| native.maps.free_value()) {
-        Some(memory) => Some(memory),
-        None => native.allocate(value_bytes as usize, 8),
-    };
-    let Some(place) = native.maps.entry(key, || memory) else {
+    let found = native.maps.lookup(map as usize, key);
+    if found.is_some() && flags == NOEXIST {
         return FAILED;
+    }
+    let place = match found.or_else(|| native.maps.free_value()) {
+        Some(place) => Some(place),
+        None => native.allocate(HASH_VALUE_BYTES, HASH_VALUE_BYTES),
     };
+    let Some(place) = place else { return FAILED };
+    native.maps.insert(map as usize, key, place);
     // SAFETY: room for one value, which the program gives.
     unsafe { ptr::copy_nonoverlapping(value, place.as_ptr(), value_bytes as usize) };
     0
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sim_hash_delete(_map: *mut c_void, key: u64) -> i64 {
-    if lent().native().maps.delete(key) { 0 } else { FAILED }
+extern "C" fn sim_hash_delete(map: *mut c_void, key: u64) -> i64 {
+    if lent().native().maps.delete(map as usize, key) { 0 } else { FAILED }
 }
 
 #[unsafe(no_mangle)]

@@ -23,8 +23,8 @@ pub(super) struct Timer {
 /// A machine's maps.
 pub(super) struct Maps {
     pub cpus: usize,
-    /// Entries of the hash map by key; values never move.
-    hash: HashMap<u64, NonNull<u8>>,
+    /// Entries of hash maps by map and key; values never move.
+    hash: HashMap<(usize, u64), NonNull<u8>>,
     free_values: Vec<NonNull<u8>>,
     free_indices: VecDeque<u32>,
     /// Reserved and not yet submitted.
@@ -49,30 +49,22 @@ impl Maps {
         }
     }
 
-    pub(super) fn lookup(&self, key: u64) -> Option<NonNull<u8>> {
-        self.hash.get(&key).copied()
+    pub(super) fn lookup(&self, map: usize, key: u64) -> Option<NonNull<u8>> {
+        self.hash.get(&(map, key)).copied()
     }
 
-    /// Where an entry's value is to be written; `make` gives memory for a new one.
-    pub(super) fn entry(
-        &mut self,
-        key: u64,
-        make: impl FnOnce() -> Option<NonNull<u8>>,
-    ) -> Option<NonNull<u8>> {
-        if let Some(value) = self.lookup(key) {
-            return Some(value);
-        }
-        let value = self.free_values.pop().or_else(make)?;
-        self.hash.insert(key, value);
-        Some(value)
+    /// A new entry's value lies there.
+    pub(super) fn insert(&mut self, map: usize, key: u64, value: NonNull<u8>) {
+        self.hash.insert((map, key), value);
     }
 
+    /// Where the value of an entry lay that is gone.
     pub(super) fn free_value(&mut self) -> Option<NonNull<u8>> {
         self.free_values.pop()
     }
 
-    pub(super) fn delete(&mut self, key: u64) -> bool {
-        let value = self.hash.remove(&key);
+    pub(super) fn delete(&mut self, map: usize, key: u64) -> bool {
+        let value = self.hash.remove(&(map, key));
         self.free_values.extend(value);
         value.is_some()
     }

@@ -50,6 +50,12 @@ static inline u64 bpf_get_current_task(void)
 	return (u64)sim_context.current;
 }
 
+/* Root's: it has no quota of records. */
+static inline u64 bpf_get_current_uid_gid(void)
+{
+	return 0;
+}
+
 long bpf_probe_read_user(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);
@@ -61,7 +67,7 @@ long bpf_seq_write(struct seq_file *file, const void *from, u32 bytes);
 
 void sim_map_create(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count);
 void *sim_hash_lookup(void *map, u64 key);
-long sim_hash_update(void *map, u64 key, const void *value, u32 value_bytes);
+long sim_hash_update(void *map, u64 key, const void *value, u32 value_bytes, u64 flags);
 long sim_hash_delete(void *map, u64 key);
 long sim_queue_pop(void *map, void *value, u32 value_bytes);
 void *sim_ring_reserve(void *map, u64 bytes);
@@ -70,14 +76,21 @@ long sim_ring_output(void *map, const void *data, u64 bytes);
 void *sim_task_storage(void *map, struct task_struct *task, u32 bytes, u64 flags);
 void *sim_cgroup_storage(void *map, struct cgroup *cgrp, u32 bytes, u64 flags);
 
+/* Keys of hash maps are numbers of four or eight bytes. */
+static inline __attribute__((always_inline)) u64 sim_key(const void *key, u32 key_bytes)
+{
+	return key_bytes == sizeof(u32) ? *(const u32 *)key : *(const u64 *)key;
+}
+
 static inline __attribute__((always_inline)) void *
-sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count, const void *key)
+sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count, const void *key,
+	   u32 key_bytes)
 {
 	u32 index;
 
 	sim_point();
 	if (type == BPF_MAP_TYPE_HASH)
-		return sim_hash_lookup(map, *(const u64 *)key);
+		return sim_hash_lookup(map, sim_key(key, key_bytes));
 	if (__builtin_expect(!*values, 0))
 		sim_map_create(map, type, entries, value_bytes, values, count);
 	index = *(const u32 *)key;
@@ -88,13 +101,16 @@ sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, voi
 	return (char *)*values + (u64)index * value_bytes;
 }
 
-#define bpf_map_lookup_elem(map, key)								\
+#define bpf_map_lookup_elem(map, key_at)							\
 	((__typeof__((map)->value))sim_lookup(map, sim_map_type(map), sim_map_entries(map),	\
 					      sizeof(*(map)->value), (void **)&(map)->value,	\
-					      (void **)&(map)->max_entries, key))
-#define bpf_map_update_elem(map, key, val, flags) \
-	(sim_point_value(), sim_hash_update(map, *(const u64 *)(key), val, sizeof(*(map)->value)))
-#define bpf_map_delete_elem(map, key)		(sim_point_value(), sim_hash_delete(map, *(const u64 *)(key)))
+					      (void **)&(map)->max_entries, key_at,		\
+					      sizeof(*(map)->key)))
+#define bpf_map_update_elem(map, key_at, val, flags)							\
+	(sim_point_value(), sim_hash_update(map, sim_key(key_at, sizeof(*(map)->key)), val,		\
+					    sizeof(*(map)->value), flags))
+#define bpf_map_delete_elem(map, key_at) \
+	(sim_point_value(), sim_hash_delete(map, sim_key(key_at, sizeof(*(map)->key))))
 #define bpf_map_pop_elem(map, val)		(sim_point_value(), sim_queue_pop(map, val, sizeof(*(map)->value)))
 #define bpf_ringbuf_reserve(map, bytes, flags)	(sim_point_value(), sim_ring_reserve(map, bytes))
 #define bpf_ringbuf_submit(record, flags)	sim_ring_submit(record)
