@@ -223,6 +223,16 @@ impl Native {
         unsafe { native::sim_group_index(self.group(group)) }
     }
 
+    /// Whether a task is a vCPU that is boosted now.
+    #[must_use]
+    pub fn is_boosted(&self, task: TaskId) -> bool {
+        let Some(index) = self.vcpu_index(task) else { return false };
+        // SAFETY: as above.
+        let Some(record) = NonNull::new(unsafe { native::sim_vcpu(index) }) else { return false };
+        // SAFETY: one field of an element.
+        unsafe { (*record.as_ptr()).level != 0 }
+    }
+
     /// The sensor's record of a vCPU.
     #[must_use]
     pub fn vcpu_record(&self, index: u32) -> Option<pc_vcpu> {

@@ -24,6 +24,7 @@ const PREEMPTIONS_MAX: u64 = EVERY_NS / 4_000;
 #[derive(Default)]
 pub struct Seen {
     preemptions: Vec<u64>,
+    boosted: budgets::Boosted,
 }
 
 /// Looks.
@@ -32,6 +33,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     nobody_takes_turns_all_the_time(k, seen);
     sums::run_queues(k);
     if k.sensed && k.ext.ended.is_none() {
+        budgets::kept_share(k, seen);
         sums::scheduler(k);
     }
 }

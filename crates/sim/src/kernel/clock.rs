@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Clocks of run queues, and the account of the task that runs.
 
-use super::{Class, Kernel};
+use super::{Class, Kernel, Program};
 use crate::mix::Ns;
 
 impl Kernel {
@@ -46,7 +46,10 @@ impl Kernel {
         let task = &mut self.tasks[curr];
         task.account.ran_ns += ran_ns;
         task.work = task.work.saturating_sub(worked_ns * speed);
-        if task.class() == Class::Normal && ran_ns > 0 {
+        if matches!(task.program, Program::Guest(_)) {
+            self.note_boosted(cpu, curr, ran_ns);
+        }
+        if self.tasks[curr].class() == Class::Normal && ran_ns > 0 {
             self.rqs[cpu].server.ran_ns += ran_ns;
             let class = self.normal;
             class.account(self, cpu, curr, ran_ns);

@@ -41,6 +41,8 @@ pub struct Vcpu {
     period_at: Ns,
     /// It has something to run.
     busy: bool,
+    /// Time that it has run boosted, by the simulator's account.
+    pub boosted_ns: Ns,
     /// Wakeup to the first running afterwards: sum, number, longest.
     pub latency: (Ns, u64, Ns),
     /// When its timer fired; `None`: it runs since.
@@ -88,6 +90,7 @@ impl Kernel {
             exit_in,
             period_at: self.now,
             busy: !matches!(what.guest, Guest::Idle),
+            boosted_ns: 0,
             latency: (0, 0, 0),
             fired_at: None,
         };
@@ -213,6 +216,14 @@ impl Kernel {
     pub(super) fn interrupts_guest(&mut self, cpu: usize) {
         if matches!(self.tasks[self.rqs[cpu].curr].program, Program::Guest(_)) {
             self.tell_exit(cpu);
+        }
+    }
+
+    /// Of a vCPU that has run: was it boosted?
+    pub(super) fn note_boosted(&mut self, cpu: usize, task: TaskId, ran_ns: Ns) {
+        if self.sensed && self.native.is_boosted(task) {
+            self.vcpu(task).boosted_ns += ran_ns;
+            self.rqs[cpu].boosted_ns += ran_ns;
         }
     }
 

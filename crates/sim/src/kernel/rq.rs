@@ -60,6 +60,8 @@ pub struct Rq {
     pub switch_until: Ns,
     /// Switches from tasks that wanted to go on.
     pub preemptions: u64,
+    /// Time that boosted vCPUs have run.
+    pub boosted_ns: Ns,
     /// Work per nanosecond.
     pub speed: u64,
     /// The task's end of phase has this number.
@@ -123,6 +125,7 @@ impl Rq {
             work_from: 0,
             switch_until: 0,
             preemptions: 0,
+            boosted_ns: 0,
             speed,
             run_seq: 0,
             tick: None,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! vCPUs: the sensor finds them, boosts them, meters that, and forgets them.
+
+use paracord_policy::{PC_MODE_OFF, pc_vm};
+use paracord_sim::{
+    kernel::Program,
+    mix::Mix,
+    run::{Outcome, Simulation},
+};
+
+const PERIODIC: &str = "machine cpus=1\nrun 2s warmup=100ms\ntask loop count=3 : run forever\n\
+                        vm audio period=10ms busy=3500us guest=periodic\n";
+const HOLD: &str = "machine cpus=1\nrun 2s\ntask loop : run forever\nvm greedy guest=hold\n";
+
+fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
+    let mix = Mix::parse("guests", text).expect("a mix");
+    let until = mix.run_ns;
+    let mut simulation = Simulation::new(mix).expect("memory");
+    // The daemon has set up the VM, and switches it off before its vCPU is found.
+    simulation.run_until(1);
+    if !boosts {
+        simulation.with(|kernel| {
+            let mut config = paracord_policy::defaults();
+            config.mode = PC_MODE_OFF;
+            kernel.native.write_vm(0, &pc_vm { config, tgid: 1, ..pc_vm::default() });
+        });
+    }
+    simulation.run_until(until);
+    simulation.end();
+    let outcome = simulation.outcome();
+    (simulation, outcome)
+}
+
+fn boosted_ns(simulation: &mut Simulation) -> u64 {
+    simulation.with(|kernel| {
+        let guests = kernel.tasks.iter().filter_map(|task| match &task.program {
+            Program::Guest(vcpu) => Some(vcpu.boosted_ns),
+            _ => None,
+        });
+        guests.sum()
+    })
+}
+
+fn latency_ns(outcome: &Outcome) -> u64 {
+    let guest = outcome.tasks.iter().find_map(|had| had.latency_ns);
+    guest.expect("a vCPU that wakes").0
+}
+
+#[test]
+fn a_boosted_vcpu_runs_when_it_wakes() {
+    let (mut with, boosted) = run(PERIODIC, true);
+    let (mut without, plain) = run(PERIODIC, false);
+    assert!(boosted.faults.is_empty() && plain.faults.is_empty(), "{:?}", boosted.faults);
+    assert!(boosted_ns(&mut with) > 50_000_000, "{} ns boosted", boosted_ns(&mut with));
+    assert_eq!(boosted_ns(&mut without), 0);
+    let (boosted, plain) = (latency_ns(&boosted), latency_ns(&plain));
+    assert!(plain > 4 * boosted, "boosted it waits {boosted} ns, without {plain} ns");
+}
+
+/// Three quarters of a period at most (policy/boost_defaults.h).
+#[test]
+fn a_guest_that_is_always_urgent_uses_up_its_budget() {
+    let (mut simulation, outcome) = run(HOLD, true);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    let share = boosted_ns(&mut simulation) as f64 / 2e9;
+    assert!((0.005..=0.77).contains(&share), "it has run boosted for {share} of the time");
+}
