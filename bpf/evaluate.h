@@ -102,7 +102,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 		return;
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/* The scheduler's boosts make no thread real-time: what it does not keep, it keeps for no task (docs/ext.md). */
-	obs.refused = !ext_on && *(volatile u32 *)&v->setup.has_quota;
+	obs.refused = *(volatile u32 *)&v->setup.has_quota & ~ext_on & 1;
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))

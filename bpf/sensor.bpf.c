@@ -185,7 +185,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 }
 
 /* VM exit of a thread that was not switched in as a vCPU: its first. */
-static __noinline int adopt_thread(void)
+__noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);

@@ -404,6 +404,8 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 {
 	struct pc_boost_decision out = { .action = PC_KEEP };
 	u32 was = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
+	/* By arithmetic: a branch would have the verifier follow all of this twice. */
+	u32 allowed = (obs->refused & 1) - 1;
 	u32 wanted, claims = 0, granted = 0;
 	u8 empty = PC_THROTTLE_NONE;
 	int r;
@@ -413,7 +415,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	out.charged_ns = pc_boost_charge(st, vm, cpu, obs->running, now_ns);
 	pc_boost_refill(cfg, st, vm, cpu, now_ns);
 	pc_boost_unthrottle(cfg, st, now_ns);
-	if (!obs->refused && pc_boost_serves_on(cfg, st, vm, cpu, obs->events)) {
+	if (pc_boost_serves_on(cfg, st, vm, cpu, obs->events | ~allowed)) {
 		st->reasons = PC_WAKE;
 		out.reasons = PC_WAKE;
 		return out;
@@ -430,8 +432,9 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 	wanted = (u32)pc_forget(st, wanted);
 	granted = (u32)pc_forget(st, granted);
-	if (obs->refused || (cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE))
+	if (cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE)
 		wanted = 0;
+	wanted &= allowed;
 	if (!st->throttled) {
 		claims = wanted & granted;
 		if (claims)

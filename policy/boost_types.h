@@ -104,7 +104,7 @@ struct pc_boost_obs {
 	u32 events;		/* PC_EV_* */
 	u32 running;		/* the vCPU thread is on a CPU now */
 	u32 alone;		/* it waits, and no normal task is before it or may come before it */
-	u32 refused;		/* it is not boosted, whatever holds: a boost would get past a limit of the host's */
+	u32 refused;		/* 0/1: it is not boosted, whatever holds: a boost would get past a limit of the host's */
 	struct pc_guest_view guest;
 };
 
