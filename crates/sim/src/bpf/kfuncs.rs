@@ -44,7 +44,8 @@ unsafe extern "C" fn scx_bpf_select_cpu_dfl(
     is_idle: *mut bool,
 ) -> i32 {
     point();
-    let (cpu, idle) = lent().select_cpu_dfl(id(task), prev_cpu, wake_flags);
+    let task = id(task);
+    let (cpu, idle) = lent().select_cpu_dfl(task, prev_cpu, wake_flags);
     // SAFETY: the program's variable.
     unsafe { is_idle.write(idle) };
     cpu
@@ -65,7 +66,8 @@ unsafe extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuSet, flags: u64) -
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_task_cpu(task: *const TaskStruct) -> i32 {
-    lent().task_cpu(id(task))
+    let task = id(task);
+    lent().task_cpu(task)
 }
 
 #[unsafe(no_mangle)]
@@ -82,7 +84,8 @@ extern "C" fn scx_bpf_dsq_insert___v1(
     flags: u64,
 ) {
     point();
-    lent().dsq_insert(id(task), dsq, slice_ns, flags);
+    let task = id(task);
+    lent().dsq_insert(task, dsq, slice_ns, flags);
 }
 
 #[unsafe(no_mangle)]
@@ -119,7 +122,8 @@ extern "C" fn scx_bpf_dsq_insert_vtime___v1(
     flags: u64,
 ) {
     point();
-    lent().dsq_insert_vtime(id(task), dsq, slice_ns, vtime, flags);
+    let task = id(task);
+    lent().dsq_insert_vtime(task, dsq, slice_ns, vtime, flags);
 }
 
 #[unsafe(no_mangle)]
@@ -183,8 +187,9 @@ unsafe extern "C" fn scx_bpf_dsq_move___new(
     flags: u64,
 ) -> bool {
     point();
+    let task = id(task);
     // SAFETY: as above.
-    lent().dsq_move(unsafe { &*cursor }, id(task), dsq, flags)
+    lent().dsq_move(unsafe { &*cursor }, task, dsq, flags)
 }
 
 #[unsafe(no_mangle)]

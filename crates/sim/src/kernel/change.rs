@@ -122,14 +122,22 @@ impl Kernel {
         });
         let cpu = self.tasks[task].cpu;
         if !cpus.has(cpu) && self.tasks[task].on_rq {
-            self.push_away(task);
+            // Spread, so that nobody has to balance at once (__set_cpus_allowed_ptr_locked()).
+            let active = self.active;
+            let to = self.any_and_distribute(&active, &cpus);
+            self.push_to(task, to.unwrap_or(cpu));
         }
     }
 
     /// A task leaves a CPU on which it may not run any more (`migration_cpu_stop()`).
     pub(super) fn push_away(&mut self, task: TaskId) {
-        let from = self.tasks[task].cpu;
         let to = self.select_fallback(task);
+        self.push_to(task, to);
+    }
+
+    /// The same, to a CPU that was chosen.
+    fn push_to(&mut self, task: TaskId, to: usize) {
+        let from = self.tasks[task].cpu;
         if from == to || !self.tasks[task].on_rq {
             return;
         }
