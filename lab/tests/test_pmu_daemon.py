@@ -38,6 +38,11 @@ def samples(guest: machine.Guest, cpu: int) -> int:
     return int(words[words.index("samples") + 1])
 
 
+def unserved(guest: machine.Guest) -> int:
+    """Batches of all CPUs that nobody has answered in time, so far."""
+    return sum(int(line.split()[4]) for line in guest.run(f"cat {STATE}/counters").out.splitlines())
+
+
 @pytest.fixture(scope="module")
 def host(host_of_each_architecture: machine.Host) -> machine.Host:
     return host_of_each_architecture
@@ -147,20 +152,31 @@ def test_a_cpu_of_the_host_that_comes_back(host: machine.Host, guest: machine.Gu
     assert again > 0.6 * at_rest
 
 
+@pytest.mark.parametrize("when", ["before", "while it is away"])
 def test_counts_go_on_after_the_daemon_was_killed(
-    host: machine.Host, guest: machine.Guest, daemon: Daemon
+    host: machine.Host, guest: machine.Guest, daemon: Daemon, when: str
 ) -> None:
-    """Those of the meantime are missing, and shown as time in which the event did not run."""
-    job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 9000", "counts")
+    """
+    Whether the event began before, or asked nobody: nothing changes on that CPU, so it asks again only at its end.
+    What it does meanwhile is missing.
+    """
     hog = guest.spawn("exec pc_hog --cpu 1", "hog")
+    begin = f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 20000"
+    if when == "before":
+        asked = batches(guest, 0.5)
+        job = guest.spawn(begin, "counts")
+        await_equal(lambda: batches(guest, 0.5) > asked, True)
     # Its supervisor starts it again.
     host.run(f"pkill -KILL -P {daemon.job.pid}")
-    time.sleep(1)
+    if when != "before":
+        asked = unserved(guest)
+        job = guest.spawn(begin, "counts")
+        await_equal(lambda: unserved(guest) > asked, True)
     daemon.await_vcpus(guest.vcpu_tids)
     (one,) = counts_of(job.result(60, check=True))
     hog.kill("KILL")
     hog.wait(20)
-    assert 0 < one.count < 1.02 * one.enabled_ns
+    assert 0.1 * one.enabled_ns < one.count < 0.98 * one.enabled_ns
     assert count(guest, [CLOCK], "--ms 200 --cpu 1")[0].count > 100e6
 
 
@@ -217,7 +233,7 @@ def test_what_is_not_allowed_or_has_no_interrupt_is_refused(host: machine.Host, 
         plain.load_module()
         faults, clock = count(plain, ["paracord/page-faults/", CLOCK], "--ms 500")
         # An emulated host takes some 10 ms to say so.
-        assert clock.count == 0 and clock.running_ns < clock.enabled_ns / 4
+        assert clock.count == 0 and clock.running_ns < clock.enabled_ns / 2
         assert faults.running_ns > 0
         done = plain.run("pc_count paracord/page-faults/ --period 10 --ms 10", check=False)
         assert done.rc == 3 and "not supported" in done.err

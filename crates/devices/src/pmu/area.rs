@@ -43,7 +43,8 @@ impl Area {
     }
 
     /// The guest goes on where somebody else served it until now: `lines` are the host's, and counts grow from there;
-    /// `copy` is one of the guest's, and what it wants is on again without being asked for. Return: the host's lines.
+    /// `copy` is one of the guest's, and what it wants is on again without being asked for. A batch that nobody has
+    /// served meanwhile is served by that. Return: the host's lines.
     pub fn resume(
         &mut self,
         lines: &[u8; PMU_HOST_BYTES],
@@ -51,11 +52,14 @@ impl Area {
     ) -> [u8; PMU_HOST_BYTES] {
         self.before = PmuAnswer::from_bytes(lines);
         self.answer = PmuAnswer { refused: 0, ..self.before };
-        for (counter, want) in (0..).zip(&PmuAsk::from_bytes(copy).wants) {
+        let ask = PmuAsk::from_bytes(copy);
+        for (counter, want) in (0..).zip(&ask.wants) {
             if want.event.is_some() {
                 self.change(counter, want);
             }
         }
+        // Otherwise the guest takes what its counters count from here on for a part of that batch, and drops it.
+        self.answer.served = ask.asked;
         self.answer.to_bytes()
     }
 
@@ -386,6 +390,22 @@ mod tests {
         work();
         let off = second.serve(&lines(3, 0, &[])).unwrap();
         assert!(count(&off, 2) >= count(&told, 2) + 2_000_000, "nobody had to ask");
+    }
+
+    #[test]
+    fn what_nobody_has_served_is_served_by_another_area() {
+        let (mut first, clock) = area();
+        let told = first.serve(&lines(1, 0, &[(2, clock)])).unwrap();
+        drop(first);
+        let unserved = lines(2, 1 << 2, &[(5, clock)]);
+        let (mut second, _) = area();
+        let on = second.resume(&told, &unserved);
+        assert_eq!((word(&on, 0) as u32, refused(&on)), (2, 0));
+        assert_eq!(second.serve(&unserved), None);
+        work();
+        let off = second.serve(&lines(3, 0, &[])).unwrap();
+        assert!(count(&off, 5) >= count(&on, 5) + 2_000_000);
+        assert_eq!(count(&off, 2), count(&on, 2));
     }
 
     #[test]
