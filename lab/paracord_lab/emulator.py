@@ -102,9 +102,12 @@ def _bare(arch: Architecture) -> tuple[str, ...]:
     return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
 
 
-def processors(arch: Architecture, accelerator: str, cpus: int) -> tuple[int, str]:
-    """How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it."""
-    if accelerator != "tcg" or not arch.tcg_spare_cpu:
+def processors(arch: Architecture, accelerator: str, cpus: int, spare: bool = True) -> tuple[int, str]:
+    """
+    How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it. A
+    host without guests needs no spare one.
+    """
+    if accelerator != "tcg" or not arch.tcg_spare_cpu or not spare:
         return cpus, ""
     # Not isolcpus=domain: sched_ext refuses to run beside it. lab/init/host-init keeps all processes off it.
     return cpus + 1, f"isolcpus=managed_irq,0 irqaffinity=1-{cpus} lab.cpus=1-{cpus}"
@@ -120,15 +123,16 @@ def host_command(
     shell: bool,
     extra: Sequence[str],
     counted: bool = False,
+    spare: bool = True,
 ) -> list[str]:
     """The emulated host. Files are where machine.py binds them: below /mnt in the tools tree.
 
     accelerator: "tcg" or "kvm" (with nesting). counted: its clock counts instructions (TCG only), and its
-    CPUs take turns in one thread.
+    CPUs take turns in one thread. spare: it has the CPU that hosts with guests need (processors()).
     """
     threads = "single" if counted else "multi"
     accel, cpu = ("kvm", "host") if accelerator == "kvm" else (f"tcg,thread={threads}", arch.emulated_cpu)
-    count, isolation = processors(arch, accelerator, cpus)
+    count, isolation = processors(arch, accelerator, cpus, spare)
     append = (
         f"console={arch.console} {KERNEL_QUIET} {arch.host_cmdline} {isolation} "
         f"{'lab.shell ' if shell else ''}{cmdline}"

@@ -217,6 +217,7 @@ def host(
     board: str = "",
     kernel: Path | None = None,
     counted: bool = False,
+    spare: bool = True,
 ) -> Iterator[Host]:
     """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
 
@@ -226,6 +227,8 @@ def host(
     kernel: what an emulated host boots instead of the usual one (images.with_kernel()), else the directory
     that LAB_KERNEL names; its guests have the usual one. counted: an emulated host's clock counts
     instructions; for work on the host itself: guests do not get on there, but for arm64's, slowly.
+    spare: whether an emulated x86 host has a CPU that nothing runs on. Guests need it, and load balancing
+    sees it.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):
@@ -276,6 +279,7 @@ def host(
                     shell,
                     [*described.arguments, *extra_args],
                     counted,
+                    spare,
                 )
                 argv = tree.enter(tree.ensure("tools", arch), command, binds)
             with (logs / "host.qemu.log").open("wb") as messages:

@@ -110,6 +110,7 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         logs=out / "logs",
         board=scenario.board,
         counted=scenario.counted,
+        spare=scenario.spare,
     ) as host:
         missing = scenario.missing(host)
         if not plan.started:

@@ -70,6 +70,7 @@ class Scenario:
 
     board: hardware with CPU frequencies (boards.py), with its own architecture and CPUs.
     counted: an emulated host's clock counts instructions (machine.host()).
+    spare: an emulated host has a CPU that nothing runs on, for its guests' sake (machine.host()).
     without: mechanisms whose removal must make a verdict fail (`run --without M`).
     traced: configurations of which a short piece is recorded for Perfetto after the measurements.
     """
@@ -80,6 +81,7 @@ class Scenario:
     cpus: int = 2
     board: str = ""
     counted: bool = False
+    spare: bool = True
     rounds: int = 3
     configurations: Sequence[Configuration] = ()
     without: Sequence[str] = ()

@@ -20,6 +20,7 @@ from paracord_lab import (
     machine,
     scenario,
     sched_ext,
+    simulator,
 )
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.errors import LabError
@@ -395,6 +396,41 @@ def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
         assert kernels() == (0, 200)
     finally:
         capped.kill("KILL")
+
+
+PLAYED = """\
+machine cpus=2
+run 1500ms warmup=300ms
+group limited quota=30ms/100ms
+queue work
+lock big
+task loop group=limited cpus=0 : run forever
+task link template cpus=1 : run 3ms, fork link, exit
+task first cpus=1 : fork link, exit
+task feeder cpus=0 : run 2ms, post work sync, sleep 10ms
+task worker cpus=0 : wait work, lock big, run 1ms, unlock big
+task turns cpus=0 : lock big, run 1ms, unlock big, sleep 20ms
+at 1s group limited quota=max
+"""
+
+
+def test_a_mix_of_the_simulator_is_played(host, tmp_path):
+    """As processes, with what it says of groups, forks and wakeups; nothing of it is left."""
+    mix = tmp_path / "played.mix"
+    mix.write_text(PLAYED)
+    groups = host.run(f"ls -d {fairness.CGROUPS}/*/", check=False).out
+    said = simulator.play(host, mix)
+    shares = simulator.played_kinds(said)
+    ended = {kind["name"]: kind["ended"] for kind in said["kinds"]}
+    # 0.3 for 0.7 s, then what the others leave of the CPU for 0.5 s.
+    assert 0.25 < shares["loop"]["all"] < 0.6
+    assert 0.8 < shares["link"]["all"] <= 1.02 and ended["link"] > 50
+    assert 0.5 < shares["worker"]["all"] / shares["feeder"]["all"] < 1.5
+    assert shares["turns"]["all"] > 0.01
+    assert host.run(f"ls -d {fairness.CGROUPS}/*/", check=False).out == groups
+    assert host.run("pgrep -x pc_play", check=False).out == ""
+    refused = host.run("printf 'plan 1 2 1\nrun 5 1\ntask a\n' | pc_play", check=False)
+    assert refused.rc == 2 and refused.err == "pc_play: line 3: a word is missing\n"
 
 
 def await_true(condition, seconds=20):

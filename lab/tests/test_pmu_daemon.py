@@ -157,8 +157,8 @@ def test_counts_go_on_after_the_daemon_was_killed(
     host: machine.Host, guest: machine.Guest, daemon: Daemon, when: str
 ) -> None:
     """
-    Whether the event began before, or asked nobody: nothing changes on that CPU, so it asks again only at its end.
-    What it does meanwhile is missing.
+    Whether the event began before, or asked nobody: nothing changes on that CPU, so it asks again only at its
+    end. What it does meanwhile is missing.
     """
     hog = guest.spawn("exec pc_hog --cpu 1", "hog")
     begin = f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 20000"

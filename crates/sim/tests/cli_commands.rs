@@ -141,8 +141,9 @@ fn check_reads_all_files() {
     assert_eq!(stderr(&o).lines().count(), 1, "{}", stderr(&o));
     assert!(stdout(&o).ends_with(": ok\n"), "{}", stdout(&o));
     let mixes = Path::new(env!("CARGO_MANIFEST_DIR")).join("mixes");
-    for mix in std::fs::read_dir(mixes).unwrap() {
-        let mix = mix.unwrap().path();
+    let listed =
+        |directory: &Path| std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path());
+    for mix in listed(&mixes.join("lab")).chain(listed(&mixes).filter(|path| path.is_file())) {
         let o = sim(&["check", mix.to_str().unwrap()]);
         assert!(o.status.success(), "{}", stderr(&o));
         // `make sim` shows it.
@@ -204,4 +205,29 @@ fn a_closed_pipe_ends_output_quietly() {
     drop(child.stdout.take());
     let o = child.wait_with_output().unwrap();
     assert!(o.stderr.is_empty() && o.status.code() == Some(0), "{o:?}");
+}
+
+#[test]
+fn a_plan_is_the_mix_in_numbers_and_says_what_cannot_be_played() {
+    let text = "machine cpus=2\nrun 2s warmup=1s\nseed 7\ngroup a quota=30ms/100ms\ngroup a/b idle\n\
+                queue pipe\nqueue counter\nlock big\n\
+                task one count=3 group=a/b nice=-5 cpus=1 : run 1ms..2ms, post pipe sync, wait counter\n\
+                task two policy=rr prio=7 start=1s : post counter, fork leaf, lock big, unlock big, run 1us, sleep 1ms\n\
+                task leaf template : run 3ms, exit\nat 1s task one group=/\nat 1500ms offline 1\n";
+    let (_directory, file) = mix(text);
+    let o = sim(&["plan", &file]);
+    let said = "plan 1 2 7\nrun 2000000000 1000000000\n\
+                group a 100 30000000 100000000 0 0\ngroup a/b 100 -1 100000000 0 1\n\
+                queue pipe\nqueue counter\nlock\n\
+                task one 3 1 other 0 -5 0 1\n\
+                phase run 1000000 2000000\nphase post 0\nphase wait 1\n\
+                task two 1 -1 rr 7 0 1000000000 *\n\
+                phase post 1\nphase fork 2\nphase lock 0\nphase unlock 0\nphase run 1000 1000\n\
+                phase sleep 1000000 1000000\n\
+                task leaf 0 -1 other 0 0 0 *\nphase run 3000000 3000000\nphase exit\n\
+                at 1000000000 group 0 -1\nat 1500000000 online 1 0\n";
+    assert_eq!(stdout(&o), said, "{}", stderr(&o));
+    let (_directory, file) =
+        mix("machine cpus=1\nrun 1s\ntask a : run forever\nirq cpu=0 every=1ms for=1us\n");
+    refuses(&["plan", &file], &["loops.mix: irq lines cannot be played", "leave them out"]);
 }

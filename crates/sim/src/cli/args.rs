@@ -31,6 +31,8 @@ pub enum Command {
     Random(RandomArgs),
     /// Only look whether files are mixes
     Check(CheckArgs),
+    /// Write a mix as the lab's player reads it, which plays it on a real kernel
+    Plan(Source),
 }
 
 /// A mix and what the command line changes of it.

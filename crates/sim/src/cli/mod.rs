@@ -8,6 +8,7 @@ mod drive;
 mod exit;
 mod interrupt;
 mod output;
+mod plan;
 mod progress;
 mod random;
 mod run;
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Random(args) => random::random(&args),
         Command::Check(args) => check::check(&args),
+        Command::Plan(source) => plan::plan(&source),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

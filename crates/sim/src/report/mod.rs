@@ -4,6 +4,7 @@
 mod columns;
 mod faults;
 mod kinds;
+pub mod plan;
 pub mod results;
 pub mod table;
 pub mod units;
