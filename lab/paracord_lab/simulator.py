@@ -8,7 +8,9 @@ loops make of a machine without any disturbance is no machine's.
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +19,16 @@ from .errors import LabError
 
 MIXES = rust.REPOSITORY / "crates/sim/mixes/lab"
 SLACK_S = 120
+SEEDS = range(1, 8)
+# Of all mixes that are compared.
+CPUS = 2
 
+# By task or VM: "all" of its tasks together, "least" and "most" of one of them.
 Kinds = dict[str, dict[str, float]]
+# By scheduler.
+Shares = dict[str, Kinds]
+# First words of the simulator's metrics.
+WORDS = {"cpu": "all", "least": "least", "most": "most"}
 
 
 def of_lab(name: str) -> Path:
@@ -36,9 +46,20 @@ def _simulator(*arguments: str | Path, fails: bool = False) -> str:
     return done.stdout
 
 
-def simulate(mix: Path) -> dict:
-    """results.json of both schedulers, "stock" and "ext"."""
-    return json.loads(_simulator("compare", mix, "--json", "-", fails=True))
+def simulate(mix: Path) -> Shares:
+    """Shares under "stock" and "ext": medians over SEEDS, as the lab's are over rounds."""
+    found = defaultdict(list)
+    for seed in SEEDS:
+        results = json.loads(_simulator("compare", mix, "--json", "-", f"--seed={seed}", fails=True))
+        for one in results["results"]:
+            found[one["config"], one["metric"]].append(one["median"])
+    shares: Shares = {"stock": {}, "ext": {}}
+    for (scheduler, metric), values in found.items():
+        word, _, rest = metric.partition("_")
+        if word in WORDS and rest.endswith("_share"):
+            kind = shares[scheduler].setdefault(rest.removesuffix("_share"), {})
+            kind[WORDS[word]] = statistics.median(values)
+    return shares
 
 
 def play(host, mix: Path, vms: Mapping[str, Sequence[int]] | None = None) -> dict:
@@ -69,24 +90,27 @@ def played_kinds(said: Mapping) -> Kinds:
     return shares
 
 
-def simulated_kinds(results: Mapping, scheduler: str, like: Kinds) -> Kinds:
-    """The same of a simulation, for those shares that `like` has."""
-    found = {one["metric"]: one["median"] for one in results["results"] if one["config"] == scheduler}
-    words = {"all": "cpu", "least": "least", "most": "most"}
+def of_what_noise_left(kinds: Kinds) -> Kinds:
+    """
+    Shares of the time that the mix's real-time task `noise` left: on an emulated host it takes more than it
+    wants, since CPUs stand still in turn there.
+    """
+    left = (CPUS - kinds.get("noise", {"all": 0.0})["all"]) / CPUS
     return {
-        name: {what: found.get(f"{words[what]}_{name}_share", 0.0) for what in shares}
-        for name, shares in like.items()
+        name: {what: share / left for what, share in shares.items()}
+        for name, shares in kinds.items()
+        if name != "noise"
     }
 
 
-def distance(one: Kinds, other: Kinds) -> float:
+def distance(played: Kinds, simulated: Kinds) -> float:
     """
     Largest distance of a task's shares (0..1 of a CPU). Of tasks that fork and end it is that of their sum,
     of others that of the one with the least and of the one with the most.
     """
     return max(
-        abs(shares[what] - other[name][what])
-        for name, shares in one.items()
+        abs(shares[what] - simulated[name].get(what, 0.0))
+        for name, shares in played.items()
         for what in (("least", "most") if "least" in shares else ("all",))
     )
 
@@ -98,10 +122,11 @@ def metrics(configuration: str, raw: Mapping[str, Mapping]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for mix, said in raw["played"].items():
-        played = played_kinds(said)
-        simulated = simulated_kinds(raw["simulated"][mix], configuration, played)
+        played = of_what_noise_left(played_kinds(said))
+        simulated = of_what_noise_left(raw["simulated"][mix][configuration])
         found[f"{mix}_distance_share"] = distance(played, simulated)
-        for where, kinds in (("lab", played), ("sim", simulated)):
-            for name, shares in kinds.items():
-                found |= {f"{mix}_{name}_{what}_{where}_share": share for what, share in shares.items()}
+        for name, shares in played.items():
+            for what, share in shares.items():
+                found[f"{mix}_{name}_{what}_lab_share"] = share
+                found[f"{mix}_{name}_{what}_sim_share"] = simulated[name].get(what, 0.0)
     return found

@@ -8,40 +8,36 @@ from paracord_lab import simulator
 SAID = {
     "measured_ns": 1000,
     "kinds": [
-        {"name": "loop", "ran_ns": 1500, "there": 2, "ended": 0, "least_ns": 700, "most_ns": 800},
-        {"name": "link", "ran_ns": 450, "there": 1, "ended": 7, "least_ns": 3, "most_ns": 3},
+        {"name": "loop", "ran_ns": 1350, "there": 2, "ended": 0, "least_ns": 630, "most_ns": 720},
+        {"name": "link", "ran_ns": 360, "there": 1, "ended": 7, "least_ns": 3, "most_ns": 3},
         {"name": "first", "ran_ns": 0, "there": 0, "ended": 1},
+        {"name": "noise", "ran_ns": 200, "there": 1, "ended": 0, "least_ns": 200, "most_ns": 200},
     ],
 }
 SIMULATED = {
-    "results": [
-        {"config": config, "metric": f"{metric}_share", "median": median}
-        for config, metric, median in (
-            ("stock", "cpu_loop", 1.5),
-            ("stock", "least_loop", 0.68),
-            ("stock", "most_loop", 0.82),
-            ("stock", "cpu_link", 0.5),
-            ("stock", "least_link", 0.5),
-            ("stock", "cpu_first", 0.0),
-            ("ext", "cpu_loop", 1.5),
-            ("ext", "least_loop", 0.5),
-            ("ext", "most_loop", 1.0),
-            ("ext", "cpu_link", 0.45),
-        )
-    ]
+    "stock": {
+        "loop": {"all": 1.5, "least": 0.68, "most": 0.82},
+        "link": {"all": 0.5, "least": 0.5, "most": 0.5},
+        "first": {"all": 0.0},
+    },
+    "ext": {
+        "loop": {"all": 1.5, "least": 0.5, "most": 1.0},
+        "link": {"all": 0.4},
+        "first": {"all": 0.0},
+        "noise": {"all": 0.0},
+    },
 }
 
 
+def test_shares_are_of_what_the_noise_left():
+    left = simulator.of_what_noise_left(simulator.played_kinds(SAID))
+    assert left["loop"] == pytest.approx({"all": 1.5, "least": 0.7, "most": 0.8})
+    assert left["link"] == pytest.approx({"all": 0.4}) and "noise" not in left
+
+
 def test_who_has_least_and_most_is_compared_and_of_forks_the_sum():
-    played = simulator.played_kinds(SAID)
-    assert played["loop"] == {"all": 1.5, "least": 0.7, "most": 0.8}
-    assert played["link"] == {"all": 0.45}
-    stock, ext = (simulator.simulated_kinds(SIMULATED, config, played) for config in ("stock", "ext"))
-    assert simulator.distance(played, stock) == pytest.approx(0.05)
-    assert simulator.distance(played, ext) == pytest.approx(0.2), "the sum of both loops is the same"
-
-
-def test_metrics_have_both_sides_and_their_distance():
-    found = simulator.metrics("ext", {"played": {"a-mix": SAID}, "simulated": {"a-mix": SIMULATED}})
-    assert found["a-mix_distance_share"] == pytest.approx(0.2)
-    assert (found["a-mix_loop_most_lab_share"], found["a-mix_loop_most_sim_share"]) == (0.8, 1.0)
+    raw = {"played": {"a-mix": SAID}, "simulated": {"a-mix": SIMULATED}}
+    stock, ext = (simulator.metrics(scheduler, raw) for scheduler in ("stock", "ext"))
+    assert stock["a-mix_distance_share"] == pytest.approx(0.1), "of the links"
+    assert ext["a-mix_distance_share"] == pytest.approx(0.2), "the sum of both loops is the same"
+    assert (ext["a-mix_loop_most_lab_share"], ext["a-mix_loop_most_sim_share"]) == (pytest.approx(0.8), 1.0)
