@@ -13,7 +13,7 @@ fn race(mix: &Mix, plant: bool) -> Outcome {
     let mut simulation = Simulation::new(mix.clone()).expect("memory");
     simulation.with(|kernel| {
         kernel.race();
-        kernel.planted = plant.then_some(0);
+        kernel.planted.counted_ticks = plant.then_some(0);
     });
     simulation.run_until(mix.run_ns);
     simulation.end();

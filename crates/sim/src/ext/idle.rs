@@ -6,7 +6,7 @@ use crate::{bpf::TaskId, kernel::Kernel, machine::CpuSet};
 
 /// `update_builtin_idle()`.
 pub fn update(k: &mut Kernel, cpu: usize, idle: bool) {
-    let idle = idle && k.rqs[cpu].active;
+    let idle = idle && k.rqs[cpu].active && k.planted.kept_idle != Some(cpu);
     if idle {
         k.ext.idle.insert(cpu)
     } else {

@@ -253,14 +253,15 @@ impl Fair {
     /// `unthrottle_cfs_rq()`.
     pub fn unthrottle(&mut self, q: QueueId) {
         self.queues[q].throttled = false;
-        self.bandwidth(q).throttled.retain(|other| *other != q);
         let cpu = self.queues[q].cpu;
         let (now, pelt) = (self.clocks[cpu].now, self.clocks[cpu].pelt);
+        let bandwidth = self.bandwidth(q);
+        bandwidth.throttled.retain(|other| *other != q);
+        bandwidth.released_at = now;
         self.below(q, &mut |fair, q| {
             let queue = &mut fair.queues[q];
             queue.throttle_count -= 1;
             if queue.throttle_count == 0 {
-                queue.unthrottled_at = now;
                 queue.stopped_ns += pelt.saturating_sub(queue.stopped_at);
             }
         });

@@ -52,9 +52,6 @@ pub static FAIR: FairClass = FairClass;
 /// `sysctl_sched_base_slice` before it is scaled by the number of CPUs (`get_update_sysctl_factor()`).
 const BASE_SLICE_NS: i64 = 700_000;
 
-/// A task's wait counts from the moment at which its group may run again: that many ticks until balancing is due.
-const HELD_BACK_UNTIL_TICKS: u64 = 5;
-
 /// `fair_sched_class`.
 pub struct FairClass;
 
@@ -328,21 +325,19 @@ impl SchedClass for FairClass {
         }
     }
 
-    /// On its CPU, or on others because the quota is spent. It was held back a moment ago: its wait began then.
-    fn is_held_back(&self, k: &Kernel, task: TaskId) -> bool {
-        let q = k.fair.entities[k.fair.of_task(task)].queue;
-        let at = k.fair.queues[q].unthrottled_at;
-        if k.fair.is_throttled(q) || at > 0 && k.now < at + HELD_BACK_UNTIL_TICKS * k.fair.tick_ns {
-            return true;
-        }
+    /// A group whose quota is spent cannot go on anywhere, even if one of its queues has some time left.
+    fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
+        let mut until = 0;
         let mut group = k.tasks[task].group;
         while group != 0 {
-            if !k.fair.groups[group].bandwidth.throttled.is_empty() {
-                return true;
+            let bandwidth = &k.fair.groups[group].bandwidth;
+            if !bandwidth.throttled.is_empty() {
+                return None;
             }
+            until = until.max(bandwidth.released_at);
             group = k.groups[group].parent;
         }
-        false
+        Some(until)
     }
 }
 

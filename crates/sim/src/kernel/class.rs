@@ -91,8 +91,8 @@ pub trait SchedClass {
     fn event(&self, _k: &mut Kernel, _event: Event) {}
     /// What is to be done once the run queues are unlocked, on this CPU: deferred moves, kicks (irq_work).
     fn unlocked(&self, _k: &mut Kernel, _cpu: usize) {}
-    /// Whether a runnable task may not run now, quota spent for instance.
-    fn is_held_back(&self, _k: &Kernel, _task: TaskId) -> bool {
-        false
+    /// Until when a runnable task could not have run, as the quota was spent; `None`: it cannot now.
+    fn held_back_until(&self, _k: &Kernel, _task: TaskId) -> Option<Ns> {
+        Some(0)
     }
 }

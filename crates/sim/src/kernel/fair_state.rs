@@ -159,8 +159,6 @@ pub struct Queue {
     pub throttled: bool,
     /// How many of it and its ancestors do.
     pub throttle_count: u32,
-    /// When the last of them went on.
-    pub unthrottled_at: Ns,
     /// clock_pelt when it began to.
     pub stopped_at: Ns,
     /// clock_pelt that passed meanwhile, all in all.
@@ -190,6 +188,8 @@ pub struct Bandwidth {
     pub slack_started: bool,
     /// Queues that wait.
     pub throttled: VecDeque<QueueId>,
+    /// When the last of them went on.
+    pub released_at: Ns,
 }
 
 /// `struct task_group`.

@@ -11,6 +11,7 @@ pub mod fair_state;
 mod guest;
 mod hotplug;
 mod life;
+mod planted;
 mod program;
 mod races;
 pub mod rq;
@@ -26,6 +27,7 @@ use std::{io, rc::Rc};
 pub use class::{Enqueue, GroupChange, SchedClass, Wake};
 pub use events::{Event, Events};
 pub use guest::Vcpu;
+pub use planted::Planted;
 pub use rq::Rq;
 pub use task::{Account, Class, Program, State, Task};
 
@@ -164,8 +166,8 @@ pub struct Kernel {
     next_pid: i32,
     daemon_due: bool,
     races: Option<Box<races::Races>>,
-    /// Ticks that were counted by a program with a planted fault; `None`: none is.
-    pub planted: Option<u64>,
+    /// Faults that a test plants.
+    pub planted: Planted,
     /// Events before the present time.
     instant: u64,
 }
@@ -224,7 +226,7 @@ impl Kernel {
             next_pid: 1000,
             daemon_due: false,
             races: None,
-            planted: None,
+            planted: Planted::default(),
             instant: 0,
             machine,
             mix,

@@ -53,7 +53,7 @@ impl Kernel {
     /// `pick_next_task()`: the highest class that has one.
     fn pick_next_task(&mut self, cpu: usize, prev: TaskId) -> TaskId {
         let class = self.normal;
-        if !self.rqs[cpu].active {
+        if !self.rqs[cpu].active || self.planted.kept_idle == Some(cpu) {
             return cpu;
         }
         if self.rqs[cpu].server.left_ns > 0 {

@@ -38,7 +38,7 @@ impl Kernel {
         }
         self.unlock_rq(cpu);
         class.every_tick(self, cpu);
-        if let Some(count) = &mut self.planted {
+        if let Some(count) = &mut self.planted.counted_ticks {
             *count += 1;
             let at = self.at();
             crate::bpf::plant(self, at);

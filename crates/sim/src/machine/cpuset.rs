@@ -70,6 +70,14 @@ impl CpuSet {
         both
     }
 
+    /// CPUs that are in one of them.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut either = *self;
+        either.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
+        either
+    }
+
     /// The first CPU at or above a number.
     #[must_use]
     pub fn next(&self, from: usize) -> Option<usize> {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! No task waits while a CPU idles that it may use: neither one task for long, nor several in turn on one CPU.
+
+use crate::{
+    kernel::{Class, Kernel, State, Task},
+    machine::CpuSet,
+    mix::Ns,
+};
+
+/// A task may wait for that long beside a CPU that idles: two ticks at 100 Hz. Both schedulers look for work at ticks,
+/// wakeups, and when a CPU becomes idle.
+const ONE_WAIT_NS: Ns = 20_000_000;
+/// Looks in a row at which a CPU may have a waiting task that another CPU, idle at each of them, could run: 50 ms. Tasks
+/// that take turns wait for less than a slice each. Tasks that wake and wait for a moment, as behind a waker that is
+/// about to sleep, are seen at some looks, but not at so many in a row.
+const LOOKS_MAX: u32 = 25;
+
+/// What looks remember of a CPU on which tasks wait.
+///
+/// Pairs of such a CPU and an idle one need no counter each. `idle` holds the CPUs that were idle, and of use to a task
+/// that waited here, at each of the last `looks` looks. When none is left, counting begins anew with those of the present
+/// look. A CPU that stays is thus found after twice the bound at most, whatever the others do.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    idle: CpuSet,
+    looks: u32,
+}
+
+/// By CPU.
+#[derive(Default)]
+pub struct Waits(Vec<Beside>);
+
+/// Looks.
+pub fn look(k: &mut Kernel, waits: &mut Waits) {
+    waits.0.resize(k.machine.cpus, Beside::default());
+    let idle: CpuSet = (0..k.machine.cpus)
+        .filter(|cpu| k.rqs[*cpu].active && k.is_idle_task(k.rqs[*cpu].curr))
+        .collect();
+    if idle.is_empty() {
+        waits.0.fill(Beside::default());
+        return;
+    }
+    one_waits_for_long(k, &idle);
+    some_wait_in_turn(k, &idle, waits);
+}
+
+/// Since when a task waits and could run; `None`: it does not wait, or its group's quota is spent.
+fn waits_since(k: &Kernel, id: usize, task: &Task) -> Option<Ns> {
+    let waits = task.on_rq
+        && task.state == State::Runnable
+        && task.class() != Class::Idle
+        && k.rqs[task.cpu].curr != id;
+    let since = task.queued_since.filter(|_| waits)?;
+    Some(since.max(k.normal.held_back_until(k, id)?))
+}
+
+fn is_long(k: &Kernel, since: Ns) -> bool {
+    k.now.saturating_sub(since) > ONE_WAIT_NS
+}
+
+fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
+    let idle: CpuSet = idle.iter().filter(|cpu| is_long(k, k.rqs[*cpu].idle_since)).collect();
+    let found = (k.machine.cpus..k.tasks.len()).find_map(|id| {
+        let task = &k.tasks[id];
+        let cpu = idle.first_of(&task.cpus)?;
+        let since = waits_since(k, id, task).filter(|since| is_long(k, *since))?;
+        Some((task.name.clone(), since, cpu, task.cpu))
+    });
+    if let Some((name, since, cpu, on)) = found {
+        let ms = (k.now - since) / 1_000_000;
+        k.fault(format!(
+            "{name} has waited for {ms} ms on CPU {on} while CPU {cpu} idles, which it may use"
+        ));
+    }
+}
+
+fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
+    let mut usable = vec![CpuSet::default(); k.machine.cpus];
+    for (id, task) in k.tasks.iter().enumerate().skip(k.machine.cpus) {
+        // Whoever waits for long has been found already.
+        let briefly = || waits_since(k, id, task).is_some_and(|since| !is_long(k, since));
+        if usable[task.cpu] != *idle && briefly() {
+            usable[task.cpu] = usable[task.cpu].or(&task.cpus.and(idle));
+        }
+    }
+    for (on, (usable, beside)) in usable.into_iter().zip(&mut waits.0).enumerate() {
+        let stays = beside.idle.and(&usable);
+        *beside = match (stays.is_empty(), usable.is_empty()) {
+            (true, empty) => Beside { idle: usable, looks: u32::from(!empty) },
+            (false, _) => Beside { idle: stays, looks: beside.looks + 1 },
+        };
+        if beside.looks > LOOKS_MAX {
+            let cpu = beside.idle.next(0).unwrap_or(on);
+            let ms = super::EVERY_NS * u64::from(LOOKS_MAX) / 1_000_000;
+            *beside = Beside::default();
+            k.fault(format!(
+                "tasks have waited in turn for {ms} ms on CPU {on} while CPU {cpu} idles, which they may use"
+            ));
+        }
+    }
+}

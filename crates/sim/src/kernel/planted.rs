@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Faults that tests plant: a check that cannot find its own is none (tests/checks.rs, tests/races.rs).
+
+use super::Kernel;
+
+/// What is planted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planted {
+    /// Ticks that a program has counted without an atomic; `None`: it counts none.
+    pub counted_ticks: Option<u64>,
+    /// A CPU on which nobody runs, and which the scheduler does not know to be idle.
+    pub kept_idle: Option<usize>,
+}
+
+impl Kernel {
+    /// Nobody runs on a CPU from here on, and nobody is told.
+    pub fn plant_idle_cpu(&mut self, cpu: usize) {
+        self.planted.kept_idle = Some(cpu);
+        let class = self.normal;
+        class.idle(self, cpu, false, true);
+    }
+}
