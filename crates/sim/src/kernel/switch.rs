@@ -181,7 +181,8 @@ impl Kernel {
         moved.cpu = cpu;
         moved.account.migrations += 1;
         if other_cache && moved.work > 0 {
-            moved.work += costs.migrate_ns * super::task::WORK_PER_NS;
+            let more = costs.migrate_ns * super::task::WORK_PER_NS;
+            moved.work = moved.work.saturating_add(more);
         }
     }
 
