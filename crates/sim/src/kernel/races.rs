@@ -31,7 +31,7 @@ struct UnderWay {
     cpu: usize,
     this_cpu: usize,
     waits_for: Option<usize>,
-    fiber: Fiber,
+    fiber: Fiber<Kernel>,
 }
 
 impl Kernel {
@@ -44,6 +44,7 @@ impl Kernel {
 
     /// `raw_spin_rq_lock()`.
     pub fn lock_rq(&mut self, cpu: usize) {
+        // After a pause everything is looked at anew: others have gone on.
         while let Some(races) = &mut self.races {
             let running = races.running;
             match &mut races.locks[cpu] {
@@ -51,7 +52,7 @@ impl Kernel {
                     *depth += 1;
                     return;
                 }
-                Some(_) => crate::bpf::pause(Pause::Lock(cpu)),
+                Some(_) => crate::bpf::pause(self, Pause::Lock(cpu)),
                 free => {
                     *free = Some((running, 1));
                     return;
@@ -88,7 +89,7 @@ impl Kernel {
     /// A helper, kfunc or atomic: does another CPU go on here?
     pub(crate) fn race_point(&mut self) {
         if self.races.is_some() && self.rng.chance(LEFT_PERMILLE) {
-            crate::bpf::pause(Pause::Point);
+            crate::bpf::pause(self, Pause::Point);
         }
     }
 
@@ -129,7 +130,7 @@ impl Kernel {
             self.finish();
             return true;
         };
-        let fiber = Fiber::new(self, move |k: &mut Self| {
+        let fiber = Fiber::new(move |k: &mut Self| {
             k.handle(event);
             k.finish();
         });
@@ -169,7 +170,7 @@ impl Kernel {
         let mut chosen = races.under_way.swap_remove(index);
         races.running = chosen.number;
         let outer = std::mem::replace(&mut self.this_cpu, chosen.this_cpu);
-        let pause = chosen.fiber.resume();
+        let pause = chosen.fiber.resume(self);
         chosen.this_cpu = std::mem::replace(&mut self.this_cpu, outer);
         let Some(races) = &mut self.races else { return };
         races.running = 0;
