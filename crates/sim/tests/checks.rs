@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Each check finds the violation that is planted for it, and no other check does.
 
+use paracord_policy::PC_VCPU_READY;
 use paracord_sim::{
-    kernel::Kernel,
+    kernel::{Kernel, Program},
     mix::{Mix, Ns},
     run::Simulation,
 };
 
 const MS: Ns = 1_000_000;
+/// Nothing goes wrong in it.
+const BUSY: &str = "machine cpus=2\nrun 500ms\ngroup web\ntask loop group=web count=3 : run forever\n\
+                    vm guest period=10ms busy=1ms guest=periodic\n";
 
 /// Runs a mix with something planted at a time; what went wrong.
 fn faults(text: &str, at_ns: Ns, plant: impl FnOnce(&mut Kernel)) -> Vec<String> {
@@ -54,8 +58,79 @@ fn one_task_that_waits_beside_an_idle_cpu_is_found() {
 }
 
 #[test]
+fn a_cpu_that_switches_all_the_time_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| kernel.rqs[1].preemptions += 501);
+    only(&found, "CPU 1 takes itself from ");
+}
+
+/// The kernel's own number of tasks in a run queue.
+#[test]
+fn a_wrong_number_of_running_tasks_is_found() {
+    only(
+        &faults(BUSY, 100 * MS, |kernel| kernel.rqs[0].nr_running += 1),
+        "simulator: CPU 0 counts",
+    );
+}
+
+#[test]
+fn a_wrong_number_of_queued_tasks_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| kernel.native.edit_rq(1, |rq| rq.queued += 1));
+    only(&found, "pc_rq.queued of CPU 1 is ");
+}
+
+#[test]
+fn a_wrong_sum_of_weights_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| {
+        let index = kernel.native.group_index(1);
+        kernel.native.edit_group(index, |group| group.active += 1024);
+    });
+    only(&found, "pc_group.active of web is ");
+}
+
+#[test]
+fn a_record_of_a_vcpu_that_is_gone_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| {
+        kernel.native.edit_vcpu(77, |vcpu| vcpu.life = PC_VCPU_READY);
+    });
+    only(&found, "2 records of vCPUs are in use, and 1 vCPUs are there");
+}
+
+/// Without a server, a real-time task leaves nothing to ordinary ones.
+#[test]
+fn a_task_that_never_runs_is_found_by_the_watchdog() {
+    let text = "machine cpus=1\nkernel 6.12\nrun 50s\ntask urgent policy=fifo prio=1 : run forever\n\
+                task starved : run forever\n";
+    only(&faults(text, 1, |_| ()), "the kernel unloads the scheduler: starved failed to run for");
+}
+
+#[test]
+fn a_cpu_that_keeps_no_time_for_others_is_found() {
+    // Of a period of 100 ms 75 ms may be boosted, and three ticks more.
+    let boosted = |ns| faults(BUSY, 100 * MS + 1, |kernel| kernel.rqs[0].boosted_ns += ns);
+    only(&boosted(88 * MS), "CPU 0 has run boosted vCPUs for ");
+    assert_eq!(boosted(60 * MS), Vec::<String>::new());
+}
+
+#[test]
+fn a_vcpu_that_is_boosted_beyond_its_budget_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| {
+        for task in &mut kernel.tasks {
+            if let Program::Guest(vcpu) = &mut task.program {
+                vcpu.boosted_ns += 600 * MS;
+            }
+        }
+    });
+    only(&found, "guest.0/0 has run boosted for ");
+}
+
+#[test]
+fn a_task_that_has_ended_and_is_still_counted_is_found() {
+    let text = "machine cpus=1\nrun 500ms\ntask loop : run forever\ntask brief start=200ms : run 1ms, exit\n";
+    let found = faults(text, 100 * MS, |kernel| kernel.planted.leftovers = true);
+    only(&found, "brief has ended, and is still counted in a queue or group");
+}
+
+#[test]
 fn nothing_is_found_where_nothing_is_planted() {
-    let text = "machine cpus=2\nrun 500ms\ntask loop count=3 : run forever\n\
-                vm guest period=10ms busy=1ms guest=periodic\n";
-    assert_eq!(faults(text, 100 * MS, |_| ()), Vec::<String>::new());
+    assert_eq!(faults(BUSY, 100 * MS, |_| ()), Vec::<String>::new());
 }

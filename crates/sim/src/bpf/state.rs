@@ -146,6 +146,14 @@ impl Native {
         Some(unsafe { storage.cast::<pc_task>().read() })
     }
 
+    /// Writes to a task's record, while no program runs.
+    pub fn edit_task(&self, task: TaskId, edit: impl FnOnce(&mut pc_task)) {
+        if let Some(storage) = NonNull::new(self.task(task).bpf_storage.get()) {
+            // SAFETY: as above; no program runs, and `edit` can call none.
+            edit(unsafe { storage.cast::<pc_task>().as_mut() });
+        }
+    }
+
     pub(super) fn make_task_storage(&self, task: *const TaskStruct) -> *mut u8 {
         let slot = self.task_slot(self.task_id(task));
         slot.storage.set([0; STORAGE_BYTES]);
@@ -195,16 +203,12 @@ impl Native {
         unsafe { record.read() }
     }
 
-    /// Prepares a CPU's record as the loader does (crates/sensor/src/scheduler.rs).
-    pub fn prepare_rq(&self, cpu: usize, next: u32, slice_ns: u32, features: u32, capacity: u32) {
+    /// Writes to a CPU's record, while no program runs.
+    pub fn edit_rq(&self, cpu: usize, edit: impl FnOnce(&mut pc_rq)) {
         // SAFETY: as above.
         let record = unsafe { native::sim_rq(cpu as u32) };
-        // SAFETY: as above; no program runs.
-        let rq = unsafe { &mut *record };
-        rq.next = next;
-        rq.slice_ns = slice_ns;
-        rq.features = features;
-        rq.capacity = capacity;
+        // SAFETY: as above; no program runs, and `edit` can call none.
+        edit(unsafe { &mut *record });
     }
 
     /// The scheduler's record of a group, if it has one of its own.
@@ -214,6 +218,15 @@ impl Native {
         let record = NonNull::new(unsafe { native::sim_group(index) });
         // SAFETY: an element of the array.
         record.map(|record| unsafe { record.read() })
+    }
+
+    /// Writes to a group's record, while no program runs.
+    pub fn edit_group(&self, index: u32, edit: impl FnOnce(&mut pc_group)) {
+        // SAFETY: as above.
+        if let Some(mut record) = NonNull::new(unsafe { native::sim_group(index) }) {
+            // SAFETY: as for run queues.
+            edit(unsafe { record.as_mut() });
+        }
     }
 
     /// The number of a group's record.
@@ -242,26 +255,28 @@ impl Native {
         record.map(|record| unsafe { record.read() })
     }
 
+    /// Writes to the sensor's record of a vCPU, while no program runs.
+    pub fn edit_vcpu(&self, index: u32, edit: impl FnOnce(&mut pc_vcpu)) {
+        // SAFETY: as above.
+        if let Some(mut record) = NonNull::new(unsafe { native::sim_vcpu(index) }) {
+            // SAFETY: as for run queues.
+            edit(unsafe { record.as_mut() });
+        }
+    }
+
     /// What the daemon does with a vCPU that the sensor has found: sets it up, and lets the policy run.
     pub fn adopt(&self, index: u32, vm: u32, slot_hva: u64, line_bytes: u32) {
-        // SAFETY: as above; no program runs.
-        if let Some(mut record) = NonNull::new(unsafe { native::sim_vcpu(index) }) {
-            // SAFETY: as above.
-            let record = unsafe { record.as_mut() };
+        self.edit_vcpu(index, |record| {
             record.setup.vm = vm;
             record.setup.slot_hva = slot_hva;
             record.setup.guest_line_bytes = line_bytes;
             record.life = PC_VCPU_READY;
-        }
+        });
     }
 
     /// Gives a vCPU's number back, as the daemon does once its thread is gone.
     pub fn release(&mut self, index: u32) {
-        // SAFETY: as above.
-        if let Some(record) = NonNull::new(unsafe { native::sim_vcpu(index) }) {
-            // SAFETY: as above.
-            unsafe { record.write(pc_vcpu::default()) };
-        }
+        self.edit_vcpu(index, |record| *record = pc_vcpu::default());
         self.maps.offer(index);
     }
 

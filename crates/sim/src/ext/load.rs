@@ -34,13 +34,16 @@ pub fn enable(k: &mut Kernel) {
     watchdog::arm(k);
 }
 
-/// The ring of CPUs, cache by cache, and their slices.
+/// The ring of CPUs, cache by cache, and their slices (crates/sensor/src/scheduler.rs).
 fn prepare_cpus(k: &mut Kernel) {
     let cpus = k.machine.cpus;
     let slice_ns = paracord_policy::fair::slice_ns(u32::try_from(cpus).unwrap_or(u32::MAX));
     for cpu in 0..cpus {
         let next = u32::try_from((cpu + 1) % cpus).unwrap_or(0);
-        k.native.prepare_rq(cpu, next, slice_ns, 0, k.machine.capacities[cpu]);
+        let capacity = k.machine.capacities[cpu];
+        k.native.edit_rq(cpu, |rq| {
+            (rq.next, rq.slice_ns, rq.features, rq.capacity) = (next, slice_ns, 0, capacity);
+        });
     }
 }
 

@@ -84,6 +84,9 @@ impl SchedClass for ExtClass {
     fn dead(&self, k: &mut Kernel, task: TaskId) {
         let at = k.at();
         bpf::disable(k, at, task);
+        if k.planted.leftovers {
+            k.native.edit_task(task, |record| record.counted = 1024);
+        }
         if k.native
             .task_record(task)
             .is_some_and(|record| record.queued != 0 || record.counted != 0)

@@ -227,6 +227,19 @@ impl Kernel {
         }
     }
 
+    /// Time that boosted vCPUs have run on a CPU, that of the one that runs now included.
+    #[must_use]
+    pub fn boosted_ns(&self, cpu: usize) -> Ns {
+        let rq = &self.rqs[cpu];
+        let guest = matches!(self.tasks[rq.curr].program, Program::Guest(_));
+        let runs_ns = if self.sensed && guest && self.native.is_boosted(rq.curr) {
+            self.now.saturating_sub(rq.exec_start)
+        } else {
+            0
+        };
+        rq.boosted_ns + runs_ns
+    }
+
     /// What the sensor has told the daemon is acted on a little later.
     pub(super) fn tell_daemon(&mut self) {
         if self.native.has_messages() && !self.daemon_due {

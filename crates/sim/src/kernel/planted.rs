@@ -10,6 +10,8 @@ pub struct Planted {
     pub counted_ticks: Option<u64>,
     /// A CPU on which nobody runs, and which the scheduler does not know to be idle.
     pub kept_idle: Option<usize>,
+    /// Tasks that end stay counted in their groups.
+    pub leftovers: bool,
 }
 
 impl Kernel {
