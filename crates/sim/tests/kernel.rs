@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the simulated kernel does where a mix alone would seldom show it.
 
-use paracord_sim::{kernel::Kernel, mix::Mix, run::Simulation};
+use paracord_sim::{
+    bpf::{DsqCursor, Kfuncs},
+    kernel::{Kernel, ext_state::Queue},
+    machine::CpuSet,
+    mix::Mix,
+    run::Simulation,
+};
 
 fn simulation(text: &str) -> Simulation {
     Simulation::new(Mix::parse("kernel", text).expect("a mix")).expect("memory")
@@ -21,5 +27,83 @@ fn an_endless_phase_stays_endless_when_its_task_moves_to_another_cache() {
         let other = 1 - k.tasks[task].cpu;
         k.set_task_cpu(task, other);
         assert_eq!(k.tasks[task].work, u64::MAX);
+    });
+}
+
+/// Two loops on CPU 0 of two; the one that waits there, in the scheduler's queue.
+fn waiting(simulation: &mut Simulation) -> usize {
+    simulation.run_until(50_000_000);
+    simulation.with(|k| {
+        let waits = |id: &usize| k.tasks[*id].ext.queue == Queue::Shared(0);
+        (0..k.tasks.len()).find(waits).expect("one of two loops waits")
+    })
+}
+
+const LOCAL_ON_1: u64 = 0xc000_0000_0000_0001;
+
+/// `move_task_between_dsqs()`, `task_can_run_on_remote_rq()`.
+#[test]
+fn a_move_to_a_cpu_that_the_task_may_not_use_ejects_the_scheduler() {
+    for allowed in [false, true] {
+        let mut simulation =
+            simulation("machine cpus=2\nrun 1s\ntask loop count=2 cpus=0 : run forever\n");
+        let task = waiting(&mut simulation);
+        simulation.with(|k| {
+            if allowed {
+                k.tasks[task].cpus = CpuSet::first(2);
+            }
+            let mut cursor = DsqCursor::default();
+            assert!(k.dsq_iter_new(&mut cursor));
+            assert!(k.dsq_move(&cursor, task, LOCAL_ON_1, 0));
+            let faults: Vec<_> = k.faults.iter().map(|fault| fault.what.as_str()).collect();
+            if allowed {
+                assert_eq!(k.tasks[task].ext.queue, Queue::Local(1));
+                assert!(faults.is_empty(), "{faults:?}");
+            } else {
+                assert!(faults[0].contains("target CPU 1 not allowed for loop"), "{faults:?}");
+            }
+        });
+    }
+}
+
+/// Kernels from 6.19 on enqueue anew when the run queue is unlocked; older ones at once, in `ops.cpu_release()`.
+#[test]
+fn what_waits_in_a_local_queue_is_enqueued_anew_at_once_or_later() {
+    for (kernel, later) in [("6.12", false), ("7.3", true)] {
+        let text = format!(
+            "machine cpus=2\nkernel {kernel}\nrun 1s\ntask loop count=2 cpus=0 : run forever\n"
+        );
+        let mut simulation = simulation(&text);
+        let task = waiting(&mut simulation);
+        simulation.with(|k| {
+            let mut cursor = DsqCursor::default();
+            assert!(k.dsq_iter_new(&mut cursor));
+            assert!(k.dsq_move(&cursor, task, 0xc000_0000_0000_0000, 0));
+            assert_eq!(k.tasks[task].ext.queue, Queue::Local(0));
+            k.this_cpu = 0;
+            let at = k.at();
+            paracord_sim::bpf::cpu_release(k, at, 0);
+            let queue = if later { Queue::Local(0) } else { Queue::Shared(0) };
+            assert_eq!(k.tasks[task].ext.queue, queue, "kernel {kernel}");
+            let class = k.normal;
+            class.unlocked(k, 0);
+            assert_eq!(k.tasks[task].ext.queue, Queue::Shared(0), "kernel {kernel}");
+        });
+    }
+}
+
+/// `balance_one()` asks `ops.dispatch()` again when what that has taken is gone.
+#[test]
+fn a_cpu_whose_next_task_is_gone_looks_again() {
+    let text =
+        "machine cpus=1\nrun 1s\ntask loop : run forever\ntask other : run 1ms, sleep 20ms\n";
+    let mut simulation = simulation(text);
+    simulation.run_until(50_000_000);
+    simulation.with(|k| k.planted.loses_consumed = true);
+    simulation.run_until(1_000_000_000);
+    simulation.with(|k| {
+        assert!(!k.planted.loses_consumed, "it was taken");
+        let ran: u64 = (1..k.tasks.len()).map(|id| k.account(id).ran_ns).sum();
+        assert!(ran > 999_000_000, "the CPU has run tasks for {ran} ns of a second");
     });
 }

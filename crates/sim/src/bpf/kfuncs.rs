@@ -211,7 +211,8 @@ extern "C" fn scx_bpf_reenqueue_local___v1() -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_reenqueue_local___v2___compat() {
-    scx_bpf_reenqueue_local___v1();
+    point();
+    lent().reenqueue_local_later();
 }
 
 #[unsafe(no_mangle)]

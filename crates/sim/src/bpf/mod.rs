@@ -117,6 +117,8 @@ pub trait Kfuncs {
     fn dsq_move(&mut self, cursor: &DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool;
     /// `scx_bpf_reenqueue_local()`: how many.
     fn reenqueue_local(&mut self) -> u32;
+    /// `scx_bpf_reenqueue_local___v2()`: later, when the run queue is unlocked.
+    fn reenqueue_local_later(&mut self);
     /// `scx_bpf_kick_cpu()`.
     fn kick_cpu(&mut self, cpu: i32, flags: u64);
     /// `scx_bpf_cpuperf_cap()`.
@@ -198,7 +200,8 @@ fn symbols(version: KernelVersion) -> native::Symbols {
         dsq_move_to_local_v2: new,
         dsq_move_to_local_v1: new,
         dsq_move_new: new,
-        reenqueue_local_v2: 0,
+        // Since 6.19; the older one is there until 7.3, and not asked for.
+        reenqueue_local_v2: new,
         reenqueue_local_v1: 1,
         bpf_preempt_disable: new,
         enq_cpu_selected: new,

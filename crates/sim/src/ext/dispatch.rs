@@ -20,29 +20,46 @@ pub fn pick_task(k: &mut Kernel, cpu: usize, prev: TaskId) -> Option<TaskId> {
     Some(task)
 }
 
+/// `SCX_DSP_MAX_LOOPS`.
+const LOOPS_MAX: u32 = 32;
+
 /// `balance_one()`; true: the task that runs goes on.
 fn balance(k: &mut Kernel, cpu: usize, prev: TaskId) -> bool {
     k.rqs[cpu].ext.cpu_released = false;
     let ours = k.tasks[prev].class() == Class::Normal;
-    let can_go_on = |k: &Kernel| ours && k.tasks[prev].ext.queued;
-    let has_slice = |k: &Kernel| k.native.task(prev).scx.slice_ns.get() > 0;
-    if can_go_on(k) && has_slice(k) {
+    let can_go_on = ours && k.tasks[prev].ext.queued;
+    let goes_on = |k: &Kernel| can_go_on && k.native.task(prev).scx.slice_ns.get() > 0;
+    if goes_on(k) {
         return true;
     }
-    if !k.rqs[cpu].ext.local.is_empty() || local::consume(k, cpu, flags::DSQ_GLOBAL) {
+    if has_others(k, cpu) {
         return false;
     }
     if !k.rqs[cpu].active {
-        return can_go_on(k);
+        return can_go_on;
     }
     let at = At { cpu, now_ns: k.now, current: k.rqs[cpu].curr };
-    // The kernel asks again as long as a dispatch buffer had something: there is none.
-    bpf::dispatch(k, at, cpu, ours.then_some(prev));
-    if can_go_on(k) && has_slice(k) {
-        return true;
+    for turn in 1.. {
+        k.rqs[cpu].ext.consumed = false;
+        bpf::dispatch(k, at, cpu, ours.then_some(prev));
+        if goes_on(k) {
+            return true;
+        }
+        if has_others(k, cpu) {
+            return false;
+        }
+        if !k.rqs[cpu].ext.consumed {
+            break;
+        }
+        if turn == LOOPS_MAX {
+            let here = k.this_cpu;
+            k.ext.kicks[here].push((cpu, 0));
+            break;
+        }
     }
-    if !k.rqs[cpu].ext.local.is_empty() || local::consume(k, cpu, flags::DSQ_GLOBAL) {
-        return false;
-    }
-    can_go_on(k) && k.ext.flags & flags::OPS_ENQ_LAST == 0
+    can_go_on && k.ext.flags & flags::OPS_ENQ_LAST == 0
+}
+
+fn has_others(k: &mut Kernel, cpu: usize) -> bool {
+    !k.rqs[cpu].ext.local.is_empty() || local::consume(k, cpu, flags::DSQ_GLOBAL)
 }

@@ -96,7 +96,10 @@ impl Kfuncs for Kernel {
 
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
         let cpu = self.this_cpu;
-        local::consume(self, cpu, dsq)
+        let found = local::consume(self, cpu, dsq);
+        // It may be gone before it runs: the operation is asked again then.
+        self.rqs[cpu].ext.consumed |= found;
+        found
     }
 
     fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool {
@@ -131,16 +134,12 @@ impl Kfuncs for Kernel {
         }
         let here = self.this_cpu;
         match local::destination(self, dsq, here) {
-            Some(cpu) if self.tasks[task].cpu == cpu || local::can_move(self, task, cpu) => {
+            Some(cpu) if local::may_move(self, task, cpu) => {
                 local::move_to_local(self, task, cpu, enq_flags);
             }
-            Some(_) => {
+            to => {
                 let from = self.tasks[task].cpu;
-                local::unlink(self, from, task);
-                local::insert_shared(self, flags::DSQ_GLOBAL, task, 0);
-            }
-            None => {
-                let from = self.tasks[task].cpu;
+                let dsq = if to.is_some() { flags::DSQ_GLOBAL } else { dsq };
                 local::unlink(self, from, task);
                 local::insert_shared(self, dsq, task, enq_flags);
             }
@@ -148,17 +147,14 @@ impl Kfuncs for Kernel {
         true
     }
 
-    /// `reenq_local()`: of the CPU's local queue, all tasks that may leave it are enqueued anew.
     fn reenqueue_local(&mut self) -> u32 {
         let cpu = self.this_cpu;
-        let tasks: Vec<_> = self.rqs[cpu].ext.local.iter().copied().collect();
-        for task in &tasks {
-            local::unlink(self, cpu, *task);
-        }
-        for task in &tasks {
-            super::class::do_enqueue(self, cpu, *task, flags::ENQ_REENQ, None);
-        }
-        tasks.len() as u32
+        local::reenqueue(self, cpu)
+    }
+
+    fn reenqueue_local_later(&mut self) {
+        let cpu = self.this_cpu;
+        self.rqs[cpu].ext.reenqueue = true;
     }
 
     fn kick_cpu(&mut self, cpu: i32, kick: u64) {

@@ -102,6 +102,26 @@ pub fn can_move(k: &Kernel, task: TaskId, cpu: usize) -> bool {
         && k.rqs[cpu].active
 }
 
+/// The same of a task that the scheduler moves itself (`enforce`): it must not move one where it may not run. To a CPU
+/// that is gone, it may: nobody tells it in time.
+pub fn may_move(k: &mut Kernel, task: TaskId, cpu: usize) -> bool {
+    if k.tasks[task].cpu == cpu || can_move(k, task, cpu) {
+        return true;
+    }
+    let name = k.tasks[task].name.clone();
+    if k.native.task(task).migration_disabled.get() != 0 {
+        let from = k.tasks[task].cpu;
+        let what = format!(
+            "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {name} from CPU {from} to {cpu}"
+        );
+        eject(k, flags::EXIT_ERROR, &what);
+    } else if !k.tasks[task].cpus.has(cpu) {
+        let what = format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {name}");
+        eject(k, flags::EXIT_ERROR, &what);
+    }
+    false
+}
+
 /// A waiting task goes into a CPU's local queue, from wherever it is (`move_remote_task_to_local_dsq()`,
 /// `move_local_task_to_local_dsq()`).
 pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
@@ -148,33 +168,51 @@ pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
         .find(|task| k.tasks[*task].cpu == cpu || can_move(k, *task, cpu));
     if let Some(task) = found {
         move_to_local(k, task, cpu, 0);
+        if std::mem::take(&mut k.planted.loses_consumed) {
+            unlink(k, cpu, task);
+            insert_shared(k, dsq, task, ENQ_PRIQ);
+        }
     }
     found.is_some()
 }
 
-/// `process_ddsp_deferred_locals()`: tasks on their way to other CPUs' local queues arrive.
+/// `reenq_local()`: all tasks of a local queue are enqueued anew; how many.
+pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
+    let tasks: Vec<_> = k.rqs[cpu].ext.local.iter().copied().collect();
+    for task in &tasks {
+        unlink(k, cpu, *task);
+    }
+    for task in &tasks {
+        class::do_enqueue(k, cpu, *task, flags::ENQ_REENQ, None);
+    }
+    tasks.len() as u32
+}
+
+/// `run_deferred()`: what could not be done while the run queue was locked by an operation.
 pub fn run_deferred(k: &mut Kernel, cpu: usize) {
+    loop {
+        run_deferred_inserts(k, cpu);
+        if !std::mem::take(&mut k.rqs[cpu].ext.reenqueue) {
+            return;
+        }
+        reenqueue(k, cpu);
+    }
+}
+
+/// `process_ddsp_deferred_locals()`: tasks on their way to other CPUs' local queues arrive.
+fn run_deferred_inserts(k: &mut Kernel, cpu: usize) {
     while let Some(task) = k.rqs[cpu].ext.deferred.first().copied() {
         k.rqs[cpu].ext.deferred.remove(0);
         let Queue::Deferred(to) = k.tasks[task].ext.queue else { continue };
         k.tasks[task].ext.queue = Queue::None;
         let enq_flags = k.tasks[task].ext.direct.take().map_or(0, |direct| direct.enq_flags);
-        if k.native.task(task).migration_disabled.get() != 0 || !k.tasks[task].cpus.has(to) {
-            eject(
-                k,
-                flags::EXIT_ERROR,
-                &format!(
-                    "SCX_DSQ_LOCAL[_ON] target CPU {to} not allowed for {}",
-                    k.tasks[task].name.clone()
-                ),
-            );
-        } else if !k.rqs[to].active {
-            insert_shared(k, flags::DSQ_GLOBAL, task, 0);
-        } else {
+        if may_move(k, task, to) {
             move_to_local(k, task, to, enq_flags);
             if k.tasks[k.rqs[to].curr].class() < Class::Normal {
                 k.resched_curr(to);
             }
+        } else {
+            insert_shared(k, flags::DSQ_GLOBAL, task, enq_flags);
         }
     }
 }

@@ -57,6 +57,10 @@ pub struct ExtRq {
     pub local: VecDeque<TaskId>,
     /// Tasks on their way to other CPUs' local queues.
     pub deferred: Vec<TaskId>,
+    /// The local queue is to be enqueued anew when the run queue is unlocked (`deferred_reenq_locals`).
+    pub reenqueue: bool,
+    /// `ops.dispatch()` has moved a task here (`dspc->nr_tasks`).
+    pub consumed: bool,
     /// `SCX_RQ_IN_BALANCE`.
     pub in_balance: bool,
     /// A higher class has the CPU, and the scheduler was told.

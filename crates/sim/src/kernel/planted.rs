@@ -10,6 +10,8 @@ pub struct Planted {
     pub counted_ticks: Option<u64>,
     /// A CPU on which nobody runs, and which the scheduler does not know to be idle.
     pub kept_idle: Option<usize>,
+    /// The next task that a CPU takes from a queue is back there before it runs.
+    pub loses_consumed: bool,
     /// Tasks that end stay counted in their groups.
     pub leftovers: bool,
 }
