@@ -107,3 +107,16 @@ fn a_cpu_whose_next_task_is_gone_looks_again() {
         assert!(ran > 999_000_000, "the CPU has run tasks for {ran} ns of a second");
     });
 }
+
+/// `__schedule()` clears the request after the pick: one that came meanwhile asks for nothing more.
+#[test]
+fn who_asks_a_cpu_that_looks_already_makes_it_look_once() {
+    let events = |asks: bool| {
+        let mut simulation =
+            simulation("machine cpus=1\nrun 1s\ntask loop count=2 : run forever\n");
+        simulation.with(|k| k.planted.asks_while_it_looks = asks);
+        simulation.run_until(100_000_000);
+        simulation.outcome().events
+    };
+    assert_eq!(events(true), events(false));
+}

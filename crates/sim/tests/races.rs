@@ -39,6 +39,18 @@ fn a_planted_lost_update_is_found_and_shrunk() {
     assert_eq!(format!("{:?}", race(&again, true)), format!("{:?}", race(&small, true)));
 }
 
+/// A task that sleeps is woken while its CPU is still in the switch away from it, with the run queue unlocked.
+#[test]
+fn who_wakes_a_task_waits_until_its_cpu_has_left_it() {
+    let text = "machine cpus=4\nrun 2s\nqueue work\n\
+                task worker count=3 : wait work, run 20us..60us\n\
+                task feeder count=6 : run 10us..50us, post work, sleep 20us..100us\n\
+                task loop count=3 : run 5us..2ms, sleep 3us..8us\n";
+    let mix = Mix::parse("wakes", text).expect("a mix");
+    let outcome = race(&mix, false);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+}
+
 #[test]
 fn nothing_that_must_hold_is_broken_by_overlapping() {
     for seed in 1..=MIXES {

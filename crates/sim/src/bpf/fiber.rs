@@ -26,6 +26,13 @@ pub enum Pause {
     Point,
     /// A run queue's lock is another fiber's.
     Lock(usize),
+    /// A task is still a CPU's, which is about to switch away from it.
+    OnCpu {
+        /// The CPU.
+        cpu: usize,
+        /// The task.
+        task: super::TaskId,
+    },
 }
 
 /// The kernel as it is passed from stack to stack.

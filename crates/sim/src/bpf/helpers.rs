@@ -12,6 +12,7 @@ use super::{
     maps::Timer,
     native,
     objects::{GroupSlot, STORAGE_BYTES, TaskStruct},
+    point,
 };
 
 /// A helper's error that programs only test for.
@@ -37,7 +38,10 @@ unsafe extern "C" fn bpf_probe_read_user(to: *mut u8, bytes: u32, from: *const u
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_probe_read_kernel(to: *mut u8, bytes: u32, from: *const u8) -> i64 {
+    point();
     if from.is_null() {
+        // SAFETY: the program's buffer.
+        unsafe { to.write_bytes(0, bytes as usize) };
         return FAILED;
     }
     // SAFETY: addresses come from kernel objects and from `Native::shared_page`.
@@ -45,13 +49,20 @@ unsafe extern "C" fn bpf_probe_read_kernel(to: *mut u8, bytes: u32, from: *const
     0
 }
 
+/// The length counts the NUL, as the kernel's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_probe_read_kernel_str(
     to: *mut c_char,
     bytes: u32,
     from: *const c_char,
 ) -> i64 {
-    if from.is_null() || bytes == 0 {
+    point();
+    if bytes == 0 {
+        return FAILED;
+    }
+    if from.is_null() {
+        // SAFETY: the program's buffer.
+        unsafe { to.write_bytes(0, bytes as usize) };
         return FAILED;
     }
     let mut length = 0;
@@ -63,14 +74,14 @@ unsafe extern "C" fn bpf_probe_read_kernel_str(
         // SAFETY: below `bytes`.
         unsafe { copy.write(character) };
         if character == 0 {
-            return length as i64;
+            return length as i64 + 1;
         }
         length += 1;
     }
     let end = to.wrapping_add(length);
     // SAFETY: the last byte.
     unsafe { end.write(0) };
-    length as i64
+    bytes.into()
 }
 
 /// Nobody reads from the iterator over tasks here.
@@ -160,12 +171,13 @@ unsafe extern "C" fn sim_ring_reserve(map: *mut c_void, bytes: u64) -> *mut c_vo
         ptr::eq(map, known) && bytes as usize == size_of::<paracord_policy::pc_msg>(),
         "a ring that the simulator does not know"
     );
-    lent().native().maps.reserve().map_or(ptr::null_mut(), |record| record.as_ptr().cast())
+    let record = lent().native().maps.messages.reserve();
+    record.map_or(ptr::null_mut(), |record| record.as_ptr().cast())
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sim_ring_submit(_record: *mut c_void) {
-    lent().native().maps.submit();
+extern "C" fn sim_ring_submit(record: *mut c_void) {
+    lent().native().maps.messages.submit(record.cast());
 }
 
 /// Bells: no worker serves guests' counters here.
@@ -192,6 +204,7 @@ unsafe extern "C" fn sim_cgroup_storage(
     bytes: u32,
     flags: u64,
 ) -> *mut u8 {
+    point();
     assert!(bytes as usize <= STORAGE_BYTES, "a group's record has outgrown STORAGE_BYTES");
     // SAFETY: programs have groups' pointers from the kernel alone.
     let slot = unsafe { &*group };
@@ -207,6 +220,7 @@ unsafe extern "C" fn sim_cgroup_storage(
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_timer_init(timer: *mut c_void, map: *mut c_void, _flags: u64) -> i64 {
+    point();
     let timers = &mut lent().native().maps.timers;
     if timers.iter().any(|known| known.timer == timer) {
         return FAILED;
@@ -217,6 +231,7 @@ extern "C" fn bpf_timer_init(timer: *mut c_void, map: *mut c_void, _flags: u64) 
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_timer_set_callback(timer: *mut c_void, callback: *const c_void) -> i64 {
+    point();
     let timers = &mut lent().native().maps.timers;
     match timers.iter_mut().find(|known| known.timer == timer) {
         Some(known) => {
@@ -235,6 +250,7 @@ extern "C" fn sim_timer_set_callback(timer: *mut c_void, callback: *const c_void
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_timer_start(timer: *mut c_void, after_ns: u64, _flags: u64) -> i64 {
+    point();
     let kernel = lent();
     match kernel.native().maps.timers.iter().position(|known| known.timer == timer) {
         Some(index) => {

@@ -7,17 +7,9 @@ use std::ptr;
 use super::{
     DsqCursor, lent, native,
     objects::{GroupSlot, TaskStruct},
+    point,
 };
 use crate::machine::CpuSet;
-
-/// Before each kfunc that another CPU's could come between.
-fn point() {
-    let context = &raw const native::sim_context;
-    // SAFETY: written by this thread alone.
-    if unsafe { (*context).watched } != 0 {
-        lent().at_point();
-    }
-}
 
 fn id(task: *const TaskStruct) -> usize {
     lent().native().task_id(task)
@@ -66,12 +58,14 @@ unsafe extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuSet, flags: u64) -
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_task_cpu(task: *const TaskStruct) -> i32 {
+    point();
     let task = id(task);
     lent().task_cpu(task)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_cpumask_test_cpu(cpu: u32, set: *const CpuSet) -> bool {
+    point();
     // SAFETY: as above.
     unsafe { &*set }.has(cpu as usize)
 }
@@ -223,16 +217,19 @@ extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_cpuperf_cap(cpu: i32) -> u32 {
+    point();
     lent().cpuperf_cap(cpu)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_cpuperf_cur(cpu: i32) -> u32 {
+    point();
     lent().cpuperf_cur(cpu)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_cpuperf_set(cpu: i32, perf: u32) {
+    point();
     lent().cpuperf_set(cpu, perf);
 }
 

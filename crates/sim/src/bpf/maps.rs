@@ -20,6 +20,62 @@ pub(super) struct Timer {
     pub callback: Option<unsafe extern "C" fn(*mut c_void, *mut u32, *mut c_void) -> i32>,
 }
 
+/// A record of the ring.
+struct Record {
+    message: NonNull<pc_msg>,
+    submitted: bool,
+}
+
+/// The ring of messages: readers see records in the order of their reservation, up to the first that is not submitted.
+#[derive(Default)]
+pub(super) struct Ring(VecDeque<Record>);
+
+impl Ring {
+    /// Room for a message; `None`: the ring is full.
+    pub(super) fn reserve(&mut self) -> Option<NonNull<pc_msg>> {
+        if self.0.len() >= MESSAGES_MAX {
+            return None;
+        }
+        let message = NonNull::from(Box::leak(Box::default()));
+        self.0.push_back(Record { message, submitted: false });
+        Some(message)
+    }
+
+    /// A message that was reserved is written.
+    pub(super) fn submit(&mut self, message: *mut pc_msg) {
+        if let Some(record) = self.0.iter_mut().find(|record| record.message.as_ptr() == message) {
+            record.submitted = true;
+        }
+    }
+
+    pub(super) fn has_any(&self) -> bool {
+        self.0.front().is_some_and(|record| record.submitted)
+    }
+
+    /// The next one.
+    pub(super) fn pop(&mut self) -> Option<pc_msg> {
+        if !self.has_any() {
+            return None;
+        }
+        self.0.pop_front().map(Record::take)
+    }
+}
+
+impl Record {
+    fn take(self) -> pc_msg {
+        // SAFETY: from `reserve()`, and taken once: the record is out of the ring.
+        *unsafe { Box::from_raw(self.message.as_ptr()) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for record in self.0.drain(..) {
+            record.take();
+        }
+    }
+}
+
 /// A machine's maps.
 pub(super) struct Maps {
     pub cpus: usize,
@@ -27,12 +83,8 @@ pub(super) struct Maps {
     hash: HashMap<(usize, u64), NonNull<u8>>,
     free_values: Vec<NonNull<u8>>,
     free_indices: VecDeque<u32>,
-    /// Reserved and not yet submitted.
-    reserved: Option<Box<pc_msg>>,
-    messages: Vec<pc_msg>,
+    pub messages: Ring,
     pub timers: Vec<Timer>,
-    /// Messages that found the ring full.
-    pub dropped: u64,
 }
 
 impl Maps {
@@ -42,10 +94,8 @@ impl Maps {
             hash: HashMap::new(),
             free_values: Vec::new(),
             free_indices: (0..PC_VCPUS_MAX).collect(),
-            reserved: None,
-            messages: Vec::new(),
+            messages: Ring::default(),
             timers: Vec::new(),
-            dropped: 0,
         }
     }
 
@@ -76,25 +126,25 @@ impl Maps {
     pub(super) fn offer(&mut self, index: u32) {
         self.free_indices.push_back(index);
     }
+}
 
-    pub(super) fn reserve(&mut self) -> Option<NonNull<pc_msg>> {
-        if self.messages.len() >= MESSAGES_MAX {
-            self.dropped += 1;
-            return None;
-        }
-        let record = self.reserved.insert(Box::default());
-        Some(NonNull::from(&mut **record))
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn submit(&mut self) {
-        self.messages.extend(self.reserved.take().map(|record| *record));
-    }
-
-    pub(super) fn has_messages(&self) -> bool {
-        !self.messages.is_empty()
-    }
-
-    pub(super) fn take_messages(&mut self) -> Vec<pc_msg> {
-        std::mem::take(&mut self.messages)
+    #[test]
+    fn messages_are_read_in_the_order_of_their_reservation() {
+        let mut ring = Ring::default();
+        let [first, second] = [1, 2].map(|tid| {
+            let mut message = ring.reserve().expect("room");
+            // SAFETY: nobody else has it.
+            unsafe { message.as_mut() }.tid = tid;
+            message.as_ptr()
+        });
+        ring.submit(second);
+        assert!(ring.pop().is_none(), "the first is not written yet");
+        ring.submit(first);
+        let tids: Vec<_> = std::iter::from_fn(|| ring.pop()).map(|message| message.tid).collect();
+        assert_eq!(tids, [1, 2]);
     }
 }

@@ -181,6 +181,16 @@ fn lent<'a>() -> &'a mut dyn Kfuncs {
     unsafe { kernel.as_mut() }
 }
 
+/// Before each helper and kfunc that another CPU's could come between. Those that C defines, and atomics, call
+/// `sim_point()`.
+fn point() {
+    let context = &raw const native::sim_context;
+    // SAFETY: written by this thread alone.
+    if unsafe { (*context).watched } != 0 {
+        lent().at_point();
+    }
+}
+
 /// The CPU on which the present operation runs.
 #[cfg(feature = "traced")]
 fn context_cpu() -> usize {

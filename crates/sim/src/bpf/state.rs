@@ -292,12 +292,12 @@ impl Native {
     /// Whether there are any.
     #[must_use]
     pub fn has_messages(&self) -> bool {
-        self.maps.has_messages()
+        self.maps.messages.has_any()
     }
 
     /// Messages for the daemon since the last call.
     pub fn messages(&mut self) -> Vec<paracord_policy::pc_msg> {
-        self.maps.take_messages()
+        std::iter::from_fn(|| self.maps.messages.pop()).collect()
     }
 
     /// A page that a guest and its host share: where it lies for programs, and its cells.

@@ -201,6 +201,7 @@ pub fn run_deferred(k: &mut Kernel, cpu: usize) {
 
 /// `process_ddsp_deferred_locals()`: tasks on their way to other CPUs' local queues arrive.
 fn run_deferred_inserts(k: &mut Kernel, cpu: usize) {
+    k.assert_rq_held(cpu);
     while let Some(task) = k.rqs[cpu].ext.deferred.first().copied() {
         k.rqs[cpu].ext.deferred.remove(0);
         let Queue::Deferred(to) = k.tasks[task].ext.queue else { continue };
@@ -221,14 +222,22 @@ fn run_deferred_inserts(k: &mut Kernel, cpu: usize) {
 pub fn kick_cpus(k: &mut Kernel) {
     let here = k.this_cpu;
     for (cpu, kick) in std::mem::take(&mut k.ext.kicks[here]) {
-        let curr = k.rqs[cpu].curr;
-        let class = k.tasks[curr].class();
-        if !k.rqs[cpu].active || class > Class::Normal {
-            continue;
-        }
-        if kick & flags::KICK_PREEMPT != 0 && class == Class::Normal {
-            k.native.task(curr).scx.slice_ns.set(0);
-        }
-        k.resched_curr(cpu);
+        k.lock_rq(cpu);
+        kick_one(k, cpu, kick);
+        k.unlock_rq(cpu);
     }
+}
+
+/// `kick_one_cpu()`.
+fn kick_one(k: &mut Kernel, cpu: usize, kick: u64) {
+    k.assert_rq_held(cpu);
+    let curr = k.rqs[cpu].curr;
+    let class = k.tasks[curr].class();
+    if !k.rqs[cpu].active || class > Class::Normal {
+        return;
+    }
+    if kick & flags::KICK_PREEMPT != 0 && class == Class::Normal {
+        k.native.task(curr).scx.slice_ns.set(0);
+    }
+    k.resched_curr(cpu);
 }

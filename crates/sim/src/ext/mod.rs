@@ -139,7 +139,11 @@ impl SchedClass for ExtClass {
     }
 
     fn unlocked(&self, k: &mut Kernel, cpu: usize) {
-        local::run_deferred(k, cpu);
+        if k.rqs[cpu].ext.has_deferred() {
+            k.lock_rq(cpu);
+            local::run_deferred(k, cpu);
+            k.unlock_rq(cpu);
+        }
         local::kick_cpus(k);
     }
 }

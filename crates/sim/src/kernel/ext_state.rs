@@ -67,6 +67,14 @@ pub struct ExtRq {
     pub cpu_released: bool,
 }
 
+impl ExtRq {
+    /// Whether something waits until the run queue is unlocked.
+    #[must_use]
+    pub fn has_deferred(&self) -> bool {
+        self.reenqueue || !self.deferred.is_empty()
+    }
+}
+
 /// A queue that is no local one: first in, first out, or by virtual time.
 #[derive(Default)]
 pub struct Dsq {

@@ -4,6 +4,7 @@
 use super::Kernel;
 
 /// What is planted.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planted {
     /// Ticks that a program has counted without an atomic; `None`: it counts none.
@@ -12,6 +13,8 @@ pub struct Planted {
     pub kept_idle: Option<usize>,
     /// The next task that a CPU takes from a queue is back there before it runs.
     pub loses_consumed: bool,
+    /// While a CPU looks who runs next, somebody asks it to look.
+    pub asks_while_it_looks: bool,
     /// Tasks that end stay counted in their groups.
     pub leftovers: bool,
 }

@@ -4,7 +4,7 @@
 
 use super::{Event, Kernel};
 use crate::{
-    bpf::{Fiber, Pause},
+    bpf::{Fiber, Pause, TaskId},
     mix::Ns,
 };
 
@@ -30,7 +30,7 @@ struct UnderWay {
     number: u64,
     cpu: usize,
     this_cpu: usize,
-    waits_for: Option<usize>,
+    left: Pause,
     fiber: Fiber<Kernel>,
 }
 
@@ -45,6 +45,7 @@ impl Kernel {
     /// `raw_spin_rq_lock()`.
     pub fn lock_rq(&mut self, cpu: usize) {
         // After a pause everything is looked at anew: others have gone on.
+        self.race_point();
         while let Some(races) = &mut self.races {
             let running = races.running;
             match &mut races.locks[cpu] {
@@ -69,10 +70,22 @@ impl Kernel {
         self.races.as_deref().is_some_and(holds)
     }
 
-    /// `raw_spin_rq_trylock()` would fail.
-    #[must_use]
-    pub fn is_rq_locked(&self, cpu: usize) -> bool {
-        self.races.as_deref().is_some_and(|races| races.locks[cpu].is_some())
+    /// `lockdep_assert_rq_held()`. What is handled alone needs no lock.
+    pub fn assert_rq_held(&mut self, cpu: usize) {
+        let overlaps = self.races.as_deref().is_some_and(|races| races.running != 0);
+        if overlaps && !self.holds_rq(cpu) {
+            self.fault(format!("simulator: the run queue of CPU {cpu} is changed, and not locked"));
+        }
+    }
+
+    /// `raw_spin_rq_trylock()`, of a run queue that is not this CPU's.
+    pub fn try_lock_rq(&mut self, cpu: usize) -> bool {
+        let Some(races) = &mut self.races else { return true };
+        if races.locks[cpu].is_some() {
+            return false;
+        }
+        races.locks[cpu] = Some((races.running, 1));
+        true
     }
 
     /// `raw_spin_rq_unlock()`.
@@ -83,6 +96,14 @@ impl Kernel {
             if *depth == 0 {
                 races.locks[cpu] = None;
             }
+        }
+    }
+
+    /// `smp_cond_load_acquire(&p->on_cpu, !VAL)`: a task that has left its run queue may still be its CPU's.
+    pub(super) fn wait_until_off_cpu(&mut self, task: TaskId) {
+        let cpu = self.tasks[task].cpu;
+        while self.races.is_some() && self.rqs[cpu].curr == task && cpu != self.this_cpu {
+            crate::bpf::pause(self, Pause::OnCpu { cpu, task });
         }
     }
 
@@ -117,15 +138,14 @@ impl Kernel {
             return self.resume_one();
         }
         let Some((at, event)) = next.and_then(|_| self.events.pop()) else { return false };
-        let cpu = self.cpu_of(event);
-        // A CPU does one thing at a time; what concerns all is done alone.
-        while self.is_under_way(cpu) {
+        // A CPU does one thing at a time; what concerns all is done alone. A sleeper's CPU may change meanwhile.
+        while self.is_under_way(self.cpu_of(event)) {
             if !self.resume_one() {
                 break;
             }
         }
         self.now = self.now.max(at);
-        let Some(cpu) = cpu else {
+        let Some(cpu) = self.cpu_of(event) else {
             self.handle(event);
             self.finish();
             return true;
@@ -137,7 +157,7 @@ impl Kernel {
         let Some(races) = &mut self.races else { return false };
         races.made += 1;
         let number = races.made;
-        races.under_way.push(UnderWay { number, cpu, this_cpu: cpu, waits_for: None, fiber });
+        races.under_way.push(UnderWay { number, cpu, this_cpu: cpu, left: Pause::Point, fiber });
         let last = races.under_way.len() - 1;
         self.resume(last);
         true
@@ -148,15 +168,18 @@ impl Kernel {
         cpu.map_or(!under_way.is_empty(), |cpu| under_way.iter().any(|other| other.cpu == cpu))
     }
 
-    /// One of those that were left goes on, one that waits for no lock.
+    /// One of those that were left goes on, one that waits for nobody.
     fn resume_one(&mut self) -> bool {
         let Some(races) = &self.races else { return false };
-        let free =
-            |under_way: &UnderWay| under_way.waits_for.is_none_or(|cpu| races.locks[cpu].is_none());
+        let free = |under_way: &UnderWay| match under_way.left {
+            Pause::Point => true,
+            Pause::Lock(cpu) => races.locks[cpu].is_none(),
+            Pause::OnCpu { cpu, task } => self.rqs[cpu].curr != task,
+        };
         let ready: Vec<_> =
             (0..races.under_way.len()).filter(|i| free(&races.under_way[*i])).collect();
         if ready.is_empty() {
-            self.fault("simulator: all CPUs wait for each other's run queues".into());
+            self.fault("simulator: all CPUs wait for each other".into());
             self.stopped = true;
             return false;
         }
@@ -175,10 +198,7 @@ impl Kernel {
         let Some(races) = &mut self.races else { return };
         races.running = 0;
         if let Some(pause) = pause {
-            chosen.waits_for = match pause {
-                Pause::Lock(cpu) => Some(cpu),
-                Pause::Point => None,
-            };
+            chosen.left = pause;
             races.under_way.push(chosen);
         }
     }

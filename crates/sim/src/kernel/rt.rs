@@ -74,14 +74,18 @@ impl Kernel {
             let waiting = k.rqs[other].rt.iter().filter(|task| k.tasks[*task].cpus.has(cpu));
             waiting.max_by_key(|task| k.tasks[*task].rt_priority())
         };
-        let found = (0..self.machine.cpus)
+        let found = (0..self.machine.cpus).find_map(|other| {
+            if other == cpu || self.rqs[other].rt.first().is_none() {
+                return None;
+            }
+            let task = waits(self, other)?;
             // Who is about to switch there may have chosen the task.
-            .filter(|other| *other != cpu && !self.is_rq_locked(*other))
-            .filter(|other| self.rqs[*other].rt.first().is_some())
-            .find_map(|other| waits(self, other).map(|task| (other, task)));
+            self.try_lock_rq(other).then_some((other, task))
+        });
         let (other, task) = found?;
         self.dequeue_task(other, task, false);
         self.set_task_cpu(task, cpu);
+        self.unlock_rq(other);
         self.enqueue_task(cpu, task, super::Enqueue { migrated: true, ..Default::default() });
         Some(task)
     }

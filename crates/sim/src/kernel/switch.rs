@@ -28,7 +28,7 @@ impl Kernel {
 
     /// `__schedule()`.
     pub(super) fn schedule(&mut self, cpu: usize) {
-        self.rqs[cpu].need_resched = false;
+        self.assert_rq_held(cpu);
         self.update_curr(cpu);
         let prev = self.rqs[cpu].curr;
         let runnable = self.tasks[prev].state == State::Runnable;
@@ -36,7 +36,11 @@ impl Kernel {
             self.dequeue_task(cpu, prev, true);
         }
         let next = self.pick_next_task(cpu, prev);
+        if self.planted.asks_while_it_looks {
+            self.resched_curr(cpu);
+        }
         if next == prev {
+            self.rqs[cpu].need_resched = false;
             if self.is_idle_task(prev) {
                 let class = self.normal;
                 class.idle(self, cpu, true, true);
@@ -47,6 +51,8 @@ impl Kernel {
         }
         self.put_prev_task(cpu, prev, next);
         self.set_next_task(cpu, next);
+        // Who asked for a look while this one was under way has been seen, or is lost: as in the kernel.
+        self.rqs[cpu].need_resched = false;
         self.context_switch(cpu, prev, next, runnable);
     }
 
@@ -134,6 +140,7 @@ impl Kernel {
 
     /// `enqueue_task()`.
     pub fn enqueue_task(&mut self, cpu: usize, task: TaskId, why: super::Enqueue) {
+        self.assert_rq_held(cpu);
         self.update_curr(cpu);
         let class = self.normal;
         self.tasks[task].on_rq = true;
@@ -152,6 +159,7 @@ impl Kernel {
 
     /// `dequeue_task()`; `sleep`: it does not want to run any more.
     pub fn dequeue_task(&mut self, cpu: usize, task: TaskId, sleep: bool) {
+        self.assert_rq_held(cpu);
         self.update_curr(cpu);
         let class = self.normal;
         if self.tasks[task].class() == Class::Rt {
@@ -169,6 +177,10 @@ impl Kernel {
         let from = self.tasks[task].cpu;
         if from == cpu {
             return;
+        }
+        if self.rqs[from].curr == task {
+            let name = self.tasks[task].name.clone();
+            self.fault(format!("simulator: {name} is taken to CPU {cpu} while CPU {from} runs it"));
         }
         if self.tasks[task].class() == Class::Normal {
             let class = self.normal;

@@ -12,8 +12,7 @@ impl Kernel {
         }
         self.tasks[task].state = State::Runnable;
         self.native.task(task).state.set(0);
-        // It is about to sleep, and has not been switched out: nothing is lost (ttwu_runnable()). A switch that is
-        // under way is waited for.
+        // It is about to sleep, and has not been switched out: nothing is lost (ttwu_runnable()).
         let cpu = self.tasks[task].cpu;
         self.lock_rq(cpu);
         let queued = self.tasks[task].on_rq;
@@ -21,6 +20,8 @@ impl Kernel {
         if queued {
             return true;
         }
+        // Its CPU may have left the lock in the middle of a switch, to take another task over.
+        self.wait_until_off_cpu(task);
         self.observe(|observer, k| observer.woken(k.now, k.this_cpu, &k.tasks[task], task));
         let wake = Wake { sync, fork: false };
         let (cpu, selected) = self.select_task_rq(task, wake);

@@ -113,7 +113,7 @@ sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, voi
 	(sim_point_value(), sim_hash_delete(map, sim_key(key_at, sizeof(*(map)->key))))
 #define bpf_map_pop_elem(map, val)		(sim_point_value(), sim_queue_pop(map, val, sizeof(*(map)->value)))
 #define bpf_ringbuf_reserve(map, bytes, flags)	(sim_point_value(), sim_ring_reserve(map, bytes))
-#define bpf_ringbuf_submit(record, flags)	sim_ring_submit(record)
+#define bpf_ringbuf_submit(record, flags)	(sim_point_value(), sim_ring_submit(record))
 #define bpf_ringbuf_output(map, data, bytes, flags) (sim_point_value(), sim_ring_output(map, data, bytes))
 #define bpf_task_storage_get(map, task, init, flags) \
 	((__typeof__((map)->value))sim_task_storage_get(map, task, sizeof(*(map)->value), flags))
@@ -139,6 +139,7 @@ sim_task_storage_get(void *map, struct task_struct *task, u32 bytes, u64 flags)
 
 static inline long sim_task_storage_delete(struct task_struct *task)
 {
+	sim_point();
 	task->bpf_storage = NULL;
 	return 0;
 }
