@@ -231,3 +231,20 @@ fn a_plan_is_the_mix_in_numbers_and_says_what_cannot_be_played() {
         mix("machine cpus=1\nrun 1s\ntask a : run forever\nirq cpu=0 every=1ms for=1us\n");
     refuses(&["plan", &file], &["loops.mix: irq lines cannot be played", "leave them out"]);
 }
+
+/// The seed decides who goes on where: the same mix overlaps in the same way each time, and differently than without.
+#[test]
+fn races_are_repeated_by_their_seed() {
+    let run = |args: &[&str]| {
+        let o = sim(args);
+        assert_eq!(o.status.code(), Some(0), "{}{}", stdout(&o), stderr(&o));
+        stdout(&o)
+    };
+    let random = ["random", "--seed", "3", "--cpus", "2"];
+    let races = run(&[&random[..], &["--races"]].concat());
+    assert_eq!(races, run(&[&random[..], &["--races"]].concat()));
+    assert_ne!(races, run(&random));
+    let (_directory, file) = mix(LOOPS);
+    assert_eq!(run(&["run", "--races", &file]), run(&["run", "--races", &file]));
+    refuses(&["run", "--races", "--scheduler", "stock", &file], &["only paracord's scheduler"]);
+}

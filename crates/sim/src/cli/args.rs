@@ -97,6 +97,9 @@ pub struct RunArgs {
     /// Who schedules, in place of the file's
     #[arg(long)]
     pub scheduler: Option<SchedulerWord>,
+    /// Let operations of several CPUs overlap, as the seed decides
+    #[arg(long)]
+    pub races: bool,
     #[command(flatten)]
     pub files: Files,
 }
@@ -127,6 +130,9 @@ pub struct RandomArgs {
     /// Who schedules
     #[arg(long, default_value = "ext")]
     pub scheduler: SchedulerWord,
+    /// Let operations of several CPUs overlap, as the seed decides
+    #[arg(long)]
+    pub races: bool,
     /// Write the mix; of several, the first that fails
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,

@@ -28,7 +28,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         let word = scheduler_word(scheduler);
         let observer = outputs.trace.as_ref().map(|trace| trace.observer(&mix, Some(word)));
         let mut progress = Progress::new(format!("{word}: "));
-        runs.push(drive(&mix, observer, &interrupt, &mut progress)?);
+        runs.push(drive(&mix, false, observer, &interrupt, &mut progress)?);
     }
     mix.scheduler = Scheduler::Ext;
     let text = versus::table(&name, &runs[0], &runs[1]);

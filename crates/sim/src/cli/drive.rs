@@ -2,7 +2,7 @@
 //! A run in steps, so that it can be watched and interrupted. In which steps a run is made does not change it.
 
 use paracord_sim::kernel::Observer;
-use paracord_sim::mix::{Mix, Ns};
+use paracord_sim::mix::{Mix, Ns, Scheduler};
 use paracord_sim::run::Simulation;
 
 use super::exit::Failure;
@@ -13,19 +13,30 @@ use crate::report::{End, Finished};
 /// Simulated time of a step.
 const STEP_NS: Ns = 10_000_000;
 
-/// Runs a mix to its end, or until somebody interrupts.
+/// Runs a mix to its end, or until somebody interrupts. `races`: operations of several CPUs overlap.
 ///
 /// # Errors
-/// No memory.
+/// No memory; races under the stock scheduler, whose model is not made for them.
 pub fn drive(
     mix: &Mix,
+    races: bool,
     observer: Option<Box<dyn Observer>>,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Finished, Failure> {
+    if races && mix.scheduler == Scheduler::Stock {
+        return Err(Failure::new(
+            "--races: only paracord's scheduler has races, not the model of the stock one",
+        ));
+    }
     let no_memory = |e| Failure::new(format!("no memory for the machine: {e}"));
     let mut simulation = Simulation::new(mix.clone()).map_err(no_memory)?;
-    simulation.with(|kernel| kernel.observer = observer);
+    simulation.with(|kernel| {
+        kernel.observer = observer;
+        if races {
+            kernel.race();
+        }
+    });
     let mut reached_ns = 0;
     let end = loop {
         if simulation.stopped() {

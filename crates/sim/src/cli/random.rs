@@ -31,7 +31,7 @@ pub fn random(args: &RandomArgs) -> Result<ExitCode, Failure> {
             write_mix(args.write.as_deref(), &mix)?;
         }
         let mut progress = Progress::new(format!("seed {seed}: "));
-        let finished = drive(&mix, None, &interrupt, &mut progress)?;
+        let finished = drive(&mix, args.races, None, &interrupt, &mut progress)?;
         drop(progress);
         print(&line(seed, &mix, &finished))?;
         if finished.is_interrupted() {
@@ -89,17 +89,18 @@ fn keep(
     finished: &Finished,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
+    let races = if args.races { "--races " } else { "" };
     if !args.shrink {
         if args.count > 1 {
             write_mix(args.write.as_deref(), mix)?;
         }
         return print(&match &args.write {
-            Some(path) => format!("run it again: paracord-sim run {}\n", quoted(path)),
+            Some(path) => format!("run it again: paracord-sim run {races}{}\n", quoted(path)),
             None => {
                 let scheduler = scheduler_word(mix.scheduler);
                 let cpus = args.cpus;
                 format!(
-                    "run it again: paracord-sim random --seed {seed} --cpus {cpus} \
+                    "run it again: paracord-sim random {races}--seed {seed} --cpus {cpus} \
                      --scheduler {scheduler}; smaller: with --shrink\n"
                 )
             }
@@ -110,14 +111,14 @@ fn keep(
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("seed-{seed}-cpus-{}.mix", args.cpus)));
     let output = Output::create(&path)?;
-    let Smaller { mix, tries, faults } = shrink(mix, finished, interrupt)?;
+    let Smaller { mix, tries, faults } = shrink(mix, args.races, finished, interrupt)?;
     let lines = Names::of(&mix).lines(&faults);
     let comment: String = lines.iter().map(|line| format!("# {line}\n")).collect();
     let origin = format!("# Of seed {seed} on {}, shrunk.\n", plural(args.cpus, "CPU"));
     output.write_whole(&format!("{origin}{comment}{mix}"))?;
     let early = if interrupt.raised() { ", interrupted" } else { "" };
     print(&format!(
-        "shrunk to {}, {} ({tries} runs{early}): {}\nrun it again: paracord-sim run {}\n",
+        "shrunk to {}, {} ({tries} runs{early}): {}\nrun it again: paracord-sim run {races}{}\n",
         size(&mix),
         units::seconds(mix.run_ns),
         faults.first().map_or_else(String::new, fault_line),

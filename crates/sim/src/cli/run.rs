@@ -25,7 +25,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let outputs = Outputs::open(&args.files, &name)?;
     let interrupt = Interrupt::new()?;
     let observer = outputs.trace.as_ref().map(|trace| trace.observer(&mix, None));
-    let finished = drive(&mix, observer, &interrupt, &mut Progress::new(""))?;
+    let mut progress = Progress::new("");
+    let finished = drive(&mix, args.races, observer, &interrupt, &mut progress)?;
+    drop(progress);
     let text = table::table(&name, &finished);
     outputs.write(&name, &mix, std::slice::from_ref(&finished), &text)?;
     Ok(exit::code(!finished.outcome.faults.is_empty(), finished.is_interrupted()))

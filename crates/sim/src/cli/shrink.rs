@@ -28,7 +28,12 @@ pub struct Smaller {
 ///
 /// # Errors
 /// No memory.
-pub fn shrink(mix: &Mix, finished: &Finished, interrupt: &Interrupt) -> Result<Smaller, Failure> {
+pub fn shrink(
+    mix: &Mix,
+    races: bool,
+    finished: &Finished,
+    interrupt: &Interrupt,
+) -> Result<Smaller, Failure> {
     let faults = finished.outcome.faults.clone();
     let wanted = faults.first().map(|fault| Names::of(mix).kind(fault));
     let mut smaller = Smaller { mix: mix.clone(), tries: 0, faults };
@@ -40,7 +45,7 @@ pub fn shrink(mix: &Mix, finished: &Finished, interrupt: &Interrupt) -> Result<S
         }
         smaller.tries += 1;
         progress.note(|| format!("run {}, {}", smaller.tries, size(&smaller.mix)));
-        match drive(less, None, interrupt, &mut Progress::new("shrinking: ")) {
+        match drive(less, races, None, interrupt, &mut Progress::new("shrinking: ")) {
             Err(e) => {
                 failure = Some(e);
                 false
