@@ -51,6 +51,18 @@ fn who_wakes_a_task_waits_until_its_cpu_has_left_it() {
     assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
 }
 
+/// vCPUs that are boosted where they wait: messages, kicks, budgets. One to a CPU: more are a known fault (promises.rs).
+#[test]
+fn boosts_of_several_cpus_overlap() {
+    let text = "machine cpus=3\nrun 1s\ntask loop count=6 : run forever\n\
+                vm a cpus=0 period=3ms busy=700us exits=5000 guest=periodic\n\
+                vm b cpus=1 exits=5000 guest=hold\n\
+                vm c cpus=2 period=2ms busy=200us exits=5000 guest=periodic\n";
+    let mix = Mix::parse("boosts", text).expect("a mix");
+    let outcome = race(&mix, false);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+}
+
 #[test]
 fn nothing_that_must_hold_is_broken_by_overlapping() {
     for seed in 1..=MIXES {
