@@ -7,6 +7,7 @@
 //! | `weight` | weights, virtual time |
 //! | `eevdf` | average virtual time, lag, placement, who is picked |
 //! | `queue` | entities and their groups come and leave, delayed dequeue |
+//! | `curr` | the task that runs is picked, charged, put back |
 //! | `preempt` | wakeup preemption |
 //! | `pelt`, `load` | load tracking, group shares |
 //! | `bandwidth` | quotas |
@@ -21,6 +22,7 @@
 
 mod balance;
 mod bandwidth;
+mod curr;
 mod detach;
 mod domain;
 mod eevdf;
