@@ -18,6 +18,30 @@ void sim_plant(void)
 	sim_planted = before + 1;
 }
 
+/* Helpers, as tests call them (tests/helpers.rs). */
+long sim_restart_timer(u64 after_ns)
+{
+	u32 zero = 0;
+	struct pc_idle_timer *timer = bpf_map_lookup_elem(&idle_timer, &zero);
+
+	return timer ? bpf_timer_start(&timer->timer, after_ns, 0) : -1;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, u32);
+	__type(value, u64);
+} sim_array SEC(".maps");
+
+long sim_update_array(u32 key, u64 value)
+{
+	long error = bpf_map_update_elem(&sim_array, &key, &value, 0);
+	u64 *found = bpf_map_lookup_elem(&sim_array, &key);
+
+	return error ? error : found ? (long)*found : 0;
+}
+
 #pragma clang section bss = "" data = ""
 
 /* Natively compiled operations, for Rust. */

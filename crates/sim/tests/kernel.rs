@@ -120,3 +120,16 @@ fn who_asks_a_cpu_that_looks_already_makes_it_look_once() {
     };
     assert_eq!(events(true), events(false));
 }
+
+#[test]
+fn a_fork_beyond_the_limit_ends_the_run_with_a_line() {
+    let text = "machine cpus=2\nrun 1s\ntask first : run 1us, fork leaf\n\
+                task leaf template : sleep 3600s, exit\n";
+    let mut simulation = simulation(text);
+    simulation.with(|k| k.tasks_max = 100);
+    simulation.run_until(1_000_000_000);
+    assert!(simulation.stopped());
+    let faults = simulation.outcome().faults;
+    let what: Vec<_> = faults.iter().map(|fault| fault.what.as_str()).collect();
+    assert_eq!(what, ["leaf is not forked: 98 tasks are there, and no more can be"]);
+}

@@ -7,7 +7,7 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use super::{Operation, globals};
+use super::{globals, interface::Operation, native};
 use crate::machine::CpuSet;
 
 /// Bytes of a cache line.
@@ -96,7 +96,7 @@ fn access(address: usize, write: bool) {
     if !globals::is_shared(address) {
         return;
     }
-    let cpu = super::context_cpu();
+    let cpu = native::context_cpu();
     COUNTER.with_borrow_mut(|counter| {
         counter.now.accesses += 1;
         let line = counter.lines.entry(address / LINE_BYTES).or_default();

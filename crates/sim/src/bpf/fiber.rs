@@ -17,7 +17,7 @@ use std::cell::Cell;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::{Kfuncs, native};
+use super::{interface::Kfuncs, lend, native, objects::TaskId};
 
 /// Why a fiber was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Pause {
         /// The CPU.
         cpu: usize,
         /// The task.
-        task: super::TaskId,
+        task: TaskId,
     },
 }
 
@@ -51,7 +51,7 @@ struct Place {
 
 /// Puts a fiber's place, and gives back the one that was there.
 fn exchange(place: Place) -> Place {
-    let lent = &raw mut super::LENT;
+    let lent = &raw mut lend::LENT;
     let context = &raw mut native::sim_context;
     // SAFETY: this thread alone runs operations.
     let lent = unsafe { lent.replace(place.lent) };

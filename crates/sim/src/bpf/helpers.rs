@@ -8,11 +8,10 @@ use std::{
 };
 
 use super::{
-    lent,
+    lend::{lent, point},
     maps::Timer,
     native,
     objects::{GroupSlot, STORAGE_BYTES, TaskStruct},
-    point,
 };
 
 /// A helper's error that programs only test for.
@@ -225,7 +224,7 @@ extern "C" fn bpf_timer_init(timer: *mut c_void, map: *mut c_void, _flags: u64) 
     if timers.iter().any(|known| known.timer == timer) {
         return FAILED;
     }
-    timers.push(Timer { timer, map, callback: None });
+    timers.push(Timer { timer, map, callback: None, seq: 0 });
     0
 }
 
@@ -252,9 +251,13 @@ extern "C" fn sim_timer_set_callback(timer: *mut c_void, callback: *const c_void
 extern "C" fn bpf_timer_start(timer: *mut c_void, after_ns: u64, _flags: u64) -> i64 {
     point();
     let kernel = lent();
-    match kernel.native().maps.timers.iter().position(|known| known.timer == timer) {
+    let timers = &mut kernel.native().maps.timers;
+    match timers.iter().position(|known| known.timer == timer) {
         Some(index) => {
-            kernel.timer_start(index, after_ns);
+            // hrtimer_start() of one that is pending moves it.
+            timers[index].seq += 1;
+            let seq = timers[index].seq;
+            kernel.timer_start(index, seq, after_ns);
             0
         }
         None => FAILED,

@@ -5,9 +5,10 @@
 use std::ptr;
 
 use super::{
-    DsqCursor, lent, native,
+    interface::DsqCursor,
+    lend::{lent, point},
+    native,
     objects::{GroupSlot, TaskStruct},
-    point,
 };
 use crate::machine::CpuSet;
 

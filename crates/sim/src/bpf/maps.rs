@@ -18,6 +18,8 @@ pub(super) struct Timer {
     pub timer: *mut c_void,
     pub map: *mut c_void,
     pub callback: Option<unsafe extern "C" fn(*mut c_void, *mut u32, *mut c_void) -> i32>,
+    /// Starts so far: an event of an earlier one was cancelled.
+    pub seq: u32,
 }
 
 /// A record of the ring.

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use paracord_policy::{pc_group, pc_rq, pc_vcpu, pc_vm};
 
 use super::objects::{GroupSlot, InitTaskArgs, TaskStruct};
+use crate::mix::KernelVersion;
 
 /// `struct sim_context`.
 #[repr(C)]
@@ -83,6 +84,8 @@ unsafe extern "C" {
     pub(super) fn sim_globals(section: u32, bytes: *mut u64) -> *mut u8;
     pub(super) static sim_planted: u64;
     pub(super) fn sim_plant();
+    pub(super) fn sim_restart_timer(after_ns: u64) -> i64;
+    pub(super) fn sim_update_array(key: u32, value: u64) -> i64;
     pub(super) fn sensor_exit(context: *const c_void) -> i32;
     pub(super) fn sensor_kick(arguments: *const u64) -> i32;
     pub(super) fn sensor_switch(
@@ -95,6 +98,33 @@ unsafe extern "C" {
     static sim_layout: u32;
     #[cfg(test)]
     static sim_layout_count: u32;
+}
+
+/// Which of the names that programs ask for a kernel has.
+pub(super) fn symbols(version: KernelVersion) -> Symbols {
+    let new = u8::from(version == KernelVersion::V7_3);
+    Symbols {
+        scx_bpf_now: new,
+        dsq_insert_v1: new,
+        packed_vtime: new,
+        dsq_insert_vtime_v1: new,
+        dsq_move_to_local_v2: new,
+        dsq_move_to_local_v1: new,
+        dsq_move_new: new,
+        // Since 6.19; the older one is there until 7.3, and not asked for.
+        reenqueue_local_v2: new,
+        reenqueue_local_v1: 1,
+        bpf_preempt_disable: new,
+        enq_cpu_selected: new,
+    }
+}
+
+/// The CPU on which the present operation runs.
+#[cfg(feature = "traced")]
+pub(super) fn context_cpu() -> usize {
+    let context = &raw const sim_context;
+    // SAFETY: written by this thread alone.
+    unsafe { (*context).cpu as usize }
 }
 
 /// Sizes and offsets of kernel objects as the C side has them.

@@ -6,6 +6,11 @@ use std::cell::Cell;
 
 use crate::machine::CpuSet;
 
+/// Index of a task's slot. The first ones are the CPUs' idle tasks.
+pub type TaskId = usize;
+/// Index of a group's slot. 0: the root group.
+pub type GroupId = usize;
+
 /// Bytes of a task's or group's BPF storage: the simulator has one map of each kind.
 pub const STORAGE_BYTES: usize = 512;
 

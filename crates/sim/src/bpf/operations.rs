@@ -4,8 +4,10 @@
 use std::{ffi::CString, ptr};
 
 use super::{
-    At, GroupId, Kfuncs, Operation, TaskId, lend, native,
-    objects::{GroupSlot, InitTaskArgs, TaskStruct},
+    interface::{At, Kfuncs, Operation},
+    lend::lend,
+    native,
+    objects::{GroupId, GroupSlot, InitTaskArgs, TaskId, TaskStruct},
 };
 
 fn task(kernel: &mut dyn Kfuncs, id: TaskId) -> *const TaskStruct {
@@ -19,10 +21,10 @@ fn group(kernel: &mut dyn Kfuncs, id: GroupId) -> *const GroupSlot {
 /// Calls an operation of the scheduler.
 macro_rules! operation {
     ($kernel:ident, $at:ident, $name:ident, $operation:ident($($argument:expr),*)) => {
-        lend($kernel, $at, Operation::$name, |ops| {
+        lend($kernel, $at, Operation::$name, || {
             // SAFETY: a compiled program with the arguments that it has in the kernel: numbers, and pointers to
             // slots, which are in place for as long as the machine is.
-            unsafe { (ops.$operation)($($argument),*) }
+            unsafe { (ops().$operation)($($argument),*) }
         })
     };
 }
@@ -30,14 +32,14 @@ macro_rules! operation {
 /// Calls a program that is no operation, or a function of native/bpf.c.
 macro_rules! program {
     ($kernel:ident, $at:ident, $program:ident($($argument:expr),*)) => {
-        lend($kernel, $at, Operation::Other, |_| {
+        lend($kernel, $at, Operation::Other, || {
             // SAFETY: as for operations.
             unsafe { native::$program($($argument),*) }
         })
     };
 }
 
-pub(super) fn ops() -> &'static native::Ops {
+fn ops() -> &'static native::Ops {
     // SAFETY: gives the address of a constant.
     let ops = unsafe { native::sim_ops() };
     // SAFETY: that constant.
@@ -210,12 +212,26 @@ pub fn planted() -> u64 {
     unsafe { counter.read() }
 }
 
-/// A program's timer fires.
-pub fn timer(kernel: &mut dyn Kfuncs, at: At, index: usize) {
+/// Starts the scheduler's timer again, and what bpf_timer_start() gave: for tests of helpers.
+pub fn restart_timer(kernel: &mut dyn Kfuncs, at: At, after_ns: u64) -> i64 {
+    program!(kernel, at, sim_restart_timer(after_ns))
+}
+
+/// Writes an element of an array by bpf_map_update_elem(), and gives what a look-up finds then, or the error: for tests
+/// of helpers.
+pub fn update_array(kernel: &mut dyn Kfuncs, at: At, key: u32, value: u64) -> i64 {
+    program!(kernel, at, sim_update_array(key, value))
+}
+
+/// A program's timer fires, if it was not started anew since (`seq`).
+pub fn timer(kernel: &mut dyn Kfuncs, at: At, index: usize, seq: u32) {
     let timer = kernel.native().maps.timers[index];
+    if timer.seq != seq {
+        return;
+    }
     let mut key = 0;
     if let Some(callback) = timer.callback {
-        lend(kernel, at, Operation::Other, |_| {
+        lend(kernel, at, Operation::Other, || {
             // SAFETY: a program's function, with its map, a key and the map's element, which begins with the timer.
             unsafe { callback(timer.map, &raw mut key, timer.timer) }
         });

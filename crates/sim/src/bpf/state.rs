@@ -6,12 +6,10 @@ use std::{cell::Cell, io, ptr::NonNull};
 use paracord_policy::{PC_VCPU_READY, pc_group, pc_rq, pc_task, pc_vcpu, pc_vm};
 
 use super::{
-    GroupId, TaskId,
     globals::{Globals, InPlace},
     maps::Maps,
     native,
-    objects::{CfsRq, GroupSlot, RqStruct, STORAGE_BYTES, TaskSlot, TaskStruct},
-    symbols,
+    objects::{GroupId, GroupSlot, RqStruct, STORAGE_BYTES, TaskId, TaskSlot, TaskStruct},
 };
 use crate::{machine::CpuSet, mix::KernelVersion};
 
@@ -57,7 +55,7 @@ impl Native {
         let place = self.globals.enter();
         let kernel = &raw mut native::sim_kernel;
         // SAFETY: this machine is in place, so that nobody else looks.
-        unsafe { kernel.write(symbols(self.version)) };
+        unsafe { kernel.write(native::symbols(self.version)) };
         Running(place)
     }
 
@@ -186,12 +184,6 @@ impl Native {
     pub fn begin_rq(&self, cpu: usize) {
         let rq = self.rq_struct(cpu);
         rq.cfs.rq.set(rq);
-    }
-
-    /// Number of runnable fair tasks as programs see it.
-    #[must_use]
-    pub fn cfs(&self, cpu: usize) -> &CfsRq {
-        &self.rq_struct(cpu).cfs
     }
 
     /// The scheduler's record of a CPU.

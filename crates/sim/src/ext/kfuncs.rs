@@ -173,10 +173,8 @@ impl Kfuncs for Kernel {
         1024
     }
 
-    fn cpuperf_set(&mut self, cpu: i32, perf: u32) {
-        if let Some(cpu) = self.checked_cpu(cpu) {
-            self.ext.perf[cpu] = perf;
-        }
+    fn cpuperf_set(&mut self, cpu: i32, _perf: u32) {
+        self.checked_cpu(cpu);
     }
 
     fn cgroup_ancestor(&self, group: GroupId, level: i32) -> Option<GroupId> {
@@ -195,8 +193,8 @@ impl Kfuncs for Kernel {
         (self.machine.cpus..self.tasks.len()).find(ours)
     }
 
-    fn timer_start(&mut self, timer: usize, after_ns: u64) {
-        self.events.push(self.now + after_ns, Event::BpfTimer { timer: events::short(timer) });
+    fn timer_start(&mut self, timer: usize, seq: u32, after_ns: u64) {
+        self.events.push(self.now + after_ns, Event::BpfTimer { timer: events::short(timer), seq });
     }
 
     fn at_point(&mut self) {

@@ -14,7 +14,6 @@ pub fn enable(k: &mut Kernel) {
     prepare_cpus(k);
     k.ext.flags = bpf::flags();
     k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * 1_000_000;
-    k.ext.perf = vec![0; k.machine.cpus];
     k.ext.direct_task = vec![None; k.machine.cpus];
     k.ext.kicks = vec![Vec::new(); k.machine.cpus];
     k.ext.dsqs.insert(flags::DSQ_GLOBAL, Default::default());

@@ -12,8 +12,6 @@ mod load;
 mod local;
 mod watchdog;
 
-pub use flags::SLICE_DFL_NS;
-
 use crate::{
     bpf::{self, GroupId, TaskId},
     kernel::{Enqueue, Event, GroupChange, Kernel, SchedClass, Wake},

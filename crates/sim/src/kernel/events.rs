@@ -21,7 +21,7 @@ pub enum Event {
     /// A vCPU's guest leaves to the host.
     VmExit { cpu: u32, seq: u32 },
     /// A timer of a BPF program fires.
-    BpfTimer { timer: u32 },
+    BpfTimer { timer: u32, seq: u32 },
     /// The reserve for ordinary tasks beside real-time ones.
     Server { cpu: u32, seq: u32 },
     /// An interrupt of the mix (index).

@@ -46,8 +46,6 @@ pub struct Entity {
     pub runnable_at: Ns,
     /// `SCX_TASK_RESET_RUNNABLE_AT`.
     pub reset_runnable_at: bool,
-    /// Whether `ops.init_task()` has been called.
-    pub enabled: bool,
 }
 
 /// A CPU's part (`struct scx_rq`).
@@ -97,8 +95,6 @@ pub struct Ext {
     pub direct_task: Vec<Option<TaskId>>,
     /// By CPU, those that it is to kick once the operation has returned: flags.
     pub kicks: Vec<Vec<(usize, u64)>>,
-    /// What the scheduler has asked governors for, per CPU.
-    pub perf: Vec<u32>,
     /// `SCX_OPS_*`.
     pub flags: u64,
     /// How long a runnable task may wait.

@@ -272,10 +272,10 @@ impl Kernel {
     }
 
     /// A timer of the programs fires.
-    pub(super) fn bpf_timer(&mut self, timer: usize) {
+    pub(super) fn bpf_timer(&mut self, timer: usize, seq: u32) {
         self.this_cpu = self.active.next(0).unwrap_or(0);
         let at = self.at();
-        bpf::timer(self, at, timer);
+        bpf::timer(self, at, timer, seq);
     }
 }
 

@@ -59,10 +59,19 @@ impl Kernel {
     }
 
     /// A task is made by the one that runs on the CPU that handles the present event, and becomes runnable.
-    pub(super) fn fork(&mut self, new: New) -> TaskId {
+    pub(super) fn fork(&mut self, new: New) {
         let cpu = self.this_cpu;
         let parent = self.rqs[cpu].curr;
         let id = self.free_tasks.pop_front().unwrap_or(self.tasks.len());
+        if id >= self.tasks_max {
+            let most = self.tasks_max - self.machine.cpus;
+            self.fault(format!(
+                "{} is not forked: {most} tasks are there, and no more can be",
+                new.name
+            ));
+            self.stopped = true;
+            return;
+        }
         let mut task = self.blank(new.kind, new.name, new.program, cpu);
         task.policy = new.policy;
         task.nice = new.nice;
@@ -93,7 +102,6 @@ impl Kernel {
         let class = self.normal;
         class.fork(self, id, parent);
         self.wake_up_new_task(id);
-        id
     }
 
     /// The task's policy and priorities, where programs see them.
@@ -105,7 +113,7 @@ impl Kernel {
     }
 
     /// A task of a kind of the mix.
-    pub(super) fn fork_kind(&mut self, kind: usize, name: Rc<str>) -> TaskId {
+    pub(super) fn fork_kind(&mut self, kind: usize, name: Rc<str>) {
         let mix = Rc::clone(&self.mix);
         let what: &mix::Task = &mix.tasks[kind];
         let program = Program::Phases { phases: what.phases.as_slice().into(), next: 0 };
@@ -118,7 +126,7 @@ impl Kernel {
             cpus: what.cpus,
             group,
             program,
-        })
+        });
     }
 
     /// The mix's tasks of a kind begin, on one CPU after the other.
@@ -133,7 +141,7 @@ impl Kernel {
     }
 
     /// Forks come from the first CPU that is there, as from one shell.
-    pub(super) fn fork_from_somewhere(&mut self, fork: impl FnOnce(&mut Self) -> TaskId) {
+    pub(super) fn fork_from_somewhere(&mut self, fork: impl FnOnce(&mut Self)) {
         let here = self.active.next(0).unwrap_or(0);
         if self.this_cpu != here {
             self.finish();

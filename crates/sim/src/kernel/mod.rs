@@ -32,7 +32,7 @@ pub use rq::Rq;
 pub use task::{Account, Class, Program, State, Task};
 
 use crate::{
-    bpf::{At, GroupId, Native, TaskId},
+    bpf::{self, At, GroupId, Native, TaskId},
     machine::{CpuSet, Machine},
     mix::{Mix, Ns, Quota},
     rng::Rng,
@@ -162,6 +162,8 @@ pub struct Kernel {
     pub ended: Vec<(Rc<str>, usize, Account)>,
     pipes: Vec<Pipe>,
     locks: Vec<Mutex>,
+    /// Tasks that there may be at once, the CPUs' idle tasks included.
+    pub tasks_max: usize,
     free_tasks: std::collections::VecDeque<TaskId>,
     next_pid: i32,
     daemon_due: bool,
@@ -222,6 +224,7 @@ impl Kernel {
             ended: Vec::new(),
             pipes: mix.queues.iter().map(|_| Pipe::default()).collect(),
             locks: mix.locks.iter().map(|_| Mutex::default()).collect(),
+            tasks_max: bpf::TASKS_MAX,
             free_tasks: std::collections::VecDeque::new(),
             next_pid: 1000,
             daemon_due: false,
@@ -299,7 +302,7 @@ impl Kernel {
             Event::Resched { cpu } => self.resched_arrives(cpu as usize),
             Event::Timer { task, seq } => self.timer_fires(task as usize, seq),
             Event::VmExit { cpu, seq } => self.vm_exit(cpu as usize, seq),
-            Event::BpfTimer { timer } => self.bpf_timer(timer as usize),
+            Event::BpfTimer { timer, seq } => self.bpf_timer(timer as usize, seq),
             Event::Server { cpu, seq } => self.server_fires(cpu as usize, seq),
             Event::Irq { irq } => self.irq(irq as usize),
             Event::Start { kind } => self.start_tasks(kind as usize),

@@ -80,8 +80,6 @@ pub struct Rq {
     pub pelt_updated: Ns,
     /// Since when it is idle.
     pub idle_since: Ns,
-    /// Time that it was idle.
-    pub idle_ns: Ns,
     /// Runnable tasks of all classes.
     pub nr_running: u32,
     /// Real-time tasks that wait.
@@ -135,7 +133,6 @@ impl Rq {
             irq_ns: 0,
             pelt_updated: 0,
             idle_since: 0,
-            idle_ns: 0,
             nr_running: 0,
             rt: RtQueue::default(),
             rr_until: 0,

@@ -76,11 +76,7 @@ impl Kernel {
     fn put_prev_task(&mut self, cpu: usize, prev: TaskId, next: TaskId) {
         let class = self.normal;
         match self.tasks[prev].class() {
-            Class::Idle => {
-                class.idle(self, cpu, false, false);
-                let rq = &mut self.rqs[cpu];
-                rq.idle_ns += self.now - rq.idle_since;
-            }
+            Class::Idle => class.idle(self, cpu, false, false),
             Class::Normal => class.put_prev(self, cpu, prev, next),
             Class::Rt => self.put_prev_rt(cpu, prev),
         }
@@ -213,7 +209,6 @@ impl Kernel {
         let Some(since) = self.tasks[task].queued_since.take() else { return };
         let waited_ns = self.now - since;
         let account = &mut self.tasks[task].account;
-        account.waited_ns += waited_ns;
         account.longest_wait_ns = account.longest_wait_ns.max(waited_ns);
         let info = &self.native.task(task).sched_info;
         info.run_delay.set(info.run_delay.get() + waited_ns);

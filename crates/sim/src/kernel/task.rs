@@ -40,8 +40,6 @@ pub enum Class {
 pub struct Account {
     /// Time on CPUs.
     pub ran_ns: Ns,
-    /// Time in run queues.
-    pub waited_ns: Ns,
     /// Longest wait in a run queue.
     pub longest_wait_ns: Ns,
     /// Times that it was put on a CPU.
@@ -163,7 +161,6 @@ impl Task {
     pub fn measured(&self) -> Account {
         Account {
             ran_ns: self.account.ran_ns - self.before.ran_ns,
-            waited_ns: self.account.waited_ns - self.before.waited_ns,
             longest_wait_ns: self.account.longest_wait_ns,
             switches: self.account.switches - self.before.switches,
             migrations: self.account.migrations - self.before.migrations,

@@ -67,12 +67,6 @@ impl Machine {
         1_000_000_000 / Ns::from(self.hz)
     }
 
-    /// The core of a CPU.
-    #[must_use]
-    pub fn core(&self, cpu: usize) -> usize {
-        cpu / self.smt
-    }
-
     /// The last cache of a CPU.
     #[must_use]
     pub fn cache(&self, cpu: usize) -> usize {

@@ -101,16 +101,44 @@ sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, voi
 	return (char *)*values + (u64)index * value_bytes;
 }
 
+/* Errors of the kernel's array_map_update_elem() and array_map_delete_elem(). */
+#define SIM_E2BIG	7
+#define SIM_EEXIST	17
+#define SIM_EINVAL	22
+#define SIM_NOEXIST	1	/* BPF_NOEXIST */
+
+/* Elements of an array are there from the beginning. */
+static inline __attribute__((always_inline)) long
+sim_update(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count, const void *key,
+	   u32 key_bytes, const void *value, u64 flags)
+{
+	void *element;
+
+	if (type == BPF_MAP_TYPE_HASH) {
+		sim_point();
+		return sim_hash_update(map, sim_key(key, key_bytes), value, value_bytes, flags);
+	}
+	element = sim_lookup(map, type, entries, value_bytes, values, count, key, key_bytes);
+	if (!element)
+		return -SIM_E2BIG;
+	if (flags == SIM_NOEXIST)
+		return -SIM_EEXIST;
+	__builtin_memcpy(element, value, value_bytes);
+	return 0;
+}
+
 #define bpf_map_lookup_elem(map, key_at)							\
 	((__typeof__((map)->value))sim_lookup(map, sim_map_type(map), sim_map_entries(map),	\
 					      sizeof(*(map)->value), (void **)&(map)->value,	\
 					      (void **)&(map)->max_entries, key_at,		\
 					      sizeof(*(map)->key)))
 #define bpf_map_update_elem(map, key_at, val, flags)							\
-	(sim_point_value(), sim_hash_update(map, sim_key(key_at, sizeof(*(map)->key)), val,		\
-					    sizeof(*(map)->value), flags))
-#define bpf_map_delete_elem(map, key_at) \
-	(sim_point_value(), sim_hash_delete(map, sim_key(key_at, sizeof(*(map)->key))))
+	sim_update(map, sim_map_type(map), sim_map_entries(map), sizeof(*(map)->value),			\
+		   (void **)&(map)->value, (void **)&(map)->max_entries, key_at, sizeof(*(map)->key),	\
+		   val, flags)
+#define bpf_map_delete_elem(map, key_at)								\
+	(sim_point_value(), sim_map_type(map) != BPF_MAP_TYPE_HASH ? -SIM_EINVAL :			\
+			    sim_hash_delete(map, sim_key(key_at, sizeof(*(map)->key))))
 #define bpf_map_pop_elem(map, val)		(sim_point_value(), sim_queue_pop(map, val, sizeof(*(map)->value)))
 #define bpf_ringbuf_reserve(map, bytes, flags)	(sim_point_value(), sim_ring_reserve(map, bytes))
 #define bpf_ringbuf_submit(record, flags)	(sim_point_value(), sim_ring_submit(record))

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the programs of bpf/ and the simulator's kernel say to each other, in numbers: where an operation runs, and what
+//! programs call.
+
+use super::{
+    objects::{GroupId, TaskId},
+    state::Native,
+};
+use crate::machine::CpuSet;
+
+/// Where an operation runs.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// The CPU that runs it.
+    pub cpu: usize,
+    /// The clock.
+    pub now_ns: u64,
+    /// The task that runs on that CPU.
+    pub current: TaskId,
+}
+
+/// Operations that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// `ops.select_cpu()`.
+    SelectCpu,
+    /// `ops.enqueue()`.
+    Enqueue,
+    /// `ops.dispatch()`.
+    Dispatch,
+    /// `ops.running()`.
+    Running,
+    /// `ops.stopping()`.
+    Stopping,
+    /// `ops.tick()`.
+    Tick,
+    /// `ops.quiescent()`.
+    Quiescent,
+    /// All others.
+    Other,
+}
+
+/// A place in a dispatch queue that a program iterates over: the words of `struct bpf_iter_scx_dsq`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct DsqCursor {
+    /// Queue.
+    pub dsq: u64,
+    /// Place of the last task that it gave.
+    pub key: u64,
+    /// The same, among equals.
+    pub seq: u64,
+    /// Tasks that came later are left out.
+    pub newest: u64,
+    /// 1: from the end.
+    pub reverse: u64,
+    /// 0: no such queue; 1: at its start; 2: after `key`, `seq`.
+    pub state: u64,
+}
+
+/// What programs call: sched_ext's functions, each as the kernel's of the same name (kernel/sched/ext.c,
+/// kernel/sched/ext_idle.c).
+pub trait Kfuncs {
+    /// The machine's native side.
+    fn native(&mut self) -> &mut Native;
+    /// `scx_bpf_create_dsq()`.
+    fn create_dsq(&mut self, dsq: u64) -> i32;
+    /// `scx_bpf_select_cpu_dfl()`: the CPU, and whether it was idle.
+    fn select_cpu_dfl(&mut self, task: TaskId, prev_cpu: i32, wake_flags: u64) -> (i32, bool);
+    /// `scx_bpf_test_and_clear_cpu_idle()`.
+    fn test_and_clear_cpu_idle(&mut self, cpu: i32) -> bool;
+    /// `scx_bpf_pick_idle_cpu()`; negative: none.
+    fn pick_idle_cpu(&mut self, allowed: &CpuSet, flags: u64) -> i32;
+    /// `scx_bpf_task_cpu()`.
+    fn task_cpu(&self, task: TaskId) -> i32;
+    /// `scx_bpf_dsq_insert()`.
+    fn dsq_insert(&mut self, task: TaskId, dsq: u64, slice_ns: u64, enq_flags: u64);
+    /// `scx_bpf_dsq_insert_vtime()`.
+    fn dsq_insert_vtime(
+        &mut self,
+        task: TaskId,
+        dsq: u64,
+        slice_ns: u64,
+        vtime: u64,
+        enq_flags: u64,
+    );
+    /// `scx_bpf_dsq_move_to_local()`.
+    fn dsq_move_to_local(&mut self, dsq: u64) -> bool;
+    /// `bpf_iter_scx_dsq_new()`; false: no such queue.
+    fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool;
+    /// `bpf_iter_scx_dsq_next()`.
+    fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId>;
+    /// `scx_bpf_dsq_move()`.
+    fn dsq_move(&mut self, cursor: &DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool;
+    /// `scx_bpf_reenqueue_local()`: how many.
+    fn reenqueue_local(&mut self) -> u32;
+    /// `scx_bpf_reenqueue_local___v2()`: later, when the run queue is unlocked.
+    fn reenqueue_local_later(&mut self);
+    /// `scx_bpf_kick_cpu()`.
+    fn kick_cpu(&mut self, cpu: i32, flags: u64);
+    /// `scx_bpf_cpuperf_cap()`.
+    fn cpuperf_cap(&self, cpu: i32) -> u32;
+    /// `scx_bpf_cpuperf_cur()`.
+    fn cpuperf_cur(&self, cpu: i32) -> u32;
+    /// `scx_bpf_cpuperf_set()`.
+    fn cpuperf_set(&mut self, cpu: i32, perf: u32);
+    /// `bpf_cgroup_ancestor()`.
+    fn cgroup_ancestor(&self, group: GroupId, level: i32) -> Option<GroupId>;
+    /// `bpf_task_from_pid()`.
+    fn task_from_pid(&self, pid: i32) -> Option<TaskId>;
+    /// `bpf_timer_start()` of the timer with this number, for the `seq`th time: it fires that much later.
+    fn timer_start(&mut self, timer: usize, seq: u32, after_ns: u64);
+    /// A helper, kfunc or atomic is about to run.
+    fn at_point(&mut self);
+}

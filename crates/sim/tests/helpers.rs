@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Helpers do what the kernel's do, where the programs of bpf/ do not show it (yet).
+
+use paracord_sim::{bpf, mix::Mix, run::Simulation};
+
+fn simulation(text: &str) -> Simulation {
+    Simulation::new(Mix::parse("helpers", text).expect("a mix")).expect("memory")
+}
+
+/// The scheduler has one timer, which starts itself again each second.
+#[test]
+fn a_timer_that_is_started_again_is_moved() {
+    let events = |restart: bool| {
+        let mut idle = simulation("machine cpus=1\nrun 10s\n");
+        idle.run_until(1_500_000_000);
+        if restart {
+            idle.with(|k| {
+                let at = k.at();
+                assert_eq!(bpf::restart_timer(k, at, 100_000_000), 0);
+            });
+        }
+        idle.run_until(1_900_000_000);
+        let before = idle.outcome().events;
+        idle.run_until(9_900_000_000);
+        idle.outcome().events - before
+    };
+    let once = events(false);
+    // What was cancelled comes, and does nothing.
+    assert!((once..=once + 1).contains(&events(true)), "{} and {}", once, events(true));
+}
+
+#[test]
+fn an_update_of_an_array_is_found_there() {
+    let mut simulation = simulation("machine cpus=1\nrun 10s\n");
+    simulation.with(|k| {
+        let at = k.at();
+        assert_eq!(bpf::update_array(k, at, 3, 77), 77);
+        assert_eq!(bpf::update_array(k, at, 4, 77), -7, "E2BIG");
+    });
+}
