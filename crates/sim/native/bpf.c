@@ -19,6 +19,26 @@ void sim_plant(void)
 }
 
 /* Helpers, as tests call them (tests/helpers.rs). */
+
+/* Ten of them, at each of which another CPU may come between. `p`: a task without storage. */
+void sim_ten_points(struct task_struct *p)
+{
+	struct pc_msg *msg;
+	u32 word;
+
+	scx_bpf_task_cpu(p);
+	bpf_cpumask_test_cpu(0, p->cpus_ptr);
+	scx_bpf_cpuperf_cap(0);
+	scx_bpf_cpuperf_cur(0);
+	scx_bpf_cpuperf_set(0, PC_CAPACITY);
+	bpf_probe_read_kernel(&word, sizeof(word), p);
+	bpf_probe_read_user(&word, sizeof(word), NULL);
+	bpf_task_storage_delete(&tasks, p);
+	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+	if (msg)
+		bpf_ringbuf_submit(msg, 0);
+}
+
 long sim_restart_timer(u64 after_ns)
 {
 	u32 zero = 0;

@@ -38,3 +38,18 @@ fn an_update_of_an_array_is_found_there() {
         assert_eq!(bpf::update_array(k, at, 4, 77), -7, "E2BIG");
     });
 }
+
+/// Each of them is a point at which another CPU may go on, where races are asked for.
+#[test]
+fn helpers_are_points_of_races() {
+    let mut simulation = simulation("machine cpus=1\nrun 10s\n");
+    simulation.with(|k| {
+        k.race();
+        let at = k.at();
+        bpf::ten_points(k, at, 0);
+        assert_eq!(k.race_points(), 10);
+        // A look-up, and the start.
+        bpf::restart_timer(k, at, 1_000_000);
+        assert_eq!(k.race_points(), 12);
+    });
+}

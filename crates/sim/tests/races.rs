@@ -2,7 +2,7 @@
 //! Operations that overlap: the seed switches CPUs at helpers, kfuncs and atomics.
 
 use paracord_sim::{
-    mix::{Change, Mix, random::Draw, shrink},
+    mix::{Mix, random::Draw, shrink},
     run::{Outcome, Simulation},
 };
 
@@ -21,9 +21,7 @@ fn race(mix: &Mix, plant: bool) -> Outcome {
 }
 
 fn drawn(seed: u64, cpus: usize) -> Mix {
-    let mut mix = Draw { vms: false, ..Draw::ALL }.mix(seed, cpus);
-    mix.changes.retain(|timed| !matches!(timed.change, Change::TaskCpus(..)));
-    mix
+    Draw { vms: false, ..Draw::ALL }.mix(seed, cpus)
 }
 
 #[test]

@@ -212,6 +212,12 @@ pub fn planted() -> u64 {
     unsafe { counter.read() }
 }
 
+/// Calls ten helpers and functions of sched_ext: for tests of races.
+pub fn ten_points(kernel: &mut dyn Kfuncs, at: At, idle_task: TaskId) {
+    let p = task(kernel, idle_task);
+    program!(kernel, at, sim_ten_points(p));
+}
+
 /// Starts the scheduler's timer again, and what bpf_timer_start() gave: for tests of helpers.
 pub fn restart_timer(kernel: &mut dyn Kfuncs, at: At, after_ns: u64) -> i64 {
     program!(kernel, at, sim_restart_timer(after_ns))

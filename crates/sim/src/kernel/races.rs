@@ -24,6 +24,8 @@ pub struct Races {
     running: u64,
     /// Fibers so far.
     made: u64,
+    /// Points so far.
+    points: u64,
 }
 
 struct UnderWay {
@@ -109,9 +111,17 @@ impl Kernel {
 
     /// A helper, kfunc or atomic: does another CPU go on here?
     pub(crate) fn race_point(&mut self) {
-        if self.races.is_some() && self.rng.chance(LEFT_PERMILLE) {
+        let Some(races) = &mut self.races else { return };
+        races.points += 1;
+        if self.rng.chance(LEFT_PERMILLE) {
             crate::bpf::pause(self, Pause::Point);
         }
+    }
+
+    /// Points at which another CPU could have gone on, so far.
+    #[must_use]
+    pub fn race_points(&self) -> u64 {
+        self.races.as_deref().map_or(0, |races| races.points)
     }
 
     /// The CPU whose event it is; `None`: it is handled while nothing else is under way.
