@@ -110,7 +110,7 @@ fn a_cpu_whose_next_task_is_gone_looks_again() {
 
 /// `__schedule()` clears the request after the pick: one that came meanwhile asks for nothing more.
 #[test]
-fn who_asks_a_cpu_that_looks_already_makes_it_look_once() {
+fn a_request_during_a_look_is_not_a_second_look() {
     let events = |asks: bool| {
         let mut simulation =
             simulation("machine cpus=1\nrun 1s\ntask loop count=2 : run forever\n");

@@ -39,7 +39,7 @@ fn a_planted_lost_update_is_found_and_shrunk() {
 
 /// A task that sleeps is woken while its CPU is still in the switch away from it, with the run queue unlocked.
 #[test]
-fn who_wakes_a_task_waits_until_its_cpu_has_left_it() {
+fn a_waker_waits_until_the_tasks_cpu_has_left_it() {
     let text = "machine cpus=4\nrun 2s\nqueue work\n\
                 task worker count=3 : wait work, run 20us..60us\n\
                 task feeder count=6 : run 10us..50us, post work, sleep 20us..100us\n\

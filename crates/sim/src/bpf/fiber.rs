@@ -5,8 +5,8 @@
 //! # What makes switches sound
 //!
 //! There is one kernel, and each fiber's stack has references to it. A switch is, on either side, a call that is lent
-//! the kernel: [`Fiber::resume`] and [`pause`] take `&mut K` and give it, as a pointer, to the code of the switch, which
-//! the compiler cannot look into. So no side may take a field of the kernel to be after the call what it was before it,
+//! the kernel: [`Fiber::resume`] and [`pause`] take `&mut K` and pass it, as a pointer, through the assembly of the switch,
+//! which the compiler cannot look into. So no side may take a field of the kernel to be after the call what it was before it,
 //! and none has a reference to a part of it that outlives the call. Between two switches one stack runs; all others wait
 //! in such a call. A fiber that begins makes its reference from the pointer that it was resumed with.
 //!
@@ -37,10 +37,12 @@ pub enum Pause {
 
 /// The kernel as it is passed from stack to stack.
 type Lent = *mut ();
+/// What a fiber leaves with: why, and the kernel, which is lent back.
+type Left = (Pause, Lent);
 
 thread_local! {
     /// The fiber that runs, as its own code sees it.
-    static RUNNING: Cell<*const Yielder<Lent, Pause>> = const { Cell::new(std::ptr::null()) };
+    static RUNNING: Cell<*const Yielder<Lent, Left>> = const { Cell::new(std::ptr::null()) };
 }
 
 /// What belongs to the operation that a fiber is in.
@@ -62,7 +64,7 @@ fn exchange(place: Place) -> Place {
 
 /// The handling of an event.
 pub struct Fiber<K> {
-    coroutine: Coroutine<Lent, Pause, ()>,
+    coroutine: Coroutine<Lent, Left, ()>,
     place: Option<Place>,
     /// Where its kernel is; null: it has not begun.
     kernel: *mut K,
@@ -71,7 +73,7 @@ pub struct Fiber<K> {
 impl<K: 'static> Fiber<K> {
     /// A fiber that will handle an event by `body`, of the kernel that it is resumed with.
     pub fn new(body: impl FnOnce(&mut K) + 'static) -> Self {
-        let coroutine = Coroutine::new(move |yielder: &Yielder<Lent, Pause>, kernel: Lent| {
+        let coroutine = Coroutine::new(move |yielder: &Yielder<Lent, Left>, kernel: Lent| {
             RUNNING.set(yielder);
             // SAFETY: `resume()` was lent this K. Whoever has a reference to it, there or in other fibers, waits in a
             // call to which it has lent the kernel (above).
@@ -99,7 +101,7 @@ impl<K: 'static> Fiber<K> {
         self.place = outer.map(exchange);
         RUNNING.set(outer_fiber);
         match result {
-            CoroutineResult::Yield(pause) => Some(pause),
+            CoroutineResult::Yield((pause, _)) => Some(pause),
             CoroutineResult::Return(()) => None,
         }
     }
@@ -126,8 +128,7 @@ pub fn pause<K: 'static>(kernel: &mut K, why: Pause) {
     let yielder = unsafe { &*yielder };
     let lent: Lent = std::ptr::from_mut(kernel).cast();
     // The switch sees the pointer, and with it all that it leads to.
-    std::hint::black_box(lent);
-    let back = yielder.suspend(why);
+    let back = yielder.suspend((why, lent));
     debug_assert_eq!(lent, back);
     RUNNING.set(yielder);
 }

@@ -77,7 +77,7 @@ fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
 fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
     let mut usable = vec![CpuSet::default(); k.machine.cpus];
     for (id, task) in k.tasks.iter().enumerate().skip(k.machine.cpus) {
-        // Whoever waits for long has been found already.
+        // A task that waits for long has been found already.
         let briefly = || waits_since(k, id, task).is_some_and(|since| !is_long(k, since));
         if usable[task.cpu] != *idle && briefly() {
             usable[task.cpu] = usable[task.cpu].or(&task.cpus.and(idle));

@@ -9,7 +9,7 @@ use super::Kernel;
 pub struct Planted {
     /// Ticks that a program has counted without an atomic; `None`: it counts none.
     pub counted_ticks: Option<u64>,
-    /// A CPU on which nobody runs, and which the scheduler does not know to be idle.
+    /// A CPU on which no task runs, and which the scheduler does not know to be idle.
     pub kept_idle: Option<usize>,
     /// The next task that a CPU takes from a queue is back there before it runs.
     pub loses_consumed: bool,
@@ -20,7 +20,7 @@ pub struct Planted {
 }
 
 impl Kernel {
-    /// Nobody runs on a CPU from here on, and nobody is told.
+    /// No task runs on a CPU from here on, and the class does not know that it is idle.
     pub fn plant_idle_cpu(&mut self, cpu: usize) {
         self.planted.kept_idle = Some(cpu);
         let class = self.normal;

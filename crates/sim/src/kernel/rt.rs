@@ -79,7 +79,7 @@ impl Kernel {
                 return None;
             }
             let task = waits(self, other)?;
-            // Who is about to switch there may have chosen the task.
+            // A CPU that is about to switch may have chosen the task.
             self.try_lock_rq(other).then_some((other, task))
         });
         let (other, task) = found?;

@@ -51,7 +51,7 @@ impl Kernel {
         }
         self.put_prev_task(cpu, prev, next);
         self.set_next_task(cpu, next);
-        // Who asked for a look while this one was under way has been seen, or is lost: as in the kernel.
+        // A request that came while this look was under way is answered by it or lost, as in the kernel.
         self.rqs[cpu].need_resched = false;
         self.context_switch(cpu, prev, next, runnable);
     }
