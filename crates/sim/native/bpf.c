@@ -20,6 +20,22 @@ void sim_plant(void)
 
 /* Helpers, as tests call them (tests/helpers.rs). */
 
+/* What a read that fails leaves in its destination. */
+long sim_failed_read(void)
+{
+	u32 word = 77;
+
+	return bpf_probe_read_kernel(&word, sizeof(word), NULL) ? word : -1;
+}
+
+/* The length of a string that fits, or of one that does not. */
+long sim_read_string(bool fits)
+{
+	char text[8];
+
+	return bpf_probe_read_kernel_str(text, sizeof(text), fits ? "abc" : "abcdefghij");
+}
+
 /* Ten of them, at each of which another CPU may come between. `p`: a task without storage. */
 void sim_ten_points(struct task_struct *p)
 {

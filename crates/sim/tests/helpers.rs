@@ -53,3 +53,14 @@ fn helpers_are_points_of_races() {
         assert_eq!(k.race_points(), 12);
     });
 }
+
+#[test]
+fn a_read_that_fails_zeroes_and_a_string_counts_its_nul() {
+    let mut simulation = simulation("machine cpus=1\nrun 10s\n");
+    simulation.with(|k| {
+        let at = k.at();
+        assert_eq!(bpf::failed_read(k, at), 0);
+        assert_eq!(bpf::read_string(k, at, true), 4);
+        assert_eq!(bpf::read_string(k, at, false), 8);
+    });
+}

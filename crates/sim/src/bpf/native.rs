@@ -84,6 +84,8 @@ unsafe extern "C" {
     pub(super) fn sim_globals(section: u32, bytes: *mut u64) -> *mut u8;
     pub(super) static sim_planted: u64;
     pub(super) fn sim_plant();
+    pub(super) fn sim_failed_read() -> i64;
+    pub(super) fn sim_read_string(fits: bool) -> i64;
     pub(super) fn sim_ten_points(task: *const TaskStruct);
     pub(super) fn sim_restart_timer(after_ns: u64) -> i64;
     pub(super) fn sim_update_array(key: u32, value: u64) -> i64;

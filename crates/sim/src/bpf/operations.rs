@@ -212,6 +212,16 @@ pub fn planted() -> u64 {
     unsafe { counter.read() }
 }
 
+/// What bpf_probe_read_kernel() leaves in its destination when it fails: for tests of helpers.
+pub fn failed_read(kernel: &mut dyn Kfuncs, at: At) -> i64 {
+    program!(kernel, at, sim_failed_read())
+}
+
+/// What bpf_probe_read_kernel_str() gives for three characters, or for ten, in a buffer of eight: for tests of helpers.
+pub fn read_string(kernel: &mut dyn Kfuncs, at: At, fits: bool) -> i64 {
+    program!(kernel, at, sim_read_string(fits))
+}
+
 /// Calls ten helpers and functions of sched_ext: for tests of races.
 pub fn ten_points(kernel: &mut dyn Kfuncs, at: At, idle_task: TaskId) {
     let p = task(kernel, idle_task);
