@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is going to happen, and when: a heap. Events at the same time happen in the order of their making.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Ordering, collections::BinaryHeap};
 
 use crate::{bpf::TaskId, mix::Ns};
 
 /// Something that happens on a CPU. Where a sequence number is given and another one is in force by then, the event
 /// was cancelled.
 #[allow(missing_docs, reason = "numbers of CPUs, tasks and the like")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The task that runs has done its phase's work.
     RunEnd { cpu: u32, seq: u32 },
@@ -44,10 +44,45 @@ pub enum Event {
     Warmup,
 }
 
+/// An event in the heap. Its order is one comparison: the heap is a good part of a run's time.
+struct Due {
+    /// The time in the upper half, below it how many events were made before.
+    when: u128,
+    event: Event,
+}
+
+impl Due {
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
+    fn at_ns(&self) -> Ns {
+        (self.when >> 64) as Ns
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.when == other.when
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The earliest is the greatest: the heap gives that one first.
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.when.cmp(&self.when)
+    }
+}
+
 /// The heap.
 #[derive(Default)]
 pub struct Events {
-    heap: BinaryHeap<Reverse<(Ns, u64, Event)>>,
+    heap: BinaryHeap<Due>,
     made: u64,
     taken: u64,
 }
@@ -56,20 +91,21 @@ impl Events {
     /// Something happens at a time.
     pub fn push(&mut self, at_ns: Ns, event: Event) {
         self.made += 1;
-        self.heap.push(Reverse((at_ns, self.made, event)));
+        let when = u128::from(at_ns) << 64 | u128::from(self.made);
+        self.heap.push(Due { when, event });
     }
 
     /// When the next one happens.
     #[must_use]
     pub fn next_ns(&self) -> Option<Ns> {
-        self.heap.peek().map(|Reverse((at_ns, ..))| *at_ns)
+        self.heap.peek().map(Due::at_ns)
     }
 
     /// The next one.
     pub fn pop(&mut self) -> Option<(Ns, Event)> {
-        let Reverse((at_ns, _, event)) = self.heap.pop()?;
+        let due = self.heap.pop()?;
         self.taken += 1;
-        Some((at_ns, event))
+        Some((due.at_ns(), due.event))
     }
 
     /// How many have happened.

@@ -140,6 +140,8 @@ pub struct Kernel {
     pub groups: Vec<Group>,
     /// CPUs on which tasks may run.
     pub active: CpuSet,
+    /// CPUs where real-time tasks wait (`rd->rto_mask`).
+    rt_overloaded: CpuSet,
     /// The class of ordinary tasks.
     pub normal: &'static dyn SchedClass,
     /// Whether paracord's programs watch.
@@ -212,6 +214,7 @@ impl Kernel {
             rqs,
             groups,
             active: CpuSet::first(machine.cpus),
+            rt_overloaded: CpuSet::EMPTY,
             normal,
             sensed,
             ext: ext_state::Ext::default(),

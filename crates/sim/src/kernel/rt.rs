@@ -39,16 +39,28 @@ impl Kernel {
         (rank(lowest) < (Class::Rt, self.tasks[task].rt_priority())).then_some(lowest)
     }
 
+    fn insert_rt(&mut self, cpu: usize, priority: u8, task: TaskId, front: bool) {
+        self.rqs[cpu].rt.insert(priority, task, front);
+        self.rt_overloaded.insert(cpu);
+    }
+
+    fn remove_rt(&mut self, cpu: usize, priority: u8, task: TaskId) {
+        self.rqs[cpu].rt.remove(priority, task);
+        if self.rqs[cpu].rt.first().is_none() {
+            self.rt_overloaded.remove(cpu);
+        }
+    }
+
     pub(super) fn enqueue_rt(&mut self, cpu: usize, task: TaskId) {
         if self.rqs[cpu].curr != task {
             let priority = self.tasks[task].rt_priority();
-            self.rqs[cpu].rt.insert(priority, task, false);
+            self.insert_rt(cpu, priority, task, false);
         }
     }
 
     pub(super) fn dequeue_rt(&mut self, cpu: usize, task: TaskId) {
         let priority = self.tasks[task].rt_priority();
-        self.rqs[cpu].rt.remove(priority, task);
+        self.remove_rt(cpu, priority, task);
     }
 
     /// `pick_task_rt()`, `pull_rt_task()`.
@@ -74,10 +86,8 @@ impl Kernel {
             let waiting = k.rqs[other].rt.iter().filter(|task| k.tasks[*task].cpus.has(cpu));
             waiting.max_by_key(|task| k.tasks[*task].rt_priority())
         };
-        let found = (0..self.machine.cpus).find_map(|other| {
-            if other == cpu || self.rqs[other].rt.first().is_none() {
-                return None;
-            }
+        let overloaded = self.rt_overloaded;
+        let found = overloaded.iter().filter(|other| *other != cpu).find_map(|other| {
             let task = waits(self, other)?;
             // A CPU that is about to switch may have chosen the task.
             self.try_lock_rq(other).then_some((other, task))
@@ -97,7 +107,7 @@ impl Kernel {
         let expired =
             matches!(self.tasks[prev].policy, Policy::Rr(_)) && self.now >= self.rqs[cpu].rr_until;
         let priority = self.tasks[prev].rt_priority();
-        self.rqs[cpu].rt.insert(priority, prev, !expired);
+        self.insert_rt(cpu, priority, prev, !expired);
         // Somebody else may have room for it (push_rt_task()).
         if let Some(other) = self.find_lowest(prev).filter(|other| *other != cpu) {
             self.resched_curr(other);
@@ -106,7 +116,7 @@ impl Kernel {
 
     pub(super) fn set_next_rt(&mut self, cpu: usize, task: TaskId) {
         let priority = self.tasks[task].rt_priority();
-        self.rqs[cpu].rt.remove(priority, task);
+        self.remove_rt(cpu, priority, task);
         self.rqs[cpu].rr_until = self.now + RR_SLICE_NS;
     }
 
