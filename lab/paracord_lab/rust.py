@@ -42,12 +42,13 @@ def test_executables(*chosen: str) -> dict[str, Path]:
 PACKAGES = ("paracord", "paracord-vmm")
 
 
-def binaries(arch: str) -> list[Path]:
-    """PACKAGES built in release mode."""
+def binaries(arch: str, packages: tuple[str, ...] = PACKAGES) -> list[Path]:
+    """The packages' binaries, built in release mode."""
     triple = f"{arch}-unknown-linux-gnu"
     release = rust_tree.target_directory() / (triple if is_foreign(arch) else "") / "release"
-    command = ["build", "--release", "--locked", *(f"-p={package}" for package in PACKAGES)]
-    with Progress(f"building paracord ({arch})" if is_foreign(arch) else "building paracord"):
+    command = ["build", "--release", "--locked", *(f"-p={package}" for package in packages)]
+    what = f"building {packages[0]}"
+    with Progress(f"{what} ({arch})" if is_foreign(arch) else what):
         if not is_foreign(arch):
             cargo(*command)
         else:
@@ -57,7 +58,7 @@ def binaries(arch: str) -> list[Path]:
             linker = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"
             compilers = {linker: compiler, f"CC_{triple.replace('-', '_')}": compiler}
             cargo(*command, "--target", triple, **compilers)
-    return [release / name for name in PACKAGES]
+    return [release / name for name in packages]
 
 
 def _set_up(arch: str) -> None:
