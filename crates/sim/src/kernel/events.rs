@@ -44,6 +44,9 @@ pub enum Event {
     Warmup,
 }
 
+/// So many events are no ordinary mix's: a CPU switches again and again, and each time cancels what it waited for.
+const MANY: usize = 1 << 20;
+
 /// An event in the heap. Its order is one comparison: the heap is a good part of a run's time.
 struct Due {
     /// The time in the upper half, below it how many events were made before.
@@ -85,6 +88,8 @@ pub struct Events {
     heap: BinaryHeap<Due>,
     made: u64,
     taken: u64,
+    /// What was left when cancelled ones were last taken out.
+    kept: usize,
 }
 
 impl Events {
@@ -106,6 +111,18 @@ impl Events {
         let due = self.heap.pop()?;
         self.taken += 1;
         Some((due.at_ns(), due.event))
+    }
+
+    /// Whether there are so many that cancelled ones should go before their time.
+    #[must_use]
+    pub fn are_many(&self) -> bool {
+        self.heap.len() >= MANY.max(2 * self.kept)
+    }
+
+    /// Takes out all that are cancelled.
+    pub fn retain(&mut self, is_due: impl Fn(Event) -> bool) {
+        self.heap.retain(|due| is_due(due.event));
+        self.kept = self.heap.len();
     }
 
     /// How many have happened.
@@ -134,5 +151,19 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| events.pop()).collect();
         assert_eq!(order, [(3, Event::Watchdog), (5, Event::Daemon), (5, Event::Warmup)]);
         assert_eq!(events.taken(), 3);
+    }
+
+    #[test]
+    fn cancelled_events_do_not_fill_the_memory() {
+        let mut events = Events::default();
+        for seq in 0..4 * u32::try_from(MANY).expect("some million") {
+            events.push(u64::from(seq), Event::RunEnd { cpu: 0, seq });
+            if events.are_many() {
+                events.retain(|event| event == Event::RunEnd { cpu: 0, seq });
+            }
+            assert!(events.heap.len() < MANY);
+        }
+        events.push(0, Event::Daemon);
+        assert_eq!(events.pop(), Some((0, Event::Daemon)), "order stays");
     }
 }

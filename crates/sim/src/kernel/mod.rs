@@ -292,6 +292,7 @@ impl Kernel {
             self.now = at;
             self.handle(event);
             self.finish();
+            self.forget_cancelled();
         }
         if !self.stopped {
             self.now = until;

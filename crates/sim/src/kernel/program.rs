@@ -48,6 +48,19 @@ impl Kernel {
         }
     }
 
+    /// Cancelled events wait in the heap for their time, unless there are too many.
+    pub(super) fn forget_cancelled(&mut self) {
+        if !self.events.are_many() {
+            return;
+        }
+        let rqs = &self.rqs;
+        self.events.retain(|event| match event {
+            Event::RunEnd { cpu, seq } => rqs[cpu as usize].run_seq == seq,
+            Event::VmExit { cpu, seq } => rqs[cpu as usize].exit_seq == seq,
+            _ => true,
+        });
+    }
+
     pub(super) fn run_end(&mut self, cpu: usize, seq: u32) {
         if self.rqs[cpu].run_seq != seq {
             return;
