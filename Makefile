@@ -33,7 +33,7 @@ help:
 	@echo 'make sim     the list of simulated mixes; make sim S=three-loops runs one, or a file (ARGS="--scheduler stock" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
-	@echo 'make test-arm64 frequencies, placement and the small VMM on arm64 hosts (ten minutes more the first time)'
+	@echo 'make test-arm64 frequencies, placement, the small VMM and the simulator on arm64 hosts (ten minutes more the first time)'
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'

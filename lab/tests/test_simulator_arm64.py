@@ -34,7 +34,7 @@ LENGTHS = {
 # A seed whose mix has a line of each of these; if the source that draws mixes changes, another one.
 DRAWN = ("group", "task", "vm", "irq", "at")
 SEED, CPUS = 63, 8
-TRACED = "boosted-pair"
+TRACED = "large"
 TIMEOUT_S = 120
 
 
