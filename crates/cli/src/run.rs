@@ -106,8 +106,11 @@ fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<E
         return Err(not_root());
     }
     let run_dir = RunDir::lock(&settings.run_dir)?;
-    run_dir.clean_up(Path::new(PROC))?;
-    run_dir::create_journals(&settings.run_dir, Path::new(PROC))
+    let earlier = run_dir.clean_up(Path::new(PROC))?.unwrap_or_default();
+    for failure in &earlier.failed {
+        tracing::error!("a thread that an earlier run changed is not restored: {failure}");
+    }
+    run_dir::keep_journals(&settings.run_dir, Path::new(PROC))
         .map_err(|e| Failure::new(e.to_string()))?;
     let result = serve(args, config, settings);
     if let Some(failure) =

@@ -281,9 +281,8 @@ impl Actuator {
     pub fn scheduler_gone(&mut self, table: &impl VcpuTable) {
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {
-            if let Some(Held::Scheduler { tid, level }) = self.boosted[index as usize] {
-                self.boosted[index as usize] = None;
-                self.clear(index);
+            if let Some(held @ Held::Scheduler { tid, level }) = self.boosted[index as usize] {
+                self.clear(index, held);
                 self.boost(table, index, tid, level);
             }
         }
@@ -408,6 +407,11 @@ impl Actuator {
             bump(&self.stats.refused_quota);
             return false;
         }
+        // The entry is that of a thread of an earlier run that is not restored yet (leftovers.rs): what it had stands
+        // nowhere else.
+        if self.journal.is_armed(index) {
+            return false;
+        }
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,
             Err(error) => {
@@ -484,8 +488,7 @@ impl Actuator {
             self.owed[index as usize] = true;
             return false;
         }
-        self.boosted[index as usize] = None;
-        self.clear(index);
+        self.clear(index, held);
         true
     }
 
@@ -507,17 +510,21 @@ impl Actuator {
             floors.forget(index);
             self.stats.requests_now.store(floors.count() as u32, Ordering::Relaxed);
         }
-        let was = self.boosted[index as usize].take().is_some();
-        if was {
-            self.clear(index);
+        let held = self.boosted[index as usize];
+        if let Some(held) = held {
+            self.clear(index, held);
         }
         self.stats.boosts_of[index as usize].store(0, Ordering::Relaxed);
-        was
+        held.is_some()
     }
 
-    fn clear(&mut self, index: u32) {
+    fn clear(&mut self, index: u32, held: Held) {
+        self.boosted[index as usize] = None;
         self.owed[index as usize] = false;
-        self.journal.disarm(index);
+        // A boost of the scheduler's has no entry: what stands there is a thread's of an earlier run.
+        if let Held::Realtime(_) = held {
+            self.journal.disarm(index);
+        }
         self.stats.boosted_now.fetch_sub(1, Ordering::Relaxed);
         self.stats.actuated[index as usize].store(0, Ordering::Release);
     }

@@ -22,18 +22,19 @@ use tracing::{debug, info, warn};
 use crate::actuator::{Actuator, ActuatorStats, Effect};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::counters::Counters;
-use crate::floors::{self, Floors};
+use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
 use crate::imports::{self, Imports};
 use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
+use crate::leftovers::Leftovers;
 use crate::log_limit::LogLimit;
 use crate::observe::{Constants, EXT_DOES_NOT_KEEP, refusals, snapshot};
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
-use crate::run_dir::{floors_path, journal_path, remove_journal};
+use crate::run_dir::{floors_path, journal_path, journals_are_clear, remove_journal};
 use crate::settings::{PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
@@ -129,11 +130,15 @@ pub fn run<Served>(
     let run_dir = settings.run_dir.clone();
     let journal = Journal::open(&journal_path(&run_dir), &surroundings.proc_root)?
         .ok_or_else(|| DaemonError::NoJournal(run_dir.clone()))?;
+    let journal = Arc::new(journal);
+    // Before this run has entries of its own.
+    let leftovers = Leftovers::find(&run_dir, Arc::clone(&journal), &surroundings.proc_root)?;
     let (handle, commands) = channel().map_err(system("command channel"))?;
     let mut daemon = Daemon {
         wait: Wait::new(surroundings.supervisor, commands)?,
         constants: Constants { started_ns: now_ns(), capabilities: Vec::new() },
-        journal: Arc::new(journal),
+        journal,
+        leftovers,
         settings,
         running: None,
         waiting_for: None,
@@ -145,9 +150,8 @@ pub fn run<Served>(
         running.stop();
     }
     end_imports(&run_dir, &surroundings.proc_root);
-    let is_clear = daemon.journal.is_clear()
-        && floors::is_clear(&floors_path(&run_dir), &surroundings.proc_root);
-    if !is_clear {
+    daemon.leftovers.retry();
+    if !journals_are_clear(&run_dir, &surroundings.proc_root) {
         warn!(
             "not every thread could be restored: its journal stays, `paracord restore` tries again"
         );
@@ -264,6 +268,7 @@ struct Daemon {
     wait: Wait,
     constants: Constants,
     journal: Arc<Journal>,
+    leftovers: Leftovers,
     settings: Settings,
     running: Option<Running>,
     waiting_for: Option<String>,
@@ -322,6 +327,7 @@ impl Daemon {
             if last_perf.elapsed() >= SCAN_POLL {
                 last_perf = Instant::now();
                 running.use_perf(&self.settings.perf);
+                self.leftovers.retry();
             }
             if last_regions.elapsed() >= REGION_POLL {
                 last_regions = Instant::now();
@@ -506,7 +512,7 @@ impl Daemon {
     }
 
     fn snapshot(&self) -> Snapshot {
-        match &self.running {
+        let mut snapshot = match &self.running {
             Some(running) => {
                 let Running { vms, places, sensor, stats, .. } = running;
                 snapshot(&self.constants, vms, places, sensor, stats)
@@ -521,7 +527,9 @@ impl Daemon {
                 conditions: self.waiting_for.iter().cloned().collect(),
                 ..Snapshot::default()
             },
-        }
+        };
+        snapshot.conditions.extend(self.leftovers.line());
+        snapshot
     }
 }
 

@@ -22,7 +22,7 @@ use paracord_sys::sched::{self, Util};
 
 use crate::actuator::Thread;
 use crate::journal::{ENTRIES, RestoreReport, Restored};
-use crate::journal_file::{JournalError, JournalFile};
+use crate::journal_file::{Armed, JournalError, JournalFile};
 
 /// "PCFLOR" and the layout's version.
 const MAGIC: u64 = 0x524f_4c46_4350_0001;
@@ -119,7 +119,7 @@ pub enum Asked {
 }
 
 impl Floors {
-    /// None in force; `journal` is the file at [`create`]'s path. Without one nothing is changed.
+    /// None in force; the journal is the file at [`keep`]'s path. Without one nothing is changed.
     pub fn open(path: &Path, proc_root: &Path) -> Result<Floors, JournalError> {
         let journal = JournalFile::open(path, proc_root, MAGIC)?;
         Ok(Floors { journal, held: vec![None; ENTRIES as usize], count: 0 })
@@ -143,6 +143,10 @@ impl Floors {
     ) -> io::Result<Asked> {
         let Some(journal) = &self.journal else { return Ok(Asked::Nothing) };
         let Some(slot) = self.held.get_mut(index as usize) else { return Ok(Asked::Nothing) };
+        // A thread of an earlier run that has not got its own back yet (leftovers.rs).
+        if slot.is_none() && journal.is_armed(index) {
+            return Ok(Asked::Nothing);
+        }
         // An earlier thread's.
         if slot.is_some_and(|held| held.thread != thread) {
             journal.disarm(index);
@@ -200,9 +204,10 @@ impl Floors {
 
     /// The thread of vCPU `index` has ended.
     pub fn forget(&mut self, index: u32) {
+        // An entry without one is a thread's of an earlier run, which keeps it (leftovers.rs).
         let held = self.held.get_mut(index as usize).and_then(Option::take);
-        self.count -= usize::from(held.is_some());
-        if let Some(journal) = &self.journal {
+        if let Some((journal, _)) = self.journal.as_ref().zip(held) {
+            self.count -= 1;
             journal.disarm(index);
         }
     }
@@ -213,18 +218,54 @@ impl Floors {
     }
 }
 
-/// Makes an empty journal.
+/// Keeps this boot's journal, or makes an empty one.
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn create(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
-    JournalFile::<WORDS>::create(path, proc_root, MAGIC).map(drop)
+pub fn keep(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
+    JournalFile::<WORDS>::keep(path, proc_root, MAGIC).map(drop)
 }
 
-/// Whether no thread has clamps of its guest's: nothing is left to restore.
-pub fn is_clear(path: &Path, proc_root: &Path) -> bool {
-    JournalFile::<WORDS>::open(path, proc_root, MAGIC)
-        .is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
+/// The journal by itself: for those who restore.
+#[derive(Debug)]
+pub struct FloorJournal(JournalFile<WORDS>);
+
+impl FloorJournal {
+    /// Opens it; `None` when there is none, or one of an earlier boot.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open(path: &Path, proc_root: &Path) -> Result<Option<FloorJournal>, JournalError> {
+        Ok(JournalFile::open(path, proc_root, MAGIC)?.map(FloorJournal))
+    }
+
+    /// Entry `index`'s thread, if it is armed.
+    pub fn armed(&self, index: u32) -> Option<Armed> {
+        self.0.armed(index)
+    }
+
+    /// Whether no thread has clamps of its guest's: nothing is left to restore.
+    pub fn is_clear(&self) -> bool {
+        self.0.is_clear()
+    }
+
+    /// Gives the thread of entry `index`, if it is armed, its own clamps. Nobody else may use that entry meanwhile.
+    pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
+        let Some((tid, words)) = self.0.entry(index) else { return };
+        let floor = Floor::from_words(tid, words);
+        let restored = match proc::thread_start_ticks(proc_root, tid) {
+            Ok(start) if start == floor.thread.start_ticks => floor.restore(),
+            Ok(_) => Ok(Restored::Gone),
+            Err(error) if error.is_gone() => Ok(Restored::Gone),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        match restored {
+            Ok(Restored::Done) => report.clamps += 1,
+            Ok(Restored::Gone | Restored::NotOurs) => {}
+            Err(error) => return report.failed.push(format!("clamps of thread {tid}: {error}")),
+        }
+        self.0.disarm(index);
+    }
 }
 
 /// Gives every thread of the journal its own clamps. Nobody else may use it meanwhile.
@@ -236,21 +277,9 @@ pub fn restore_all(
     proc_root: &Path,
     report: &mut RestoreReport,
 ) -> Result<(), JournalError> {
-    let Some(journal) = JournalFile::<WORDS>::open(path, proc_root, MAGIC)? else { return Ok(()) };
+    let Some(journal) = FloorJournal::open(path, proc_root)? else { return Ok(()) };
     for index in 0..ENTRIES {
-        let Some((tid, words)) = journal.entry(index) else { continue };
-        let floor = Floor::from_words(tid, words);
-        let lives = proc::thread_start_ticks(proc_root, tid)
-            .is_ok_and(|start| start == floor.thread.start_ticks);
-        match if lives { floor.restore() } else { Ok(Restored::Gone) } {
-            Ok(Restored::Done) => report.clamps += 1,
-            Ok(Restored::Gone | Restored::NotOurs) => {}
-            Err(error) => {
-                report.failed.push(format!("clamps of thread {tid}: {error}"));
-                continue;
-            }
-        }
-        journal.disarm(index);
+        journal.restore(index, proc_root, report);
     }
     Ok(())
 }
@@ -278,7 +307,7 @@ mod tests {
     fn floors(name: &str) -> (std::path::PathBuf, Floors) {
         let path =
             std::env::temp_dir().join(format!("paracord-floors-{name}-{}", std::process::id()));
-        create(&path, Path::new("/proc")).unwrap();
+        keep(&path, Path::new("/proc")).unwrap();
         let floors = Floors::open(&path, Path::new("/proc")).unwrap();
         (path, floors)
     }
@@ -325,6 +354,24 @@ mod tests {
             let mut report = RestoreReport::default();
             restore_all(&path, Path::new("/proc"), &mut report).unwrap();
             assert_eq!((now(), report.clamps), ((0, 600), 1));
+            std::fs::remove_file(path).unwrap();
+        });
+    }
+
+    /// What it had stands nowhere else.
+    #[test]
+    fn the_entry_of_a_thread_of_an_earlier_run_is_neither_used_nor_forgotten() {
+        with_thread(|thread| {
+            let (path, mut floors) = floors("earlier");
+            let other = Thread { tid: 4_000_000, start_ticks: 99 };
+            let floor = Floor { thread: other, had: (0, 0), given: (1, 1), given_before: (1, 1) };
+            let journal = floors.journal.as_ref().unwrap();
+            journal.arm(3, other.tid, floor.words());
+            let entry = journal.entry(3);
+            assert_eq!(floors.ask(3, thread, 500, 0).unwrap(), Asked::Nothing);
+            floors.release(3).unwrap();
+            floors.forget(3);
+            assert_eq!((floors.journal.as_ref().unwrap().entry(3), floors.count()), (entry, 0));
             std::fs::remove_file(path).unwrap();
         });
     }

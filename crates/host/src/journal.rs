@@ -21,7 +21,7 @@ use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
 use crate::actuator::Level;
-use crate::journal_file::JournalFile;
+use crate::journal_file::{Armed, JournalFile};
 
 pub use crate::journal_file::{ENTRIES, JournalError};
 
@@ -147,6 +147,14 @@ impl Journal {
         Ok(Journal { file: JournalFile::create(path, proc_root, MAGIC)? })
     }
 
+    /// This boot's with all its entries, or an empty one.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn keep(path: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
+        Ok(Journal { file: JournalFile::keep(path, proc_root, MAGIC)? })
+    }
+
     /// Opens a journal; `None` when there is none, or one of an earlier boot.
     ///
     /// # Errors
@@ -155,7 +163,8 @@ impl Journal {
         Ok(JournalFile::open(path, proc_root, MAGIC)?.map(|file| Journal { file }))
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]); the thread may be touched afterwards.
+    /// Completes entry `index` (below [`ENTRIES`]), which is not armed for another thread; the thread may be touched
+    /// afterwards.
     pub fn arm(&self, index: u32, entry: &Entry) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let before = &entry.before;
@@ -195,6 +204,16 @@ impl Journal {
         })
     }
 
+    /// Whether entry `index` is armed.
+    pub fn is_armed(&self, index: u32) -> bool {
+        self.file.is_armed(index)
+    }
+
+    /// Entry `index`'s thread, if it is armed.
+    pub fn armed(&self, index: u32) -> Option<Armed> {
+        self.file.armed(index)
+    }
+
     /// Whether no thread has an entry.
     pub fn is_clear(&self) -> bool {
         self.file.is_clear()
@@ -205,19 +224,23 @@ impl Journal {
     pub fn restore_all(&self, proc_root: &Path) -> RestoreReport {
         let mut report = RestoreReport::default();
         for index in 0..ENTRIES {
-            let Some(entry) = self.entry(index) else { continue };
-            match entry.restore_checked(proc_root) {
-                Ok(Restored::Done) => report.restored += 1,
-                Ok(Restored::Gone) => report.gone += 1,
-                Ok(Restored::NotOurs) => report.not_ours += 1,
-                Err(error) => {
-                    report.failed.push(format!("thread {}: {error}", entry.tid));
-                    continue;
-                }
-            }
-            self.disarm(index);
+            self.restore(index, proc_root, &mut report);
         }
         report
+    }
+
+    /// Restores the thread of entry `index`, if it is armed. Nobody else may use that entry meanwhile.
+    pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
+        let Some(entry) = self.entry(index) else { return };
+        match entry.restore_checked(proc_root) {
+            Ok(Restored::Done) => report.restored += 1,
+            Ok(Restored::Gone) => report.gone += 1,
+            Ok(Restored::NotOurs) => report.not_ours += 1,
+            Err(error) => {
+                return report.failed.push(format!("thread {}: {error}", entry.tid));
+            }
+        }
+        self.disarm(index);
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! word 0  magic          1,2  boot id          3  entries         4..63  0
-//! then the entries, of which word 0 is the head: it is stored last, and 0 means that there is none
+//! then the entries, of which word 0 is the head: it is stored last, and 0 means that there is none;
+//! word 1 is the start of the thread, clock ticks since boot
 //! ```
 
 use std::fs::{File, Permissions};
@@ -30,6 +31,17 @@ pub const ENTRIES: u32 = 4096;
 pub struct JournalError {
     path: PathBuf,
     reason: String,
+}
+
+/// A thread that has an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// The entry.
+    pub index: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Its start, clock ticks since boot.
+    pub start_ticks: u64,
 }
 
 /// Entries of `WORDS` words, the head included.
@@ -70,6 +82,17 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         write().map(|words| JournalFile { words }).map_err(|e| fail(&e))
     }
 
+    /// This boot's with all its entries, or an empty one: a thread that could not be restored keeps its entry.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn keep(path: &Path, proc_root: &Path, magic: u64) -> Result<Self, JournalError> {
+        match Self::open(path, proc_root, magic)? {
+            Some(kept) => Ok(kept),
+            None => Self::create(path, proc_root, magic),
+        }
+    }
+
     /// Opens one; `None` when there is none, or one of an earlier boot.
     ///
     /// # Errors
@@ -101,7 +124,9 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         &self.words[at..at + WORDS]
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]) about thread `tid`; `words` go behind the head. The thread may be touched afterwards.
+    /// Completes entry `index` (below [`ENTRIES`]) about thread `tid`; `words` go behind the head. The thread may be
+    /// touched afterwards. An entry that is armed for another thread is the only trace of what that one had: look at
+    /// [`is_armed`](Self::is_armed) first.
     pub fn arm(&self, index: u32, tid: u32, words: impl IntoIterator<Item = u64>) {
         let slot = self.slot(index);
         for (cell, word) in slot[1..].iter().zip(words) {
@@ -116,9 +141,20 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         self.slot(index)[0].store(0, Ordering::Release);
     }
 
+    /// Whether entry `index` is armed.
+    pub fn is_armed(&self, index: u32) -> bool {
+        self.slot(index)[0].load(Ordering::Acquire) as u32 == ARMED as u32
+    }
+
     /// Whether no entry is armed.
     pub fn is_clear(&self) -> bool {
-        (0..ENTRIES).all(|index| self.slot(index)[0].load(Ordering::Acquire) as u32 != ARMED as u32)
+        (0..ENTRIES).all(|index| !self.is_armed(index))
+    }
+
+    /// Entry `index`'s thread, if it is armed.
+    pub fn armed(&self, index: u32) -> Option<Armed> {
+        let (tid, words) = self.entry(index)?;
+        Some(Armed { index, tid, start_ticks: words[1] })
     }
 
     /// The thread of entry `index` and all of its words, if it is armed.

@@ -27,6 +27,7 @@ pub mod imports;
 pub mod ivshmem;
 pub mod journal;
 pub mod journal_file;
+mod leftovers;
 mod log_limit;
 pub mod metrics;
 mod observe;

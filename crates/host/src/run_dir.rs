@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::floors;
+use crate::floors::{self, FloorJournal};
 use crate::imports;
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::place::PlaceJournal;
@@ -54,14 +54,25 @@ pub fn floors_path(run_dir: &Path) -> PathBuf {
     run_dir.join("clamps")
 }
 
-/// Makes the journals of a new run, all empty: that of boosts, of clamps and of placements.
+/// Makes the journals of a new run: that of boosts, of clamps and of placements. Those that [`RunDir::clean_up`] has
+/// left stay, with their entries: nothing else tells what those threads had (leftovers.rs).
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn create_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
-    floors::create(&floors_path(run_dir), proc_root)?;
-    PlaceJournal::create(run_dir, proc_root)?;
-    Journal::create(&journal_path(run_dir), proc_root)
+pub fn keep_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
+    floors::keep(&floors_path(run_dir), proc_root)?;
+    PlaceJournal::keep(run_dir, proc_root)?;
+    Journal::keep(&journal_path(run_dir), proc_root)
+}
+
+/// Whether no journal has an entry, so that all may be removed. One that cannot be read may have some.
+pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
+    let boosts = Journal::open(&journal_path(run_dir), proc_root);
+    let clamps = FloorJournal::open(&floors_path(run_dir), proc_root);
+    let places = PlaceJournal::open(run_dir, proc_root);
+    boosts.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
+        && clamps.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
+        && places.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
 }
 
 /// The run directory, locked: as long as this or a duplicate of its file lives, no other paracord runs.
@@ -127,7 +138,7 @@ impl RunDir {
     }
 
     /// Restores the threads of an earlier daemon that could not do it itself,
-    /// and removes its journal. `None` when there was nothing left.
+    /// and removes its journals if it could restore all. `None` when there was nothing left.
     ///
     /// # Errors
     /// [`RunDirError`].
@@ -175,6 +186,9 @@ pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDir
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{journal, place};
+    use paracord_sys::affinity::CpuMask;
+    use paracord_sys::sched::SchedAttr;
 
     #[test]
     fn only_one_runs_and_a_child_keeps_the_lock() {
@@ -192,5 +206,42 @@ mod tests {
         let again = RunDir::lock(&path).unwrap();
         assert_eq!(again.clean_up(Path::new("/proc")).unwrap(), None);
         std::fs::remove_dir_all(path).unwrap();
+    }
+
+    /// A thread that cannot be looked at: its journals' entries outlive the clean-up and the start of the next daemon.
+    #[test]
+    fn what_could_not_be_restored_is_there_for_the_next_run_and_the_one_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc_root = dir.path().join("proc");
+        let put = |path: &str, text: &str| {
+            let path = proc_root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("sys/kernel/random/boot_id", "01234567-89ab-cdef-0123-456789abcdef\n");
+        put("4000000/task/4000000/stat", "no stat at all");
+        let run_dir = RunDir::lock(&dir.path().join("run")).unwrap();
+        let path = dir.path().join("run");
+        let (tid, start_ticks, before) = (4_000_000, 99, SchedAttr::default());
+        let boost = journal::Entry { tid, start_ticks, before, boost_priority: 8 };
+        let cpus = CpuMask::ALL;
+        let place = place::Entry { tid, start_ticks, before: cpus, given: cpus };
+        keep_journals(&path, &proc_root).unwrap().arm(3, &boost);
+        let placements = PlaceJournal::open(&path, &proc_root).unwrap().unwrap();
+        placements.arm(5, &place);
+        for _ in 0..2 {
+            let report = run_dir.clean_up(&proc_root).unwrap().unwrap();
+            assert_eq!(report.failed.len(), 2, "{report:?}");
+            let journal = keep_journals(&path, &proc_root).unwrap();
+            assert_eq!(journal.entry(3), Some(boost));
+            let placements = PlaceJournal::open(&path, &proc_root).unwrap().unwrap();
+            assert_eq!(placements.entry(5), Some(place));
+        }
+        // Either one alone is a reason to keep all.
+        keep_journals(&path, &proc_root).unwrap().disarm(3);
+        assert!(!journals_are_clear(&path, &proc_root));
+        std::fs::remove_dir_all(proc_root.join("4000000")).unwrap();
+        assert_eq!(run_dir.clean_up(&proc_root).unwrap().unwrap().gone, 1);
+        assert!(!PlaceJournal::path(&path).exists() && journals_are_clear(&path, &proc_root));
     }
 }

@@ -26,7 +26,7 @@ use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, RestoreReport};
 use crate::place::PlaceJournal;
-use crate::run_dir::{RunDir, RunDirError, create_journals, floors_path, remove_journal};
+use crate::run_dir::{RunDir, RunDirError, floors_path, keep_journals, remove_journal};
 use crate::settings::Settings;
 
 /// How long the daemon may take to end by itself.
@@ -85,7 +85,7 @@ pub fn run(
     if let Some(report) = run_dir.clean_up(proc_root)? {
         tell("an earlier run left changed threads", &report);
     }
-    let journal = create_journals(&settings.run_dir, proc_root).map_err(RunDirError::from)?;
+    let journal = keep_journals(&settings.run_dir, proc_root).map_err(RunDirError::from)?;
     let placements = PlaceJournal::open(&settings.run_dir, proc_root).map_err(RunDirError::from)?;
     outrank_vcpus(settings.rt.actuator_priority);
     let signals = Signals::new()?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use paracord_host::actuator::{Action, Actuator, Level, Message, Thread, VcpuTable};
-use paracord_host::journal::{Journal, RestoreReport};
+use paracord_host::journal::{Entry, Journal, RestoreReport};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
@@ -304,6 +304,39 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
     without_sys_nice(|| s.act(&[Action::Unboost]));
     s.act(&[Action::Gone]);
     assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
+}
+
+/// The daemon that boosted it has died, and the supervisor could not restore it.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
+    let mut s = Setting::new("earlier", &nice(0));
+    let other = Sleeper::start(&nice(5));
+    let entry = Entry {
+        tid: other.tid,
+        start_ticks: other.start_ticks,
+        before: nice(5),
+        boost_priority: PRIORITY,
+    };
+    s.journal.arm(0, &entry);
+    s.act(&[BOOST]);
+    s.act(&[Action::Unboost]);
+    s.act(&[Action::Gone]);
+    s.actuator.restore_all(&s.table);
+    assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
+
+    // Nor by the end of a boost of the scheduler's, which has none.
+    let mut actuator = Actuator::new(Arc::clone(&s.journal), PRIORITY).with_scheduler();
+    for action in [BOOST, Action::Unboost, BOOST] {
+        actuator.take(Message { action, index: 0, tid: s.sleeper.tid, decided_ns: 0 });
+        actuator.carry_out(&s.table, |_| ());
+    }
+    actuator.scheduler_gone(&s.table);
+    assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
+    // Restored at last, it is in nobody's way.
+    s.journal.disarm(0);
+    s.act(&[BOOST]);
+    assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
 }
 
 #[test]

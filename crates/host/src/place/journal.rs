@@ -17,7 +17,7 @@ use paracord_sys::affinity::{self, CpuMask, WORDS};
 use paracord_sys::proc::{self, ProcError};
 
 use crate::journal::{RestoreReport, Restored};
-use crate::journal_file::{ENTRIES, JournalError, JournalFile};
+use crate::journal_file::{Armed, ENTRIES, JournalError, JournalFile};
 
 /// "PCPLACE" and the layout's version.
 const MAGIC: u64 = 0x4543_414c_5043_5001;
@@ -93,6 +93,15 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
+    /// The run directory's of this boot with all its entries, or an empty one.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn keep(run_dir: &Path, proc_root: &Path) -> Result<PlaceJournal, JournalError> {
+        let file = JournalFile::keep(&Self::path(run_dir), proc_root, MAGIC)?;
+        Ok(PlaceJournal { file })
+    }
+
     /// Opens the run directory's; `None` when there is none, or one of an earlier boot.
     ///
     /// # Errors
@@ -120,6 +129,16 @@ impl PlaceJournal {
         Some(Entry { tid, start_ticks: words[1], before: mask(BEFORE), given: mask(GIVEN) })
     }
 
+    /// Entry `index`'s thread, if it is armed.
+    pub fn armed(&self, index: u32) -> Option<Armed> {
+        self.file.armed(index)
+    }
+
+    /// Whether no thread has an entry.
+    pub fn is_clear(&self) -> bool {
+        self.file.is_clear()
+    }
+
     /// Restores the thread of entry `index` and clears it. `None`: there is no entry.
     ///
     /// # Errors
@@ -134,13 +153,19 @@ impl PlaceJournal {
     /// Restores every thread that has an entry. Nobody else may use the journal meanwhile.
     pub fn restore_all(&self, proc_root: &Path, report: &mut RestoreReport) {
         for index in 0..ENTRIES {
-            match self.restore(index, proc_root) {
-                Ok(None) => {}
-                Ok(Some(Restored::Done)) => report.placements += 1,
-                Ok(Some(Restored::Gone)) => report.gone += 1,
-                Ok(Some(Restored::NotOurs)) => report.not_ours += 1,
-                Err(error) => report.failed.push(format!("CPUs of vCPU index {index}: {error}")),
-            }
+            self.restore_one(index, proc_root, report);
+        }
+    }
+
+    /// As [`restore`](Self::restore), into a report.
+    pub fn restore_one(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
+        let tid = self.armed(index).map_or(0, |armed| armed.tid);
+        match self.restore(index, proc_root) {
+            Ok(None) => {}
+            Ok(Some(Restored::Done)) => report.placements += 1,
+            Ok(Some(Restored::Gone)) => report.gone += 1,
+            Ok(Some(Restored::NotOurs)) => report.not_ours += 1,
+            Err(error) => report.failed.push(format!("CPUs of thread {tid}: {error}")),
         }
     }
 }

@@ -18,7 +18,7 @@ mod tests;
 mod threads;
 
 pub use host::Host;
-pub use journal::PlaceJournal;
+pub use journal::{Entry, PlaceJournal};
 pub use report::{PlaceReport, VcpuPlace};
 pub use spec::{Cpus, PlaceMode, Placement};
 pub use state::{PlaceOrder, Places};

@@ -264,8 +264,10 @@ impl Places {
     fn forget(&self, vm: &mut VmPlaces, is_gone: impl Fn(&VcpuThread) -> bool) {
         vm.placed.retain(|index, placed| {
             let gone = is_gone(&placed.thread);
-            if gone {
-                // The index may be a new thread's by now, which has no entry yet.
+            // The index may be a new thread's by now, which has no entry yet. The entry may be that of a thread of an
+            // earlier run, which keeps it (leftovers.rs).
+            let tid = self.affinity.journal.armed(*index).map(|armed| armed.tid);
+            if gone && tid == Some(placed.thread.tid) {
                 self.affinity.journal.disarm(*index);
             }
             !gone

@@ -112,6 +112,18 @@ fn whoever_outlives_the_daemon_restores() {
     assert_eq!(s.have(), [s.before]);
 }
 
+/// An entry of a run before this one is not this one's to forget.
+#[test]
+fn the_end_of_a_vcpu_with_a_hint_leaves_the_entry_of_another_thread() {
+    let mut s = Setting::new("leftover", 1);
+    s.order(&format!("0={}", s.cpu), PlaceMode::Hints).unwrap();
+    let (before, given) = (s.before, s.one());
+    let entry = super::Entry { tid: 4_000_000, start_ticks: 99, before, given };
+    s.places.affinity.journal.arm(10, &entry);
+    s.places.follow(Vec::new(), |_| PlaceKeys::default());
+    assert_eq!(s.places.affinity.journal.entry(10), Some(entry));
+}
+
 #[test]
 fn hints_leave_threads_alone() {
     let mut s = Setting::new("hints", 1);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Threads that an earlier run changed and that could not be restored so far.
+//!
+//! Their entries are all that is known of what they had, so they stay in the journals, beside those of this run,
+//! and are tried again. Meanwhile this run writes no entry of its own at such an index: a vCPU that gets it is neither
+//! boosted nor placed, and makes no requests, until the thread is restored or gone. One stuck thread costs one vCPU that,
+//! not the host its daemon.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::floors::FloorJournal;
+use crate::journal::{ENTRIES, Journal, JournalError, RestoreReport};
+use crate::journal_file::Armed;
+use crate::place::PlaceJournal;
+use crate::run_dir::floors_path;
+
+/// The threads. Used by the daemon's main thread.
+#[derive(Debug)]
+pub struct Leftovers {
+    proc_root: PathBuf,
+    boosts: Arc<Journal>,
+    clamps: Option<FloorJournal>,
+    places: Option<PlaceJournal>,
+    boosted: Vec<Armed>,
+    clamped: Vec<Armed>,
+    placed: Vec<Armed>,
+    /// Why the last try failed.
+    failed: Vec<String>,
+}
+
+impl Leftovers {
+    /// Those that have entries now: call it before this run makes its first.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn find(
+        run_dir: &Path,
+        boosts: Arc<Journal>,
+        proc_root: &Path,
+    ) -> Result<Leftovers, JournalError> {
+        let clamps = FloorJournal::open(&floors_path(run_dir), proc_root)?;
+        let places = PlaceJournal::open(run_dir, proc_root)?;
+        let all = |armed: &dyn Fn(u32) -> Option<Armed>| (0..ENTRIES).filter_map(armed).collect();
+        let boosted: Vec<Armed> = all(&|index| boosts.armed(index));
+        let clamped: Vec<Armed> = all(&|index| clamps.as_ref()?.armed(index));
+        let placed: Vec<Armed> = all(&|index| places.as_ref()?.armed(index));
+        let proc_root = proc_root.to_owned();
+        let failed = Vec::new();
+        let mut found =
+            Leftovers { proc_root, boosts, clamps, places, boosted, clamped, placed, failed };
+        found.retry();
+        if let Some(line) = found.line() {
+            warn!("{line}");
+        }
+        Ok(found)
+    }
+
+    /// Tries to restore them.
+    pub fn retry(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let mut report = RestoreReport::default();
+        let proc_root = &self.proc_root;
+        // An entry with another thread is this run's.
+        self.boosted.retain(|left| {
+            if self.boosts.armed(left.index) == Some(*left) {
+                self.boosts.restore(left.index, proc_root, &mut report);
+            }
+            self.boosts.armed(left.index) == Some(*left)
+        });
+        self.clamped.retain(|left| {
+            let Some(journal) = &self.clamps else { return false };
+            if journal.armed(left.index) == Some(*left) {
+                journal.restore(left.index, proc_root, &mut report);
+            }
+            journal.armed(left.index) == Some(*left)
+        });
+        self.placed.retain(|left| {
+            let Some(journal) = &self.places else { return false };
+            if journal.armed(left.index) == Some(*left) {
+                journal.restore_one(left.index, proc_root, &mut report);
+            }
+            journal.armed(left.index) == Some(*left)
+        });
+        self.failed = report.failed;
+        if self.is_empty() {
+            info!("all threads of an earlier run are restored or gone");
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.boosted.is_empty() && self.clamped.is_empty() && self.placed.is_empty()
+    }
+
+    /// Who is left, one line.
+    pub fn line(&self) -> Option<String> {
+        let first = self.failed.first()?;
+        let count = self.failed.len();
+        Some(format!(
+            "{count} changes of threads by an earlier run cannot be undone, which is tried again: {first}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Entry;
+    use crate::{place, run_dir};
+    use paracord_sys::affinity::CpuMask;
+    use paracord_sys::sched::SchedAttr;
+
+    #[test]
+    fn a_thread_of_an_earlier_run_is_tried_again_until_it_is_gone_and_one_of_this_run_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, proc_root) = (root.path().join("run"), root.path().join("proc"));
+        let put = |path: &str, text: &str| {
+            let path = proc_root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        std::fs::create_dir(&dir).unwrap();
+        put("sys/kernel/random/boot_id", "01234567-89ab-cdef-0123-456789abcdef\n");
+        put("4000000/task/4000000/stat", "no stat at all");
+        let boost =
+            |tid| Entry { tid, start_ticks: 99, before: SchedAttr::default(), boost_priority: 8 };
+        let place =
+            |tid| place::Entry { tid, start_ticks: 99, before: CpuMask::ALL, given: CpuMask::ALL };
+        let journal = Arc::new(run_dir::keep_journals(&dir, &proc_root).unwrap());
+        journal.arm(3, &boost(4_000_000));
+        let places = PlaceJournal::open(&dir, &proc_root).unwrap().unwrap();
+        places.arm(7, &place(4_000_000));
+        let mut left = Leftovers::find(&dir, Arc::clone(&journal), &proc_root).unwrap();
+        let line = left.line().unwrap();
+        assert!(line.starts_with("2 changes") && line.contains("thread 4000000"), "{line}");
+        // This run's, at another index and in place of one that is settled: not to be touched.
+        journal.arm(4, &boost(4_000_001));
+        places.disarm(7);
+        places.arm(7, &place(4_000_001));
+        left.retry();
+        assert_eq!(journal.entry(3), Some(boost(4_000_000)));
+        assert_eq!(places.entry(7), Some(place(4_000_001)));
+        std::fs::remove_dir_all(proc_root.join("4000000")).unwrap();
+        left.retry();
+        assert_eq!((journal.entry(3), left.line()), (None, None));
+        assert_eq!(journal.entry(4), Some(boost(4_000_001)));
+    }
+}
