@@ -38,6 +38,7 @@ use crate::run_dir::{floors_path, journal_path, journals_are_clear, remove_journ
 use crate::settings::{PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
+use crate::timer::Timer;
 use crate::vms::Vms;
 
 /// How often guest drivers are looked for in regions.
@@ -264,6 +265,32 @@ fn end_imports(run_dir: &Path, proc_root: &Path) {
     }
 }
 
+/// What the main thread looks at again and again.
+struct Timers {
+    regions: Timer,
+    scan: Timer,
+    perf: Timer,
+    quotas: Timer,
+}
+
+impl Timers {
+    fn new(now: Instant) -> Timers {
+        let timer = Timer::new(now);
+        Timers { regions: timer, scan: timer, perf: timer, quotas: timer }
+    }
+
+    /// Until the first of them is due.
+    fn rest(&self, running: &Running, now: Instant) -> Duration {
+        let polls = [
+            self.scan.rest(SCAN_POLL, now),
+            self.perf.rest(SCAN_POLL, now),
+            self.quotas.rest(running.quota_poll(), now),
+        ];
+        let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
+        polls.into_iter().chain(regions).min().unwrap_or(SCAN_POLL)
+    }
+}
+
 struct Daemon {
     wait: Wait,
     constants: Constants,
@@ -277,10 +304,7 @@ struct Daemon {
 impl Daemon {
     fn run(&mut self, surroundings: &mut Surroundings) -> Result<(), DaemonError> {
         let mut again = false;
-        let mut last_regions = Instant::now();
-        let mut last_scan = Instant::now();
-        let mut last_perf = Instant::now();
-        let mut last_quotas = Instant::now();
+        let mut timers = Timers::new(Instant::now());
         loop {
             if self.running.is_none() {
                 self.start(surroundings)?;
@@ -288,9 +312,10 @@ impl Daemon {
             }
             let timeout = match &self.running {
                 None => Some(KVM_POLL),
-                Some(_) if again => Some(RESCAN),
-                Some(running) if running.vms.have_regions() => Some(REGION_POLL),
-                Some(running) => Some(running.quota_poll()),
+                Some(running) => {
+                    let rest = timers.rest(running, Instant::now());
+                    Some(if again { rest.min(RESCAN) } else { rest })
+                }
             };
             let woken = self.wait.wait(self.running.as_ref(), timeout);
             if woken.end {
@@ -312,25 +337,21 @@ impl Daemon {
             let Some(running) = &mut self.running else { continue };
             running.look_at_scheduler(&self.settings.run_dir);
             running.look_at_refusals(self.settings.vcpus_per_user);
-            if woken.vcpus || again || last_scan.elapsed() >= SCAN_POLL {
-                last_scan = Instant::now();
+            let now = Instant::now();
+            if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
+                timers.scan.restart(now);
                 again = running.vms.scan();
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
             }
-            if last_quotas.elapsed() >= running.quota_poll() {
-                last_quotas = Instant::now();
-                if running.vms.poll_quotas() {
-                    running.rt.reevaluate();
-                }
+            if timers.quotas.is_due(running.quota_poll(), now) && running.vms.poll_quotas() {
+                running.rt.reevaluate();
             }
-            if last_perf.elapsed() >= SCAN_POLL {
-                last_perf = Instant::now();
+            if timers.perf.is_due(SCAN_POLL, now) {
                 running.use_perf(&self.settings.perf);
                 self.leftovers.retry();
             }
-            if last_regions.elapsed() >= REGION_POLL {
-                last_regions = Instant::now();
+            if timers.regions.is_due(REGION_POLL, now) {
                 running.vms.poll_regions();
             }
         }

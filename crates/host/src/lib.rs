@@ -44,4 +44,5 @@ pub mod settings;
 pub mod snapshot;
 mod stop_thread;
 pub mod supervisor;
+mod timer;
 pub mod vms;
