@@ -84,17 +84,22 @@ def test_the_unit_boosts_a_sleeping_vcpu_reloads_and_restores_it_at_its_end(host
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+def state(host):
+    """What the daemon says of itself in `systemctl status`."""
+    return host.run("systemctl show -P StatusText paracord").out.strip()
+
+
 def test_the_service_is_ready_when_its_programs_are_loaded_and_its_actuator_in_force(host, tid):
     """`systemctl start` returns at READY=1."""
     host.run("systemctl reset-failed paracord; systemctl start paracord", timeout=TIMEOUT_S)
     try:
         at_once = status(host)
-        state = host.run("systemctl show -P StatusText paracord").out.strip()
+        said = state(host)
     finally:
         host.run("systemctl stop paracord", timeout=TIMEOUT_S)
     assert [one["name"] for one in at_once["capabilities"] if one["available"]], at_once
     assert at_once["actuator"]["kind"] == "rt" and daemon.tids(at_once) == [tid]
-    assert state == "watching VMs, actuator rt"
+    assert said == "watching VMs, actuator rt"
 
 
 def test_a_service_whose_programs_are_not_loaded_does_not_start(host, tid):
@@ -150,6 +155,10 @@ def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host
     host.run("systemctl kill --signal=KILL paracord", timeout=TIMEOUT_S)
     await_restart(host, before)
     await_scheduler(host, True)
-    host.run("systemctl stop paracord", timeout=TIMEOUT_S)
+    # The kernel ejects it.
+    await_equal(lambda: state(host), "watching VMs, actuator ext", TIMEOUT_S)
+    host.run("echo S > /proc/sysrq-trigger")
+    await_equal(lambda: state(host), "watching VMs, actuator rt", TIMEOUT_S)
     await_scheduler(host, False)
+    host.run("systemctl stop paracord", timeout=TIMEOUT_S)
     assert loads.policies(host, [tid]) == {tid: NORMAL}

@@ -94,8 +94,8 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// How the sensor is loaded.
     pub sensor: Options,
-    /// Hears once that the daemon is ready, with its state in a line: the BPF programs are loaded and the actuator is in
-    /// force, or there is no KVM, and so no VM and nothing to load them for.
+    /// Hears that the daemon is ready, with its state in a line: the BPF programs are loaded and the actuator is in
+    /// force, or there is no KVM, and so no VM and nothing to load them for. Hears again when the state is another.
     pub ready: Box<dyn FnMut(&str)>,
     /// Sees the sensor when it is loaded: load tests name threads that stand in for vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
@@ -184,7 +184,7 @@ struct Running {
 impl Running {
     /// Tells once when the kernel has unloaded the scheduler. It is not loaded again before the next
     /// start: what ejected it would eject it again.
-    fn look_at_scheduler(&mut self, run_dir: &Path) {
+    fn look_at_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
         if self.scheduler != State::Running {
             return;
         }
@@ -194,6 +194,7 @@ impl Running {
             warn!(
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
+            ready(&watching(Effect::Realtime));
             self.end_imports(run_dir);
             // The policy knows of quotas, and refuses boosts from now on.
             self.vms.poll_quotas();
@@ -251,6 +252,11 @@ impl Running {
         drop(self.vms);
         drop(self.sensor);
     }
+}
+
+/// The daemon's state in a line.
+fn watching(effect: Effect) -> String {
+    format!("watching VMs, actuator {}", effect.name())
 }
 
 /// Gives the kernel's clamps back to threads.
@@ -335,7 +341,7 @@ impl Daemon {
                 }
             }
             let Some(running) = &mut self.running else { continue };
-            running.look_at_scheduler(&self.settings.run_dir);
+            running.look_at_scheduler(&self.settings.run_dir, &mut *surroundings.ready);
             running.look_at_refusals(self.settings.vcpus_per_user);
             let now = Instant::now();
             if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
@@ -409,7 +415,7 @@ impl Daemon {
         (surroundings.loaded)(&sensor);
         vms.scan();
         lock_memory();
-        let line = format!("watching VMs, actuator {}", stats.effect().name());
+        let line = watching(stats.effect());
         info!("{line}");
         let mut running = Running {
             scheduler,
