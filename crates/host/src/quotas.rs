@@ -8,16 +8,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use paracord_sys::proc::{ProcError, QuotaReader};
-
-/// Below the root of the file system.
-const CGROUPS: &str = "sys/fs/cgroup";
+use paracord_sys::proc::{CgroupMounts, ProcError, QuotaReader};
 
 /// The quotas known now.
 #[derive(Debug)]
 pub struct Quotas {
     proc_root: PathBuf,
-    cgroups: PathBuf,
+    /// `/`.
+    root: PathBuf,
+    /// Read once; `None` where something was not mounted at the last look.
+    mounts: Option<CgroupMounts>,
     /// By vCPU index: the quota, or why it is not known. One line.
     found: BTreeMap<u32, String>,
 }
@@ -25,23 +25,23 @@ pub struct Quotas {
 impl Quotas {
     /// None known; `root` is `/`.
     pub fn new(proc_root: &Path, root: &Path) -> Quotas {
-        Quotas {
-            proc_root: proc_root.to_owned(),
-            cgroups: root.join(CGROUPS),
-            found: BTreeMap::new(),
-        }
+        let (proc_root, root) = (proc_root.to_owned(), root.to_owned());
+        Quotas { proc_root, root, mounts: None, found: BTreeMap::new() }
     }
 
     /// Looks at vCPUs, each its index and thread. Those that have a quota since, or have none any more.
     pub fn look(&mut self, threads: impl IntoIterator<Item = (u32, u32)>) -> Vec<u32> {
-        let mut reader = QuotaReader::new(&self.proc_root, &self.cgroups);
+        let read = || CgroupMounts::read(&self.proc_root, &self.root);
+        let mounts = self.mounts.take().map_or_else(read, Ok);
+        let mut reader = mounts.as_ref().map(|mounts| QuotaReader::new(&self.proc_root, mounts));
         let mut changed = Vec::new();
         for (index, tid) in threads {
-            let quota = match reader.quota_of(tid) {
-                Ok(quota) => quota.map(|quota| quota.to_string()),
+            let quota = match reader.as_mut().map(|reader| reader.quota_of(tid)) {
+                Ok(Ok(quota)) => quota.map(|quota| quota.to_string()),
                 // The sensor tells of its end.
-                Err(error) if error.is_gone() => continue,
-                Err(error) => Some(unknown(&error)),
+                Ok(Err(error)) if error.is_gone() => continue,
+                Ok(Err(error)) => Some(unknown(&error)),
+                Err(error) => Some(unknown(error)),
             };
             let had = match quota {
                 Some(quota) => self.found.insert(index, quota).is_some(),
@@ -51,6 +51,8 @@ impl Quotas {
                 changed.push(index);
             }
         }
+        let is_complete = reader.is_ok_and(|reader| !reader.lacks_mount());
+        self.mounts = mounts.ok().filter(|_| is_complete);
         changed
     }
 
@@ -66,7 +68,7 @@ impl Quotas {
 }
 
 /// Whoever cannot be looked at is not without a quota.
-fn unknown(error: &ProcError) -> String {
+pub(crate) fn unknown(error: &ProcError) -> String {
     format!("not known ({error})")
 }
 
@@ -101,6 +103,7 @@ mod tests {
         put("proc/70/task/70/cgroup", "0::/vms/web\n");
         put("proc/71/task/71/cgroup", "0::/\n");
         put("sys/fs/cgroup/cgroup.procs", "");
+        put("proc/self/mountinfo", "9 1 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         put("sys/fs/cgroup/vms/cpu.max", "max 100000\n");
         put("sys/fs/cgroup/vms/web/cpu.max", "max 100000\n");
         // 72 is gone.

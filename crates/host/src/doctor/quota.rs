@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU quotas of VMs that run, with which actuator rt does not boost them.
 
-use std::path::PathBuf;
-
-use paracord_sys::proc::{self, QuotaReader};
+use paracord_sys::proc::{self, CgroupMounts, QuotaReader};
 
 use super::files::Tree;
 use super::{Check, Status};
@@ -23,8 +21,14 @@ fn quota_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<String> {
 
 pub fn cpu_quotas(t: &Tree) -> Check {
     let name = "cpu_quota";
-    let (proc_root, cgroups): (PathBuf, PathBuf) = (t.at("/proc"), t.at("/sys/fs/cgroup"));
-    let mut reader = QuotaReader::new(&proc_root, &cgroups);
+    let proc_root = t.at("/proc");
+    let mounts = match CgroupMounts::read(&proc_root, &t.at("/")) {
+        Ok(mounts) => mounts,
+        Err(error) => {
+            return Check::new(name, Status::Unknown, error.to_string(), "mount procfs at /proc");
+        }
+    };
+    let mut reader = QuotaReader::new(&proc_root, &mounts);
     let (mut hidden, mut found) = (false, Vec::new());
     for pid in t.names("/proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
         match proc::has_kvm_vm(&proc_root, pid) {

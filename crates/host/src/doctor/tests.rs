@@ -21,6 +21,7 @@ impl Fixture {
                 "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         unlimited            unlimited            bytes\n",
             ),
             ("proc/self/mounts", "/dev/sda1 / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"),
+            ("proc/self/mountinfo", "9 1 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
             ("proc/sys/kernel/osrelease", "7.2.12-test\n"),
             ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
             ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),

@@ -4,6 +4,7 @@
 //! Everything here can vanish at any moment, which is [`ProcError::Gone`], and
 //! much of it is chosen by the process that is looked at, so sizes are bounded.
 
+mod cgroup_mounts;
 mod cgroups;
 mod cpus;
 mod maps;
@@ -14,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+pub use cgroup_mounts::CgroupMounts;
 pub use cgroups::{Membership, memberships};
 pub use cpus::{Cpuset, allowed_cpus, cpuset};
 pub use maps::{Mapping, mappings};

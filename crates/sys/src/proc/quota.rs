@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::{ProcError, memberships, read_text};
+use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
 
 /// Longest file that is read: two numbers.
 const FILE_LIMIT_BYTES: u64 = 64;
-/// Deepest group whose ancestors are read. Who may make groups may nest them: a thread in a deeper one counts as one
-/// with a quota, so that a look at it stays bounded.
-pub const DEPTH_MAX: usize = 64;
+/// Deepest group whose ancestors are read; a thread in a deeper one counts as one with a quota. A user with a subtree of
+/// groups may give each of its threads a chain of its own, which the daemon reads each second: its 1024 vCPUs of 16
+/// groups are 16384 at most. libvirt's vCPUs are at 4, those of a pod in a VM's container at about 10.
+pub const DEPTH_MAX: usize = 16;
 
 /// A finite quota: the fair class runs the threads of the group for this long in each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +37,8 @@ impl fmt::Display for CpuQuota {
 #[derive(Debug)]
 pub struct QuotaReader<'a> {
     proc_root: &'a Path,
-    /// `/sys/fs/cgroup`.
-    cgroups: &'a Path,
+    mounts: &'a CgroupMounts,
+    lacks_mount: bool,
     /// By directory; (quota, period).
     read: BTreeMap<PathBuf, Option<(u64, u64)>>,
 }
@@ -51,40 +52,51 @@ enum Version {
 
 impl<'a> QuotaReader<'a> {
     /// Nothing read yet.
-    pub fn new(proc_root: &'a Path, cgroups: &'a Path) -> QuotaReader<'a> {
-        QuotaReader { proc_root, cgroups, read: BTreeMap::new() }
+    pub fn new(proc_root: &'a Path, mounts: &'a CgroupMounts) -> QuotaReader<'a> {
+        QuotaReader { proc_root, mounts, lacks_mount: false, read: BTreeMap::new() }
+    }
+
+    /// Whether a thread was in a hierarchy that is not mounted, or none is: it may be mounted by now.
+    pub fn lacks_mount(&self) -> bool {
+        self.lacks_mount || !self.mounts.any
     }
 
     /// The quota of thread `tid`: that of its control group, or of the nearest above it that has one. `None` where
-    /// neither has one, and where no control groups are mounted.
+    /// neither has one, and on a host where no control groups are mounted at all. With `cpu` in a hierarchy of version 1,
+    /// that of version 2 has no quotas.
     ///
     /// # Errors
     /// [`ProcError`]: gone is the thread; everything else is a group that cannot be looked at.
     pub fn quota_of(&mut self, tid: u32) -> Result<Option<CpuQuota>, ProcError> {
-        for membership in memberships(self.proc_root, tid)? {
-            let (hierarchy, version) = if membership.has("cpu") {
-                (self.cgroups.join("cpu"), Version::V1)
-            } else if membership.is_unified() {
-                (self.cgroups.to_owned(), Version::V2)
-            } else {
-                continue;
-            };
-            if !hierarchy.join("cgroup.procs").exists() {
-                continue;
+        let all = memberships(self.proc_root, tid)?;
+        let of = |is_it: fn(&Membership) -> bool| all.iter().find(|one| is_it(one));
+        let mounts = self.mounts;
+        let (membership, hierarchy, version) = match of(|one| one.has("cpu")) {
+            Some(membership) => (membership, &mounts.cpu, Version::V1),
+            None => match of(Membership::is_unified) {
+                Some(membership) => (membership, &mounts.unified, Version::V2),
+                None => return Ok(None),
+            },
+        };
+        let path = self.proc_root.join(tid.to_string()).join("cgroup");
+        let bad = |what| Err(ProcError::content(&path, 1, what, &membership.group));
+        let Some(hierarchy) = hierarchy else {
+            if membership.group == "/" || !mounts.any {
+                return Ok(None);
             }
-            let path = self.proc_root.join(tid.to_string()).join("cgroup");
-            let bad = |what| ProcError::content(&path, 1, what, &membership.group);
-            let group = membership
-                .relative()
-                .ok_or_else(|| bad("a control group outside of this process's namespace"))?;
-            if group.components().count() > DEPTH_MAX {
-                return Err(bad("a control group deeper than 64"));
-            }
-            for group in group.ancestors() {
-                if let Some((quota_us, period_us)) = self.read(&hierarchy.join(group), version)? {
-                    let group = format!("/{}", group.display());
-                    return Ok(Some(CpuQuota { group, quota_us, period_us }));
-                }
+            self.lacks_mount = true;
+            return bad("a control group of a hierarchy that is not mounted");
+        };
+        let Some(group) = membership.relative() else {
+            return bad("a control group outside of this process's namespace");
+        };
+        if group.components().count() > DEPTH_MAX {
+            return bad("a control group deeper than 16");
+        }
+        for group in group.ancestors() {
+            if let Some((quota_us, period_us)) = self.read(&hierarchy.join(group), version)? {
+                let group = format!("/{}", group.display());
+                return Ok(Some(CpuQuota { group, quota_us, period_us }));
             }
         }
         Ok(None)
@@ -157,8 +169,12 @@ mod tests {
     impl Tree {
         fn new() -> Tree {
             let tree = Tree(tempfile::tempdir().unwrap());
-            tree.put("cg/cgroup.procs", "");
+            tree.put("cg/cgroup.procs", "").mount("9 1 0:9 / /cg rw - cgroup2 cgroup2 rw\n");
             tree
+        }
+
+        fn mount(&self, table: &str) -> &Tree {
+            self.put("proc/self/mountinfo", table)
         }
 
         fn put(&self, path: &str, text: &str) -> &Tree {
@@ -173,8 +189,9 @@ mod tests {
         }
 
         fn look(&self, tid: u32) -> Result<Option<String>, ProcError> {
-            let (proc_root, cgroups) = (self.0.path().join("proc"), self.0.path().join("cg"));
-            let found = QuotaReader::new(&proc_root, &cgroups).quota_of(tid)?;
+            let proc_root = self.0.path().join("proc");
+            let mounts = CgroupMounts::read(&proc_root, self.0.path())?;
+            let found = QuotaReader::new(&proc_root, &mounts).quota_of(tid)?;
             Ok(found.map(|quota| quota.to_string()))
         }
 
@@ -214,23 +231,41 @@ mod tests {
     fn quotas_of_version_1_and_of_a_host_with_both() {
         let tree = Tree::new();
         tree.thread(7, "5:cpu,cpuacct:/web/vcpu0\n1:name=systemd:/user\n0::/user\n")
-            .put("cg/cpu/cgroup.procs", "")
+            .mount(
+                "8 1 0:8 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                 9 1 0:9 / /cg rw - cgroup2 cgroup2 rw\n",
+            )
+            .put("cg/cpu,cpuacct/cgroup.procs", "")
             .put("cg/user/cgroup.procs", "")
-            .put("cg/cpu/cpu.cfs_quota_us", "-1\n")
-            .put("cg/cpu/web/vcpu0/cpu.cfs_quota_us", "-1\n")
-            .put("cg/cpu/web/cpu.cfs_quota_us", "-1\n");
+            .put("cg/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
+            .put("cg/cpu,cpuacct/web/vcpu0/cpu.cfs_quota_us", "-1\n")
+            .put("cg/cpu,cpuacct/web/cpu.cfs_quota_us", "-1\n");
         assert_eq!(tree.quota(7), None);
-        tree.put("cg/cpu/web/cpu.cfs_quota_us", "30000\n")
-            .put("cg/cpu/web/cpu.cfs_period_us", "50000\n");
+        tree.put("cg/cpu,cpuacct/web/cpu.cfs_quota_us", "30000\n")
+            .put("cg/cpu,cpuacct/web/cpu.cfs_period_us", "50000\n");
         assert_eq!(tree.quota(7).as_deref(), Some("30000 of 50000 us in /web"));
+    }
+
+    /// Version 2 has the controller, and is not where systemd puts it.
+    #[test]
+    fn a_hierarchy_is_found_where_it_is_mounted_and_one_that_is_not_mounted_counts_as_a_quota() {
+        let tree = Tree::new();
+        let hybrid = "8 1 0:8 / /cg/systemd rw - cgroup cgroup rw,name=systemd\n";
+        tree.thread(7, "1:name=systemd:/vm\n0::/vm\n").thread(8, "0::/\n").mount(hybrid);
+        assert!(tree.error(7).contains("not mounted: \"/vm\""), "{}", tree.error(7));
+        assert_eq!(tree.quota(8), None);
+        tree.put("cg/unified/vm/cpu.max", "1000 2000\n").put("cg/unified/cgroup.procs", "");
+        tree.mount(&format!("{hybrid}9 1 0:9 / /cg/unified rw - cgroup2 cgroup2 rw\n"));
+        assert_eq!(tree.quota(7).as_deref(), Some("1000 of 2000 us in /vm"));
     }
 
     #[test]
     fn one_look_reads_a_group_once() {
         let tree = Tree::new();
         tree.thread(7, "0::/vm\n").thread(8, "0::/vm\n").put("cg/vm/cpu.max", "1000 2000\n");
-        let (proc_root, cgroups) = (tree.0.path().join("proc"), tree.0.path().join("cg"));
-        let mut reader = QuotaReader::new(&proc_root, &cgroups);
+        let proc_root = tree.0.path().join("proc");
+        let mounts = CgroupMounts::read(&proc_root, tree.0.path()).unwrap();
+        let mut reader = QuotaReader::new(&proc_root, &mounts);
         let first = reader.quota_of(7).unwrap();
         tree.put("cg/vm/cpu.max", "max 2000\n");
         assert_eq!(reader.quota_of(8).unwrap(), first);
@@ -246,13 +281,14 @@ mod tests {
         assert!(tree.error(8).contains("removed/cpu.max:1: a control group that is not there"));
         assert!(tree.error(9).contains("odd/cpu.max:1: no quota and period: \"20000"));
         tree.thread(7, &format!("0::{}\n", "/d".repeat(DEPTH_MAX + 1)));
-        assert!(tree.error(7).contains("deeper than 64"), "{}", tree.error(7));
+        assert!(tree.error(7).contains("deeper than 16"), "{}", tree.error(7));
         assert!(tree.look(10).unwrap_err().is_gone());
     }
 
     #[test]
     fn a_host_without_control_groups_has_no_quotas() {
         let tree = Tree(tempfile::tempdir().unwrap());
+        tree.mount("22 1 0:20 / /proc rw - proc proc rw\n");
         tree.thread(7, "0::/vm\n").put("proc/8/task/8/stat", "8 (x) S");
         assert_eq!((tree.quota(7), tree.quota(8)), (None, None));
     }
