@@ -5,17 +5,27 @@ use paracord_sys::proc::{self, CgroupMounts, QuotaReader};
 
 use super::files::Tree;
 use super::{Check, Status};
-use crate::identity::identify;
+use crate::identity::{identify, vcpu_id_of_thread};
+use crate::quotas::unknown;
 
 /// VMs that one line names.
 const NAMED_MAX: usize = 5;
 
-/// A VM with its first thread that has a quota.
+/// A VM with the first quota of its vCPU threads: libvirt gives those that emulate devices groups and quotas of their own
+/// (`<emulator_quota>`, `<iothread_quota>`). Where no thread has a vCPU's name, any may be one.
 fn quota_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<String> {
+    let proc_root = t.at("/proc");
     let tasks = t.names(&format!("/proc/{pid}/task"));
-    let tids = tasks.iter().filter_map(|name| name.parse().ok());
-    let quota = tids.into_iter().find_map(|tid| reader.quota_of(tid).ok().flatten())?;
-    let name = identify(&t.at("/proc"), pid).map_or_else(|_| pid.to_string(), |vm| vm.name);
+    let all: Vec<u32> = tasks.iter().filter_map(|name| name.parse().ok()).collect();
+    let is_vcpu = |tid: &u32| vcpu_id_of_thread(&proc_root, *tid).is_some();
+    let vcpus: Vec<u32> = all.iter().copied().filter(is_vcpu).collect();
+    let tids = if vcpus.is_empty() { all } else { vcpus };
+    let quota = tids.into_iter().find_map(|tid| match reader.quota_of(tid) {
+        Ok(quota) => quota.map(|quota| quota.to_string()),
+        Err(error) if error.is_gone() => None,
+        Err(error) => Some(unknown(&error)),
+    })?;
+    let name = identify(&proc_root, pid).map_or_else(|_| pid.to_string(), |vm| vm.name);
     Some(format!("{name}: {quota}"))
 }
 

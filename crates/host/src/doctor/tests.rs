@@ -143,6 +143,29 @@ fn a_vm_with_a_cpu_quota_is_named() {
     assert!(found.found.contains("web: 20000 of 100000 us in /box/vcpu0"), "{found:?}");
     host.put("sys/fs/cgroup/box/vcpu0/cpu.max", "max 100000\n");
     assert_eq!(check(&host).status, Status::Ok);
+    // Who cannot be looked at is not boosted either.
+    host.put("proc/43/task/43/cgroup", "0::/../elsewhere\n");
+    let found = check(&host);
+    assert!(found.status == Status::Warn && found.found.contains("web: not known ("), "{found:?}");
+}
+
+#[test]
+fn a_quota_of_threads_that_are_no_vcpus_keeps_nobody_from_being_boosted() {
+    let host = Fixture::good("emulator");
+    host.put("sys/fs/cgroup/cgroup.procs", "");
+    std::fs::create_dir_all(host.0.join("proc/42/fd")).unwrap();
+    std::os::unix::fs::symlink("anon_inode:kvm-vm", host.0.join("proc/42/fd/4")).unwrap();
+    for (tid, group, quota) in [(42, "emulator", "20000 100000\n"), (43, "vcpu0", "max 100000\n")] {
+        host.put(&format!("sys/fs/cgroup/box/{group}/cpu.max"), quota);
+        host.put(&format!("proc/42/task/{tid}/comm"), "");
+        host.put(&format!("proc/{tid}/task/{tid}/cgroup"), &format!("0::/box/{group}\n"));
+    }
+    let status = |host: &Fixture| {
+        host.examine().into_iter().find(|check| check.name == "cpu_quota").unwrap().status
+    };
+    assert_eq!(status(&host), Status::Warn, "no thread is named as a vCPU");
+    host.put("proc/43/comm", "CPU 0/KVM\n");
+    assert_eq!(status(&host), Status::Ok);
 }
 
 /// What to change, and what the one check that notices must say.
