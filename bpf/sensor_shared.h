@@ -50,7 +50,7 @@ struct pc_vcpu_setup {
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
 	u32 guest_requests;	/* 1: the guest's requests count */
-	u32 has_quota;		/* 1: a control group above it has a CPU quota, which a real-time thread gets past */
+	u32 has_quota;		/* 1: a control group above it has a CPU quota or cpu.idle, which a real-time thread gets past */
 	u64 asked_hva;		/* of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters */
 };
 

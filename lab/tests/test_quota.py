@@ -74,7 +74,7 @@ def test_a_vm_is_not_boosted_while_it_has_a_cpu_quota_and_all_say_so(host, guest
         assert not_boosted(running_daemon) == f"vCPU 0: {line}"
         assert f"guest: not boosted: vCPU 0: {line}" in host.run(f"{BINARY} status").out
         assert f"none for vCPU 0: {line}" in host.run(f"{BINARY} vm show guest").out
-        assert "guest: 20000 of 100000 us in /limited" in host.run(f"{BINARY} doctor", check=False).out
+        assert f"guest: {line}" in host.run(f"{BINARY} doctor", check=False).out
         limit(host, NONE)
         await_boosted(host, guest, True)
         assert not_boosted(running_daemon) is None and "not boosted" not in host.run(f"{BINARY} status").out

@@ -256,7 +256,7 @@ fn perf_events(pmu: &PmuSnapshot) -> String {
 /// Why a vCPU is boosted or throttled, or may not be boosted; `-` when none of that.
 pub fn why(v: &VcpuSnapshot) -> String {
     match v.state {
-        BoostState::Off if v.not_boosted => "CPU quota".into(),
+        BoostState::Off if v.not_boosted => "CPU limit".into(),
         BoostState::Off => "-".into(),
         BoostState::Boosted => {
             v.reasons.iter().map(|r| Reason::name(*r)).collect::<Vec<_>>().join("+")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU quotas above vCPU threads. A real-time thread is outside of the fair class's bandwidth control and its running
-//! time is charged to no group, so a boost would get a VM past its quota: who has one is not boosted by actuator rt.
+//! time is charged to no group, so a boost would get a VM past its quota: who has one is not boosted by actuator rt. So it
+//! is with groups that run when nothing else wants to (`cpu.idle`): what is said here of a quota is said of that too.
+//! Weights are no limit of that kind. They bind the unboosted time only; the budgets bind the boosted.
 //!
 //! Quotas change and threads are moved without a word to anybody, so they are looked at again and again. A look reads
 //! one small file per vCPU, and each control group above them once ([`QuotaReader`]).
@@ -69,7 +71,7 @@ impl Quotas {
 
 /// Whoever cannot be looked at is not without a quota.
 pub(crate) fn unknown(error: &ProcError) -> String {
-    format!("not known ({error})")
+    format!("CPU quota not known ({error})")
 }
 
 /// A VM's vCPUs that are not boosted, each its id and quota, as one line; `None` without any.
@@ -80,7 +82,7 @@ pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<Stri
     }
     let one = |(quota, vcpus): (&str, Vec<String>)| {
         let word = if vcpus.len() == 1 { "vCPU" } else { "vCPUs" };
-        format!("{word} {}: CPU quota {quota}", vcpus.join(","))
+        format!("{word} {}: {quota}", vcpus.join(","))
     };
     let parts: Vec<String> = by_quota.into_iter().map(one).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -111,24 +113,24 @@ mod tests {
         assert_eq!((quotas.look(threads), quotas.of(7)), (vec![], None));
         put("sys/fs/cgroup/vms/cpu.max", "20000 100000\n");
         assert_eq!(quotas.look(threads), [7]);
-        assert_eq!(quotas.of(7), Some("20000 of 100000 us in /vms"));
+        assert_eq!(quotas.of(7), Some("CPU quota 20000 of 100000 us in /vms"));
         // Another number is no change of what is boosted.
         put("sys/fs/cgroup/vms/cpu.max", "30000 100000\n");
         assert_eq!((quotas.look(threads), quotas.of(8)), (vec![], None));
-        assert_eq!(quotas.of(7), Some("30000 of 100000 us in /vms"));
+        assert_eq!(quotas.of(7), Some("CPU quota 30000 of 100000 us in /vms"));
         put("proc/70/task/70/cgroup", "0::/\n");
         assert_eq!((quotas.look(threads), quotas.of(7)), (vec![7], None));
         put("proc/71/task/71/cgroup", "0::/../elsewhere\n");
         assert_eq!(quotas.look(threads), [8]);
-        assert!(quotas.of(8).unwrap().starts_with("not known ("), "{:?}", quotas.of(8));
+        assert!(quotas.of(8).unwrap().starts_with("CPU quota not known ("), "{:?}", quotas.of(8));
         quotas.forget(8);
         assert_eq!(quotas.of(8), None);
     }
 
     #[test]
     fn vcpus_with_one_quota_share_a_part_of_the_line() {
-        let quotas = [(0, "1 of 2 us in /a"), (3, "1 of 2 us in /a"), (2, "5 of 9 us in /b")];
-        let want = "vCPUs 0,3: CPU quota 1 of 2 us in /a; vCPU 2: CPU quota 5 of 9 us in /b";
+        let quotas = [(0, "CPU quota of /a"), (3, "CPU quota of /a"), (2, "cpu.idle in /b")];
+        let want = "vCPUs 0,3: CPU quota of /a; vCPU 2: cpu.idle in /b";
         assert_eq!(line(quotas).as_deref(), Some(want));
         assert_eq!(line([]), None);
     }

@@ -78,7 +78,7 @@ pub struct ActuatorSnapshot {
     pub gone: u64,
     /// Boosts refused because the thread already was real-time or deadline.
     pub refused_rt: u64,
-    /// Boosts refused because a control group above the thread has a CPU quota (actuator rt).
+    /// Boosts refused because a control group above the thread has a CPU quota or `cpu.idle` (actuator rt).
     #[serde(default)]
     pub refused_quota: u64,
     /// Unboosts left out because somebody else had changed the thread meanwhile.
@@ -187,7 +187,7 @@ pub struct VcpuSnapshot {
     pub state: BoostState,
     /// Why, while boosted.
     pub reasons: Vec<Reason>,
-    /// The CPU quota (`cpu.max`) of a control group above the thread, or why it is not known.
+    /// The CPU quota (`cpu.max`) or `cpu.idle` of a control group above the thread, or why it is not known.
     #[serde(default)]
     pub cpu_quota: Option<String>,
     /// Whether that keeps it from being boosted (actuator rt).

@@ -375,7 +375,10 @@ impl Vms {
             if self.stats.effect() == Effect::Realtime && vm.log.allow() {
                 match vm.quota_line(&self.quotas) {
                     Some(line) => warn!(vm = vm.identity.name, "not boosted: {line}"),
-                    None => info!(vm = vm.identity.name, "no CPU quota any more: boosted again"),
+                    None => info!(
+                        vm = vm.identity.name,
+                        "no CPU quota or cpu.idle any more: boosted again"
+                    ),
                 }
             }
         }

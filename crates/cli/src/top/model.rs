@@ -38,7 +38,7 @@ pub struct Row {
     pub state: BoostState,
     pub reasons: Vec<Reason>,
     pub throttle_cause: Option<String>,
-    /// A CPU quota keeps it from being boosted.
+    /// A CPU quota or `cpu.idle` keeps it from being boosted.
     pub not_boosted: bool,
     /// What the guest's governor asks for, and its CPU's speed: as in `paracord vm show`.
     pub asks: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU quotas of VMs that run, with which actuator rt does not boost them.
+//! CPU quotas (and `cpu.idle`) of VMs that run, with which actuator rt does not boost them.
 
 use paracord_sys::proc::{self, CgroupMounts, QuotaReader};
 
@@ -54,8 +54,11 @@ pub fn cpu_quotas(t: &Tree) -> Check {
         return Check::new(
             name,
             Status::Warn,
-            format!("not boosted by actuator rt, for their CPU quotas: {}", found.join("; ")),
-            "weights limit a VM without that: cpu.weight in place of cpu.max (libvirt: <shares> in place of <quota>)",
+            format!(
+                "not boosted by actuator rt, for what limits their control groups: {}",
+                found.join("; ")
+            ),
+            "boosted time is charged to no control group; to have a VM boosted take cpu.max (libvirt: <quota>) and cpu.idle away, and limit its boosts by vcpu_budget_pct and vm_budget_pct; weights (cpu.weight, <shares>) bind unboosted time only",
         );
     }
     if hidden {

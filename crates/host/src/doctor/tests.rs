@@ -140,13 +140,21 @@ fn a_vm_with_a_cpu_quota_is_named() {
     std::os::unix::fs::symlink("anon_inode:kvm-vm", host.0.join("proc/42/fd/4")).unwrap();
     let found = check(&host);
     assert_eq!(found.status, Status::Warn);
-    assert!(found.found.contains("web: 20000 of 100000 us in /box/vcpu0"), "{found:?}");
+    assert!(found.found.contains("web: CPU quota 20000 of 100000 us in /box/vcpu0"), "{found:?}");
     host.put("sys/fs/cgroup/box/vcpu0/cpu.max", "max 100000\n");
     assert_eq!(check(&host).status, Status::Ok);
+    host.put("sys/fs/cgroup/box/cpu.idle", "1\n");
+    let found = check(&host);
+    assert!(found.found.contains("web: cpu.idle in /box"), "{found:?}");
+    assert!(found.remedy.contains("vcpu_budget_pct"), "{found:?}");
+    host.put("sys/fs/cgroup/box/cpu.idle", "0\n");
     // Who cannot be looked at is not boosted either.
     host.put("proc/43/task/43/cgroup", "0::/../elsewhere\n");
     let found = check(&host);
-    assert!(found.status == Status::Warn && found.found.contains("web: not known ("), "{found:?}");
+    assert!(
+        found.status == Status::Warn && found.found.contains("web: CPU quota not known ("),
+        "{found:?}"
+    );
 }
 
 #[test]

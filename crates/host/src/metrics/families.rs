@@ -53,7 +53,7 @@ const HOST_COUNTERS: [Value<Snapshot>; 11] = [
     ),
     (
         "paracord_actuator_refused_quota",
-        "Boosts refused because a control group above the thread has a CPU quota",
+        "Boosts refused because a control group above the thread has a CPU quota or cpu.idle",
         |s| s.actuator.refused_quota as f64,
     ),
     (
@@ -109,9 +109,11 @@ const VCPU_GAUGES: [Value<VcpuSnapshot>; 6] = [
     ("paracord_vcpu_throttled", "1 while a budget of the vCPU is exhausted", |v| {
         f64::from(u8::from(v.state == BoostState::Throttled))
     }),
-    ("paracord_vcpu_not_boosted", "1 while a CPU quota keeps the vCPU from being boosted", |v| {
-        f64::from(u8::from(v.not_boosted))
-    }),
+    (
+        "paracord_vcpu_not_boosted",
+        "1 while a CPU quota or cpu.idle keeps the vCPU from being boosted",
+        |v| f64::from(u8::from(v.not_boosted)),
+    ),
     ("paracord_vcpu_cpu", "Host CPU on which the vCPU ran last", |v| f64::from(v.cpu)),
     (
         "paracord_vcpu_placed",

@@ -22,7 +22,7 @@ pub use maps::{Mapping, mappings};
 pub use process::{
     boot_id, comm, command_line, effective_uid, has_kvm_vm, start_ticks, thread_start_ticks,
 };
-pub use quota::{CpuQuota, QuotaReader};
+pub use quota::{CpuLimit, Limit, QuotaReader};
 
 /// Why a procfs file could not be used.
 #[derive(Debug, thiserror::Error)]

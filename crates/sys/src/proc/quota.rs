@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! CPU quotas of control groups: `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1.
+//! What control groups take from their threads for good: CPU quotas (`cpu.max` of version 2, `cpu.cfs_quota_us` of
+//! version 1), and that they run when nothing else wants to (`cpu.idle` of both).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +12,41 @@ use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
 const FILE_LIMIT_BYTES: u64 = 64;
 /// Deepest group whose ancestors are read; a thread in a deeper one counts as one with a quota. A user with a subtree of
 /// groups may give each of its threads a chain of its own, which the daemon reads each second: its 1024 vCPUs of 16
-/// groups are 16384 at most. libvirt's vCPUs are at 4, those of a pod in a VM's container at about 10.
+/// groups with two files each are 32768 at most. libvirt's vCPUs are at 4, those of a pod in a VM's container at about 10.
 pub const DEPTH_MAX: usize = 16;
 
-/// A finite quota: the fair class runs the threads of the group for this long in each period.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuQuota {
-    /// `/machine.slice`.
-    pub group: String,
-    /// Running time per period, of all CPUs together.
-    pub quota_us: u64,
-    /// The period.
-    pub period_us: u64,
+/// What limits a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// A finite quota: the fair class runs the group's threads for this long in each period.
+    Quota {
+        /// Running time per period, of all CPUs together.
+        quota_us: u64,
+        /// The period.
+        period_us: u64,
+    },
+    /// The fair class runs the group's threads as one of SCHED_IDLE: behind all others.
+    Idle,
 }
 
-impl fmt::Display for CpuQuota {
+/// A limit, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuLimit {
+    /// `/machine.slice`.
+    pub group: String,
+    /// The limit.
+    pub limit: Limit,
+}
+
+impl fmt::Display for CpuLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CpuQuota { group, quota_us, period_us } = self;
-        write!(f, "{quota_us} of {period_us} us in {group}")
+        let group = &self.group;
+        match self.limit {
+            Limit::Quota { quota_us, period_us } => {
+                write!(f, "CPU quota {quota_us} of {period_us} us in {group}")
+            }
+            Limit::Idle => write!(f, "cpu.idle in {group}"),
+        }
     }
 }
 
@@ -39,8 +57,8 @@ pub struct QuotaReader<'a> {
     proc_root: &'a Path,
     mounts: &'a CgroupMounts,
     lacks_mount: bool,
-    /// By directory; (quota, period).
-    read: BTreeMap<PathBuf, Option<(u64, u64)>>,
+    /// By directory.
+    read: BTreeMap<PathBuf, Option<Limit>>,
 }
 
 /// How a version writes a quota.
@@ -61,13 +79,13 @@ impl<'a> QuotaReader<'a> {
         self.lacks_mount || !self.mounts.any
     }
 
-    /// The quota of thread `tid`: that of its control group, or of the nearest above it that has one. `None` where
+    /// The limit of thread `tid`: that of its control group, or of the nearest above it that has one. `None` where
     /// neither has one, and on a host where no control groups are mounted at all. With `cpu` in a hierarchy of version 1,
     /// that of version 2 has no quotas.
     ///
     /// # Errors
     /// [`ProcError`]: gone is the thread; everything else is a group that cannot be looked at.
-    pub fn quota_of(&mut self, tid: u32) -> Result<Option<CpuQuota>, ProcError> {
+    pub fn quota_of(&mut self, tid: u32) -> Result<Option<CpuLimit>, ProcError> {
         let all = memberships(self.proc_root, tid)?;
         let of = |is_it: fn(&Membership) -> bool| all.iter().find(|one| is_it(one));
         let mounts = self.mounts;
@@ -94,26 +112,27 @@ impl<'a> QuotaReader<'a> {
             return bad("a control group deeper than 16");
         }
         for group in group.ancestors() {
-            if let Some((quota_us, period_us)) = self.read(&hierarchy.join(group), version)? {
-                let group = format!("/{}", group.display());
-                return Ok(Some(CpuQuota { group, quota_us, period_us }));
+            if let Some(limit) = self.read(&hierarchy.join(group), version)? {
+                return Ok(Some(CpuLimit { group: format!("/{}", group.display()), limit }));
             }
         }
         Ok(None)
     }
 
-    fn read(
-        &mut self,
-        directory: &Path,
-        version: Version,
-    ) -> Result<Option<(u64, u64)>, ProcError> {
+    fn read(&mut self, directory: &Path, version: Version) -> Result<Option<Limit>, ProcError> {
         if let Some(known) = self.read.get(directory) {
             return Ok(*known);
         }
-        let found = match version {
+        let quota = match version {
             Version::V2 => read_v2(directory),
             Version::V1 => read_v1(directory),
         }?;
+        let found = match quota {
+            None if number_of(directory, "cpu.idle")?.is_some_and(|idle| idle != 0) => {
+                Some(Limit::Idle)
+            }
+            quota => quota.map(|(quota_us, period_us)| Limit::Quota { quota_us, period_us }),
+        };
         self.read.insert(directory.to_owned(), found);
         Ok(found)
     }
@@ -147,16 +166,18 @@ fn read_v2(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
 /// -1 is no quota.
 fn read_v1(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
     let number = |file: &str| {
-        let Some(text) = text_of(directory, file)? else { return Ok(None) };
-        let bad = |_| ProcError::content(&directory.join(file), 1, "no number", &text);
-        text.trim().parse::<i64>().map(Some).map_err(bad)
+        let number = number_of(directory, file)?;
+        Ok(number.and_then(|number| u64::try_from(number).ok()))
     };
-    let Some(quota) = number("cpu.cfs_quota_us")?.and_then(|quota| u64::try_from(quota).ok())
-    else {
-        return Ok(None);
-    };
-    let period = number("cpu.cfs_period_us")?.and_then(|period| u64::try_from(period).ok());
-    Ok(Some((quota, period.unwrap_or(0))))
+    let Some(quota) = number("cpu.cfs_quota_us")? else { return Ok(None) };
+    Ok(Some((quota, number("cpu.cfs_period_us")?.unwrap_or(0))))
+}
+
+/// `None` without the file, as for [`text_of`].
+fn number_of(directory: &Path, file: &str) -> Result<Option<i64>, ProcError> {
+    let Some(text) = text_of(directory, file)? else { return Ok(None) };
+    let bad = |_| ProcError::content(&directory.join(file), 1, "no number", &text);
+    text.trim().parse().map(Some).map_err(bad)
 }
 
 #[cfg(test)]
@@ -216,12 +237,15 @@ mod tests {
             .put("cg/machine.slice/db.scope/cpu.max", "max 100000\n");
         assert_eq!(
             tree.quota(7).as_deref(),
-            Some("20000 of 100000 us in /machine.slice/web.scope")
+            Some("CPU quota 20000 of 100000 us in /machine.slice/web.scope")
         );
         assert_eq!(tree.quota(8), None);
         // It changes while the thread runs.
         tree.put("cg/machine.slice/cpu.max", "250000 50000\n");
-        assert_eq!(tree.quota(8).as_deref(), Some("250000 of 50000 us in /machine.slice"));
+        assert_eq!(
+            tree.quota(8).as_deref(),
+            Some("CPU quota 250000 of 50000 us in /machine.slice")
+        );
         // The thread is moved.
         tree.thread(8, "0::/\n");
         assert_eq!(tree.quota(8), None);
@@ -243,7 +267,33 @@ mod tests {
         assert_eq!(tree.quota(7), None);
         tree.put("cg/cpu,cpuacct/web/cpu.cfs_quota_us", "30000\n")
             .put("cg/cpu,cpuacct/web/cpu.cfs_period_us", "50000\n");
-        assert_eq!(tree.quota(7).as_deref(), Some("30000 of 50000 us in /web"));
+        assert_eq!(tree.quota(7).as_deref(), Some("CPU quota 30000 of 50000 us in /web"));
+    }
+
+    /// Of the group or of any above it, with either version. A group with both limits has one line.
+    #[test]
+    fn a_group_that_runs_when_nothing_else_wants_to_is_limited_too() {
+        let tree = Tree::new();
+        tree.thread(7, "0::/low/vm\n")
+            .put("cg/low/cpu.max", "max 100000\n")
+            .put("cg/low/cpu.idle", "0\n")
+            .put("cg/low/vm/cpu.max", "max 100000\n")
+            .put("cg/low/vm/cpu.idle", "0\n");
+        assert_eq!(tree.quota(7), None);
+        tree.put("cg/low/cpu.idle", "1\n");
+        assert_eq!(tree.quota(7).as_deref(), Some("cpu.idle in /low"));
+        tree.put("cg/low/cpu.max", "1000 100000\n");
+        assert_eq!(tree.quota(7).as_deref(), Some("CPU quota 1000 of 100000 us in /low"));
+        tree.put("cg/low/vm/cpu.idle", "yes\n");
+        assert!(tree.error(7).contains("cpu.idle:1: no number"), "{}", tree.error(7));
+
+        let tree = Tree::new();
+        tree.mount("8 1 0:8 / /cg/cpu rw - cgroup cgroup rw,cpu\n")
+            .thread(7, "5:cpu:/low\n")
+            .put("cg/cpu/cgroup.procs", "")
+            .put("cg/cpu/low/cpu.cfs_quota_us", "-1\n")
+            .put("cg/cpu/low/cpu.idle", "1\n");
+        assert_eq!(tree.quota(7).as_deref(), Some("cpu.idle in /low"));
     }
 
     /// Version 2 has the controller, and is not where systemd puts it.
@@ -256,7 +306,7 @@ mod tests {
         assert_eq!(tree.quota(8), None);
         tree.put("cg/unified/vm/cpu.max", "1000 2000\n").put("cg/unified/cgroup.procs", "");
         tree.mount(&format!("{hybrid}9 1 0:9 / /cg/unified rw - cgroup2 cgroup2 rw\n"));
-        assert_eq!(tree.quota(7).as_deref(), Some("1000 of 2000 us in /vm"));
+        assert_eq!(tree.quota(7).as_deref(), Some("CPU quota 1000 of 2000 us in /vm"));
     }
 
     #[test]
