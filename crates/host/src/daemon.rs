@@ -356,6 +356,9 @@ impl Daemon {
             if timers.perf.is_due(SCAN_POLL, now) {
                 running.use_perf(&self.settings.perf);
                 self.leftovers.retry();
+                if let Err(error) = running.sensor.forget_users() {
+                    debug!("users who hold nothing are not forgotten: {error}");
+                }
             }
             if timers.regions.is_due(REGION_POLL, now) {
                 running.vms.poll_regions();

@@ -26,6 +26,7 @@ mod load;
 mod messages;
 pub mod scheduler;
 mod topology;
+mod users;
 mod vcpu;
 mod whereabouts;
 

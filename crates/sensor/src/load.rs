@@ -2,12 +2,11 @@
 //! Loads, attaches and holds the sensor.
 
 use std::{
-    collections::HashMap,
     ffi::OsStr,
     fs, io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use libbpf_rs::{
@@ -23,6 +22,7 @@ use crate::{
     Array, Error, Refusals, Vcpu,
     kicks::{self, Watched, posted_interrupts},
     scheduler::{self, Scheduler},
+    users::Users,
 };
 
 /// A compiled BPF object.
@@ -73,8 +73,7 @@ pub struct Sensor {
     vms: Array<pc_vm>,
     cpus: Array<pc_cpu>,
     adoption: Array<pc_adoption>,
-    /// Records that were given back, by user; as in the map user_returned.
-    returned: Mutex<HashMap<u32, u32>>,
+    users: Mutex<Users>,
     capabilities: Capabilities,
     scheduler: Option<Scheduler>,
     links: Vec<Link>,
@@ -168,7 +167,7 @@ impl Sensor {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
             adoption: map_array(&object, "adoption")?,
-            returned: Mutex::default(),
+            users: Mutex::default(),
             capabilities: Capabilities {
                 kvm_exit: true,
                 kick: watched.kick(),
@@ -271,10 +270,14 @@ impl Sensor {
         self.offer(vcpu.index())
     }
 
+    pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// One record less is taken by this user.
     fn give_back(&self, uid: u32) -> Result<(), Error> {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = returned.entry(uid).or_default();
+        let mut users = self.users();
+        let count = users.returned.entry(uid).or_default();
         *count = count.wrapping_add(1);
         self.map("user_returned")?
             .update(&uid.to_ne_bytes(), &count.to_ne_bytes(), MapFlags::ANY)

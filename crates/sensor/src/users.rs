@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The quotas of users: how many records of vCPUs each gave back, and who is not remembered any more.
+//!
+//! The sensor counts what a user takes (`user_taken`), and never forgets one. 4096 users are told apart; those that come
+//! later share one quota. So a user with many ids (subordinate ones) could have everybody share it for ever. When
+//! half of them are in use, those that hold nothing are forgotten.
+//!
+//! Race: the sensor looks a user's counter up, it is forgotten, the sensor counts. That takes a first VM exit of a user who
+//! had no vCPU for a whole look, in the same microsecond. It costs a record more or less of one user's quota, until that
+//! user has no vCPU for a look.
+
+use std::collections::{HashMap, HashSet};
+
+use libbpf_rs::{Map, MapCore, MapFlags};
+use paracord_policy::{PC_UID_OTHERS, PC_USERS_MAX};
+
+use crate::{Error, Sensor};
+
+/// What the daemon's side knows of users.
+#[derive(Debug, Default)]
+pub struct Users {
+    /// Records that were given back; as in the map `user_returned`.
+    pub returned: HashMap<u32, u32>,
+    /// Users who held nothing at the last look, with what they had taken until then.
+    idle: HashMap<u32, u32>,
+}
+
+impl Users {
+    /// Those who hold nothing now, and have neither held nor taken anything since the last look. What was taken shortly
+    /// before a look may be in no record yet, so one look is not enough.
+    fn forgettable(&mut self, taken: &[(u32, u32)], charged: &HashSet<u32>) -> Vec<(u32, u32)> {
+        let holds_nothing =
+            |(uid, _): &&(u32, u32)| *uid != PC_UID_OTHERS && !charged.contains(uid);
+        let idle: Vec<(u32, u32)> = taken.iter().filter(holds_nothing).copied().collect();
+        let still = |(uid, taken): &&(u32, u32)| self.idle.get(uid) == Some(taken);
+        let gone = idle.iter().filter(still).copied().collect();
+        self.idle = idle.into_iter().collect();
+        gone
+    }
+}
+
+fn number(bytes: Option<Vec<u8>>) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes?.try_into().ok()?))
+}
+
+fn taken_by(map: &Map<'_>, uid: u32) -> Option<u32> {
+    number(map.lookup(&uid.to_ne_bytes(), MapFlags::ANY).ok()?)
+}
+
+impl Sensor {
+    /// Forgets users who hold no records, if many users are remembered. Call it now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses.
+    pub fn forget_users(&self) -> Result<(), Error> {
+        let map = self.map("user_taken")?;
+        let uids: Vec<u32> = map.keys().filter_map(|key| number(Some(key))).collect();
+        let mut users = self.users();
+        if uids.len() <= PC_USERS_MAX as usize / 2 {
+            users.idle.clear();
+            return Ok(());
+        }
+        let charged = self.vcpus().iter().filter_map(|vcpu| vcpu.charged_user()).collect();
+        let taken: Vec<(u32, u32)> =
+            uids.into_iter().filter_map(|uid| Some((uid, taken_by(&map, uid)?))).collect();
+        let returned = self.map("user_returned")?;
+        for (uid, before) in users.forgettable(&taken, &charged) {
+            if taken_by(&map, uid) != Some(before) {
+                continue;
+            }
+            let key = uid.to_ne_bytes();
+            map.delete(&key).map_err(Error::bpf("the quota of users"))?;
+            if users.returned.remove(&uid).is_some() {
+                returned.delete(&key).map_err(Error::bpf("the quota of users"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_nothing_at_two_looks_and_took_nothing_between_them_is_forgotten() {
+        let mut users = Users::default();
+        let charged = HashSet::from([1]);
+        let first = [(1, 9), (2, 5), (3, 5), (4, 0), (PC_UID_OTHERS, 0)];
+        assert_eq!(users.forgettable(&first, &charged), []);
+        // 3 has taken one, which is in no record yet; 4 never got one.
+        let second = [(1, 9), (2, 5), (3, 6), (4, 0), (PC_UID_OTHERS, 0)];
+        assert_eq!(users.forgettable(&second, &charged), [(2, 5), (4, 0)]);
+        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::from([3])), []);
+        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), []);
+        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), [(3, 6)]);
+    }
+}
