@@ -203,11 +203,11 @@ impl Running {
     }
 
     /// Tells of vCPU threads that got no record. Whoever may run VMs can cause that, so seldom.
-    fn look_at_refusals(&mut self, per_user: u32) {
+    fn look_at_refusals(&mut self) {
         let now = self.sensor.refusals();
         if now != self.refused && self.log.allow() {
             self.refused = now;
-            if let Some(line) = refusals(&self.sensor, per_user) {
+            if let Some(line) = refusals(now) {
                 warn!("{line}");
             }
         }
@@ -342,7 +342,7 @@ impl Daemon {
             }
             let Some(running) = &mut self.running else { continue };
             running.look_at_scheduler(&self.settings.run_dir, &mut *surroundings.ready);
-            running.look_at_refusals(self.settings.vcpus_per_user);
+            running.look_at_refusals();
             let now = Instant::now();
             if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
                 timers.scan.restart(now);

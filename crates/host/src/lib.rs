@@ -45,4 +45,5 @@ pub mod snapshot;
 mod stop_thread;
 pub mod supervisor;
 mod timer;
+mod vm_slots;
 pub mod vms;

@@ -50,6 +50,7 @@ pub fn snapshot(
         mode: vms.settings().mode,
         conditions: conditions(vms, sensor, stats),
         vcpus_refused: refused(sensor),
+        vms_refused: vms.refused(),
         capabilities: constants.capabilities.clone(),
         actuator,
         vms: vms_now,
@@ -64,22 +65,25 @@ fn refused(sensor: &Sensor) -> u64 {
     of_users + full
 }
 
-/// vCPU threads that got no record, one line.
-pub fn refusals(sensor: &Sensor, per_user: u32) -> Option<String> {
-    let refused = sensor.refusals();
+/// vCPU threads that got no record, one line. They are counted from the start on, and the sensor looks at none a second
+/// time: whether they still run is not known.
+pub fn refusals(refused: Refusals) -> Option<String> {
     let all = [
-        (refused.of_users, format!("their user has {per_user} already (vcpus_per_user)")),
-        (refused.full, format!("{PC_VCPUS_MAX} run already")),
+        (refused.of_users, "their user had all that vcpus_per_user allows".to_owned()),
+        (refused.full, format!("{PC_VCPUS_MAX} ran already")),
     ];
     let parts = all.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
-    (!parts.is_empty())
-        .then(|| format!("vCPU threads left to stock scheduling: {}", parts.join("; ")))
+    (!parts.is_empty()).then(|| {
+        let parts = parts.join("; ");
+        format!("vCPU threads left to stock scheduling so far, each until it ends: {parts}")
+    })
 }
 
 fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {
     let mut conditions = Vec::new();
-    conditions.extend(refusals(sensor, vms.settings().vcpus_per_user));
+    conditions.extend(refusals(sensor.refusals()));
+    conditions.extend(vms.refused_line());
     conditions.extend(vms.counters_lacking());
     if stats.effect() == Effect::Scheduler {
         conditions.push(EXT_DOES_NOT_KEEP.into());
@@ -215,5 +219,18 @@ fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
         guest_read_errors: c.guest_read_errors,
         actuations_dropped: c.actuations_dropped,
         requests: c.requests,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_from_the_start_on_is_not_told_as_if_it_were_so_now() {
+        assert_eq!(refusals(Refusals::default()), None);
+        let line = refusals(Refusals { of_users: 2, full: 1 }).unwrap();
+        let want = "vCPU threads left to stock scheduling so far, each until it ends: 2, as their user had all that vcpus_per_user allows; 1, as 4096 ran already";
+        assert_eq!(line, want);
     }
 }

@@ -40,10 +40,14 @@ pub struct Snapshot {
     pub capabilities: Vec<Capability>,
     /// The rt actuator.
     pub actuator: ActuatorSnapshot,
-    /// vCPU threads that are left to stock scheduling: their user has `vcpus_per_user` already, or there are
-    /// more than 4096 in all.
+    /// vCPU threads left to stock scheduling since the start: their user had `vcpus_per_user` already, or there were
+    /// 4096 in all.
     #[serde(default)]
     pub vcpus_refused: u64,
+    /// VMs that are left to stock scheduling now: their user has a quarter of `vcpus_per_user` (256 at least) already, or
+    /// there are 1024 in all.
+    #[serde(default)]
+    pub vms_refused: u64,
     /// In the order in which they were found.
     pub vms: Vec<VmSnapshot>,
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paracord_abi::{GuestDriver, HostPlace, PMU_GUEST_OFFSET, feature_names, layout};
-use paracord_policy::{PC_VMS_MAX, pc_vcpu_setup};
+use paracord_policy::pc_vcpu_setup;
 use paracord_sensor::{Life, Sensor, Vcpu};
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
@@ -27,6 +27,7 @@ use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Mode, Override, Settings};
 use crate::snapshot::PmuSnapshot;
+use crate::vm_slots::{self, RefusedVms, free_slot};
 
 /// Bytes of a guest line that reaches to what the guest asks for.
 const LINE_WITH_REQUEST_BYTES: usize =
@@ -69,7 +70,8 @@ pub struct Vms {
     quotas: Quotas,
     /// vCPUs, by index, whose guests are told CPUs that their threads are not bound to.
     hints: BTreeMap<u32, CpuMask>,
-    full_logged: bool,
+    refused: RefusedVms,
+    log: LogLimit,
 }
 
 impl Vms {
@@ -95,7 +97,8 @@ impl Vms {
             settings,
             by_pid: BTreeMap::new(),
             hints: BTreeMap::new(),
-            full_logged: false,
+            refused: RefusedVms::default(),
+            log: LogLimit::default(),
         }
     }
 
@@ -127,6 +130,9 @@ impl Vms {
 
     fn adopt(&mut self, vcpu: &Vcpu<'_>) {
         let (pid, index) = (vcpu.tgid(), vcpu.index());
+        if self.refused.contains(pid) {
+            return;
+        }
         // Gone meanwhile: the sensor says so next.
         let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, vcpu.tid()) else { return };
         if !self.by_pid.contains_key(&pid) && !self.add_vm(pid) {
@@ -159,13 +165,17 @@ impl Vms {
                 return false;
             }
         };
-        let used: BTreeSet<u32> = self.by_pid.values().map(|vm| vm.index).collect();
-        let Some(index) = (0..PC_VMS_MAX).find(|index| !used.contains(index)) else {
-            if !self.full_logged {
-                self.full_logged = true;
-                warn!("{PC_VMS_MAX} VMs run; further ones are left to stock scheduling");
+        let taken = self.by_pid.values().map(|vm| (vm.index, vm.identity.uid));
+        let index = match free_slot(taken, identity.uid, self.vms_per_user()) {
+            Ok(index) => index,
+            Err(why) => {
+                self.refused.insert(pid, why);
+                // Whoever may run VMs can cause that.
+                if let Some(line) = self.refused_line().filter(|_| self.log.allow()) {
+                    warn!("{line}");
+                }
+                return false;
             }
-            return false;
         };
         let config = self.settings.vm(identity.who(), &[]);
         let mut vm = Vm {
@@ -198,6 +208,7 @@ impl Vms {
         self.host_lines.detach(index);
         self.counters.detach(index);
         self.quotas.forget(index);
+        self.refused.forget(pid);
         if let Some(vm) = self.by_pid.get_mut(&pid) {
             vm.vcpus.remove(&index);
             if vm.vcpus.is_empty() {
@@ -206,7 +217,7 @@ impl Vms {
                     record.set_tgid(0);
                 }
                 self.by_pid.remove(&pid);
-                self.full_logged = false;
+                self.refused.clear();
             }
         }
         if let Err(error) = self.sensor.release(vcpu) {
@@ -385,6 +396,20 @@ impl Vms {
         !changed.is_empty()
     }
 
+    fn vms_per_user(&self) -> u32 {
+        vm_slots::per_user(self.settings.vcpus_per_user)
+    }
+
+    /// How many VMs got no record.
+    pub fn refused(&self) -> u64 {
+        self.refused.count()
+    }
+
+    /// VMs that got no record, one line.
+    pub fn refused_line(&self) -> Option<String> {
+        self.refused.line(self.vms_per_user())
+    }
+
     /// Whether no VM runs.
     pub fn is_empty(&self) -> bool {
         self.by_pid.is_empty()
@@ -415,6 +440,7 @@ impl Vms {
     pub fn reload(&mut self, settings: Settings) {
         self.counters.configure(settings.counters);
         self.settings = settings;
+        self.refused.clear();
         for vm in self.by_pid.values_mut() {
             vm.overrides.clear();
         }

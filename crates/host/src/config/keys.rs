@@ -152,7 +152,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         vcpus_per_user,
-        "vCPUs of one user other than root that are looked after, of 4096 in all; further ones are left to stock scheduling."
+        "vCPUs of one user other than root that are looked after, of 4096 in all; of VMs a quarter as many, 256 at least, of 1024 in all. Further ones are left to stock scheduling: a higher number is for vCPUs that start after the reload."
     ),
     Key {
         name: "run_dir",

@@ -18,12 +18,17 @@ type Labels = Vec<(&'static str, String)>;
 
 const NS_PER_S: f64 = 1e9;
 
-const HOST_GAUGES: [Value<Snapshot>; 5] = [
+const HOST_GAUGES: [Value<Snapshot>; 6] = [
     ("paracord_uptime_seconds", "Time since the daemon started", |s| {
         s.taken_ns.saturating_sub(s.started_ns) as f64 / NS_PER_S
     }),
     ("paracord_mode", "Global mode: 0 off, 1 observe, 2 on", |s| f64::from(s.mode as u8)),
     ("paracord_vms", "VMs that run", |s| s.vms.len() as f64),
+    (
+        "paracord_vms_refused",
+        "VMs left to stock scheduling: too many of their user or in all",
+        |s| s.vms_refused as f64,
+    ),
     ("paracord_vcpus", "vCPUs of all VMs", |s| {
         s.vms.iter().map(|vm| vm.vcpus.len()).sum::<usize>() as f64
     }),
