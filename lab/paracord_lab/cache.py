@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """The cache of trees and images: keyed by what went in, built aside, renamed when complete.
 
-An entry is a directory `NAME-ARCH-KEY` in the cache directory ($PARACORD_CACHE, else
-$XDG_CACHE_HOME/paracord, else ~/.cache/paracord). A build that is interrupted leaves a `*.partial`
-that the next build removes.
+An entry is a directory `NAME-ARCH-KEY` in the cache directory: `paracord` in $PARACORD_CACHE, else in
+$XDG_CACHE_HOME, else in ~/.cache (setup/target knows it too). A build that is interrupted leaves a
+`*.partial` that the next build removes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ KEY_DIGITS = 12
 
 def root() -> Path:
     """The cache directory; created when missing."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or privilege.home() / ".cache")
-    path = Path(os.environ.get("PARACORD_CACHE") or base / "paracord")
+    named = os.environ.get("PARACORD_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    path = Path(named) if named else privilege.home() / ".cache"
+    # A directory of its own: what is named may be a disk with much else on it.
+    if path.name != "paracord":
+        path /= "paracord"
     try:
         privilege.make_directory(path)
     except OSError as error:

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         if privilege.user():
             cache.give_back()
-            privilege.give_back(privilege.CLONE)
+            privilege.give_back_clone()
 
 
 def _interrupt(_signal, _frame):

@@ -19,6 +19,9 @@ from pathlib import Path
 from .errors import LabError
 
 CLONE = Path(__file__).resolve().parents[2]
+# What is made in the clone; `target` may be a link, which is not followed.
+MADE = ("target", "out", ".venv", ".pytest_cache", ".ruff_cache")
+SOURCES_IN_PYTHON = ("lab", "bench")
 WHY = "the lab makes root file systems and runs emulated hosts (files in this clone stay yours)"
 
 
@@ -63,6 +66,14 @@ def make_directory(path: Path) -> None:
     caller = user()
     if caller:
         os.chown(path, caller.pw_uid, caller.pw_gid)
+
+
+def give_back_clone() -> None:
+    """What root made in the clone becomes the user's; other files of root's there are left alone."""
+    compiled = (path for name in SOURCES_IN_PYTHON for path in (CLONE / name).rglob("__pycache__"))
+    for path in (*(CLONE / name for name in MADE), *compiled):
+        if path.is_symlink() or path.exists():
+            give_back(path)
 
 
 def give_back(directory: Path, leave_out: str = "") -> None:

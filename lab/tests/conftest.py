@@ -55,4 +55,4 @@ def pytest_sessionfinish(session):
         session.exitstatus = EXIT_MACHINE_DIED
     if privilege.user():
         cache.give_back()
-        privilege.give_back(privilege.CLONE)
+        privilege.give_back_clone()

@@ -14,6 +14,17 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PARACORD_CACHE", str(tmp_path / "cache"))
 
 
+def test_the_cache_is_a_directory_of_its_own_in_the_one_that_is_named(tmp_path, monkeypatch):
+    """Its files change owners, and a user may name a disk."""
+    (tmp_path / "cache").mkdir()
+    assert cache.root() == tmp_path / "cache/paracord"
+    monkeypatch.setenv("PARACORD_CACHE", str(tmp_path / "cache/paracord"))
+    assert cache.root() == tmp_path / "cache/paracord"
+    monkeypatch.delenv("PARACORD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.root() == tmp_path / "xdg/paracord"
+
+
 def test_key_follows_content_and_not_the_order_of_fields():
     one = {"suites": ["trixie"], "packages": ["gcc", "make"], "resolved": ["linux-headers-1"]}
     assert cache.key(one) == cache.key(dict(reversed(one.items())))

@@ -111,7 +111,7 @@ def test_a_path_with_a_space_gets_a_link(clone, tmp_path):
     target, done = clone("my clone", "cache")
     elsewhere = target.readlink()
     assert done.stdout == f"{elsewhere}\n"
-    assert elsewhere.parent == tmp_path / "cache" and " " not in str(elsewhere)
+    assert elsewhere.parent == tmp_path / "cache/paracord" and " " not in str(elsewhere)
     (target / "built").write_text("")
     shutil.rmtree(elsewhere)
     assert clone("my clone", "cache")[1].stdout == done.stdout
