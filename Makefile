@@ -132,7 +132,8 @@ install: build
 	[ -e "$(DESTDIR)/etc/paracord/paracord.toml" ] || install -Dm644 packaging/paracord.toml "$(DESTDIR)/etc/paracord/paracord.toml"
 
 clean:
-	@[ ! -L target ] || rm -rf "$$(readlink target)"
+	@# The link of setup/target; what somebody else's points to is not ours.
+	@link=$$(readlink target) || exit 0; [ "$$link" != "$$($(AS_USER) setup/target)" ] || rm -rf "$$link"
 	rm -rf target out
 	$(MAKE) -s -C guest clean || true
 

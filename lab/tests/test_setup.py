@@ -4,6 +4,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +146,28 @@ def test_what_cargo_named_in_the_tree_is_found_outside(monkeypatch, tmp_path):
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
     assert rust_tree.outside("/mnt/target/debug/deps/kernel-1") == tmp_path / "debug/deps/kernel-1"
     assert rust_tree.outside("/elsewhere/kernel-1").as_posix() == "/elsewhere/kernel-1"
+
+
+def test_make_clean_leaves_what_somebody_elses_link_points_to(tmp_path):
+    clone, mine = tmp_path / "clone", tmp_path / "mine"
+    (clone / "setup").mkdir(parents=True)
+    for name in ("Makefile", "setup/target", "setup/as-user"):
+        shutil.copy(CLONE / name, clone / name)
+    mine.mkdir()
+    (mine / "precious").write_text("")
+    (clone / "target").symlink_to(mine)
+    subprocess.run(["make", "-s", "-C", clone, "clean"], check=True, capture_output=True)
+    assert (mine / "precious").exists() and not (clone / "target").is_symlink()
+
+
+def test_make_clean_takes_the_directory_of_a_clone_with_a_space(tmp_path):
+    clone = tmp_path / "my clone"
+    (clone / "setup").mkdir(parents=True)
+    for name in ("Makefile", "setup/target", "setup/as-user"):
+        shutil.copy(CLONE / name, clone / name)
+    environment = {**os.environ, "PARACORD_CACHE": str(tmp_path / "cache")}
+    made = subprocess.run([clone / "setup/target"], env=environment, capture_output=True, text=True)
+    built = Path(made.stdout.strip())
+    assert built.is_dir()
+    subprocess.run(["make", "-s", "-C", clone, "clean"], env=environment, check=True, capture_output=True)
+    assert not built.exists() and not (clone / "target").is_symlink()
