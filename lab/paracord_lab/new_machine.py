@@ -30,6 +30,7 @@ PLACE = "my clones/paracord"
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/apt/auth.conf")
 OWN_CERTIFICATES = "/usr/local/share/ca-certificates"
 START_TIMEOUT_S = 30
+COPY = "tree-copy"
 INIT = """
 mount --make-rprivate /
 mount --bind "$0" "$0"
@@ -104,8 +105,10 @@ def started(suite: str) -> Iterator[Machine]:
         architectures=(DEBIAN_ARCH[arch],),
     )
     fresh = tree.ensure_spec(spec, arch)
-    root = cache.root() / f"new-machine-{suite}-{os.getpid()}"
-    subprocess.run(["cp", "-a", fresh, root], check=True)
+    _remove_left()
+    # A tree: its files' owners are part of it, and stay (cache.give_back).
+    root = cache.root() / f"{COPY}-{suite}-{os.getpid()}"
+    subprocess.run(["cp", "-aT", fresh, root], check=True)
     process = None
     try:
         _furnish(root)
@@ -123,6 +126,14 @@ def started(suite: str) -> Iterator[Machine]:
             process.kill()
             process.wait()
         cache.remove(root)
+
+
+def _remove_left() -> None:
+    """Copies of tests that were killed. A process of this number and an older copy is this one."""
+    for copy in cache.root().glob(f"{COPY}-*"):
+        pid = copy.name.rpartition("-")[2]
+        if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
+            cache.remove(copy)
 
 
 def _first_process(process: subprocess.Popen) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import rust_tree
+from paracord_lab import cache, new_machine, rust_tree
 from paracord_lab.privilege import CLONE
 
 NOTHING = ""
@@ -171,3 +171,13 @@ def test_make_clean_takes_the_directory_of_a_clone_with_a_space(tmp_path):
     assert built.is_dir()
     subprocess.run(["make", "-s", "-C", clone, "clean"], env=environment, check=True, capture_output=True)
     assert not built.exists() and not (clone / "target").is_symlink()
+
+
+def test_copies_of_machines_whose_test_was_killed_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARACORD_CACHE", str(tmp_path))
+    names = {pid: f"{new_machine.COPY}-bookworm-{pid}" for pid in (1, os.getpid(), 4194305)}
+    for name in (*names.values(), "tree-new-machine-bookworm-x86_64-0123456789ab"):
+        (cache.root() / name / "etc").mkdir(parents=True)
+    new_machine._remove_left()
+    left = sorted(path.name for path in cache.root().iterdir())
+    assert left == [names[1], "tree-new-machine-bookworm-x86_64-0123456789ab"]
