@@ -18,6 +18,8 @@ BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 PARENT, GROUP = f"{CGROUPS}/limited", f"{CGROUPS}/limited/vm"
 SHARE = 0.2
 QUOTA, NONE = "20000 100000", "max 100000"
+# A boosted vCPU has its own policy at moments too: looks in a row that all find it are no such moment.
+IN_A_ROW = 12
 # Without budgets nothing but the quota holds the guest.
 UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cpu_kept_pct": 0}
 
@@ -45,15 +47,28 @@ def limit(host, quota):
     host.run(f"echo {quota} > {PARENT}/cpu.max")
 
 
-def await_boosted(host, guest, is_boosted):
+def policy_after_sleep(host, guest):
     """Of a guest that sleeps: its vCPU sleeps boosted, if it may."""
     (tid,) = guest.vcpu_tids
+    guest.run("sleep 0.3")
+    return loads.policies(host, [tid])[tid]
 
-    def look():
-        guest.run("sleep 0.3")
-        return loads.policies(host, [tid])[tid]
 
-    await_equal(look, BOOSTED if is_boosted else NORMAL, 30)
+def await_boosted(host, guest):
+    await_equal(lambda: policy_after_sleep(host, guest), BOOSTED, 30)
+
+
+def boosts(running_daemon):
+    return running_daemon.status()["actuator"]["boosts"]
+
+
+def await_never_boosted(host, guest, running_daemon):
+    """The daemon has seen the quota, and from then on there is no boost, whatever the guest wakes up for."""
+    await_equal(lambda: not_boosted(running_daemon) is None, False, 30)
+    await_equal(lambda: policy_after_sleep(host, guest), NORMAL, 30)
+    before = boosts(running_daemon)
+    seen = [policy_after_sleep(host, guest) for _ in range(IN_A_ROW)]
+    assert (seen, boosts(running_daemon)) == ([NORMAL] * IN_A_ROW, before)
 
 
 def not_boosted(running_daemon):
@@ -67,16 +82,16 @@ def test_a_vm_is_not_boosted_while_it_has_a_cpu_quota_and_all_say_so(host, guest
     line = "CPU quota 20000 of 100000 us in /limited"
     with grouped(host, guest), Daemon(host, {"actuator": "auto"}).start(guest.vcpu_tids) as running_daemon:
         assert running_daemon.status()["actuator"]["kind"] == "rt"
-        await_boosted(host, guest, True)
+        await_boosted(host, guest)
         assert not_boosted(running_daemon) is None
         limit(host, QUOTA)
-        await_boosted(host, guest, False)
+        await_never_boosted(host, guest, running_daemon)
         assert not_boosted(running_daemon) == f"vCPU 0: {line}"
         assert f"guest: not boosted: vCPU 0: {line}" in host.run(f"{BINARY} status").out
         assert f"none for vCPU 0: {line}" in host.run(f"{BINARY} vm show guest").out
         assert f"guest: {line}" in host.run(f"{BINARY} doctor", check=False).out
         limit(host, NONE)
-        await_boosted(host, guest, True)
+        await_boosted(host, guest)
         assert not_boosted(running_daemon) is None and "not boosted" not in host.run(f"{BINARY} status").out
         assert "boosted again" in running_daemon.job.err()
 
@@ -86,12 +101,23 @@ def test_a_vm_that_is_moved_into_and_out_of_a_limited_group_is_noticed(host, gue
         limit(host, QUOTA)
         # Its first boost comes after the look.
         with Daemon(host).start(guest.vcpu_tids) as running_daemon:
-            await_boosted(host, guest, False)
+            await_never_boosted(host, guest, running_daemon)
+            assert boosts(running_daemon) == 0
             host.run(f"echo {guest.pid} > {CGROUPS}/cgroup.procs")
-            await_boosted(host, guest, True)
+            await_boosted(host, guest)
             host.run(f"echo {guest.pid} > {GROUP}/cgroup.procs")
-            await_boosted(host, guest, False)
+            await_never_boosted(host, guest, running_daemon)
             assert running_daemon.status()["actuator"]["errors"] == 0
+
+
+def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(host, guest):
+    with grouped(host, guest), Daemon(host).start(guest.vcpu_tids) as running_daemon:
+        await_boosted(host, guest)
+        host.run(f"echo 1 > {PARENT}/cpu.idle")
+        await_never_boosted(host, guest, running_daemon)
+        assert not_boosted(running_daemon) == "vCPU 0: cpu.idle in /limited"
+        host.run(f"echo 0 > {PARENT}/cpu.idle")
+        await_boosted(host, guest)
 
 
 def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest):
