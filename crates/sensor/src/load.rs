@@ -275,7 +275,7 @@ impl Sensor {
     }
 
     /// One record less is taken by this user.
-    fn give_back(&self, uid: u32) -> Result<(), Error> {
+    pub(crate) fn give_back(&self, uid: u32) -> Result<(), Error> {
         let mut users = self.users();
         let count = users.returned.entry(uid).or_default();
         *count = count.wrapping_add(1);

@@ -96,4 +96,28 @@ mod tests {
         assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), []);
         assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), [(3, 6)]);
     }
+
+    #[test]
+    #[ignore = "needs root and a kernel with BTF"]
+    fn the_kernels_maps_are_emptied_when_many_users_are_remembered() {
+        let options = crate::Options { without_kvm: true, ..crate::Options::default() };
+        let sensor = Sensor::load(&options).unwrap();
+        let taken = sensor.map("user_taken").unwrap();
+        let returned = sensor.map("user_returned").unwrap();
+        let take = |uids: std::ops::Range<u32>| {
+            for uid in uids {
+                taken.update(&uid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).unwrap();
+                sensor.give_back(uid).unwrap();
+            }
+        };
+        let looked = || {
+            sensor.forget_users().unwrap();
+            (taken.keys().count(), returned.keys().count(), sensor.users().returned.len())
+        };
+        take(1..100);
+        assert_eq!((looked(), looked()), ((100, 99, 99), (100, 99, 99)), "there is room for all");
+        take(100..2100);
+        assert_eq!(looked(), (2100, 2099, 2099), "one look is not enough");
+        assert_eq!(looked(), (1, 0, 0), "all but those that share");
+    }
 }
