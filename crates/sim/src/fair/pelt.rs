@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Per-entity load tracking (kernel/sched/pelt.c): geometric series over periods of 1024 us, halved after 32.
 
-use paracord_policy::pelt::decay;
+use paracord_policy::pelt;
 
 use crate::{kernel::fair_state::SchedAvg, mix::Ns};
 
@@ -9,6 +9,14 @@ use crate::{kernel::fair_state::SchedAvg, mix::Ns};
 const LOAD_AVG_MAX: u64 = 47_742;
 /// `PELT_MIN_DIVIDER`: what a sum is at most, at a period's beginning.
 pub const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
+
+/// `decay_load()`. The policy's, for single tasks, has 32 bits: sums of many tasks are taken apart.
+fn decay(sum: u64, periods: u64) -> u64 {
+    const BITS: u32 = 31;
+    let (high, low) = (sum >> BITS, sum & ((1 << BITS) - 1));
+    let whole = if high == 0 { 0 } else { high * pelt::decay(1 << BITS, periods) };
+    whole + pelt::decay(low, periods)
+}
 
 /// What an entity or a queue was since the last update.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,5 +133,17 @@ mod tests {
         let updated = avg.updated;
         avg.update(updated + 32 * 1024 * 1024, Was::default(), 1024);
         assert!(avg.util_avg.abs_diff(before / 2) <= 2, "{before} {avg:?}");
+    }
+
+    #[test]
+    fn sums_of_many_heavy_tasks_are_not_cut_off() {
+        let loops = Was { load: 1_000 * 88_761, runnable: 1_000, running: true };
+        let mut avg = SchedAvg { updated: 1, ..SchedAvg::default() };
+        for at in 1..=1000u64 {
+            avg.update(at * 1_000_000, loops, 1);
+        }
+        assert!(avg.load_avg.abs_diff(loops.load) < loops.load / 100, "{avg:?}");
+        assert!((990_000..=1_026_000).contains(&avg.runnable_avg), "{avg:?}");
+        assert!(decay(1 << 40, 32).abs_diff(1 << 39) < 1 << 12);
     }
 }
