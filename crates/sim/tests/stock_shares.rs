@@ -99,25 +99,51 @@ fn a_heavy_task_gets_a_cpu_for_itself() {
     ran.each("normal").into_iter().for_each(|each| near(each, 500, 20));
 }
 
+/// In the lab 0.433 and 0.469 for the loop, of 0.92 and 0.975 that both have: 0.470 and 0.481. A link's fork and exit
+/// take about half a millisecond there.
 #[test]
 fn a_chain_of_forks_gets_as_much_as_a_loop() {
-    let ran = Ran::of(include_str!("../mixes/fork-chain-1ms.mix"));
-    near(ran.permille("link"), 500, 60);
-    let ran = Ran::of(include_str!("../mixes/fork-chain-4ms.mix"));
-    near(ran.permille("link"), 479, 60);
+    let chain = |ms: u64| {
+        Ran::of(&format!(
+            "machine cpus=2\nrun 8s warmup=500ms\ntask loop cpus=0 : run forever\n\
+             task first cpus=0 : fork link, exit\n\
+             task link template cpus=0 : run {}us, fork link, run 250us, exit\n",
+            1000 * ms + 300,
+        ))
+    };
+    near(chain(1).permille("loop"), 470, 30);
+    near(chain(4).permille("loop"), 481, 30);
 }
 
+/// Slices begin with the ends of others, so that always the same task is there to be moved when the CPUs balance, unless
+/// something disturbs them, as in the lab.
 #[test]
 fn three_loops_share_two_cpus() {
-    let ran = Ran::of(include_str!("../mixes/three-loops.mix"));
-    ran.each("loop").into_iter().for_each(|each| near(each, 667, 60));
+    let quiet = Ran::of(include_str!("../mixes/three-loops.mix"));
+    quiet.each("loop").into_iter().for_each(|each| near(each, 667, 120));
+    let disturbed = Ran::of(
+        "machine cpus=2 hz=250\nrun 8s warmup=500ms\ntask loop count=3 : run forever\n\
+         task noise count=2 policy=fifo prio=90 : run 1ms..3ms, sleep 20ms..40ms\n",
+    );
+    disturbed.each("loop").into_iter().for_each(|each| near(each, 625, 40));
+}
+
+/// In the lab 0.222 for each of the six, 0.332 for each of the two.
+#[test]
+fn groups_weigh_as_often_as_they_have_tasks_that_run_at_once() {
+    let ran = Ran::of(include_str!("../mixes/groups-6-2.mix"));
+    ran.each("many").into_iter().for_each(|each| near(each, 222, 5));
+    ran.each("few").into_iter().for_each(|each| near(each, 332, 5));
 }
 
 #[test]
-fn groups_share_and_not_tasks() {
-    let ran = Ran::of(include_str!("../mixes/groups-6-2.mix"));
-    near(ran.permille("many"), 1000, 100);
-    near(ran.permille("few"), 1000, 100);
+fn many_groups_share_by_weight() {
+    let ran = Ran::of(&include_str!("../mixes/groups-30-30.mix").replace("run 30s", "run 8s"));
+    let of = |what: &str| -> u64 {
+        let ours = ran.mix.tasks.iter().filter(|task| task.name.starts_with(what));
+        ours.map(|task| ran.permille(&task.name)).sum()
+    };
+    near(of("heavy") * 100 / of("light"), 1000, 60);
 }
 
 #[test]
@@ -144,7 +170,9 @@ fn changes_and_hotplug_are_followed() {
          at 3500ms task two nice=5\nat 3600ms task napper nice=3\n",
     );
     let a = ran.permille("one") + ran.permille("napper");
-    near(a, 1500, 120);
+    // Three times the weight. The two loops count as one task or as two, by whether they were on one CPU before: their
+    // group's average is told for changes of a 64th only, and stays a little below or above two. So 3 : 1 or 6 : 1.
+    near(a, 1607, 150);
     near(a + ran.permille("two"), 1990, 25);
 }
 

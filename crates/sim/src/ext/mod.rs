@@ -60,7 +60,7 @@ impl SchedClass for ExtClass {
         }
     }
 
-    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId, _queued: bool) {
         let at = k.at();
         bpf::tick(k, at, task);
         if k.native.task(task).scx.slice_ns.get() == 0 {

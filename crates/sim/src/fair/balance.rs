@@ -39,28 +39,34 @@ pub fn tick(k: &mut Kernel, cpu: usize) {
         let idle = if is_idle(k, cpu) { Balancer::Idle } else { Balancer::Busy };
         balance_domains(k, cpu, idle);
     }
-    if k.now >= k.fair.nohz_next_balance && !k.fair.idle_cpus.is_empty() {
-        let span = k.machine.cache_cpus(cpu);
-        let overloaded = nr_running(k, cpu) >= 2;
-        if overloaded || span.clone().any(|other| other != cpu && !k.fair.idle_cpus.has(other)) {
-            for_idle_cpus(k);
-        }
+    if k.fair.idle_cpus.is_empty() {
+        return;
+    }
+    let span = k.machine.cache_cpus(cpu);
+    let crowded = nr_running(k, cpu) >= 2
+        || span.clone().any(|other| other != cpu && !k.fair.idle_cpus.has(other));
+    if k.now >= k.fair.nohz_next_balance && crowded {
+        for_idle_cpus(k, true);
+    } else if k.fair.nohz_needs_update {
+        for_idle_cpus(k, false);
     }
 }
 
-/// `nohz_idle_balance()`. The kernel has one of the idle CPUs do it.
-fn for_idle_cpus(k: &mut Kernel) {
+/// `_nohz_idle_balance()`: idle CPUs balance if they are due, or, not `balances`, are only asked when they are. The
+/// kernel has one of them do it.
+fn for_idle_cpus(k: &mut Kernel, balances: bool) {
+    k.fair.nohz_needs_update = false;
     let mut next = k.now + 60 * 1_000_000_000;
     let idle = k.fair.idle_cpus;
     for cpu in idle.iter() {
-        if k.now >= k.rqs[cpu].fair.next_balance && is_idle(k, cpu) {
+        if balances && k.now >= k.rqs[cpu].fair.next_balance && is_idle(k, cpu) {
             look_at_clock(k, cpu);
             k.fair.update_blocked(cpu);
             balance_domains(k, cpu, Balancer::Idle);
         }
         next = next.min(k.rqs[cpu].fair.next_balance);
     }
-    k.fair.nohz_next_balance = next.max(k.now + k.machine.tick_ns());
+    k.fair.nohz_next_balance = next;
 }
 
 /// `sched_balance_domains()`.
@@ -204,26 +210,72 @@ fn balanced(k: &mut Kernel, cpu: usize, level: usize, pinned: bool) -> usize {
 
 /// `sched_balance_newidle()`: whether it has something to run now.
 pub fn newly_idle(k: &mut Kernel, cpu: usize) -> bool {
-    let others = k.fair.overloaded.iter().any(|other| other != cpu);
-    if !others
-        || !k.rqs[cpu].active
-        || !k.tasks[k.rqs[cpu].curr].on_rq && k.rqs[cpu].rt.first().is_some()
-    {
+    if !k.rqs[cpu].active || !k.tasks[k.rqs[cpu].curr].on_rq && k.rqs[cpu].rt.first().is_some() {
         return false;
     }
-    k.fair.update_blocked(cpu);
+    // As it is idle, it is due sooner than it was (update_next_balance()).
+    let mut next = k.now + 1_000_000_000;
+    let due = |k: &Kernel, level: usize| {
+        let level = &k.rqs[cpu].fair.levels[level];
+        level.last_balance + interval_ns(k, level, false)
+    };
+    let others = k.fair.overloaded.iter().any(|other| other != cpu);
+    if others {
+        k.fair.update_blocked(cpu);
+    }
     let mut cost_ns = 0;
+    let mut moved = false;
     for level in 0..k.fair.domains.len() {
+        next = next.min(due(k, level));
         let level_ns = k.fair.domains[level].len as u64 * COST_PER_CPU_NS;
-        if k.rqs[cpu].fair.avg_idle_ns < cost_ns + level_ns {
+        if !others || k.rqs[cpu].fair.avg_idle_ns < cost_ns + level_ns {
             break;
         }
         cost_ns += level_ns;
-        if balance(k, cpu, level, Balancer::Newly) > 0 {
-            return true;
+        if let Some(weight) = attempts(k, cpu, level) {
+            moved = balance(k, cpu, level, Balancer::Newly) > 0;
+            reckon(k, cpu, level, if moved { weight } else { 0 });
+        }
+        if moved {
+            break;
         }
     }
-    false
+    let rq = &mut k.rqs[cpu].fair;
+    rq.next_balance = rq.next_balance.min(next);
+    moved
+}
+
+/// Whether newly idle balancing of a domain is attempted, by how it has fared (NI_RANDOM); for how much its success
+/// counts.
+fn attempts(k: &mut Kernel, cpu: usize, level: usize) -> Option<u32> {
+    let ratio = k.rqs[cpu].fair.levels[level].newly.ratio;
+    if ratio >= 1024 {
+        return Some(1);
+    }
+    if k.rng.between(0, 1023) > u64::from(ratio + 1) {
+        reckon(k, cpu, level, 0);
+        return None;
+    }
+    let weight = ratio + 1;
+    Some((1024 + weight / 2) / weight)
+}
+
+/// `update_newidle_stats()`: attempts that are seldom are always made (NI_RATE).
+fn reckon(k: &mut Kernel, cpu: usize, level: usize, success: u32) {
+    /// That many nanoseconds between two reckonings, 512 attempts, count as one success.
+    const RATE_SHIFT: u32 = 22;
+    let now = k.now;
+    let newly = &mut k.rqs[cpu].fair.levels[level].newly;
+    newly.calls += 1;
+    newly.successes += success;
+    if newly.calls >= 1024 {
+        let seldom = (now - newly.reckoned) >> RATE_SHIFT;
+        let ratio = seldom.min(1024) + u64::from(newly.successes);
+        newly.ratio = u32::try_from(ratio.min(1024)).unwrap_or(1024);
+        newly.reckoned = now;
+        newly.calls /= 2;
+        newly.successes /= 2;
+    }
 }
 
 /// `update_rq_avg_idle()`: the CPU has something to do again.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Quotas: a group's pool of running time per period, slices of which its queues take, throttling. A queue is
-//! throttled as a whole, as before Linux 6.18; since then its tasks are one by one, when they leave the kernel, which
-//! is the same for tasks that only compute.
+//! Quotas: a group's pool of running time per period, slices of which its queues take. What happens to a queue that
+//! gets none: `throttle`.
 
-use super::queue::{Leave, Tasks};
 use crate::{
     kernel::{
         Event,
@@ -14,7 +12,7 @@ use crate::{
 };
 
 /// `sysctl_sched_cfs_bandwidth_slice`.
-const SLICE_NS: i64 = 5_000_000;
+pub const SLICE_NS: i64 = 5_000_000;
 /// `min_cfs_rq_runtime`: what a queue keeps when it becomes empty.
 const KEPT_NS: i64 = 1_000_000;
 /// `cfs_bandwidth_slack_period`.
@@ -79,7 +77,7 @@ impl Fair {
     }
 
     /// `assign_cfs_rq_runtime()`: whether the queue has some then.
-    fn assign(&mut self, q: QueueId, target_ns: i64) -> bool {
+    pub fn assign(&mut self, q: QueueId, target_ns: i64) -> bool {
         let (group, cpu) = (self.queues[q].group, self.queues[q].cpu);
         self.start_periods(group, self.clocks[cpu].now);
         let runtime_ns = self.queues[q].runtime_ns;
@@ -88,40 +86,21 @@ impl Fair {
         self.queues[q].runtime_ns > 0
     }
 
-    /// `account_cfs_rq_runtime()`.
-    pub fn account_runtime(&mut self, q: QueueId, ran_ns: i64) {
+    /// `account_cfs_rq_runtime()`: whether it is throttled now.
+    pub fn account_runtime(&mut self, q: QueueId, ran_ns: i64) -> bool {
         let queue = &mut self.queues[q];
         if !queue.limited {
-            return;
-        }
-        queue.runtime_ns -= ran_ns;
-        if queue.runtime_ns > 0 || queue.throttled {
-            return;
-        }
-        let (cpu, runs) = (queue.cpu, queue.curr.is_some());
-        if !self.assign(q, SLICE_NS) && runs {
-            self.resched.push(cpu);
-        }
-    }
-
-    /// `check_cfs_rq_runtime()`: whether the queue is throttled now.
-    pub fn check_runtime(&mut self, q: QueueId) -> bool {
-        let queue = &self.queues[q];
-        if !queue.limited || queue.runtime_ns > 0 {
             return false;
         }
-        queue.throttled || self.throttle(q)
+        queue.runtime_ns -= ran_ns;
+        queue.runtime_ns <= 0 && (queue.throttled || self.throttle(q))
     }
 
     /// `check_enqueue_throttle()`: the first entity comes to the queue.
     pub fn check_enqueue_throttle(&mut self, q: QueueId) {
         let queue = &self.queues[q];
-        if !queue.limited || queue.curr.is_some() || queue.throttled {
-            return;
-        }
-        self.account_runtime(q, 0);
-        if self.queues[q].runtime_ns <= 0 {
-            self.throttle(q);
+        if queue.h_curr.is_none() && !queue.throttled {
+            self.account_runtime(q, 0);
         }
     }
 
@@ -147,9 +126,12 @@ impl Fair {
     }
 
     /// `do_sched_cfs_slack_timer()`.
-    pub fn slack_is_due(&mut self, group: usize) {
+    pub fn slack_is_due(&mut self, group: usize, now: Ns) {
         let bandwidth = &mut self.groups[group].bandwidth;
         bandwidth.slack_started = false;
+        if bandwidth.active && bandwidth.expires < now + SOON_NS {
+            return;
+        }
         if bandwidth.quota_ns.is_some() && bandwidth.pool_ns > SLICE_NS {
             self.distribute(group);
         }
@@ -195,102 +177,6 @@ impl Fair {
         }
     }
 
-    /// Calls something for a group's queue on a CPU and all below it (`walk_tg_tree_from()`).
-    fn below(&mut self, q: QueueId, visit: &mut dyn FnMut(&mut Self, QueueId)) {
-        visit(self, q);
-        let (group, cpu) = (self.queues[q].group, self.queues[q].cpu);
-        for child in 0..self.groups[group].children.len() {
-            let child = self.groups[group].children[child];
-            self.below(child * self.cpus + cpu, visit);
-        }
-    }
-
-    fn tasks_below(&self, q: QueueId) -> Tasks {
-        let queue = &self.queues[q];
-        let idle = if self.groups[queue.group].idle { queue.h_nr_queued } else { queue.h_nr_idle };
-        Tasks { queued: queue.h_nr_queued, runnable: queue.h_nr_runnable, idle }
-    }
-
-    /// `throttle_cfs_rq()`: whether it is throttled; not: the pool had some after all.
-    fn throttle(&mut self, q: QueueId) -> bool {
-        if self.assign(q, 1) {
-            return false;
-        }
-        self.bandwidth(q).throttled.push_back(q);
-        let pelt = self.clocks[self.queues[q].cpu].pelt;
-        self.below(q, &mut |fair, q| {
-            let queue = &mut fair.queues[q];
-            if queue.throttle_count == 0 {
-                queue.stopped_at = pelt;
-            }
-            queue.throttle_count += 1;
-        });
-        self.queues[q].throttled = true;
-        let mut tasks = self.tasks_below(q);
-        let mut above = self.queues[q].entity;
-        while let Some(se) = above {
-            if !self.entities[se].on_rq {
-                return true;
-            }
-            let delayed = self.entities[se].delayed;
-            self.dequeue_entity(se, Leave { sleep: true, special: true, delayed });
-            let parent = self.entities[se].queue;
-            tasks = self.take_tasks(parent, tasks);
-            above = self.queues[parent].entity;
-            if self.queues[parent].throttled {
-                return true;
-            }
-            if self.queues[parent].weight > 0 {
-                break;
-            }
-        }
-        self.rest_of_groups(above, |fair, q| {
-            tasks = fair.take_tasks(q, tasks);
-        });
-        true
-    }
-
-    /// `unthrottle_cfs_rq()`.
-    pub fn unthrottle(&mut self, q: QueueId) {
-        self.queues[q].throttled = false;
-        let cpu = self.queues[q].cpu;
-        let (now, pelt) = (self.clocks[cpu].now, self.clocks[cpu].pelt);
-        let bandwidth = self.bandwidth(q);
-        bandwidth.throttled.retain(|other| *other != q);
-        bandwidth.released_at = now;
-        self.below(q, &mut |fair, q| {
-            let queue = &mut fair.queues[q];
-            queue.throttle_count -= 1;
-            if queue.throttle_count == 0 {
-                queue.stopped_ns += pelt.saturating_sub(queue.stopped_at);
-            }
-        });
-        if self.queues[q].weight == 0 {
-            return;
-        }
-        let mut tasks = self.tasks_below(q);
-        let mut above = self.queues[q].entity;
-        while let Some(se) = above {
-            if self.entities[se].on_rq {
-                if self.entities[se].delayed {
-                    self.enqueue_task(se, false);
-                }
-                break;
-            }
-            self.enqueue_entity(se, false);
-            let parent = self.entities[se].queue;
-            tasks = self.add_tasks(parent, tasks);
-            above = self.queues[parent].entity;
-            if self.queues[parent].throttled {
-                return;
-            }
-        }
-        self.rest_of_groups(above, |fair, q| {
-            tasks = fair.add_tasks(q, tasks);
-        });
-        self.resched.push(cpu);
-    }
-
     /// A group's quota changes: all its queues begin anew. Clocks of all CPUs are right.
     pub fn set_quota(&mut self, group: usize, quota: Option<Quota>, now: Ns) {
         let bandwidth = &mut self.groups[group].bandwidth;
@@ -308,12 +194,6 @@ impl Fair {
                 self.unthrottle(q);
             }
         }
-    }
-
-    /// `throttled_hierarchy()`.
-    #[must_use]
-    pub fn is_throttled(&self, q: QueueId) -> bool {
-        self.queues[q].throttle_count > 0
     }
 }
 

@@ -66,11 +66,12 @@ fn can_migrate(k: &Kernel, how: &Move, unit: Unit, task: TaskId, found: &mut Det
         return false;
     }
     let there = k.tasks[task].group * k.fair.cpus + how.dst;
-    if k.fair.is_throttled(entity.queue) || k.fair.is_throttled(there) {
+    if k.fair.is_throttled(there) {
         return false;
     }
-    let waits_there = k.fair.queues[there].nr_queued > 0;
-    if how.failed == 0 && waits_there && !k.fair.eligible(entity.queue, se) {
+    // task_is_ineligible_on_dst_cpu()
+    let others = k.fair.queues[how.dst].h_nr_queued > 0;
+    if how.failed == 0 && others && !k.fair.eligible(how.src, se) {
         return false;
     }
     if !k.tasks[task].cpus.has(how.dst) {
@@ -97,15 +98,18 @@ pub fn detach_tasks(k: &mut Kernel, how: &Move, what: &Imbalance) -> Detached {
         found.all_pinned = false;
         return found;
     }
-    let tasks: Vec<TaskId> = k.fair.lists[how.src].values().copied().take(LOOKED_AT_MAX).collect();
+    let most = LOOKED_AT_MAX.min(nr_running(k, how.src) as usize);
+    let tasks: Vec<TaskId> = k.fair.lists[how.src].values().copied().take(most).collect();
     for task in tasks {
         if found.left <= 0 || how.idle != Balancer::Busy && nr_running(k, how.src) <= 1 {
             break;
         }
+        let se = k.fair.of_task(task);
         if !can_migrate(k, how, what.unit, task, &mut found) {
+            // The next look begins with others.
+            k.fair.list(se);
             continue;
         }
-        let se = k.fair.of_task(task);
         let bound = |amount: u64| i64::try_from(amount >> how.failed.min(63)).unwrap_or(i64::MAX);
         let weight = match what.unit {
             Unit::Load => k.fair.task_h_load(se).max(1),
@@ -113,6 +117,7 @@ pub fn detach_tasks(k: &mut Kernel, how: &Move, what: &Imbalance) -> Detached {
             Unit::Task => 1,
         };
         if what.unit != Unit::Task && bound(weight) > found.left {
+            k.fair.list(se);
             continue;
         }
         found.left -= i64::try_from(weight).unwrap_or(i64::MAX);
@@ -141,10 +146,7 @@ pub fn push_running(k: &mut Kernel, src: usize, dst: usize) {
     let movable = |k: &Kernel, task: TaskId| {
         let entity = &k.fair.entities[k.fair.of_task(task)];
         let there = k.tasks[task].group * k.fair.cpus + dst;
-        k.tasks[task].cpus.has(dst)
-            && !entity.delayed
-            && !k.fair.is_throttled(entity.queue)
-            && !k.fair.is_throttled(there)
+        k.tasks[task].cpus.has(dst) && !entity.delayed && !k.fair.is_throttled(there)
     };
     if !k.rqs[dst].active || !k.rqs[src].active {
         return;

@@ -1,102 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Earliest eligible virtual deadline first: average virtual time, lag, and who is picked.
+//! Earliest eligible virtual deadline first, among all tasks of a CPU: average virtual time, lag, and who is picked.
 
-use super::weight::{rescaled, virtual_ns};
-use crate::kernel::fair_state::{EntityId, Fair, QueueId};
+use super::weight::virtual_ns;
+use crate::kernel::fair_state::{EntityId, Fair};
 
 impl Fair {
-    /// The entity that runs, if it is still in the queue.
-    fn running(&self, q: QueueId) -> Option<EntityId> {
-        self.queues[q].curr.filter(|curr| self.entities[*curr].on_rq)
+    /// The task that runs, if it is still in its queue.
+    #[must_use]
+    pub fn running(&self, cpu: usize) -> Option<EntityId> {
+        self.timelines[cpu].curr.filter(|curr| self.entities[*curr].on_rq)
     }
 
     /// Sum of weighted vruntimes relative to the zero, and of weights; the one that runs included.
-    fn sums(&self, q: QueueId) -> (i128, i128) {
-        let queue = &self.queues[q];
-        let (mut sum, mut weight) = (queue.sum_w_vruntime, queue.sum_weight);
-        if let Some(curr) = self.running(q) {
+    fn sums(&self, cpu: usize) -> (i128, i128) {
+        let timeline = &self.timelines[cpu];
+        let (mut sum, mut weight) = (timeline.sum_w_vruntime, timeline.sum_weight);
+        if let Some(curr) = self.running(cpu) {
             let se = &self.entities[curr];
-            sum += i128::from(se.vruntime - queue.zero_vruntime) * i128::from(se.weight);
-            weight += i128::from(se.weight);
+            sum += i128::from(se.vruntime - timeline.zero_vruntime) * i128::from(se.h_weight);
+            weight += i128::from(se.h_weight);
         }
         (sum, weight)
     }
 
     /// `avg_vruntime()`: the zero moves there (`update_zero_vruntime()`).
-    pub fn avg_vruntime(&mut self, q: QueueId) -> i64 {
-        let (sum, weight) = self.sums(q);
+    pub fn avg_vruntime(&mut self, cpu: usize) -> i64 {
+        let (sum, weight) = self.sums(cpu);
         if weight > 0 {
             let delta = match (i64::try_from(sum), i64::try_from(weight)) {
                 (Ok(sum), Ok(weight)) => sum.div_euclid(weight),
                 _ => i64::try_from(sum.div_euclid(weight)).unwrap_or(0),
             };
-            let queue = &mut self.queues[q];
-            queue.sum_w_vruntime -= queue.sum_weight * i128::from(delta);
-            queue.zero_vruntime += delta;
+            let timeline = &mut self.timelines[cpu];
+            timeline.sum_w_vruntime -= timeline.sum_weight * i128::from(delta);
+            timeline.zero_vruntime += delta;
         }
-        self.queues[q].zero_vruntime
+        self.timelines[cpu].zero_vruntime
     }
 
     /// `entity_eligible()`: it is owed time, or nothing.
     #[must_use]
-    pub fn eligible(&self, q: QueueId, se: EntityId) -> bool {
-        let (sum, weight) = self.sums(q);
-        let key = self.entities[se].vruntime - self.queues[q].zero_vruntime;
+    pub fn eligible(&self, cpu: usize, se: EntityId) -> bool {
+        let (sum, weight) = self.sums(cpu);
+        let key = self.entities[se].vruntime - self.timelines[cpu].zero_vruntime;
         sum >= i128::from(key) * weight
     }
 
     /// `entity_lag()`: virtual time that it is owed, at most a slice and a tick of its own.
-    fn lag(&self, se: EntityId, avg_vruntime: i64) -> i64 {
+    #[must_use]
+    pub fn lag(&self, se: EntityId, avg_vruntime: i64) -> i64 {
         let entity = &self.entities[se];
         let tick_ns = i64::try_from(self.tick_ns).unwrap_or(0);
-        let limit = virtual_ns(self.slice_ns + tick_ns, entity.weight);
+        let limit = virtual_ns(self.slice_ns + tick_ns, entity.h_weight);
         (avg_vruntime - entity.vruntime).clamp(-limit, limit)
     }
 
-    /// `update_entity_lag()`. One that is about to go is owed nothing (DELAY_ZERO).
-    pub fn update_lag(&mut self, q: QueueId, se: EntityId) {
-        let avg = self.avg_vruntime(q);
+    /// `update_entity_lag()`: whether the lag is not what its vruntime says. One that is about to go does not come
+    /// deeper into debt, and is owed nothing (DELAY_ZERO).
+    pub fn update_lag(&mut self, cpu: usize, se: EntityId) -> bool {
+        let avg = self.avg_vruntime(cpu);
         let lag = self.lag(se, avg);
         let entity = &mut self.entities[se];
         entity.vlag = if entity.delayed { lag.max(entity.vlag).min(0) } else { lag };
+        avg - entity.vlag != entity.vruntime
     }
 
     /// `__enqueue_entity()`.
-    pub fn tree_insert(&mut self, q: QueueId, se: EntityId) {
-        let queue = &mut self.queues[q];
+    pub fn tree_insert(&mut self, cpu: usize, se: EntityId) {
+        let timeline = &mut self.timelines[cpu];
         let entity = &mut self.entities[se];
-        queue.made += 1;
-        let key = (entity.deadline, queue.made);
+        timeline.made += 1;
+        let key = (entity.deadline, timeline.made);
         entity.key = Some(key);
-        queue.tree.insert(key, se);
-        queue.sum_w_vruntime +=
-            i128::from(entity.vruntime - queue.zero_vruntime) * i128::from(entity.weight);
-        queue.sum_weight += i128::from(entity.weight);
+        timeline.tree.insert(key, se);
+        timeline.sum_w_vruntime +=
+            i128::from(entity.vruntime - timeline.zero_vruntime) * i128::from(entity.h_weight);
+        timeline.sum_weight += i128::from(entity.h_weight);
     }
 
     /// `__dequeue_entity()`.
-    pub fn tree_remove(&mut self, q: QueueId, se: EntityId) {
-        let queue = &mut self.queues[q];
+    pub fn tree_remove(&mut self, cpu: usize, se: EntityId) {
+        let timeline = &mut self.timelines[cpu];
         let entity = &mut self.entities[se];
         let Some(key) = entity.key.take() else { return };
-        queue.tree.remove(&key);
-        queue.sum_w_vruntime -=
-            i128::from(entity.vruntime - queue.zero_vruntime) * i128::from(entity.weight);
-        queue.sum_weight -= i128::from(entity.weight);
+        timeline.tree.remove(&key);
+        timeline.sum_w_vruntime -=
+            i128::from(entity.vruntime - timeline.zero_vruntime) * i128::from(entity.h_weight);
+        timeline.sum_weight -= i128::from(entity.h_weight);
     }
 
     /// `place_entity()`: it comes with the lag that it left with (PLACE_LAG) and, moved while it was runnable, what
     /// was left of its request (PLACE_REL_DEADLINE). `initial`: it is new, and begins with half a request
-    /// (PLACE_DEADLINE_INITIAL).
-    pub fn place(&mut self, q: QueueId, se: EntityId, initial: bool) {
-        let avg = self.avg_vruntime(q);
-        let own = i128::from(self.entities[se].weight);
+    /// (PLACE_DEADLINE_INITIAL). `others`: whether the CPU has tasks beside it.
+    pub fn place(&mut self, cpu: usize, se: EntityId, initial: bool, others: bool) {
+        let avg = self.avg_vruntime(cpu);
         let mut lag = 0;
-        if self.queues[q].nr_queued > 0 && self.entities[se].vlag != 0 {
+        if others && self.entities[se].vlag != 0 {
             // Its coming moves the average towards it: it is placed so that its lag is what it was afterwards.
-            let load = self.sums(q).1;
-            let grown = i128::from(self.entities[se].vlag) * (load + own) / load.max(1);
-            lag = i64::try_from(grown).unwrap_or(0);
+            let load = self.sums(cpu).1;
+            let (own, had) = (i128::from(self.entities[se].h_weight), self.entities[se].vlag);
+            let more = i128::from(had) * own / load.max(1);
+            lag = had.saturating_add(i64::try_from(more).unwrap_or(0));
         }
         let slice_ns = self.slice_ns;
         let entity = &mut self.entities[se];
@@ -106,19 +110,19 @@ impl Fair {
             entity.rel_deadline = false;
             return;
         }
-        let request = virtual_ns(slice_ns, entity.weight);
+        let request = virtual_ns(slice_ns, entity.h_weight);
         entity.deadline = entity.vruntime + if initial { request / 2 } else { request };
     }
 
     /// `update_deadline()`: whether its request is used up; a new one begins.
-    pub fn update_deadline(&mut self, q: QueueId, se: EntityId) -> bool {
+    pub fn update_deadline(&mut self, cpu: usize, se: EntityId) -> bool {
         let slice_ns = self.slice_ns;
         let entity = &mut self.entities[se];
         if entity.vruntime < entity.deadline {
             return false;
         }
-        entity.deadline = entity.vruntime + virtual_ns(slice_ns, entity.weight);
-        self.avg_vruntime(q);
+        entity.deadline = entity.vruntime + virtual_ns(slice_ns, entity.h_weight);
+        self.avg_vruntime(cpu);
         true
     }
 
@@ -136,32 +140,41 @@ impl Fair {
         entity.protected_until = entity.deadline;
     }
 
+    /// `update_protect_slice()`: somebody has come; it is protected for a slice more at most.
+    pub fn update_protection(&mut self, cpu: usize, se: EntityId) {
+        let avg = self.avg_vruntime(cpu);
+        let slice_ns = self.slice_ns;
+        let entity = &mut self.entities[se];
+        let until = entity.vruntime.min(avg) + virtual_ns(slice_ns, entity.h_weight);
+        entity.protected_until = entity.protected_until.min(until);
+    }
+
     /// `cancel_protect_slice()`.
     pub fn unprotect(&mut self, se: EntityId) {
         let entity = &mut self.entities[se];
         entity.protected_until = entity.protected_until.min(entity.vruntime);
     }
 
-    /// `__pick_eevdf()`: of those that are owed time, the one with the earliest deadline. The one that runs goes on
+    /// `pick_eevdf()`: of those that are owed time, the one with the earliest deadline. The one that runs goes on
     /// while it is protected. Instead of the kernel's heap of vruntimes, deadlines are gone through in order: half of
-    /// a queue's entities, by weight, are eligible.
+    /// a CPU's tasks, by weight, are eligible.
     #[must_use]
-    pub fn pick_eevdf(&self, q: QueueId) -> Option<EntityId> {
-        let queue = &self.queues[q];
-        let curr = self.running(q);
-        if queue.nr_queued == 1 {
-            return curr.or_else(|| queue.tree.values().next().copied());
+    pub fn pick_eevdf(&self, cpu: usize) -> Option<EntityId> {
+        let timeline = &self.timelines[cpu];
+        let curr = self.running(cpu);
+        if self.queues[cpu].h_nr_queued == 1 {
+            return curr.or_else(|| timeline.tree.values().next().copied());
         }
-        let (sum, weight) = self.sums(q);
+        let (sum, weight) = self.sums(cpu);
         let eligible = |se: EntityId| {
-            let key = self.entities[se].vruntime - queue.zero_vruntime;
+            let key = self.entities[se].vruntime - timeline.zero_vruntime;
             sum >= i128::from(key) * weight
         };
         let curr = curr.filter(|curr| eligible(*curr));
         if let Some(curr) = curr.filter(|curr| self.is_protected(*curr)) {
             return Some(curr);
         }
-        let best = queue.tree.values().copied().find(|se| eligible(*se));
+        let best = timeline.tree.values().copied().find(|se| eligible(*se));
         match (best, curr) {
             (Some(best), Some(curr))
                 if self.entities[curr].deadline < self.entities[best].deadline =>
@@ -172,79 +185,27 @@ impl Fair {
             (None, curr) => curr,
         }
     }
-
-    /// `reweight_entity()`, `rescale_entity()`: lag, request and protection in running time stay what they were.
-    pub fn reweight(&mut self, se: EntityId, weight: u64) {
-        let q = self.entities[se].queue;
-        let old = self.entities[se].weight;
-        let is_curr = self.queues[q].curr == Some(se);
-        let on_rq = self.entities[se].on_rq;
-        let mut avg = 0;
-        let mut protected = false;
-        if on_rq {
-            avg = self.avg_vruntime(q);
-            let lag = self.lag(se, avg);
-            protected = is_curr && self.is_protected(se);
-            let entity = &mut self.entities[se];
-            entity.vlag = lag;
-            entity.deadline -= avg;
-            entity.rel_deadline = true;
-            entity.protected_until -= avg;
-            if !is_curr {
-                // The tree's sums are of the old vruntime and weight.
-                self.tree_remove(q, se);
-            }
-            self.queues[q].weight -= old;
-        }
-        self.take_load(se);
-        let entity = &mut self.entities[se];
-        entity.vlag = rescaled(entity.vlag, old, weight);
-        if entity.rel_deadline {
-            entity.deadline = rescaled(entity.deadline, old, weight);
-        }
-        if protected {
-            entity.protected_until = rescaled(entity.protected_until, old, weight);
-        }
-        entity.weight = weight;
-        self.give_load(se);
-        if on_rq {
-            let entity = &mut self.entities[se];
-            entity.deadline += avg;
-            entity.rel_deadline = false;
-            entity.protected_until += avg;
-            entity.vruntime = avg - entity.vlag;
-            if !is_curr {
-                self.tree_insert(q, se);
-            }
-            self.queues[q].weight += weight;
-        }
-    }
 }
 
+/// A machine for tests.
 #[cfg(test)]
-mod tests {
-    use super::super::weight::NICE_0_LOAD;
+pub mod machine {
     use crate::kernel::{
         Group,
         fair_state::{EntityId, Fair},
     };
 
     const SLICE_NS: i64 = 1_400_000;
-    const MS: u64 = 1_000_000;
+    pub const MS: u64 = 1_000_000;
 
-    /// A CPU with tasks of these weights.
-    fn cpu(weights: &[u64]) -> (Fair, Vec<EntityId>) {
-        let root = Group {
-            path: String::new(),
-            parent: 0,
-            level: 0,
-            weight: 100,
-            quota: None,
-            idle: false,
-        };
-        let mut fair = Fair::new(&[root], 1, SLICE_NS, 4 * MS);
+    fn group(level: usize) -> Group {
+        Group { path: String::new(), parent: 0, level, weight: 100, quota: None, idle: false }
+    }
+
+    fn begin(groups: &[Group], weights: &[u64]) -> (Fair, Vec<EntityId>) {
+        let mut fair = Fair::new(groups, 1, SLICE_NS, 4 * MS);
         let begin = |(task, weight): (usize, &u64)| {
-            fair.begin_task(task, 0, *weight, false);
+            fair.begin_task(task, groups.len() - 1, *weight, false);
             let se = fair.of_task(task);
             fair.enqueue_task(se, false);
             se
@@ -253,18 +214,41 @@ mod tests {
         (fair, tasks)
     }
 
-    /// The task that is picked runs for that long, and is put back.
-    fn runs(fair: &mut Fair, ns: u64) -> EntityId {
-        let task = fair.pick_task(0).expect("a task");
-        let se = fair.of_task(task);
-        fair.set_next(se, true);
+    /// A CPU with tasks of these weights.
+    pub fn cpu(weights: &[u64]) -> (Fair, Vec<EntityId>) {
+        begin(&[group(0)], weights)
+    }
+
+    /// The same in a group.
+    pub fn grouped(weights: &[u64]) -> (Fair, Vec<EntityId>) {
+        begin(&[group(0), group(1)], weights)
+    }
+
+    /// That much time passes.
+    pub fn passes(fair: &mut Fair, ns: u64) {
         fair.clocks[0].now += ns;
         fair.clocks[0].task += ns;
         fair.clocks[0].pelt += ns;
         fair.charge(0, ns);
+    }
+
+    /// The task that is picked runs for that long, and is put back.
+    pub fn runs(fair: &mut Fair, ns: u64) -> EntityId {
+        let task = fair.pick_task(0).expect("a task");
+        let se = fair.of_task(task);
+        fair.set_next(se, true);
+        passes(fair, ns);
         fair.put_prev(se, None);
         se
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::weight::NICE_0_LOAD,
+        machine::{MS, cpu, runs},
+    };
 
     #[test]
     fn who_has_had_more_than_its_share_is_not_picked() {
@@ -316,7 +300,7 @@ mod tests {
         let avg = fair.avg_vruntime(0);
         let lag = avg - fair.entities[tasks[0]].vruntime;
         let left = fair.entities[tasks[0]].deadline - fair.entities[tasks[0]].vruntime;
-        fair.dequeue_entities(tasks[0], leave);
+        fair.dequeue_task(tasks[0], leave);
         assert_eq!(fair.entities[tasks[0]].vlag, lag);
         fair.enqueue_task(tasks[0], false);
         let avg = fair.avg_vruntime(0);
@@ -329,21 +313,10 @@ mod tests {
         let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD]);
         let first = runs(&mut fair, 2 * MS);
         let sleep = super::super::queue::Leave { sleep: true, ..Default::default() };
-        assert!(!fair.dequeue_entities(first, sleep));
+        assert!(!fair.dequeue_task(first, sleep));
         assert!(fair.entities[first].delayed && fair.queues[0].h_nr_runnable == 1);
         (0..4).for_each(|_| assert_eq!(runs(&mut fair, MS), tasks[1]));
         assert!(!fair.entities[first].on_rq);
         assert_eq!((fair.queues[0].nr_queued, fair.queues[0].h_nr_queued), (1, 1));
-    }
-
-    #[test]
-    fn a_change_of_weight_keeps_the_lag_in_running_time() {
-        let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD, NICE_0_LOAD]);
-        runs(&mut fair, 2 * MS);
-        let avg = fair.avg_vruntime(0);
-        let lag = avg - fair.entities[tasks[1]].vruntime;
-        fair.reweight(tasks[1], 2 * NICE_0_LOAD);
-        assert_eq!(avg - fair.entities[tasks[1]].vruntime, lag / 2);
-        assert!((fair.avg_vruntime(0) - avg).abs() <= 1);
     }
 }

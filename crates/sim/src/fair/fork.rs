@@ -51,7 +51,7 @@ fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Optio
             idlest.avg_load + margin < local.avg_load
                 && 100 * local.avg_load > pct * idlest.avg_load
         }
-        Kind::Imbalanced => false,
+        Kind::SmtBalance | Kind::Imbalanced => false,
         Kind::HasSpare => {
             if domain.numa && local.nr_running < (domain.group_len as u64 / 4).max(1) {
                 return None;
@@ -72,7 +72,7 @@ fn is_idler(group: &Group, than: &Group) -> bool {
     }
     match group.kind {
         Kind::Overloaded | Kind::FullyBusy => group.avg_load < than.avg_load,
-        Kind::Imbalanced => false,
+        Kind::SmtBalance | Kind::Imbalanced => false,
         Kind::HasSpare => {
             group.idle_cpus > than.idle_cpus
                 || group.idle_cpus == than.idle_cpus && group.util < than.util

@@ -4,7 +4,7 @@
 use super::weight::{NICE_0_LOAD, WEIGHT_IDLE, of_group};
 use crate::kernel::{
     Group,
-    fair_state::{Fair, Queue, RqClock, SchedEntity, TaskGroup},
+    fair_state::{Fair, Queue, RqClock, SchedEntity, TaskGroup, Timeline},
 };
 
 impl Fair {
@@ -12,6 +12,8 @@ impl Fair {
     #[must_use]
     pub fn new(groups: &[Group], cpus: usize, slice_ns: i64, tick_ns: u64) -> Self {
         let mut fair = Self { cpus, slice_ns, tick_ns, ..Self::default() };
+        fair.online = cpus as u64;
+        fair.timelines = vec![Timeline::default(); cpus];
         fair.clocks = vec![RqClock::default(); cpus];
         fair.lists = vec![std::collections::BTreeMap::new(); cpus];
         fair.groups = vec![TaskGroup::default(); groups.len()];
@@ -87,11 +89,10 @@ impl Fair {
                 let parent = &mut self.queues[self.entities[se].queue];
                 parent.h_nr_idle =
                     if idle { parent.h_nr_idle + others } else { parent.h_nr_idle - others };
-                let (group, next) = (parent.group, parent.entity);
-                if parent.throttled || self.groups[group].idle {
+                above = parent.entity;
+                if self.is_idle_queue(self.entities[se].queue) {
                     break;
                 }
-                above = next;
             }
         }
         self.set_scaled_shares(group, if idle { WEIGHT_IDLE } else { NICE_0_LOAD });

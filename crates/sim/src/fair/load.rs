@@ -51,11 +51,10 @@ impl Fair {
         scaled_down(self.entities[se].weight)
     }
 
-    /// `cfs_rq_clock_pelt()`: it stands while the queue is throttled.
+    /// `cfs_rq_clock_pelt()`: it stands while the queue is throttled and empty.
     fn pelt_clock(&self, q: QueueId) -> Ns {
         let queue = &self.queues[q];
-        let clock =
-            if queue.throttle_count > 0 { queue.stopped_at } else { self.clocks[queue.cpu].pelt };
+        let clock = if queue.stopped { queue.stopped_at } else { self.clocks[queue.cpu].pelt };
         // 0 says that there is no history.
         clock.saturating_sub(queue.stopped_ns).max(1)
     }
@@ -63,7 +62,7 @@ impl Fair {
     /// `__update_load_avg_se()`.
     fn update_entity(&mut self, se: EntityId, now: Ns) -> bool {
         let entity = &self.entities[se];
-        let running = self.queues[entity.queue].curr == Some(se);
+        let running = self.queues[entity.queue].h_curr == Some(se);
         let runnable = match entity.owned {
             Some(_) => entity.runnable,
             None => u64::from(entity.on_rq && !entity.delayed),
@@ -80,7 +79,7 @@ impl Fair {
         let was = Was {
             load: scaled_down(queue.weight),
             runnable: u64::from(queue.h_nr_runnable),
-            running: queue.curr.is_some(),
+            running: queue.h_curr.is_some(),
         };
         queue.avg.update(now, was, 1)
     }
@@ -248,27 +247,38 @@ impl Fair {
             return;
         }
         let by = change(queue.tg_contrib, queue.avg.load_avg);
-        if by.unsigned_abs() > queue.tg_contrib / 64 {
-            add_positive(&mut self.groups[queue.group].load_avg, by);
+        let runnable_by = change(queue.tg_runnable, queue.avg.runnable_avg);
+        if by.unsigned_abs() > queue.tg_contrib / 64
+            || runnable_by.unsigned_abs() > queue.tg_runnable / 64
+        {
+            let group = &mut self.groups[queue.group];
+            add_positive(&mut group.load_avg, by);
+            add_positive(&mut group.runnable_avg, runnable_by);
             queue.tg_contrib = queue.avg.load_avg;
+            queue.tg_runnable = queue.avg.runnable_avg;
             queue.tg_updated = now;
         }
     }
 
-    /// `clear_tg_offline_cfs_rqs()`.
+    /// `clear_tg_load_avg()`.
     pub fn forget_contribution(&mut self, q: QueueId) {
         let queue = &mut self.queues[q];
-        let by = -signed(std::mem::take(&mut queue.tg_contrib));
-        add_positive(&mut self.groups[queue.group].load_avg, by);
+        let group = &mut self.groups[queue.group];
+        add_positive(&mut group.load_avg, -signed(std::mem::take(&mut queue.tg_contrib)));
+        add_positive(&mut group.runnable_avg, -signed(std::mem::take(&mut queue.tg_runnable)));
+        queue.tg_updated = self.clocks[queue.cpu].now;
     }
 
-    /// `calc_group_shares()`: the group's weight by this CPU's part of its load.
+    /// `calc_concur_shares()`, `__calc_smp_shares()`: the group's weight by this CPU's part of its load, as often as
+    /// it has tasks that run at once (`tg_tasks()`, `tg_cpus()`: there are no cpusets).
     fn group_shares(&self, q: QueueId) -> u64 {
         let queue = &self.queues[q];
         let group = &self.groups[queue.group];
+        let tasks = (group.runnable_avg >> 10).max(1);
+        let most = tasks.min(self.online.max(1)) * group.shares;
         let load = scaled_down(queue.weight).max(queue.avg.load_avg);
         let all = group.load_avg.saturating_sub(queue.tg_contrib) + load;
-        (group.shares * load / all.max(1)).clamp(MIN_SHARES, group.shares.max(MIN_SHARES))
+        (most * load / all.max(1)).clamp(MIN_SHARES, most.max(MIN_SHARES))
     }
 
     /// `update_cfs_group()`: an empty group keeps its weight.
@@ -278,9 +288,7 @@ impl Fair {
             return;
         };
         let shares = self.group_shares(owned);
-        if self.entities[se].weight != shares {
-            self.reweight(se, shares);
-        }
+        self.reweight(se, shares);
     }
 
     /// `sched_balance_update_blocked_averages()`: children come after their parents in the list.

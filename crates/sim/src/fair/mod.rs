@@ -1,40 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own scheduler as a reference: kernel/sched/fair.c of Linux 7.x, ideas and rules of which are followed
+//! The kernel's own scheduler as a reference: kernel/sched/fair.c of Linux 7.3, ideas and rules of which are followed
 //! function by function.
 //!
 //! | file | what |
 //! |---|---|
 //! | `weight` | weights, virtual time |
+//! | `entity` | entities, those of new tasks |
 //! | `eevdf` | average virtual time, lag, placement, who is picked |
-//! | `queue` | entities and their groups come and leave, delayed dequeue |
-//! | `curr` | the task that runs is picked, charged, put back |
+//! | `reweight` | weights change: in a queue, and among all tasks of a CPU |
+//! | `queue` | tasks come and leave, and their groups count them; delayed dequeue |
+//! | `running` | the task that runs |
+//! | `hrtick` | the timer that ends a slice |
 //! | `preempt` | wakeup preemption |
 //! | `pelt`, `load` | load tracking, group shares |
-//! | `bandwidth` | quotas |
+//! | `bandwidth`, `throttle` | quotas, tasks that wait for them |
 //! | `group` | weights and `cpu.idle` of groups |
 //! | `select`, `sibling`, `fork` | a CPU for a task that wakes or is new |
 //! | `domain`, `balance`, `stats`, `detach` | load balancing: periodic, newly idle, on behalf of idle CPUs |
 //!
+//! Tasks are picked as since 7.3: all of a CPU are in one tree, whatever groups they are in, and each has a weight that
+//! is its part of its group's weight, and so on up. Entities of groups keep weights, loads and numbers of tasks. A group
+//! weighs as often as it has tasks, up to the number of CPUs (`cgroup_mode` concur), and a quota that is spent takes
+//! tasks from the CPU one by one. The hierarchical class of before is not modelled: stock is that of 7.3 whatever a mix
+//! says by `kernel`, which is about sched_ext.
+//!
 //! Left out: slices of tasks (`sched_attr.sched_runtime`) and with them PREEMPT_SHORT; NEXT_BUDDY (off since 7.0);
 //! utilisation clamping and estimation; NUMA balancing, cache-aware placement, misfit tasks, energy-aware placement,
-//! asymmetric packing; core scheduling; the bounds on how many CPUs a wakeup looks at (SIS_UTIL). Run queues are
-//! hierarchical: 7.x before the flattened pick.
+//! asymmetric packing; core scheduling; cpusets; what interrupts and other classes take of a CPU's capacity; the bounds
+//! on how many CPUs a wakeup looks at (SIS_UTIL).
 
 mod balance;
 mod bandwidth;
-mod curr;
 mod detach;
 mod domain;
 mod eevdf;
+mod entity;
 mod fork;
 mod group;
+mod hrtick;
 mod load;
 mod pelt;
 mod preempt;
 mod queue;
+mod reweight;
+mod running;
 mod select;
 mod sibling;
 mod stats;
+mod throttle;
 mod weight;
 
 use queue::Leave;
@@ -45,6 +58,7 @@ use crate::{
         Class, Enqueue, Event, GroupChange, Kernel, SchedClass, State, Wake,
         fair_state::{Fair, RqClock},
     },
+    machine::CpuSet,
     mix::{Ns, Policy},
 };
 
@@ -80,11 +94,11 @@ fn carry_out(k: &mut Kernel) {
 
 /// What the CPU's queue came to.
 fn changed(k: &mut Kernel, cpu: usize) {
-    if k.fair.queues[cpu].h_nr_runnable > 1 {
-        k.fair.overloaded.insert(cpu);
-    } else {
-        k.fair.overloaded.remove(cpu);
-    }
+    let queue = &k.fair.queues[cpu];
+    let (overloaded, idle_queued) = (queue.h_nr_runnable > 1, queue.h_nr_idle > 0);
+    let put = |set: &mut CpuSet, is: bool| if is { set.insert(cpu) } else { set.remove(cpu) };
+    put(&mut k.fair.overloaded, overloaded);
+    put(&mut k.fair.idle_queued, idle_queued);
     carry_out(k);
 }
 
@@ -141,9 +155,7 @@ impl SchedClass for FairClass {
                 fair.detach(se);
                 fair.entities[se].queue = queue;
             }
-            if fair.entities[se].weight != weight {
-                fair.reweight(se, weight);
-            }
+            fair.reweight(se, weight);
             fair.entities[se].idle = idle;
             if why.initial {
                 fair.first_util(se);
@@ -160,7 +172,7 @@ impl SchedClass for FairClass {
         look_at_clock(k, cpu);
         let se = k.fair.of_task(task);
         let special = k.tasks[task].state == State::Dead;
-        k.fair.dequeue_entities(se, Leave { sleep, special, delayed: false });
+        k.fair.dequeue_task(se, Leave { sleep, special, ..Leave::default() });
         changed(k, cpu);
     }
 
@@ -200,10 +212,10 @@ impl SchedClass for FairClass {
         carry_out(k);
     }
 
-    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId) {
+    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId, queued: bool) {
         look_at_clock(k, cpu);
         let se = k.fair.of_task(task);
-        k.fair.tick(se);
+        k.fair.tick(se, queued);
         carry_out(k);
     }
 
@@ -213,13 +225,16 @@ impl SchedClass for FairClass {
 
     fn wakeup_preempt(&self, k: &mut Kernel, cpu: usize, task: TaskId, wake: Wake) {
         let curr = k.rqs[cpu].curr;
-        if k.rqs[cpu].need_resched || !k.tasks[curr].on_rq {
+        if !k.tasks[curr].on_rq {
             return;
         }
+        k.update_curr(cpu);
+        look_at_clock(k, cpu);
         let (curr, se) = (k.fair.of_task(curr), k.fair.of_task(task));
         if k.fair.wakeup_preempts(curr, se, k.tasks[task].policy, wake.fork) {
             k.resched_curr(cpu);
         }
+        carry_out(k);
     }
 
     /// `task_fork_fair()`.
@@ -275,8 +290,12 @@ impl SchedClass for FairClass {
     }
 
     fn idle(&self, k: &mut Kernel, cpu: usize, idle: bool, again: bool) {
+        if idle {
+            k.fair.hrtick_cancel(cpu);
+        }
         if idle && k.rqs[cpu].active {
             k.fair.idle_cpus.insert(cpu);
+            k.fair.nohz_needs_update = true;
         } else {
             k.fair.idle_cpus.remove(cpu);
         }
@@ -288,6 +307,7 @@ impl SchedClass for FairClass {
     /// `rq_online_fair()`, `rq_offline_fair()`.
     fn hotplug(&self, k: &mut Kernel, cpu: usize, online: bool) {
         look_at_clock(k, cpu);
+        k.fair.online = k.active.len() as u64;
         for group in 1..k.groups.len() {
             let q = group * k.fair.cpus + cpu;
             k.fair.queues[q].limited = online && k.groups[group].quota.is_some();
@@ -316,30 +336,47 @@ impl SchedClass for FairClass {
         }
         match event {
             Event::Period { seq, .. } => k.fair.period_ends(group, seq),
-            _ => k.fair.slack_is_due(group),
+            _ => k.fair.slack_is_due(group, k.now),
         }
         all_changed(k);
     }
 
-    fn unlocked(&self, k: &mut Kernel, _cpu: usize) {
+    fn unlocked(&self, k: &mut Kernel, cpu: usize) {
         while let Some((from, to)) = k.fair.active_balance.pop() {
             detach::push_running(k, from, to);
         }
+        returns_to_user(k, cpu);
     }
 
-    /// A group whose quota is spent cannot go on anywhere, even if one of its queues has some time left.
+    fn hrtick(&self, k: &mut Kernel, cpu: usize, seq: u32) -> bool {
+        k.fair.hrtick_fires(cpu, seq)
+    }
+
+    /// A task in limbo cannot run; its wait begins when it comes back.
     fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
-        let mut until = 0;
-        let mut group = k.tasks[task].group;
-        while group != 0 {
-            let bandwidth = &k.fair.groups[group].bandwidth;
-            if !bandwidth.throttled.is_empty() {
-                return None;
-            }
-            until = until.max(bandwidth.released_at);
-            group = k.groups[group].parent;
+        let entity = &k.fair.entities[k.fair.of_task(task)];
+        let held = k.tasks[task].class() == Class::Normal && entity.throttled;
+        (!held).then_some(entity.released_at)
+    }
+}
+
+/// The task that runs leaves the kernel (`resume_user_mode_work()`): it does what waited for that. One that is to give
+/// the CPU away does so before.
+fn returns_to_user(k: &mut Kernel, cpu: usize) {
+    let curr = k.rqs[cpu].curr;
+    let task = &k.tasks[curr];
+    let returns = task.class() == Class::Normal && task.state == State::Runnable && task.on_rq;
+    if !returns || k.rqs[cpu].need_resched {
+        return;
+    }
+    let se = k.fair.of_task(curr);
+    if k.fair.entities[se].throttle_work {
+        k.update_curr(cpu);
+        look_at_clock(k, cpu);
+        if k.fair.throttle_work(se) {
+            k.resched_curr(cpu);
         }
-        Some(until)
+        changed(k, cpu);
     }
 }
 

@@ -7,44 +7,19 @@ use crate::{
 };
 
 impl Fair {
-    fn depth(&self, se: EntityId) -> usize {
-        std::iter::successors(self.parent(se), |se| self.parent(*se)).count()
-    }
-
-    /// `find_matching_se()`: the two entities of one queue that two tasks are in.
-    fn matching(&self, mut one: EntityId, mut other: EntityId) -> Option<(EntityId, EntityId)> {
-        let (mut depth, mut others) = (self.depth(one), self.depth(other));
-        loop {
-            if depth == others && self.entities[one].queue == self.entities[other].queue {
-                return Some((one, other));
-            }
-            if depth >= others {
-                one = self.parent(one)?;
-                depth -= 1;
-            }
-            if others > depth {
-                other = self.parent(other)?;
-                others -= 1;
-            }
-        }
-    }
-
-    /// `wakeup_preempt_fair()`: whether the CPU is to look who runs next. `fork`: the task is new.
+    /// `wakeup_preempt_fair()`: whether the CPU is to look who runs next. `fork`: the task is new. Of groups with
+    /// `cpu.idle` only the weight counts here.
     ///
     /// Left out: NEXT_BUDDY, which is off since 7.0, and with it the only use of WF_SYNC here; PREEMPT_SHORT, as no
-    /// task has a slice of its own; a waker that is not eligible any more, as the pick finds that.
+    /// task has a slice of its own.
     pub fn wakeup_preempts(
         &mut self,
         curr: EntityId,
-        task: EntityId,
+        woken: EntityId,
         policy: Policy,
         fork: bool,
     ) -> bool {
-        if curr == task || self.is_throttled(self.entities[task].queue) {
-            return false;
-        }
-        let Some((curr, woken)) = self.matching(curr, task) else { return false };
-        if curr == woken {
+        if curr == woken || self.entities[woken].throttled {
             return false;
         }
         let (curr_idle, woken_idle) = (self.entities[curr].idle, self.entities[woken].idle);
@@ -52,13 +27,16 @@ impl Fair {
             self.unprotect(curr);
             return true;
         }
-        if curr_idle != woken_idle
-            || policy != Policy::Other
-            || fork
-            || self.entities[woken].delayed
-        {
-            return false;
+        let cpu = self.cpu_of(curr);
+        let may = curr_idle == woken_idle
+            && policy == Policy::Other
+            && !fork
+            && !self.entities[woken].delayed;
+        if may && self.pick_next(cpu) == Some(woken) {
+            self.unprotect(curr);
+            return true;
         }
-        self.pick_eevdf(self.entities[curr].queue) == Some(woken)
+        self.update_protection(cpu, curr);
+        false
     }
 }

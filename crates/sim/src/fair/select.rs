@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     bpf::TaskId,
-    kernel::{Kernel, Wake},
+    kernel::{Kernel, Wake, fair_state::Domain},
     mix::Ns,
 };
 
@@ -27,9 +27,7 @@ pub fn select_task_rq(k: &mut Kernel, task: TaskId, prev: usize, wake: Wake) -> 
     } else {
         prev
     };
-    let cpu = select_idle_sibling(k, task, prev, target);
-    k.tasks[task].fair.recent_used_cpu = Some(prev);
-    cpu
+    select_idle_sibling(k, task, prev, target)
 }
 
 /// `record_wakee()`.
@@ -78,7 +76,9 @@ fn by_idleness(k: &Kernel, here: usize, prev: usize, sync: bool) -> Option<usize
 
 /// `wake_affine_weight()`.
 fn by_weight(k: &mut Kernel, task: TaskId, here: usize, prev: usize, sync: bool) -> Option<usize> {
-    let pct = k.fair.domains.first().map_or(117, crate::kernel::fair_state::Domain::imbalance_pct);
+    // The smallest domain that both are in.
+    let domain = k.fair.domains.iter().find(|domain| domain.span(here).contains(&prev));
+    let pct = domain.map_or(117, Domain::imbalance_pct);
     let mut load_here = k.fair.cpu_load(here);
     let curr = k.rqs[here].curr;
     if sync && !k.is_idle_task(curr) && k.fair.entities.get(k.fair.of_task(curr)).is_some() {
@@ -89,9 +89,10 @@ fn by_weight(k: &mut Kernel, task: TaskId, here: usize, prev: usize, sync: bool)
         load_here -= load;
     }
     let load = k.fair.task_h_load(k.fair.of_task(task));
-    let capacity = |cpu: usize| u64::from(k.machine.capacities[cpu]);
-    let with_it = (load_here + load) * 100 * capacity(prev);
-    let without =
-        k.fair.cpu_load(prev).saturating_sub(load) * (100 + (pct - 100) / 2) * capacity(here);
-    (with_it < without + u64::from(sync)).then_some(here)
+    let signed = |load: u64| i64::try_from(load).unwrap_or(i64::MAX);
+    let capacity = |cpu: usize| i64::from(k.machine.capacities[cpu]);
+    let with_it = signed(load_here + load) * 100 * capacity(prev);
+    let left = signed(k.fair.cpu_load(prev)) - signed(load);
+    let without = left * signed(100 + (pct - 100) / 2) * capacity(here);
+    (with_it < without + i64::from(sync)).then_some(here)
 }

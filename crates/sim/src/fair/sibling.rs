@@ -4,7 +4,7 @@
 use crate::{
     bpf::TaskId,
     kernel::{Class, Kernel},
-    machine::CpuSet,
+    mix::Policy,
 };
 
 /// `rq->nr_running`: throttled tasks do not count.
@@ -29,10 +29,10 @@ pub fn is_sched_idle(k: &Kernel, cpu: usize) -> bool {
     running > 0 && running == k.fair.queues[cpu].h_nr_idle && k.rqs[cpu].active
 }
 
-/// `choose_idle_cpu()`.
+/// `choose_idle_cpu()`: a CPU that runs nothing, or for a task that is none itself nothing but SCHED_IDLE ones.
 #[must_use]
-pub fn is_free(k: &Kernel, cpu: usize) -> bool {
-    is_idle(k, cpu) || is_sched_idle(k, cpu)
+fn is_free(k: &Kernel, cpu: usize, task: TaskId) -> bool {
+    is_idle(k, cpu) || k.tasks[task].policy != Policy::Idle && is_sched_idle(k, cpu)
 }
 
 /// `is_core_idle()`: the other threads are idle.
@@ -48,22 +48,21 @@ pub fn share_cache(k: &Kernel, one: usize, other: usize) -> bool {
 }
 
 /// `select_idle_sibling()`: an idle CPU that shares a cache with `target`, or that itself.
-#[must_use]
-pub fn select_idle_sibling(k: &Kernel, task: TaskId, prev: usize, target: usize) -> usize {
-    let allowed = &k.tasks[task].cpus;
-    let good = |cpu: usize| allowed.has(cpu) && is_free(k, cpu);
-    if good(target) {
+pub fn select_idle_sibling(k: &mut Kernel, task: TaskId, prev: usize, target: usize) -> usize {
+    // Whether the task may run there is seen by who asks (select_fallback_rq()).
+    if is_free(k, target, task) {
         return target;
     }
-    if prev != target && share_cache(k, prev, target) && good(prev) {
+    if prev != target && share_cache(k, prev, target) && is_free(k, prev, task) {
         return prev;
     }
-    let recent = k.tasks[task].fair.recent_used_cpu;
+    let recent = k.tasks[task].fair.recent_used_cpu.replace(prev);
     let recent = recent.filter(|recent| *recent != prev && *recent != target);
+    let (k, allowed) = (&*k, &k.tasks[task].cpus);
+    let good = |cpu: usize| allowed.has(cpu) && is_free(k, cpu, task);
     if let Some(recent) = recent.filter(|recent| share_cache(k, *recent, target) && good(*recent)) {
         return recent;
     }
-    let candidates = k.tasks[task].cpus.and(&k.fair.idle_cpus);
     let idle_core = k.machine.smt > 1 && has_idle_core(k, target);
     if k.machine.smt > 1 && !idle_core && share_cache(k, prev, target) {
         // select_idle_smt()
@@ -71,9 +70,7 @@ pub fn select_idle_sibling(k: &Kernel, task: TaskId, prev: usize, target: usize)
             return sibling;
         }
     }
-    select_idle_cpu(k, &candidates, target, idle_core)
-        .or_else(|| select_sched_idle(k, allowed, target))
-        .unwrap_or(target)
+    select_idle_cpu(k, task, target, idle_core).unwrap_or(target)
 }
 
 /// `test_idle_cores()`.
@@ -90,35 +87,24 @@ fn has_idle_core(k: &Kernel, cpu: usize) -> bool {
     false
 }
 
-/// `select_idle_cpu()`: from the one after `target` on, once around the cache's CPUs; a whole core is better.
-fn select_idle_cpu(
-    k: &Kernel,
-    candidates: &CpuSet,
-    target: usize,
-    idle_core: bool,
-) -> Option<usize> {
+/// `select_idle_cpu()`, `select_idle_core()`: from the one after `target` on, once around the cache's CPUs; a whole core
+/// is better.
+fn select_idle_cpu(k: &Kernel, task: TaskId, target: usize, idle_core: bool) -> Option<usize> {
     let span = k.machine.cache_cpus(target);
+    let candidates = k.tasks[task].cpus.and(&k.fair.idle_cpus.or(&k.fair.idle_queued));
     let mut any = None;
     for range in [target + 1..span.end, span.start..target + 1] {
         let mut from = range.start;
         while let Some(cpu) = candidates.next(from).filter(|cpu| range.contains(cpu)) {
             from = cpu + 1;
-            if !is_idle(k, cpu) {
+            if !is_free(k, cpu, task) {
                 continue;
             }
-            if !idle_core || core_is_idle(k, cpu) {
+            if !idle_core || is_idle(k, cpu) && core_is_idle(k, cpu) {
                 return Some(cpu);
             }
             any = any.or(Some(cpu));
         }
     }
     any
-}
-
-/// The same for CPUs that only run SCHED_IDLE tasks; there is something to look for if any such task is there.
-fn select_sched_idle(k: &Kernel, allowed: &CpuSet, target: usize) -> Option<usize> {
-    let span = k.machine.cache_cpus(target);
-    (target + 1..span.end).chain(span.start..=target).find(|cpu| {
-        k.fair.queues[*cpu].h_nr_idle > 0 && allowed.has(*cpu) && is_sched_idle(k, *cpu)
-    })
 }

@@ -18,6 +18,8 @@ pub enum Kind {
     HasSpare,
     /// Every CPU has enough to do.
     FullyBusy,
+    /// Threads of a core share it while another CPU is idle.
+    SmtBalance,
     /// Affinity has hindered balancing within it.
     Imbalanced,
     /// Tasks wait.
@@ -123,19 +125,20 @@ fn classify(group: &Group, pct: u64, hindered: bool) -> Kind {
     Kind::FullyBusy
 }
 
-/// `update_sd_pick_busiest()`.
-fn is_busier(group: &Group, than: &Group) -> bool {
+/// `update_sd_pick_busiest()`. `threads`: groups are cores with several.
+fn is_busier(group: &Group, than: &Group, threads: bool) -> bool {
     if group.kind != than.kind {
         return group.kind > than.kind;
     }
+    let has_less_idle = (than.idle_cpus, group.nr_running) > (group.idle_cpus, than.nr_running)
+        && (group.idle_cpus < than.idle_cpus || group.nr_running > than.nr_running);
     match group.kind {
         Kind::Overloaded => group.avg_load > than.avg_load,
         Kind::Imbalanced => false,
-        Kind::FullyBusy => group.load * than.capacity > than.load * group.capacity,
-        Kind::HasSpare => {
-            (than.idle_cpus, group.nr_running) > (group.idle_cpus, than.nr_running)
-                && (group.idle_cpus < than.idle_cpus || group.nr_running > than.nr_running)
-        }
+        Kind::SmtBalance if group.idle_cpus != 0 || than.idle_cpus != 0 => has_less_idle,
+        // Their load per capacity is not computed: the last one, of cores the first one.
+        Kind::SmtBalance | Kind::FullyBusy => !threads,
+        Kind::HasSpare => has_less_idle,
     }
 }
 
@@ -169,16 +172,22 @@ pub fn find(
     let (mut local, mut busiest) = (Group::default(), None::<Group>);
     let (mut load, mut capacity) = (0, 0);
     let own = domain.group(dst);
+    let threads = domain.group_len == k.machine.smt && k.machine.smt > 1;
     for first in domain.span(dst).step_by(domain.group_len) {
         // CPUs that were found to have nothing that may move do not count as sources; their own group counts whole.
-        let group =
+        let mut group =
             group_stats(k, &domain, level, first, if first == own { &k.active } else { cpus });
+        // smt_balance()
+        let shared = threads && group.h_nr_running > 1 && group.kind < Kind::SmtBalance;
+        if shared && first != own && idle != Balancer::Busy {
+            group.kind = Kind::SmtBalance;
+        }
         load += group.load;
         capacity += group.capacity;
         if first == own {
             local = group;
         } else if group.h_nr_running > 0
-            && busiest.as_ref().is_none_or(|busiest| is_busier(&group, busiest))
+            && busiest.as_ref().is_none_or(|busiest| is_busier(&group, busiest, threads))
         {
             busiest = Some(group);
         }
@@ -235,7 +244,7 @@ fn calculate(
     let of = |unit: Unit, how_much: u64| {
         (how_much > 0).then(|| Imbalance { busiest: busiest.first, unit, amount: amount(how_much) })
     };
-    if busiest.kind == Kind::Imbalanced {
+    if busiest.kind == Kind::Imbalanced || busiest.kind == Kind::SmtBalance {
         return of(Unit::Task, 1);
     }
     if local.kind == Kind::HasSpare {
@@ -257,18 +266,14 @@ fn calculate(
         }
         return of(Unit::Task, tasks >> 1);
     }
-    let busiest_load = if busiest.kind == Kind::Overloaded {
-        busiest.avg_load
-    } else {
-        busiest.load * 1024 / busiest.capacity.max(1)
-    };
     if local.kind < Kind::Overloaded {
         local.avg_load = local.load * 1024 / local.capacity.max(1);
-        if local.avg_load >= busiest_load || local.avg_load >= avg_load {
+        // Of one that is not overloaded it is 0.
+        if local.avg_load >= busiest.avg_load || local.avg_load >= avg_load {
             return None;
         }
     }
-    let too_much = busiest_load.saturating_sub(avg_load) * busiest.capacity;
+    let too_much = busiest.avg_load.saturating_sub(avg_load) * busiest.capacity;
     let too_little = avg_load.saturating_sub(local.avg_load) * local.capacity;
     of(Unit::Load, too_much.min(too_little) / 1024)
 }
@@ -288,7 +293,7 @@ pub fn find_queue(
 ) -> Option<usize> {
     let domain = k.fair.domains[level];
     let capacity = |cpu: usize| u64::from(k.machine.capacities[cpu]);
-    let mut best: Option<(usize, u64)> = None;
+    let mut best = (None, 0);
     for cpu in
         (what.busiest..what.busiest + domain.group_len).filter(|cpu| cpus.has(*cpu) && *cpu != dst)
     {
@@ -304,11 +309,11 @@ pub fn find_queue(
             Unit::Util => queue.avg.util_avg,
             Unit::Task => u64::from(running),
         };
-        if best.is_none_or(|(_, most)| value > most) {
-            best = Some((cpu, value));
+        if value > best.1 {
+            best = (Some(cpu), value);
         }
     }
-    best.map(|(cpu, _)| cpu)
+    best.0
 }
 
 #[cfg(test)]

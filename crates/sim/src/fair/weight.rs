@@ -50,6 +50,12 @@ pub fn virtual_ns(ran_ns: i64, weight: u64) -> i64 {
     rescaled(ran_ns, NICE_0_LOAD, weight)
 }
 
+/// Running time of a virtual time, as `hrtick_start_fair()` has it.
+#[must_use]
+pub fn running_ns(virtual_ns: i64, weight: u64) -> i64 {
+    rescaled(virtual_ns, weight, NICE_0_LOAD)
+}
+
 /// `value * from / to`, towards zero.
 #[must_use]
 pub fn rescaled(value: i64, from: u64, to: u64) -> i64 {

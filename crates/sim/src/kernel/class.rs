@@ -61,8 +61,13 @@ pub trait SchedClass {
     fn set_next(&self, k: &mut Kernel, cpu: usize, task: TaskId);
     /// The task that runs, of this class, has run for that long more (`update_curr`).
     fn account(&self, k: &mut Kernel, cpu: usize, task: TaskId, ran_ns: Ns);
-    /// The tick, while a task of this class runs (`task_tick`).
-    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId);
+    /// The tick, while a task of this class runs (`task_tick`). `queued`: it is not the periodic one, but the timer that
+    /// ends a slice.
+    fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId, queued: bool);
+    /// A timer that ends a slice fires: whether it was not cancelled (`hrtick`).
+    fn hrtick(&self, _k: &mut Kernel, _cpu: usize, _seq: u32) -> bool {
+        false
+    }
     /// The tick, whatever runs (`sched_balance_trigger`, `scx_tick`).
     fn every_tick(&self, _k: &mut Kernel, _cpu: usize) {}
     /// A task of this class came to a CPU where one of this class runs: does it take the CPU (`wakeup_preempt`)?

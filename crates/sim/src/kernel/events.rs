@@ -36,6 +36,8 @@ pub enum Event {
     Daemon,
     /// sched_ext's watchdog looks.
     Watchdog,
+    /// A task's slice is over (stock).
+    Hrtick { cpu: u32, seq: u32 },
     /// A group's quota is refilled (stock).
     Period { group: u32, seq: u32 },
     /// A group's unused quota goes back (stock).

@@ -44,6 +44,28 @@ pub struct Level {
     pub interval_ms: u64,
     /// How often in a row nothing could be moved.
     pub failed: u32,
+    /// How newly idle balancing has fared.
+    pub newly: Newly,
+}
+
+/// `sd->newidle_*`: of how many attempts of newly idle balancing something came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newly {
+    /// Attempts.
+    pub calls: u32,
+    /// Those of which something came.
+    pub successes: u32,
+    /// When that was reckoned last.
+    pub reckoned: Ns,
+    /// What came out: in so many of 1024 cases it is attempted.
+    pub ratio: u32,
+}
+
+impl Default for Newly {
+    /// As in `sd_init()`, but for the ratio: the machine has been up for a while, and its attempts were seldom.
+    fn default() -> Self {
+        Self { calls: 512, successes: 256, reckoned: 0, ratio: 1024 }
+    }
 }
 
 /// `struct sched_avg`: load tracking.
@@ -70,8 +92,10 @@ pub struct SchedAvg {
 /// `struct sched_entity`: a task, or a group on a CPU.
 #[derive(Clone, Debug, Default)]
 pub struct SchedEntity {
-    /// Weight, 1024 * 1024 for nice 0.
+    /// Weight among those of its queue, 1024 * 1024 for nice 0 (`se->load`).
     pub weight: u64,
+    /// Of a task: weight among all tasks of its CPU, by its groups' shares (`se->h_load`).
+    pub h_weight: u64,
     /// Queue where it is, or will be.
     pub queue: QueueId,
     /// Of a group: its own queue.
@@ -82,7 +106,7 @@ pub struct SchedEntity {
     pub idle: bool,
     /// In a queue, running or not.
     pub on_rq: bool,
-    /// It does not want to run any more, and stays until its lag is gone.
+    /// Of a task, as all up to `key`: it does not want to run any more, and stays until its lag is gone.
     pub delayed: bool,
     /// Its deadline is relative to its vruntime.
     pub rel_deadline: bool,
@@ -94,8 +118,14 @@ pub struct SchedEntity {
     pub vlag: i64,
     /// While it runs: until then nobody else is picked.
     pub protected_until: i64,
-    /// Its key in the queue's tree; `None`: it runs, or is in no queue.
+    /// Its key in the CPU's tree; `None`: it runs, or is in no queue.
     pub key: Option<(i64, u64)>,
+    /// It is to leave its queue when it returns to user mode, if that is throttled then (`sched_throttle_work`).
+    pub throttle_work: bool,
+    /// It has left it so (`p->throttled`), and waits in limbo.
+    pub throttled: bool,
+    /// When it came back from there last.
+    pub released_at: Ns,
     /// Of a group: runnable tasks when its average was updated last.
     pub runnable: u64,
     /// Until when its running is accounted, in the CPU's clock_task.
@@ -115,28 +145,18 @@ pub struct Queue {
     pub cpu: usize,
     /// The group's entity; `None`: the root group.
     pub entity: Option<EntityId>,
-    /// The one that runs, or holds the task that runs. It is not in the tree.
-    pub curr: Option<EntityId>,
-    /// The others, by deadline; those of one deadline in the order of their coming.
-    pub tree: BTreeMap<(i64, u64), EntityId>,
-    /// Last number given to an entity of the tree.
-    pub made: u64,
+    /// The one that runs, or holds the task that runs (`h_curr`).
+    pub h_curr: Option<EntityId>,
     /// Sum of weights.
     pub weight: u64,
     /// Entities, the one that runs included.
     pub nr_queued: u32,
-    /// Tasks below, throttled ones not counted.
+    /// Tasks below, those in limbo not counted.
     pub h_nr_queued: u32,
     /// Those of them that want to run.
     pub h_nr_runnable: u32,
     /// Those of them that are SCHED_IDLE, or in groups with `cpu.idle`.
     pub h_nr_idle: u32,
-    /// Sum over the tree of (vruntime - zero_vruntime) * weight.
-    pub sum_w_vruntime: i128,
-    /// Sum of the tree's weights.
-    pub sum_weight: i128,
-    /// What vruntimes are compared with: about their average.
-    pub zero_vruntime: i64,
     /// Load.
     pub avg: SchedAvg,
     /// Its load has changed by something that came or went: the group's entity is to follow.
@@ -145,7 +165,9 @@ pub struct Queue {
     pub prop_runnable_sum: i64,
     /// Its part of [`TaskGroup::load_avg`].
     pub tg_contrib: u64,
-    /// When that was given last.
+    /// Its part of [`TaskGroup::runnable_avg`].
+    pub tg_runnable: u64,
+    /// When these were given last.
     pub tg_updated: Ns,
     /// Its share of the CPU's load.
     pub h_load: u64,
@@ -159,10 +181,35 @@ pub struct Queue {
     pub throttled: bool,
     /// How many of it and its ancestors do.
     pub throttle_count: u32,
-    /// clock_pelt when it began to.
+    /// Tasks that have left it as it was throttled: who came last is the first (`throttled_limbo_list`).
+    pub limbo: VecDeque<TaskId>,
+    /// Its clock_pelt stands: it is throttled and empty (`pelt_clock_throttled`).
+    pub stopped: bool,
+    /// clock_pelt when it stopped.
     pub stopped_at: Ns,
     /// clock_pelt that passed meanwhile, all in all.
     pub stopped_ns: Ns,
+}
+
+/// A CPU's tasks in the order in which they are picked: what `struct cfs_rq` has for the root group only.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// The task that runs (`rq->cfs.curr`). It is not in the tree.
+    pub curr: Option<EntityId>,
+    /// The others, of whatever group, by deadline; those of one deadline in the order of their coming.
+    pub tree: BTreeMap<(i64, u64), EntityId>,
+    /// Last number given to a task of the tree.
+    pub made: u64,
+    /// Sum over the tree of (vruntime - zero_vruntime) * weight.
+    pub sum_w_vruntime: i128,
+    /// Sum of the tree's weights.
+    pub sum_weight: i128,
+    /// What vruntimes are compared with: about their average.
+    pub zero_vruntime: i64,
+    /// When the timer that ends the present slice fires (`rq->hrtick_timer`).
+    pub hrtick_at: Option<Ns>,
+    /// The last such timer's number.
+    pub hrtick_seq: u32,
 }
 
 /// `struct cfs_bandwidth`: a group's pool of running time.
@@ -188,8 +235,6 @@ pub struct Bandwidth {
     pub slack_started: bool,
     /// Queues that wait.
     pub throttled: VecDeque<QueueId>,
-    /// When the last of them went on.
-    pub released_at: Ns,
 }
 
 /// `struct task_group`.
@@ -205,6 +250,8 @@ pub struct TaskGroup {
     pub idle: bool,
     /// Load of all its queues.
     pub load_avg: u64,
+    /// 1024 for each task that is always runnable, likewise.
+    pub runnable_avg: u64,
     /// Quota.
     pub bandwidth: Bandwidth,
 }
@@ -240,6 +287,8 @@ pub struct RqClock {
 pub struct Fair {
     /// CPUs.
     pub cpus: usize,
+    /// Those of them that are there (`num_online_cpus()`).
+    pub online: u64,
     /// `sysctl_sched_base_slice`.
     pub slice_ns: i64,
     /// From tick to tick.
@@ -248,6 +297,8 @@ pub struct Fair {
     pub entities: Vec<SchedEntity>,
     /// Queues.
     pub queues: Vec<Queue>,
+    /// By CPU.
+    pub timelines: Vec<Timeline>,
     /// Groups.
     pub groups: Vec<TaskGroup>,
     /// By CPU.
@@ -262,10 +313,14 @@ pub struct Fair {
     pub due: Vec<(Ns, Event)>,
     /// Idle CPUs that are there.
     pub idle_cpus: CpuSet,
+    /// CPUs with tasks that are SCHED_IDLE or in groups with `cpu.idle`.
+    pub idle_queued: CpuSet,
     /// CPUs with more than one runnable task.
     pub overloaded: CpuSet,
     /// When an idle CPU's domains are due.
     pub nohz_next_balance: Ns,
+    /// Others have become idle since that was reckoned (`nohz.needs_update`).
+    pub nohz_needs_update: bool,
     /// Levels, the smallest first.
     pub domains: Vec<Domain>,
     /// CPUs whose task is to move to another one, idle until then.

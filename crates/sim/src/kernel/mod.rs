@@ -314,6 +314,7 @@ impl Kernel {
             Event::Change { change } => self.change(change as usize),
             Event::Daemon => self.daemon(),
             Event::Warmup => self.warmup_ends(),
+            Event::Hrtick { cpu, seq } => self.hrtick(cpu as usize, seq),
             Event::Watchdog | Event::Period { .. } | Event::Slack { .. } => {
                 let class = self.normal;
                 class.event(self, event);

@@ -33,7 +33,7 @@ impl Kernel {
         let class = self.normal;
         match self.tasks[curr].class() {
             Class::Idle => {}
-            Class::Normal => class.tick(self, cpu, curr),
+            Class::Normal => class.tick(self, cpu, curr, false),
             Class::Rt => self.tick_rt(cpu, curr),
         }
         self.unlock_rq(cpu);
@@ -44,5 +44,22 @@ impl Kernel {
             crate::bpf::plant(self, at);
         }
         self.arm_tick(cpu);
+    }
+
+    /// `hrtick()`: the timer that ends a slice.
+    pub(super) fn hrtick(&mut self, cpu: usize, seq: u32) {
+        let class = self.normal;
+        if !class.hrtick(self, cpu, seq) {
+            return;
+        }
+        self.this_cpu = cpu;
+        self.lock_rq(cpu);
+        self.update_curr(cpu);
+        self.interrupts_guest(cpu);
+        let curr = self.rqs[cpu].curr;
+        if self.tasks[curr].class() == Class::Normal {
+            class.tick(self, cpu, curr, true);
+        }
+        self.unlock_rq(cpu);
     }
 }
