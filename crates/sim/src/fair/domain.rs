@@ -17,6 +17,9 @@ const BUSY_FACTOR: u64 = 16;
 #[must_use]
 pub fn levels(machine: &Machine) -> Vec<Domain> {
     let (cache, node) = (machine.cpus / machine.caches, machine.cpus / machine.nodes);
+    // adjust_numa_imbalance() of topology.c.
+    let caches = node / cache.max(1);
+    let numa_tasks = if caches == 1 { node / 8 } else { caches }.max(1) as u64;
     let mut levels = Vec::new();
     let mut below = 1;
     for len in [machine.smt, cache, node, machine.cpus] {
@@ -27,6 +30,7 @@ pub fn levels(machine: &Machine) -> Vec<Domain> {
                 shares_core: len == machine.smt,
                 shares_cache: len <= cache,
                 numa: len > node,
+                numa_tasks,
             });
             below = len;
         }
@@ -58,6 +62,12 @@ impl Domain {
     #[must_use]
     pub fn prefers_sibling(&self) -> bool {
         self.group_len > 1
+    }
+
+    /// `adjust_numa_imbalance()`: a pair of tasks may stay on one node if the other one has few.
+    #[must_use]
+    pub fn allows_numa_imbalance(&self, imbalance: u64, dst_running: u64) -> bool {
+        self.numa && dst_running < self.numa_tasks && imbalance <= 2
     }
 
     /// `imbalance_pct`.

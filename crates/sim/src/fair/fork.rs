@@ -6,7 +6,7 @@ use super::{
     sibling::{is_idle, is_sched_idle},
     stats::{Group, Kind, group_stats},
 };
-use crate::{bpf::TaskId, kernel::Kernel, machine::CpuSet};
+use crate::{bpf::TaskId, kernel::Kernel, machine::CpuSet, mix::Policy};
 
 /// `sched_balance_find_dst_cpu()`.
 pub fn find_cpu(k: &Kernel, task: TaskId, here: usize) -> usize {
@@ -16,7 +16,7 @@ pub fn find_cpu(k: &Kernel, task: TaskId, here: usize) -> usize {
     while level > 0 {
         level -= 1;
         let Some(group) = idlest_group(k, level, cpu, &allowed) else { continue };
-        cpu = idlest_cpu(k, level, group, &allowed).unwrap_or(cpu);
+        cpu = idlest_cpu(k, task, level, group, &allowed).unwrap_or(cpu);
     }
     if allowed.has(cpu) { cpu } else { allowed.next(0).unwrap_or(here) }
 }
@@ -27,7 +27,7 @@ fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Optio
     let own = domain.group(cpu);
     let (mut local, mut idlest) = (None, None::<Group>);
     for first in domain.span(cpu).step_by(domain.group_len) {
-        let mut group = group_stats(k, &domain, level, first, &k.active);
+        let mut group = group_stats(k, &domain, level, first, allowed);
         if !(first..first + domain.group_len).any(|cpu| allowed.has(cpu)) {
             continue;
         }
@@ -48,18 +48,17 @@ fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Optio
         Kind::Overloaded | Kind::FullyBusy => {
             // NICE_0_LOAD, as far as the domain tolerates a difference.
             let margin = 1024 * (pct - 100) / 100;
-            idlest.avg_load + margin < local.avg_load
-                && 100 * local.avg_load > pct * idlest.avg_load
+            let least = if domain.numa { idlest.avg_load + margin } else { idlest.avg_load };
+            let most = if domain.numa { local.avg_load } else { local.avg_load + margin };
+            least < most && 100 * local.avg_load > pct * idlest.avg_load
         }
         Kind::SmtBalance | Kind::Imbalanced => false,
         Kind::HasSpare => {
-            if domain.numa && local.nr_running < (domain.group_len as u64 / 4).max(1) {
-                return None;
-            }
-            local.idle_cpus < idlest.idle_cpus
-                || local.idle_cpus == idlest.idle_cpus
-                    && local.util > idlest.util
-                    && local.idle_cpus == 0
+            let differ = local.idle_cpus.abs_diff(idlest.idle_cpus);
+            let here = (own..own + domain.group_len).filter(|cpu| allowed.has(*cpu)).count() as u64;
+            let running = local.nr_running;
+            let stays = running < here && domain.allows_numa_imbalance(differ, running);
+            !stays && local.idle_cpus < idlest.idle_cpus
         }
     };
     better.then_some(idlest.first)
@@ -80,11 +79,18 @@ fn is_idler(group: &Group, than: &Group) -> bool {
     }
 }
 
-/// `sched_balance_find_dst_group_cpu()`: one that became idle last, else one with little load.
-fn idlest_cpu(k: &Kernel, level: usize, group: usize, allowed: &CpuSet) -> Option<usize> {
+/// `sched_balance_find_dst_group_cpu()`: one that runs nothing but SCHED_IDLE tasks, else one that became idle last, else one with little load.
+fn idlest_cpu(
+    k: &Kernel,
+    task: TaskId,
+    level: usize,
+    group: usize,
+    allowed: &CpuSet,
+) -> Option<usize> {
     let range = group..group + k.fair.domains[level].group_len;
     let cpus = || range.clone().filter(|cpu| allowed.has(*cpu));
-    if let Some(cpu) = cpus().find(|cpu| is_sched_idle(k, *cpu)) {
+    let gives_way = |cpu: &usize| k.tasks[task].policy != Policy::Idle && is_sched_idle(k, *cpu);
+    if let Some(cpu) = cpus().find(gives_way) {
         return Some(cpu);
     }
     let idle = cpus().filter(|cpu| is_idle(k, *cpu));

@@ -77,7 +77,7 @@ pub struct Imbalance {
     pub amount: i64,
 }
 
-/// `update_sg_lb_stats()`.
+/// `update_sg_lb_stats()`, `update_sg_wakeup_stats()`: what these CPUs have to do; capacity is that of all of the group's.
 pub fn group_stats(
     k: &Kernel,
     domain: &Domain,
@@ -86,12 +86,15 @@ pub fn group_stats(
     cpus: &CpuSet,
 ) -> Group {
     let mut group = Group { first, ..Group::default() };
-    for cpu in (first..first + domain.group_len).filter(|cpu| cpus.has(*cpu)) {
+    for cpu in (first..first + domain.group_len).filter(|cpu| k.active.has(*cpu)) {
+        group.cpus += 1;
+        group.capacity += u64::from(k.machine.capacities[cpu]);
+        if !cpus.has(cpu) {
+            continue;
+        }
         let queue = &k.fair.queues[cpu];
         let running = u64::from(nr_running(k, cpu));
-        group.cpus += 1;
         group.idle_cpus += u64::from(running == 0 && is_idle(k, cpu));
-        group.capacity += u64::from(k.machine.capacities[cpu]);
         group.load += queue.avg.load_avg;
         group.util += queue.avg.util_avg;
         group.runnable += queue.avg.runnable_avg;
@@ -261,7 +264,7 @@ fn calculate(
         } else {
             local.idle_cpus.saturating_sub(busiest.idle_cpus)
         };
-        if domain.numa && allows_numa_imbalance(domain, &local) && busiest.nr_running <= 2 {
+        if domain.allows_numa_imbalance(tasks, local.nr_running) {
             return None;
         }
         return of(Unit::Task, tasks >> 1);
@@ -276,11 +279,6 @@ fn calculate(
     let too_much = busiest.avg_load.saturating_sub(avg_load) * busiest.capacity;
     let too_little = avg_load.saturating_sub(local.avg_load) * local.capacity;
     of(Unit::Load, too_much.min(too_little) / 1024)
-}
-
-/// `adjust_numa_imbalance()`: a pair of tasks may stay on one node of an idle machine.
-fn allows_numa_imbalance(domain: &Domain, local: &Group) -> bool {
-    local.nr_running < (domain.group_len as u64 / 4).max(1)
 }
 
 /// `sched_balance_find_src_rq()`: the CPU of a group that has most to give.

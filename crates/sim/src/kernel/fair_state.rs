@@ -269,6 +269,8 @@ pub struct Domain {
     pub shares_cache: bool,
     /// Several nodes (SD_NUMA).
     pub numa: bool,
+    /// Tasks of a node up to which a small imbalance between nodes is allowed (`imb_numa_nr`).
+    pub numa_tasks: u64,
 }
 
 /// A run queue's clocks, as of the last look.
