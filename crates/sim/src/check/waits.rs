@@ -54,6 +54,11 @@ fn waits_since(k: &Kernel, id: usize, task: &Task) -> Option<Ns> {
     Some(since.max(k.normal.held_back_until(k, id)?))
 }
 
+/// Of idle CPUs those that could run a task.
+fn usable_by(k: &Kernel, id: usize, task: &Task, idle: &CpuSet) -> CpuSet {
+    task.cpus.and(idle).iter().filter(|cpu| k.normal.may_move_to(k, id, *cpu)).collect()
+}
+
 fn is_long(k: &Kernel, since: Ns) -> bool {
     k.now.saturating_sub(since) > ONE_WAIT_NS
 }
@@ -62,8 +67,8 @@ fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
     let idle: CpuSet = idle.iter().filter(|cpu| is_long(k, k.rqs[*cpu].idle_since)).collect();
     let found = (k.machine.cpus..k.tasks.len()).find_map(|id| {
         let task = &k.tasks[id];
-        let cpu = idle.first_of(&task.cpus)?;
         let since = waits_since(k, id, task).filter(|since| is_long(k, *since))?;
+        let cpu = usable_by(k, id, task, &idle).next(0)?;
         Some((task.name.clone(), since, cpu, task.cpu))
     });
     if let Some((name, since, cpu, on)) = found {
@@ -80,7 +85,7 @@ fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
         // A task that waits for long has been found already.
         let briefly = || waits_since(k, id, task).is_some_and(|since| !is_long(k, since));
         if usable[task.cpu] != *idle && briefly() {
-            usable[task.cpu] = usable[task.cpu].or(&task.cpus.and(idle));
+            usable[task.cpu] = usable[task.cpu].or(&usable_by(k, id, task, idle));
         }
     }
     for (on, (usable, beside)) in usable.into_iter().zip(&mut waits.0).enumerate() {

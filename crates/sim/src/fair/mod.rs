@@ -352,6 +352,12 @@ impl SchedClass for FairClass {
         k.fair.hrtick_fires(cpu, seq)
     }
 
+    /// `lb_throttled_hierarchy()`.
+    fn may_move_to(&self, k: &Kernel, task: TaskId, cpu: usize) -> bool {
+        let task = &k.tasks[task];
+        task.class() == Class::Rt || !k.fair.is_throttled(task.group * k.fair.cpus + cpu)
+    }
+
     /// A task in limbo cannot run; its wait begins when it comes back.
     fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
         let entity = &k.fair.entities[k.fair.of_task(task)];

@@ -96,6 +96,10 @@ pub trait SchedClass {
     fn event(&self, _k: &mut Kernel, _event: Event) {}
     /// What is to be done once the run queues are unlocked, on this CPU: deferred moves, kicks (irq_work).
     fn unlocked(&self, _k: &mut Kernel, _cpu: usize) {}
+    /// Whether a task may be moved to a CPU that it may use: its group's quota is not spent there.
+    fn may_move_to(&self, _k: &Kernel, _task: TaskId, _cpu: usize) -> bool {
+        true
+    }
     /// Until when a runnable task could not have run, as the quota was spent; `None`: it cannot now.
     fn held_back_until(&self, _k: &Kernel, _task: TaskId) -> Option<Ns> {
         Some(0)

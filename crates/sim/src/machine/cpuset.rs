@@ -92,16 +92,6 @@ impl CpuSet {
         }
     }
 
-    /// The first CPU that is in both sets.
-    #[must_use]
-    pub fn first_of(&self, other: &Self) -> Option<usize> {
-        let words = self.0.iter().zip(other.0).enumerate();
-        words
-            .map(|(index, (word, others))| (index, word & others))
-            .find(|(_, both)| *both != 0)
-            .map(|(index, both)| index * 64 + both.trailing_zeros() as usize)
-    }
-
     /// Its CPUs, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let mut from = 0;
@@ -191,7 +181,6 @@ mod tests {
         let set: CpuSet = "1,64,200".parse().expect("a list");
         assert_eq!(set.iter().collect::<Vec<_>>(), [1, 64, 200]);
         assert_eq!(set.next(201), None);
-        assert_eq!(set.first_of(&CpuSet::of(64)), Some(64));
         assert_eq!(set.len(), 3);
     }
 }
