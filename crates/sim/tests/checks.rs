@@ -58,13 +58,13 @@ fn one_task_that_waits_beside_an_idle_cpu_is_found() {
 }
 
 /// A quota holds tasks back for a part of each period. That does not excuse the rest of it: waits count from the moment
-/// at which the group goes on. Of four loops that take turns at ticks, the last one waits for 30 ms.
+/// at which the group goes on, and four loops take turns for 70 ms then.
 #[test]
 fn a_quota_excuses_no_longer_than_it_holds_back() {
-    let text = "machine cpus=2 hz=100\nscheduler stock\nrun 500ms\ngroup web quota=40ms/100ms\n\
+    let text = "machine cpus=2 hz=100\nscheduler stock\nrun 500ms\ngroup web quota=70ms/100ms\n\
                 task loop group=web count=4 cpus=0 : run forever\nat 100ms task loop cpus=0-1\n";
     let found = faults(text, 1, |kernel| kernel.plant_idle_cpu(1));
-    only(&found, "has waited for 2");
+    only(&found, "have waited in turn for 50 ms");
 }
 
 /// While it holds them back, nothing is wrong: no CPU can run them.

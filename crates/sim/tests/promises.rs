@@ -63,7 +63,7 @@ const NOT_KEPT: [Promise; 10] = [
     ("fork-chain-1ms", |ran| ran.share("loop") >= 0.45),
     ("fork-chain-4ms", |ran| ran.share("loop") >= 0.45),
     // The weight of a group is spread over its tasks, wherever they are.
-    ("groups-6-2", |ran| near(ran.share("many") / ran.share("few"), 2.0, 0.1)),
+    ("groups-6-2", |ran| near(ran.share("many") / ran.share("few"), 1.0, 0.1)),
     ("groups-30-30", |ran| near(ran.share("heavy") / ran.share("light"), 10.0, 0.5)),
     // Two boosted vCPUs take the CPU from each other with each switch.
     ("boosted-pair", |ran| !ran.has_fault()),
