@@ -217,6 +217,7 @@ static void read_phase(struct phase *phase)
 {
 	static const char *const verbs[] = { "run", "sleep", "period", "post", "wait", "lock",
 					     "unlock", "fork", "yield", "exit", "group" };
+	static const int64_t first[] = { -1, 0, 1, 0, 0, 0, 0, 0, 0, 0, -1 };
 	/* Forks name kinds that come later. */
 	const int64_t last[] = { INT64_MAX, INT64_MAX, INT64_MAX, plan.queue_count - 1, plan.queue_count - 1,
 				 plan.lock_count - 1, plan.lock_count - 1, KINDS_MAX - 1, 0, 0,
@@ -230,7 +231,7 @@ static void read_phase(struct phase *phase)
 		refuse("%s: not a phase", word);
 	phase->verb = (enum verb)n;
 	if (phase->verb != YIELD && phase->verb != EXIT)
-		phase->a = number(-1, last[n]);
+		phase->a = number(first[n], last[n]);
 	if (phase->verb == RUN || phase->verb == SLEEP)
 		phase->b = number(-1, INT64_MAX);
 }
