@@ -53,7 +53,12 @@ def test_a_sudo_that_passes_no_environment_on_is_told_it_in_words(tmp_path):
         "MAKEFLAGS": "s -- ARGS=--rounds\\ 5",
     }
     path = f"{tmp_path}:/usr/bin:/bin"
-    own = {"PATH": path, "CARGO_REGISTRY_TOKEN": "x", "LINES_OF": "1\nPARACORD_NO=2"}
+    own = {
+        "PATH": path,
+        "CARGO_REGISTRY_TOKEN": "x",
+        "LINES_OF": "1\nPARACORD_NO=2",
+        "http_proxy": "http://ann:secret@proxy.example:1/",
+    }
     done = subprocess.run(
         [privilege.CLONE / "setup/as-root", "a test", "env", "-0"],
         env={**passed, **own},
@@ -64,4 +69,5 @@ def test_a_sudo_that_passes_no_environment_on_is_told_it_in_words(tmp_path):
     got = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
     assert {name: got.get(name) for name in passed} == passed
     assert got["PARACORD_PATH"] == path and "CARGO_REGISTRY_TOKEN" not in got
+    assert "http_proxy" not in got, "everybody could read its password"
     assert done.stderr == "paracord: asking sudo for root rights: a test\n"
