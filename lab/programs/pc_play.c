@@ -10,61 +10,24 @@
  * Output, one JSON object:
  *   measured_ns   from the end of the warm-up to the end
  *   kinds         of each task and VM: name, ran_ns of all of them after the warm-up, there and ended (how many),
- *                 least_ns and most_ns of those that are there from the beginning to the end
+ *                 least_ns and most_ns of those that are there from the end of the warm-up to the end
  */
 #include <sys/eventfd.h>
 
 #include "play_task.h"
-
-enum { VCPUS_MAX = 256 };
+#include "play_vm.h"
 
 struct tally {
 	uint64_t ran_ns[KINDS_MAX];
 	uint64_t ended[KINDS_MAX];
 	uint64_t slot_ns[SLOTS];
+	int slot_pid[SLOTS];
 	uint64_t vcpu_ns[VMS_MAX][VCPUS_MAX];
 };
 
 static struct tally first, last;
-static int vcpu_tids[VMS_MAX][VCPUS_MAX];
-static int initial_count;
-
-/* NAME=TID,TID... */
-static void name_vcpus(const char *text)
-{
-	const char *at = strchr(text, '=');
-
-	for (int v = 0; at && v < plan.vm_count; v++) {
-		if (strncmp(text, plan.vms[v].name, (size_t)(at - text)) || plan.vms[v].name[at - text])
-			continue;
-		for (int n = 0; n < plan.vms[v].vcpus && n < VCPUS_MAX; n++) {
-			char *end;
-
-			vcpu_tids[v][n] = (int)strtol(at + 1, &end, 10);
-			if (end == at + 1)
-				break;
-			at = end;
-		}
-		return;
-	}
-	fprintf(stderr, "pc_play: --vm %s: write the name of a VM of the plan, =, and its vCPUs' thread ids\n", text);
-	exit(2);
-}
-
-/* sum_exec_runtime of a thread. */
-static uint64_t ran_ns_of(int tid)
-{
-	char path[64];
-	unsigned long long ns = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", tid);
-	file = fopen(path, "r");
-	if (!file || fscanf(file, "%llu", &ns) != 1)
-		fail("no such vCPU thread:", path);
-	fclose(file);
-	return ns;
-}
+static pid_t player;
+static int offline[CPU_SETSIZE];
 
 static void take_tally(struct tally *tally)
 {
@@ -75,37 +38,13 @@ static void take_tally(struct tally *tally)
 	for (int n = 0; n < shared->slots_end; n++) {
 		struct slot *slot = &shared->slots[n];
 
+		tally->slot_pid[n] = slot->pid;
 		tally->slot_ns[n] = slot->used_ns;
 		tally->ran_ns[slot->kind] += tally->slot_ns[n];
 	}
 	for (int v = 0; v < plan.vm_count; v++)
 		for (int n = 0; n < plan.vms[v].vcpus; n++)
-			tally->vcpu_ns[v][n] = ran_ns_of(vcpu_tids[v][n]);
-}
-
-/* A VM's vCPUs go where the mix says; one that was not named is an error. */
-static void place_vms(void)
-{
-	for (int v = 0; v < plan.vm_count; v++) {
-		const struct vm *vm = &plan.vms[v];
-
-		if (vm->vcpus > VCPUS_MAX || !vcpu_tids[v][vm->vcpus - 1]) {
-			fprintf(stderr, "pc_play: the plan has a VM %s of %" PRId64 " vCPUs: name their threads, --vm %s=TID,...\n",
-				vm->name, vm->vcpus, vm->name);
-			exit(2);
-		}
-		if (plan.group_count)
-			join_group(vm->group, vcpu_tids[v][0]);
-		for (int n = 0; n < vm->vcpus; n++)
-			if (sched_setaffinity(vcpu_tids[v][n], sizeof(vm->cpus), &vm->cpus))
-				fail("cannot set the CPUs of", vm->name);
-	}
-}
-
-static void release_vms(void)
-{
-	for (int v = 0; v < plan.vm_count && plan.group_count; v++)
-		join_group(-1, vcpu_tids[v][0]);
+			tally->vcpu_ns[v][n] = ran_ns_of(vcpus[v][n].tid);
 }
 
 static void make_queues(void)
@@ -130,23 +69,30 @@ static void make_queues(void)
 /* All of them stand at the gate then. */
 static void make_tasks(void)
 {
+	int count = 0;
+
 	if (pipe(gate))
 		fail("cannot make", "a pipe");
 	for (int k = 0; k < plan.kind_count; k++)
 		for (int n = 0; n < plan.kinds[k].count; n++) {
 			char byte;
 
-			initial_count++;
+			count++;
 			if (fork_task(k, NULL))
 				continue;
 			prctl(PR_SET_TIMERSLACK, 1);
 			close(gate[1]);
+			shared->ready++;
 			if (read(gate[0], &byte, 1) < 0)
 				_exit(1);
 			sleep_until_ns(shared->start_ns + (uint64_t)plan.kinds[k].start_ns);
-			own->begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+			own->begin_ns = begin_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 			do_phases(k);
 		}
+	while (shared->ready < count && !shared->failed) {
+		reap(WNOHANG);
+		usleep(10000);
+	}
 }
 
 static void change_task(const struct change *change, pid_t pid)
@@ -171,10 +117,20 @@ static void change_task(const struct change *change, pid_t pid)
 		fail("cannot change", plan.kinds[change->of].name);
 }
 
-static void make_change(const struct change *change)
+static void switch_cpu(int cpu, int online)
 {
 	char path[64];
+	FILE *file;
 
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	file = fopen(path, "w");
+	if (!file || fprintf(file, "%d", online) < 0 || fclose(file))
+		fail("cannot switch", path);
+	offline[cpu] = !online;
+}
+
+static void make_change(const struct change *change)
+{
 	if (change->what == WEIGHT) {
 		write_group(change->of, "cpu.weight", "%" PRId64, change->value);
 	} else if (change->what == QUOTA) {
@@ -182,12 +138,7 @@ static void make_change(const struct change *change)
 	} else if (change->what == IDLE) {
 		write_group(change->of, "cpu.idle", "%" PRId64, change->value);
 	} else if (change->what == ONLINE) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", usable[change->of]);
-		file = fopen(path, "w");
-		if (!file || fprintf(file, "%" PRId64, change->value) < 0 || fclose(file))
-			fail("cannot switch", path);
+		switch_cpu(usable[change->of], change->value != 0);
 	} else {
 		for (int n = 0; n < shared->slots_end; n++)
 			if (shared->slots[n].kind == change->of && shared->slots[n].pid > 0)
@@ -195,12 +146,20 @@ static void make_change(const struct change *change)
 	}
 }
 
-static int has_forks(void)
+static int has_phases(enum verb verb)
 {
 	for (int k = 0; k < plan.kind_count; k++)
 		for (int n = 0; n < plan.kinds[k].phase_count; n++)
-			if (plan.kinds[k].phases[n].verb == FORK)
+			if (plan.kinds[k].phases[n].verb == verb)
 				return 1;
+	return 0;
+}
+
+static int has_changes_of_tasks(void)
+{
+	for (int n = 0; n < plan.change_count; n++)
+		if (plan.changes[n].what >= NICE && plan.changes[n].what <= GROUP)
+			return 1;
 	return 0;
 }
 
@@ -209,7 +168,7 @@ static void wait_until(uint64_t at_ns)
 {
 	enum { REAP_NS = 50000000 };
 
-	while (has_forks() && monotonic_ns() + REAP_NS < at_ns) {
+	while (has_phases(FORK) && monotonic_ns() + REAP_NS < at_ns) {
 		reap(WNOHANG);
 		sleep_until_ns(monotonic_ns() + REAP_NS);
 	}
@@ -260,11 +219,11 @@ static void print_tally(uint64_t measured_ns)
 	for (int k = 0; k < plan.kind_count; k++) {
 		uint64_t least_ns = UINT64_MAX, most_ns = 0, there = 0;
 
-		/* What began before the warm-up's end, and is there still. */
+		/* What was there at the warm-up's end, and is there still. */
 		for (int n = 0; n < shared->slots_end; n++) {
 			uint64_t ns = last.slot_ns[n] - first.slot_ns[n];
 
-			if (shared->slots[n].kind != k || !last.slot_ns[n] || last.slot_ns[n] < first.slot_ns[n])
+			if (shared->slots[n].kind != k || last.slot_pid[n] <= 0 || last.slot_pid[n] != first.slot_pid[n])
 				continue;
 			there++;
 			least_ns = ns < least_ns ? ns : least_ns;
@@ -288,13 +247,25 @@ static void print_tally(uint64_t measured_ns)
 	printf("]}\n");
 }
 
+/* However this program ends, but by SIGKILL: then tasks end by themselves, and groups stay. */
+static void clean_up(void)
+{
+	if (getpid() != player)
+		return;
+	end_tasks();
+	release_vms();
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (offline[cpu]) {
+			offline[cpu] = 0;
+			switch_cpu(cpu, 1);
+		}
+	remove_groups();
+}
+
 static void on_signal(int sig)
 {
 	(void)sig;
-	shared->stop = 1;
-	end_tasks();
-	release_vms();
-	remove_groups();
+	clean_up();
 	_exit(1);
 }
 
@@ -316,15 +287,16 @@ int main(int argc, char **argv)
 		fail("cannot map", "shared memory");
 	/* Whose parent has ended is reaped here. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	player = getpid();
+	atexit(clean_up);
 	signal(SIGTERM, on_signal);
 	signal(SIGINT, on_signal);
+	tasks_change = has_changes_of_tasks() || has_phases(MOVE);
 	calibrate();
 	make_queues();
 	make_groups();
-	atexit(remove_groups);
 	place_vms();
 	make_tasks();
-	usleep(100000);
 
 	/* Changes come at their times. */
 	sched_setscheduler(0, SCHED_FIFO, &above);
@@ -337,9 +309,10 @@ int main(int argc, char **argv)
 	take_tally(&last);
 	last_ns = monotonic_ns();
 	end_tasks();
-	release_vms();
-	if (shared->failed)
+	if (shared->failed) {
+		fprintf(stderr, "pc_play: a task ended that should not\n");
 		return 1;
+	}
 	print_tally(last_ns - first_ns);
 	return 0;
 }

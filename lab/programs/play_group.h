@@ -42,8 +42,10 @@ static void join_group(int64_t of, pid_t pid)
 		write_group(of, "cgroup.procs", "%d", pid);
 }
 
+/* The kernel refuses a quota below the burst that is in force. */
 static void set_quota(int64_t of, const struct quota *quota)
 {
+	write_group(of, "cpu.max.burst", "0");
 	if (quota->quota_ns < 0)
 		write_group(of, "cpu.max", "max %" PRId64, quota->period_ns / 1000);
 	else
@@ -61,18 +63,15 @@ static int has_children(int64_t of)
 	return 0;
 }
 
-/* Who made them removes them. */
-static pid_t groups_owner;
+static int groups_made;
 
 /* From the last one on: children come after their parents. */
 static void remove_groups(void)
 {
 	char path[PATH_BYTES + 64];
 
-	if (getpid() != groups_owner)
-		return;
-	for (int n = plan.group_count - 1; n >= 0; n--) {
-		snprintf(path, sizeof(path), CGROUPS "/%s", plan.groups[n].path);
+	while (groups_made > 0) {
+		snprintf(path, sizeof(path), CGROUPS "/%s", plan.groups[--groups_made].path);
 		/* The last of its tasks may still be on its way out. */
 		for (int tries = 0; rmdir(path) && errno == EBUSY && tries < 500; tries++)
 			usleep(10000);
@@ -85,7 +84,6 @@ static void make_groups(void)
 
 	if (!plan.group_count)
 		return;
-	groups_owner = getpid();
 	write_group(-1, "cgroup.subtree_control", "+cpu");
 	for (int n = 0; n < plan.group_count; n++) {
 		const struct group *group = &plan.groups[n];
@@ -93,6 +91,7 @@ static void make_groups(void)
 		snprintf(path, sizeof(path), CGROUPS "/%s", group->path);
 		if (mkdir(path, 0755))
 			fail("cannot make the group", path);
+		groups_made = n + 1;
 		if (group->idle)
 			write_group(n, "cpu.idle", "1");
 		else

@@ -28,11 +28,13 @@ struct slot {
 	atomic_int pid;		/* 0: free */
 	atomic_int kind;
 	atomic_uint_fast64_t used_ns;	/* CPU time, as the task last said itself */
-	atomic_uint_fast64_t begin_ns;	/* CPU time before it began */
+	atomic_uint_fast64_t begin_ns;	/* CPU time before it began, and of its children that it has reaped */
 };
 
 struct shared {
 	atomic_int stop, failed;
+	atomic_int born;				/* tasks so far */
+	atomic_int ready;				/* of those from the beginning, who stand at the gate */
 	uint64_t start_ns;
 	atomic_uint_fast64_t ended_ns[KINDS_MAX];	/* CPU time of those that have ended */
 	atomic_uint_fast64_t ended[KINDS_MAX];		/* how many */
@@ -43,9 +45,11 @@ struct shared {
 static struct shared *shared;
 static int queue_ends[QUEUES_MAX][2], lock_ends[LOCKS_MAX], gate[2];
 static uint64_t loops_per_look;
+/* By changes of the plan, or by tasks themselves. */
+static int tasks_change;
 
 static struct slot *own;
-static uint64_t random_state;
+static uint64_t begin_cpu_ns, random_state;
 
 static int by_size(const void *a, const void *b)
 {
@@ -84,7 +88,7 @@ static uint64_t draw(int64_t min, int64_t max)
 /* Publishes it, too. */
 static uint64_t used_ns(void)
 {
-	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own->begin_ns;
+	uint64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns;
 
 	atomic_store_explicit(&own->used_ns, now_ns, memory_order_relaxed);
 	return now_ns;
@@ -112,20 +116,25 @@ static int reap(int options)
 	pid_t pid;
 
 	while ((pid = wait4(-1, &status, options, &usage)) > 0) {
+		uint64_t ran_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
+
+		/* What is said of this task at its end has its children's time in it. */
+		if (own)
+			own->begin_ns += ran_ns;
 		for (int n = 0; n < shared->slots_end; n++) {
 			struct slot *slot = &shared->slots[n];
 			int kind = slot->kind;
 
 			if (slot->pid != pid)
 				continue;
-			atomic_fetch_add(&shared->ended_ns[kind],
-					 timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime) - slot->begin_ns);
+			atomic_fetch_add(&shared->ended_ns[kind], ran_ns - slot->begin_ns);
 			atomic_fetch_add(&shared->ended[kind], 1);
 			slot->used_ns = slot->begin_ns = 0;
 			slot->pid = 0;
 			break;
 		}
-		if (WIFEXITED(status) && WEXITSTATUS(status))
+		/* Others than this program end them by mistake only. */
+		if (!shared->stop && (!WIFEXITED(status) || WEXITSTATUS(status)))
 			shared->failed = 1;
 	}
 	return !pid;
@@ -164,14 +173,11 @@ static void be_of_kind(const struct kind *kind, const struct kind *before)
 
 static struct slot *take_slot(void)
 {
-	static int from;
-
-	for (int n = 0; n < SLOTS; n++) {
-		int at = (from + n) % SLOTS, empty = 0;
+	for (int at = 0; at < SLOTS; at++) {
+		int empty = 0;
 
 		if (!atomic_compare_exchange_strong(&shared->slots[at].pid, &empty, -1))
 			continue;
-		from = at + 1;
 		for (int end = shared->slots_end; end <= at;)
 			atomic_compare_exchange_strong(&shared->slots_end, &end, at + 1);
 		return &shared->slots[at];
@@ -198,9 +204,11 @@ static pid_t fork_task(int kind, const struct kind *before)
 		return pid;
 	}
 	own = slot;
+	slot->pid = getpid();
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
-	random_state = (uint64_t)plan.seed ^ ((uint64_t)(slot - shared->slots) << 32);
+	begin_cpu_ns = 0;
+	random_state = (uint64_t)plan.seed ^ ((uint64_t)atomic_fetch_add(&shared->born, 1) << 32);
 	alarm((unsigned int)(plan.run_ns / (int64_t)NS_PER_S) + LATE_S);
 	be_of_kind(&plan.kinds[kind], before);
 	return 0;
@@ -216,40 +224,46 @@ static void pass(int fd, uint64_t amount, int writes)
 		end_task();
 }
 
-static void do_phases(int kind);
-
-static void do_phase(const struct kind *kind, const struct phase *phase, uint64_t start_ns)
+/* Whether it is another task from here on: a child. */
+static int do_phase(const struct kind *kind, const struct phase *phase, uint64_t start_ns)
 {
 	uint64_t now_ns;
 
 	switch (phase->verb) {
 	case RUN:
-		return run_for(phase->a < 0 ? UINT64_MAX : draw(phase->a, phase->b));
+		run_for(phase->a < 0 ? UINT64_MAX : draw(phase->a, phase->b));
+		return 0;
 	case SLEEP:
-		return sleep_until_ns(monotonic_ns() + draw(phase->a, phase->b));
+		sleep_until_ns(monotonic_ns() + draw(phase->a, phase->b));
+		return 0;
 	case PERIOD:
 		now_ns = monotonic_ns() - start_ns;
-		return sleep_until_ns(start_ns + (now_ns / (uint64_t)phase->a + 1) * (uint64_t)phase->a);
+		sleep_until_ns(start_ns + (now_ns / (uint64_t)phase->a + 1) * (uint64_t)phase->a);
+		return 0;
 	case POST:
-		return pass(queue_ends[phase->a][1], !plan.is_pipe[phase->a], 1);
+		pass(queue_ends[phase->a][1], !plan.is_pipe[phase->a], 1);
+		return 0;
 	case WAIT:
-		return pass(queue_ends[phase->a][0], !plan.is_pipe[phase->a], 0);
+		pass(queue_ends[phase->a][0], !plan.is_pipe[phase->a], 0);
+		return 0;
 	case LOCK:
-		return pass(lock_ends[phase->a], 1, 0);
+		pass(lock_ends[phase->a], 1, 0);
+		return 0;
 	case UNLOCK:
-		return pass(lock_ends[phase->a], 1, 1);
+		pass(lock_ends[phase->a], 1, 1);
+		return 0;
 	case FORK:
-		if (!fork_task((int)phase->a, kind))
-			do_phases((int)phase->a);
-		return;
+		/* Where tasks change, a parent may not be any more what its line says. */
+		return !fork_task((int)phase->a, tasks_change ? NULL : kind);
 	case YIELD:
 		sched_yield();
-		return;
+		return 0;
 	case EXIT:
 		end_task();
 	case MOVE:
-		return join_group(phase->a, 0);
+		join_group(phase->a, 0);
 	}
+	return 0;
 }
 
 /* A task repeats them until it ends. */
@@ -259,9 +273,15 @@ static void do_phases(int number)
 	uint64_t start_ns = monotonic_ns();
 
 	for (int n = 0; kind->phase_count; n = (n + 1) % kind->phase_count) {
+		const struct phase *phase = &kind->phases[n];
+
 		if (atomic_load_explicit(&shared->stop, memory_order_relaxed))
 			break;
-		do_phase(kind, &kind->phases[n], start_ns);
+		if (do_phase(kind, phase, start_ns)) {
+			kind = &plan.kinds[phase->a];
+			start_ns = monotonic_ns();
+			n = -1;
+		}
 		used_ns();
 	}
 	end_task();

@@ -228,6 +228,9 @@ fn a_plan_is_the_mix_in_numbers_and_says_what_cannot_be_played() {
                 at 1000000000 group 0 -1\nat 1500000000 online 1 0\n";
     assert_eq!(stdout(&o), said, "{}", stderr(&o));
     let (_directory, file) =
+        mix("machine cpus=1\nrun 1s\ngroup a\ngroup a/b\ntask x group=a : run forever\n");
+    refuses(&["plan", &file], &["group a has groups and tasks in it", "a group below it"]);
+    let (_directory, file) =
         mix("machine cpus=1\nrun 1s\ntask a : run forever\nirq cpu=0 every=1ms for=1us\n");
     refuses(&["plan", &file], &["loops.mix: irq lines cannot be played", "leave them out"]);
 }

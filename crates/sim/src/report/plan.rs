@@ -20,10 +20,31 @@ pub fn plan(mix: &Mix) -> Result<String, String> {
     if !mix.irqs.is_empty() {
         return Err("irq lines cannot be played on a real machine; leave them out".to_owned());
     }
+    inner_groups(mix)?;
     let mut text = String::new();
     // Writing to a String does not fail.
     let _ = write_all(&mut text, mix);
     Ok(text)
+}
+
+/// Groups of version 2 have tasks or groups in them, not both.
+fn inner_groups(mix: &Mix) -> Result<(), String> {
+    let moves = mix.tasks.iter().flat_map(|task| &task.phases).filter_map(|phase| match phase {
+        Phase::MoveTo(to) => *to,
+        _ => None,
+    });
+    let changes = mix.changes.iter().filter_map(|timed| match timed.change {
+        Change::TaskGroup(_, to) => to,
+        _ => None,
+    });
+    let tasks = mix.tasks.iter().filter_map(|task| task.group);
+    let vms = mix.vms.iter().filter_map(|vm| vm.group);
+    let mut used = tasks.chain(vms).chain(moves).chain(changes);
+    let is_inner = |of: &usize| mix.groups.iter().any(|group| group.parent == Some(*of));
+    used.find(is_inner).map_or(Ok(()), |of| {
+        let path = &mix.groups[of].path;
+        Err(format!("group {path} has groups and tasks in it, and cgroup v2 takes one or the other; put its tasks into a group below it"))
+    })
 }
 
 fn write_all(out: &mut String, mix: &Mix) -> fmt::Result {
