@@ -125,10 +125,10 @@ fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
     let mut dst = cpu;
     loop {
         let Some(mut what) = stats::find(k, level, dst, idle, &cpus) else {
-            return balanced(k, cpu, level, false);
+            return balanced(k, cpu, level, idle, false);
         };
         let Some(src) = stats::find_queue(k, level, dst, &what, &cpus) else {
-            return balanced(k, cpu, level, false);
+            return balanced(k, cpu, level, idle, false);
         };
         look_at_clock(k, src);
         let failed = k.rqs[cpu].fair.levels[level].failed;
@@ -158,7 +158,7 @@ fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
             if others {
                 continue;
             }
-            return balanced(k, cpu, level, true);
+            return balanced(k, cpu, level, idle, true);
         }
         let state = &mut k.rqs[cpu].fair.levels[level];
         if moved > 0 {
@@ -166,18 +166,16 @@ fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
             state.interval_ms = domain.interval_ms();
             return moved;
         }
+        state.interval_ms = domain.interval_ms();
         if idle != Balancer::Newly {
             state.failed += 1;
-            let failed = state.failed;
             // need_active_balance()
             if what.unit == Unit::Task
-                && failed > domain.cache_nice_tries() + 2
+                && state.failed > domain.cache_nice_tries() + 2
                 && may_push(k, src, cpu)
             {
                 k.fair.active_balance.push((src, cpu));
-                k.rqs[cpu].fair.levels[level].failed = domain.cache_nice_tries() + 1;
             }
-            k.rqs[cpu].fair.levels[level].interval_ms = domain.interval_ms();
         }
         return 0;
     }
@@ -188,8 +186,15 @@ fn may_push(k: &Kernel, src: usize, dst: usize) -> bool {
     !k.is_idle_task(curr) && k.tasks[curr].cpus.has(dst)
 }
 
-/// There is nothing to do: the next look comes later.
-fn balanced(k: &mut Kernel, cpu: usize, level: usize, pinned: bool) -> usize {
+/// A task has gone, and perhaps only SCHED_IDLE ones are left.
+pub fn look_soon_for_others(k: &mut Kernel, cpu: usize, was_sched_idle: bool) {
+    if !was_sched_idle && super::sibling::is_sched_idle(k, cpu) {
+        k.rqs[cpu].fair.next_balance = k.now;
+    }
+}
+
+/// There is nothing to do: the next look comes later, unless it was one of a CPU that is newly idle.
+fn balanced(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer, pinned: bool) -> usize {
     let domain = k.fair.domains[level];
     if level + 1 < k.fair.domains.len() && !pinned {
         let parent = k.fair.domains[level + 1];
@@ -197,6 +202,9 @@ fn balanced(k: &mut Kernel, cpu: usize, level: usize, pinned: bool) -> usize {
     }
     let state = &mut k.rqs[cpu].fair.levels[level];
     state.failed = 0;
+    if idle == Balancer::Newly {
+        return 0;
+    }
     let most = if pinned {
         PINNED_INTERVAL_MAX_MS.max(2 * domain.interval_ms())
     } else {

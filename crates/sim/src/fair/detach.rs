@@ -156,11 +156,21 @@ pub fn push_running(k: &mut Kernel, src: usize, dst: usize) {
     let how = Move { level: 0, src, dst, idle: Balancer::Idle, failed: 0 };
     if let Some(task) = queued {
         move_queued(k, &how, task);
+        forget_failures(k, src, dst);
     } else if k.tasks[curr].class() == Class::Normal && k.tasks[curr].on_rq && movable(k, curr) {
         k.dequeue_task(src, curr, false);
         k.leave_cpu(src, curr);
         k.set_task_cpu(curr, dst);
         k.enqueue_task(dst, curr, Enqueue { migrated: true, ..Enqueue::default() });
         k.wakeup_preempt(dst, curr, Wake::default());
+        forget_failures(k, src, dst);
+    }
+}
+
+/// Of the smallest domain that has both, as `active_load_balance_cpu_stop()` does after a success.
+fn forget_failures(k: &mut Kernel, src: usize, dst: usize) {
+    let level = k.fair.domains.iter().position(|domain| domain.span(dst).contains(&src));
+    if let Some(level) = level {
+        k.rqs[dst].fair.levels[level].failed = 0;
     }
 }

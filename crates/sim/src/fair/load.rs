@@ -243,7 +243,8 @@ impl Fair {
     fn tell_group(&mut self, q: QueueId) {
         let now = self.clocks[self.queues[q].cpu].now;
         let queue = &mut self.queues[q];
-        if queue.group == 0 || now < queue.tg_updated + TG_UPDATE_NS {
+        // A CPU that is gone has taken its part back, and tells nothing more.
+        if queue.group == 0 || queue.offline || now < queue.tg_updated + TG_UPDATE_NS {
             return;
         }
         let by = change(queue.tg_contrib, queue.avg.load_avg);

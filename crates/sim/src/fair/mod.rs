@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `weight` | weights, virtual time |
+//! | `weight` | weights, slices, virtual time |
 //! | `entity` | entities, those of new tasks |
 //! | `eevdf` | average virtual time, lag, placement, who is picked |
 //! | `reweight` | weights change: in a queue, and among all tasks of a CPU |
@@ -65,9 +65,6 @@ use crate::{
 /// The class.
 pub static FAIR: FairClass = FairClass;
 
-/// `sysctl_sched_base_slice` before it is scaled by the number of CPUs (`get_update_sysctl_factor()`).
-const BASE_SLICE_NS: i64 = 700_000;
-
 /// `fair_sched_class`.
 pub struct FairClass;
 
@@ -124,8 +121,7 @@ impl SchedClass for FairClass {
     /// `sched_init()`, `sched_init_granularity()`, `sched_init_domains()`.
     fn begin(&self, k: &mut Kernel) {
         let cpus = k.machine.cpus;
-        let factor = 1 + i64::from(cpus.min(8).ilog2());
-        k.fair = Fair::new(&k.groups, cpus, BASE_SLICE_NS * factor, k.machine.tick_ns());
+        k.fair = Fair::new(&k.groups, cpus, weight::base_slice_ns(cpus), k.machine.tick_ns());
         domain::build(k);
         carry_out(k);
     }
@@ -172,8 +168,10 @@ impl SchedClass for FairClass {
         look_at_clock(k, cpu);
         let se = k.fair.of_task(task);
         let special = k.tasks[task].state == State::Dead;
+        let was_sched_idle = sibling::is_sched_idle(k, cpu);
         k.fair.dequeue_task(se, Leave { sleep, special, ..Leave::default() });
         changed(k, cpu);
+        balance::look_soon_for_others(k, cpu, was_sched_idle);
     }
 
     /// `pick_next_task_fair()`.
@@ -308,9 +306,12 @@ impl SchedClass for FairClass {
     fn hotplug(&self, k: &mut Kernel, cpu: usize, online: bool) {
         look_at_clock(k, cpu);
         k.fair.online = k.active.len() as u64;
+        // The kernel still counts a CPU that is about to go.
+        k.fair.slice_ns = weight::base_slice_ns(k.active.len() + usize::from(!online));
         for group in 1..k.groups.len() {
             let q = group * k.fair.cpus + cpu;
             k.fair.queues[q].limited = online && k.groups[group].quota.is_some();
+            k.fair.queues[q].offline = !online;
             if !online {
                 if k.fair.queues[q].throttled {
                     k.fair.queues[q].runtime_ns = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weights, and virtual time as running time over weight.
+//! Weights, slices, and virtual time as running time over weight.
 
 use crate::mix::Policy;
 
@@ -11,6 +11,15 @@ const SHIFT: u32 = 10;
 pub const WEIGHT_IDLE: u64 = 3 << SHIFT;
 /// `MIN_SHARES`.
 pub const MIN_SHARES: u64 = 2;
+
+/// `sysctl_sched_base_slice` before it is scaled by the number of CPUs (`get_update_sysctl_factor()`).
+const BASE_SLICE_NS: i64 = 700_000;
+
+/// `update_sysctl()`: `sysctl_sched_base_slice` of so many CPUs.
+#[must_use]
+pub fn base_slice_ns(cpus: usize) -> i64 {
+    BASE_SLICE_NS * (1 + i64::from(cpus.clamp(1, 8).ilog2()))
+}
 
 /// `sched_prio_to_weight[]`: a step of nice is a quarter more or less, a tenth of a CPU between two loops.
 const PRIO_TO_WEIGHT: [u64; 40] = [

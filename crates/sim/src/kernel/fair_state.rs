@@ -173,6 +173,8 @@ pub struct Queue {
     pub h_load: u64,
     /// The tick of which `h_load` is.
     pub h_load_at: Option<Ns>,
+    /// Its CPU is gone.
+    pub offline: bool,
     /// It has a quota.
     pub limited: bool,
     /// Running time left of what it took from the group's pool.
