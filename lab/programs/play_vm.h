@@ -70,8 +70,8 @@ static void read_group_of(struct vcpu *vcpu)
 	fclose(file);
 }
 
-/* VMs' vCPUs go where the mix says; one that was not named is an error. */
-static void place_vms(void)
+/* Where all of them are; one that was not named is an error. */
+static void find_vcpus(void)
 {
 	for (int v = 0; v < plan.vm_count; v++) {
 		const struct vm *vm = &plan.vms[v];
@@ -87,13 +87,25 @@ static void place_vms(void)
 			read_group_of(vcpu);
 			if (sched_getaffinity(vcpu->tid, sizeof(vcpu->cpus), &vcpu->cpus))
 				fail("no such vCPU thread of", vm->name);
+		}
+	}
+}
+
+/* VMs' vCPUs go where the mix says. A thread takes its whole process along, so all were looked at before. */
+static void place_vms(void)
+{
+	find_vcpus();
+	for (int v = 0; v < plan.vm_count; v++)
+		for (int n = 0; n < plan.vms[v].vcpus; n++) {
+			const struct vm *vm = &plan.vms[v];
+			struct vcpu *vcpu = &vcpus[v][n];
+
 			vcpu->placed = 1;
 			if (plan.group_count)
 				join_group(vm->group, vcpu->tid);
 			if (sched_setaffinity(vcpu->tid, sizeof(vm->cpus), &vm->cpus))
 				fail("cannot set the CPUs of", vm->name);
 		}
-	}
 }
 
 /* As they were before. One that has ended meanwhile needs nothing. */
