@@ -2,8 +2,7 @@
 """
 The simulator beside a real kernel, of mixes with a guest, under the kernel's scheduler and under paracord's.
 
-An emulated host that runs guests has a clock that depends on what else this machine does, so that shares
-scatter and the limit is wide.
+An emulated host that runs guests has the usual clock, which depends on what else this machine does.
 """
 
 from paracord_lab import simulator
@@ -13,7 +12,7 @@ from paracord_lab.verdicts import Check
 
 # Each has a VM `guest` whose two vCPUs compute without end.
 MIXES = ("guest-loops", "guest-quota")
-DISTANCE_MAX_SHARE = 0.1
+DISTANCE_MAX_SHARE = 0.03
 
 
 def largest(configuration):
@@ -24,9 +23,16 @@ class SimVsLabGuests(Scenario):
     name = "sim-vs-lab-guests"
     summary = "the simulator's shares beside those of a real kernel, stock and ext, of two mixes with a guest"
     configurations = (STOCK, EXT)
-    checks = tuple(
-        Check(f"sim_vs_lab_guests_{name}", largest(name), "<=", DISTANCE_MAX_SHARE, "share")
-        for name in ("stock", "ext")
+    # Under ext a guest's own ticks boost its vCPUs, which the simulated guest does not have: shown, not judged.
+    checks = (
+        Check(
+            "sim_vs_lab_guests_stock",
+            largest("stock"),
+            "<=",
+            DISTANCE_MAX_SHARE,
+            "share",
+            beside={"ext": largest("ext")},
+        ),
     )
     columns = tuple(column(mix, f"{mix}_distance_share") for mix in MIXES)
 
