@@ -23,7 +23,7 @@ class SimVsLabGuests(Scenario):
     name = "sim-vs-lab-guests"
     summary = "the simulator's shares beside those of a real kernel, stock and ext, of two mixes with a guest"
     configurations = (STOCK, EXT)
-    # Under ext a guest's own ticks boost its vCPUs, which the simulated guest does not have: shown, not judged.
+    # Under ext a guest's own ticks boost its vCPUs; the simulated guest has none. Shown, not judged.
     checks = (
         Check(
             "sim_vs_lab_guests_stock",
