@@ -2,6 +2,7 @@
 //! The periodic tick. An idle CPU has none; all CPUs' fall on multiples of its period.
 
 use super::{Class, Event, Kernel, events::short};
+use crate::bpf::TaskId;
 
 impl Kernel {
     /// The CPU runs something: its tick is on.
@@ -25,11 +26,7 @@ impl Kernel {
         if self.rqs[cpu].tick != Some(seq) {
             return;
         }
-        self.this_cpu = cpu;
-        self.lock_rq(cpu);
-        self.update_curr(cpu);
-        self.interrupts_guest(cpu);
-        let curr = self.rqs[cpu].curr;
+        let curr = self.interrupt_curr(cpu);
         let class = self.normal;
         match self.tasks[curr].class() {
             Class::Idle => {}
@@ -46,17 +43,22 @@ impl Kernel {
         self.arm_tick(cpu);
     }
 
+    /// A timer's interrupt: the run queue is locked, and the task that runs, the result, is charged until now.
+    fn interrupt_curr(&mut self, cpu: usize) -> TaskId {
+        self.this_cpu = cpu;
+        self.lock_rq(cpu);
+        self.update_curr(cpu);
+        self.interrupts_guest(cpu);
+        self.rqs[cpu].curr
+    }
+
     /// `hrtick()`: the timer that ends a slice.
     pub(super) fn hrtick(&mut self, cpu: usize, seq: u32) {
         let class = self.normal;
         if !class.hrtick(self, cpu, seq) {
             return;
         }
-        self.this_cpu = cpu;
-        self.lock_rq(cpu);
-        self.update_curr(cpu);
-        self.interrupts_guest(cpu);
-        let curr = self.rqs[cpu].curr;
+        let curr = self.interrupt_curr(cpu);
         if self.tasks[curr].class() == Class::Normal {
             class.tick(self, cpu, curr, true);
         }
