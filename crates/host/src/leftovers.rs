@@ -65,27 +65,26 @@ impl Leftovers {
         }
         let mut report = RestoreReport::default();
         let proc_root = &self.proc_root;
-        // An entry with another thread is this run's.
-        self.boosted.retain(|left| {
-            if self.boosts.armed(left.index) == Some(*left) {
-                self.boosts.restore(left.index, proc_root, &mut report);
-            }
-            self.boosts.armed(left.index) == Some(*left)
-        });
-        self.clamped.retain(|left| {
-            let Some(journal) = &self.clamps else { return false };
-            if journal.armed(left.index) == Some(*left) {
-                journal.restore(left.index, proc_root, &mut report);
-            }
-            journal.armed(left.index) == Some(*left)
-        });
-        self.placed.retain(|left| {
-            let Some(journal) = &self.places else { return false };
-            if journal.armed(left.index) == Some(*left) {
-                journal.restore_one(left.index, proc_root, &mut report);
-            }
-            journal.armed(left.index) == Some(*left)
-        });
+        let (boosts, clamps, places) = (&self.boosts, &self.clamps, &self.places);
+        settle(
+            &mut self.boosted,
+            |index| boosts.armed(index),
+            |index| boosts.restore(index, proc_root, &mut report),
+        );
+        if let Some(journal) = clamps {
+            settle(
+                &mut self.clamped,
+                |index| journal.armed(index),
+                |index| journal.restore(index, proc_root, &mut report),
+            );
+        }
+        if let Some(journal) = places {
+            settle(
+                &mut self.placed,
+                |index| journal.armed(index),
+                |index| journal.restore_one(index, proc_root, &mut report),
+            );
+        }
         self.failed = report.failed;
         if self.is_empty() {
             info!("all threads of an earlier run are restored or gone");
@@ -104,6 +103,21 @@ impl Leftovers {
             "{count} changes of threads by an earlier run cannot be undone, which is tried again: {first}"
         ))
     }
+}
+
+/// Restores those of `left` whose entries are still theirs: one with another thread is this run's. Those that could not
+/// be restored stay.
+fn settle(
+    left: &mut Vec<Armed>,
+    armed: impl Fn(u32) -> Option<Armed>,
+    mut restore: impl FnMut(u32),
+) {
+    left.retain(|one| {
+        if armed(one.index) == Some(*one) {
+            restore(one.index);
+        }
+        armed(one.index) == Some(*one)
+    });
 }
 
 #[cfg(test)]

@@ -67,12 +67,12 @@ pub fn keep_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, Journa
 
 /// Whether no journal has an entry, so that all may be removed. One that cannot be read may have some.
 pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
-    let boosts = Journal::open(&journal_path(run_dir), proc_root);
-    let clamps = FloorJournal::open(&floors_path(run_dir), proc_root);
-    let places = PlaceJournal::open(run_dir, proc_root);
-    boosts.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
-        && clamps.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
-        && places.is_ok_and(|journal| journal.is_none_or(|journal| journal.is_clear()))
+    fn all<J>(opened: Result<Option<J>, JournalError>, is_clear: fn(&J) -> bool) -> bool {
+        opened.is_ok_and(|journal| journal.as_ref().is_none_or(is_clear))
+    }
+    all(Journal::open(&journal_path(run_dir), proc_root), Journal::is_clear)
+        && all(FloorJournal::open(&floors_path(run_dir), proc_root), FloorJournal::is_clear)
+        && all(PlaceJournal::open(run_dir, proc_root), PlaceJournal::is_clear)
 }
 
 /// The run directory, locked: as long as this or a duplicate of its file lives, no other paracord runs.
