@@ -8,13 +8,15 @@ loops make of a machine without any disturbance is no machine's.
 from __future__ import annotations
 
 import json
+import platform
 import statistics
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from . import rust, rust_tree
+from . import rust
 from .errors import LabError
 
 MIXES = rust.REPOSITORY / "crates/sim/mixes/lab"
@@ -36,11 +38,15 @@ def of_lab(name: str) -> Path:
     return MIXES / f"{name}.mix"
 
 
+@cache
+def _binary() -> Path:
+    (binary,) = rust.binaries(platform.machine(), ("paracord-sim",))
+    return binary
+
+
 def _simulator(*arguments: str | Path, fails: bool = False) -> str:
     """Its standard output. fails: faults that it finds (exit code 1) are results."""
-    rust.cargo("build", "--release", "--locked", "--package=paracord-sim")
-    binary = rust_tree.target_directory() / "release/paracord-sim"
-    done = subprocess.run([binary, *arguments], capture_output=True, text=True)
+    done = subprocess.run([_binary(), *arguments], capture_output=True, text=True)
     if done.returncode not in (0, int(fails)):
         raise LabError(done.stderr.strip())
     return done.stdout

@@ -32,4 +32,12 @@ static inline void sleep_until_ns(uint64_t at_ns)
 		;
 }
 
+/* For qsort(3): times in uint64_t, ascending. */
+static inline int by_ns(const void *a, const void *b)
+{
+	uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
 #endif

@@ -38,13 +38,6 @@ static uint64_t calibrate_loops_per_ms(void)
 	return LOOPS * NS_PER_MS / best_ns;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double percentile_us(const uint64_t *sorted_ns, uint64_t count, uint64_t permille)
 {
 	return (double)sorted_ns[(count - 1) * permille / 1000] / NS_PER_US;
@@ -101,7 +94,7 @@ int main(int argc, char **argv)
 			k++;
 	}
 
-	qsort(late_ns, callbacks, sizeof(*late_ns), by_value);
+	qsort(late_ns, callbacks, sizeof(*late_ns), by_ns);
 	printf("{\"program\": \"pc_audio\", \"period_us\": %ld, \"work_permille\": %ld, \"loops_per_ms\": %ld, \"periods\": %llu, \"callbacks\": %llu, \"misses\": %llu, \"lateness_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p999\": %.1f, \"max\": %.1f}}\n",
 	       period_us, work_permille, loops_per_ms, (unsigned long long)deadlines,
 	       (unsigned long long)callbacks, (unsigned long long)misses,

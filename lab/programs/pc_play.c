@@ -120,11 +120,9 @@ static void change_task(const struct change *change, pid_t pid)
 static void switch_cpu(int cpu, int online)
 {
 	char path[64];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	file = fopen(path, "w");
-	if (!file || fprintf(file, "%d", online) < 0 || fclose(file))
+	if (!write_text(path, online ? "1" : "0"))
 		fail("cannot switch", path);
 	offline[cpu] = !online;
 }

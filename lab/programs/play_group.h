@@ -18,21 +18,31 @@ __attribute__((noreturn)) static void fail(const char *what, const char *name)
 	exit(1);
 }
 
+/* A file of the kernel's. Return: whether it took the text; errno otherwise. */
+static int write_text(const char *path, const char *text)
+{
+	ssize_t length = (ssize_t)strlen(text);
+	int fd = open(path, O_WRONLY | O_CLOEXEC), taken;
+
+	if (fd < 0)
+		return 0;
+	taken = write(fd, text, (size_t)length) == length;
+	close(fd);
+	return taken;
+}
+
 /* of -1: the root group. */
 static void write_group(int64_t of, const char *file, const char *format, ...)
 {
 	char path[PATH_BYTES + 64], text[128];
 	va_list arguments;
-	int length, fd;
 
 	snprintf(path, sizeof(path), CGROUPS "/%s/%s", of < 0 ? "" : plan.groups[of].path, file);
 	va_start(arguments, format);
-	length = vsnprintf(text, sizeof(text), format, arguments);
+	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, text, (size_t)length) != length)
+	if (!write_text(path, text))
 		fail("cannot write", path);
-	close(fd);
 }
 
 /* pid 0: who calls. One that has ended meanwhile is in no group. */

@@ -114,6 +114,18 @@ static const char *next_word(void)
 	return word;
 }
 
+/* The number of the next word among those that are known; what: what it is otherwise not. */
+static int a_word(const char *const known[], size_t count, const char *what)
+{
+	const char *word = next_word();
+
+	for (size_t n = 0; n < count; n++)
+		if (!strcmp(word, known[n]))
+			return (int)n;
+	refuse("%s: not a %s", word, what);
+}
+#define A_WORD(known, what) a_word(known, sizeof(known) / sizeof((known)[0]), what)
+
 static int64_t number(int64_t min, int64_t max)
 {
 	const char *word = next_word();
@@ -179,16 +191,11 @@ static cpu_set_t cpu_list(void)
 
 static struct policy a_policy(void)
 {
-	static const struct { const char *word; int number; } known[] = {
-		{ "other", SCHED_OTHER }, { "batch", SCHED_BATCH }, { "idle", SCHED_IDLE },
-		{ "fifo", SCHED_FIFO }, { "rr", SCHED_RR },
-	};
-	const char *word = next_word();
+	static const char *const words[] = { "other", "batch", "idle", "fifo", "rr" };
+	static const int numbers[] = { SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO, SCHED_RR };
+	int number_of = numbers[A_WORD(words, "policy")];
 
-	for (size_t n = 0; n < sizeof(known) / sizeof(known[0]); n++)
-		if (!strcmp(word, known[n].word))
-			return (struct policy){ known[n].number, (int)number(0, 99) };
-	refuse("%s: not a policy", word);
+	return (struct policy){ number_of, (int)number(0, 99) };
 }
 
 static struct quota a_quota(void)
@@ -222,13 +229,8 @@ static void read_phase(struct phase *phase)
 	const int64_t last[] = { INT64_MAX, INT64_MAX, INT64_MAX, plan.queue_count - 1, plan.queue_count - 1,
 				 plan.lock_count - 1, plan.lock_count - 1, KINDS_MAX - 1, 0, 0,
 				 plan.group_count - 1 };
-	const char *word = next_word();
-	size_t n;
+	int n = A_WORD(verbs, "phase");
 
-	for (n = 0; n < sizeof(verbs) / sizeof(verbs[0]) && strcmp(word, verbs[n]); n++)
-		;
-	if (n == sizeof(verbs) / sizeof(verbs[0]))
-		refuse("%s: not a phase", word);
 	phase->verb = (enum verb)n;
 	if (phase->verb != YIELD && phase->verb != EXIT)
 		phase->a = number(first[n], last[n]);
@@ -240,16 +242,9 @@ static void read_change(struct change *change)
 {
 	static const char *const words[] = { "weight", "quota", "idle", "nice",
 					     "policy", "cpus", "group", "online" };
-	const char *word;
-	size_t n;
 
 	change->at_ns = number(0, INT64_MAX);
-	word = next_word();
-	for (n = 0; n < sizeof(words) / sizeof(words[0]) && strcmp(word, words[n]); n++)
-		;
-	if (n == sizeof(words) / sizeof(words[0]))
-		refuse("%s: not a change", word);
-	change->what = (enum what)n;
+	change->what = (enum what)A_WORD(words, "change");
 	change->of = number(0, change->what <= IDLE ? plan.group_count - 1 :
 			       change->what == ONLINE ? plan.cpus - 1 : plan.kind_count - 1);
 	if (change->what == QUOTA)

@@ -51,13 +51,6 @@ static int tasks_change;
 static struct slot *own;
 static uint64_t begin_cpu_ns, random_state;
 
-static int by_size(const void *a, const void *b)
-{
-	uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
-
-	return (one > other) - (one < other);
-}
-
 /* By the median: an emulator's clocks may stand still for a moment, or jump. */
 static void calibrate(void)
 {
@@ -70,7 +63,7 @@ static void calibrate(void)
 		work(LOOPS);
 		took_ns[n] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	}
-	qsort(took_ns, TIMES, sizeof(took_ns[0]), by_size);
+	qsort(took_ns, TIMES, sizeof(took_ns[0]), by_ns);
 	loops_per_look = (uint64_t)LOOPS * LOOK_NS / (took_ns[TIMES / 2] + 1) + 1;
 }
 

@@ -114,18 +114,15 @@ static void release_vms(void)
 	for (int v = 0; v < plan.vm_count; v++)
 		for (int n = 0; n < plan.vms[v].vcpus && n < VCPUS_MAX; n++) {
 			const struct vcpu *vcpu = &vcpus[v][n];
-			char path[PATH_BYTES + 64];
-			FILE *file;
+			char path[PATH_BYTES + 64], tid[16];
 
 			if (!vcpu->placed)
 				continue;
 			sched_setaffinity(vcpu->tid, sizeof(vcpu->cpus), &vcpu->cpus);
 			snprintf(path, sizeof(path), CGROUPS "/%s/cgroup.procs", vcpu->group);
-			file = plan.group_count ? fopen(path, "w") : NULL;
-			if (file) {
-				fprintf(file, "%d", vcpu->tid);
-				fclose(file);
-			}
+			snprintf(tid, sizeof(tid), "%d", vcpu->tid);
+			if (plan.group_count)
+				write_text(path, tid);
 		}
 }
 
