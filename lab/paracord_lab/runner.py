@@ -14,7 +14,6 @@ from .plan import Plan
 from .results import Results
 from .scenario import Scenario
 from .session import Options, Session
-from .verdicts import UNDECIDED
 
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
 TRACE_S = 2.0
@@ -126,7 +125,7 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             progress.say("booting guests, starting loads")
             scenario.setup(session)
             _measure(plan, session, out, progress)
-            while plan.extra_left and _is_undecided(scenario, out):
+            while plan.extra_left and _needs_rounds(scenario, out):
                 plan.extend()
                 store.set_rounds(out, plan.rounds)
                 _measure(plan, session, out, progress)
@@ -140,10 +139,10 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         session.close()
 
 
-def _is_undecided(scenario: Scenario, out: Path) -> bool:
+def _needs_rounds(scenario: Scenario, out: Path) -> bool:
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     verdicts = judge.judge(scenario, store.meta(out), rounds).verdicts
-    return any(verdict.status == UNDECIDED for verdict in verdicts)
+    return any(verdict.needs_rounds for verdict in verdicts)
 
 
 def first_of(error: LabError) -> LabError:

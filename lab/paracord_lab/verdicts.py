@@ -40,6 +40,17 @@ class Verdict:
     reason: str = ""
     beside: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def needs_rounds(self) -> bool:
+        """More rounds could change it: it is undecided, or it failed and some of its rounds say otherwise."""
+        contradicted = any(holds(value, self.relation, self.limit) for value in self.rounds)
+        return self.status == UNDECIDED or (self.status == FAIL and contradicted)
+
+
+def holds(value: float, relation: str, limit: float) -> bool:
+    """Whether a value is on the good side of its limit."""
+    return value <= limit if relation == "<=" else value >= limit
+
 
 def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
     """Value of a check: a metric in one configuration relative to the same in another."""
@@ -68,7 +79,7 @@ class Check:
             raise ValueError(f"check {self.name}: relation {self.relation!r} is not one of {RELATIONS}")
 
     def holds(self, value: float) -> bool:
-        return value <= self.limit if self.relation == "<=" else value >= self.limit
+        return holds(value, self.relation, self.limit)
 
     def skip(self, reason: str) -> Verdict:
         return Verdict(self.name, SKIPPED, None, self.limit, self.unit, self.relation, reason=reason)

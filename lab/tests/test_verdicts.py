@@ -53,6 +53,14 @@ def test_wide_spread_on_one_side_of_the_limit_is_decided():
     assert at_most(1.3).judge(rounds(0.1, 0.5, 1.2)).status == PASS
 
 
+def test_more_rounds_are_needed_where_some_contradict_a_failure():
+    assert at_most(1.3).judge(rounds(1.48, 1.41, 1.02)).status == FAIL
+    assert at_most(1.3).judge(rounds(1.48, 1.41, 1.02)).needs_rounds
+    assert at_most(0.15).judge(rounds(0.05, 0.12, 0.3)).needs_rounds
+    assert not at_most(1.3).judge(rounds(1.48, 1.41, 1.42)).needs_rounds
+    assert not at_most(1.3).judge(rounds(1.1, 1.11, 1.42)).needs_rounds
+
+
 def test_undecided_after_one_round():
     assert at_most(0.15).judge(rounds(0.01)).status == UNDECIDED
 
