@@ -137,8 +137,12 @@ class Guest:
     def __enter__(self) -> Guest:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _type: object, error: BaseException | None, _where: object) -> None:
+        """ChannelClosed when its kernel is why the body failed: emulated guests die now and then."""
         self.stop()
+        died = serial_log.died(self._serial) if isinstance(error, Exception) else None
+        if died and not isinstance(error, ChannelClosed):
+            raise ChannelClosed(f"guest {self.name}: {died} (logs: {self._host.logs})") from error
 
     def _send(self, data: bytes) -> None:
         self._relay.write(data)

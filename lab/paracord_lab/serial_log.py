@@ -23,6 +23,8 @@ EJECTED = re.compile(
     r'sched_ext: BPF scheduler "paracord" disabled \((runtime error|scx_bpf_error|runnable task stall)\)'
     r"(?:.*\n.*sched_ext: paracord: (.*))?"
 )
+# Kinds of trouble after which a kernel does not go on as if nothing had been.
+DEADLY = ("kernel bug", "kernel panic")
 LOG_TAIL_BYTES = 1 << 20
 # QEMU's ShutdownCause (qapi/run-state.json), in the trace of emulator.py.
 ENDED = re.compile(r"qemu_system_shutdown_request reason=(\d+)")
@@ -61,6 +63,12 @@ def reason(serial: Path, *emulator: Path) -> str | None:
         return f"emulator: {lines[-1][:200]}"
     causes = ENDED.findall("\n".join(logs))
     return f"emulator: {CAUSES.get(causes[-1], f'ended for reason {causes[-1]}')}" if causes else None
+
+
+def died(serial: Path) -> str | None:
+    """What a kernel did not survive, or a task of it; else None."""
+    found = trouble(read_tail(serial))
+    return found if found and found.startswith(DEADLY) else None
 
 
 def ejection(serial: Path) -> str | None:

@@ -48,6 +48,15 @@ def test_reason_prefers_the_kernel_and_ignores_emulator_warnings(tmp_path):
     assert serial_log.reason(serial, emulator).startswith("kernel bug")
 
 
+def test_a_kernel_dies_of_its_bugs_and_not_of_stalls(tmp_path):
+    serial = tmp_path / "serial.log"
+    assert serial_log.died(serial) is None
+    serial.write_text("[   60.0] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [qemu:12]\n")
+    assert serial_log.died(serial) is None
+    serial.write_text(OOPS)
+    assert serial_log.died(serial).startswith("kernel bug")
+
+
 def test_only_the_tail_of_a_huge_log_is_read(tmp_path):
     log = tmp_path / "serial.log"
     log.write_text(
