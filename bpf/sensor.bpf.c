@@ -159,6 +159,7 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
 {
 	u32 zero = 0, *taken, *returned;
+	s32 held;
 
 	*refused = false;
 	if (!*uid || !a->per_user)
@@ -177,7 +178,9 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 		}
 	}
 	returned = bpf_map_lookup_elem(&user_returned, uid);
-	if (__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0) < a->per_user)
+	/* Below 0 for a user who was forgotten while it took one. */
+	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0));
+	if (held < (s32)a->per_user)
 		return taken;
 	__sync_fetch_and_add(taken, -1);
 	*refused = true;

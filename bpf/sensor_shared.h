@@ -90,8 +90,8 @@ struct pc_vcpu {
 
 /*
  * How many records of vCPUs a user other than root may take. What a user holds is what the sensor has charged it for
- * (user_taken) less what the daemon has given back (user_returned): either is only written by one side, and only grows.
- * The daemon forgets users who hold nothing when there are many (crates/sensor/src/users.rs).
+ * (user_taken) less what the daemon has given back (user_returned). The daemon forgets users who hold nothing when there
+ * are many (crates/sensor/src/users.rs).
  */
 #define PC_USERS_MAX	4096	/* users that are told apart; those that come later share PC_UID_OTHERS */
 #define PC_UID_OTHERS	0xffffffffu
