@@ -94,7 +94,7 @@ def test_errors_name_the_place(change, message):
 
 def test_not_json_names_file_and_line(tmp_path):
     path = tmp_path / "results.json"
-    path.write_text('{\n "schema": 1,\n}')
+    path.write_text('{\n "schema": 1\n "arch": 2}')
     with pytest.raises(ResultsError, match=r"results.json:3: not JSON"):
         results.read(path)
 
