@@ -33,7 +33,7 @@ class Plan:
             self.steps = [(first, c) for c in rotated(self.scenario.configurations, first)] + later
 
     def extend(self) -> None:
-        """A round more: the ones so far leave a verdict undecided, or contradict its failure."""
+        """A round more: the ones so far leave a verdict undecided, or are few and contradict each other."""
         self.steps += [(self.rounds, c) for c in rotated(self.scenario.configurations, self.rounds)]
         self.rounds += 1
         self.extra_left -= 1

@@ -142,7 +142,7 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
 def _needs_rounds(scenario: Scenario, out: Path) -> bool:
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     verdicts = judge.judge(scenario, store.meta(out), rounds).verdicts
-    return any(verdict.needs_rounds for verdict in verdicts)
+    return any(check.needs_rounds(v) for check, v in zip(scenario.checks, verdicts, strict=True))
 
 
 def first_of(error: LabError) -> LabError:

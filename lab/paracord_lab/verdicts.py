@@ -22,6 +22,9 @@ EXIT_PASSED, EXIT_FAILED, EXIT_OPEN = 0, 1, 3
 # Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
 MEANINGLESS_MAX = 0.26
 
+# The scatter of fewer rounds is not known: when some pass and some fail, others are worth their time.
+FEW_ROUNDS = 5
+
 # One round: configuration -> metric -> value.
 Round = Mapping[str, Mapping[str, float]]
 
@@ -39,17 +42,6 @@ class Verdict:
     rounds: tuple[float, ...] = ()
     reason: str = ""
     beside: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def needs_rounds(self) -> bool:
-        """More rounds could change it: it is undecided, or it failed and some of its rounds say otherwise."""
-        contradicted = any(holds(value, self.relation, self.limit) for value in self.rounds)
-        return self.status == UNDECIDED or (self.status == FAIL and contradicted)
-
-
-def holds(value: float, relation: str, limit: float) -> bool:
-    """Whether a value is on the good side of its limit."""
-    return value <= limit if relation == "<=" else value >= limit
 
 
 def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
@@ -79,7 +71,12 @@ class Check:
             raise ValueError(f"check {self.name}: relation {self.relation!r} is not one of {RELATIONS}")
 
     def holds(self, value: float) -> bool:
-        return holds(value, self.relation, self.limit)
+        return value <= self.limit if self.relation == "<=" else value >= self.limit
+
+    def needs_rounds(self, verdict: Verdict) -> bool:
+        """Another round could change it: it is undecided, or rests on few rounds that differ about it."""
+        few = not self.every and len(verdict.rounds) < FEW_ROUNDS
+        return verdict.status == UNDECIDED or (few and len({self.holds(v) for v in verdict.rounds}) == 2)
 
     def skip(self, reason: str) -> Verdict:
         return Verdict(self.name, SKIPPED, None, self.limit, self.unit, self.relation, reason=reason)
