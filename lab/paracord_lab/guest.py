@@ -64,7 +64,8 @@ class Guest:
             extra_args,
         )
         socket = emulator.channel_socket(name)
-        host.run(f"mkdir -p /run/lab && rm -f {socket}")
+        # The log is root's, whoever the wrapper makes the VMM run as.
+        host.run(f"mkdir -p /run/lab && rm -f {socket} && : >/logs/{name}.serial.log")
         self._emulator = host.spawn(
             f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1".replace("exec  ", "exec "),
             f"guest {name}",

@@ -69,28 +69,21 @@ def make_directory(path: Path) -> None:
 
 
 def give_back_clone() -> None:
-    """
-    What root made in the clone becomes the user's, and so do logs of guests that a test ran as somebody else;
-    other files of root's there are left alone.
-    """
+    """What root made in the clone becomes the user's; other files of root's there are left alone."""
     compiled = (path for name in SOURCES_IN_PYTHON for path in (CLONE / name).rglob("__pycache__"))
     for path in (*(CLONE / name for name in MADE), *compiled):
         if path.is_symlink() or path.exists():
-            give_back(path, others=True)
+            give_back(path)
 
 
-def give_back(directory: Path, leave_out: str = "", others: bool = False) -> None:
-    """
-    What root made in a directory becomes the user's, except in subdirectories of a name (a pattern). others:
-    what anybody made.
-    """
+def give_back(directory: Path, leave_out: str = "") -> None:
+    """What root made in a directory becomes the user's, except in subdirectories of a name (a pattern)."""
     caller = user()
     if not caller:
         return
-    theirs = ["-not", "-uid", str(caller.pw_uid)] if others else ["-uid", "0"]
     skipped = ["-type", "d", "-name", leave_out, "-prune", "-o"] if leave_out else []
     chown = ["chown", "--no-dereference", f"{caller.pw_uid}:{caller.pw_gid}"]
-    command = ["find", directory, "-xdev", *skipped, *theirs, "-exec", *chown, "{}", "+"]
+    command = ["find", directory, "-xdev", *skipped, "-uid", "0", "-exec", *chown, "{}", "+"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:  # files that go away meanwhile are no reason to fail
         print(f"lab: {done.stderr.strip().splitlines()[0]}", file=sys.stderr)

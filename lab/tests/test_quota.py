@@ -163,6 +163,7 @@ def test_a_user_has_so_many_vcpus_and_no_more(host, guest):
         status, said = running_daemon.status(), host.run(f"{BINARY} status").out
         log = running_daemon.job.err()
     assert status["vcpus_refused"] == 2
+    assert (host.logs / "crowd.serial.log").stat().st_uid == 0, "the clone's user is given what root made"
     why = "as their user had all that vcpus_per_user allows"
     line = "vCPU threads left to stock scheduling so far, each until it ends: {}, " + why
     assert line.format(2) in said and line.format(1) in log, log
