@@ -141,8 +141,10 @@ class Guest:
     def __exit__(self, _type: object, error: BaseException | None, _where: object) -> None:
         """ChannelClosed when its kernel is why the body failed: emulated guests die now and then."""
         self.stop()
-        died = serial_log.died(self._serial) if isinstance(error, Exception) else None
-        if died and not isinstance(error, ChannelClosed):
+        if not isinstance(error, Exception) or isinstance(error, ChannelClosed):
+            return
+        died = serial_log.died(self._serial)
+        if died:
             raise ChannelClosed(f"guest {self.name}: {died} (logs: {self._host.logs})") from error
 
     def _send(self, data: bytes) -> None:

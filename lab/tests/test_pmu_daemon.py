@@ -185,13 +185,13 @@ def test_samples_go_on_after_the_daemon_was_killed(
     """Of a CPU on which nothing changes: nobody asks the new daemon for anything."""
     hog = guest.spawn("exec pc_hog --cpu 1", "hog")
     before = samples(guest, 1)
-    job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 600000 --period 20000000", "samples")
+    job = guest.spawn(f"exec pc_count {CLOCK} --tasks 0 --cpu 1 --ms 30000 --period 20000000", "samples")
     await_equal(lambda: samples(guest, 1) > before, True)
     host.run(f"pkill -KILL -P {daemon.job.pid}")
     daemon.await_vcpus(guest.vcpu_tids)
     after = samples(guest, 1)
     await_equal(lambda: samples(guest, 1) > after, True)
-    job.kill("KILL")
+    job.result(60, check=True)
     hog.kill("KILL")
     hog.wait(20)
 
