@@ -20,7 +20,8 @@ def guest(tmp_path):
 
 def test_a_failure_beside_a_kernel_that_died_is_the_guests(guest):
     guest._serial.write_text("[    9.0] kernel BUG at mm/slub.c:1!\n")
-    with pytest.raises(ChannelClosed, match=r"guest lab: kernel bug: kernel BUG at mm/slub\.c:1!") as told, guest:
+    found = r"guest lab: kernel bug: kernel BUG at mm/slub\.c:1!"
+    with pytest.raises(ChannelClosed, match=found) as told, guest:
         raise AssertionError("0 is not 1")
     assert isinstance(told.value.__cause__, AssertionError)
 
