@@ -7,25 +7,11 @@
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
 
-/* The kernel ejects a scheduler under which a task waits longer; at most 30 s. */
-#define PC_WATCHDOG_MS	30000
-
-/* Tasks that are moved from the queue of a CPU that goes. */
-#define PC_OFFLINE_MAX	65536
-
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
 #include "sched_import.h"
-
-/* One record: why it ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct pc_ext_exit);
-} ext_exit SEC(".maps");
+#include "sched_life.h"
 
 SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -300,57 +286,6 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 	return 0;
 }
 
-/* Without these two the kernel would unload the scheduler when a CPU comes or goes. */
-SEC("struct_ops/ext_cpu_online")
-int BPF_PROG(ext_cpu_online, s32 cpu)
-{
-	struct pc_rq *rq = rq_of(cpu);
-
-	if (rq)
-		rq->offline = 0;
-	return 0;
-}
-
-/*
- * Nobody asks for the queue of a CPU that goes. Who waits there, pinned to it or not, goes where the
- * kernel finds another CPU for it.
- */
-SEC("struct_ops/ext_cpu_offline")
-int BPF_PROG(ext_cpu_offline, s32 cpu)
-{
-	struct pc_rq *rq = rq_of(cpu);
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	int i;
-
-	if (rq)
-		rq->offline = 1;
-	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
-		bpf_for(i, 0, PC_OFFLINE_MAX) {
-			p = bpf_iter_scx_dsq_next(&it);
-			if (!p)
-				break;
-			move_to(&it, p, SCX_DSQ_GLOBAL);
-		}
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-	return 0;
-}
-
-SEC("struct_ops/ext_init_task")
-s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	struct pc_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-	if (!t)
-		return -12;	/* ENOMEM: the fork fails, as it does without us */
-	t->queue = PC_NO_QUEUE;
-	t->own = t->clamp = inherited_clamp(args->fork);
-	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
-		t->group = group_index(args->cgroup);
-	return 0;
-}
-
 SEC("struct_ops/ext_quiescent")
 int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
@@ -368,54 +303,8 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	return 0;
 }
 
-/* It may become a real-time task while it waits. */
-SEC("struct_ops/ext_disable")
-int BPF_PROG(ext_disable, struct task_struct *p)
-{
-	struct pc_task *t = task_of(p);
-
-	if (t) {
-		leave_queue(t);
-		group_leave(t);
-		t->waits_ns = 0;
-	}
-	return 0;
-}
-
-SEC("struct_ops.s/ext_init")
-s32 BPF_PROG(ext_init)
-{
-	s32 error;
-	int cpu;
-
-	bpf_for(cpu, 0, PC_CPUS_MAX) {
-		if (!rq_of(cpu))
-			break;
-		error = scx_bpf_create_dsq(cpu, -1);
-		if (error)
-			return error;
-	}
-	ext_on = 1;
-	start_idle_timer();
-	return 0;
-}
-
-SEC("struct_ops/ext_exit")
-int BPF_PROG(ext_exit_op, struct scx_exit_info *info)
-{
-	u32 zero = 0;
-	struct pc_ext_exit *why = bpf_map_lookup_elem(&ext_exit, &zero);
-
-	ext_on = 0;
-	if (!why)
-		return 0;
-	why->code = info->exit_code;
-	bpf_probe_read_kernel_str(why->reason, sizeof(why->reason), info->reason);
-	bpf_probe_read_kernel_str(why->message, sizeof(why->message), info->msg);
-	__sync_lock_test_and_set(&why->kind, info->kind);
-	send_message(PC_MSG_EXT_GONE, 0, 0, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
-	return 0;
-}
+/* The kernel ejects a scheduler under which a task waits longer; at most 30 s. */
+#define PC_WATCHDOG_MS	30000
 
 SEC(".struct_ops.link")
 struct sched_ext_ops paracord = {
