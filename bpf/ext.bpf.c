@@ -12,6 +12,7 @@
  *  sched_cgroup.h    the operations about them
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
+ *  sched_balance.h   which CPU takes a task over from which (policy/balance.h)
  *  sched_place.h     where tasks run on a host whose CPUs differ (policy/energy.h)
  *  sched_idle.h      what idle CPUs ask for
  *  sched_clamp.h     what tasks and groups may ask for, as the daemon is told

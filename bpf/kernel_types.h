@@ -150,6 +150,12 @@ union rcu_special {
 	} b;
 };
 
+/* kernel/sched: what the cpu controller's files of a control group say, whatever scheduler runs. */
+struct task_group {
+	int idle;
+	struct task_group *parent;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int prio;
@@ -167,6 +173,7 @@ struct task_struct {
 	union rcu_special rcu_read_unlock_special;
 	struct sched_info sched_info;
 	struct sched_entity se;
+	struct task_group *sched_task_group;
 	struct uclamp_se uclamp_req[2];	/* UCLAMP_MIN, UCLAMP_MAX */
 };
 

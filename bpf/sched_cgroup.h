@@ -28,10 +28,14 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		g = group_at(index);
 		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))
 			continue;
+		g->generation++;
 		g->active = 0;
+		g->counted = 0;
 		g->factor_ns = 0;
 		g->parent = parent;
 		g->weight = args->weight;
+		g->idle = 0;
+		g->lazy = 0;
 		g->own = no_clamp;
 		g->clamp = no_clamp;
 		ref->index = index;
@@ -50,8 +54,10 @@ int BPF_PROG(ext_cgroup_exit, struct cgroup *cgrp)
 	if (!ref || !ref->own)
 		return 0;
 	g = group_at(ref->index);
-	if (g)
+	if (g) {
 		*(volatile u32 *)&g->used = 0;
+		follow_weight(g);
+	}
 	return 0;
 }
 
@@ -65,30 +71,26 @@ int BPF_PROG(ext_cgroup_move, struct task_struct *p, struct cgroup *from, struct
 		return 0;
 	counted = t->counted;
 	group_leave(t);
-	t->group = group_index(to);
+	enter_group(t, to);
 	if (counted)
 		group_join(t, counted);
 	return 0;
 }
 
-/* What its parent counts for it is corrected, if it counts. */
 SEC("struct_ops/ext_cgroup_set_weight")
 int BPF_PROG(ext_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
 	struct pc_group *g;
-	s64 change;
 
 	if (!ref || !ref->own)
 		return 0;
 	g = group_at(ref->index);
 	if (!g)
 		return 0;
-	change = (s64)pc_group_weight(weight) - (s64)pc_group_weight(g->weight);
-	g->weight = weight;
+	*(volatile u32 *)&g->weight = weight;
 	g->factor_ns = 0;
-	if (g->active)
-		change_active(g->parent, change);
+	follow_weight(g);
 	return 0;
 }
 

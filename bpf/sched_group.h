@@ -3,9 +3,9 @@
  * Control groups: a task's weight is scaled by its group's share (policy/fair.h).
  *
  * A group's sum of runnable weights is one counter for the whole machine, changed by an atomic
- * add when a task becomes runnable or sleeps; the parent's only when a sum comes from or to zero. An
- * atomic add tells exactly who did that, so nobody waits and the sums are exact, though
- * for a moment they may lag or be negative. Factors are computed at most once in a
+ * add when a task becomes runnable or sleeps; the parent's only when a sum comes from or to zero, or the group's
+ * weight changes. A group records what its parent counts for it: whoever changes something sets that anew,
+ * and passes the difference on. So nobody waits and the sums are exact, though for a moment they may lag or be negative. Factors are computed at most once in a
  * millisecond per group. Tasks of the root group pay nothing.
  */
 #ifndef PARACORD_BPF_SCHED_GROUP_H
@@ -48,6 +48,49 @@ static __always_inline u32 group_index(struct cgroup *cgrp)
 	return ref ? ref->index : PC_GROUP_ROOT;
 }
 
+/* The task is in this group from now on. */
+static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
+{
+	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
+
+	struct pc_group *g;
+
+	t->group = ref ? ref->index : PC_GROUP_ROOT;
+	t->shares = ref && !ref->own;
+	g = group_at(t->group);
+	t->generation = g ? g->generation : 0;
+}
+
+/* How often what a parent counts is set anew because others change the group meanwhile: the last of them has it right. */
+#define PC_SETTLE_MAX		4
+
+/* What its parent shall count for it. */
+static __always_inline u32 weight_in_parent(const struct pc_group *g)
+{
+	if (!*(volatile u32 *)&g->used || !*(volatile s64 *)&g->active)
+		return 0;
+	return pc_group_weight(*(volatile u16 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
+}
+
+/* After a change. Return: by how much the parent's sum has to change. */
+static __always_inline s64 settle(struct pc_group *g)
+{
+	u32 counts = weight_in_parent(g);
+	s64 by = (s64)counts - __sync_lock_test_and_set(&g->counted, counts);
+	int i;
+
+	/* Who changes the group after this look settles it after this one. */
+	bpf_for(i, 0, PC_SETTLE_MAX) {
+		u32 again = weight_in_parent(g);
+
+		if (again == counts)
+			break;
+		by += (s64)again - __sync_lock_test_and_set(&g->counted, again);
+		counts = again;
+	}
+	return by;
+}
+
 /* Adds to a group's sum, and to its ancestors' as far as that makes them active or idle. */
 static __always_inline void change_active(u32 index, s64 by)
 {
@@ -65,22 +108,41 @@ static __always_inline void change_active(u32 index, s64 by)
 		before = __sync_fetch_and_add(&g->active, by);
 		if ((before == 0) == (before + by == 0))
 			break;
-		by = by > 0 ? (s64)pc_group_weight(g->weight) : -(s64)pc_group_weight(g->weight);
+		by = settle(g);
+		if (!by)
+			break;
 		index = g->parent;
 	}
 }
 
-/* Factor and clamps of a group's tasks under its parents, up to eight levels. */
-static __noinline int refresh_group(u32 index, u64 now)
+/* Its weight has changed, or the group is gone. */
+static __always_inline void follow_weight(struct pc_group *g)
+{
+	s64 by = settle(g);
+
+	if (by)
+		change_active(g->parent, by);
+}
+
+/*
+ * Factor and clamps of a group's tasks under its parents, up to eight levels. `p`: a task in it; `shares`: in
+ * one below that has no record of its own, whose cpu.idle is not seen then. That is read in the kernel's groups: kernels
+ * before 6.19 tell the scheduler nothing of it.
+ */
+static __noinline int refresh_group(u32 index, struct task_struct *p, u32 shares, u64 now)
 {
 	struct pc_clamp clamp = { .min = PC_CAPACITY, .max = PC_CAPACITY };
+	struct task_group *of = NULL;
 	u64 factor = PC_FACTOR_ONE;
 	struct pc_group *g;
+	u16 lazy = 0;
 	int i;
 
 	g = group_at(index);
 	if (!g)
 		return 0;
+	if (!shares && bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(of->idle))
+		of = p->sched_task_group;
 	/* A product, and minima: the order does not matter, so they are taken upwards. */
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level;
@@ -90,29 +152,43 @@ static __noinline int refresh_group(u32 index, u64 now)
 		level = group_at(index);
 		if (!level)
 			break;
-		factor = pc_group_factor(factor, level->active, level->weight);
+		if (of) {
+			u16 idle = !!of->idle;
+
+			if (*(volatile u16 *)&level->idle != idle) {
+				*(volatile u16 *)&level->idle = idle;
+				follow_weight(level);
+			}
+			of = of->parent;
+		}
+		lazy |= level->idle;
+		factor = pc_group_factor(factor, level->active, level->idle ? 0 : level->weight);
 		clamp = pc_clamp_under(level->own, clamp);
 		index = level->parent;
 	}
 	g->factor = factor;
 	g->clamp = clamp;
+	g->lazy = lazy;
 	g->factor_ns = now;
 	return 0;
 }
 
-/* A group whose factor and clamps are at most a millisecond old. */
-static __always_inline struct pc_group *fresh_group(u32 index, u64 now)
+/* The task's group, its factor and clamps at most a millisecond old; NULL: the root group. */
+static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
-	struct pc_group *g = group_at(index);
+	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	if (g && pc_elapsed_ns(now, g->factor_ns) >= PC_FACTOR_MAX_AGE_NS)
-		refresh_group(index, now);
+		refresh_group(t->group, p, t->shares, now);
 	return g;
 }
 
 static __always_inline void group_join(struct pc_task *t, u32 weight)
 {
-	if (t->group == PC_GROUP_ROOT)
+	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
+
+	/* A task that ends may outlive its group, whose index another one has then. */
+	if (!g || g->generation != t->generation)
 		return;
 	t->counted = weight;
 	change_active(t->group, weight);
@@ -120,9 +196,10 @@ static __always_inline void group_join(struct pc_task *t, u32 weight)
 
 static __always_inline void group_leave(struct pc_task *t)
 {
-	if (!t->counted)
-		return;
-	change_active(t->group, -(s64)t->counted);
+	struct pc_group *g = t->counted ? group_at(t->group) : NULL;
+
+	if (g && g->generation == t->generation)
+		change_active(t->group, -(s64)t->counted);
 	t->counted = 0;
 }
 

@@ -60,9 +60,10 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without us */
 	t->queue = PC_NO_QUEUE;
+	t->forked = args->fork;
 	t->own = t->clamp = inherited_clamp(args->fork);
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
-		t->group = group_index(args->cgroup);
+		enter_group(t, args->cgroup);
 	return 0;
 }
 

@@ -7,6 +7,10 @@
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
 
+/* task_struct.__state of one that has ended. */
+#define PC_TASK_DEAD	0x80
+
+#include "sched_balance.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
@@ -66,6 +70,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	}
 	leave_queue(t);
+	if (t->forked)
+		inherit(t, now);
 	arrive(p, t, rq, cpu, now);
 	t->arrived = 1;
 	if (moves(p, t, rq->slice_ns, enq_flags))
@@ -81,9 +87,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		u64 preempt = gives_way(rq, level) ? SCX_ENQ_PREEMPT : 0;
 
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | preempt);
-		/* Put back by a switch that has chosen the next one already. */
+		/* Put back by a switch that has chosen the next one already: that one makes room (ext_running). */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
-			preempt_cpu(rq, cpu);
+			rq->put_back = level;
 		return 0;
 	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && preempts(p, t, rq, cpu, now)) {
@@ -135,6 +141,8 @@ SEC("struct_ops/ext_dispatch")
 int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct pc_rq *rq = rq_of(cpu);
+	bool due;
+	u64 now;
 
 	if (!rq)
 		return 0;
@@ -142,9 +150,11 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
+	now = rq_now();
+	due = balance_is_due(rq, now);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
-		if (!take(cpu))
-			steal(cpu, rq);
+		if ((due && balance(cpu, rq, now)) || take(cpu) || steal(cpu, rq, now))
+			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
 	if (rq->cur_level == PC_RUNS_NORMAL) {
@@ -155,10 +165,11 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			take(cpu);
 			return 0;
 		}
-		if (balance(cpu, rq))
+		if (due && balance(cpu, rq, now))
 			return 0;
 	}
-	if (!must_yield(cpu, rq, rq_now()) || is_boosted_at_preemption(prev) || !take(cpu))
+	give_if_due(cpu, rq, due, now);
+	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu))
 		prev->scx.slice = rq->slice_ns;
 	return 0;
 }
@@ -181,6 +192,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	leave_queue(t);
 	t->waits_ns = 0;
 	t->moves_to = 0;
+	/* A new task that began at once has not been enqueued. */
+	t->forked = 0;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
 	if (!t->arrived || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
@@ -190,6 +203,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
+	keep_pace(rq, now);
 	charge_from(rq, t, cpu, t->vtime, now);
 	if (rq->features & PC_PERF_TRACK)
 		perf_request(p, rq, cpu);
@@ -203,6 +217,10 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
+	/* Its equals take turns with it. */
+	if (rq->put_back > level_of(v))
+		preempt_cpu(rq, cpu);
+	rq->put_back = PC_LEVEL_NONE;
 	return 0;
 }
 
@@ -221,10 +239,13 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
 	t->vtime = running_vtime(rq, now);
+	keep_pace(rq, now);
 	if (*(volatile u32 *)&rq->cur_boosted)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
+	else if (p->__state & PC_TASK_DEAD)
+		raise_base_to_first(cpu, rq);
 	if (rq->features & PC_PERF_TRACK) {
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
@@ -254,6 +275,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	if (!t || !rq || rq->cur_level == PC_RUNS_NOTHING)
 		return 0;
 	floor = t->clamp.min;
+	keep_pace(rq, now);
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
 	charge_from(rq, t, cpu, running_vtime(rq, now), now);

@@ -6,10 +6,6 @@
 #ifndef PARACORD_BPF_SCHED_QUEUE_H
 #define PARACORD_BPF_SCHED_QUEUE_H
 
-/* CPUs looked at by one that has nothing to run; the ring goes on where it stopped. */
-#define PC_STEAL_MAX	32
-/* CPUs looked at by one that is busy, at the end of a slice. */
-#define PC_BALANCE_STEPS	4
 /*
  * How often a queue is searched for who waited for too long, and how far. Once one was found, much sooner again:
  * hundreds wait where a crowd in a light group meets a heavy one, or where real-time tasks leave 5 % of the CPU. Each
@@ -59,13 +55,15 @@ static __always_inline void follow_guest(struct pc_task *t)
 }
 
 /* Its weight and clamps as they are now, in its group. */
-static __always_inline void weigh(const struct task_struct *p, struct pc_task *t, u64 now)
+static __always_inline void weigh(struct task_struct *p, struct pc_task *t, u64 now)
 {
-	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : fresh_group(t->group, now);
+	struct pc_group *g = fresh_group(p, t, now);
 
 	t->inverse = own_inverse(p);
 	if (g)
 		t->inverse = pc_fair_in_group(t->inverse, g->factor);
+	t->weight = pc_fair_weight(t->inverse);
+	t->lazy = g && g->lazy;
 	clamp(t, g);
 }
 
@@ -85,13 +83,14 @@ static __always_inline void leave_queue(struct pc_task *t)
 {
 	struct pc_rq *rq;
 
-	if (!t->queued)
+	/* Who takes it over and the CPU that runs it may both come here. */
+	if (!*(volatile u32 *)&t->queued || !__sync_lock_test_and_set(&t->queued, 0))
 		return;
-	t->queued = 0;
 	rq = rq_of(t->queue);
 	if (!rq)
 		return;
 	__sync_fetch_and_add(&rq->queued, -1);
+	__sync_fetch_and_add(&rq->waiting, -(s64)t->weight);
 	if (t->reads)
 		__sync_fetch_and_add(&rq->readers, -1);
 }
@@ -141,15 +140,57 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 		rq->base = vtime;
 }
 
+/*
+ * The first that waits is who the queue has reached: a task that ends takes along what it ran. Otherwise those who come
+ * after it, each as the queue's first, would keep the others waiting for ever.
+ */
+static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *first = NULL;
+
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0))
+		first = bpf_iter_scx_dsq_next(&it);
+	if (first && rq)
+		raise_base(rq, first->scx.dsq_vtime);
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/*
+ * A new task begins where the one that makes it stands, so that a chain of them gets what one task gets. It has no
+ * more than others who begin now: what its maker had left is not its own.
+ */
+static __always_inline void inherit(struct pc_task *t, u64 now)
+{
+	u32 here = bpf_get_smp_processor_id();
+	struct pc_rq *makers = rq_of(here);
+
+	t->forked = 0;
+	/* Made by a task of another class: at its queue's base. */
+	if (!makers || *(volatile u32 *)&makers->cur_level == PC_RUNS_NOTHING)
+		return;
+	t->vtime = running_vtime(makers, now);
+	if (pc_fair_before(t->vtime, makers->base))
+		t->vtime = makers->base;
+	t->queue = here;
+}
+
+/* It waits in this CPU's queue from now on. */
+static __always_inline void wait_in(struct pc_task *t, struct pc_rq *rq)
+{
+	t->queued = 1;
+	__sync_fetch_and_add(&rq->queued, 1);
+	__sync_fetch_and_add(&rq->waiting, t->weight);
+	if (t->reads)
+		__sync_fetch_and_add(&rq->readers, 1);
+}
+
 static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				       u64 enq_flags, u64 now)
 {
-	t->queued = 1;
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
-	__sync_fetch_and_add(&rq->queued, 1);
-	if (t->reads)
-		__sync_fetch_and_add(&rq->readers, 1);
+	wait_in(t, rq);
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
@@ -161,7 +202,7 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 	bool sync = t->sync;
 
 	t->sync = 0;
-	if (p->policy == SCHED_IDLE_POLICY || p->policy == SCHED_BATCH_POLICY ||
+	if (t->lazy || p->policy == SCHED_IDLE_POLICY || p->policy == SCHED_BATCH_POLICY ||
 	    *(volatile u32 *)&rq->cur_level != PC_RUNS_NORMAL)
 		return false;
 	if (sync && cpu == bpf_get_smp_processor_id() &&
@@ -245,66 +286,6 @@ static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
 	if (*(volatile s32 *)&rq->readers > 0 && take_waiting(cpu, rq, PC_FAIR_READER_WAIT_MAX_NS, 1))
 		return true;
 	return take_waiting(cpu, rq, PC_FAIR_WAIT_MAX_NS, 0);
-}
-
-/* No CPU is idle: the waker's, if fewer wait there than where the task ran last. */
-static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
-{
-	u32 here = bpf_get_smp_processor_id();
-	struct pc_rq *wakers = rq_of(here);
-
-	if (!wakers || wakers->offline || *(volatile s32 *)&wakers->queued >= *(volatile s32 *)&rq->queued ||
-	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
-		return cpu;
-	return here;
-}
-
-/* For a CPU that has nothing to run: the first task of another's queue, along the ring. */
-static __always_inline bool steal(u32 cpu, struct pc_rq *rq)
-{
-	u32 victim = rq->next;
-	struct pc_rq *theirs;
-	u64 now = rq_now();
-	int i;
-
-	bpf_for(i, 0, PC_STEAL_MAX) {
-		if (victim == cpu)
-			break;
-		theirs = rq_of(victim);
-		if (!theirs)
-			break;
-		if (*(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) && take(victim))
-			return true;
-		victim = theirs->next;
-	}
-	return false;
-}
-
-/*
- * For a CPU whose task could go on: takes one over from a queue that is longer by two. A few are looked at each
- * time, the next ones the next time.
- */
-static __always_inline bool balance(u32 cpu, struct pc_rq *rq)
-{
-	u32 victim = rq->victim;
-	struct pc_rq *theirs;
-	u64 now = rq_now();
-	bool taken = false;
-	int i;
-
-	bpf_for(i, 0, PC_BALANCE_STEPS) {
-		theirs = rq_of(victim);
-		if (!theirs)
-			break;
-		if (victim != cpu && *(volatile s32 *)&theirs->queued >= *(volatile s32 *)&rq->queued + 2 &&
-		    gives_away(theirs, now) && take(victim)) {
-			taken = true;
-			break;
-		}
-		victim = theirs->next;
-	}
-	rq->victim = victim;
-	return taken;
 }
 
 #endif

@@ -22,6 +22,7 @@
 #define SCX_ENQ_PREEMPT		(1ull << 32)
 #define SCX_ENQ_LAST		(1ull << 41)
 #define SCX_OPS_ENQ_LAST	(1ull << 1)
+#define SCX_KICK_IDLE		1ull
 #define SCX_KICK_PREEMPT	2ull
 #define SCX_TASK_QUEUED		1u
 #define SCX_DSQ_ITER_REV	(1ull << 16)

@@ -135,15 +135,20 @@ struct pc_task {
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
 	u8 known;		/* 1: load tracking has begun */
 	u8 arrived;		/* 1: enqueued on its CPU, and has not run since */
-	u8 queued;		/* 1: in its CPU's queue */
+	u8 shares;		/* 1: its group has no record of its own, `group` is one above */
 	u8 moves_to;		/* CPU + 1 where it goes when it gives this one up; 0: nowhere */
 	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
 	u64 placed_ns;		/* when it was last looked for a better CPU while it ran, or woke boosted */
-	u32 sync;		/* 1: it wakes, and who wakes it is about to sleep */
-	u32 reads;		/* 1: it was preempted while it read under RCU */
+	u32 weight;		/* 2^32 / inverse; of one that waits: what it counts for in its CPU's record */
+	u8 sync;		/* 1: it wakes, and who wakes it is about to sleep */
+	u8 reads;		/* 1: it was preempted while it read under RCU */
+	u8 forked;		/* 1: it is new, and has not been enqueued yet */
+	u8 lazy;		/* 1: in a group with cpu.idle */
+	u32 queued;		/* 1: in its CPU's queue */
+	u32 generation;		/* the group's, as it entered it */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -157,10 +162,12 @@ struct pc_group {
 	u32 weight;		/* cpu.weight */
 	u32 parent;		/* index */
 	u32 used;		/* 0: free */
-	u32 reserved;
+	u16 idle;		/* cpu.idle, which takes the place of its weight */
+	u16 lazy;		/* 1: it or one above has cpu.idle, as of factor_ns */
 	struct pc_clamp own;	/* of its tasks, as set */
 	struct pc_clamp clamp;	/* under its parents', as of factor_ns */
-	u64 reserved64;
+	u32 counted;		/* what its parent's sum has of it; 0: it is not active */
+	u32 generation;		/* of those that have had this index */
 };
 
 /* pc_rq.features: mechanisms of the performance policy; the daemon sets them. */
@@ -206,7 +213,13 @@ struct pc_rq {
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
 	u32 asks;		/* 1: a request of ours is in force at the governor */
 	s32 readers;		/* of `queued`, those that were preempted while they read under RCU */
-	u32 reserved[4];	/* three cache lines */
+	u32 put_back;		/* PC_LEVEL_* of one that was put back boosted since a task began to run here */
+	u32 reserved32;
+	u64 pace;		/* policy/balance.h */
+	u64 pace_ns;		/* as of then */
+	s64 waiting;		/* sum of the weights of tasks that wait */
+	u64 balanced_ns;	/* when it last looked for tasks of others */
+	u64 reserved[5];	/* four cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -73,11 +73,13 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 #define PC_FACTOR_MAX		(1ull << 36)
 #define PC_GROUP_WEIGHT_MAX	10000u
 
-/* A group's weight (1..10000) on the scale of tasks'. */
+/* A group's weight (1..10000; 0: it has cpu.idle) on the scale of tasks'. */
 PC_INLINE u64 pc_group_weight(u32 weight)
 {
-	u32 sane = weight < 1 ? 1 : weight > PC_GROUP_WEIGHT_MAX ? PC_GROUP_WEIGHT_MAX : weight;
+	u32 sane = weight > PC_GROUP_WEIGHT_MAX ? PC_GROUP_WEIGHT_MAX : weight;
 
+	if (!sane)
+		return PC_WEIGHT_IDLE;
 	return (u64)sane * PC_WEIGHT_NICE_0 / 100;
 }
 
@@ -96,6 +98,12 @@ PC_INLINE u32 pc_fair_in_group(u32 inverse, u64 factor)
 	u64 scaled = inverse * pc_min_u64(factor, PC_FACTOR_ONE << 11) >> PC_FACTOR_SHIFT;
 
 	return scaled < 1 ? 1 : (u32)pc_min_u64(scaled, 0xffffffffu);
+}
+
+/* Weight with this inverse, 1024: that of nice 0. */
+PC_INLINE u32 pc_fair_weight(u32 inverse)
+{
+	return inverse ? (u32)pc_min_u64((1ull << 32) / inverse, 0xffffffffu) : 0xffffffffu;
 }
 
 /* Virtual time of ran_ns with this inverse weight. */

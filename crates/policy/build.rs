@@ -8,6 +8,7 @@ fn main() {
     let mut build = cc::Build::new();
     build
         .file("native/policy.c")
+        .file("native/balance.c")
         .file("native/pelt.c")
         .file("native/energy.c")
         .file("native/pmu.c")

@@ -441,6 +441,19 @@ def test_a_mix_of_the_simulator_is_played(host, tmp_path):
     assert refused.rc == 2 and refused.err == "pc_play: line 3: a word is missing\n"
 
 
+def test_weights_idle_groups_and_forks_hold_over_cpus(host):
+    """As under the kernel's own scheduler; `make lab S=sim-vs-lab` has the figures."""
+    with scheduling(host):
+        said = [
+            simulator.play(host, simulator.of_lab(mix))
+            for mix in ("nice-two-cpus", "idle-group", "fork-chain-short")
+        ]
+    nice, idle, chain = (simulator.of_what_noise_left(simulator.played_kinds(one)) for one in said)
+    assert nice["normal"]["least"] > 0.7 and nice["low"]["most"] < 0.3, nice
+    assert idle["behind"]["all"] < 0.05, idle
+    assert chain["loop"]["all"] > 0.35, chain
+
+
 def await_true(condition, seconds=20):
     deadline = time.monotonic() + seconds
     while not condition():

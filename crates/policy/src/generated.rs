@@ -88,6 +88,7 @@ pub const PC_PMU_ALLOW_NOTHING: u32 = 0;
 pub const PC_PMU_ALLOW_REUSE: u32 = 1;
 pub const PC_PMU_ALLOW_OPEN: u32 = 2;
 pub type u8_ = u8;
+pub type u16_ = u16;
 pub type u32_ = u32;
 pub type u64_ = u64;
 pub type s32 = i32;
@@ -974,19 +975,24 @@ pub struct pc_task {
     pub counted: u32_,
     pub known: u8_,
     pub arrived: u8_,
-    pub queued: u8_,
+    pub shares: u8_,
     pub moves_to: u8_,
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
     pub perf: pc_perf_task,
     pub placed_ns: u64_,
-    pub sync: u32_,
-    pub reads: u32_,
+    pub weight: u32_,
+    pub sync: u8_,
+    pub reads: u8_,
+    pub forked: u8_,
+    pub lazy: u8_,
+    pub queued: u32_,
+    pub generation: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 144usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 152usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -1014,8 +1020,8 @@ const _: () = {
         "Offset of field: pc_task::arrived",
     ][::core::mem::offset_of!(pc_task, arrived) - 37usize];
     [
-        "Offset of field: pc_task::queued",
-    ][::core::mem::offset_of!(pc_task, queued) - 38usize];
+        "Offset of field: pc_task::shares",
+    ][::core::mem::offset_of!(pc_task, shares) - 38usize];
     [
         "Offset of field: pc_task::moves_to",
     ][::core::mem::offset_of!(pc_task, moves_to) - 39usize];
@@ -1031,11 +1037,26 @@ const _: () = {
         "Offset of field: pc_task::placed_ns",
     ][::core::mem::offset_of!(pc_task, placed_ns) - 128usize];
     [
+        "Offset of field: pc_task::weight",
+    ][::core::mem::offset_of!(pc_task, weight) - 136usize];
+    [
         "Offset of field: pc_task::sync",
-    ][::core::mem::offset_of!(pc_task, sync) - 136usize];
+    ][::core::mem::offset_of!(pc_task, sync) - 140usize];
     [
         "Offset of field: pc_task::reads",
-    ][::core::mem::offset_of!(pc_task, reads) - 140usize];
+    ][::core::mem::offset_of!(pc_task, reads) - 141usize];
+    [
+        "Offset of field: pc_task::forked",
+    ][::core::mem::offset_of!(pc_task, forked) - 142usize];
+    [
+        "Offset of field: pc_task::lazy",
+    ][::core::mem::offset_of!(pc_task, lazy) - 143usize];
+    [
+        "Offset of field: pc_task::queued",
+    ][::core::mem::offset_of!(pc_task, queued) - 144usize];
+    [
+        "Offset of field: pc_task::generation",
+    ][::core::mem::offset_of!(pc_task, generation) - 148usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1046,10 +1067,12 @@ pub struct pc_group {
     pub weight: u32_,
     pub parent: u32_,
     pub used: u32_,
-    pub reserved: u32_,
+    pub idle: u16_,
+    pub lazy: u16_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
-    pub reserved64: u64_,
+    pub counted: u32_,
+    pub generation: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1074,15 +1097,21 @@ const _: () = {
         "Offset of field: pc_group::used",
     ][::core::mem::offset_of!(pc_group, used) - 32usize];
     [
-        "Offset of field: pc_group::reserved",
-    ][::core::mem::offset_of!(pc_group, reserved) - 36usize];
+        "Offset of field: pc_group::idle",
+    ][::core::mem::offset_of!(pc_group, idle) - 36usize];
+    [
+        "Offset of field: pc_group::lazy",
+    ][::core::mem::offset_of!(pc_group, lazy) - 38usize];
     ["Offset of field: pc_group::own"][::core::mem::offset_of!(pc_group, own) - 40usize];
     [
         "Offset of field: pc_group::clamp",
     ][::core::mem::offset_of!(pc_group, clamp) - 48usize];
     [
-        "Offset of field: pc_group::reserved64",
-    ][::core::mem::offset_of!(pc_group, reserved64) - 56usize];
+        "Offset of field: pc_group::counted",
+    ][::core::mem::offset_of!(pc_group, counted) - 56usize];
+    [
+        "Offset of field: pc_group::generation",
+    ][::core::mem::offset_of!(pc_group, generation) - 60usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1115,11 +1144,17 @@ pub struct pc_rq {
     pub direct: u32_,
     pub asks: u32_,
     pub readers: s32,
-    pub reserved: [u32_; 4usize],
+    pub put_back: u32_,
+    pub reserved32: u32_,
+    pub pace: u64_,
+    pub pace_ns: u64_,
+    pub waiting: s64,
+    pub balanced_ns: u64_,
+    pub reserved: [u64_; 5usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 192usize];
+    ["Size of pc_rq"][::core::mem::size_of::<pc_rq>() - 256usize];
     ["Alignment of pc_rq"][::core::mem::align_of::<pc_rq>() - 8usize];
     ["Offset of field: pc_rq::base"][::core::mem::offset_of!(pc_rq, base) - 0usize];
     [
@@ -1190,8 +1225,24 @@ const _: () = {
         "Offset of field: pc_rq::readers",
     ][::core::mem::offset_of!(pc_rq, readers) - 172usize];
     [
+        "Offset of field: pc_rq::put_back",
+    ][::core::mem::offset_of!(pc_rq, put_back) - 176usize];
+    [
+        "Offset of field: pc_rq::reserved32",
+    ][::core::mem::offset_of!(pc_rq, reserved32) - 180usize];
+    ["Offset of field: pc_rq::pace"][::core::mem::offset_of!(pc_rq, pace) - 184usize];
+    [
+        "Offset of field: pc_rq::pace_ns",
+    ][::core::mem::offset_of!(pc_rq, pace_ns) - 192usize];
+    [
+        "Offset of field: pc_rq::waiting",
+    ][::core::mem::offset_of!(pc_rq, waiting) - 200usize];
+    [
+        "Offset of field: pc_rq::balanced_ns",
+    ][::core::mem::offset_of!(pc_rq, balanced_ns) - 208usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 176usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 216usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

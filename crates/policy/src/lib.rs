@@ -17,6 +17,7 @@
 #[rustfmt::skip]
 mod generated;
 
+pub mod balance;
 pub mod energy;
 pub mod fair;
 pub mod invariants;

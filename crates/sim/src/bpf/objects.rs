@@ -69,6 +69,8 @@ pub struct TaskStruct {
     pub sched_info: SchedInfo,
     /// `se.cfs_rq`: its CPU's run queue.
     pub cfs_rq: Cell<*const CfsRq>,
+    /// Its group, for the cpu controller.
+    pub sched_task_group: Cell<*const TaskGroup>,
     /// Requested clamps: value in 11 bits, and whether somebody asked.
     pub uclamp_req: [Cell<u32>; 2],
 }
@@ -117,13 +119,24 @@ pub struct TaskSlot {
     pub vcpu: KvmVcpu,
 }
 
-/// `struct cgroup`.
+/// `struct task_group`.
+#[repr(C)]
+pub struct TaskGroup {
+    /// `cpu.idle`.
+    pub idle: Cell<i32>,
+    /// Null: the root group's.
+    pub parent: Cell<*const TaskGroup>,
+}
+
+/// `struct cgroup`, and its part of the cpu controller.
 #[repr(C)]
 pub struct GroupSlot {
     /// 0: the root group.
     pub level: Cell<i32>,
     /// 1: `storage` was made.
     pub has_storage: Cell<u32>,
+    /// What tasks point to.
+    pub task_group: TaskGroup,
     /// Its record in the BPF map of groups.
     pub storage: Cell<[u8; STORAGE_BYTES]>,
 }
@@ -165,6 +178,7 @@ mod tests {
             offset_of!(TaskStruct, rcu_blocked),
             offset_of!(TaskStruct, sched_info),
             offset_of!(TaskStruct, cfs_rq),
+            offset_of!(TaskStruct, sched_task_group),
             offset_of!(TaskStruct, uclamp_req),
             size_of::<RqStruct>(),
             offset_of!(RqStruct, clock),

@@ -172,6 +172,11 @@ impl Native {
         (group as usize - self.groups.as_ptr() as usize) / size_of::<GroupSlot>()
     }
 
+    /// Which group it is in, for the cpu controller.
+    pub fn set_task_group(&self, task: TaskId, group: GroupId) {
+        self.task(task).sched_task_group.set(&raw const self.group(group).task_group);
+    }
+
     /// A CPU's run queue as programs see it.
     #[must_use]
     pub fn rq_struct(&self, cpu: usize) -> &RqStruct {

@@ -70,10 +70,14 @@ fn group_sums(k: &mut Kernel, mut tasks: BTreeMap<u32, i64>) {
             ));
         }
         if expected != 0 {
-            *tasks.entry(record.parent).or_default() += scaled(record.weight);
+            let weight = if record.idle == 0 { scaled(record.weight) } else { WEIGHT_IDLE };
+            *tasks.entry(record.parent).or_default() += weight;
         }
     }
 }
+
+/// `PC_WEIGHT_IDLE`: of a group with `cpu.idle`.
+const WEIGHT_IDLE: i64 = 3;
 
 /// `pc_group_weight()`.
 fn scaled(weight: u32) -> i64 {

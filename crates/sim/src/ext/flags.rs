@@ -35,6 +35,8 @@ pub const WAKE_SYNC: u64 = 0x10;
 
 /// `SCX_PICK_IDLE_CORE`.
 pub const PICK_IDLE_CORE: u64 = 1;
+/// `SCX_KICK_IDLE`.
+pub const KICK_IDLE: u64 = 1;
 /// `SCX_KICK_PREEMPT`.
 pub const KICK_PREEMPT: u64 = 2;
 /// `SCX_OPS_ENQ_LAST`.

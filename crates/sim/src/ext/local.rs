@@ -228,12 +228,15 @@ pub fn kick_cpus(k: &mut Kernel) {
     }
 }
 
-/// `kick_one_cpu()`.
+/// `kick_one_cpu()`, `kick_one_cpu_if_idle()`.
 fn kick_one(k: &mut Kernel, cpu: usize, kick: u64) {
     k.assert_rq_held(cpu);
     let curr = k.rqs[cpu].curr;
     let class = k.tasks[curr].class();
     if !k.rqs[cpu].active || class > Class::Normal {
+        return;
+    }
+    if kick & flags::KICK_IDLE != 0 && class != Class::Idle {
         return;
     }
     if kick & flags::KICK_PREEMPT != 0 && class == Class::Normal {

@@ -28,6 +28,7 @@ impl Kernel {
             }
             Change::GroupIdle(g, idle) => {
                 self.groups[group(*g)].idle = *idle;
+                self.native.group(group(*g)).task_group.idle.set((*idle).into());
                 self.group_changed(group(*g), GroupChange::Idle(*idle));
             }
             Change::TaskNice(kind, nice) => self.each_of(*kind, |k, task| k.set_nice(task, *nice)),
@@ -159,6 +160,7 @@ impl Kernel {
         }
         self.changed(task, |k| {
             k.tasks[task].group = to;
+            k.native.set_task_group(task, to);
             let class = k.normal;
             class.move_group(k, task, from, to);
         });

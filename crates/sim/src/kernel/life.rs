@@ -87,6 +87,7 @@ impl Kernel {
         }
         self.native.begin_task(id, cpu);
         self.native.set_cpus_allowed(id, &cpus);
+        self.native.set_task_group(id, self.tasks[id].group);
         self.next_pid += 1;
         let object = self.native.task(id);
         object.pid.set(self.next_pid);

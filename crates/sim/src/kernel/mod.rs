@@ -247,7 +247,12 @@ impl Kernel {
         }
         for group in 0..self.groups.len() {
             let level = i32::try_from(self.groups[group].level).unwrap_or(i32::MAX);
-            self.native.group(group).level.set(level);
+            let object = self.native.group(group);
+            object.level.set(level);
+            object.task_group.idle.set(self.groups[group].idle.into());
+            let above = (group != 0).then(|| self.native.group(self.groups[group].parent));
+            let parent = above.map_or(std::ptr::null(), |above| &raw const above.task_group);
+            object.task_group.parent.set(parent);
         }
         let class = self.normal;
         class.begin(self);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks that wait on one CPU and run on another (policy/balance.h). The CPU that takes one over decides: it reads the other's
+ * record, and needs no lock of it.
+ */
+#ifndef PARACORD_BPF_SCHED_BALANCE_H
+#define PARACORD_BPF_SCHED_BALANCE_H
+
+#include "../policy/balance.h"
+
+/* CPUs looked at by one that is busy, at the end of a slice. */
+#define PC_BALANCE_STEPS	4
+/* Tasks looked at in the queue of each. */
+#define PC_BALANCE_DEPTH	4
+/* Tasks of a CPU's own queue that are looked at for one that an idle CPU may run. */
+#define PC_GIVE_DEPTH		64
+/* Tasks given at once. */
+#define PC_GIVE_MAX		4
+
+/* Weight of what waits on a CPU, and of the ordinary task that runs there. Any CPU may look. */
+static __always_inline u64 weight_on(const struct pc_rq *rq)
+{
+	s64 waiting = *(volatile s64 *)&rq->waiting;
+	u64 weight = waiting > 0 ? waiting : 0;
+
+	if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL)
+		weight += pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
+	return weight;
+}
+
+/*
+ * The pace up to now, before anything changes on the CPU. One that had nothing to do was as fast as for one task of
+ * nice 0: what it takes over is no debt. While a boosted vCPU runs nothing is made: its budgets pay.
+ */
+static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
+{
+	u32 level = *(volatile u32 *)&rq->cur_level;
+	u64 weight = 0;
+
+	if (level == PC_RUNS_NORMAL)
+		weight = weight_on(rq);
+	else if (level == PC_RUNS_NOTHING && *(volatile s32 *)&rq->queued <= 0)
+		weight = PC_WEIGHT_NICE_0;
+	rq->pace = pc_pace(rq->pace, pc_elapsed_ns(now, rq->pace_ns), weight);
+	rq->pace_ns = now;
+}
+
+/* No CPU is idle: the waker's, if less waits there than where the task ran last. */
+static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
+{
+	u32 here = bpf_get_smp_processor_id();
+	struct pc_rq *wakers = rq_of(here);
+
+	if (!wakers || wakers->offline || *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting ||
+	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
+		return cpu;
+	return here;
+}
+
+/* A CPU that was claimed and gets nothing is among the idle ones again once it has looked. */
+static __always_inline void wake_idle(u32 cpu)
+{
+#ifdef PC_HAVE_KICK
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+#endif
+}
+
+/*
+ * Somebody waits on this CPU, and another one is idle: it looked at some CPUs before it went idle, and not at this one, or
+ * has just come. The first who may run there goes there.
+ */
+static __noinline void give(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 given = 0;
+	int i;
+
+	if (!rq || !describes_cpumask())
+		return;
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
+		bpf_for(i, 0, PC_GIVE_DEPTH) {
+			struct pc_task *t;
+			s32 idle;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t || is_pinned(p))
+				continue;
+			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			if (idle < 0)
+				continue;
+			/* It leaves the queue's counts where it runs, which may be before this returns. */
+			if (!move_to(&it, p, SCX_DSQ_LOCAL_ON | idle)) {
+				wake_idle(idle);
+				continue;
+			}
+			if (++given == PC_GIVE_MAX)
+				break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* For a CPU that has something to run. */
+static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
+{
+	if (due && *(volatile s32 *)&rq->queued > 0 && gives_away(rq, now))
+		give(cpu);
+}
+
+/*
+ * For a CPU that has nothing to run: the first task of another's queue, along the ring, from where the last look stopped or
+ * somebody called.
+ */
+static __always_inline bool steal(u32 cpu, struct pc_rq *rq, u64 now)
+{
+	u32 victim = rq->victim;
+	struct pc_rq *theirs;
+	bool taken = false;
+	int i;
+
+	bpf_for(i, 0, PC_STEAL_MAX) {
+		theirs = rq_of(victim);
+		if (!theirs)
+			break;
+		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) && take(victim)) {
+			taken = true;
+			break;
+		}
+		victim = theirs->next;
+	}
+	rq->victim = victim;
+	return taken;
+}
+
+/* The first task of another CPU's queue that shall rather run here. */
+static __noinline bool take_over(u32 victim, u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	bool moved = false;
+	u64 here, there;
+	s64 ahead;
+	int i;
+
+	if (!rq || !theirs)
+		return false;
+	ahead = rq->pace - *(volatile u64 *)&theirs->pace;
+	here = weight_on(rq);
+	there = weight_on(theirs);
+	if (!pc_balance_takes(ahead, 0, there, rq->slice_ns))
+		return false;
+	if (!bpf_iter_scx_dsq_new(&it, victim, 0)) {
+		bpf_for(i, 0, PC_BALANCE_DEPTH) {
+			struct pc_task *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+			    !pc_balance_takes(ahead, here + t->weight, there, rq->slice_ns))
+				continue;
+			moved = fetch(&it, p, t);
+			if (moved)
+				rq->pace -= ahead;
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* Once in a slice a CPU that has something to run looks at others. */
+static __always_inline bool balance_is_due(struct pc_rq *rq, u64 now)
+{
+	if (pc_elapsed_ns(now, rq->balanced_ns) < rq->slice_ns)
+		return false;
+	rq->balanced_ns = now;
+	return true;
+}
+
+/* Takes a task over. A few CPUs are looked at each time, the next ones the next time. */
+static __always_inline bool balance(u32 cpu, struct pc_rq *rq, u64 now)
+{
+	u32 victim = rq->victim;
+	struct pc_rq *theirs;
+	bool taken = false;
+	int i;
+
+	keep_pace(rq, now);
+	bpf_for(i, 0, PC_BALANCE_STEPS) {
+		theirs = rq_of(victim);
+		if (!theirs)
+			break;
+		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
+		    take_over(victim, cpu)) {
+			taken = true;
+			break;
+		}
+		victim = theirs->next;
+	}
+	rq->victim = victim;
+	return taken;
+}
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Symbols for Rust: fairness between CPUs. */
+#include "policy/balance.h"
+
+u32 paracord_fair_weight(u32 inverse);
+u64 paracord_pace(u64 pace, u64 ns, u64 weight);
+int paracord_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns);
+
+u32 paracord_fair_weight(u32 inverse)
+{
+	return pc_fair_weight(inverse);
+}
+
+u64 paracord_pace(u64 pace, u64 ns, u64 weight)
+{
+	return pc_pace(pace, ns, weight);
+}
+
+int paracord_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
+{
+	return pc_balance_takes(ahead, with, there, slice_ns);
+}
