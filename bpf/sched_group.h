@@ -91,8 +91,8 @@ static __always_inline s64 settle(struct pc_group *g)
 	return by;
 }
 
-/* Adds to a group's sum, and to its ancestors' as far as that makes them active or idle. */
-static __always_inline void change_active(u32 index, s64 by)
+/* Adds to a group's sum, and to its ancestors' as far as that makes them active or idle. Return: 0. */
+PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 {
 	int i;
 
@@ -113,6 +113,7 @@ static __always_inline void change_active(u32 index, s64 by)
 			break;
 		index = g->parent;
 	}
+	return 0;
 }
 
 /* Its weight has changed, or the group is gone. */
