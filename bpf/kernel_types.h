@@ -174,6 +174,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct sched_entity se;
 	struct task_group *sched_task_group;
+	struct task_struct *real_parent;
 	struct uclamp_se uclamp_req[2];	/* UCLAMP_MIN, UCLAMP_MAX */
 };
 

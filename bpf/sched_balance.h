@@ -14,7 +14,7 @@
 #define PC_BALANCE_DEPTH	4
 /* Tasks of a CPU's own queue that are looked at for one that an idle CPU may run. */
 #define PC_GIVE_DEPTH		64
-/* Tasks given at once. */
+/* Tasks given at once, and looks in vain for an idle CPU. */
 #define PC_GIVE_MAX		4
 
 /* Weight of what waits on a CPU, and of the ordinary task that runs there. Any CPU may look. */
@@ -29,10 +29,10 @@ static __always_inline u64 weight_on(const struct pc_rq *rq)
 }
 
 /*
- * The pace up to now, before anything changes on the CPU. One that had nothing to do was as fast as for one task of
- * nice 0: what it takes over is no debt. While a boosted vCPU runs nothing is made: its budgets pay.
+ * A CPU's pace up to now. One that had nothing to do was as fast as for one task of nice 0: what it takes over is no debt.
+ * While a boosted vCPU or a real-time task runs nothing is made.
  */
-static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
+static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
 	u32 level = *(volatile u32 *)&rq->cur_level;
 	u64 weight = 0;
@@ -41,7 +41,13 @@ static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 		weight = weight_on(rq);
 	else if (level == PC_RUNS_NOTHING && *(volatile s32 *)&rq->queued <= 0)
 		weight = PC_WEIGHT_NICE_0;
-	rq->pace = pc_pace(rq->pace, pc_elapsed_ns(now, rq->pace_ns), weight);
+	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
+}
+
+/* Before anything changes on the CPU. */
+static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
+{
+	rq->pace = pace_of(rq, now);
 	rq->pace_ns = now;
 }
 
@@ -71,13 +77,13 @@ static __always_inline void wake_idle(u32 cpu)
  */
 static __noinline void give(u32 cpu)
 {
-	struct pc_rq *rq = rq_of(cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	u32 given = 0;
+	u32 given = 0, missed = 0;
 	int i;
 
-	if (!rq || !describes_cpumask())
+	/* Without the kick a CPU that is claimed in vain would be lost. */
+	if (!PC_CAN_KICK || !describes_cpumask())
 		return;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_GIVE_DEPTH) {
@@ -91,8 +97,11 @@ static __noinline void give(u32 cpu)
 			if (!t || is_pinned(p))
 				continue;
 			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-			if (idle < 0)
+			if (idle < 0) {
+				if (++missed == PC_GIVE_MAX)
+					break;
 				continue;
+			}
 			/* It leaves the queue's counts where it runs, which may be before this returns. */
 			if (!move_to(&it, p, SCX_DSQ_LOCAL_ON | idle)) {
 				wake_idle(idle);
@@ -113,8 +122,7 @@ static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64
 }
 
 /*
- * For a CPU that has nothing to run: the first task of another's queue, along the ring, from where the last look stopped or
- * somebody called.
+ * For a CPU that has nothing to run: the first task of another's queue, along the ring, from where the last look stopped.
  */
 static __always_inline bool steal(u32 cpu, struct pc_rq *rq, u64 now)
 {
@@ -150,7 +158,8 @@ static __noinline bool take_over(u32 victim, u32 cpu)
 
 	if (!rq || !theirs)
 		return false;
-	ahead = rq->pace - *(volatile u64 *)&theirs->pace;
+	/* It may not have switched for long, under a real-time task for example. */
+	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
 	if (!pc_balance_takes(ahead, 0, there, rq->slice_ns))

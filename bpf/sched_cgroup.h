@@ -3,20 +3,24 @@
 #ifndef PARACORD_BPF_SCHED_CGROUP_H
 #define PARACORD_BPF_SCHED_CGROUP_H
 
-/* No index left: its tasks count as its parent's. */
+/* No index left, or its parent has none: its tasks count as the next group's above that has one. */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	u32 parent = PC_GROUP_ROOT, index;
-	struct pc_group_ref *ref;
+	struct pc_group_ref *ref, *parents = NULL;
 	struct cgroup *above;
 	struct pc_group *g;
+	bool shared = false;
 
 	if (!cgrp->level)
 		return 0;
 	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
 	if (above) {
-		parent = group_index(above);
+		parents = bpf_cgrp_storage_get(&group_of, above, 0, 0);
+		if (parents)
+			parent = parents->index;
+		shared = parents && !parents->own;
 		bpf_cgroup_release(above);
 	}
 	ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -24,6 +28,8 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		return -12;	/* ENOMEM */
 	ref->index = parent;
 	ref->own = 0;
+	if (shared || cgrp->level > PC_GROUP_DEPTH_MAX)
+		return 0;
 	bpf_for(index, 1, PC_GROUPS_MAX) {
 		g = group_at(index);
 		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))

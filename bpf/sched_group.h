@@ -2,16 +2,17 @@
 /*
  * Control groups: a task's weight is scaled by its group's share (policy/fair.h).
  *
- * A group's sum of runnable weights is one counter for the whole machine, changed by an atomic
- * add when a task becomes runnable or sleeps; the parent's only when a sum comes from or to zero, or the group's
- * weight changes. A group records what its parent counts for it: whoever changes something sets that anew,
- * and passes the difference on. So nobody waits and the sums are exact, though for a moment they may lag or be negative. Factors are computed at most once in a
+ * A group's sum of runnable weights is one counter for the whole machine, changed by an atomic add when a task
+ * becomes runnable or sleeps; the parent's only when a sum comes from or to zero, or the group's weight changes. A group
+ * records what its parent counts for it: whoever changes something sets that anew, and passes the difference on. So nobody
+ * waits and the sums are exact, though for a moment they may lag or be negative. Factors are computed at most once in a
  * millisecond per group. Tasks of the root group pay nothing.
  */
 #ifndef PARACORD_BPF_SCHED_GROUP_H
 #define PARACORD_BPF_SCHED_GROUP_H
 
-#define PC_GROUP_DEPTH_MAX	8
+/* Levels of groups that have records of their own; deeper ones share that of the deepest. */
+#define PC_GROUP_DEPTH_MAX	32
 #define PC_FACTOR_MAX_AGE_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -125,15 +126,38 @@ static __always_inline void follow_weight(struct pc_group *g)
 		change_active(g->parent, by);
 }
 
-/*
- * Factor and clamps of a group's tasks under its parents, up to eight levels. `p`: a task in it; `shares`: in
- * one below that has no record of its own, whose cpu.idle is not seen then. That is read in the kernel's groups: kernels
- * before 6.19 tell the scheduler nothing of it.
- */
-static __noinline int refresh_group(u32 index, struct task_struct *p, u32 shares, u64 now)
+/* What the files of a task's group and those above say, in the kernel's groups: kernels before 6.19 tell nothing of it. */
+static __noinline void follow_files(u32 index, const struct task_struct *p)
+{
+	struct task_group *of = NULL;
+	int i;
+
+	if (!bpf_core_field_exists(p->sched_task_group) || !bpf_core_field_exists(of->idle))
+		return;
+	of = p->sched_task_group;
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
+		u16 idle;
+
+		if (!level || !of)
+			break;
+		idle = !!of->idle;
+		if (*(volatile u16 *)&level->idle != idle) {
+			/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
+			if (!idle)
+				*(volatile u32 *)&level->weight = PC_GROUP_WEIGHT_USUAL;
+			*(volatile u16 *)&level->idle = idle;
+			follow_weight(level);
+		}
+		of = of->parent;
+		index = level->parent;
+	}
+}
+
+/* Factor and clamps of a group's tasks under its parents. Return: 0. */
+PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
 {
 	struct pc_clamp clamp = { .min = PC_CAPACITY, .max = PC_CAPACITY };
-	struct task_group *of = NULL;
 	u64 factor = PC_FACTOR_ONE;
 	struct pc_group *g;
 	u16 lazy = 0;
@@ -142,26 +166,12 @@ static __noinline int refresh_group(u32 index, struct task_struct *p, u32 shares
 	g = group_at(index);
 	if (!g)
 		return 0;
-	if (!shares && bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(of->idle))
-		of = p->sched_task_group;
 	/* A product, and minima: the order does not matter, so they are taken upwards. */
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
-		struct pc_group *level;
+		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
 
-		if (index == PC_GROUP_ROOT)
-			break;
-		level = group_at(index);
 		if (!level)
 			break;
-		if (of) {
-			u16 idle = !!of->idle;
-
-			if (*(volatile u16 *)&level->idle != idle) {
-				*(volatile u16 *)&level->idle = idle;
-				follow_weight(level);
-			}
-			of = of->parent;
-		}
 		lazy |= level->idle;
 		factor = pc_group_factor(factor, level->active, level->idle ? 0 : level->weight);
 		clamp = pc_clamp_under(level->own, clamp);
@@ -179,8 +189,12 @@ static __always_inline struct pc_group *fresh_group(struct task_struct *p, const
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
-	if (g && pc_elapsed_ns(now, g->factor_ns) >= PC_FACTOR_MAX_AGE_NS)
-		refresh_group(t->group, p, t->shares, now);
+	if (!g || pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)
+		return g;
+	/* A group below one that has a record has files of its own, which nobody looks at. */
+	if (!t->shares)
+		follow_files(t->group, p);
+	refresh_group(t->group, now);
 	return g;
 }
 

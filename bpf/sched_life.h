@@ -3,6 +3,9 @@
 #ifndef PARACORD_BPF_SCHED_LIFE_H
 #define PARACORD_BPF_SCHED_LIFE_H
 
+/* task_struct.__state of one that has ended. */
+#define PC_TASK_DEAD	0x80
+
 /* Tasks that are moved from the queue of a CPU that goes. */
 #define PC_OFFLINE_MAX	65536
 
@@ -52,6 +55,26 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
+/*
+ * A new task waits for what it may owe when it ends. Its parent's next child waits for no more than this one has run then:
+ * who makes one after the other pays for what they use. Only the last one that was made counts, or many that were made in
+ * reserve would. The first child of one that is new itself waits for nothing, as that one has waited.
+ */
+static __always_inline void owe(struct pc_task *t, struct pc_task *maker)
+{
+	t->birth = PC_BIRTH_NEW | PC_BIRTH_CHILDLESS;
+	t->debit_ns = t->unused_ns = PC_FAIR_DEBIT_NS;
+	if (!maker)
+		return;
+	if (maker->birth & PC_BIRTH_CHILDLESS)
+		t->debit_ns = 0;
+	else
+		t->debit_ns -= pc_min_u32(*(volatile u32 *)&maker->credit_ns, PC_FAIR_DEBIT_NS);
+	maker->birth &= ~PC_BIRTH_CHILDLESS;
+	*(volatile u32 *)&maker->credit_ns = 0;
+	t->number = ++maker->children;
+}
+
 SEC("struct_ops/ext_init_task")
 s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -60,11 +83,25 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without us */
 	t->queue = PC_NO_QUEUE;
-	t->forked = args->fork;
+	if (args->fork)
+		owe(t, task_of(bpf_get_current_task_btf()));
 	t->own = t->clamp = inherited_clamp(args->fork);
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
 		enter_group(t, args->cgroup);
 	return 0;
+}
+
+/* A new task has run that long. */
+static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, u64 ran_ns)
+{
+	struct pc_task *parent;
+
+	t->unused_ns -= pc_min_u64(ran_ns, t->unused_ns);
+	if (!(p->__state & PC_TASK_DEAD) || !t->unused_ns)
+		return;
+	parent = task_of(p->real_parent);
+	if (parent && *(volatile u32 *)&parent->children == t->number)
+		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
 }
 
 /* It may become a real-time task while it waits. */

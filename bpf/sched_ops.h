@@ -7,9 +7,6 @@
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
 
-/* task_struct.__state of one that has ended. */
-#define PC_TASK_DEAD	0x80
-
 #include "sched_balance.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
@@ -63,6 +60,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 level, cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
+	bool born;
 	s32 idle;
 
 	if (!t || !rq) {	/* no memory when the task was made */
@@ -70,9 +68,12 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	}
 	leave_queue(t);
-	if (t->forked)
+	born = t->birth & PC_BIRTH_NEW;
+	if (born)
 		inherit(t, now);
 	arrive(p, t, rq, cpu, now);
+	if (born)
+		t->vtime += pc_fair_virtual(t->debit_ns, t->inverse);
 	t->arrived = 1;
 	if (moves(p, t, rq->slice_ns, enq_flags))
 		return 0;
@@ -84,7 +85,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	level = task_level(t);
 	if (level) {
-		u64 preempt = gives_way(rq, level) ? SCX_ENQ_PREEMPT : 0;
+		/* One that is put back comes after its equals that wait already: the CPU runs nothing at that moment. */
+		bool first = *(volatile u32 *)&rq->cur_level != PC_RUNS_NOTHING && gives_way(rq, level);
+		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
 
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | preempt);
 		/* Put back by a switch that has chosen the next one already: that one makes room (ext_running). */
@@ -105,6 +108,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
 			insert(p, SCX_DSQ_LOCAL_ON | idle, rq->slice_ns, enq_flags);
+			/* It looks for work in any case: the task may be taken away before it gets there. */
+			wake_idle(idle);
 			return 0;
 		}
 	}
@@ -153,7 +158,10 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	now = rq_now();
 	due = balance_is_due(rq, now);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
-		if ((due && balance(cpu, rq, now)) || take(cpu) || steal(cpu, rq, now))
+		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
+		if (due && balance(cpu, rq, now))
+			return 0;
+		if (take(cpu) || steal(cpu, rq, now))
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
@@ -165,7 +173,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			take(cpu);
 			return 0;
 		}
-		if (due && balance(cpu, rq, now))
+		if (due && !is_boosted_at_preemption(prev) && balance(cpu, rq, now))
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);
@@ -188,12 +196,13 @@ int BPF_PROG(ext_running, struct task_struct *p)
 
 	if (!t || !rq)
 		return 0;
+	keep_pace(rq, now);
 	in_order = t->queued && t->queue == cpu;
 	leave_queue(t);
 	t->waits_ns = 0;
 	t->moves_to = 0;
-	/* A new task that began at once has not been enqueued. */
-	t->forked = 0;
+	/* A new task that an idle CPU took at once has not been enqueued. */
+	t->birth &= ~PC_BIRTH_NEW;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
 	if (!t->arrived || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
@@ -203,7 +212,6 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
-	keep_pace(rq, now);
 	charge_from(rq, t, cpu, t->vtime, now);
 	if (rq->features & PC_PERF_TRACK)
 		perf_request(p, rq, cpu);
@@ -217,10 +225,11 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
-	/* Its equals take turns with it. */
-	if (rq->put_back > level_of(v))
+	/* Its equals take turns with it; who has waited for too long has a slice. */
+	if (rq->put_back > level_of(v) && !rq->aged)
 		preempt_cpu(rq, cpu);
 	rq->put_back = PC_LEVEL_NONE;
+	rq->aged = 0;
 	return 0;
 }
 
@@ -240,6 +249,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	t->reads = runnable && reads_under_rcu(p);
 	t->vtime = running_vtime(rq, now);
 	keep_pace(rq, now);
+	if (t->unused_ns)
+		use_debit(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
 	if (*(volatile u32 *)&rq->cur_boosted)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
 	if (*(volatile s32 *)&rq->queued <= 0)

@@ -81,17 +81,16 @@ static __always_inline bool reads_under_rcu(const struct task_struct *p)
 /* It does not wait any more, is queued anew, or was fetched out of order: then it says nothing about the base. */
 static __always_inline void leave_queue(struct pc_task *t)
 {
-	struct pc_rq *rq;
+	struct pc_rq *rq = rq_of(t->queue);
+	s64 weight = t->weight;
+	u8 reads = t->reads;
 
-	/* Who takes it over and the CPU that runs it may both come here. */
-	if (!*(volatile u32 *)&t->queued || !__sync_lock_test_and_set(&t->queued, 0))
-		return;
-	rq = rq_of(t->queue);
-	if (!rq)
+	/* Who takes it over and the CPU that runs it may both come here; afterwards it is the other's. */
+	if (!*(volatile u32 *)&t->queued || !__sync_lock_test_and_set(&t->queued, 0) || !rq)
 		return;
 	__sync_fetch_and_add(&rq->queued, -1);
-	__sync_fetch_and_add(&rq->waiting, -(s64)t->weight);
-	if (t->reads)
+	__sync_fetch_and_add(&rq->waiting, -weight);
+	if (reads)
 		__sync_fetch_and_add(&rq->readers, -1);
 }
 
@@ -159,13 +158,15 @@ static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 /*
  * A new task begins where the one that makes it stands, so that a chain of them gets what one task gets. It has no
  * more than others who begin now: what its maker had left is not its own.
+ *
+ * It begins later by a debit (sched_life.h).
  */
 static __always_inline void inherit(struct pc_task *t, u64 now)
 {
 	u32 here = bpf_get_smp_processor_id();
 	struct pc_rq *makers = rq_of(here);
 
-	t->forked = 0;
+	t->birth &= ~PC_BIRTH_NEW;
 	/* Made by a task of another class: at its queue's base. */
 	if (!makers || *(volatile u32 *)&makers->cur_level == PC_RUNS_NOTHING)
 		return;
@@ -268,6 +269,7 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 			    pc_elapsed_ns(now, t->waits_ns) < longest_ns)
 				continue;
 			moved = fetch(&it, p, t);
+			rq->aged = moved;
 			rq->search_ns = now + PC_AGED_AGAIN_NS;
 			break;
 		}

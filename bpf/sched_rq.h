@@ -3,7 +3,8 @@
  * The scheduler's records: one per CPU, one per task.
  *
  * pc_rq is written by its own CPU (its run queue's lock is held in all operations that write), but for
- * `queued`, a count that others use as a hint, and for what others post (`wanted`, `left`, `removed`). Readers
+ * `queued`, `waiting` and `readers`, sums that others use as a hint, for what others post (`wanted`, `expired`, `left`,
+ * `removed`), and for `cur_level` and `cur_boosted`, which follow the level of the vCPU that runs. Readers
  * elsewhere may see a task half switched: the price is one preemption more or less.
  */
 #ifndef PARACORD_BPF_SCHED_RQ_H

@@ -125,6 +125,10 @@ struct pc_cpu {
 #define PC_NO_INDEX	0xffffffffu
 #define PC_NO_QUEUE	0xffffffffu
 
+/* pc_task.birth */
+#define PC_BIRTH_NEW		1	/* it has not been enqueued yet */
+#define PC_BIRTH_CHILDLESS	2	/* it has made no task since it was made */
+
 struct pc_task {
 	u32 vcpu;		/* index + 1; 0: no vCPU; PC_NO_INDEX: none was free */
 	u32 queue;		/* CPU whose base vtime belongs to; PC_NO_QUEUE: new */
@@ -145,10 +149,16 @@ struct pc_task {
 	u32 weight;		/* 2^32 / inverse; of one that waits: what it counts for in its CPU's record */
 	u8 sync;		/* 1: it wakes, and who wakes it is about to sleep */
 	u8 reads;		/* 1: it was preempted while it read under RCU */
-	u8 forked;		/* 1: it is new, and has not been enqueued yet */
+	u8 birth;		/* PC_BIRTH_* */
 	u8 lazy;		/* 1: in a group with cpu.idle */
 	u32 queued;		/* 1: in its CPU's queue */
 	u32 generation;		/* the group's, as it entered it */
+	u32 debit_ns;		/* running time that it waits for as a new task */
+	u32 unused_ns;		/* of PC_FAIR_DEBIT_NS, what it has not run yet; 0: it is not new */
+	u32 credit_ns;		/* the same of its last child, as that one ended */
+	u32 children;		/* that it has made */
+	u32 number;		/* which of its maker's children it is */
+	u32 reserved;
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -194,7 +204,7 @@ struct pc_rq {
 	u32 next;		/* next CPU of the ring; loader */
 	u32 wanted;		/* index + 1 of the vCPU that was boosted while it waited here */
 	u32 expired;		/* 1: the task that runs gives way at the next tick */
-	u32 victim;		/* next CPU that balance() looks at */
+	u32 victim;		/* next CPU that balance() and steal() look at */
 	u32 slice_ns;		/* pc_fair_slice_ns(); loader */
 	u32 cur_cap;		/* clamp.max of the task that runs */
 	u32 cur_speed;		/* 0..1024: the CPU's capacity at its frequency, if that task is capped */
@@ -214,7 +224,7 @@ struct pc_rq {
 	u32 asks;		/* 1: a request of ours is in force at the governor */
 	s32 readers;		/* of `queued`, those that were preempted while they read under RCU */
 	u32 put_back;		/* PC_LEVEL_* of one that was put back boosted since a task began to run here */
-	u32 reserved32;
+	u32 aged;		/* 1: the task that comes next has waited for too long */
 	u64 pace;		/* policy/balance.h */
 	u64 pace_ns;		/* as of then */
 	s64 waiting;		/* sum of the weights of tasks that wait */

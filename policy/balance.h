@@ -23,8 +23,6 @@
 #define PC_PACE_MAX_NS		(1ull << PC_PACE_SHIFT)
 /* Slices of the slower CPU that its tasks have missed before one of them is taken over. */
 #define PC_BALANCE_SLICES	3
-/* How much more they must have missed per eighth by which the faster CPU would be the slower one afterwards. */
-#define PC_BALANCE_WORSE	1
 
 /*
  * A CPU's pace, ns for weight 1024, after another `ns` in which it ran ordinary tasks that weigh `weight` together; 0: in
@@ -33,7 +31,8 @@
 PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 {
 	u64 counted = pc_min_u64(ns, PC_PACE_MAX_NS);
-	u64 forgotten = (pace >> 10) * (counted >> 10) >> (PC_PACE_SHIFT - 20);
+	/* At most 2^38 for tasks of weight 1, times 2^28. */
+	u64 forgotten = (pace >> 10) * counted >> (PC_PACE_SHIFT - 10);
 
 	if (weight)
 		pace += counted * PC_WEIGHT_NICE_0 / weight;
@@ -42,7 +41,8 @@ PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 
 /*
  * Whether a CPU takes over a task that waits elsewhere. `ahead`: its pace less the other's. `with`: weight on it, the
- * task's included; `there`: weight on the other CPU as it is, the task's included.
+ * task's included; `there`: weight on the other CPU as it is, the task's included. The difference that it takes grows by as
+ * much again for each eighth by which this CPU would be the slower one afterwards.
  */
 PC_INLINE int pc_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
 {
@@ -52,7 +52,7 @@ PC_INLINE int pc_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
 		return 0;
 	step = (u64)PC_BALANCE_SLICES * slice_ns * PC_WEIGHT_NICE_0 / there;
 	if (with > there)
-		step += step * PC_BALANCE_WORSE * pc_min_u64((with - there) * 8 / there, 64);
+		step += step * pc_min_u64((with - there) * 8 / there, 64);
 	return (u64)ahead > step;
 }
 

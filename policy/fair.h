@@ -72,6 +72,7 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 #define PC_FACTOR_ONE		(1ull << PC_FACTOR_SHIFT)
 #define PC_FACTOR_MAX		(1ull << 36)
 #define PC_GROUP_WEIGHT_MAX	10000u
+#define PC_GROUP_WEIGHT_USUAL	100u
 
 /* A group's weight (1..10000; 0: it has cpu.idle) on the scale of tasks'. */
 PC_INLINE u64 pc_group_weight(u32 weight)
@@ -125,6 +126,12 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 
 	return factor * (u32)PC_FAIR_BASE_SLICE_NS;
 }
+
+/*
+ * Running time that a new task waits for first. What it owes when it ends vanishes with it, and that is a tick's time at most,
+ * since slices end there.
+ */
+#define PC_FAIR_DEBIT_NS	(4 * PC_NSEC_PER_MSEC)
 
 /*
  * Where a task's virtual time lies when it comes to a queue with this base: a sleeper comes back at most

@@ -42,6 +42,8 @@ pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
+pub const PC_BIRTH_NEW: u32 = 1;
+pub const PC_BIRTH_CHILDLESS: u32 = 2;
 pub const PC_GROUPS_MAX: u32 = 8192;
 pub const PC_GROUP_ROOT: u32 = 0;
 pub const PC_PERF_TRACK: u32 = 1;
@@ -985,14 +987,20 @@ pub struct pc_task {
     pub weight: u32_,
     pub sync: u8_,
     pub reads: u8_,
-    pub forked: u8_,
+    pub birth: u8_,
     pub lazy: u8_,
     pub queued: u32_,
     pub generation: u32_,
+    pub debit_ns: u32_,
+    pub unused_ns: u32_,
+    pub credit_ns: u32_,
+    pub children: u32_,
+    pub number: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 152usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 176usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -1046,8 +1054,8 @@ const _: () = {
         "Offset of field: pc_task::reads",
     ][::core::mem::offset_of!(pc_task, reads) - 141usize];
     [
-        "Offset of field: pc_task::forked",
-    ][::core::mem::offset_of!(pc_task, forked) - 142usize];
+        "Offset of field: pc_task::birth",
+    ][::core::mem::offset_of!(pc_task, birth) - 142usize];
     [
         "Offset of field: pc_task::lazy",
     ][::core::mem::offset_of!(pc_task, lazy) - 143usize];
@@ -1057,6 +1065,24 @@ const _: () = {
     [
         "Offset of field: pc_task::generation",
     ][::core::mem::offset_of!(pc_task, generation) - 148usize];
+    [
+        "Offset of field: pc_task::debit_ns",
+    ][::core::mem::offset_of!(pc_task, debit_ns) - 152usize];
+    [
+        "Offset of field: pc_task::unused_ns",
+    ][::core::mem::offset_of!(pc_task, unused_ns) - 156usize];
+    [
+        "Offset of field: pc_task::credit_ns",
+    ][::core::mem::offset_of!(pc_task, credit_ns) - 160usize];
+    [
+        "Offset of field: pc_task::children",
+    ][::core::mem::offset_of!(pc_task, children) - 164usize];
+    [
+        "Offset of field: pc_task::number",
+    ][::core::mem::offset_of!(pc_task, number) - 168usize];
+    [
+        "Offset of field: pc_task::reserved",
+    ][::core::mem::offset_of!(pc_task, reserved) - 172usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1145,7 +1171,7 @@ pub struct pc_rq {
     pub asks: u32_,
     pub readers: s32,
     pub put_back: u32_,
-    pub reserved32: u32_,
+    pub aged: u32_,
     pub pace: u64_,
     pub pace_ns: u64_,
     pub waiting: s64,
@@ -1227,9 +1253,7 @@ const _: () = {
     [
         "Offset of field: pc_rq::put_back",
     ][::core::mem::offset_of!(pc_rq, put_back) - 176usize];
-    [
-        "Offset of field: pc_rq::reserved32",
-    ][::core::mem::offset_of!(pc_rq, reserved32) - 180usize];
+    ["Offset of field: pc_rq::aged"][::core::mem::offset_of!(pc_rq, aged) - 180usize];
     ["Offset of field: pc_rq::pace"][::core::mem::offset_of!(pc_rq, pace) - 184usize];
     [
         "Offset of field: pc_rq::pace_ns",

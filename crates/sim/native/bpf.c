@@ -151,6 +151,7 @@ const u32 sim_layout[] = {
 	OFFSET(task_struct, tgid), OFFSET(task_struct, start_boottime), OFFSET(task_struct, preempt_notifiers),
 	OFFSET(task_struct, bpf_storage), OFFSET(task_struct, rcu_read_unlock_special),
 	OFFSET(task_struct, sched_info), OFFSET(task_struct, se), OFFSET(task_struct, sched_task_group),
+	OFFSET(task_struct, real_parent),
 	OFFSET(task_struct, uclamp_req),
 	sizeof(struct rq), OFFSET(rq, clock), OFFSET(rq, clock_pelt), OFFSET(rq, cfs), OFFSET(cfs_rq, rq),
 	OFFSET(cfs_rq, h_nr_queued), sizeof(struct kvm_vcpu), OFFSET(kvm_vcpu, kvm),

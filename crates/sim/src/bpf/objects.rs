@@ -71,6 +71,8 @@ pub struct TaskStruct {
     pub cfs_rq: Cell<*const CfsRq>,
     /// Its group, for the cpu controller.
     pub sched_task_group: Cell<*const TaskGroup>,
+    /// Its parent as it ends; null: that has ended before.
+    pub real_parent: Cell<*const TaskStruct>,
     /// Requested clamps: value in 11 bits, and whether somebody asked.
     pub uclamp_req: [Cell<u32>; 2],
 }
@@ -179,6 +181,7 @@ mod tests {
             offset_of!(TaskStruct, sched_info),
             offset_of!(TaskStruct, cfs_rq),
             offset_of!(TaskStruct, sched_task_group),
+            offset_of!(TaskStruct, real_parent),
             offset_of!(TaskStruct, uclamp_req),
             size_of::<RqStruct>(),
             offset_of!(RqStruct, clock),

@@ -172,6 +172,12 @@ impl Native {
         (group as usize - self.groups.as_ptr() as usize) / size_of::<GroupSlot>()
     }
 
+    /// Whose child it is; `None`: of one that has ended.
+    pub fn set_real_parent(&self, task: TaskId, parent: Option<TaskId>) {
+        let pointer = parent.map_or(std::ptr::null(), |parent| self.task_pointer(parent));
+        self.task(task).real_parent.set(pointer);
+    }
+
     /// Which group it is in, for the cpu controller.
     pub fn set_task_group(&self, task: TaskId, group: GroupId) {
         self.task(task).sched_task_group.set(&raw const self.group(group).task_group);

@@ -37,6 +37,7 @@ impl Kernel {
             work: 0,
             start_ns: self.now,
             timer_seq: 0,
+            parent: None,
             queued_since: None,
             account: Account::default(),
             before: Account::default(),
@@ -88,6 +89,7 @@ impl Kernel {
         self.native.begin_task(id, cpu);
         self.native.set_cpus_allowed(id, &cpus);
         self.native.set_task_group(id, self.tasks[id].group);
+        self.tasks[id].parent = Some((parent, self.native.task(parent).pid.get()));
         self.next_pid += 1;
         let object = self.native.task(id);
         object.pid.set(self.next_pid);
@@ -157,6 +159,11 @@ impl Kernel {
         let curr = self.rqs[cpu].curr;
         self.tasks[curr].state = State::Dead;
         self.native.task(curr).state.set(0x80); // TASK_DEAD
+        let lives = |(parent, pid): &(TaskId, i32)| {
+            self.tasks[*parent].state != State::Dead && self.native.task(*parent).pid.get() == *pid
+        };
+        let parent = self.tasks[curr].parent.filter(lives).map(|(parent, _)| parent);
+        self.native.set_real_parent(curr, parent);
         if self.sensed && matches!(self.tasks[curr].program, Program::Guest(_)) {
             let at = self.at();
             crate::bpf::sched_process_exit(self, at, curr);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{Vcpu, ext_state, fair_state};
 use crate::{
-    bpf::GroupId,
+    bpf::{GroupId, TaskId},
     machine::CpuSet,
     mix::{Ns, Phase, Policy},
 };
@@ -89,6 +89,8 @@ pub struct Task {
     pub work: u64,
     /// When it began.
     pub start_ns: Ns,
+    /// Who made it, and that one's pid.
+    pub parent: Option<(TaskId, i32)>,
     /// Timers with another number were cancelled.
     pub timer_seq: u32,
     /// Since when it waits in a run queue; `None`: it runs or sleeps.

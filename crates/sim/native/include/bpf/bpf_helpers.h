@@ -160,6 +160,8 @@ static inline __attribute__((always_inline)) void *
 sim_task_storage_get(void *map, struct task_struct *task, u32 bytes, u64 flags)
 {
 	sim_point();
+	if (!task)
+		return NULL;
 	if (task->bpf_storage)
 		return task->bpf_storage;
 	return flags ? sim_task_storage(map, task, bytes, flags) : NULL;
