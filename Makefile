@@ -61,6 +61,7 @@ test: test-unit test-lab
 test-unit: setup
 	@# Tests of counters open perf events, which most distributions forbid to users.
 	PARACORD_CAPABILITIES=+perfmon $(CARGO) test --workspace --locked
+	@$(LAB) agent --arch $$(uname -m) >/dev/null
 	PYTHONPATH=lab $(AS_USER) $(PYTHON) -m pytest lab/tests -m "not lab"
 
 test-lab: ready

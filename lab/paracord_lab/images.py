@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import cache, elf, privilege, tree
+from . import agent, cache, elf, privilege, tree
 from .errors import LabError
 from .kernel import Initramfs, boot_image, decompress, modules_with_dependencies, read_module
 from .progress import Progress
-from .tree_specs import cross_prefix
 
 LAB = Path(__file__).resolve().parent.parent
 # The host loads everything else from its disk.
@@ -55,16 +55,16 @@ def ensure(arch: str = "x86_64") -> Images:
             f"host kernel {release} and headers {tree.kernel_of(tools)} differ: the mirror changed while "
             "trees were made; run the setup again"
         )
-    sources = [LAB / "agent/agent.c", *(LAB / "init").glob("*-init*")]
+    sources = [agent.SOURCE, *(LAB / "init").glob("*-init*")]
     disk = cache.ensure(
         "host-disk",
         arch,
         {
             "tree": host_tree.name,
-            "sources": cache.files_digest([LAB / "agent/agent.c", LAB / "init/host-init"]),
+            "sources": cache.files_digest([agent.SOURCE, LAB / "init/host-init"]),
         },
         f"the emulated host's disk ({arch})",
-        lambda directory, progress: _host_disk(host_tree, tools, arch, directory, progress),
+        lambda directory, progress: _host_disk(host_tree, arch, directory, progress),
     )
     boot = cache.ensure(
         "boot",
@@ -128,28 +128,16 @@ def perf_initramfs(arch: str) -> Path:
     return cache.ensure("perf", arch, inputs, f"perf for guests ({arch})", build) / "perf.cpio"
 
 
-def build_agent(tools: Path, arch: str, directory: Path) -> Path:
-    """Compiles lab-agent statically: it runs on the host, in the guest and natively."""
-    compiler = f"{cross_prefix(arch)}gcc"
-    tree.run_in(
-        tools,
-        [compiler, "-O2", "-Wall", "-Wextra", "-static", "-o", "/mnt/out/lab-agent", "/mnt/agent/agent.c"],
-        {"/mnt/agent": LAB / "agent", "/mnt/out": directory},
-        what="compiling lab/agent/agent.c",
-    )
-    return directory / "lab-agent"
-
-
-def _host_disk(host_tree: Path, tools: Path, arch: str, directory: Path, progress: Progress) -> None:
+def _host_disk(host_tree: Path, arch: str, directory: Path, progress: Progress) -> None:
     """An ext4 image made from the tree by mke2fs, without mounting anything and without a journal."""
     privilege.need_root()
-    agent = build_agent(tools, arch, directory)
     # Added to the tree itself: the tree is this image's source and nothing else's.
     own = host_tree / "lab"
     own.mkdir(exist_ok=True)
     for name in ("payload", "share", "logs", "etc/paracord"):
         (host_tree / name).mkdir(exist_ok=True)
-    agent.replace(own / "lab-agent")
+    shutil.copyfile(agent.ensure(arch), own / "lab-agent")
+    (own / "lab-agent").chmod(0o755)
     (own / "host-init").write_bytes((LAB / "init/host-init").read_bytes())
     (own / "host-init").chmod(0o755)
     used_bytes = int(
@@ -182,8 +170,8 @@ def _boot_files(
     (directory / "kernel").write_bytes(decompress(boot_image(host_tree, release).read_bytes()))
     progress.note("initramfs")
     (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, host_tree, release, HOST_EARLY_MODULES))
-    agent = build_agent(tools, arch, directory)
-    (directory / "guest.cpio").write_bytes(_guest_initramfs(host_tree, tools, release, agent))
+    guest = _guest_initramfs(host_tree, tools, release, agent.ensure(arch))
+    (directory / "guest.cpio").write_bytes(guest)
 
 
 def _add_modules(archive: Initramfs, kernel: Path, release: str, wanted: tuple[str, ...]) -> None:

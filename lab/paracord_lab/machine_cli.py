@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Subcommands about machines: `setup`, `tree`, `kernel`, `exec`, `shell`. cli.py registers them."""
+"""Subcommands about machines: `setup`, `tree`, `agent`, `kernel`, `exec`, `shell`. cli.py registers them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import boards, cache, kernel_build, machine, tree, tree_specs
+from . import agent, boards, cache, kernel_build, machine, tree, tree_specs
 from .emulator import ARCHITECTURES
 from .progress import clock
 
@@ -28,6 +28,10 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     _architecture(command)
     command.set_defaults(run=_tree, needs_root=True)
+
+    command = commands.add_parser("agent", help="compile what runs commands in machines and print its path")
+    _architecture(command)
+    command.set_defaults(run=_agent, needs_root=True)
 
     command = commands.add_parser(
         "kernel", help="compile a kernel that Debian does not build and print its directory, for LAB_KERNEL"
@@ -69,6 +73,11 @@ def _host_options(command: argparse.ArgumentParser) -> None:
 def _setup(options: argparse.Namespace) -> int:
     machine.setup(options.arch)
     print(f"lab: images are in {cache.root()}")
+    return 0
+
+
+def _agent(options: argparse.Namespace) -> int:
+    print(agent.ensure(options.arch))
     return 0
 
 
