@@ -145,8 +145,33 @@ static __always_inline bool steal(u32 cpu, struct pc_rq *rq, u64 now)
 	return taken;
 }
 
-/* The first task of another CPU's queue that shall rather run here. */
-static __noinline bool take_over(u32 victim, u32 cpu)
+/* False when somebody else changes its class or affinity while it runs: nothing of its own can be read then. */
+static __always_inline bool is_current(const struct task_struct *p)
+{
+	return bpf_get_current_task_btf()->pid == p->pid;
+}
+
+/*
+ * The task that runs is a vCPU, and about to lose the CPU: what does its guest say? A
+ * boost decided here keeps it on the CPU.
+ */
+static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
+{
+	u32 index;
+	struct pc_vcpu *v = vcpu_of(task_of(p), &index);
+	u64 now;
+
+	if (!v || !is_current(p))
+		return false;
+	now = bpf_ktime_get_ns();
+	if (pc_boost_wants_view(&v->state, now))
+		read_guest_line(v, now);
+	evaluate(index, PC_EV_PREEMPT);
+	return v->level != PC_LEVEL_NONE;
+}
+
+/* The first task of another CPU's queue that shall rather run here than `prev`, which runs; NULL: none does. */
+static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
 	struct bpf_iter_scx_dsq it;
@@ -175,6 +200,8 @@ static __noinline bool take_over(u32 victim, u32 cpu)
 			if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
 			    !pc_balance_takes(ahead, here + t->weight, there, rq->slice_ns))
 				continue;
+			if (prev && is_boosted_at_preemption(prev))
+				break;
 			moved = fetch(&it, p, t);
 			if (moved)
 				rq->pace -= ahead;
@@ -194,8 +221,8 @@ static __always_inline bool balance_is_due(struct pc_rq *rq, u64 now)
 	return true;
 }
 
-/* Takes a task over. A few CPUs are looked at each time, the next ones the next time. */
-static __always_inline bool balance(u32 cpu, struct pc_rq *rq, u64 now)
+/* Takes a task over, instead of `prev`. A few CPUs are looked at each time, the next ones the next time. */
+static __always_inline bool balance(u32 cpu, struct pc_rq *rq, struct task_struct *prev, u64 now)
 {
 	u32 victim = rq->victim;
 	struct pc_rq *theirs;
@@ -208,7 +235,7 @@ static __always_inline bool balance(u32 cpu, struct pc_rq *rq, u64 now)
 		if (!theirs)
 			break;
 		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
-		    take_over(victim, cpu)) {
+		    take_over(victim, cpu, prev)) {
 			taken = true;
 			break;
 		}

@@ -62,7 +62,7 @@ int BPF_PROG(ext_cgroup_exit, struct cgroup *cgrp)
 	g = group_at(ref->index);
 	if (g) {
 		*(volatile u32 *)&g->used = 0;
-		follow_weight(g);
+		follow_weight(ref->index);
 	}
 	return 0;
 }
@@ -96,7 +96,7 @@ int BPF_PROG(ext_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 		return 0;
 	*(volatile u32 *)&g->weight = weight;
 	g->factor_ns = 0;
-	follow_weight(g);
+	follow_weight(ref->index);
 	return 0;
 }
 

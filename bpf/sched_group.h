@@ -117,56 +117,72 @@ PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 	return 0;
 }
 
-/* Its weight has changed, or the group is gone. */
-static __always_inline void follow_weight(struct pc_group *g)
+/* Its weight has changed, or the group is gone. Return: 0. */
+PC_VERIFIED_ALONE int follow_weight(u32 index)
 {
-	s64 by = settle(g);
+	struct pc_group *g = group_at(index);
+	s64 by = g ? settle(g) : 0;
 
 	if (by)
 		change_active(g->parent, by);
+	return 0;
 }
 
-/* What the files of a task's group and those above say, in the kernel's groups: kernels before 6.19 tell nothing of it. */
-static __noinline void follow_files(u32 index, const struct task_struct *p)
+/*
+ * What the files of a group and those above say: kernels before 6.19 tell nothing of it. `kernels`: address of the kernel's
+ * own object for the group, a number, so that the verifier follows this once. Return: 0.
+ */
+PC_VERIFIED_ALONE int follow_files(u32 index, u64 kernels)
 {
-	struct task_group *of = NULL;
 	int i;
 
-	if (!bpf_core_field_exists(p->sched_task_group) || !bpf_core_field_exists(of->idle))
-		return;
-	of = p->sched_task_group;
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
+		struct task_group *of = (struct task_group *)kernels;
 		u16 idle;
 
 		if (!level || !of)
 			break;
-		idle = !!of->idle;
+		idle = !!BPF_CORE_READ(of, idle);
 		if (*(volatile u16 *)&level->idle != idle) {
 			/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
 			if (!idle)
 				*(volatile u32 *)&level->weight = PC_GROUP_WEIGHT_USUAL;
 			*(volatile u16 *)&level->idle = idle;
-			follow_weight(level);
+			follow_weight(index);
 		}
-		of = of->parent;
+		kernels = (u64)BPF_CORE_READ(of, parent);
 		index = level->parent;
 	}
+	return 0;
+}
+
+/* The same of a task's group. */
+static __always_inline void follow_files_of(u32 index, const struct task_struct *p)
+{
+	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
+		follow_files(index, (u64)BPF_CORE_READ(p, sched_task_group));
 }
 
 /* Factor and clamps of a group's tasks under its parents. Return: 0. */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
 {
-	struct pc_clamp clamp = { .min = PC_CAPACITY, .max = PC_CAPACITY };
-	u64 factor = PC_FACTOR_ONE;
-	struct pc_group *g;
-	u16 lazy = 0;
+	struct pc_group *g = group_at(index), *root = group_at(PC_GROUP_ROOT);
+	struct pc_clamp clamp;
+	u64 factor;
+	u16 lazy;
 	int i;
 
-	g = group_at(index);
-	if (!g)
+	if (!g || !root)
 		return 0;
-	/* A product, and minima: the order does not matter, so they are taken upwards. */
+	/*
+	 * A product, and minima: the order does not matter, so they are taken upwards. What the root's record says changes
+	 * nothing, and the verifier does not know it: of numbers that it knows it would follow each level.
+	 */
+	factor = *(volatile u64 *)&root->factor;
+	clamp.min = *(volatile u32 *)&root->clamp.min;
+	clamp.max = *(volatile u32 *)&root->clamp.max;
+	lazy = *(volatile u16 *)&root->lazy;
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
 
@@ -193,7 +209,7 @@ static __always_inline struct pc_group *fresh_group(struct task_struct *p, const
 		return g;
 	/* A group below one that has a record has files of its own, which nobody looks at. */
 	if (!t->shares)
-		follow_files(t->group, p);
+		follow_files_of(t->group, p);
 	refresh_group(t->group, now);
 	return g;
 }

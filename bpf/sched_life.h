@@ -121,9 +121,14 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 SEC("struct_ops.s/ext_init")
 s32 BPF_PROG(ext_init)
 {
+	struct pc_group *root = group_at(PC_GROUP_ROOT);
 	s32 error;
 	int cpu;
 
+	if (root) {
+		root->factor = PC_FACTOR_ONE;
+		root->clamp.min = root->clamp.max = PC_CAPACITY;
+	}
 	bpf_for(cpu, 0, PC_CPUS_MAX) {
 		if (!rq_of(cpu))
 			break;

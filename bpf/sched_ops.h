@@ -117,31 +117,6 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	return 0;
 }
 
-/* False when somebody else changes its class or affinity while it runs: nothing of its own can be read then. */
-static __always_inline bool is_current(const struct task_struct *p)
-{
-	return bpf_get_current_task_btf()->pid == p->pid;
-}
-
-/*
- * The task that runs is a vCPU, and about to lose the CPU: what does its guest say? A
- * boost decided here keeps it on the CPU.
- */
-static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
-{
-	u32 index;
-	struct pc_vcpu *v = vcpu_of(task_of(p), &index);
-	u64 now;
-
-	if (!v || !is_current(p))
-		return false;
-	now = bpf_ktime_get_ns();
-	if (pc_boost_wants_view(&v->state, now))
-		read_guest_line(v, now);
-	evaluate(index, PC_EV_PREEMPT);
-	return v->level != PC_LEVEL_NONE;
-}
-
 SEC("struct_ops/ext_dispatch")
 int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -159,7 +134,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	due = balance_is_due(rq, now);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
-		if (due && balance(cpu, rq, now))
+		if (due && balance(cpu, rq, NULL, now))
 			return 0;
 		if (take(cpu) || steal(cpu, rq, now))
 			give_if_due(cpu, rq, due, now);
@@ -173,7 +148,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			take(cpu);
 			return 0;
 		}
-		if (due && !is_boosted_at_preemption(prev) && balance(cpu, rq, now))
+		if (due && balance(cpu, rq, prev, now))
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);
