@@ -176,22 +176,16 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	t->queue = here;
 }
 
-/* It waits in this CPU's queue from now on. */
-static __always_inline void wait_in(struct pc_task *t, struct pc_rq *rq)
-{
-	t->queued = 1;
-	__sync_fetch_and_add(&rq->queued, 1);
-	__sync_fetch_and_add(&rq->waiting, t->weight);
-	if (t->reads)
-		__sync_fetch_and_add(&rq->readers, 1);
-}
-
 static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				       u64 enq_flags, u64 now)
 {
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
-	wait_in(t, rq);
+	t->queued = 1;
+	__sync_fetch_and_add(&rq->queued, 1);
+	__sync_fetch_and_add(&rq->waiting, t->weight);
+	if (t->reads)
+		__sync_fetch_and_add(&rq->readers, 1);
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
