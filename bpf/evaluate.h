@@ -92,13 +92,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	u64 now;
 
 	now = bpf_ktime_get_ns();
-	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, now))
+	cpu_index = v->cpu;
+	cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
+	if (!cpu)
+		return;
+	if (events == PC_EV_RUN && v->actuated && pc_boost_resume(&v->state, &cpu->boosted, now))
 		return;
 	vm_index = v->setup.vm;
-	cpu_index = v->cpu;
 	vm = bpf_map_lookup_elem(&vms, &vm_index);
-	cpu = bpf_map_lookup_elem(&cpus, &cpu_index);
-	if (!vm || !cpu)
+	if (!vm)
 		return;
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/* The scheduler's boosts make no thread real-time: what it does not keep, it keeps for no task (docs/ext.md). */

@@ -9,6 +9,8 @@
  *  scx.h             the kernel's interface
  *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of control groups
+ *  sched_quota.h     cpu.max: what groups may still run (policy/quota.h)
+ *  sched_park.h      who waits for that
  *  sched_cgroup.h    the operations about them
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)

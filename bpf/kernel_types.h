@@ -53,6 +53,7 @@ enum {
 #define BPF_F_MMAPABLE			(1U << 10)
 #define BPF_RB_FORCE_WAKEUP		(1ULL << 1)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
+#define CLOCK_MONOTONIC			1
 
 /* Between these, types of the kernel's own. A native build (crates/sim) has them as they are written here. */
 #ifdef __bpf__
@@ -151,13 +152,21 @@ union rcu_special {
 };
 
 /* kernel/sched: what the cpu controller's files of a control group say, whatever scheduler runs. */
+struct cfs_bandwidth {
+	s64 period;
+	u64 quota;
+	u64 burst;
+};
+
 struct task_group {
 	int idle;
+	struct cfs_bandwidth cfs_bandwidth;
 	struct task_group *parent;
 };
 
 struct task_struct {
 	unsigned int __state;
+	unsigned int flags;
 	int prio;
 	int static_prio;
 	unsigned int policy;

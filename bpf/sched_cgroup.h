@@ -12,6 +12,7 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 	struct cgroup *above;
 	struct pc_group *g;
 	bool shared = false;
+	s32 error;
 
 	if (!cgrp->level)
 		return 0;
@@ -44,11 +45,18 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		g->lazy = 0;
 		g->own = no_clamp;
 		g->clamp = no_clamp;
+		g->limited = 0;
 		ref->index = index;
 		ref->own = 1;
 		break;
 	}
-	return 0;
+	if (!ref->own)
+		return 0;
+	error = begin_quota(ref->index);
+	g = group_at(ref->index);
+	if (error && g)
+		*(volatile u32 *)&g->used = 0;
+	return error;
 }
 
 SEC("struct_ops.s/ext_cgroup_exit")

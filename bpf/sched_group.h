@@ -70,7 +70,7 @@ static __always_inline u32 weight_in_parent(const struct pc_group *g)
 {
 	if (!*(volatile u32 *)&g->used || !*(volatile s64 *)&g->active)
 		return 0;
-	return pc_group_weight(*(volatile u16 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
+	return pc_group_weight(*(volatile u8 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
 }
 
 /* After a change. Return: by how much the parent's sum has to change. */
@@ -128,6 +128,8 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 	return 0;
 }
 
+#include "sched_quota.h"
+
 /*
  * What the files of a group and those above say: kernels before 6.19 tell nothing of it. `kernels`: address of the kernel's
  * own object for the group, a number, so that the verifier follows this once. Return: 0.
@@ -139,18 +141,22 @@ PC_VERIFIED_ALONE int follow_files(u32 index, u64 kernels)
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
 		struct task_group *of = (struct task_group *)kernels;
-		u16 idle;
+		struct pc_quota *q;
+		u8 idle;
 
 		if (!level || !of)
 			break;
 		idle = !!BPF_CORE_READ(of, idle);
-		if (*(volatile u16 *)&level->idle != idle) {
+		if (*(volatile u8 *)&level->idle != idle) {
 			/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
 			if (!idle)
 				*(volatile u32 *)&level->weight = PC_GROUP_WEIGHT_USUAL;
-			*(volatile u16 *)&level->idle = idle;
+			*(volatile u8 *)&level->idle = idle;
 			follow_weight(index);
 		}
+		q = quota_at(index);
+		if (q)
+			follow_quota(q, of);
 		kernels = (u64)BPF_CORE_READ(of, parent);
 		index = level->parent;
 	}
@@ -164,13 +170,15 @@ static __always_inline void follow_files_of(u32 index, const struct task_struct 
 		follow_files(index, (u64)BPF_CORE_READ(p, sched_task_group));
 }
 
-/* Factor and clamps of a group's tasks under its parents. Return: 0. */
+/* Factor, clamps and quota of a group's tasks under its parents. Return: 0. */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
 {
 	struct pc_group *g = group_at(index), *root = group_at(PC_GROUP_ROOT);
+	struct pc_quota *q, *below = NULL;
 	struct pc_clamp clamp;
+	u16 limited = 0;
 	u64 factor;
-	u16 lazy;
+	u8 lazy;
 	int i;
 
 	if (!g || !root)
@@ -182,7 +190,7 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
 	factor = *(volatile u64 *)&root->factor;
 	clamp.min = *(volatile u32 *)&root->clamp.min;
 	clamp.max = *(volatile u32 *)&root->clamp.max;
-	lazy = *(volatile u16 *)&root->lazy;
+	lazy = *(volatile u8 *)&root->lazy;
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
 
@@ -191,11 +199,22 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
 		lazy |= level->idle;
 		factor = pc_group_factor(factor, level->active, level->idle ? 0 : level->weight);
 		clamp = pc_clamp_under(level->own, clamp);
+		q = quota_at(index);
+		if (q && *(volatile u64 *)&q->quota_ns) {
+			if (below)
+				*(volatile u32 *)&below->above = index;
+			else
+				limited = index;
+			below = q;
+		}
 		index = level->parent;
 	}
 	g->factor = factor;
 	g->clamp = clamp;
 	g->lazy = lazy;
+	g->limited = limited;
+	if (below)
+		*(volatile u32 *)&below->above = PC_GROUP_ROOT;
 	g->factor_ns = now;
 	return 0;
 }
@@ -205,9 +224,9 @@ static __always_inline struct pc_group *fresh_group(struct task_struct *p, const
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
-	if (!g || pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)
+	/* Where a task is in a group below one that has a record, it reads the files of neither: others come first. */
+	if (!g || pc_elapsed_ns(now, g->factor_ns) < (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS)
 		return g;
-	/* A group below one that has a record has files of its own, which nobody looks at. */
 	if (!t->shares)
 		follow_files_of(t->group, p);
 	refresh_group(t->group, now);

@@ -8,7 +8,6 @@
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
 
-#define CLOCK_MONOTONIC		1
 /* A sum halves in 32 ms; the kernel looks at idle CPUs' load as often. */
 #define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
 /* With nothing to let fall, and where no frequency is shared. */

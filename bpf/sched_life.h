@@ -43,6 +43,7 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 
 	if (rq)
 		rq->offline = 1;
+	*(volatile u32 *)&gone_looks = PC_GONE_LOOKS;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_OFFLINE_MAX) {
 			p = bpf_iter_scx_dsq_next(&it);
@@ -133,12 +134,14 @@ s32 BPF_PROG(ext_init)
 		if (!rq_of(cpu))
 			break;
 		error = scx_bpf_create_dsq(cpu, -1);
+		if (!error)
+			error = make_turn_timer(cpu);
 		if (error)
 			return error;
 	}
 	ext_on = 1;
 	start_idle_timer();
-	return 0;
+	return start_park_timer();
 }
 
 SEC("struct_ops/ext_exit")

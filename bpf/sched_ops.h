@@ -8,6 +8,7 @@
 #define PARACORD_BPF_SCHED_OPS_H
 
 #include "sched_balance.h"
+#include "sched_park.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
@@ -23,6 +24,9 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	bool is_idle = false;
 	s32 cpu = -1;
 
+	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
+	if (t && rq && is_held(p, t, rq, rq_now()))
+		return prev_cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
 		/* A boosted vCPU is not for saving at each of its wakeups. */
@@ -75,6 +79,10 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (born)
 		t->vtime += pc_fair_virtual(t->debit_ns, t->inverse);
 	t->arrived = 1;
+	if (is_held(p, t, rq, now)) {
+		park(p, t, rq->slice_ns, enq_flags, now);
+		return 0;
+	}
 	if (moves(p, t, rq->slice_ns, enq_flags))
 		return 0;
 	/* Nothing else is there, and the kernel would go idle: it was to move, and may not any more. */
@@ -104,6 +112,11 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags);
 		return 0;
 	}
+	/* It was parked and is moved to a group that has some quota left: the CPU may have gone idle meanwhile. */
+	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags);
+		return 0;
+	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
@@ -121,6 +134,7 @@ SEC("struct_ops/ext_dispatch")
 int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct pc_rq *rq = rq_of(cpu);
+	struct pc_task *t;
 	bool due;
 	u64 now;
 
@@ -140,9 +154,14 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
+	t = task_of(prev);
+	/* It is parked when it is put back. */
+	if (t && is_held(prev, t, rq, now)) {
+		if (take(cpu) || steal(cpu, rq, now))
+			give_if_due(cpu, rq, due, now);
+		return 0;
+	}
 	if (rq->cur_level == PC_RUNS_NORMAL) {
-		struct pc_task *t = task_of(prev);
-
 		/* It gives the CPU up in any case (sched_place.h). */
 		if (t && t->moves_to) {
 			take(cpu);
@@ -164,16 +183,19 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
+	struct pc_group *g;
 	struct pc_cpu *here;
 	struct pc_vcpu *v;
-	bool in_order;
+	bool in_order, spent, aged;
 	u32 index;
 
 	if (!t || !rq)
 		return 0;
 	keep_pace(rq, now);
-	in_order = t->queued && t->queue == cpu;
+	in_order = is_queued_on(t, cpu);
 	leave_queue(t);
+	/* It has its turn whatever its quota, or it would never come further. */
+	aged = t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS;
 	t->waits_ns = 0;
 	t->moves_to = 0;
 	/* A new task that an idle CPU took at once has not been enqueued. */
@@ -187,6 +209,11 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
+	/* A quota may have come or gone while it waited. */
+	g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
+	if (g)
+		t->limited = *(volatile u16 *)&g->limited;
+	spent = pay_for(rq, t->limited);
 	charge_from(rq, t, cpu, t->vtime, now);
 	if (rq->features & PC_PERF_TRACK)
 		perf_request(p, rq, cpu);
@@ -200,9 +227,11 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
-	/* Its equals take turns with it; who has waited for too long has a slice. */
-	if (rq->put_back > level_of(v) && !rq->aged)
+	/* Its equals take turns with it, and nobody runs on a quota that is used up; who has waited for too long has a turn. */
+	if ((rq->put_back > level_of(v) && !rq->aged) || (spent && !aged && may_hold(p, t)))
 		preempt_cpu(rq, cpu);
+	else if (spent && may_hold(p, t))
+		begin_turn(rq, cpu);
 	rq->put_back = PC_LEVEL_NONE;
 	rq->aged = 0;
 	return 0;
@@ -224,6 +253,9 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	t->reads = runnable && reads_under_rcu(p);
 	t->vtime = running_vtime(rq, now);
 	keep_pace(rq, now);
+	pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
+	if (!runnable)
+		pay_no_more(rq);
 	if (t->unused_ns)
 		use_debit(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
 	if (*(volatile u32 *)&rq->cur_boosted)
@@ -237,6 +269,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		perf_ran(p, t, rq, now);
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
+	*(volatile u32 *)&rq->turn = 0;
 	v = vcpu_of(t, &index);
 	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
@@ -256,14 +289,20 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
+	bool spent;
 	u32 floor;
 
 	if (!t || !rq || rq->cur_level == PC_RUNS_NOTHING)
 		return 0;
 	floor = t->clamp.min;
 	keep_pace(rq, now);
+	t->reads = reads_under_rcu(p);
+	spent = pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
+	spent |= pay_for(rq, t->limited);
+	if (spent && may_hold(p, t))
+		p->scx.slice = 0;
 	charge_from(rq, t, cpu, running_vtime(rq, now), now);
 	if (rq->features & PC_PERF_TRACK) {
 		perf_ran(p, t, rq, now);
@@ -305,6 +344,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	t->moves_to = 0;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		t->waits_ns = 0;
+	leave_queue(t);
 	group_leave(t);
 	if (t->known)
 		perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);

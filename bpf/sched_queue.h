@@ -64,6 +64,7 @@ static __always_inline void weigh(struct task_struct *p, struct pc_task *t, u64 
 		t->inverse = pc_fair_in_group(t->inverse, g->factor);
 	t->weight = pc_fair_weight(t->inverse);
 	t->lazy = g && g->lazy;
+	t->limited = g ? g->limited : 0;
 	clamp(t, g);
 }
 
@@ -78,20 +79,59 @@ static __always_inline bool reads_under_rcu(const struct task_struct *p)
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
+/* What pc_task.queued says is in the sums of where the task waits, or is not any more. */
+static __always_inline void count_waiting(u64 queued, s32 by)
+{
+	u32 where = queued & PC_QUEUED_WHERE;
+	struct pc_quota *q;
+	struct pc_rq *rq;
+
+	if (queued & PC_QUEUED_PARKED) {
+		q = quota_at(where);
+		if (q)
+			__sync_fetch_and_add(&q->parked, by);
+		return;
+	}
+	rq = where ? rq_of(where - 1) : NULL;
+	if (!rq)
+		return;
+	__sync_fetch_and_add(&rq->queued, by);
+	__sync_fetch_and_add(&rq->waiting, by * (s64)(queued >> PC_QUEUED_WEIGHT_SHIFT));
+	if (queued & PC_QUEUED_READS)
+		__sync_fetch_and_add(&rq->readers, by);
+}
+
+/*
+ * It waits there from now on: PC_QUEUED_*; 0: nowhere. The CPU that runs it, who takes it over and who enqueues it anew may
+ * come here at once: each takes off what it finds, so that nothing is counted twice.
+ */
+static __always_inline void wait_for(struct pc_task *t, u64 queued)
+{
+	u64 was;
+
+	if (queued)
+		count_waiting(queued, 1);
+	was = __sync_lock_test_and_set(&t->queued, queued);
+	if (was)
+		count_waiting(was, -1);
+}
+
 /* It does not wait any more, is queued anew, or was fetched out of order: then it says nothing about the base. */
 static __always_inline void leave_queue(struct pc_task *t)
 {
-	struct pc_rq *rq = rq_of(t->queue);
-	s64 weight = t->weight;
-	u8 reads = t->reads;
+	if (*(volatile u64 *)&t->queued)
+		wait_for(t, 0);
+}
 
-	/* Who takes it over and the CPU that runs it may both come here; afterwards it is the other's. */
-	if (!*(volatile u32 *)&t->queued || !__sync_lock_test_and_set(&t->queued, 0) || !rq)
-		return;
-	__sync_fetch_and_add(&rq->queued, -1);
-	__sync_fetch_and_add(&rq->waiting, -weight);
-	if (reads)
-		__sync_fetch_and_add(&rq->readers, -1);
+/* What it counts for in a CPU's queue. */
+static __always_inline u64 queued_on(const struct pc_task *t, u32 cpu)
+{
+	return (u64)t->weight << PC_QUEUED_WEIGHT_SHIFT | (t->reads ? PC_QUEUED_READS : 0) | (cpu + 1);
+}
+
+static __always_inline bool is_queued_on(const struct pc_task *t, u32 cpu)
+{
+	return (*(volatile u64 *)&t->queued & (PC_QUEUED_WHERE | PC_QUEUED_PARKED)) == cpu + 1;
 }
 
 /* A task that waits here runs next, whatever its place in the queue. False: it is not there any more. */
@@ -181,11 +221,7 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 {
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
-	t->queued = 1;
-	__sync_fetch_and_add(&rq->queued, 1);
-	__sync_fetch_and_add(&rq->waiting, t->weight);
-	if (t->reads)
-		__sync_fetch_and_add(&rq->readers, 1);
+	wait_for(t, queued_on(t, cpu));
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 

@@ -139,9 +139,18 @@ bool scx_bpf_dsq_move___new(struct bpf_iter_scx_dsq *it, struct task_struct *p, 
 			    u64 enq_flags) __ksym __weak;
 bool scx_bpf_dispatch_from_dsq___old(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 				     u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_vtime___new(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+				  u64 enq_flags) __ksym __weak;
+bool scx_bpf_dispatch_vtime_from_dsq___old(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+					   u64 enq_flags) __ksym __weak;
+void scx_bpf_dsq_move_set_vtime___new(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym __weak;
+void scx_bpf_dispatch_from_dsq_set_vtime___old(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
 u32 scx_bpf_reenqueue_local___v1(void) __ksym __weak;
 
+s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
@@ -193,6 +202,17 @@ static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_str
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
 		return scx_bpf_dsq_move___new(it, p, dsq_id, 0);
 	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, 0);
+}
+
+/* The same to a queue that is ordered by virtual time. */
+static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 vtime)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_move_vtime___new)) {
+		scx_bpf_dsq_move_set_vtime___new(it, vtime);
+		return scx_bpf_dsq_move_vtime___new(it, p, dsq_id, 0);
+	}
+	scx_bpf_dispatch_from_dsq_set_vtime___old(it, vtime);
+	return scx_bpf_dispatch_vtime_from_dsq___old(it, p, dsq_id, 0);
 }
 
 /* The first task of a queue that may run on this CPU, to its local queue. False: there is none. */

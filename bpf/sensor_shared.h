@@ -11,6 +11,7 @@
 #include "../policy/boost_types.h"
 #include "../policy/perf_types.h"
 #include "../policy/energy_types.h"
+#include "../policy/quota_types.h"
 
 #define PC_VCPUS_MAX	4096
 #define PC_VMS_MAX	1024
@@ -125,6 +126,12 @@ struct pc_cpu {
 #define PC_NO_INDEX	0xffffffffu
 #define PC_NO_QUEUE	0xffffffffu
 
+/* pc_task.queued: CPU + 1, or the index of the group whose quota it waits for; flags; weight. */
+#define PC_QUEUED_WHERE		0xffffull
+#define PC_QUEUED_READS		(1ull << 16)	/* it was preempted while it read under RCU */
+#define PC_QUEUED_PARKED	(1ull << 17)	/* for a quota */
+#define PC_QUEUED_WEIGHT_SHIFT	32
+
 /* pc_task.birth */
 #define PC_BIRTH_NEW		1	/* it has not been enqueued yet */
 #define PC_BIRTH_CHILDLESS	2	/* it has made no task since it was made */
@@ -146,12 +153,13 @@ struct pc_task {
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
 	u64 placed_ns;		/* when it was last looked for a better CPU while it ran, or woke boosted */
-	u32 weight;		/* 2^32 / inverse; of one that waits: what it counts for in its CPU's record */
+	u32 weight;		/* 2^32 / inverse */
 	u8 sync;		/* 1: it wakes, and who wakes it is about to sleep */
 	u8 reads;		/* 1: it was preempted while it read under RCU */
 	u8 birth;		/* PC_BIRTH_* */
 	u8 lazy;		/* 1: in a group with cpu.idle */
-	u32 queued;		/* 1: in its CPU's queue */
+	u32 limited;		/* index of the group whose quota it uses; 0: none */
+	u64 queued;		/* where it waits, and what it counts for there: PC_QUEUED_*; 0: nowhere */
 	u32 generation;		/* the group's, as it entered it */
 	u32 debit_ns;		/* running time that it waits for as a new task */
 	u32 unused_ns;		/* of PC_FAIR_DEBIT_NS, what it has not run yet; 0: it is not new */
@@ -172,8 +180,9 @@ struct pc_group {
 	u32 weight;		/* cpu.weight */
 	u32 parent;		/* index */
 	u32 used;		/* 0: free */
-	u16 idle;		/* cpu.idle, which takes the place of its weight */
-	u16 lazy;		/* 1: it or one above has cpu.idle, as of factor_ns */
+	u8 idle;		/* cpu.idle, which takes the place of its weight */
+	u8 lazy;		/* 1: it or one above has cpu.idle, as of factor_ns */
+	u16 limited;		/* index of the nearest group at or above that has a quota, as of factor_ns; 0: none */
 	struct pc_clamp own;	/* of its tasks, as set */
 	struct pc_clamp clamp;	/* under its parents', as of factor_ns */
 	u32 counted;		/* what its parent's sum has of it; 0: it is not active */
@@ -229,7 +238,12 @@ struct pc_rq {
 	u64 pace_ns;		/* as of then */
 	s64 waiting;		/* sum of the weights of tasks that wait */
 	u64 balanced_ns;	/* when it last looked for tasks of others */
-	u64 reserved[5];	/* four cache lines */
+	s64 portion_ns;		/* what is left of a portion of `paying`'s quota */
+	u32 paying;		/* index of the group whose quota the task that runs uses; 0: none */
+	u32 paying_generation;	/* pc_quota.generation */
+	u32 turn;		/* 1: the task that runs has waited for too long for its quota */
+	u32 reserved32;
+	u64 reserved[2];	/* four cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

@@ -313,11 +313,12 @@ PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * PC_EV_RUN of a boosted vCPU, in short: charging starts. Return: 0 if it takes a step.
+ * PC_EV_RUN of a boosted vCPU, in short: charging starts. Return: 0 if it takes a step: another vCPU may have used up what
+ * the CPU has for boosts.
  */
-PC_INLINE int pc_boost_resume(struct pc_boost_state *st, u64 now_ns)
+PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns)
 {
-	if (!st->boosted || st->charging || !st->quiet_ns)
+	if (!st->boosted || st->charging || !st->quiet_ns || *(const volatile s64 *)&cpu->left_ns <= 0)
 		return 0;
 	st->charging = 1;
 	st->last_charge_ns = now_ns;

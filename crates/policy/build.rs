@@ -9,6 +9,7 @@ fn main() {
     build
         .file("native/policy.c")
         .file("native/balance.c")
+        .file("native/quota.c")
         .file("native/pelt.c")
         .file("native/energy.c")
         .file("native/pmu.c")

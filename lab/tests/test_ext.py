@@ -441,6 +441,19 @@ def test_a_mix_of_the_simulator_is_played(host, tmp_path):
     assert refused.rc == 2 and refused.err == "pc_play: line 3: a word is missing\n"
 
 
+def test_quotas_hold_in_groups_and_below_others(host):
+    """What pc_play's tasks had of the clock's time, whatever the real-time tasks took."""
+    with scheduling(host):
+        said = [
+            simulator.played_kinds(simulator.play(host, simulator.of_lab(mix)))
+            for mix in ("bound-quota", "nested-quotas")
+        ]
+    alone, groups = ({kind: shares["all"] for kind, shares in one.items()} for one in said)
+    assert 0.25 < alone["loop"] < 0.33, alone
+    assert 0.25 < groups["flat"] < 0.33 and 0.16 < groups["narrow"] < 0.22, groups
+    assert 0.42 < groups["narrow"] + groups["wide"] < 0.55, groups
+
+
 def test_weights_idle_groups_and_forks_hold_over_cpus(host):
     """As under the kernel's own scheduler; `make lab S=sim-vs-lab` has the figures."""
     with scheduling(host):

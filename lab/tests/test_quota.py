@@ -120,11 +120,13 @@ def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(hos
         await_boosted(host, guest)
 
 
-def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest):
+@pytest.mark.parametrize("actuator", ["rt", "ext"])
+def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator):
+    """rt does not boost it; ext does, and charges what it runs."""
     with (
         grouped(host, guest),
         loads.busy(host),
-        Daemon(host, UNLIMITED).start(guest.vcpu_tids),
+        Daemon(host, {**UNLIMITED, "actuator": actuator}).start(guest.vcpu_tids),
         running(guest, "pc_rogue hold --seconds 3600", "rogue"),
     ):
         limit(host, QUOTA)
@@ -133,13 +135,13 @@ def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest):
         host.run("sleep 10", timeout=60)
         after = loads.read(host, guest.vcpu_tids)
     share = (after.cpu_s - before.cpu_s) / (after.clock_s - before.clock_s)
-    assert share < 1.15 * SHARE, share
+    assert 0.7 * SHARE < share < 1.15 * SHARE, share
 
 
 def test_ext_names_what_it_does_not_keep(host, guest):
     with Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
         status, said = running_daemon.status(), running_daemon.job.err()
-    for what in ("cpu.max", "core scheduling", "directed yields"):
+    for what in ("core scheduling", "directed yields"):
         assert any(what in condition for condition in status["conditions"]), status["conditions"]
         assert said.count(what) == 1, said
 

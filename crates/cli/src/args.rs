@@ -117,7 +117,7 @@ pub enum ActuatorWord {
     Auto,
     /// SCHED_RR by system call; the host keeps its own scheduler, and VMs with a CPU quota or cpu.idle are not boosted.
     Rt,
-    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext): keeps no CPU quotas (docs/ext.md).
+    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext); what it does not keep is in docs/ext.md.
     Ext,
     /// Decide and count only.
     Observe,

@@ -58,7 +58,7 @@ pub fn snapshot(
 }
 
 /// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
-pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: CPU quotas (cpu.max), core scheduling, directed yields (docs/ext.md); actuator rt keeps them, but that no weight binds boosted time";
+pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling, directed yields (docs/ext.md); actuator rt keeps them, but that no weight binds boosted time";
 
 fn refused(sensor: &Sensor) -> u64 {
     let Refusals { of_users, full } = sensor.refusals();

@@ -28,7 +28,7 @@ void paracord_guest_view(u64 context_word, u32 preempt_count, u32 preempt_count_
 }
 
 int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns);
-int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns);
+int paracord_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns);
 int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns);
 int paracord_boost_wants_view(const struct pc_boost_state *st, u64 now_ns);
 
@@ -37,9 +37,9 @@ int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 	return pc_boost_is_quiet(st, now_ns);
 }
 
-int paracord_boost_resume(struct pc_boost_state *st, u64 now_ns)
+int paracord_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns)
 {
-	return pc_boost_resume(st, now_ns);
+	return pc_boost_resume(st, cpu, now_ns);
 }
 
 int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns)

@@ -42,6 +42,10 @@ pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
+pub const PC_QUEUED_WHERE: u32 = 65535;
+pub const PC_QUEUED_READS: u32 = 65536;
+pub const PC_QUEUED_PARKED: u32 = 131072;
+pub const PC_QUEUED_WEIGHT_SHIFT: u32 = 32;
 pub const PC_BIRTH_NEW: u32 = 1;
 pub const PC_BIRTH_CHILDLESS: u32 = 2;
 pub const PC_GROUPS_MAX: u32 = 8192;
@@ -667,6 +671,55 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_quota {
+    pub quota_ns: u64_,
+    pub period_ns: u64_,
+    pub burst_ns: u64_,
+    pub left_ns: s64,
+    pub period_at_ns: u64_,
+    pub above: u32_,
+    pub generation: u32_,
+    pub parked: s32,
+    pub reserved: u32_,
+    pub look_ns: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_quota"][::core::mem::size_of::<pc_quota>() - 64usize];
+    ["Alignment of pc_quota"][::core::mem::align_of::<pc_quota>() - 8usize];
+    [
+        "Offset of field: pc_quota::quota_ns",
+    ][::core::mem::offset_of!(pc_quota, quota_ns) - 0usize];
+    [
+        "Offset of field: pc_quota::period_ns",
+    ][::core::mem::offset_of!(pc_quota, period_ns) - 8usize];
+    [
+        "Offset of field: pc_quota::burst_ns",
+    ][::core::mem::offset_of!(pc_quota, burst_ns) - 16usize];
+    [
+        "Offset of field: pc_quota::left_ns",
+    ][::core::mem::offset_of!(pc_quota, left_ns) - 24usize];
+    [
+        "Offset of field: pc_quota::period_at_ns",
+    ][::core::mem::offset_of!(pc_quota, period_at_ns) - 32usize];
+    [
+        "Offset of field: pc_quota::above",
+    ][::core::mem::offset_of!(pc_quota, above) - 40usize];
+    [
+        "Offset of field: pc_quota::generation",
+    ][::core::mem::offset_of!(pc_quota, generation) - 44usize];
+    [
+        "Offset of field: pc_quota::parked",
+    ][::core::mem::offset_of!(pc_quota, parked) - 48usize];
+    [
+        "Offset of field: pc_quota::reserved",
+    ][::core::mem::offset_of!(pc_quota, reserved) - 52usize];
+    [
+        "Offset of field: pc_quota::look_ns",
+    ][::core::mem::offset_of!(pc_quota, look_ns) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu_counters {
     pub exits: u64_,
     pub wakeups: u64_,
@@ -989,7 +1042,8 @@ pub struct pc_task {
     pub reads: u8_,
     pub birth: u8_,
     pub lazy: u8_,
-    pub queued: u32_,
+    pub limited: u32_,
+    pub queued: u64_,
     pub generation: u32_,
     pub debit_ns: u32_,
     pub unused_ns: u32_,
@@ -1000,7 +1054,7 @@ pub struct pc_task {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 176usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 192usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -1060,29 +1114,32 @@ const _: () = {
         "Offset of field: pc_task::lazy",
     ][::core::mem::offset_of!(pc_task, lazy) - 143usize];
     [
+        "Offset of field: pc_task::limited",
+    ][::core::mem::offset_of!(pc_task, limited) - 144usize];
+    [
         "Offset of field: pc_task::queued",
-    ][::core::mem::offset_of!(pc_task, queued) - 144usize];
+    ][::core::mem::offset_of!(pc_task, queued) - 152usize];
     [
         "Offset of field: pc_task::generation",
-    ][::core::mem::offset_of!(pc_task, generation) - 148usize];
+    ][::core::mem::offset_of!(pc_task, generation) - 160usize];
     [
         "Offset of field: pc_task::debit_ns",
-    ][::core::mem::offset_of!(pc_task, debit_ns) - 152usize];
+    ][::core::mem::offset_of!(pc_task, debit_ns) - 164usize];
     [
         "Offset of field: pc_task::unused_ns",
-    ][::core::mem::offset_of!(pc_task, unused_ns) - 156usize];
+    ][::core::mem::offset_of!(pc_task, unused_ns) - 168usize];
     [
         "Offset of field: pc_task::credit_ns",
-    ][::core::mem::offset_of!(pc_task, credit_ns) - 160usize];
+    ][::core::mem::offset_of!(pc_task, credit_ns) - 172usize];
     [
         "Offset of field: pc_task::children",
-    ][::core::mem::offset_of!(pc_task, children) - 164usize];
+    ][::core::mem::offset_of!(pc_task, children) - 176usize];
     [
         "Offset of field: pc_task::number",
-    ][::core::mem::offset_of!(pc_task, number) - 168usize];
+    ][::core::mem::offset_of!(pc_task, number) - 180usize];
     [
         "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 172usize];
+    ][::core::mem::offset_of!(pc_task, reserved) - 184usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1093,8 +1150,9 @@ pub struct pc_group {
     pub weight: u32_,
     pub parent: u32_,
     pub used: u32_,
-    pub idle: u16_,
-    pub lazy: u16_,
+    pub idle: u8_,
+    pub lazy: u8_,
+    pub limited: u16_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
     pub counted: u32_,
@@ -1127,7 +1185,10 @@ const _: () = {
     ][::core::mem::offset_of!(pc_group, idle) - 36usize];
     [
         "Offset of field: pc_group::lazy",
-    ][::core::mem::offset_of!(pc_group, lazy) - 38usize];
+    ][::core::mem::offset_of!(pc_group, lazy) - 37usize];
+    [
+        "Offset of field: pc_group::limited",
+    ][::core::mem::offset_of!(pc_group, limited) - 38usize];
     ["Offset of field: pc_group::own"][::core::mem::offset_of!(pc_group, own) - 40usize];
     [
         "Offset of field: pc_group::clamp",
@@ -1176,7 +1237,12 @@ pub struct pc_rq {
     pub pace_ns: u64_,
     pub waiting: s64,
     pub balanced_ns: u64_,
-    pub reserved: [u64_; 5usize],
+    pub portion_ns: s64,
+    pub paying: u32_,
+    pub paying_generation: u32_,
+    pub turn: u32_,
+    pub reserved32: u32_,
+    pub reserved: [u64_; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1265,8 +1331,21 @@ const _: () = {
         "Offset of field: pc_rq::balanced_ns",
     ][::core::mem::offset_of!(pc_rq, balanced_ns) - 208usize];
     [
+        "Offset of field: pc_rq::portion_ns",
+    ][::core::mem::offset_of!(pc_rq, portion_ns) - 216usize];
+    [
+        "Offset of field: pc_rq::paying",
+    ][::core::mem::offset_of!(pc_rq, paying) - 224usize];
+    [
+        "Offset of field: pc_rq::paying_generation",
+    ][::core::mem::offset_of!(pc_rq, paying_generation) - 228usize];
+    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 232usize];
+    [
+        "Offset of field: pc_rq::reserved32",
+    ][::core::mem::offset_of!(pc_rq, reserved32) - 236usize];
+    [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 216usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 240usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -25,6 +25,7 @@ pub mod pelt;
 pub mod perf;
 pub mod pmu;
 pub mod pmu_invariants;
+pub mod quota;
 
 pub use generated::*;
 
@@ -40,7 +41,11 @@ unsafe extern "C" {
         decision: *mut pc_boost_decision,
     );
     fn paracord_boost_is_quiet(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
-    fn paracord_boost_resume(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_resume(
+        st: *mut pc_boost_state,
+        cpu: *const pc_bucket,
+        now_ns: u64,
+    ) -> core::ffi::c_int;
     fn paracord_boost_note_irq(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_wants_view(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_level(reasons: u32) -> u32;
@@ -95,9 +100,9 @@ pub fn wants_view(state: &pc_boost_state, now_ns: u64) -> bool {
 }
 
 /// `PC_EV_RUN` in short (`pc_boost_resume`); false when it takes a step.
-pub fn resume(state: &mut pc_boost_state, now_ns: u64) -> bool {
-    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
-    unsafe { paracord_boost_resume(state, now_ns) != 0 }
+pub fn resume(state: &mut pc_boost_state, cpu: &pc_bucket, now_ns: u64) -> bool {
+    // SAFETY: valid pointers from references for the length of the call, the first one exclusive.
+    unsafe { paracord_boost_resume(state, cpu, now_ns) != 0 }
 }
 
 /// `PC_EV_IRQ` in short (`pc_boost_note_irq`); false when it takes a step.

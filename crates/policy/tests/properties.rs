@@ -657,7 +657,7 @@ fn a_wakeup_served_in_short_is_charged() {
     bench.see(0, PC_EV_SLEEP, false, NOTHING);
     bench.now += 5 * MS;
     assert!(note_irq(&mut bench.state, bench.now));
-    assert!(resume(&mut bench.state, bench.now));
+    assert!(resume(&mut bench.state, &bench.cpu, bench.now));
     assert!(is_quiet(&bench.state, bench.now + 999 * US));
     assert!(!is_quiet(&bench.state, bench.now + MS), "the grant is 1 ms");
     let decision = bench.see(600 * US, PC_EV_SLEEP, false, NOTHING);
@@ -665,12 +665,23 @@ fn a_wakeup_served_in_short_is_charged() {
     assert!(!is_quiet(&bench.state, bench.now), "it does not run");
 }
 
+/// Guards: boosted vCPUs that come after each other on a CPU end with what the CPU has for boosts.
+#[test]
+fn a_cpu_without_budget_takes_no_boost_over_in_short() {
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_SLEEP, false, NOTHING);
+    bench.cpu.left_ns = 0;
+    assert!(!resume(&mut bench.state, &bench.cpu, bench.now));
+    let decision = bench.see(0, PC_EV_RUN, true, NOTHING);
+    assert_eq!((u32::from(decision.action), decision.forced), (PC_UNBOOST, 1));
+}
+
 /// Guards: an interrupt noted during a wakeup's boost still protects its handler at a preemption.
 #[test]
 fn an_interrupt_noted_in_short_boosts_at_preemption() {
     let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 0, ..defaults() });
     bench.see(0, PC_EV_SLEEP, false, UNMODIFIED);
-    assert!(resume(&mut bench.state, bench.now));
+    assert!(resume(&mut bench.state, &bench.cpu, bench.now));
     bench.now += 980 * US;
     assert!(note_irq(&mut bench.state, bench.now));
     assert_eq!(u32::from(bench.see(30 * US, PC_EV_EXIT, true, UNMODIFIED).action), PC_UNBOOST);

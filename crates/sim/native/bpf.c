@@ -144,7 +144,8 @@ char *sim_globals(u32 section, u64 *bytes)
 /* Offsets as this side sees them, for the test of the mirrors in objects.rs. */
 #define OFFSET(type, field) __builtin_offsetof(struct type, field)
 const u32 sim_layout[] = {
-	sizeof(struct task_struct), OFFSET(task_struct, __state), OFFSET(task_struct, prio),
+	sizeof(struct task_struct), OFFSET(task_struct, __state), OFFSET(task_struct, flags),
+	OFFSET(task_struct, prio),
 	OFFSET(task_struct, static_prio), OFFSET(task_struct, policy), OFFSET(task_struct, nr_cpus_allowed),
 	OFFSET(task_struct, cpus_ptr), OFFSET(task_struct, migration_disabled), OFFSET(task_struct, scx.flags),
 	OFFSET(task_struct, scx.slice), OFFSET(task_struct, scx.dsq_vtime), OFFSET(task_struct, pid),

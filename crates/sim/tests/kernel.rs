@@ -54,7 +54,7 @@ fn a_move_to_a_cpu_that_the_task_may_not_use_ejects_the_scheduler() {
             }
             let mut cursor = DsqCursor::default();
             assert!(k.dsq_iter_new(&mut cursor));
-            assert!(k.dsq_move(&cursor, task, LOCAL_ON_1, 0));
+            assert!(k.dsq_move(&mut cursor, task, LOCAL_ON_1, 0));
             let faults: Vec<_> = k.faults.iter().map(|fault| fault.what.as_str()).collect();
             if allowed {
                 assert_eq!(k.tasks[task].ext.queue, Queue::Local(1));
@@ -78,7 +78,7 @@ fn what_waits_in_a_local_queue_is_enqueued_anew_at_once_or_later() {
         simulation.with(|k| {
             let mut cursor = DsqCursor::default();
             assert!(k.dsq_iter_new(&mut cursor));
-            assert!(k.dsq_move(&cursor, task, 0xc000_0000_0000_0000, 0));
+            assert!(k.dsq_move(&mut cursor, task, 0xc000_0000_0000_0000, 0));
             assert_eq!(k.tasks[task].ext.queue, Queue::Local(0));
             k.this_cpu = 0;
             let at = k.at();

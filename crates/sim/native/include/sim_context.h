@@ -28,6 +28,7 @@ struct sim_kernel {
 	u8 scx_bpf_dsq_move_to_local___v2;
 	u8 scx_bpf_dsq_move_to_local___v1;
 	u8 scx_bpf_dsq_move___new;
+	u8 scx_bpf_dsq_move_vtime___new;
 	u8 scx_bpf_reenqueue_local___v2___compat;
 	u8 scx_bpf_reenqueue_local___v1;
 	u8 bpf_preempt_disable;

@@ -270,3 +270,10 @@ extern "C" fn bpf_preempt_disable() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_preempt_enable() {}
+
+/// Nothing is freed while a program runs.
+#[unsafe(no_mangle)]
+extern "C" fn bpf_rcu_read_lock() {}
+
+#[unsafe(no_mangle)]
+extern "C" fn bpf_rcu_read_unlock() {}

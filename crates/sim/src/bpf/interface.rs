@@ -52,11 +52,23 @@ pub struct DsqCursor {
     pub seq: u64,
     /// Tasks that came later are left out.
     pub newest: u64,
-    /// 1: from the end.
-    pub reverse: u64,
-    /// 0: no such queue; 1: at its start; 2: after `key`, `seq`.
+    /// `CURSOR_*`; 0: no such queue.
     pub state: u64,
+    /// With `CURSOR_VTIME`: of the task that is moved next.
+    pub vtime: u64,
 }
+
+/// It is at its queue's start, before `key`, `seq` mean something.
+pub const CURSOR_START: u64 = 1;
+/// It is after `key`, `seq`.
+pub const CURSOR_AFTER: u64 = 2;
+/// It goes from the end.
+pub const CURSOR_REVERSE: u64 = 4;
+/// The next move changes the task's virtual time.
+pub const CURSOR_VTIME: u64 = 8;
+
+/// `ENQ_*` of the kernel's own that says that a queue is ordered by virtual time (`SCX_ENQ_DSQ_PRIQ`).
+pub const ENQ_PRIQ: u64 = 1 << 57;
 
 /// What programs call: sched_ext's functions, each as the kernel's of the same name (kernel/sched/ext.c,
 /// kernel/sched/ext_idle.c).
@@ -86,12 +98,14 @@ pub trait Kfuncs {
     );
     /// `scx_bpf_dsq_move_to_local()`.
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool;
+    /// `scx_bpf_dsq_nr_queued()`; below 0: no such queue.
+    fn dsq_nr_queued(&self, dsq: u64) -> i32;
     /// `bpf_iter_scx_dsq_new()`; false: no such queue.
     fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool;
     /// `bpf_iter_scx_dsq_next()`.
     fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId>;
     /// `scx_bpf_dsq_move()`.
-    fn dsq_move(&mut self, cursor: &DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool;
+    fn dsq_move(&mut self, cursor: &mut DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool;
     /// `scx_bpf_reenqueue_local()`: how many.
     fn reenqueue_local(&mut self) -> u32;
     /// `scx_bpf_reenqueue_local___v2()`: later, when the run queue is unlocked.

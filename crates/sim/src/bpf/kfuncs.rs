@@ -5,7 +5,7 @@
 use std::ptr;
 
 use super::{
-    interface::DsqCursor,
+    interface::{CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, ENQ_PRIQ},
     lend::{lent, point},
     native,
     objects::{GroupSlot, TaskStruct},
@@ -149,14 +149,25 @@ extern "C" fn scx_bpf_consume___old(dsq: u64) -> bool {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn scx_bpf_dsq_nr_queued(dsq: u64) -> i32 {
+    point();
+    lent().dsq_nr_queued(dsq)
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_iter_scx_dsq_new(cursor: *mut DsqCursor, dsq: u64, flags: u64) -> i32 {
     point();
     /// `SCX_DSQ_ITER_REV`.
     const REVERSE: u64 = 1 << 16;
     // SAFETY: the program's variable, of six words.
     let cursor = unsafe { &mut *cursor };
-    *cursor = DsqCursor { dsq, reverse: u64::from(flags & REVERSE != 0), ..DsqCursor::default() };
-    if lent().dsq_iter_new(cursor) { 0 } else { -2 }
+    let reverse = if flags & REVERSE != 0 { CURSOR_REVERSE } else { 0 };
+    *cursor = DsqCursor { dsq, state: CURSOR_START | reverse, ..DsqCursor::default() };
+    if lent().dsq_iter_new(cursor) {
+        return 0;
+    }
+    cursor.state = 0;
+    -2
 }
 
 #[unsafe(no_mangle)]
@@ -176,7 +187,7 @@ extern "C" fn bpf_iter_scx_dsq_destroy(_cursor: *mut DsqCursor) {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_dsq_move___new(
-    cursor: *const DsqCursor,
+    cursor: *mut DsqCursor,
     task: *const TaskStruct,
     dsq: u64,
     flags: u64,
@@ -184,18 +195,54 @@ unsafe extern "C" fn scx_bpf_dsq_move___new(
     point();
     let task = id(task);
     // SAFETY: as above.
-    lent().dsq_move(unsafe { &*cursor }, task, dsq, flags)
+    lent().dsq_move(unsafe { &mut *cursor }, task, dsq, flags)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn scx_bpf_dsq_move_set_vtime___new(cursor: *mut DsqCursor, vtime: u64) {
+    // SAFETY: as above.
+    let cursor = unsafe { &mut *cursor };
+    cursor.vtime = vtime;
+    cursor.state |= CURSOR_VTIME;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn scx_bpf_dispatch_from_dsq_set_vtime___old(cursor: *mut DsqCursor, vtime: u64) {
+    // SAFETY: the caller's.
+    unsafe { scx_bpf_dsq_move_set_vtime___new(cursor, vtime) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_dispatch_from_dsq___old(
-    cursor: *const DsqCursor,
+    cursor: *mut DsqCursor,
     task: *const TaskStruct,
     dsq: u64,
     flags: u64,
 ) -> bool {
     // SAFETY: the caller's.
     unsafe { scx_bpf_dsq_move___new(cursor, task, dsq, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn scx_bpf_dsq_move_vtime___new(
+    cursor: *mut DsqCursor,
+    task: *const TaskStruct,
+    dsq: u64,
+    flags: u64,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe { scx_bpf_dsq_move___new(cursor, task, dsq, flags | ENQ_PRIQ) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn scx_bpf_dispatch_vtime_from_dsq___old(
+    cursor: *mut DsqCursor,
+    task: *const TaskStruct,
+    dsq: u64,
+    flags: u64,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe { scx_bpf_dsq_move_vtime___new(cursor, task, dsq, flags) }
 }
 
 #[unsafe(no_mangle)]

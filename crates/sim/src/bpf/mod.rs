@@ -21,7 +21,10 @@ mod operations;
 mod state;
 
 pub use fiber::{Fiber, Pause, pause};
-pub use interface::{At, DsqCursor, Kfuncs, Operation};
+pub use interface::{
+    At, CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, ENQ_PRIQ, Kfuncs,
+    Operation,
+};
 pub use objects::{GroupId, TaskId};
 pub use operations::*;
 pub use state::{Native, Running, TASKS_MAX};

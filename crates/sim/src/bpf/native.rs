@@ -28,6 +28,7 @@ pub(super) struct Symbols {
     pub dsq_move_to_local_v2: u8,
     pub dsq_move_to_local_v1: u8,
     pub dsq_move_new: u8,
+    pub dsq_move_vtime_new: u8,
     pub reenqueue_local_v2: u8,
     pub reenqueue_local_v1: u8,
     pub bpf_preempt_disable: u8,
@@ -114,6 +115,7 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
         dsq_move_to_local_v2: new,
         dsq_move_to_local_v1: new,
         dsq_move_new: new,
+        dsq_move_vtime_new: new,
         // Since 6.19; the older one is there until 7.3, and not asked for.
         reenqueue_local_v2: new,
         reenqueue_local_v1: 1,

@@ -39,6 +39,8 @@ pub struct SchedInfo {
 pub struct TaskStruct {
     /// 0: TASK_RUNNING.
     pub state: Cell<u32>,
+    /// PF_*: none.
+    pub flags: Cell<u32>,
     /// Effective priority, 0..=139.
     pub prio: Cell<i32>,
     /// 120 + nice.
@@ -126,6 +128,8 @@ pub struct TaskSlot {
 pub struct TaskGroup {
     /// `cpu.idle`.
     pub idle: Cell<i32>,
+    /// `cfs_bandwidth`: period, quota and burst, ns.
+    pub bandwidth: [Cell<u64>; 3],
     /// Null: the root group's.
     pub parent: Cell<*const TaskGroup>,
 }
@@ -163,6 +167,7 @@ mod tests {
         let ours = [
             size_of::<TaskStruct>(),
             offset_of!(TaskStruct, state),
+            offset_of!(TaskStruct, flags),
             offset_of!(TaskStruct, prio),
             offset_of!(TaskStruct, static_prio),
             offset_of!(TaskStruct, policy),

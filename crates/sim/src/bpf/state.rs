@@ -11,7 +11,10 @@ use super::{
     native,
     objects::{GroupId, GroupSlot, RqStruct, STORAGE_BYTES, TaskId, TaskSlot, TaskStruct},
 };
-use crate::{machine::CpuSet, mix::KernelVersion};
+use crate::{
+    machine::CpuSet,
+    mix::{KernelVersion, Quota},
+};
 
 /// Tasks that a machine may have at once.
 pub const TASKS_MAX: usize = 1 << 17;
@@ -181,6 +184,14 @@ impl Native {
     /// Which group it is in, for the cpu controller.
     pub fn set_task_group(&self, task: TaskId, group: GroupId) {
         self.task(task).sched_task_group.set(&raw const self.group(group).task_group);
+    }
+
+    /// A group's `cpu.max`.
+    pub fn set_quota(&self, group: GroupId, quota: Option<Quota>) {
+        let [period, of_period, burst] = &self.group(group).task_group.bandwidth;
+        period.set(quota.map_or(100_000_000, |quota| quota.period_ns));
+        of_period.set(quota.map_or(u64::MAX, |quota| quota.quota_ns));
+        burst.set(quota.map_or(0, |quota| quota.burst_ns));
     }
 
     /// A CPU's run queue as programs see it.

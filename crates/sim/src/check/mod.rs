@@ -2,6 +2,7 @@
 //! What must hold in every run, looked at every few milliseconds of simulated time. A look changes nothing.
 
 mod budgets;
+mod quotas;
 mod sums;
 mod waits;
 
@@ -20,6 +21,7 @@ pub struct Seen {
     preemptions: Vec<u64>,
     waits: waits::Waits,
     boosted: budgets::Boosted,
+    quotas: quotas::Quotas,
 }
 
 /// Looks.
@@ -27,6 +29,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     waits::look(k, &mut seen.waits);
     nobody_takes_turns_all_the_time(k, seen);
     sums::run_queues(k);
+    quotas::look(k, &mut seen.quotas);
     if k.sensed && k.ext.ended.is_none() {
         budgets::kept_share(k, seen);
         sums::scheduler(k);

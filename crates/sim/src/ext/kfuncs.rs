@@ -3,7 +3,7 @@
 
 use super::{flags, idle, load::eject, local};
 use crate::{
-    bpf::{DsqCursor, GroupId, Kfuncs, Native, TaskId},
+    bpf::{CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, GroupId, Kfuncs, Native, TaskId},
     kernel::{
         Event, Kernel, State, events,
         ext_state::{Direct, Queue},
@@ -102,35 +102,50 @@ impl Kfuncs for Kernel {
         found
     }
 
+    fn dsq_nr_queued(&self, dsq: u64) -> i32 {
+        let queue = self.ext.dsqs.get(&dsq);
+        queue.map_or(-2, |queue| i32::try_from(queue.tasks.len()).unwrap_or(i32::MAX))
+    }
+
     fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool {
         let Some(queue) = self.ext.dsqs.get(&cursor.dsq) else { return false };
         cursor.newest = queue.seq;
-        cursor.state = 1;
         true
     }
 
     fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId> {
         use std::ops::Bound::{Excluded, Unbounded};
         let queue = self.ext.dsqs.get(&cursor.dsq)?;
-        let last = if cursor.state == 1 { Unbounded } else { Excluded((cursor.key, cursor.seq)) };
+        let last = if cursor.state & CURSOR_START != 0 { Unbounded } else { Excluded((cursor.key, cursor.seq)) };
         let newest = cursor.newest;
         let fits = |(key, _): &(&(u64, u64), &TaskId)| key.1 <= newest;
-        let next = if cursor.reverse == 0 {
+        let next = if cursor.state & CURSOR_REVERSE == 0 {
             queue.tasks.range((last, Unbounded)).find(fits)
         } else {
             queue.tasks.range((Unbounded, last)).rev().find(fits)
         };
         let (key, task) = next?;
         (cursor.key, cursor.seq) = *key;
-        cursor.state = 2;
+        cursor.state = cursor.state & CURSOR_REVERSE | CURSOR_AFTER;
         Some(*task)
     }
 
-    fn dsq_move(&mut self, cursor: &DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool {
+    fn dsq_move(
+        &mut self,
+        cursor: &mut DsqCursor,
+        task: TaskId,
+        dsq: u64,
+        enq_flags: u64,
+    ) -> bool {
+        let vtime = (cursor.state & CURSOR_VTIME != 0).then_some(cursor.vtime);
+        cursor.state &= !CURSOR_VTIME;
         // It was moved meanwhile, or has come back since.
         let entity = &self.tasks[task].ext;
         if entity.queue != Queue::Shared(cursor.dsq) || entity.key.1 > cursor.newest {
             return false;
+        }
+        if let Some(vtime) = vtime {
+            self.native.task(task).scx.dsq_vtime.set(vtime);
         }
         let here = self.this_cpu;
         match local::destination(self, dsq, here) {

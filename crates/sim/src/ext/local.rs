@@ -59,8 +59,7 @@ fn place_of(vtime: u64) -> u64 {
     vtime.wrapping_add(1 << 63)
 }
 
-/// `ENQ_*` of the kernel's own that says that a queue is ordered by virtual time (`SCX_ENQ_DSQ_PRIQ`).
-pub const ENQ_PRIQ: u64 = 1 << 57;
+pub use crate::bpf::ENQ_PRIQ;
 
 /// `dispatch_enqueue()` into a queue of the scheduler's, or the global one.
 pub fn insert_shared(k: &mut Kernel, dsq: u64, task: TaskId, enq_flags: u64) {

@@ -136,6 +136,21 @@ impl SchedClass for ExtClass {
         }
     }
 
+    /// A task whose group has a quota may be held back where it waits, while what is left of the quota is another CPU's:
+    /// whether quotas are reached is seen beside stock.
+    fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
+        let mut group = k.tasks[task].group;
+        let mut since = 0;
+        while group != 0 {
+            if k.groups[group].quota.is_some() {
+                return None;
+            }
+            since = since.max(k.groups[group].unlimited_since);
+            group = k.groups[group].parent;
+        }
+        Some(since)
+    }
+
     fn unlocked(&self, k: &mut Kernel, cpu: usize) {
         if k.rqs[cpu].ext.has_deferred() {
             k.lock_rq(cpu);

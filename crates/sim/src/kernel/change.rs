@@ -24,6 +24,8 @@ impl Kernel {
             }
             Change::GroupQuota(g, quota) => {
                 self.groups[group(*g)].quota = *quota;
+                self.groups[group(*g)].unlimited_since = self.now;
+                self.native.set_quota(group(*g), *quota);
                 self.group_changed(group(*g), GroupChange::Quota(*quota));
             }
             Change::GroupIdle(g, idle) => {

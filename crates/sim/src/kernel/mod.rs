@@ -56,6 +56,8 @@ pub struct Group {
     pub weight: u32,
     /// `cpu.max`.
     pub quota: Option<Quota>,
+    /// When it last lost its quota.
+    pub unlimited_since: Ns,
     /// `cpu.idle`.
     pub idle: bool,
 }
@@ -190,6 +192,7 @@ impl Kernel {
             level: 0,
             weight: 100,
             quota: None,
+            unlimited_since: 0,
             idle: false,
         };
         let mut groups = vec![root];
@@ -201,6 +204,7 @@ impl Kernel {
                 level: groups[parent].level + 1,
                 weight: group.weight,
                 quota: group.quota,
+                unlimited_since: 0,
                 idle: group.idle,
             });
         }
@@ -250,6 +254,7 @@ impl Kernel {
             let object = self.native.group(group);
             object.level.set(level);
             object.task_group.idle.set(self.groups[group].idle.into());
+            self.native.set_quota(group, self.groups[group].quota);
             let above = (group != 0).then(|| self.native.group(self.groups[group].parent));
             let parent = above.map_or(std::ptr::null(), |above| &raw const above.task_group);
             object.task_group.parent.set(parent);

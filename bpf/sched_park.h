@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks of a group that has used its quota up wait in a queue of the group's own, where no CPU looks. A timer lets them go
+ * when the pool has something again.
+ *
+ * A task is looked at where it is enqueued, and while it runs. One that waits in a CPU's queue when its group runs out
+ * begins to run, finds nothing to pay with and is put back at once: that is a debt of microseconds, and nothing has to be
+ * searched. Meanwhile it counts for nothing in its group's sum: others under the same parent have what it leaves.
+ */
+#ifndef PARACORD_BPF_SCHED_PARK_H
+#define PARACORD_BPF_SCHED_PARK_H
+
+#define PC_PARK_WORDS		(PC_GROUPS_MAX / 64)
+/* Tasks that one look lets go, of each group: so many at most, and one for each portion that there is. */
+#define PC_UNPARK_MAX		64
+/* Groups that one look lets tasks go of; the others come at the next one. */
+#define PC_UNPARK_GROUPS	64
+/* Tasks of a group that are looked at after a CPU has gone, and looks that do so: some may have been on their way. */
+#define PC_UNPARK_DEPTH		4096
+#define PC_GONE_LOOKS		4
+/* The turn of who has waited for too long. */
+#define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
+/* How soon the timer looks again while somebody waits; while there are quotas; while there are none. */
+#define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
+#define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
+#define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
+/* Kernel threads, and who ends: the kernel holds neither back. */
+#define PC_PF_EXITING		0x00000004u
+#define PC_PF_KTHREAD		0x00200000u
+
+struct pc_parked {
+	u64 groups[PC_PARK_WORDS];	/* a bit for each in whose queue somebody waits */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_parked);
+} parked SEC(".maps");
+
+struct pc_park_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_park_timer);
+} park_timer SEC(".maps");
+
+/* One per CPU: ends the turn of who has waited for too long. */
+struct pc_turn_timer {
+	struct bpf_timer timer;
+	u32 cpu;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_turn_timer);
+} turn_timers SEC(".maps");
+
+/* Looks that are left of PC_GONE_LOOKS. */
+static u32 gone_looks;
+
+/*
+ * Whether a quota holds the task back at all. Not one that may not change its CPU: it is in the middle of something in the
+ * kernel, with a lock perhaps (PREEMPT_RT). BPF itself keeps the current task on its CPU, once.
+ */
+static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
+{
+	return t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
+	       p->migration_disabled <= (is_current(p) ? 1 : 0);
+}
+
+/*
+ * Whether a task may not run on the CPU of `rq` now. Who has waited for too long may, for a moment: the kernel ejects a
+ * scheduler that lets a task wait for ever, whatever its quota.
+ */
+static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
+				    u64 now)
+{
+	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline ||
+	    (t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS))
+		return false;
+	return is_spent(t->limited);
+}
+
+/* Somebody waits for a group's quota. */
+static __always_inline void note_parked(u32 index)
+{
+	u32 zero = 0;
+	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
+	u64 bit = 1ull << index % 64;
+
+	if (all && index < PC_GROUPS_MAX && !(*(volatile u64 *)&all->groups[index / 64] & bit))
+		__sync_fetch_and_or(&all->groups[index / 64], bit);
+}
+
+/*
+ * Nobody waits there any more, it seems: neither in the queue nor on the way to it. Who comes now has been counted before it
+ * looks at the bit, and is counted here after the bit is gone: one of both sees the other.
+ */
+static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
+{
+	u32 zero = 0;
+	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
+	u64 bit = 1ull << index % 64;
+
+	if (!all || index >= PC_GROUPS_MAX || *(volatile s32 *)&q->parked > 0 ||
+	    scx_bpf_dsq_nr_queued(PC_PARK | index) > 0)
+		return;
+	/* As one that returns what was there it is a barrier on all machines. */
+	if ((__sync_fetch_and_and(&all->groups[index / 64], ~bit) & bit) && *(volatile s32 *)&q->parked > 0)
+		note_parked(index);
+}
+
+/* Instead of a CPU's queue. It finds its place there again by its virtual time. */
+static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags, u64 now)
+{
+	if (!t->waits_ns)
+		t->waits_ns = now | 1;
+	group_leave(t);
+	if (t->known)
+		perf_departs(p, t, scx_bpf_task_cpu(p), 0);
+	t->arrived = 0;
+	wait_for(t, PC_QUEUED_PARKED | t->limited);
+	note_parked(t->limited);
+	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
+}
+
+/* Lets the first that waits go, to an idle CPU or to the queue of its own. False: it is not there any more. */
+static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
+{
+	u32 cpu = t->queue;
+	u64 was = *(volatile u64 *)&t->queued, there = queued_on(t, cpu);
+	struct pc_rq *rq = rq_of(cpu);
+	s32 idle = -1;
+	bool moved;
+
+	if (!rq)
+		return false;
+	/* Where it is pinned to a CPU that goes, the kernel finds another. */
+	if (rq->offline)
+		return move_to(it, p, SCX_DSQ_GLOBAL);
+	if (PC_CAN_KICK && describes_cpumask() && !is_pinned(p))
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0) {
+		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
+		/* It looks for work in any case, and kernels before 6.19 wake no CPU for a task of its own. */
+		wake_idle(idle);
+		return moved;
+	}
+	/* It counts there before it is seen there, unless it has been taken away from here. */
+	if (!(was & PC_QUEUED_PARKED) || __sync_val_compare_and_swap(&t->queued, was, there) != was)
+		return false;
+	count_waiting(there, 1);
+	count_waiting(was, -1);
+	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
+		/* It was taken away and has been parked anew meanwhile: it still waits here. */
+		if (__sync_val_compare_and_swap(&t->queued, there, was) == there) {
+			count_waiting(was, 1);
+			count_waiting(there, -1);
+		}
+		return false;
+	}
+	wake_idle(cpu);
+	return true;
+}
+
+/* Tasks that may begin to use up what the pools of a group and those above it have. */
+PC_VERIFIED_ALONE u64 portions_of(u32 index)
+{
+	u64 most = PC_QUOTA_NONE;
+	int i;
+
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		const struct pc_quota *q = index == PC_GROUP_ROOT ? NULL : quota_at(index);
+
+		if (!q)
+			break;
+		most = pc_min_u64(most, pc_quota_portions(q));
+		index = q->above;
+	}
+	return most;
+}
+
+/*
+ * What the files say of the group of a task that is parked for `index`: nobody else reads them while all of the group
+ * waits. The timer has no lock of the task's, which may move to another group meanwhile: then nothing is read.
+ */
+static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
+{
+	u64 kernels = 0, queued;
+	u32 group = *(volatile u32 *)&t->group;
+
+	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
+		kernels = (u64)BPF_CORE_READ(p, sched_task_group);
+	/* It leaves the queue before it moves (ext_quiescent). An atomic that returns what was there is a barrier. */
+	queued = __sync_fetch_and_add(&t->queued, 0) & (PC_QUEUED_WHERE | PC_QUEUED_PARKED);
+	if (queued != (PC_QUEUED_PARKED | index) || *(volatile u32 *)&t->group != group)
+		return;
+	if (kernels && !t->shares)
+		follow_files(group, kernels);
+	refresh_group(group, now);
+}
+
+/* Lets tasks of a group go, as far as its pool has something. Return: when to look again. */
+static __noinline u64 unpark(u32 index, u64 now)
+{
+	struct pc_quota *q = quota_at(index);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u64 again, most = 1;
+	bool spent = true;
+	int i;
+
+	if (!q)
+		return PC_PARK_LATEST_NS;
+	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
+		bpf_for(i, 0, PC_UNPARK_MAX) {
+			struct pc_task *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t)
+				continue;
+			if (!i) {
+				follow_parked(index, p, t, now);
+				spent = is_spent(index);
+				most = spent ? 0 : portions_of(index);
+			}
+			if ((u64)i > most || ((u64)i == most && pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS))
+				break;
+			let_go(&it, p, t);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	forget_parked(index, q);
+	if (!spent)
+		return PC_PARK_SOONEST_NS;
+	again = pc_elapsed_ns(pc_quota_again_ns(q), bpf_ktime_get_ns());
+	return pc_max_u64(PC_PARK_SOONEST_NS, pc_min_u64(again, PC_PARK_LATEST_NS));
+}
+
+/* A CPU that goes has to wait for all tasks that were parked from there: the kernel finds another CPU for each. */
+static __noinline void unpark_gone(u32 index)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	int i;
+
+	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
+		bpf_for(i, 0, PC_UNPARK_DEPTH) {
+			struct pc_task *t;
+			struct pc_rq *rq;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			rq = t ? rq_of(t->queue) : NULL;
+			if (rq && rq->offline)
+				let_go(&it, p, t);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* A group in whose queue somebody waits. Return: when to look at it again; `budget`: groups that are left for this look. */
+static __always_inline u64 look_at_parked(u32 index, u32 gone, u32 *budget, u64 now)
+{
+	struct pc_quota *q = quota_at(index);
+	u64 again;
+
+	if (!q)
+		return PC_PARK_LATEST_NS;
+	if (gone)
+		unpark_gone(index);
+	if (q->look_ns > now)
+		return q->look_ns - now;
+	if (!*budget)
+		return PC_PARK_SOONEST_NS;
+	--*budget;
+	again = unpark(index, now);
+	q->look_ns = now + again;
+	return again;
+}
+
+/* Where the next look begins: a word of pc_parked.groups. */
+static u32 park_begin;
+
+static int park_look(void *map, u32 *key, struct pc_park_timer *value)
+{
+	u64 again = *(volatile u32 *)&has_quotas ? PC_PARK_LATEST_NS : PC_PARK_REST_NS, now = rq_now();
+	u32 zero = 0, budget = PC_UNPARK_GROUPS, begin = park_begin, gone = *(volatile u32 *)&gone_looks;
+	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
+	int i, bit;
+
+	if (!ext_on || !all)
+		return 0;
+	bpf_for(i, 0, PC_PARK_WORDS) {
+		u32 n = (begin + i) % PC_PARK_WORDS;
+		u64 word = *(volatile u64 *)&all->groups[n];
+
+		if (!word)
+			continue;
+		/* The kernel takes the callback of a timer that a sleepable program has started for sleepable (before 6.19). */
+		bpf_rcu_read_lock();
+		bpf_for(bit, 0, 64)
+			if (word & 1ull << bit)
+				again = pc_min_u64(again, look_at_parked(n * 64 + bit, gone, &budget, now));
+		bpf_rcu_read_unlock();
+		if (budget)
+			park_begin = n;
+	}
+	if (gone)
+		__sync_fetch_and_add(&gone_looks, -1);
+	bpf_timer_start(&value->timer, again, 0);
+	return 0;
+}
+
+/* Whose turn it was has had it. */
+static int turn_ends(void *map, u32 *key, struct pc_turn_timer *value)
+{
+	u32 cpu = value->cpu;
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (ext_on && rq && *(volatile u32 *)&rq->turn)
+		preempt_cpu(rq, cpu);
+	return 0;
+}
+
+/* Who has waited for too long begins to run, whatever its quota; without the kick its turn ends at a tick. */
+static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu)
+{
+	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
+
+	rq->turn = 1;
+	if (PC_CAN_KICK && timer)
+		bpf_timer_start(&timer->timer, PC_TURN_NS, 0);
+}
+
+static __always_inline s64 make_turn_timer(u32 cpu)
+{
+	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
+	s64 error;
+
+	if (!timer)
+		return -2;
+	timer->cpu = cpu;
+	error = bpf_timer_init(&timer->timer, &turn_timers, CLOCK_MONOTONIC);
+	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, turn_ends);
+}
+
+static __always_inline s32 start_park_timer(void)
+{
+	u32 zero = 0;
+	struct pc_park_timer *timer = bpf_map_lookup_elem(&park_timer, &zero);
+	s64 error;
+
+	if (!timer)
+		return -2;
+	error = bpf_timer_init(&timer->timer, &park_timer, CLOCK_MONOTONIC);
+	/* EBUSY: it has been made when the scheduler was loaded before. */
+	if (error && error != -16)
+		return error;
+	error = bpf_timer_set_callback(&timer->timer, park_look);
+	if (!error)
+		error = bpf_timer_start(&timer->timer, PC_PARK_LATEST_NS, 0);
+	return error;
+}
+
+#endif

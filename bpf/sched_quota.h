@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cpu.max (policy/quota.h): what each CPU has of the pool of the group whose task runs there. A CPU has a portion of one group
+ * at a time. Groups above that have quotas too are charged the same.
+ */
+#ifndef PARACORD_BPF_SCHED_QUOTA_H
+#define PARACORD_BPF_SCHED_QUOTA_H
+
+#include "../policy/quota.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_GROUPS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_quota);
+} quotas SEC(".maps");
+
+/* Queues of groups, for who waits for their quota; those of CPUs have the CPUs' numbers. */
+#define PC_PARK			(1ull << 32)
+
+/* 1: some group has, or had, a quota. */
+static u32 has_quotas;
+
+static __always_inline struct pc_quota *quota_at(u32 index)
+{
+	return bpf_map_lookup_elem(&quotas, &index);
+}
+
+/* What the group's files say now. A quota that is new, or has changed, begins with a full pool. */
+static __always_inline void follow_quota(struct pc_quota *q, const struct task_group *of)
+{
+	u64 quota, period, burst;
+
+	/* CONFIG_CFS_BANDWIDTH */
+	if (!bpf_core_field_exists(struct task_group, cfs_bandwidth))
+		return;
+	quota = BPF_CORE_READ(of, cfs_bandwidth.quota);
+	period = BPF_CORE_READ(of, cfs_bandwidth.period);
+	burst = BPF_CORE_READ(of, cfs_bandwidth.burst);
+	if (!pc_quota_is_set(quota, period))
+		quota = 0;
+	if (q->quota_ns == quota && (!quota || (q->period_ns == period && q->burst_ns == burst)))
+		return;
+	q->period_ns = period;
+	q->burst_ns = burst;
+	*(volatile s64 *)&q->left_ns = quota;
+	*(volatile u64 *)&q->period_at_ns = bpf_ktime_get_ns();
+	*(volatile u64 *)&q->quota_ns = quota;
+	has_quotas = 1;
+}
+
+/* The index is a new group's: nothing of the former one's quota is left. Return: 0, or an error. */
+static __always_inline s32 begin_quota(u32 index)
+{
+	struct pc_quota *q = quota_at(index);
+	s32 error;
+
+	if (!q)
+		return -2;
+	q->generation++;
+	q->quota_ns = 0;
+	q->look_ns = 0;
+	q->above = PC_GROUP_ROOT;
+	error = scx_bpf_create_dsq(PC_PARK | index, -1);
+	return error == -17 ? 0 : error;	/* EEXIST: of a group that was there before */
+}
+
+/* Whether a group or one above has used its quota up. */
+PC_VERIFIED_ALONE int is_spent(u32 index)
+{
+	u64 now = bpf_ktime_get_ns();
+	int i;
+
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		struct pc_quota *q = index == PC_GROUP_ROOT ? NULL : quota_at(index);
+
+		if (!q)
+			break;
+		pc_quota_refill(q, now);
+		if (q->quota_ns && pc_quota_is_spent(q))
+			return 1;
+		index = q->above;
+	}
+	return 0;
+}
+
+/* Time back to the pools of a group and those above; below 0: a debt. Return: 0. */
+PC_VERIFIED_ALONE int give_back(u32 index, s64 ns)
+{
+	int i;
+
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		struct pc_quota *q = index == PC_GROUP_ROOT ? NULL : quota_at(index);
+
+		if (!q)
+			break;
+		pc_quota_give(q, ns);
+		index = q->above;
+	}
+	return 0;
+}
+
+/* The same of a CPU's portion, if its quota is still the same one. */
+static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
+{
+	struct pc_quota *q = rq->paying ? quota_at(rq->paying) : NULL;
+
+	if (q && q->generation == rq->paying_generation)
+		give_back(rq->paying, ns);
+}
+
+/* A portion, or as much of it as all pools have. */
+PC_VERIFIED_ALONE u64 take_portion(u32 index)
+{
+	u64 now = bpf_ktime_get_ns(), got;
+	struct pc_quota *q = quota_at(index);
+	u32 at = index;
+	int i;
+
+	if (!q)
+		return 0;
+	got = pc_quota_portion_ns(q);
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		u64 here;
+		u32 below = index;
+		int n;
+
+		q = at == PC_GROUP_ROOT ? NULL : quota_at(at);
+		if (!q)
+			break;
+		pc_quota_refill(q, now);
+		here = pc_quota_take(q, got);
+		/* Those below have given more than can be used. */
+		if (here < got) {
+			bpf_for(n, 0, i) {
+				struct pc_quota *lower = quota_at(below);
+
+				if (!lower)
+					break;
+				pc_quota_give(lower, got - here);
+				below = lower->above;
+			}
+		}
+		got = here;
+		if (!got)
+			break;
+		at = q->above;
+	}
+	return got;
+}
+
+/*
+ * What the task of this CPU ran since it was charged last. True: its group, or one above, has nothing left.
+ */
+static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
+{
+	if (!rq->paying)
+		return false;
+	rq->portion_ns -= pc_min_u64(ran_ns, PC_QUOTA_PAID_MAX_NS);
+	if (rq->portion_ns > 0)
+		return false;
+	rq->portion_ns += take_portion(rq->paying);
+	if (rq->portion_ns > 0)
+		return false;
+	give_portion(rq, rq->portion_ns);
+	rq->portion_ns = 0;
+	return is_spent(rq->paying);
+}
+
+/*
+ * A task of a group with this quota begins to run, or goes on; 0: none. What is left of another group's portion goes back.
+ * True: the quota is used up.
+ */
+static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
+{
+	struct pc_quota *q;
+
+	if (rq->paying != index) {
+		if (rq->portion_ns > 0)
+			give_portion(rq, rq->portion_ns);
+		q = index ? quota_at(index) : NULL;
+		rq->portion_ns = 0;
+		rq->paying = index;
+		rq->paying_generation = q ? q->generation : 0;
+	}
+	return index && rq->portion_ns <= 0 && pay(rq, 0);
+}
+
+/* Nothing of the group runs here any more: others may have most of it. */
+static __always_inline void pay_no_more(struct pc_rq *rq)
+{
+	s64 spare = rq->portion_ns - (s64)PC_PORTION_KEPT_NS;
+
+	if (!rq->paying || spare < (s64)PC_PORTION_KEPT_NS)
+		return;
+	rq->portion_ns -= spare;
+	give_portion(rq, spare);
+}
+
+#endif
