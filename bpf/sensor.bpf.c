@@ -60,6 +60,14 @@ struct {
 	__type(value, struct pc_cpu);
 } cpus SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_RESERVES_MAX);
+	__type(key, u32);
+	__type(value, struct pc_reserve);
+} reserves SEC(".maps");
+
 /* Filled by the daemon. First in, first out: an index is reused as late as can be. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -143,6 +151,7 @@ u32 ext_on;	/* the scheduler is in force */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events) {}
 #endif
 #include "guest_line.h"
+#include "reserve.h"
 #include "evaluate.h"
 #include "whereabouts.h"
 #include "bell.h"

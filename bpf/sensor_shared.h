@@ -51,9 +51,16 @@ struct pc_vcpu_setup {
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
 	u32 guest_requests;	/* 1: the guest's requests count */
-	u32 has_quota;		/* 1: a control group above it has a CPU quota or cpu.idle, which a real-time thread gets past */
+	u32 refused;		/* 1: a control group above it has a limit that a real-time thread gets past: never boosted by rt */
 	u64 asked_hva;		/* of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters */
+	u32 reserve;		/* index into reserves: what the CPU quotas above it leave; 0: there are none */
+	u32 reserved;
 };
+
+/* Control groups with a CPU quota above vCPUs; index 0 is nobody's. */
+#define PC_RESERVES_MAX		1024
+/* Levels of them above one vCPU. */
+#define PC_RESERVE_DEPTH_MAX	16
 
 struct pc_vcpu {
 	u32 life;		/* PC_VCPU_*: BPF sets NEW and GONE, daemon READY and FREE */

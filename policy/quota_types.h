@@ -18,4 +18,11 @@ struct pc_quota {
 	u64 look_ns;		/* when the scheduler looks at them again; a cache line */
 };
 
+/* What a control group with a quota leaves for boosts that make threads real-time (policy/reserve.h). */
+struct pc_reserve {
+	s64 left_ns;		/* below 0: more was used than the quota allows */
+	u32 above;		/* index of the next group above that has a quota; 0: none */
+	u32 reserved;
+};
+
 #endif

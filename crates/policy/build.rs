@@ -10,6 +10,7 @@ fn main() {
         .file("native/policy.c")
         .file("native/balance.c")
         .file("native/quota.c")
+        .file("native/reserve.c")
         .file("native/pelt.c")
         .file("native/energy.c")
         .file("native/pmu.c")

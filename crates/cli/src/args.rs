@@ -115,7 +115,7 @@ impl RunArgs {
 pub enum ActuatorWord {
     /// rt.
     Auto,
-    /// SCHED_RR by system call; the host keeps its own scheduler, and VMs with a CPU quota or cpu.idle are not boosted.
+    /// SCHED_RR by system call; the host keeps its own scheduler, and what boosts run is taken from the VM's CPU quota.
     Rt,
     /// paracord's own scheduler for all ordinary tasks of the host (sched_ext); what it does not keep is in docs/ext.md.
     Ext,

@@ -193,6 +193,8 @@ fn vm_details(vm: &VmSnapshot) -> String {
     }
     if let Some(why) = &vm.not_boosted {
         line("boosts", format!("none for {why}"));
+    } else if let Some(quota) = vm.vcpus.iter().find_map(|vcpu| vcpu.cpu_quota.as_deref()) {
+        line("boosts", format!("out of what is left of {quota}"));
     }
     if let Some(pmu) = &vm.pmu {
         line("perf", perf_events(pmu));

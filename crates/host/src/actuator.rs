@@ -102,8 +102,8 @@ pub trait VcpuTable {
     /// reached its exit, so its tid cannot name another thread.
     fn live_thread(&self, index: u32) -> Option<Thread>;
 
-    /// Whether a control group above the thread has a CPU quota, which it would get past as a real-time one.
-    fn has_quota(&self, index: u32) -> bool;
+    /// Whether a control group above the thread has a limit that it would get past as a real-time one.
+    fn is_refused(&self, index: u32) -> bool;
 }
 
 /// Counters, read by other threads. Relaxed: each stands alone.
@@ -403,7 +403,7 @@ impl Actuator {
             return true;
         }
         // The policy refuses as well. It decided before it was told, or the scheduler's boosts become real-time ones.
-        if table.has_quota(index) {
+        if table.is_refused(index) {
             bump(&self.stats.refused_quota);
             return false;
         }

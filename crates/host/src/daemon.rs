@@ -47,7 +47,7 @@ const REGION_POLL: Duration = Duration::from_millis(500);
 const KVM_POLL: Duration = Duration::from_secs(1);
 /// A message about a new or gone vCPU that was lost is made up for after this.
 const SCAN_POLL: Duration = Duration::from_secs(5);
-/// How often quotas above vCPUs are looked for while boosts are real-time: a VM that gets one gets past it for at most
+/// How often CPU limits above vCPUs are looked for while boosts are real-time: a VM that gets one gets past it for at most
 /// that long. With another actuator they are only shown.
 const QUOTA_POLL: Duration = Duration::from_secs(1);
 /// How soon a vCPU that the actuator still holds is looked at again.
@@ -277,12 +277,13 @@ struct Timers {
     scan: Timer,
     perf: Timer,
     quotas: Timer,
+    reserves: Timer,
 }
 
 impl Timers {
     fn new(now: Instant) -> Timers {
         let timer = Timer::new(now);
-        Timers { regions: timer, scan: timer, perf: timer, quotas: timer }
+        Timers { regions: timer, scan: timer, perf: timer, quotas: timer, reserves: timer }
     }
 
     /// Until the first of them is due.
@@ -293,7 +294,8 @@ impl Timers {
             self.quotas.rest(running.quota_poll(), now),
         ];
         let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
-        polls.into_iter().chain(regions).min().unwrap_or(SCAN_POLL)
+        let refill = running.vms.refill_interval().map(|interval| self.reserves.rest(interval, now));
+        polls.into_iter().chain(regions).chain(refill).min().unwrap_or(SCAN_POLL)
     }
 }
 
@@ -352,6 +354,9 @@ impl Daemon {
             }
             if timers.quotas.is_due(running.quota_poll(), now) && running.vms.poll_quotas() {
                 running.rt.reevaluate();
+            }
+            if running.vms.refill_interval().is_some_and(|interval| timers.reserves.is_due(interval, now)) {
+                running.vms.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {
                 running.use_perf(&self.settings.perf);

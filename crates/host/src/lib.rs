@@ -37,6 +37,7 @@ mod place_line;
 pub mod quotas;
 pub mod region;
 pub mod region_file;
+pub mod reserves;
 pub mod rt_thread;
 pub mod run_dir;
 pub mod services;

@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU quotas above vCPU threads. A real-time thread is outside of the fair class's bandwidth control and its running
-//! time is charged to no group, so a boost would get a VM past its quota: who has one is not boosted by actuator rt. So it
-//! is with groups that run when nothing else wants to (`cpu.idle`): what is said here of a quota is said of that too.
-//! Weights are no limit of that kind. They bind the unboosted time only; the budgets bind the boosted.
+//! CPU limits above vCPU threads. A real-time thread is outside of the fair class's bandwidth control, so actuator rt boosts
+//! a vCPU with a quota out of what its groups leave of it ([`Groups`]). Who is in a group that runs when nothing else wants to
+//! (`cpu.idle`) is not boosted, nor who has a quota whose use is not known. Weights are no limit of that kind. They bind
+//! the unboosted time only; the budgets bind the boosted.
 //!
-//! Quotas change and threads are moved without a word to anybody, so they are looked at again and again. A look reads
+//! Limits change and threads are moved without a word to anybody, so they are looked at again and again. A look reads
 //! one small file per vCPU, and each control group above them once ([`QuotaReader`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use paracord_sys::proc::{CgroupMounts, ProcError, QuotaReader};
+use paracord_sensor::Reserves;
+use paracord_sys::proc::{CgroupMounts, CpuLimit, Limit, ProcError, QuotaReader};
 
-/// The quotas known now.
+use crate::reserves::Groups;
+
+/// What limits a vCPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    /// The limit, or why it is not known. One line.
+    line: String,
+    /// Boosts by actuator rt would get past it.
+    is_refused: bool,
+    /// Record of what quotas leave; 0: there is none.
+    reserve: u32,
+}
+
+/// A vCPU whose limits are others than at the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Index of the vCPU.
+    pub index: u32,
+    /// Whether it may be boosted is another matter, too.
+    pub refusal: bool,
+}
+
+/// The limits known now.
 #[derive(Debug)]
 pub struct Quotas {
     proc_root: PathBuf,
@@ -20,53 +44,102 @@ pub struct Quotas {
     root: PathBuf,
     /// Read once; `None` where something was not mounted at the last look.
     mounts: Option<CgroupMounts>,
-    /// By vCPU index: the quota, or why it is not known. One line.
-    found: BTreeMap<u32, String>,
+    /// By vCPU index.
+    found: BTreeMap<u32, Found>,
+    groups: Groups,
 }
 
 impl Quotas {
     /// None known; `root` is `/`.
     pub fn new(proc_root: &Path, root: &Path) -> Quotas {
         let (proc_root, root) = (proc_root.to_owned(), root.to_owned());
-        Quotas { proc_root, root, mounts: None, found: BTreeMap::new() }
+        Quotas { proc_root, root, mounts: None, found: BTreeMap::new(), groups: Groups::default() }
     }
 
-    /// Looks at vCPUs, each its index and thread. Those that have a quota since, or have none any more.
-    pub fn look(&mut self, threads: impl IntoIterator<Item = (u32, u32)>) -> Vec<u32> {
+    /// Looks at vCPUs, each its index and thread. Those whose limits changed: another number is no change.
+    pub fn look(
+        &mut self,
+        table: &impl Reserves,
+        threads: impl IntoIterator<Item = (u32, u32)>,
+        now: Instant,
+    ) -> Vec<Changed> {
         let read = || CgroupMounts::read(&self.proc_root, &self.root);
         let mounts = self.mounts.take().map_or_else(read, Ok);
         let mut reader = mounts.as_ref().map(|mounts| QuotaReader::new(&self.proc_root, mounts));
         let mut changed = Vec::new();
         for (index, tid) in threads {
-            let quota = match reader.as_mut().map(|reader| reader.quota_of(tid)) {
-                Ok(Ok(quota)) => quota.map(|quota| quota.to_string()),
+            let found = match reader.as_mut().map(|reader| reader.limits_of(tid)) {
+                Ok(Ok(limits)) => found(&mut self.groups, table, &limits, now),
                 // The sensor tells of its end.
                 Ok(Err(error)) if error.is_gone() => continue,
-                Ok(Err(error)) => Some(unknown(&error)),
-                Err(error) => Some(unknown(error)),
+                Ok(Err(error)) => Some(refused(unknown(&error))),
+                Err(error) => Some(refused(unknown(error))),
             };
-            let had = match quota {
-                Some(quota) => self.found.insert(index, quota).is_some(),
-                None => self.found.remove(&index).is_none(),
-            };
-            if !had {
-                changed.push(index);
+            let had = self.found.get(&index);
+            let state = |found: Option<&Found>| found.map(|found| (found.is_refused, found.reserve));
+            let is_refused = |found: Option<&Found>| found.is_some_and(|found| found.is_refused);
+            if state(had) != state(found.as_ref()) {
+                changed.push(Changed { index, refusal: is_refused(had) != is_refused(found.as_ref()) });
             }
+            match found {
+                Some(found) => self.found.insert(index, found),
+                None => self.found.remove(&index),
+            };
         }
         let is_complete = reader.is_ok_and(|reader| !reader.lacks_mount());
         self.mounts = mounts.ok().filter(|_| is_complete);
         changed
     }
 
-    /// The quota of vCPU `index`, if it has one.
+    /// The limit of vCPU `index`, if it has one.
     pub fn of(&self, index: u32) -> Option<&str> {
-        self.found.get(&index).map(String::as_str)
+        self.found.get(&index).map(|found| found.line.as_str())
+    }
+
+    /// The same, if actuator rt would get past it.
+    pub fn refusal_of(&self, index: u32) -> Option<&str> {
+        self.found.get(&index).filter(|found| found.is_refused).map(|found| found.line.as_str())
+    }
+
+    /// The record of what quotas leave for vCPU `index`; 0: it has none.
+    pub fn reserve_of(&self, index: u32) -> u32 {
+        self.found.get(&index).map_or(0, |found| found.reserve)
     }
 
     /// The thread of vCPU `index` has ended.
     pub fn forget(&mut self, index: u32) {
         self.found.remove(&index);
     }
+
+    /// Records of groups above no vCPU are given back: after a look at all of them, and when the sensor knows.
+    pub fn give_back(&mut self) {
+        self.groups.keep(self.found.values().map(|found| found.reserve));
+    }
+
+    /// How often [`refill`](Quotas::refill) is due; `None`: no vCPU has a quota.
+    pub fn refill_interval(&self) -> Option<Duration> {
+        self.groups.interval()
+    }
+
+    /// Looks at what quotas leave.
+    pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
+        self.groups.refill(table, now);
+    }
+}
+
+fn found(groups: &mut Groups, table: &impl Reserves, limits: &[CpuLimit], now: Instant) -> Option<Found> {
+    let nearest = limits.first()?;
+    if let Some(idle) = limits.iter().find(|limit| limit.limit == Limit::Idle) {
+        return Some(refused(idle.to_string()));
+    }
+    Some(match groups.record_of(table, limits, now) {
+        Ok(reserve) => Found { line: nearest.to_string(), is_refused: false, reserve },
+        Err(why) => refused(format!("{nearest} ({why})")),
+    })
+}
+
+fn refused(line: String) -> Found {
+    Found { line, is_refused: true, reserve: 0 }
 }
 
 /// Whoever cannot be looked at is not without a quota.
@@ -92,8 +165,23 @@ pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<Stri
 mod tests {
     use super::*;
 
+    /// Nothing is kept.
+    struct Table;
+
+    impl Reserves for Table {
+        fn len(&self) -> u32 {
+            4
+        }
+        fn begin(&self, _index: u32, _above: u32) {}
+        fn set_above(&self, _index: u32, _above: u32) {}
+        fn left_ns(&self, _index: u32) -> i64 {
+            0
+        }
+        fn add_ns(&self, _index: u32, _ns: i64) {}
+    }
+
     #[test]
-    fn a_quota_that_comes_and_goes_is_told_once_each() {
+    fn a_limit_that_comes_and_goes_is_told_once_each() {
         let root = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -107,21 +195,27 @@ mod tests {
         put("sys/fs/cgroup/cgroup.procs", "");
         put("proc/self/mountinfo", "9 1 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         put("sys/fs/cgroup/vms/cpu.max", "max 100000\n");
+        put("sys/fs/cgroup/vms/cpu.stat", "usage_usec 0\n");
         put("sys/fs/cgroup/vms/web/cpu.max", "max 100000\n");
         // 72 is gone.
-        let threads = [(7, 70), (8, 71), (9, 72)];
-        assert_eq!((quotas.look(threads), quotas.of(7)), (vec![], None));
+        let mut look = |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
+        let change = |index, refusal| vec![Changed { index, refusal }];
+        assert_eq!((look(&mut quotas), quotas.of(7)), (vec![], None));
         put("sys/fs/cgroup/vms/cpu.max", "20000 100000\n");
-        assert_eq!(quotas.look(threads), [7]);
+        assert_eq!(look(&mut quotas), change(7, false));
         assert_eq!(quotas.of(7), Some("CPU quota 20000 of 100000 us in /vms"));
+        assert_eq!((quotas.refusal_of(7), quotas.reserve_of(7)), (None, 1));
         // Another number is no change of what is boosted.
         put("sys/fs/cgroup/vms/cpu.max", "30000 100000\n");
-        assert_eq!((quotas.look(threads), quotas.of(8)), (vec![], None));
+        assert_eq!((look(&mut quotas), quotas.of(8)), (vec![], None));
         assert_eq!(quotas.of(7), Some("CPU quota 30000 of 100000 us in /vms"));
+        put("sys/fs/cgroup/vms/cpu.idle", "1\n");
+        assert_eq!(look(&mut quotas), change(7, true));
+        assert_eq!((quotas.refusal_of(7), quotas.reserve_of(7)), (Some("cpu.idle in /vms"), 0));
         put("proc/70/task/70/cgroup", "0::/\n");
-        assert_eq!((quotas.look(threads), quotas.of(7)), (vec![7], None));
+        assert_eq!((look(&mut quotas), quotas.of(7)), (change(7, true), None));
         put("proc/71/task/71/cgroup", "0::/../elsewhere\n");
-        assert_eq!(quotas.look(threads), [8]);
+        assert_eq!(look(&mut quotas), change(8, true));
         assert!(quotas.of(8).unwrap().starts_with("CPU quota not known ("), "{:?}", quotas.of(8));
         quotas.forget(8);
         assert_eq!(quotas.of(8), None);

@@ -161,8 +161,8 @@ impl VcpuTable for SensorTable {
         Some(Thread { tid: vcpu.tid(), start_ticks })
     }
 
-    fn has_quota(&self, index: u32) -> bool {
-        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().has_quota != 0)
+    fn is_refused(&self, index: u32) -> bool {
+        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().refused != 0)
     }
 }
 

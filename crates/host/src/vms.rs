@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use paracord_abi::{GuestDriver, HostPlace, PMU_GUEST_OFFSET, feature_names, layout};
 use paracord_policy::pc_vcpu_setup;
@@ -129,6 +130,7 @@ impl Vms {
     }
 
     fn adopt(&mut self, vcpu: &Vcpu<'_>) {
+        let sensor = Arc::clone(&self.sensor);
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         if self.refused.contains(pid) {
             return;
@@ -145,8 +147,8 @@ impl Vms {
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
         // Before its first boost.
-        self.quotas.look([(index, vcpu.tid())]);
-        vcpu.set_setup(vm.setup_of(vcpu_id, self.quotas.of(index).is_some()));
+        self.quotas.look(sensor.reserves(), [(index, vcpu.tid())], Instant::now());
+        vcpu.set_setup(vm.setup_of(vcpu_id, index, &self.quotas));
         if let Some(vm) = self.by_pid.get(&pid) {
             self.counters.attach(vm, index, vcpu.tid(), vcpu_id);
             self.attach_line(vm, index, vcpu_id);
@@ -370,30 +372,43 @@ impl Vms {
         self.counters.lacking()
     }
 
-    /// Looks whether control groups above vCPUs have CPU quotas; tells the sensor. True when that changed for some: the
+    /// Looks at the CPU limits of control groups above vCPUs; tells the sensor. True when they changed for some: the
     /// caller has the policy look at every vCPU.
     pub fn poll_quotas(&mut self) -> bool {
         let vcpus = self.sensor.vcpus();
         let indices = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
         let threads = indices.filter_map(|index| Some((index, vcpus.get(index)?.tid())));
-        let changed = self.quotas.look(threads);
+        let changed = self.quotas.look(self.sensor.reserves(), threads, Instant::now());
         for vm in self.by_pid.values_mut() {
-            if !changed.iter().any(|index| vm.vcpus.contains_key(index)) {
+            let mut ours = changed.iter().filter(|one| vm.vcpus.contains_key(&one.index)).peekable();
+            if ours.peek().is_none() {
                 continue;
             }
             write_setups(&self.sensor, &self.quotas, vm);
             // Who runs the VM may be who sets quotas.
-            if self.stats.effect() == Effect::Realtime && vm.log.allow() {
+            let is_told = self.stats.effect() == Effect::Realtime && ours.any(|one| one.refusal);
+            if is_told && vm.log.allow() {
                 match vm.quota_line(&self.quotas) {
                     Some(line) => warn!(vm = vm.identity.name, "not boosted: {line}"),
                     None => info!(
                         vm = vm.identity.name,
-                        "no CPU quota or cpu.idle any more: boosted again"
+                        "no CPU limit any more that boosts would get past: boosted again"
                     ),
                 }
             }
         }
+        self.quotas.give_back();
         !changed.is_empty()
+    }
+
+    /// How often [`refill_reserves`](Vms::refill_reserves) is due; `None`: there is nothing to do.
+    pub fn refill_interval(&self) -> Option<Duration> {
+        self.quotas.refill_interval().filter(|_| self.stats.effect() == Effect::Realtime)
+    }
+
+    /// Looks at what CPU quotas leave for boosts.
+    pub fn refill_reserves(&mut self) {
+        self.quotas.refill(self.sensor.reserves(), Instant::now());
     }
 
     fn vms_per_user(&self) -> u32 {
@@ -415,14 +430,14 @@ impl Vms {
         self.by_pid.is_empty()
     }
 
-    /// The CPU quota above vCPU `index`, and whether it keeps it from being boosted.
+    /// The CPU limit above vCPU `index`, and whether it keeps it from being boosted.
     pub fn quota_of(&self, vm: &Vm, index: u32) -> (Option<String>, bool) {
         let quota = self.quotas.of(index).map(str::to_owned);
-        let not_boosted = quota.is_some() && self.quotas_bind(vm);
+        let not_boosted = self.quotas.refusal_of(index).is_some() && self.quotas_bind(vm);
         (quota, not_boosted)
     }
 
-    /// Which vCPUs of a VM their quotas keep from being boosted, one line.
+    /// Which vCPUs of a VM their limits keep from being boosted, one line.
     pub fn not_boosted(&self, vm: &Vm) -> Option<String> {
         vm.quota_line(&self.quotas).filter(|_| self.quotas_bind(vm))
     }
@@ -505,7 +520,7 @@ impl Vms {
 fn write_setups(sensor: &Sensor, quotas: &Quotas, vm: &Vm) {
     for (&index, &vcpu_id) in &vm.vcpus {
         if let Some(vcpu) = sensor.vcpus().get(index).filter(|v| v.life() == Life::Ready) {
-            vcpu.set_setup(vm.setup_of(vcpu_id, quotas.of(index).is_some()));
+            vcpu.set_setup(vm.setup_of(vcpu_id, index, quotas));
         }
     }
 }
@@ -519,7 +534,7 @@ impl Vm {
     }
 
     /// What the sensor needs to know about one of the vCPUs.
-    fn setup_of(&self, vcpu_id: u32, has_quota: bool) -> pc_vcpu_setup {
+    fn setup_of(&self, vcpu_id: u32, index: u32, quotas: &Quotas) -> pc_vcpu_setup {
         let (slot_hva, line_bytes, features) = match self.driver.zip(self.region.as_ref()) {
             Some((driver, region)) => {
                 (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
@@ -538,13 +553,15 @@ impl Vm {
             guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
             guest_features: features,
             guest_requests: guest_requests.into(),
-            has_quota: has_quota.into(),
+            refused: quotas.refusal_of(index).is_some().into(),
             asked_hva: self.asked_hva(vcpu_id).unwrap_or(0),
+            reserve: quotas.reserve_of(index),
+            reserved: 0,
         }
     }
 
     fn quota_line(&self, quotas: &Quotas) -> Option<String> {
-        let of = |(&index, &vcpu_id): (&u32, &u32)| Some((vcpu_id, quotas.of(index)?));
+        let of = |(&index, &vcpu_id): (&u32, &u32)| Some((vcpu_id, quotas.refusal_of(index)?));
         quotas::line(self.vcpus.iter().filter_map(of))
     }
 

@@ -56,7 +56,7 @@ impl Drop for Sleeper {
 struct Table {
     thread: Thread,
     live: AtomicBool,
-    has_quota: AtomicBool,
+    is_refused: AtomicBool,
 }
 
 impl VcpuTable for Table {
@@ -64,8 +64,8 @@ impl VcpuTable for Table {
         (index == 0 && self.live.load(Ordering::Relaxed)).then_some(self.thread)
     }
 
-    fn has_quota(&self, _index: u32) -> bool {
-        self.has_quota.load(Ordering::Relaxed)
+    fn is_refused(&self, _index: u32) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 }
 
@@ -88,7 +88,7 @@ impl Setting {
             dir,
             actuator: Actuator::new(Arc::clone(&journal), PRIORITY),
             journal,
-            table: Table { thread, live: AtomicBool::new(true), has_quota: AtomicBool::new(false) },
+            table: Table { thread, live: AtomicBool::new(true), is_refused: AtomicBool::new(false) },
             sleeper,
         }
     }
@@ -203,7 +203,7 @@ fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
     let mut s = Setting::new("quota", &nice(0));
-    s.table.has_quota.store(true, Ordering::Relaxed);
+    s.table.is_refused.store(true, Ordering::Relaxed);
     s.act(&[BOOST]);
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, None));
     let stats = s.actuator.stats().snapshot();
@@ -211,7 +211,7 @@ fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
 
     let own = Setting::new("quota-ext", &nice(0));
     let mut actuator = Actuator::new(Arc::clone(&own.journal), PRIORITY).with_scheduler();
-    own.table.has_quota.store(true, Ordering::Relaxed);
+    own.table.is_refused.store(true, Ordering::Relaxed);
     let tid = own.sleeper.tid;
     actuator.take(Message { action: BOOST, index: 0, tid, decided_ns: 0 });
     actuator.carry_out(&own.table, |_| ());

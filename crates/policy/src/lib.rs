@@ -26,6 +26,7 @@ pub mod perf;
 pub mod pmu;
 pub mod pmu_invariants;
 pub mod quota;
+pub mod reserve;
 
 pub use generated::*;
 

@@ -36,6 +36,8 @@ unsafe impl Record for paracord_policy::pc_tick {}
 unsafe impl Record for paracord_policy::pc_clamp_call {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_where {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_reserve {}
 
 /// A mapped BPF array of `len` records that BPF programs write at the same time.
 pub struct Array<T: Record> {

@@ -72,6 +72,7 @@ pub struct Sensor {
     vcpus: Array<pc_vcpu>,
     vms: Array<pc_vm>,
     cpus: Array<pc_cpu>,
+    reserves: Array<pc_reserve>,
     adoption: Array<pc_adoption>,
     users: Mutex<Users>,
     capabilities: Capabilities,
@@ -166,6 +167,7 @@ impl Sensor {
         let mut sensor = Self {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
+            reserves: map_array(&object, "reserves")?,
             adoption: map_array(&object, "adoption")?,
             users: Mutex::default(),
             capabilities: Capabilities {
@@ -249,6 +251,12 @@ impl Sensor {
     #[must_use]
     pub fn cpus(&self) -> &Array<pc_cpu> {
         &self.cpus
+    }
+
+    /// What CPU quotas leave for boosts.
+    #[must_use]
+    pub fn reserves(&self) -> &Array<pc_reserve> {
+        &self.reserves
     }
 
     fn offer(&self, index: u32) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU quotas (and `cpu.idle`) of VMs that run, with which actuator rt does not boost them.
+//! CPU limits of VMs that run: out of what a quota leaves actuator rt boosts them, with `cpu.idle` it does not.
 
-use paracord_sys::proc::{self, CgroupMounts, QuotaReader};
+use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 
 use super::files::Tree;
 use super::{Check, Status};
@@ -11,22 +11,40 @@ use crate::quotas::unknown;
 /// VMs that one line names.
 const NAMED_MAX: usize = 5;
 
-/// A VM with the first quota of its vCPU threads: libvirt gives those that emulate devices groups and quotas of their own
+/// What limits a VM, and whether actuator rt boosts it nevertheless: out of what the quota leaves.
+struct Limited {
+    line: String,
+    is_boosted: bool,
+}
+
+/// A VM with the first limit of its vCPU threads: libvirt gives those that emulate devices groups and quotas of their own
 /// (`<emulator_quota>`, `<iothread_quota>`). Where no thread has a vCPU's name, any may be one.
-fn quota_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<String> {
+fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     let proc_root = t.at("/proc");
     let tasks = t.names(&format!("/proc/{pid}/task"));
     let all: Vec<u32> = tasks.iter().filter_map(|name| name.parse().ok()).collect();
     let is_vcpu = |tid: &u32| vcpu_id_of_thread(&proc_root, *tid).is_some();
     let vcpus: Vec<u32> = all.iter().copied().filter(is_vcpu).collect();
     let tids = if vcpus.is_empty() { all } else { vcpus };
-    let quota = tids.into_iter().find_map(|tid| match reader.quota_of(tid) {
-        Ok(quota) => quota.map(|quota| quota.to_string()),
+    let limit = tids.into_iter().find_map(|tid| match reader.limits_of(tid) {
+        Ok(limits) => {
+            let idle = limits.iter().find(|limit| limit.limit == Limit::Idle);
+            let line = idle.or(limits.first())?.to_string();
+            Some(Limited { line, is_boosted: idle.is_none() })
+        }
         Err(error) if error.is_gone() => None,
-        Err(error) => Some(unknown(&error)),
+        Err(error) => Some(Limited { line: unknown(&error), is_boosted: false }),
     })?;
     let name = identify(&proc_root, pid).map_or_else(|_| pid.to_string(), |vm| vm.name);
-    Some(format!("{name}: {quota}"))
+    Some(Limited { line: format!("{name}: {}", limit.line), ..limit })
+}
+
+/// The first of them.
+fn named(mut lines: Vec<String>) -> String {
+    let more = lines.len().saturating_sub(NAMED_MAX);
+    lines.truncate(NAMED_MAX);
+    lines.extend((more > 0).then(|| format!("{more} more")));
+    lines.join("; ")
 }
 
 pub fn cpu_quotas(t: &Tree) -> Check {
@@ -39,27 +57,29 @@ pub fn cpu_quotas(t: &Tree) -> Check {
         }
     };
     let mut reader = QuotaReader::new(&proc_root, &mounts);
-    let (mut hidden, mut found) = (false, Vec::new());
+    let (mut hidden, mut boosted, mut refused) = (false, Vec::new(), Vec::new());
     for pid in t.names("/proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
         match proc::has_kvm_vm(&proc_root, pid) {
-            Ok(true) => found.extend(quota_of(t, &mut reader, pid)),
+            Ok(true) => {
+                if let Some(limited) = limit_of(t, &mut reader, pid) {
+                    let lines = if limited.is_boosted { &mut boosted } else { &mut refused };
+                    lines.push(limited.line);
+                }
+            }
             Ok(false) => {}
             Err(error) => hidden |= !error.is_gone(),
         }
     }
-    if !found.is_empty() {
-        let more = found.len().saturating_sub(NAMED_MAX);
-        found.truncate(NAMED_MAX);
-        found.extend((more > 0).then(|| format!("{more} more")));
+    if !refused.is_empty() {
         return Check::new(
             name,
             Status::Warn,
-            format!(
-                "not boosted by actuator rt, for what limits their control groups: {}",
-                found.join("; ")
-            ),
-            "boosted time is charged to no control group; to have a VM boosted take cpu.max (libvirt: <quota>) and cpu.idle away, and limit its boosts by vcpu_budget_pct and vm_budget_pct; weights (cpu.weight, <shares>) bind unboosted time only",
+            format!("not boosted by actuator rt, for what limits their control groups: {}", named(refused)),
+            "a real-time thread gets past it; to have a VM boosted take cpu.idle away, and limit it by cpu.max (libvirt: <quota>), vcpu_budget_pct and vm_budget_pct; weights (cpu.weight, <shares>) bind unboosted time only",
         );
+    }
+    if !boosted.is_empty() {
+        return Check::ok(name, format!("boosted out of what their quotas leave: {}", named(boosted)));
     }
     if hidden {
         return Check::new(

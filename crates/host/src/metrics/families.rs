@@ -58,7 +58,7 @@ const HOST_COUNTERS: [Value<Snapshot>; 11] = [
     ),
     (
         "paracord_actuator_refused_quota",
-        "Boosts refused because a control group above the thread has a CPU quota or cpu.idle",
+        "Boosts refused because a control group above the thread has cpu.idle or a CPU quota that cannot be read",
         |s| s.actuator.refused_quota as f64,
     ),
     (
@@ -116,7 +116,7 @@ const VCPU_GAUGES: [Value<VcpuSnapshot>; 6] = [
     }),
     (
         "paracord_vcpu_not_boosted",
-        "1 while a CPU quota or cpu.idle keeps the vCPU from being boosted",
+        "1 while cpu.idle or a CPU quota that cannot be read keeps the vCPU from being boosted",
         |v| f64::from(u8::from(v.not_boosted)),
     ),
     ("paracord_vcpu_cpu", "Host CPU on which the vCPU ran last", |v| f64::from(v.cpu)),

@@ -10,6 +10,8 @@ use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
 
 /// Longest file that is read: two numbers.
 const FILE_LIMIT_BYTES: u64 = 64;
+/// But for `cpu.stat`: some 20 lines.
+const STAT_LIMIT_BYTES: u64 = 4096;
 /// Deepest group whose ancestors are read; a thread in a deeper one counts as one with a quota. A user with a subtree of
 /// groups may give each of its threads a chain of its own, which the daemon reads each second: its 1024 vCPUs of 16
 /// groups with two files each are 32768 at most. libvirt's vCPUs are at 4, those of a pod in a VM's container at about 10.
@@ -24,6 +26,8 @@ pub enum Limit {
         quota_us: u64,
         /// The period.
         period_us: u64,
+        /// What is kept of quota that was not used.
+        burst_us: u64,
     },
     /// The fair class runs the group's threads as one of SCHED_IDLE: behind all others.
     Idle,
@@ -36,13 +40,43 @@ pub struct CpuLimit {
     pub group: String,
     /// The limit.
     pub limit: Limit,
+    /// Where the group's files are.
+    pub directory: PathBuf,
+    version: Version,
+}
+
+impl CpuLimit {
+    /// What all threads of the group have run, those of groups below too, nanoseconds. It only grows.
+    ///
+    /// # Errors
+    /// [`ProcError`]: the group is gone, or its files do not say it (a hierarchy of version 1 without `cpuacct`).
+    pub fn usage_ns(&self) -> Result<u64, ProcError> {
+        let file = match self.version {
+            Version::V2 => "cpu.stat",
+            Version::V1 => "cpuacct.usage",
+        };
+        let path = self.directory.join(file);
+        let text = read_text(&path, STAT_LIMIT_BYTES)?;
+        let bad = || ProcError::content(&path, 1, "no usage", &text);
+        let number = match self.version {
+            Version::V1 => text.trim(),
+            Version::V2 => {
+                text.lines().find_map(|line| line.strip_prefix("usage_usec ")).ok_or_else(bad)?
+            }
+        };
+        let number: u64 = number.parse().map_err(|_| bad())?;
+        Ok(match self.version {
+            Version::V1 => number,
+            Version::V2 => number.saturating_mul(1000),
+        })
+    }
 }
 
 impl fmt::Display for CpuLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = &self.group;
         match self.limit {
-            Limit::Quota { quota_us, period_us } => {
+            Limit::Quota { quota_us, period_us, .. } => {
                 write!(f, "CPU quota {quota_us} of {period_us} us in {group}")
             }
             Limit::Idle => write!(f, "cpu.idle in {group}"),
@@ -57,12 +91,12 @@ pub struct QuotaReader<'a> {
     proc_root: &'a Path,
     mounts: &'a CgroupMounts,
     lacks_mount: bool,
-    /// By directory.
-    read: BTreeMap<PathBuf, Option<Limit>>,
+    /// By directory: a quota comes first.
+    read: BTreeMap<PathBuf, Vec<Limit>>,
 }
 
 /// How a version writes a quota.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
     V2,
@@ -79,13 +113,12 @@ impl<'a> QuotaReader<'a> {
         self.lacks_mount || !self.mounts.any
     }
 
-    /// The limit of thread `tid`: that of its control group, or of the nearest above it that has one. `None` where
-    /// neither has one, and on a host where no control groups are mounted at all. With `cpu` in a hierarchy of version 1,
-    /// that of version 2 has no quotas.
+    /// The limits of thread `tid`: those of its control group and of all above it, the nearest first. None on a host where
+    /// no control groups are mounted at all. With `cpu` in a hierarchy of version 1, that of version 2 has no quotas.
     ///
     /// # Errors
     /// [`ProcError`]: gone is the thread; everything else is a group that cannot be looked at.
-    pub fn quota_of(&mut self, tid: u32) -> Result<Option<CpuLimit>, ProcError> {
+    pub fn limits_of(&mut self, tid: u32) -> Result<Vec<CpuLimit>, ProcError> {
         let all = memberships(self.proc_root, tid)?;
         let of = |is_it: fn(&Membership) -> bool| all.iter().find(|one| is_it(one));
         let mounts = self.mounts;
@@ -93,14 +126,14 @@ impl<'a> QuotaReader<'a> {
             Some(membership) => (membership, &mounts.cpu, Version::V1),
             None => match of(Membership::is_unified) {
                 Some(membership) => (membership, &mounts.unified, Version::V2),
-                None => return Ok(None),
+                None => return Ok(Vec::new()),
             },
         };
         let path = self.proc_root.join(tid.to_string()).join("cgroup");
         let bad = |what| Err(ProcError::content(&path, 1, what, &membership.group));
         let Some(hierarchy) = hierarchy else {
             if membership.group == "/" || !mounts.any {
-                return Ok(None);
+                return Ok(Vec::new());
             }
             self.lacks_mount = true;
             return bad("a control group of a hierarchy that is not mounted");
@@ -111,31 +144,43 @@ impl<'a> QuotaReader<'a> {
         if group.components().count() > DEPTH_MAX {
             return bad("a control group deeper than 16");
         }
+        let mut limits = Vec::new();
         for group in group.ancestors() {
-            if let Some(limit) = self.read(&hierarchy.join(group), version)? {
-                return Ok(Some(CpuLimit { group: format!("/{}", group.display()), limit }));
-            }
+            let directory = hierarchy.join(group);
+            let name = format!("/{}", group.display());
+            limits.extend(self.read(&directory, version)?.iter().map(|&limit| CpuLimit {
+                group: name.clone(),
+                limit,
+                directory: directory.clone(),
+                version,
+            }));
         }
-        Ok(None)
+        Ok(limits)
     }
 
-    fn read(&mut self, directory: &Path, version: Version) -> Result<Option<Limit>, ProcError> {
-        if let Some(known) = self.read.get(directory) {
-            return Ok(*known);
+    fn read(&mut self, directory: &Path, version: Version) -> Result<&[Limit], ProcError> {
+        if !self.read.contains_key(directory) {
+            let found = read_limits(directory, version)?;
+            self.read.insert(directory.to_owned(), found);
         }
-        let quota = match version {
-            Version::V2 => read_v2(directory),
-            Version::V1 => read_v1(directory),
-        }?;
-        let found = match quota {
-            None if number_of(directory, "cpu.idle")?.is_some_and(|idle| idle != 0) => {
-                Some(Limit::Idle)
-            }
-            quota => quota.map(|(quota_us, period_us)| Limit::Quota { quota_us, period_us }),
-        };
-        self.read.insert(directory.to_owned(), found);
-        Ok(found)
+        Ok(&self.read[directory])
     }
+}
+
+fn read_limits(directory: &Path, version: Version) -> Result<Vec<Limit>, ProcError> {
+    let (quota, burst) = match version {
+        Version::V2 => (read_v2(directory)?, "cpu.max.burst"),
+        Version::V1 => (read_v1(directory)?, "cpu.cfs_burst_us"),
+    };
+    let mut found = Vec::new();
+    if let Some((quota_us, period_us)) = quota {
+        let burst = number_of(directory, burst)?.and_then(|burst| u64::try_from(burst).ok());
+        found.push(Limit::Quota { quota_us, period_us, burst_us: burst.unwrap_or(0) });
+    }
+    if number_of(directory, "cpu.idle")?.is_some_and(|idle| idle != 0) {
+        found.push(Limit::Idle);
+    }
+    Ok(found)
 }
 
 /// The text of a group's file. `None` without the file: the root has none, nor has a group without the controller.
@@ -209,11 +254,15 @@ mod tests {
             self.put(&format!("proc/{tid}/task/{tid}/cgroup"), lines)
         }
 
-        fn look(&self, tid: u32) -> Result<Option<String>, ProcError> {
+        fn limits(&self, tid: u32) -> Result<Vec<CpuLimit>, ProcError> {
             let proc_root = self.0.path().join("proc");
             let mounts = CgroupMounts::read(&proc_root, self.0.path())?;
-            let found = QuotaReader::new(&proc_root, &mounts).quota_of(tid)?;
-            Ok(found.map(|quota| quota.to_string()))
+            QuotaReader::new(&proc_root, &mounts).limits_of(tid)
+        }
+
+        /// The nearest.
+        fn look(&self, tid: u32) -> Result<Option<String>, ProcError> {
+            Ok(self.limits(tid)?.first().map(ToString::to_string))
         }
 
         fn quota(&self, tid: u32) -> Option<String> {
@@ -316,9 +365,39 @@ mod tests {
         let proc_root = tree.0.path().join("proc");
         let mounts = CgroupMounts::read(&proc_root, tree.0.path()).unwrap();
         let mut reader = QuotaReader::new(&proc_root, &mounts);
-        let first = reader.quota_of(7).unwrap();
+        let first = reader.limits_of(7).unwrap();
         tree.put("cg/vm/cpu.max", "max 2000\n");
-        assert_eq!(reader.quota_of(8).unwrap(), first);
+        assert_eq!((reader.limits_of(8).unwrap(), first.len()), (first, 1));
+    }
+
+    #[test]
+    fn all_limits_above_a_thread_and_what_their_groups_have_used() {
+        let tree = Tree::new();
+        tree.thread(7, "0::/box/vm\n")
+            .put("cg/box/cpu.max", "50000 100000\n")
+            .put("cg/box/cpu.idle", "1\n")
+            .put("cg/box/cpu.stat", "usage_usec 12\nuser_usec 4\nsystem_usec 8\n")
+            .put("cg/box/vm/cpu.max", "20000 100000\n")
+            .put("cg/box/vm/cpu.max.burst", "3000\n")
+            .put("cg/box/vm/cpu.stat", "user_usec 4\n");
+        let limits = tree.limits(7).unwrap();
+        let quota = |quota_us, burst_us| Limit::Quota { quota_us, period_us: 100_000, burst_us };
+        let found: Vec<_> = limits.iter().map(|one| (one.group.as_str(), one.limit)).collect();
+        let want = [("/box/vm", quota(20_000, 3000)), ("/box", quota(50_000, 0)), ("/box", Limit::Idle)];
+        assert_eq!(found, want);
+        assert_eq!(limits[1].usage_ns().unwrap(), 12_000);
+        assert!(limits[0].usage_ns().unwrap_err().to_string().contains("vm/cpu.stat:1: no usage"));
+
+        let tree = Tree::new();
+        tree.mount("8 1 0:8 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n")
+            .thread(7, "5:cpu,cpuacct:/vm\n")
+            .put("cg/cpu/cgroup.procs", "")
+            .put("cg/cpu/vm/cpu.cfs_quota_us", "1000\n")
+            .put("cg/cpu/vm/cpu.cfs_period_us", "2000\n")
+            .put("cg/cpu/vm/cpuacct.usage", "4711\n");
+        assert_eq!(tree.limits(7).unwrap()[0].usage_ns().unwrap(), 4711);
+        std::fs::remove_file(tree.0.path().join("cg/cpu/vm/cpuacct.usage")).unwrap();
+        assert!(tree.limits(7).unwrap()[0].usage_ns().is_err());
     }
 
     /// Whoever cannot be looked at is not without a quota.

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What CPU quotas leave for boosts (policy/reserve.h). A record of the sensor's for each control group with a quota above a
+//! vCPU; a boost needs something left in all of them.
+//!
+//! The kernel counts what a group's threads have run, whatever their class (`cpu.stat`). It is read again and again, and
+//! what the quota has granted meanwhile is put beside it: what the sensor took off for boosts is in the kernel's count then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use paracord_policy::reserve;
+use paracord_sensor::Reserves;
+use paracord_sys::proc::{CpuLimit, Limit};
+
+/// How often it is read, at most. A group has no more for boosts than its quota of one period leaves: with the usual 100 ms
+/// all of it can be used.
+const REFILL: Duration = Duration::from_millis(100);
+/// And so much for each group, so that hosts with thousands of them spend a hundredth of a CPU on it.
+const REFILL_PER_GROUP: Duration = Duration::from_millis(2);
+
+/// A group that has a record.
+#[derive(Debug)]
+struct Group {
+    index: u32,
+    /// Index of the next one above.
+    above: u32,
+    limit: CpuLimit,
+    looked: Instant,
+    used_ns: u64,
+    /// At the last look.
+    left_ns: i64,
+}
+
+/// The groups that have records, by directory.
+#[derive(Debug, Default)]
+pub struct Groups {
+    by_directory: BTreeMap<PathBuf, Group>,
+}
+
+impl Groups {
+    /// The record of a thread's quotas, the nearest first; other limits are passed over. Or why its boosts cannot be held to
+    /// them.
+    pub fn record_of(&mut self, table: &impl Reserves, limits: &[CpuLimit], now: Instant) -> Result<u32, String> {
+        let mut above = 0;
+        for limit in limits.iter().rev() {
+            if matches!(limit.limit, Limit::Quota { .. }) {
+                above = self.record(table, limit, above, now)?;
+            }
+        }
+        Ok(above)
+    }
+
+    fn record(&mut self, table: &impl Reserves, limit: &CpuLimit, above: u32, now: Instant) -> Result<u32, String> {
+        if let Some(group) = self.by_directory.get_mut(&limit.directory) {
+            if group.limit != *limit {
+                group.limit = limit.clone();
+            }
+            if group.above != above {
+                group.above = above;
+                table.set_above(group.index, above);
+            }
+            return Ok(group.index);
+        }
+        let used_ns = limit.usage_ns().map_err(|error| format!("what it has used is not known: {error}"))?;
+        let taken: BTreeSet<u32> = self.by_directory.values().map(|group| group.index).collect();
+        let index = (1..table.len()).find(|index| !taken.contains(index));
+        let index = index.ok_or_else(|| format!("{} groups with a quota are watched already", taken.len()))?;
+        table.begin(index, above);
+        let group = Group { index, above, limit: limit.clone(), looked: now, used_ns, left_ns: 0 };
+        self.by_directory.insert(limit.directory.clone(), group);
+        Ok(index)
+    }
+
+    /// Groups whose records, and those above them, are none of `in_use` have no vCPU any more.
+    pub fn keep(&mut self, in_use: impl IntoIterator<Item = u32>) {
+        let above: BTreeMap<u32, u32> =
+            self.by_directory.values().map(|group| (group.index, group.above)).collect();
+        let mut used = BTreeSet::new();
+        for mut index in in_use {
+            while index != 0 && used.insert(index) {
+                index = above.get(&index).copied().unwrap_or(0);
+            }
+        }
+        self.by_directory.retain(|_, group| used.contains(&group.index));
+    }
+
+    /// How often [`refill`](Groups::refill) is due; `None`: there is nothing to do.
+    pub fn interval(&self) -> Option<Duration> {
+        let groups = u32::try_from(self.by_directory.len()).unwrap_or(u32::MAX);
+        (groups > 0).then(|| REFILL.max(REFILL_PER_GROUP * groups))
+    }
+
+    /// What quotas have granted and threads have used since the last look. A group that cannot be read gets nothing: what
+    /// is left is used up, and then nothing of it is boosted.
+    pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
+        for group in self.by_directory.values_mut() {
+            let Limit::Quota { quota_us, period_us, burst_us } = group.limit.limit else { continue };
+            let Ok(used_ns) = group.limit.usage_ns() else { continue };
+            let passed = now.saturating_duration_since(group.looked).as_nanos();
+            let granted = passed * u128::from(quota_us) / u128::from(period_us.max(1));
+            // A group that was made anew has used little.
+            let used = used_ns.checked_sub(group.used_ns).unwrap_or(used_ns);
+            let most = quota_us.saturating_add(burst_us).saturating_mul(1000);
+            let granted = u64::try_from(granted).unwrap_or(u64::MAX);
+            let next = reserve::next(group.left_ns, granted, used, most);
+            // What the sensor takes off between these two lines stays off until the next look.
+            table.add_ns(group.index, next - table.left_ns(group.index));
+            (group.left_ns, group.used_ns, group.looked) = (next, used_ns, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paracord_sys::proc::{CgroupMounts, QuotaReader};
+    use std::cell::RefCell;
+
+    /// What is left and who is above, by index.
+    struct Table(RefCell<Vec<(i64, u32)>>);
+
+    impl Reserves for Table {
+        fn len(&self) -> u32 {
+            u32::try_from(self.0.borrow().len()).unwrap()
+        }
+        fn begin(&self, index: u32, above: u32) {
+            self.0.borrow_mut()[index as usize] = (0, above);
+        }
+        fn set_above(&self, index: u32, above: u32) {
+            self.0.borrow_mut()[index as usize].1 = above;
+        }
+        fn left_ns(&self, index: u32) -> i64 {
+            self.0.borrow()[index as usize].0
+        }
+        fn add_ns(&self, index: u32, ns: i64) {
+            self.0.borrow_mut()[index as usize].0 += ns;
+        }
+    }
+
+    struct Host(tempfile::TempDir);
+
+    impl Host {
+        fn new() -> Host {
+            let host = Host(tempfile::tempdir().unwrap());
+            host.put("cg/cgroup.procs", "");
+            host.put("proc/self/mountinfo", "9 1 0:9 / /cg rw - cgroup2 cgroup2 rw\n");
+            host
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        /// A group's quota of 100 ms, in ms, and what it has used.
+        fn group(&self, group: &str, quota_ms: u64, used_ms: u64) {
+            self.put(&format!("cg/{group}/cpu.max"), &format!("{} 100000\n", quota_ms * 1000));
+            self.used(group, used_ms);
+        }
+
+        fn used(&self, group: &str, used_ms: u64) {
+            self.put(&format!("cg/{group}/cpu.stat"), &format!("usage_usec {}\n", used_ms * 1000));
+        }
+
+        fn limits(&self, group: &str) -> Vec<CpuLimit> {
+            self.put("proc/7/task/7/cgroup", &format!("0::/{group}\n"));
+            let proc_root = self.0.path().join("proc");
+            let mounts = CgroupMounts::read(&proc_root, self.0.path()).unwrap();
+            QuotaReader::new(&proc_root, &mounts).limits_of(7).unwrap()
+        }
+    }
+
+    const MS: i64 = 1_000_000;
+
+    fn table(len: usize) -> Table {
+        Table(RefCell::new(vec![(0, 0); len]))
+    }
+
+    #[test]
+    fn boosts_have_what_the_group_leaves_of_its_quota() {
+        let (host, table, mut groups) = (Host::new(), table(8), Groups::default());
+        host.group("box/vm", 20, 1000);
+        let start = Instant::now();
+        let index = groups.record_of(&table, &host.limits("box/vm"), start).unwrap();
+        assert_eq!((index, table.left_ns(index)), (1, 0), "nothing is granted yet");
+        // 20 ms are granted, 5 used; the sensor has taken 3 of them off.
+        table.add_ns(index, -3 * MS);
+        host.used("box/vm", 1005);
+        groups.refill(&table, start + Duration::from_millis(100));
+        assert_eq!(table.left_ns(index), 15 * MS);
+        // Boosts of 8 ms are in the kernel's count: they are taken off once.
+        table.add_ns(index, -8 * MS);
+        host.used("box/vm", 1033);
+        groups.refill(&table, start + Duration::from_millis(200));
+        assert_eq!(table.left_ns(index), 7 * MS);
+        // No more than one period's quota.
+        groups.refill(&table, start + Duration::from_secs(9));
+        assert_eq!(table.left_ns(index), 20 * MS);
+        // A group that is gone gets nothing.
+        std::fs::remove_dir_all(host.0.path().join("cg/box")).unwrap();
+        table.add_ns(index, -20 * MS);
+        groups.refill(&table, start + Duration::from_secs(10));
+        assert_eq!(table.left_ns(index), 0);
+    }
+
+    #[test]
+    fn groups_above_are_charged_too_and_records_are_given_back() {
+        let (host, table, mut groups) = (Host::new(), table(4), Groups::default());
+        host.group("box", 50, 0);
+        host.group("box/a", 20, 0);
+        host.group("box/b", 20, 0);
+        host.group("other", 20, 0);
+        let now = Instant::now();
+        let mut of = |groups: &mut Groups, group| groups.record_of(&table, &host.limits(group), now);
+        let (a, b) = (of(&mut groups, "box/a").unwrap(), of(&mut groups, "box/b").unwrap());
+        let (_, above) = table.0.borrow()[a as usize];
+        assert_eq!((table.0.borrow()[b as usize].1, above != 0 && above != a), (above, true));
+        let full = of(&mut groups, "other").unwrap_err();
+        assert_eq!(full, "3 groups with a quota are watched already");
+        groups.keep([a]);
+        assert_eq!(groups.by_directory.len(), 2, "a and the one above");
+        assert_eq!(of(&mut groups, "other"), Ok(b));
+        // The quota above is taken away.
+        host.put("cg/box/cpu.max", "max 100000\n");
+        assert_eq!((of(&mut groups, "box/a"), table.0.borrow()[a as usize].1), (Ok(a), 0));
+        assert_eq!(groups.interval(), Some(REFILL));
+        groups.keep([]);
+        assert_eq!(groups.interval(), None);
+    }
+
+    #[test]
+    fn a_group_whose_use_is_not_known_has_no_record() {
+        let (host, table, mut groups) = (Host::new(), table(4), Groups::default());
+        host.group("vm", 20, 0);
+        host.put("cg/vm/cpu.stat", "");
+        let error = groups.record_of(&table, &host.limits("vm"), Instant::now()).unwrap_err();
+        assert!(error.starts_with("what it has used is not known: "), "{error}");
+    }
+}
