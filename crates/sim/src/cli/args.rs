@@ -27,6 +27,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run a mix under both schedulers and show the differences
     Compare(CompareArgs),
+    /// Measure what the kernel's own scheduler promises, under both schedulers
+    Contract(ContractArgs),
     /// Draw mixes from seeds, run them, and look for faults
     Random(RandomArgs),
     /// Only look whether files are mixes
@@ -111,6 +113,27 @@ pub struct CompareArgs {
     pub source: Source,
     #[command(flatten)]
     pub files: Files,
+}
+
+/// `paracord-sim contract`.
+#[derive(Debug, Args)]
+pub struct ContractArgs {
+    /// CPUs of the machines; 64 of them are a node, at most 8 nodes
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,8",
+        value_parser = clap::value_parser!(u32).range(2..=512))]
+    pub cpus: Vec<u32>,
+    /// Only these cases; docs/simulator.md lists them
+    #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Longer runs, and 40 drawn mixes in place of 8
+    #[arg(long)]
+    pub long: bool,
+    /// Of the drawn mixes, the first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the verdicts as the lab's results.json
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// `paracord-sim random`.

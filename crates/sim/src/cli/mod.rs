@@ -4,6 +4,7 @@
 mod args;
 mod check;
 mod compare;
+mod contract;
 mod drive;
 mod exit;
 mod interrupt;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+pub use exit::Failure;
 
 /// Reads the arguments and does what they say.
 pub fn main() -> ExitCode {
@@ -29,6 +31,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Contract(args) => contract::contract(&args),
         Command::Random(args) => random::random(&args),
         Command::Check(args) => check::check(&args),
         Command::Plan(source) => plan::plan(&source),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a run came to, as tables and as results.json.
 
-mod columns;
+pub mod columns;
 mod faults;
 mod kinds;
 pub mod plan;

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The cases.
+
+use super::{Both, Figure, Setting, draw, ideal};
+use crate::cli::Failure;
+
+/// Runs a mix, given as text, under both schedulers.
+pub type Runs<'a> = &'a mut dyn FnMut(&str) -> Result<Both, Failure>;
+
+/// A case.
+pub struct Case {
+    /// As in the lab's verdicts.
+    pub name: &'static str,
+    /// What it says of a machine.
+    pub run: fn(&Setting, Runs<'_>) -> Result<Vec<Figure>, Failure>,
+}
+
+/// All of them.
+pub const CASES: [Case; 8] = [
+    Case { name: "quota_error", run: quota_error },
+    Case { name: "quota_ejections", run: quota_ejections },
+    Case { name: "vm_quota_excess_ext", run: vm_quota_excess },
+    Case { name: "idle_group_share", run: idle_group_share },
+    Case { name: "fork_chain_share", run: fork_chain_share },
+    Case { name: "group_ratio_error", run: group_ratio_error },
+    Case { name: "fairness_vs_stock", run: fairness_vs_stock },
+    Case { name: "faults", run: faults },
+];
+
+fn map(pair: (f64, f64), of: impl Fn(f64) -> f64) -> (f64, f64) {
+    (of(pair.0), of(pair.1))
+}
+
+/// Distance of what a group with a quota used from the quota, less the kernel's: hungry loops, and loops without a quota on
+/// all CPUs.
+fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let length = if setting.long { 60 } else { 10 };
+    let free = format!("task free count={} : run forever\n", setting.cpus);
+    let mut figures = Vec::new();
+    for percent in [5u64, 30, 150, 250] {
+        if percent > 100 * (setting.cpus as u64 - 1) {
+            continue;
+        }
+        let quota = |percent: u64| format!("quota={}us/100ms", percent * 1000);
+        let hungry = 4 * percent.div_ceil(100);
+        let flat = format!("group q {}\ntask hungry group=q count={hungry} : run forever\n", quota(percent));
+        let burst = format!(
+            "group q {} burst={}us\ntask hungry group=q count={hungry} : run forever\n",
+            quota(percent),
+            percent * 500
+        );
+        let nested = format!(
+            "group q {}\ngroup q/a {}\ngroup q/b {}\ntask hungry-a group=q/a count={hungry} : run forever\n\
+             task hungry-b group=q/b count={hungry} : run forever\n",
+            quota(percent),
+            quota(percent * 3 / 4),
+            quota(percent * 2),
+        );
+        let mut variants = vec![("flat", flat), ("burst", burst), ("nested", nested)];
+        if percent < 100 {
+            let text = format!("group q {}\ntask hungry group=q cpus=0 count=2 : run forever\n", quota(percent));
+            variants.push(("bound", text));
+        }
+        for (name, text) in variants {
+            let both = run(&(setting.machine(length, 1) + &text + &free))?;
+            let wanted = percent as f64 / 100.0;
+            let error = map(both.share("hungry"), |share| (share / wanted - 1.0).abs());
+            figures.push(Figure::at_most(format!("{percent} %, {name}"), error, error.0 - error.1, 0.05));
+        }
+    }
+    Ok(figures)
+}
+
+/// 64 loops under a quota of a millisecond per second: the kernel ejects nobody, though each waits for long.
+fn quota_ejections(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let length = if setting.long && setting.cpus <= 8 { 600 } else { 40 };
+    let text = "group tight quota=1ms/1s\ntask many group=tight count=64 : run forever\n";
+    let free = format!("task free count={} : run forever\n", setting.cpus);
+    let both = run(&(setting.machine(length, 1) + text + &free))?;
+    let faults = both.faults() as f64;
+    let used = both.share("many");
+    Ok(vec![
+        Figure::at_most("", (faults, 0.0), faults, 0.0),
+        // Stated, and no more than a hundredth of a CPU.
+        Figure::at_most("share of a CPU, of 0.001", used, used.0, 0.01),
+    ])
+}
+
+/// VMs under a quota whose guests compute without end, one of them saying all the time that it is urgent.
+fn vm_quota_excess(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let free = format!("task free count={} : run forever\n", setting.cpus);
+    let mut figures = Vec::new();
+    for guest in ["spin", "hold"] {
+        let text = format!("group q quota=20ms/100ms\nvm box group=q vcpus=2 guest={guest}\n");
+        let both = run(&(setting.machine(if setting.long { 60 } else { 10 }, 1) + &text + &free))?;
+        let excess = map(both.share("box"), |share| share / 0.2 - 1.0);
+        figures.push(Figure::at_most(guest, excess, excess.0, 0.05));
+    }
+    Ok(figures)
+}
+
+/// What a `cpu.idle` group has beside loops on all CPUs, of a CPU each.
+fn idle_group_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let cpus = setting.cpus;
+    let text = format!(
+        "group idle idle\ngroup front\ntask behind group=idle count={cpus} : run forever\n\
+         task front group=front count={cpus} : run forever\n"
+    );
+    let both = run(&(setting.machine(8, 1) + &text))?;
+    let share = map(both.share("behind"), |share| share / cpus as f64);
+    Ok(vec![Figure::at_most("", share, share.0, 0.01)])
+}
+
+/// A loop beside a chain of processes, each of which computes, forks the next one and ends, bound to one CPU.
+fn fork_chain_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let mut figures = Vec::new();
+    for time in ["300us", "1ms", "4ms"] {
+        let chain = |group: &str| {
+            format!(
+                "task first cpus=0{group} : fork link, exit\n\
+                 task link template cpus=0{group} : run {time}, fork link, exit\n"
+            )
+        };
+        let plain = format!("task loop cpus=0 : run forever\n{}", chain(""));
+        let both = run(&(setting.machine(8, 1) + &plain))?;
+        figures.push(Figure::at_least(time, both.share("loop"), 0.45));
+        let groups = format!(
+            "group heavy weight=1000\ngroup light weight=100\n\
+             task loop cpus=0 group=heavy : run forever\n{}",
+            chain(" group=light")
+        );
+        let both = run(&(setting.machine(8, 1) + &groups))?;
+        figures.push(Figure::at_least(format!("{time}, weights 1000, 100"), both.share("loop"), 0.85));
+    }
+    Ok(figures)
+}
+
+/// Distance from 10 of the ratio of what groups of weight 1000 and as many of weight 100 have, 30 of each for up to 64 CPUs,
+/// as a part; less the kernel's.
+fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let groups = 30 * setting.cpus.div_ceil(64);
+    let mut text = String::new();
+    for (name, weight) in [("heavy", 1000), ("light", 100)] {
+        for group in 0..groups {
+            text += &format!(
+                "group {name}{group} weight={weight}\ntask {name}{group} group={name}{group} count=4 : run forever\n"
+            );
+        }
+    }
+    let length = if setting.long { 30 } else { 8 };
+    let both = run(&(setting.machine(length, 1) + &text))?;
+    let (heavy, light) = (both.share("heavy"), both.share("light"));
+    let error = |heavy: f64, light: f64| (heavy / light / 10.0 - 1.0).abs();
+    let error = (error(heavy.0, light.0), error(heavy.1, light.1));
+    Ok(vec![Figure::at_most("", error, error.0 - error.1, 0.05)])
+}
+
+/// Distance of the worst task from its weighted max-min share, less the kernel's, of each of some mixes.
+fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let count = if setting.long { 40 } else { 8 };
+    let length = if setting.long { 16 } else { 8 };
+    let mut figures = Vec::new();
+    for seed in setting.seed..setting.seed + count {
+        let drawn = draw::mix(seed, setting.cpus);
+        let both = run(&(setting.machine(length, 2) + &drawn.text))?;
+        let wanted = ideal::shares(&drawn.nodes, setting.cpus as f64);
+        let worst = |shares: &[f64]| {
+            shares.iter().zip(&wanted).map(|(had, wanted)| (had - wanted).abs()).fold(0.0, f64::max)
+        };
+        let (ext, stock) = both.shares();
+        let error = (worst(&ext), worst(&stock));
+        figures.push(Figure::at_most(format!("seed {seed}"), error, error.0 - error.1, 0.03));
+    }
+    Ok(figures)
+}
+
+/// CPUs that go and come back while tasks wait for quotas: what must never happen does not.
+fn faults(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let cpus = setting.cpus;
+    let text = format!(
+        "group wide quota=50ms/100ms\ngroup tight quota=1ms/1s\ntask wide group=wide count=6 : run forever\n\
+         task bound group=wide cpus=1 count=2 : run forever\ntask tight group=tight count=8 : run forever\n\
+         task free count={cpus} : run forever\nat 3s offline 1\nat 6s online 1\n"
+    );
+    let both = run(&(setting.machine(10, 1) + &text))?;
+    let faults = both.faults() as f64;
+    Ok(vec![Figure::at_most("hotplug with quotas", (faults, 0.0), faults, 0.0)])
+}

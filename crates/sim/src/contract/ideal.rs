@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Weighted max-min shares: what tasks that are bound to no CPU should have of a machine.
+
+/// A task, or a group of them.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// A task that would use so much of a CPU, at most 1.
+    Task {
+        /// Its weight.
+        weight: f64,
+        /// What it would use.
+        demand: f64,
+    },
+    /// A group, which divides what it has among its own.
+    Group {
+        /// Its weight.
+        weight: f64,
+        /// Who is in it.
+        of: Vec<Node>,
+    },
+}
+
+impl Node {
+    fn weight(&self) -> f64 {
+        match self {
+            Self::Task { weight, .. } | Self::Group { weight, .. } => *weight,
+        }
+    }
+
+    fn demand(&self) -> f64 {
+        match self {
+            Self::Task { demand, .. } => *demand,
+            Self::Group { of, .. } => of.iter().map(Self::demand).sum(),
+        }
+    }
+}
+
+/// Shares of all tasks below `nodes`, in their order, of `cpus` CPUs.
+pub fn shares(nodes: &[Node], cpus: f64) -> Vec<f64> {
+    let mut had = vec![0.0; nodes.len()];
+    let mut open: Vec<usize> = (0..nodes.len()).collect();
+    let mut left = cpus;
+    // Who wants less than its part has what it wants, and the others divide the rest.
+    loop {
+        let weights: f64 = open.iter().map(|node| nodes[*node].weight()).sum();
+        let part = |node: usize| left * nodes[node].weight() / weights;
+        let (content, hungry): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|node| nodes[**node].demand() <= part(**node));
+        if content.is_empty() {
+            for node in &hungry {
+                had[*node] = part(*node);
+            }
+            break;
+        }
+        for node in &content {
+            had[*node] = nodes[*node].demand();
+            left -= had[*node];
+        }
+        open = hungry;
+    }
+    let below = nodes.iter().zip(had).map(|(node, had)| match node {
+        Node::Task { .. } => vec![had],
+        Node::Group { of, .. } => shares(of, had),
+    });
+    below.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Node, shares};
+
+    fn task(weight: f64) -> Node {
+        Node::Task { weight, demand: 1.0 }
+    }
+
+    #[test]
+    fn who_cannot_use_its_part_leaves_it_to_the_others() {
+        assert_eq!(shares(&[task(1.0), task(1.0), task(1.0)], 2.0), [2.0 / 3.0; 3]);
+        assert_eq!(shares(&[task(8.0), task(1.0), task(1.0)], 2.0), [1.0, 0.5, 0.5]);
+        let sleeper = Node::Task { weight: 5.0, demand: 0.2 };
+        assert_eq!(shares(&[sleeper, task(1.0)], 1.0), [0.2, 0.8]);
+        let groups = [
+            Node::Group { weight: 3.0, of: vec![task(1.0), task(2.0)] },
+            Node::Group { weight: 1.0, of: vec![task(1.0)] },
+        ];
+        assert_eq!(shares(&groups, 1.0), [0.25, 0.5, 0.25]);
+        assert_eq!(shares(&[], 4.0), [0.0; 0]);
+    }
+}
