@@ -88,7 +88,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_boost_decision decision;
 	struct pc_vm *vm;
 	struct pc_cpu *cpu;
-	u32 vm_index, cpu_index, reserve = 0, level = PC_LEVEL_NONE;
+	u32 vm_index, cpu_index, reserve, level = PC_LEVEL_NONE;
 	u64 now;
 
 	now = bpf_ktime_get_ns();
@@ -104,17 +104,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 		return;
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/* The scheduler's boosts make no thread real-time: it charges quotas itself. */
-	if (!ext_on) {
-		reserve = *(volatile u32 *)&v->setup.reserve;
-		obs.refused = (*(volatile u32 *)&v->setup.refused & 1) || (reserve && reserve_is_empty(reserve));
-	}
+	reserve = *(volatile u32 *)&v->setup.reserve & ((ext_on & 1) - 1);
+	/* By arithmetic, as in pc_boost_step(). */
+	obs.refused = (*(volatile u32 *)&v->setup.refused & ~ext_on & 1) | reserve_is_empty(reserve);
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))
 		obs.alone = is_alone(v);
 	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
-	if (reserve && decision.charged_ns)
-		charge_reserve(reserve, decision.charged_ns);
+	charge_reserve(reserve, decision.charged_ns);
 	count(v, &decision);
 	if (v->state.boosted && vm->config.mode == PC_MODE_ON)
 		level = pc_boost_level(v->state.reasons);

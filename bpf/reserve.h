@@ -3,7 +3,7 @@
 #ifndef PARACORD_BPF_RESERVE_H
 #define PARACORD_BPF_RESERVE_H
 
-/* Whether a group or one above has nothing left. */
+/* Whether a group or one above has nothing left; not of index 0, which is nobody's. */
 PC_VERIFIED_ALONE int reserve_is_empty(u32 index)
 {
 	int i;

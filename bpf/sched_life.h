@@ -6,9 +6,6 @@
 /* task_struct.__state of one that has ended. */
 #define PC_TASK_DEAD	0x80
 
-/* Tasks that are moved from the queue of a CPU that goes. */
-#define PC_OFFLINE_MAX	65536
-
 /* One record: why it ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -37,22 +34,11 @@ SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	int i;
 
 	if (rq)
 		rq->offline = 1;
 	*(volatile u32 *)&gone_looks = PC_GONE_LOOKS;
-	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
-		bpf_for(i, 0, PC_OFFLINE_MAX) {
-			p = bpf_iter_scx_dsq_next(&it);
-			if (!p)
-				break;
-			move_to(&it, p, SCX_DSQ_GLOBAL);
-		}
-	}
-	bpf_iter_scx_dsq_destroy(&it);
+	empty_queue(cpu);
 	return 0;
 }
 

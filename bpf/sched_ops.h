@@ -186,7 +186,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	struct pc_group *g;
 	struct pc_cpu *here;
 	struct pc_vcpu *v;
-	bool in_order, spent, aged;
+	bool in_order, spent, aged, held;
 	u32 index;
 
 	if (!t || !rq)
@@ -196,7 +196,6 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	leave_queue(t);
 	/* It has its turn whatever its quota, or it would never come further. */
 	aged = t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS;
-	t->waits_ns = 0;
 	t->moves_to = 0;
 	/* A new task that an idle CPU took at once has not been enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
@@ -227,11 +226,15 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
-	/* Its equals take turns with it, and nobody runs on a quota that is used up; who has waited for too long has a turn. */
-	if ((rq->put_back > level_of(v) && !rq->aged) || (spent && !aged && may_hold(p, t)))
+	/* Its equals take turns with it, and nobody runs on a quota that is used up. Who has waited for too long, or reads under RCU, has a short turn. */
+	held = spent && !aged && may_hold(p, t);
+	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged))
 		preempt_cpu(rq, cpu);
-	else if (spent && may_hold(p, t))
+	else if (spent && (aged || t->reads))
 		begin_turn(rq, cpu);
+	/* One that is put back before its first instruction has not run: else it might never. */
+	if (!held)
+		t->waits_ns = 0;
 	rq->put_back = PC_LEVEL_NONE;
 	rq->aged = 0;
 	return 0;

@@ -13,8 +13,10 @@
 #define PC_PARK_WORDS		(PC_GROUPS_MAX / 64)
 /* Tasks that one look lets go, of each group: so many at most, and one for each portion that there is. */
 #define PC_UNPARK_MAX		64
-/* Groups that one look lets tasks go of; the others come at the next one. */
-#define PC_UNPARK_GROUPS	64
+/* Of so many that wait for a group's quota, one more that has waited for too long goes at a look. */
+#define PC_UNPARK_OLD_OF	1024
+/* What one look may take; the other groups come at the next one. */
+#define PC_LOOK_NS		(50 * PC_NSEC_PER_USEC)
 /* Tasks of a group that are looked at after a CPU has gone, and looks that do so: some may have been on their way. */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
@@ -73,7 +75,8 @@ static u32 gone_looks;
  */
 static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
 {
-	return t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
+	/* Without the kick nobody would wake the CPU for one that is let go. */
+	return PC_CAN_KICK && t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
@@ -145,9 +148,16 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	if (!rq)
 		return false;
 	/* Where it is pinned to a CPU that goes, the kernel finds another. */
-	if (rq->offline)
-		return move_to(it, p, SCX_DSQ_GLOBAL);
-	if (PC_CAN_KICK && describes_cpumask() && !is_pinned(p))
+	if (rq->offline) {
+		moved = move_to(it, p, SCX_DSQ_GLOBAL);
+		wake_idle(cpu);
+		return moved;
+	}
+	/*
+	 * To its own CPU it goes through the queue, also if that is idle: a move to the local queue there lets the CPU's next switch
+	 * go without a look at the clock (wakeup_preempt()), and the kernel would count its idle time as the task's.
+	 */
+	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0) {
 		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
@@ -197,12 +207,16 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 {
 	u64 kernels = 0, queued;
 	u32 group = *(volatile u32 *)&t->group;
+	struct pc_group *g;
 
 	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
 		kernels = (u64)BPF_CORE_READ(p, sched_task_group);
 	/* It leaves the queue before it moves (ext_quiescent). An atomic that returns what was there is a barrier. */
 	queued = __sync_fetch_and_add(&t->queued, 0) & (PC_QUEUED_WHERE | PC_QUEUED_PARKED);
 	if (queued != (PC_QUEUED_PARKED | index) || *(volatile u32 *)&t->group != group)
+		return;
+	g = group_at(group);
+	if (!g || pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)
 		return;
 	if (kernels && !t->shares)
 		follow_files(group, kernels);
@@ -215,12 +229,14 @@ static __noinline u64 unpark(u32 index, u64 now)
 	struct pc_quota *q = quota_at(index);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	u64 again, most = 1;
+	u64 again, most = 1, old;
 	bool spent = true;
 	int i;
 
 	if (!q)
 		return PC_PARK_LATEST_NS;
+	/* Of thousands who have waited for too long more than one has to go at a time. */
+	old = 1 + (u32)q->parked / PC_UNPARK_OLD_OF;
 	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
 		bpf_for(i, 0, PC_UNPARK_MAX) {
 			struct pc_task *t;
@@ -236,7 +252,7 @@ static __noinline u64 unpark(u32 index, u64 now)
 				spent = is_spent(index);
 				most = spent ? 0 : portions_of(index);
 			}
-			if ((u64)i > most || ((u64)i == most && pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS))
+			if ((u64)i >= most && ((u64)i >= most + old || pc_elapsed_ns(now, t->waits_ns) < PC_FAIR_WAIT_MAX_NS))
 				break;
 			let_go(&it, p, t);
 		}
@@ -273,24 +289,52 @@ static __noinline void unpark_gone(u32 index)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* A group in whose queue somebody waits. Return: when to look at it again; `budget`: groups that are left for this look. */
-static __always_inline u64 look_at_parked(u32 index, u32 gone, u32 *budget, u64 now)
+/* A look of the timer. */
+struct pc_park_look {
+	u64 now;	/* of the run queues' clock, which says since when tasks wait */
+	u64 began_ns;	/* CLOCK_MONOTONIC */
+	u64 again_ns;	/* when to look again */
+	u32 gone;	/* 1: a CPU has gone not long ago */
+	u32 late;	/* 1: it has taken long enough */
+};
+
+/* A group in whose queue somebody waits. */
+static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 {
 	struct pc_quota *q = quota_at(index);
 	u64 again;
 
 	if (!q)
-		return PC_PARK_LATEST_NS;
-	if (gone)
+		return;
+	if (look->gone)
 		unpark_gone(index);
-	if (q->look_ns > now)
-		return q->look_ns - now;
-	if (!*budget)
-		return PC_PARK_SOONEST_NS;
-	--*budget;
-	again = unpark(index, now);
-	q->look_ns = now + again;
-	return again;
+	if (q->look_ns > look->now) {
+		again = q->look_ns - look->now;
+	} else if (look->late) {
+		again = PC_PARK_SOONEST_NS;
+	} else {
+		again = unpark(index, look->now);
+		q->look_ns = look->now + again;
+		look->late = pc_elapsed_ns(bpf_ktime_get_ns(), look->began_ns) >= PC_LOOK_NS;
+	}
+	look->again_ns = pc_min_u64(look->again_ns, again);
+}
+
+/* Who came to the queue of a CPU that goes after that was emptied (ext_cpu_offline). */
+static __noinline void empty_gone(void)
+{
+	int cpu;
+
+	bpf_for(cpu, 0, PC_CPUS_MAX) {
+		struct pc_rq *rq = rq_of(cpu);
+
+		if (!rq)
+			break;
+		if (rq->offline && *(volatile s32 *)&rq->queued > 0) {
+			empty_queue(cpu);
+			wake_idle(cpu);
+		}
+	}
 }
 
 /* Where the next look begins: a word of pc_parked.groups. */
@@ -298,15 +342,22 @@ static u32 park_begin;
 
 static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 {
-	u64 again = *(volatile u32 *)&has_quotas ? PC_PARK_LATEST_NS : PC_PARK_REST_NS, now = rq_now();
-	u32 zero = 0, budget = PC_UNPARK_GROUPS, begin = park_begin, gone = *(volatile u32 *)&gone_looks;
+	u32 zero = 0, begin = park_begin, next = begin;
 	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
+	struct pc_park_look look = {
+		.now = rq_now(),
+		.began_ns = bpf_ktime_get_ns(),
+		.again_ns = *(volatile u32 *)&has_quotas ? PC_PARK_LATEST_NS : PC_PARK_REST_NS,
+		.gone = *(volatile u32 *)&gone_looks > 0,
+	};
 	int i, bit;
 
 	if (!ext_on || !all)
 		return 0;
+	if (look.gone)
+		empty_gone();
 	bpf_for(i, 0, PC_PARK_WORDS) {
-		u32 n = (begin + i) % PC_PARK_WORDS;
+		u32 n = (begin + i) % PC_PARK_WORDS, late = look.late;
 		u64 word = *(volatile u64 *)&all->groups[n];
 
 		if (!word)
@@ -315,14 +366,16 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 		bpf_rcu_read_lock();
 		bpf_for(bit, 0, 64)
 			if (word & 1ull << bit)
-				again = pc_min_u64(again, look_at_parked(n * 64 + bit, gone, &budget, now));
+				look_at_parked(n * 64 + bit, &look);
 		bpf_rcu_read_unlock();
-		if (budget)
-			park_begin = n;
+		/* Those of a word that were left out are first at the next look; the others of the word are not due then. */
+		if (look.late && !late)
+			next = n;
 	}
-	if (gone)
+	park_begin = next;
+	if (look.gone)
 		__sync_fetch_and_add(&gone_looks, -1);
-	bpf_timer_start(&value->timer, again, 0);
+	bpf_timer_start(&value->timer, look.again_ns, 0);
 	return 0;
 }
 
@@ -337,13 +390,13 @@ static int turn_ends(void *map, u32 *key, struct pc_turn_timer *value)
 	return 0;
 }
 
-/* Who has waited for too long begins to run, whatever its quota; without the kick its turn ends at a tick. */
+/* Whom no quota holds back now begins to run, though it is used up. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu)
 {
 	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
 
 	rq->turn = 1;
-	if (PC_CAN_KICK && timer)
+	if (timer)
 		bpf_timer_start(&timer->timer, PC_TURN_NS, 0);
 }
 

@@ -216,6 +216,27 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	t->queue = here;
 }
 
+/* Tasks that are moved from the queue of a CPU that goes. */
+#define PC_OFFLINE_MAX	65536
+
+/* To where the kernel finds another CPU for them. */
+static __noinline void empty_queue(u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	int i;
+
+	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
+		bpf_for(i, 0, PC_OFFLINE_MAX) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			move_to(&it, p, SCX_DSQ_GLOBAL);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
 static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				       u64 enq_flags, u64 now)
 {

@@ -173,12 +173,11 @@ static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
  */
 static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 {
-	struct pc_quota *q;
+	struct pc_quota *q = index ? quota_at(index) : NULL;
 
-	if (rq->paying != index) {
+	if (rq->paying != index || (q && rq->paying_generation != q->generation)) {
 		if (rq->portion_ns > 0)
 			give_portion(rq, rq->portion_ns);
-		q = index ? quota_at(index) : NULL;
 		rq->portion_ns = 0;
 		rq->paying = index;
 		rq->paying_generation = q ? q->generation : 0;

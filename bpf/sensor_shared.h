@@ -248,7 +248,7 @@ struct pc_rq {
 	s64 portion_ns;		/* what is left of a portion of `paying`'s quota */
 	u32 paying;		/* index of the group whose quota the task that runs uses; 0: none */
 	u32 paying_generation;	/* pc_quota.generation */
-	u32 turn;		/* 1: the task that runs has waited for too long for its quota */
+	u32 turn;		/* 1: the task that runs has a short turn, its quota is used up */
 	u32 reserved32;
 	u64 reserved[2];	/* four cache lines */
 };

@@ -14,9 +14,12 @@
 
 /* The kernel's "max": no quota. */
 #define PC_QUOTA_NONE		0xffffffffffffffffull
-/* A portion, as the kernel's (sysctl_sched_cfs_bandwidth_slice); of small quotas an eighth. */
+/*
+ * A portion, as the kernel's (sysctl_sched_cfs_bandwidth_slice); of small quotas an eighth. So many CPUs at once may each run on to a
+ * tick: what that comes to is to be less than the deepest debt (below) at 100 Hz.
+ */
 #define PC_PORTION_NS		(5 * PC_NSEC_PER_MSEC)
-#define PC_PORTION_MIN_NS	(100 * PC_NSEC_PER_USEC)
+#define PC_PORTION_MIN_NS	(1 * PC_NSEC_PER_MSEC)
 /* What a CPU keeps of a portion when nothing of the group runs there any more. */
 #define PC_PORTION_KEPT_NS	(200 * PC_NSEC_PER_USEC)
 /* Longest period and largest quota that are reckoned with: more is garbage (max_cfs_quota_period, max_bw_runtime_us). */

@@ -441,7 +441,7 @@ def test_a_mix_of_the_simulator_is_played(host, tmp_path):
     assert refused.rc == 2 and refused.err == "pc_play: line 3: a word is missing\n"
 
 
-def test_quotas_hold_in_groups_and_below_others(host):
+def test_quotas_hold_alone_in_groups_and_below_others(host):
     """What pc_play's tasks had of the clock's time, whatever the real-time tasks took."""
     with scheduling(host):
         said = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""T1: a VM with a CPU quota keeps to it, whatever its boosts: with actuator rt they come out of what the quota leaves."""
+"""T1: a VM with a CPU quota keeps to it: boosts by actuator rt come out of what the quota leaves."""
 
 from contextlib import contextmanager
 from pathlib import Path

@@ -294,7 +294,8 @@ impl Timers {
             self.quotas.rest(running.quota_poll(), now),
         ];
         let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
-        let refill = running.vms.refill_interval().map(|interval| self.reserves.rest(interval, now));
+        let refill =
+            running.vms.refill_interval().map(|interval| self.reserves.rest(interval, now));
         polls.into_iter().chain(regions).chain(refill).min().unwrap_or(SCAN_POLL)
     }
 }
@@ -355,7 +356,11 @@ impl Daemon {
             if timers.quotas.is_due(running.quota_poll(), now) && running.vms.poll_quotas() {
                 running.rt.reevaluate();
             }
-            if running.vms.refill_interval().is_some_and(|interval| timers.reserves.is_due(interval, now)) {
+            if running
+                .vms
+                .refill_interval()
+                .is_some_and(|interval| timers.reserves.is_due(interval, now))
+            {
                 running.vms.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {

@@ -76,10 +76,14 @@ impl Quotas {
                 Err(error) => Some(refused(unknown(error))),
             };
             let had = self.found.get(&index);
-            let state = |found: Option<&Found>| found.map(|found| (found.is_refused, found.reserve));
+            let state =
+                |found: Option<&Found>| found.map(|found| (found.is_refused, found.reserve));
             let is_refused = |found: Option<&Found>| found.is_some_and(|found| found.is_refused);
             if state(had) != state(found.as_ref()) {
-                changed.push(Changed { index, refusal: is_refused(had) != is_refused(found.as_ref()) });
+                changed.push(Changed {
+                    index,
+                    refusal: is_refused(had) != is_refused(found.as_ref()),
+                });
             }
             match found {
                 Some(found) => self.found.insert(index, found),
@@ -127,7 +131,12 @@ impl Quotas {
     }
 }
 
-fn found(groups: &mut Groups, table: &impl Reserves, limits: &[CpuLimit], now: Instant) -> Option<Found> {
+fn found(
+    groups: &mut Groups,
+    table: &impl Reserves,
+    limits: &[CpuLimit],
+    now: Instant,
+) -> Option<Found> {
     let nearest = limits.first()?;
     if let Some(idle) = limits.iter().find(|limit| limit.limit == Limit::Idle) {
         return Some(refused(idle.to_string()));
@@ -198,7 +207,8 @@ mod tests {
         put("sys/fs/cgroup/vms/cpu.stat", "usage_usec 0\n");
         put("sys/fs/cgroup/vms/web/cpu.max", "max 100000\n");
         // 72 is gone.
-        let mut look = |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
+        let look =
+            |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
         let change = |index, refusal| vec![Changed { index, refusal }];
         assert_eq!((look(&mut quotas), quotas.of(7)), (vec![], None));
         put("sys/fs/cgroup/vms/cpu.max", "20000 100000\n");

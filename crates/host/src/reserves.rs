@@ -41,7 +41,12 @@ pub struct Groups {
 impl Groups {
     /// The record of a thread's quotas, the nearest first; other limits are passed over. Or why its boosts cannot be held to
     /// them.
-    pub fn record_of(&mut self, table: &impl Reserves, limits: &[CpuLimit], now: Instant) -> Result<u32, String> {
+    pub fn record_of(
+        &mut self,
+        table: &impl Reserves,
+        limits: &[CpuLimit],
+        now: Instant,
+    ) -> Result<u32, String> {
         let mut above = 0;
         for limit in limits.iter().rev() {
             if matches!(limit.limit, Limit::Quota { .. }) {
@@ -51,7 +56,13 @@ impl Groups {
         Ok(above)
     }
 
-    fn record(&mut self, table: &impl Reserves, limit: &CpuLimit, above: u32, now: Instant) -> Result<u32, String> {
+    fn record(
+        &mut self,
+        table: &impl Reserves,
+        limit: &CpuLimit,
+        above: u32,
+        now: Instant,
+    ) -> Result<u32, String> {
         if let Some(group) = self.by_directory.get_mut(&limit.directory) {
             if group.limit != *limit {
                 group.limit = limit.clone();
@@ -62,10 +73,12 @@ impl Groups {
             }
             return Ok(group.index);
         }
-        let used_ns = limit.usage_ns().map_err(|error| format!("what it has used is not known: {error}"))?;
+        let used_ns =
+            limit.usage_ns().map_err(|error| format!("what it has used is not known: {error}"))?;
         let taken: BTreeSet<u32> = self.by_directory.values().map(|group| group.index).collect();
         let index = (1..table.len()).find(|index| !taken.contains(index));
-        let index = index.ok_or_else(|| format!("{} groups with a quota are watched already", taken.len()))?;
+        let index = index
+            .ok_or_else(|| format!("{} groups with a quota are watched already", taken.len()))?;
         table.begin(index, above);
         let group = Group { index, above, limit: limit.clone(), looked: now, used_ns, left_ns: 0 };
         self.by_directory.insert(limit.directory.clone(), group);
@@ -95,7 +108,9 @@ impl Groups {
     /// is left is used up, and then nothing of it is boosted.
     pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
         for group in self.by_directory.values_mut() {
-            let Limit::Quota { quota_us, period_us, burst_us } = group.limit.limit else { continue };
+            let Limit::Quota { quota_us, period_us, burst_us } = group.limit.limit else {
+                continue;
+            };
             let Ok(used_ns) = group.limit.usage_ns() else { continue };
             let passed = now.saturating_duration_since(group.looked).as_nanos();
             let granted = passed * u128::from(quota_us) / u128::from(period_us.max(1));
@@ -213,7 +228,7 @@ mod tests {
         host.group("box/b", 20, 0);
         host.group("other", 20, 0);
         let now = Instant::now();
-        let mut of = |groups: &mut Groups, group| groups.record_of(&table, &host.limits(group), now);
+        let of = |groups: &mut Groups, group| groups.record_of(&table, &host.limits(group), now);
         let (a, b) = (of(&mut groups, "box/a").unwrap(), of(&mut groups, "box/b").unwrap());
         let (_, above) = table.0.borrow()[a as usize];
         assert_eq!((table.0.borrow()[b as usize].1, above != 0 && above != a), (above, true));

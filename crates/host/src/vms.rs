@@ -380,7 +380,8 @@ impl Vms {
         let threads = indices.filter_map(|index| Some((index, vcpus.get(index)?.tid())));
         let changed = self.quotas.look(self.sensor.reserves(), threads, Instant::now());
         for vm in self.by_pid.values_mut() {
-            let mut ours = changed.iter().filter(|one| vm.vcpus.contains_key(&one.index)).peekable();
+            let mut ours =
+                changed.iter().filter(|one| vm.vcpus.contains_key(&one.index)).peekable();
             if ours.peek().is_none() {
                 continue;
             }

@@ -88,7 +88,11 @@ impl Setting {
             dir,
             actuator: Actuator::new(Arc::clone(&journal), PRIORITY),
             journal,
-            table: Table { thread, live: AtomicBool::new(true), is_refused: AtomicBool::new(false) },
+            table: Table {
+                thread,
+                live: AtomicBool::new(true),
+                is_refused: AtomicBool::new(false),
+            },
             sleeper,
         }
     }

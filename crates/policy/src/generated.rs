@@ -38,6 +38,8 @@ pub const PC_VCPU_FREE: u32 = 0;
 pub const PC_VCPU_NEW: u32 = 1;
 pub const PC_VCPU_READY: u32 = 2;
 pub const PC_VCPU_GONE: u32 = 3;
+pub const PC_RESERVES_MAX: u32 = 1024;
+pub const PC_RESERVE_DEPTH_MAX: u32 = 16;
 pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
@@ -720,6 +722,27 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_reserve {
+    pub left_ns: s64,
+    pub above: u32_,
+    pub reserved: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_reserve"][::core::mem::size_of::<pc_reserve>() - 16usize];
+    ["Alignment of pc_reserve"][::core::mem::align_of::<pc_reserve>() - 8usize];
+    [
+        "Offset of field: pc_reserve::left_ns",
+    ][::core::mem::offset_of!(pc_reserve, left_ns) - 0usize];
+    [
+        "Offset of field: pc_reserve::above",
+    ][::core::mem::offset_of!(pc_reserve, above) - 8usize];
+    [
+        "Offset of field: pc_reserve::reserved",
+    ][::core::mem::offset_of!(pc_reserve, reserved) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu_counters {
     pub exits: u64_,
     pub wakeups: u64_,
@@ -798,12 +821,14 @@ pub struct pc_vcpu_setup {
     pub guest_line_bytes: u32_,
     pub guest_features: u32_,
     pub guest_requests: u32_,
-    pub has_quota: u32_,
+    pub refused: u32_,
     pub asked_hva: u64_,
+    pub reserve: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 40usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 48usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -824,11 +849,17 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::guest_requests",
     ][::core::mem::offset_of!(pc_vcpu_setup, guest_requests) - 24usize];
     [
-        "Offset of field: pc_vcpu_setup::has_quota",
-    ][::core::mem::offset_of!(pc_vcpu_setup, has_quota) - 28usize];
+        "Offset of field: pc_vcpu_setup::refused",
+    ][::core::mem::offset_of!(pc_vcpu_setup, refused) - 28usize];
     [
         "Offset of field: pc_vcpu_setup::asked_hva",
     ][::core::mem::offset_of!(pc_vcpu_setup, asked_hva) - 32usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserve",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserve) - 40usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserved",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -867,7 +898,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1024usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1032usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];

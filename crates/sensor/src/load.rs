@@ -15,7 +15,7 @@ use libbpf_rs::{
 };
 use paracord_policy::{
     PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, PC_UID_OTHERS, pc_adoption, pc_clamp, pc_cpu, pc_energy,
-    pc_task, pc_tick, pc_vcpu, pc_vm,
+    pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
 use crate::{

@@ -45,10 +45,11 @@ impl Reserves for Array<pc_reserve> {
     }
 
     fn set_above(&self, index: u32, above: u32) {
-        if let Some(record) = self.at(index) {
-            // SAFETY: a field inside a mapped record, aligned; this side is its only writer.
-            unsafe { (&raw mut (*record.as_ptr()).above).write_volatile(above) };
-        }
+        let Some(record) = self.at(index) else { return };
+        // SAFETY: a field inside a mapped record, aligned.
+        let place = unsafe { &raw mut (*record.as_ptr()).above };
+        // SAFETY: as above; this side is its only writer.
+        unsafe { place.write_volatile(above) };
     }
 
     fn left_ns(&self, index: u32) -> i64 {

@@ -75,6 +75,15 @@ fn a_quota_that_is_spent_is_no_fault() {
     assert_eq!(faults(text, 1, |kernel| kernel.plant_idle_cpu(1)), Vec::<String>::new());
 }
 
+/// The scheduler is not told of the quota.
+#[test]
+fn a_group_that_runs_longer_than_its_quota_is_found() {
+    let text = "machine cpus=2\nrun 500ms\ngroup web quota=10ms/100ms\ntask loop group=web count=2 : run forever\n";
+    let found = faults(text, 1, |kernel| kernel.native.set_quota(1, None));
+    only(&found, "group web has run");
+    assert_eq!(faults(text, 1, |_| ()), Vec::<String>::new());
+}
+
 #[test]
 fn a_cpu_that_switches_all_the_time_is_found() {
     let found = faults(BUSY, 100 * MS, |kernel| kernel.rqs[1].preemptions += 501);

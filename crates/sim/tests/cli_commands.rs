@@ -256,10 +256,23 @@ fn races_are_repeated_by_their_seed() {
 fn contract_says_which_limits_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("results.json");
-    let o = sim(&["contract", "--cpus", "2", "--only", "idle_group_share", "--json", json.to_str().unwrap()]);
+    let o = sim(&[
+        "contract",
+        "--cpus",
+        "2",
+        "--only",
+        "idle_group_share",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
     assert_eq!((o.status.code(), stderr(&o).as_str()), (Some(0), ""));
-    assert!(stdout(&o).starts_with("CASE ") && stdout(&o).ends_with("\n1 passed, 0 failed\n"), "{}", stdout(&o));
-    let results: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert!(
+        stdout(&o).starts_with("CASE ") && stdout(&o).ends_with("\n1 passed, 0 failed\n"),
+        "{}",
+        stdout(&o)
+    );
+    let results: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(results["verdicts"][0]["name"], "idle_group_share_2_cpus");
     refuses(&["contract", "--only", "fairness"], &["no case is called", "fairness_vs_stock"]);
 }

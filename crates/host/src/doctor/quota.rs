@@ -74,12 +74,18 @@ pub fn cpu_quotas(t: &Tree) -> Check {
         return Check::new(
             name,
             Status::Warn,
-            format!("not boosted by actuator rt, for what limits their control groups: {}", named(refused)),
+            format!(
+                "not boosted by actuator rt, for what limits their control groups: {}",
+                named(refused)
+            ),
             "a real-time thread gets past it; to have a VM boosted take cpu.idle away, and limit it by cpu.max (libvirt: <quota>), vcpu_budget_pct and vm_budget_pct; weights (cpu.weight, <shares>) bind unboosted time only",
         );
     }
     if !boosted.is_empty() {
-        return Check::ok(name, format!("boosted out of what their quotas leave: {}", named(boosted)));
+        return Check::ok(
+            name,
+            format!("boosted out of what their quotas leave: {}", named(boosted)),
+        );
     }
     if hidden {
         return Check::new(

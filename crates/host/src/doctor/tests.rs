@@ -139,13 +139,17 @@ fn a_vm_with_a_cpu_quota_is_named() {
     assert_eq!(check(&host).status, Status::Ok, "a process without a VM");
     std::os::unix::fs::symlink("anon_inode:kvm-vm", host.0.join("proc/42/fd/4")).unwrap();
     let found = check(&host);
-    let line = "boosted out of what their quotas leave: web: CPU quota 20000 of 100000 us in /box/vcpu0";
+    let line =
+        "boosted out of what their quotas leave: web: CPU quota 20000 of 100000 us in /box/vcpu0";
     assert_eq!((found.status, found.found.as_str()), (Status::Ok, line));
     host.put("sys/fs/cgroup/box/vcpu0/cpu.max", "max 100000\n");
     assert_eq!(check(&host).status, Status::Ok);
     host.put("sys/fs/cgroup/box/cpu.idle", "1\n");
     let found = check(&host);
-    assert!(found.status == Status::Warn && found.found.contains("web: cpu.idle in /box"), "{found:?}");
+    assert!(
+        found.status == Status::Warn && found.found.contains("web: cpu.idle in /box"),
+        "{found:?}"
+    );
     assert!(found.remedy.contains("vcpu_budget_pct"), "{found:?}");
     host.put("sys/fs/cgroup/box/cpu.idle", "0\n");
     // Who cannot be looked at is not boosted either.

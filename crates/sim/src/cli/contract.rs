@@ -39,7 +39,10 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
     for cpus in &args.cpus {
         let cpus = *cpus as usize;
         let setting = Setting::new(cpus, args.long, args.seed);
-        for case in CASES.iter().filter(|case| args.only.is_empty() || args.only.iter().any(|only| only == case.name)) {
+        for case in CASES
+            .iter()
+            .filter(|case| args.only.is_empty() || args.only.iter().any(|only| only == case.name))
+        {
             let label = format!("{} on {cpus} CPUs: ", case.name);
             let mut run = |text: &str| both(text, &label, &interrupt);
             let figures = (case.run)(&setting, &mut run);
@@ -72,7 +75,11 @@ fn table(said: &[Said]) -> String {
     let (mut passed, mut failed) = (0, 0);
     for Said { case, cpus, figures } in said {
         for figure in figures {
-            let name = if figure.of.is_empty() { (*case).to_owned() } else { format!("{case}, {}", figure.of) };
+            let name = if figure.of.is_empty() {
+                (*case).to_owned()
+            } else {
+                format!("{case}, {}", figure.of)
+            };
             let limit = format!("{} {}", if figure.at_most { "<=" } else { ">=" }, figure.limit);
             let number = |number: f64| format!("{number:.3}");
             let verdict = if figure.passes() { "pass" } else { "FAIL" };

@@ -43,14 +43,17 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
         }
         let quota = |percent: u64| format!("quota={}us/100ms", percent * 1000);
         let hungry = 4 * percent.div_ceil(100);
-        let flat = format!("group q {}\ntask hungry group=q count={hungry} : run forever\n", quota(percent));
+        let flat = format!(
+            "group q weight=10000 {}\ntask hungry group=q count={hungry} : run forever\n",
+            quota(percent)
+        );
         let burst = format!(
-            "group q {} burst={}us\ntask hungry group=q count={hungry} : run forever\n",
+            "group q weight=10000 {} burst={}us\ntask hungry group=q count={hungry} : run forever\n",
             quota(percent),
             percent * 500
         );
         let nested = format!(
-            "group q {}\ngroup q/a {}\ngroup q/b {}\ntask hungry-a group=q/a count={hungry} : run forever\n\
+            "group q weight=10000 {}\ngroup q/a {}\ngroup q/b {}\ntask hungry-a group=q/a count={hungry} : run forever\n\
              task hungry-b group=q/b count={hungry} : run forever\n",
             quota(percent),
             quota(percent * 3 / 4),
@@ -58,14 +61,22 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
         );
         let mut variants = vec![("flat", flat), ("burst", burst), ("nested", nested)];
         if percent < 100 {
-            let text = format!("group q {}\ntask hungry group=q cpus=0 count=2 : run forever\n", quota(percent));
+            let text = format!(
+                "group q weight=10000 {}\ntask hungry group=q cpus=0 count=2 : run forever\n",
+                quota(percent)
+            );
             variants.push(("bound", text));
         }
         for (name, text) in variants {
             let both = run(&(setting.machine(length, 1) + &text + &free))?;
             let wanted = percent as f64 / 100.0;
             let error = map(both.share("hungry"), |share| (share / wanted - 1.0).abs());
-            figures.push(Figure::at_most(format!("{percent} %, {name}"), error, error.0 - error.1, 0.05));
+            figures.push(Figure::at_most(
+                format!("{percent} %, {name}"),
+                error,
+                error.0 - error.1,
+                0.05,
+            ));
         }
     }
     Ok(figures)
@@ -130,7 +141,11 @@ fn fork_chain_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fai
             chain(" group=light")
         );
         let both = run(&(setting.machine(8, 1) + &groups))?;
-        figures.push(Figure::at_least(format!("{time}, weights 1000, 100"), both.share("loop"), 0.85));
+        figures.push(Figure::at_least(
+            format!("{time}, weights 1000, 100"),
+            both.share("loop"),
+            0.85,
+        ));
     }
     Ok(figures)
 }
@@ -147,8 +162,7 @@ fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
             );
         }
     }
-    let length = if setting.long { 30 } else { 8 };
-    let both = run(&(setting.machine(length, 1) + &text))?;
+    let both = run(&(setting.machine(30, 1) + &text))?;
     let (heavy, light) = (both.share("heavy"), both.share("light"));
     let error = |heavy: f64, light: f64| (heavy / light / 10.0 - 1.0).abs();
     let error = (error(heavy.0, light.0), error(heavy.1, light.1));

@@ -8,7 +8,8 @@ use paracord_sim::rng::Rng;
 use super::ideal::Node;
 
 /// nice values that are drawn, and the kernel's weights of them (`sched_prio_to_weight`).
-const NICE: [(i8, f64); 6] = [(0, 1024.0), (0, 1024.0), (5, 335.0), (-5, 3121.0), (10, 110.0), (3, 526.0)];
+const NICE: [(i8, f64); 6] =
+    [(0, 1024.0), (0, 1024.0), (5, 335.0), (-5, 3121.0), (10, 110.0), (3, 526.0)];
 const GROUP_WEIGHTS: [u32; 5] = [100, 100, 50, 200, 400];
 
 /// A mix without its machine, and its tasks in the order of their kinds.

@@ -6,7 +6,7 @@ mod cases;
 mod draw;
 mod ideal;
 
-pub use cases::{CASES, Case};
+pub use cases::CASES;
 
 use crate::report::Finished;
 
@@ -58,7 +58,12 @@ pub struct Figure {
 
 impl Figure {
     /// A value that may be so large.
-    pub fn at_most(of: impl Into<String>, (ext, stock): (f64, f64), value: f64, limit: f64) -> Self {
+    pub fn at_most(
+        of: impl Into<String>,
+        (ext, stock): (f64, f64),
+        value: f64,
+        limit: f64,
+    ) -> Self {
         Self { of: of.into(), ext, stock, value, limit, at_most: true }
     }
 

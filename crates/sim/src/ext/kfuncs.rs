@@ -3,7 +3,10 @@
 
 use super::{flags, idle, load::eject, local};
 use crate::{
-    bpf::{CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, GroupId, Kfuncs, Native, TaskId},
+    bpf::{
+        CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, GroupId, Kfuncs,
+        Native, TaskId,
+    },
     kernel::{
         Event, Kernel, State, events,
         ext_state::{Direct, Queue},
@@ -116,7 +119,11 @@ impl Kfuncs for Kernel {
     fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId> {
         use std::ops::Bound::{Excluded, Unbounded};
         let queue = self.ext.dsqs.get(&cursor.dsq)?;
-        let last = if cursor.state & CURSOR_START != 0 { Unbounded } else { Excluded((cursor.key, cursor.seq)) };
+        let last = if cursor.state & CURSOR_START != 0 {
+            Unbounded
+        } else {
+            Excluded((cursor.key, cursor.seq))
+        };
         let newest = cursor.newest;
         let fits = |(key, _): &(&(u64, u64), &TaskId)| key.1 <= newest;
         let next = if cursor.state & CURSOR_REVERSE == 0 {
@@ -130,13 +137,7 @@ impl Kfuncs for Kernel {
         Some(*task)
     }
 
-    fn dsq_move(
-        &mut self,
-        cursor: &mut DsqCursor,
-        task: TaskId,
-        dsq: u64,
-        enq_flags: u64,
-    ) -> bool {
+    fn dsq_move(&mut self, cursor: &mut DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool {
         let vtime = (cursor.state & CURSOR_VTIME != 0).then_some(cursor.vtime);
         cursor.state &= !CURSOR_VTIME;
         // It was moved meanwhile, or has come back since.

@@ -199,7 +199,15 @@ pub mod machine {
     pub const MS: u64 = 1_000_000;
 
     fn group(level: usize) -> Group {
-        Group { path: String::new(), parent: 0, level, weight: 100, quota: None, unlimited_since: 0, idle: false }
+        Group {
+            path: String::new(),
+            parent: 0,
+            level,
+            weight: 100,
+            quota: None,
+            unlimited_since: 0,
+            idle: false,
+        }
     }
 
     fn begin(groups: &[Group], weights: &[u64]) -> (Fair, Vec<EntityId>) {

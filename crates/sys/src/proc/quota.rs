@@ -383,7 +383,8 @@ mod tests {
         let limits = tree.limits(7).unwrap();
         let quota = |quota_us, burst_us| Limit::Quota { quota_us, period_us: 100_000, burst_us };
         let found: Vec<_> = limits.iter().map(|one| (one.group.as_str(), one.limit)).collect();
-        let want = [("/box/vm", quota(20_000, 3000)), ("/box", quota(50_000, 0)), ("/box", Limit::Idle)];
+        let want =
+            [("/box/vm", quota(20_000, 3000)), ("/box", quota(50_000, 0)), ("/box", Limit::Idle)];
         assert_eq!(found, want);
         assert_eq!(limits[1].usage_ns().unwrap(), 12_000);
         assert!(limits[0].usage_ns().unwrap_err().to_string().contains("vm/cpu.stat:1: no usage"));
