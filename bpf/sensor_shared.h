@@ -60,7 +60,7 @@ struct pc_vcpu_setup {
 /* Control groups with a CPU quota above vCPUs; index 0 is nobody's. */
 #define PC_RESERVES_MAX		1024
 /* Levels of them above one vCPU. */
-#define PC_RESERVE_DEPTH_MAX	16
+#define PC_RESERVE_DEPTH_MAX	8
 
 struct pc_vcpu {
 	u32 life;		/* PC_VCPU_*: BPF sets NEW and GONE, daemon READY and FREE */

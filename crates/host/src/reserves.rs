@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use paracord_policy::reserve;
+use paracord_policy::{PC_RESERVE_DEPTH_MAX, reserve};
 use paracord_sensor::Reserves;
 use paracord_sys::proc::{CpuLimit, Limit};
 
@@ -47,11 +47,13 @@ impl Groups {
         limits: &[CpuLimit],
         now: Instant,
     ) -> Result<u32, String> {
+        let is_quota = |limit: &&CpuLimit| matches!(limit.limit, Limit::Quota { .. });
+        if limits.iter().filter(is_quota).count() > PC_RESERVE_DEPTH_MAX as usize {
+            return Err(format!("more than {PC_RESERVE_DEPTH_MAX} quotas one above the other"));
+        }
         let mut above = 0;
-        for limit in limits.iter().rev() {
-            if matches!(limit.limit, Limit::Quota { .. }) {
-                above = self.record(table, limit, above, now)?;
-            }
+        for limit in limits.iter().rev().filter(is_quota) {
+            above = self.record(table, limit, above, now)?;
         }
         Ok(above)
     }

@@ -192,6 +192,8 @@ impl Sensor {
             .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(Error::bpf("the quota of users"))?;
         sensor.set_vcpus_per_user(options.vcpus_per_user);
+        // Nobody's, and never empty.
+        crate::Reserves::add_ns(&sensor.reserves, 0, 1 << 62);
         sensor.attach(options)?;
         if options.scheduler {
             sensor.scheduler = Some(scheduler::start(&mut sensor.object)?);
