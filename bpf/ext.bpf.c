@@ -11,6 +11,7 @@
  *  sched_group.h     weights of control groups
  *  sched_quota.h     cpu.max: what groups may still run (policy/quota.h)
  *  sched_park.h      who waits for that
+ *  sched_turn.h      who runs though nothing is left of it
  *  sched_cgroup.h    the operations about them
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)

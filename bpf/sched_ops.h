@@ -9,6 +9,7 @@
 
 #include "sched_balance.h"
 #include "sched_park.h"
+#include "sched_turn.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
@@ -226,7 +227,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	}
 	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
 	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
-	/* Its equals take turns with it, and nobody runs on a quota that is used up. Who has waited for too long, or reads under RCU, has a short turn. */
+	/* Its equals take turns with it, and nobody runs on a quota that is used up (sched_turn.h). */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged))
 		preempt_cpu(rq, cpu);

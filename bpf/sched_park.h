@@ -20,8 +20,6 @@
 /* Tasks of a group that are looked at after a CPU has gone, and looks that do so: some may have been on their way. */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
-/* The turn of who has waited for too long. */
-#define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
 /* How soon the timer looks again while somebody waits; while there are quotas; while there are none. */
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
@@ -51,20 +49,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct pc_park_timer);
 } park_timer SEC(".maps");
-
-/* One per CPU: ends the turn of who has waited for too long. */
-struct pc_turn_timer {
-	struct bpf_timer timer;
-	u32 cpu;
-	u32 reserved;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PC_CPUS_MAX);
-	__type(key, u32);
-	__type(value, struct pc_turn_timer);
-} turn_timers SEC(".maps");
 
 /* Looks that are left of PC_GONE_LOOKS. */
 static u32 gone_looks;
@@ -377,39 +361,6 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 		__sync_fetch_and_add(&gone_looks, -1);
 	bpf_timer_start(&value->timer, look.again_ns, 0);
 	return 0;
-}
-
-/* Whose turn it was has had it. */
-static int turn_ends(void *map, u32 *key, struct pc_turn_timer *value)
-{
-	u32 cpu = value->cpu;
-	struct pc_rq *rq = rq_of(cpu);
-
-	if (ext_on && rq && *(volatile u32 *)&rq->turn)
-		preempt_cpu(rq, cpu);
-	return 0;
-}
-
-/* Whom no quota holds back now begins to run, though it is used up. */
-static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu)
-{
-	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
-
-	rq->turn = 1;
-	if (timer)
-		bpf_timer_start(&timer->timer, PC_TURN_NS, 0);
-}
-
-static __always_inline s64 make_turn_timer(u32 cpu)
-{
-	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
-	s64 error;
-
-	if (!timer)
-		return -2;
-	timer->cpu = cpu;
-	error = bpf_timer_init(&timer->timer, &turn_timers, CLOCK_MONOTONIC);
-	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, turn_ends);
 }
 
 static __always_inline s32 start_park_timer(void)
