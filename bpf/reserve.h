@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What CPU quotas above a vCPU leave for its boosts (policy/reserve.h). The daemon fills it. No global functions: kernels
- * before 7.x let none be called while preemption is off, as it is where the policy takes a step.
+ * What CPU quotas above a vCPU leave for its boosts (policy/reserve.h). The daemon fills it. No global functions: Linux
+ * 6.12 lets none be called while preemption is off, as it is where the policy takes a step.
  */
 #ifndef PARACORD_BPF_RESERVE_H
 #define PARACORD_BPF_RESERVE_H
@@ -28,8 +28,8 @@ static __noinline u64 reserve_is_empty(u32 index)
 	return empty;
 }
 
-/* Boosted time, of a group and those above. Return: 0. */
-static __noinline int charge_reserve(u32 index, u64 ns)
+/* Boosted time, of a group and those above. */
+static __noinline void charge_reserve(u32 index, u64 ns)
 {
 	int i;
 
@@ -41,7 +41,6 @@ static __noinline int charge_reserve(u32 index, u64 ns)
 		__sync_fetch_and_add(&r->left_ns, -(s64)ns);
 		index = *(volatile u32 *)&r->above;
 	}
-	return 0;
 }
 
 #endif

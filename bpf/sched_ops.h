@@ -26,7 +26,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	s32 cpu = -1;
 
 	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
-	if (t && rq && is_held(p, t, rq, rq_now()))
+	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
