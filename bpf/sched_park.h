@@ -280,6 +280,7 @@ struct pc_park_look {
 	u64 again_ns;	/* when to look again */
 	u32 gone;	/* 1: a CPU has gone not long ago */
 	u32 late;	/* 1: it has taken long enough */
+	u32 left_out;	/* the first group that was due and not looked at; 0: there was none */
 };
 
 /* A group in whose queue somebody waits. */
@@ -296,6 +297,8 @@ static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 		again = q->look_ns - look->now;
 	} else if (look->late) {
 		again = PC_PARK_SOONEST_NS;
+		if (!look->left_out)
+			look->left_out = index;
 	} else {
 		again = unpark(index, look->now);
 		q->look_ns = look->now + again;
@@ -321,12 +324,12 @@ static __noinline void empty_gone(void)
 	}
 }
 
-/* Where the next look begins: a word of pc_parked.groups. */
+/* The group with which the next look begins. */
 static u32 park_begin;
 
 static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 {
-	u32 zero = 0, begin = park_begin, next = begin;
+	u32 zero = 0, begin = park_begin;
 	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
 	struct pc_park_look look = {
 		.now = rq_now(),
@@ -340,10 +343,15 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 		return 0;
 	if (look.gone)
 		empty_gone();
-	bpf_for(i, 0, PC_PARK_WORDS) {
-		u32 n = (begin + i) % PC_PARK_WORDS, late = look.late;
-		u64 word = *(volatile u64 *)&all->groups[n];
+	/* Once around: of the word in which it begins, the groups before that one come last. */
+	bpf_for(i, 0, PC_PARK_WORDS + 1) {
+		u32 n = (begin / 64 + i) % PC_PARK_WORDS;
+		u64 word = *(volatile u64 *)&all->groups[n], before = (1ull << begin % 64) - 1;
 
+		if (!i)
+			word &= ~before;
+		else if (i == PC_PARK_WORDS)
+			word &= before;
 		if (!word)
 			continue;
 		/* The kernel takes the callback of a timer that a sleepable program has started for sleepable (before 6.19). */
@@ -352,11 +360,9 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 			if (word & 1ull << bit)
 				look_at_parked(n * 64 + bit, &look);
 		bpf_rcu_read_unlock();
-		/* Those of a word that were left out are first at the next look; the others of the word are not due then. */
-		if (look.late && !late)
-			next = n;
 	}
-	park_begin = next;
+	if (look.left_out)
+		park_begin = look.left_out;
 	if (look.gone)
 		__sync_fetch_and_add(&gone_looks, -1);
 	bpf_timer_start(&value->timer, look.again_ns, 0);
