@@ -137,14 +137,20 @@ fn found(
     limits: &[CpuLimit],
     now: Instant,
 ) -> Option<Found> {
-    let nearest = limits.first()?;
-    if let Some(idle) = limits.iter().find(|limit| limit.limit == Limit::Idle) {
-        return Some(refused(idle.to_string()));
+    let binds = binding(limits)?;
+    if binds.limit == Limit::Idle {
+        return Some(refused(binds.to_string()));
     }
     Some(match groups.record_of(table, limits, now) {
-        Ok(reserve) => Found { line: nearest.to_string(), is_refused: false, reserve },
-        Err(why) => refused(format!("{nearest} ({why})")),
+        Ok(reserve) => Found { line: binds.to_string(), is_refused: false, reserve },
+        Err(why) => refused(format!("{binds} ({why})")),
     })
+}
+
+/// Of the limits of a thread, the nearest first, the one that is named: `cpu.idle`, with which actuator rt boosts nobody, else
+/// the nearest quota.
+pub(crate) fn binding(limits: &[CpuLimit]) -> Option<&CpuLimit> {
+    limits.iter().find(|limit| limit.limit == Limit::Idle).or(limits.first())
 }
 
 fn refused(line: String) -> Found {

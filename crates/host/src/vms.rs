@@ -130,7 +130,6 @@ impl Vms {
     }
 
     fn adopt(&mut self, vcpu: &Vcpu<'_>) {
-        let sensor = Arc::clone(&self.sensor);
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         if self.refused.contains(pid) {
             return;
@@ -147,7 +146,7 @@ impl Vms {
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
         // Before its first boost.
-        self.quotas.look(sensor.reserves(), [(index, vcpu.tid())], Instant::now());
+        self.quotas.look(self.sensor.reserves(), [(index, vcpu.tid())], Instant::now());
         vcpu.set_setup(vm.setup_of(vcpu_id, index, &self.quotas));
         if let Some(vm) = self.by_pid.get(&pid) {
             self.counters.attach(vm, index, vcpu.tid(), vcpu_id);

@@ -6,7 +6,7 @@ use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 use super::files::Tree;
 use super::{Check, Status};
 use crate::identity::{identify, vcpu_id_of_thread};
-use crate::quotas::unknown;
+use crate::quotas::{binding, unknown};
 
 /// VMs that one line names.
 const NAMED_MAX: usize = 5;
@@ -27,11 +27,10 @@ fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     let vcpus: Vec<u32> = all.iter().copied().filter(is_vcpu).collect();
     let tids = if vcpus.is_empty() { all } else { vcpus };
     let limit = tids.into_iter().find_map(|tid| match reader.limits_of(tid) {
-        Ok(limits) => {
-            let idle = limits.iter().find(|limit| limit.limit == Limit::Idle);
-            let line = idle.or(limits.first())?.to_string();
-            Some(Limited { line, is_boosted: idle.is_none() })
-        }
+        Ok(limits) => binding(&limits).map(|binds| Limited {
+            line: binds.to_string(),
+            is_boosted: binds.limit != Limit::Idle,
+        }),
         Err(error) if error.is_gone() => None,
         Err(error) => Some(Limited { line: unknown(&error), is_boosted: false }),
     })?;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use paracord_policy::{PC_GROUP_ROOT, PC_VCPU_FREE, PC_VCPUS_MAX};
+use paracord_policy::{
+    PC_GROUP_ROOT, PC_QUEUED_PARKED, PC_QUEUED_READS, PC_QUEUED_WHERE, PC_VCPU_FREE, PC_VCPUS_MAX,
+};
 
 use crate::kernel::{Kernel, Program, State};
 
@@ -34,10 +36,10 @@ pub fn scheduler(k: &mut Kernel) {
         }
         let Some(record) = k.native.task_record(id) else { continue };
         let word = u32::try_from(record.queued & u64::from(u32::MAX)).unwrap_or_default();
-        if word != 0 && word & PARKED == 0 {
-            let cpu = (word & WHERE) as usize - 1;
+        if word != 0 && word & PC_QUEUED_PARKED == 0 {
+            let cpu = (word & PC_QUEUED_WHERE) as usize - 1;
             queued[cpu] += 1;
-            readers[cpu] += i32::from(word & READS != 0);
+            readers[cpu] += i32::from(word & PC_QUEUED_READS != 0);
         }
         if record.counted != 0 {
             *groups.entry(record.group).or_default() += i64::from(record.counted);
@@ -77,11 +79,6 @@ fn group_sums(k: &mut Kernel, mut tasks: BTreeMap<u32, i64>) {
         }
     }
 }
-
-/// `PC_QUEUED_WHERE`, `PC_QUEUED_READS`, `PC_QUEUED_PARKED`.
-const WHERE: u32 = 0xffff;
-const READS: u32 = 1 << 16;
-const PARKED: u32 = 1 << 17;
 
 /// `PC_WEIGHT_IDLE`: of a group with `cpu.idle`.
 const WEIGHT_IDLE: i64 = 3;
