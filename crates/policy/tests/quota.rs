@@ -53,7 +53,7 @@ fn a_debt_takes_as_many_periods_as_it_is_worth() {
 fn portions_of_small_quotas_are_small() {
     assert_eq!(portion_ns(&quota(100 * MS, 100 * MS, 0)), 5 * MS);
     assert_eq!(portion_ns(&quota(8 * MS, 100 * MS, 0)), MS);
-    assert_eq!(portion_ns(&quota(1000, 100 * MS, 0)), 100_000);
+    assert_eq!(portion_ns(&quota(1000, 100 * MS, 0)), MS);
 }
 
 proptest! {
