@@ -16,7 +16,7 @@ use paracord_sys::proc::{CpuLimit, Limit};
 /// How often it is read, at most. A group has no more for boosts than its quota of one period leaves: with the usual 100 ms
 /// all of it can be used.
 const REFILL: Duration = Duration::from_millis(100);
-/// And so much for each group, so that hosts with thousands of them spend a hundredth of a CPU on it.
+/// And so much for each group: with thousands of them the reads do not add up.
 const REFILL_PER_GROUP: Duration = Duration::from_millis(2);
 
 /// A group that has a record.
