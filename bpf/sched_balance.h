@@ -40,7 +40,7 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	if (level == PC_RUNS_NORMAL)
 		weight = weight_on(rq);
 	else if (level == PC_RUNS_NOTHING && *(volatile s32 *)&rq->queued <= 0)
-		weight = PC_WEIGHT_NICE_0;
+		weight = PC_FINE_NICE_0;
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }
 

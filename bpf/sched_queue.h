@@ -150,7 +150,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 	struct pc_rq *from = NULL;
 
 	if (t->group != PC_GROUP_ROOT && !t->counted)
-		group_join(t, (1ull << 32) / own_inverse(p));
+		group_join(t, pc_fair_weight(own_inverse(p)) >> PC_FINE_SHIFT);
 	weigh(p, t, now);
 	if (t->queue != cpu) {
 		from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);

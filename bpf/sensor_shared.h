@@ -148,7 +148,7 @@ struct pc_task {
 	u32 queue;		/* CPU whose base vtime belongs to; PC_NO_QUEUE: new */
 	u64 vtime;		/* of one that does not run */
 	u64 waits_ns;		/* wants to run since then, wherever it was moved meanwhile; 0: it runs or sleeps */
-	u32 inverse;		/* 2^32 / weight, in its group */
+	u32 inverse;		/* PC_INVERSE of its weight in its group */
 	u32 group;		/* index; PC_GROUP_ROOT: in no group */
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
 	u8 known;		/* 1: load tracking has begun */
@@ -160,7 +160,7 @@ struct pc_task {
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
 	u64 placed_ns;		/* when it was last looked for a better CPU while it ran, or woke boosted */
-	u32 weight;		/* 2^32 / inverse */
+	u32 weight;		/* 2^32 / inverse: 64ths */
 	u8 sync;		/* 1: it wakes, and who wakes it is about to sleep */
 	u8 reads;		/* 1: it was preempted while it read under RCU */
 	u8 birth;		/* PC_BIRTH_* */

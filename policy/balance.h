@@ -25,17 +25,17 @@
 #define PC_BALANCE_SLICES	3
 
 /*
- * A CPU's pace, ns for weight 1024, after another `ns` in which it ran ordinary tasks that weigh `weight` together; 0: in
+ * A CPU's pace, ns for nice 0, after another `ns` in which it ran ordinary tasks that weigh `weight` 64ths together; 0: in
  * which it ran none of them.
  */
 PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 {
 	u64 counted = pc_min_u64(ns, PC_PACE_MAX_NS);
-	/* At most 2^38 for tasks of weight 1, times 2^28. */
+	/* At most 2^44 for a task of a 64th, times 2^28. */
 	u64 forgotten = (pace >> 10) * counted >> (PC_PACE_SHIFT - 10);
 
 	if (weight)
-		pace += counted * PC_WEIGHT_NICE_0 / weight;
+		pace += counted * PC_FINE_NICE_0 / weight;
 	return pace - pc_min_u64(forgotten, pace);
 }
 
@@ -50,7 +50,7 @@ PC_INLINE int pc_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
 
 	if (ahead <= 0 || !there)
 		return 0;
-	step = (u64)PC_BALANCE_SLICES * slice_ns * PC_WEIGHT_NICE_0 / there;
+	step = (u64)PC_BALANCE_SLICES * slice_ns * PC_FINE_NICE_0 / there;
 	if (with > there)
 		step += step * pc_min_u64((with - there) * 8 / there, 64);
 	return (u64)ahead > step;

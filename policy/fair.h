@@ -18,9 +18,15 @@
 #define PC_NICE_LEVELS		40
 #define PC_WEIGHT_NICE_0	1024u
 #define PC_WEIGHT_IDLE		3u	/* SCHED_IDLE, whatever its nice value */
-/* 2^32 / weight: virtual time without a division. 2^32 / 1024 is 2^22. */
-#define PC_INVERSE(weight)	((u32)((1ull << 32) / (weight)))
-#define PC_INVERSE_SHIFT	22
+/*
+ * Weights of tasks in groups are counted in 64ths: the least is what one of 64 tasks has of weight 1, or one of 192 in a
+ * group with cpu.idle.
+ */
+#define PC_FINE_SHIFT		6
+#define PC_FINE_NICE_0		(PC_WEIGHT_NICE_0 << PC_FINE_SHIFT)
+/* 2^32 / weight in 64ths: virtual time without a division. For 1024 that is 2^16. */
+#define PC_INVERSE(weight)	((u32)((1ull << (32 - PC_FINE_SHIFT)) / (weight)))
+#define PC_INVERSE_SHIFT	16
 
 /* Slice on one CPU; more CPUs, longer slices: pc_fair_slice_ns(). The kernel's (sysctl_sched_base_slice). */
 #define PC_FAIR_BASE_SLICE_NS	(700 * PC_NSEC_PER_USEC)
@@ -39,10 +45,10 @@
  * kind before it is preempted by whom it woke. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */
 #define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
-/* Longest time charged at once: more is a corrupt stamp. Times the largest inverse: below 2^63. */
+/* Longest time charged at once: more is a corrupt stamp. Times the largest inverse: below 2^64. */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
-/* 2^32 / weight of a nice level, -20 .. 19; beyond: the nearest. */
+/* PC_INVERSE of a nice level, -20 .. 19; beyond: the nearest. */
 PC_INLINE u32 pc_fair_inverse(s32 nice)
 {
 	static const u32 inverse[PC_NICE_LEVELS] = {
@@ -93,15 +99,15 @@ PC_INLINE u64 pc_group_factor(u64 parents_factor, s64 active, u32 weight)
 	return factor < 1 ? 1 : pc_min_u64(factor, PC_FACTOR_MAX);
 }
 
-/* Inverse of a task's weight in a group. A weight below 1 counts as 1. */
+/* Inverse of a task's weight in a group. A weight below a 64th counts as that. */
 PC_INLINE u32 pc_fair_in_group(u32 inverse, u64 factor)
 {
-	u64 scaled = inverse * pc_min_u64(factor, PC_FACTOR_ONE << 11) >> PC_FACTOR_SHIFT;
+	u64 scaled = inverse * pc_min_u64(factor, PC_FACTOR_MAX) >> PC_FACTOR_SHIFT;
 
 	return scaled < 1 ? 1 : (u32)pc_min_u64(scaled, 0xffffffffu);
 }
 
-/* Weight with this inverse, 1024: that of nice 0. */
+/* Weight with this inverse, in 64ths; PC_FINE_NICE_0: that of nice 0. */
 PC_INLINE u32 pc_fair_weight(u32 inverse)
 {
 	return inverse ? (u32)pc_min_u64((1ull << 32) / inverse, 0xffffffffu) : 0xffffffffu;

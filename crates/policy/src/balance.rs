@@ -8,14 +8,14 @@ unsafe extern "C" {
     -> core::ffi::c_int;
 }
 
-/// Weight of an inverse, 1024: that of nice 0 (`pc_fair_weight`).
+/// Weight of an inverse, in 64ths; 65536: that of nice 0 (`pc_fair_weight`).
 #[must_use]
 pub fn weight(inverse: u32) -> u32 {
     // SAFETY: plain integers.
     unsafe { paracord_fair_weight(inverse) }
 }
 
-/// A CPU's pace after `ns` for tasks that weigh `weight` together; 0: for none (`pc_pace`).
+/// A CPU's pace after `ns` for tasks that weigh `weight` 64ths together; 0: for none (`pc_pace`).
 #[must_use]
 pub fn pace(pace: u64, ns: u64, weight: u64) -> u64 {
     // SAFETY: plain integers.

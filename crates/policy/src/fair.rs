@@ -18,7 +18,7 @@ unsafe extern "C" {
     fn paracord_fair_batches(ran_ns: u64, inverse: u32, wakers_inverse: u32) -> core::ffi::c_int;
 }
 
-/// 2^32 / weight of a nice level (`pc_fair_inverse`).
+/// Inverse of a nice level's weight (`pc_fair_inverse`).
 #[must_use]
 pub fn inverse(nice: i32) -> u32 {
     // SAFETY: plain integers.
@@ -74,7 +74,7 @@ pub fn group_factor(parents_factor: u64, active: i64, weight: u32) -> u64 {
     unsafe { paracord_group_factor(parents_factor, active, weight) }
 }
 
-/// 2^32 / weight of a task in a control group (`pc_fair_in_group`).
+/// Inverse of a task's weight in a control group (`pc_fair_in_group`).
 #[must_use]
 pub fn in_group(inverse: u32, factor: u64) -> u32 {
     // SAFETY: plain integers.

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const SLICE_NS: u32 = 1_400_000;
-const NICE_0: u64 = 1024;
+/// Weights are in 64ths (`PC_FINE_SHIFT`).
+const FINE: u64 = 64;
+const NICE_0: u64 = 1024 * FINE;
 /// 2^28 ns.
 const TIME_CONSTANT_NS: f64 = 268_435_456.0;
 
@@ -15,6 +17,7 @@ const TIME_CONSTANT_NS: f64 = 268_435_456.0;
 fn weights_are_the_kernels() {
     for (nice, kernels) in [(-20, 88761), (-10, 9548), (0, 1024), (10, 110), (19, 15)] {
         let got = i64::from(weight(inverse(nice)));
+        let kernels = kernels * FINE as i64;
         assert!((got - kernels).abs() <= kernels / 500, "nice {nice}: {got}, not {kernels}");
     }
     assert_eq!(weight(0), u32::MAX);
@@ -22,9 +25,9 @@ fn weights_are_the_kernels() {
 
 #[test]
 fn a_pace_comes_to_the_rate_times_its_time_constant() {
-    for shared in [NICE_0, 2 * NICE_0, 9548, 110] {
+    for shared in [NICE_0, 2 * NICE_0, 9548 * FINE, 110 * FINE, 3] {
         let settled = (0..2000).fold(0, |now, _| pace(now, 4 * MS, shared));
-        let expected = TIME_CONSTANT_NS * 1024.0 / shared as f64;
+        let expected = TIME_CONSTANT_NS * NICE_0 as f64 / shared as f64;
         let off = settled as f64 / expected - 1.0;
         assert!(off.abs() < 0.02, "weight {shared}: {settled}, not {expected}");
     }
@@ -104,7 +107,8 @@ fn loops_have_what_their_weights_are_worth_on_all_cpus() {
         (vec![9548, 1024, 1024], 2, vec![1.0, 0.5, 0.5]),
         (vec![3072, 2048, 2048], 2, vec![0.857, 0.571, 0.571]),
     ] {
-        let got = shares(&weights, cpus, 20_000);
+        let fine: Vec<u64> = weights.iter().map(|weight| weight * FINE).collect();
+        let got = shares(&fine, cpus, 20_000);
         for (got_one, expected_one) in got.iter().zip(&expected) {
             assert!((got_one - expected_one).abs() < 0.1, "{weights:?}: {got:?}");
         }
@@ -115,7 +119,7 @@ proptest! {
     #[test]
     fn a_pace_is_bounded_by_what_was_made(now in 0..1u64 << 40, ns: u64, shared in 0..1u64 << 32) {
         let after = pace(now, ns, shared);
-        prop_assert!(after <= now + (1 << 28) * 1024);
+        prop_assert!(after <= now + (1 << 28) * NICE_0);
     }
 
     #[test]

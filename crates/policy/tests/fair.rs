@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Virtual time: shares by weight, bounded credit.
 
+use paracord_policy::balance::weight;
 use paracord_policy::fair::{
     batches, forgive, group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
 };
@@ -114,6 +115,16 @@ fn who_wakes_its_equals_has_half_a_millisecond_for_more() {
     assert!(batches(0, inverse(5), equal));
     assert!(!batches(MS / 2, equal, equal));
     assert!(!batches(0, inverse(-5), equal));
+}
+
+/// 192 tasks in a group with cpu.idle weigh 3 together, as one would.
+#[test]
+fn many_tasks_of_an_idle_group_weigh_what_one_does() {
+    const ONE: u64 = 1 << 20;
+    let alone = in_group(inverse(0), group_factor(ONE, 1024, 0));
+    let crowd = in_group(inverse(0), group_factor(ONE, 192 * 1024, 0));
+    let together = 192.0 * f64::from(weight(crowd)) / f64::from(weight(alone));
+    assert!((together - 1.0).abs() < 0.02, "{together}");
 }
 
 proptest! {
