@@ -40,10 +40,11 @@ class Demo(wakeups.WakeupScenario):
         BOOST.name: (4.0, 9.0),
         BOOST_EXT.name: (3.0, 6.0),
         STATIC_RT.name: (3.0, 9.0),
-        HOST_NATIVE.name: (2.0, 2.0),
+        HOST_NATIVE.name: (2.0, 6.0),
     }
     checks = (
-        *wakeups.checks(INTERVAL_US),
+        # Beside the same work as a plain task of the host's: as vanilla has it, the guest starves, and costs nobody anything.
+        *wakeups.checks(INTERVAL_US, hosts_reference=HOST_NATIVE.name),
         wakeups.ext_excess(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),
         host_share.check("busy_guest_ext_host_share", BUSY_GUEST, BOOST_EXT.name),
