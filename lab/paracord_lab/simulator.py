@@ -44,7 +44,7 @@ def _binary() -> Path:
     return binary
 
 
-def _simulator(*arguments: str | Path, fails: bool = False) -> str:
+def command(*arguments: str | Path, fails: bool = False) -> str:
     """Its standard output. fails: faults that it finds (exit code 1) are results."""
     done = subprocess.run([_binary(), *arguments], capture_output=True, text=True)
     if done.returncode not in (0, int(fails)):
@@ -56,7 +56,7 @@ def simulate(mix: Path) -> Shares:
     """Shares under "stock" and "ext": medians over SEEDS, as the lab's are over rounds."""
     found = defaultdict(list)
     for seed in SEEDS:
-        results = json.loads(_simulator("compare", mix, "--json", "-", f"--seed={seed}", fails=True))
+        results = json.loads(command("compare", mix, "--json", "-", f"--seed={seed}", fails=True))
         for one in results["results"]:
             found[one["config"], one["metric"]].append(one["median"])
     shares: Shares = {"stock": {}, "ext": {}}
@@ -73,7 +73,7 @@ def play(host, mix: Path, vms: Mapping[str, Sequence[int]] | None = None) -> dic
     What pc_play says of a mix on the host. vms: the vCPU threads of the VMs that the mix names, which do
     already what it says.
     """
-    plan = _simulator("plan", mix)
+    plan = command("plan", mix)
     path = host.share / f"{mix.stem}.plan"
     path.write_text(plan)
     run_ns = next(int(line.split()[1]) for line in plan.splitlines() if line.startswith("run "))

@@ -276,3 +276,34 @@ fn contract_says_which_limits_are_kept() {
     assert_eq!(results["verdicts"][0]["name"], "idle_group_share_2_cpus");
     refuses(&["contract", "--only", "fairness"], &["no case is called", "fairness_vs_stock"]);
 }
+
+/// The lab plays them: mixes that no machine can play would be noticed an hour later.
+#[test]
+fn contract_writes_mixes_that_can_be_played_and_judges_what_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().to_str().unwrap();
+    let o = sim(&["contract", "--cpus", "2,4", "--seconds", "4", "--write", at]);
+    assert_eq!((o.status.code(), stdout(&o).as_str()), (Some(0), ""), "{}", stderr(&o));
+    let mut written: Vec<_> =
+        std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+    written.sort();
+    assert!(written.len() > 50, "{written:?}");
+    for mix in &written {
+        let o = sim(&["plan", mix.to_str().unwrap()]);
+        assert_eq!(o.status.code(), Some(0), "{}", stderr(&o));
+    }
+    let only = ["contract", "--cpus", "2", "--only", "idle_group_share", "--played", at];
+    refuses(&only, &["idle_group_share-1-2.ext.json", "No such file"]);
+    for (scheduler, behind) in [("ext", 40), ("stock", 4)] {
+        let said = format!(
+            r#"{{"measured_ns": 1000, "kinds": [{{"name": "behind", "ran_ns": {behind}}}, {{"name": "front", "ran_ns": 1960}}]}}"#
+        );
+        std::fs::write(directory.path().join(format!("idle_group_share-1-2.{scheduler}.json")), said)
+            .unwrap();
+    }
+    let o = sim(&only);
+    assert_eq!(o.status.code(), Some(1), "{}", stderr(&o));
+    let row: Vec<String> =
+        stdout(&o).lines().nth(1).unwrap().split_whitespace().map(str::to_owned).collect();
+    assert_eq!(row, ["idle_group_share", "2", "0.020", "0.002", "0.020", "<=", "0.01", "FAIL"]);
+}

@@ -131,6 +131,17 @@ pub struct ContractArgs {
     /// Of the drawn mixes, the first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Measure no mix for longer than this
+    #[arg(long, value_name = "S", default_value_t = 600,
+        value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub seconds: u64,
+    /// Simulate nothing, but write the mixes into a directory, CASE-N-CPUS.mix
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["played", "json"])]
+    pub write: Option<PathBuf>,
+    /// Simulate nothing, but judge what pc_play (lab/programs) has said of these mixes: CASE-N-CPUS.ext.json and
+    /// CASE-N-CPUS.stock.json in a directory
+    #[arg(long, value_name = "DIR")]
+    pub played: Option<PathBuf>,
     /// Write the verdicts as the lab's results.json
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord-sim contract`.
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use paracord_sim::mix::{Mix, Scheduler};
@@ -12,7 +14,7 @@ use super::exit::{self, Failure};
 use super::interrupt::Interrupt;
 use super::output::{self, Output};
 use super::progress::Progress;
-use crate::contract::{Both, CASES, Figure, Setting};
+use crate::contract::{Both, CASES, Figure, Ran, Setting, played};
 use crate::report::columns::{columns, row};
 
 /// A case's figures on a machine.
@@ -38,19 +40,33 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
     let mut said = Vec::new();
     for cpus in &args.cpus {
         let cpus = *cpus as usize;
-        let setting = Setting::new(cpus, args.long, args.seed);
+        let setting = Setting::new(cpus, args.long, args.seed, args.seconds);
         for case in CASES
             .iter()
             .filter(|case| args.only.is_empty() || args.only.iter().any(|only| only == case.name))
         {
-            let label = format!("{} on {cpus} CPUs: ", case.name);
-            let mut run = |text: &str| both(text, &label, &interrupt);
+            let mut number = 0;
+            let mut run = |text: &str| {
+                number += 1;
+                let name = format!("{}-{number}-{cpus}", case.name);
+                match (&args.write, &args.played) {
+                    (Some(directory), _) => write(directory, &name, text),
+                    (None, Some(directory)) => read(directory, &name),
+                    (None, None) => {
+                        let label = format!("{} on {cpus} CPUs: ", case.name);
+                        simulate(text, &label, &interrupt)
+                    }
+                }
+            };
             let figures = (case.run)(&setting, &mut run);
             if interrupt.raised() {
                 break;
             }
             said.push(Said { case: case.name, cpus, figures: figures? });
         }
+    }
+    if args.write.is_some() {
+        return Ok(exit::code(false, interrupt.raised()));
     }
     if let Some(file) = file {
         file.write_whole(&format!("{:#}\n", results(&said, interrupt.raised())))?;
@@ -60,14 +76,32 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
     Ok(exit::code(fails, interrupt.raised()))
 }
 
-fn both(text: &str, label: &str, interrupt: &Interrupt) -> Result<Both, Failure> {
+fn simulate(text: &str, label: &str, interrupt: &Interrupt) -> Result<Both, Failure> {
     let mut mix = Mix::parse("contract", text)?;
-    let mut run = |scheduler| {
+    let mut run = |scheduler| -> Result<Ran, Failure> {
         mix.scheduler = scheduler;
-        drive(&mix, false, None, interrupt, &mut Progress::new(label))
+        Ok(drive(&mix, false, None, interrupt, &mut Progress::new(label))?.into())
     };
     let (ext, stock) = (run(Scheduler::Ext)?, run(Scheduler::Stock)?);
     Ok(Both { ext, stock })
+}
+
+/// For somebody else to play: nothing has run, and no figure is shown.
+fn write(directory: &Path, name: &str, text: &str) -> Result<Both, Failure> {
+    Output::create_in(directory, &format!("{name}.mix"))?.write_whole(text)?;
+    let nothing = Ran { shares: Vec::new(), faults: 0 };
+    Ok(Both { ext: nothing.clone(), stock: nothing })
+}
+
+/// What somebody else has played.
+fn read(directory: &Path, name: &str) -> Result<Both, Failure> {
+    let of = |scheduler: &str| {
+        let path = directory.join(format!("{name}.{scheduler}.json"));
+        let failure = |why: String| Failure::new(format!("{}: {why}", path.display()));
+        let said = fs::read_to_string(&path).map_err(|e| failure(e.to_string()))?;
+        played(&said).map_err(failure)
+    };
+    Ok(Both { ext: of("ext")?, stock: of("stock")? })
 }
 
 fn table(said: &[Said]) -> String {
@@ -112,6 +146,7 @@ fn results(said: &[Said], partial: bool) -> Value {
                 "unit": "ratio",
                 "relation": if figure.at_most { "<=" } else { ">=" },
                 "rounds": [figure.value],
+                "beside": {"ext": figure.ext, "stock": figure.stock},
             }));
         }
     }

@@ -34,7 +34,7 @@ fn map(pair: (f64, f64), of: impl Fn(f64) -> f64) -> (f64, f64) {
 /// Distance of what a group with a quota used from the quota, less the kernel's: hungry loops, and loops without a quota on
 /// all CPUs.
 fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
-    let length = if setting.long { 60 } else { 10 };
+    let length = if setting.long { 60 } else { 9 };
     let free = format!("task free count={} : run forever\n", setting.cpus);
     let mut figures = Vec::new();
     for percent in [5u64, 30, 150, 250] {
@@ -68,7 +68,7 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
             variants.push(("bound", text));
         }
         for (name, text) in variants {
-            let both = run(&(setting.machine(length, 1) + &text + &free))?;
+            let both = run(&(setting.machine(length) + &text + &free))?;
             let wanted = percent as f64 / 100.0;
             let error = map(both.share("hungry"), |share| (share / wanted - 1.0).abs());
             figures.push(Figure::at_most(
@@ -84,11 +84,11 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
 
 /// 64 loops under a quota of a millisecond per second: the kernel ejects nobody, though each waits for long.
 fn quota_ejections(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
-    let length = if setting.long && setting.cpus <= 8 { 600 } else { 40 };
+    let length = if setting.long && setting.cpus <= 8 { 600 } else { 39 };
     let text = "group tight quota=1ms/1s\ntask many group=tight count=64 : run forever\n";
     let free = format!("task free count={} : run forever\n", setting.cpus);
-    let both = run(&(setting.machine(length, 1) + text + &free))?;
-    let faults = both.faults() as f64;
+    let both = run(&(setting.machine(length) + text + &free))?;
+    let faults = both.ext.faults as f64;
     let used = both.share("many");
     Ok(vec![
         Figure::at_most("", (faults, 0.0), faults, 0.0),
@@ -103,7 +103,7 @@ fn vm_quota_excess(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fail
     let mut figures = Vec::new();
     for guest in ["spin", "hold"] {
         let text = format!("group q quota=20ms/100ms\nvm box group=q vcpus=2 guest={guest}\n");
-        let both = run(&(setting.machine(if setting.long { 60 } else { 10 }, 1) + &text + &free))?;
+        let both = run(&(setting.machine(if setting.long { 60 } else { 9 }) + &text + &free))?;
         let excess = map(both.share("box"), |share| share / 0.2 - 1.0);
         figures.push(Figure::at_most(guest, excess, excess.0, 0.05));
     }
@@ -117,7 +117,7 @@ fn idle_group_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fai
         "group idle idle\ngroup front\ntask behind group=idle count={cpus} : run forever\n\
          task front group=front count={cpus} : run forever\n"
     );
-    let both = run(&(setting.machine(8, 1) + &text))?;
+    let both = run(&(setting.machine(7) + &text))?;
     let share = map(both.share("behind"), |share| share / cpus as f64);
     Ok(vec![Figure::at_most("", share, share.0, 0.01)])
 }
@@ -133,14 +133,14 @@ fn fork_chain_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fai
             )
         };
         let plain = format!("task loop cpus=0 : run forever\n{}", chain(""));
-        let both = run(&(setting.machine(8, 1) + &plain))?;
+        let both = run(&(setting.machine(7) + &plain))?;
         figures.push(Figure::at_least(time, both.share("loop"), 0.45));
         let groups = format!(
             "group heavy weight=1000\ngroup light weight=100\n\
              task loop cpus=0 group=heavy : run forever\n{}",
             chain(" group=light")
         );
-        let both = run(&(setting.machine(8, 1) + &groups))?;
+        let both = run(&(setting.machine(7) + &groups))?;
         figures.push(Figure::at_least(
             format!("{time}, weights 1000, 100"),
             both.share("loop"),
@@ -162,7 +162,7 @@ fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
             );
         }
     }
-    let both = run(&(setting.machine(30, 1) + &text))?;
+    let both = run(&(setting.machine(29) + &text))?;
     let (heavy, light) = (both.share("heavy"), both.share("light"));
     let error = |heavy: f64, light: f64| (heavy / light / 10.0 - 1.0).abs();
     let error = (error(heavy.0, light.0), error(heavy.1, light.1));
@@ -172,11 +172,11 @@ fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
 /// Distance of the worst task from its weighted max-min share, less the kernel's, of each of some mixes.
 fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let count = if setting.long { 40 } else { 8 };
-    let length = if setting.long { 16 } else { 8 };
+    let length = if setting.long { 14 } else { 6 };
     let mut figures = Vec::new();
     for seed in setting.seed..setting.seed + count {
         let drawn = draw::mix(seed, setting.cpus);
-        let both = run(&(setting.machine(length, 2) + &drawn.text))?;
+        let both = run(&(setting.machine(length) + &drawn.text))?;
         let wanted = ideal::shares(&drawn.nodes, setting.cpus as f64);
         let worst = |shares: &[f64]| {
             shares.iter().zip(&wanted).map(|(had, wanted)| (had - wanted).abs()).fold(0.0, f64::max)
@@ -190,13 +190,14 @@ fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
 
 /// CPUs that go and come back while tasks wait for quotas: what must never happen does not.
 fn faults(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
-    let cpus = setting.cpus;
+    let (cpus, length) = (setting.cpus, setting.measured(9));
+    let (goes, comes) = (length * 300, length * 700);
     let text = format!(
         "group wide quota=50ms/100ms\ngroup tight quota=1ms/1s\ntask wide group=wide count=6 : run forever\n\
          task bound group=wide cpus=1 count=2 : run forever\ntask tight group=tight count=8 : run forever\n\
-         task free count={cpus} : run forever\nat 3s offline 1\nat 6s online 1\n"
+         task free count={cpus} : run forever\nat {goes}ms offline 1\nat {comes}ms online 1\n"
     );
-    let both = run(&(setting.machine(10, 1) + &text))?;
-    let faults = both.faults() as f64;
+    let both = run(&(setting.machine(length) + &text))?;
+    let faults = both.ext.faults as f64;
     Ok(vec![Figure::at_most("hotplug with quotas", (faults, 0.0), faults, 0.0)])
 }

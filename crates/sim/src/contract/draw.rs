@@ -31,15 +31,20 @@ pub fn mix(seed: u64, cpus: usize) -> Drawn {
     for top in 0..tops {
         let weight = pick(&mut rng, &GROUP_WEIGHTS);
         let _ = writeln!(groups, "group g{top} weight={weight}");
-        let mut of = Vec::new();
-        if rng.chance(500) {
-            let inner = pick(&mut rng, &GROUP_WEIGHTS);
-            let _ = writeln!(groups, "group g{top}/in weight={inner}");
-            let path = format!("g{top}/in");
-            let below = some(&mut rng, &mut tasks, &mut number, &path, wanted / (2 * tops));
-            of.push(Node::Group { weight: f64::from(inner) * 10.24, of: below });
-        }
-        of.extend(some(&mut rng, &mut tasks, &mut number, &format!("g{top}"), wanted / (2 * tops)));
+        let count = wanted / (2 * tops);
+        let of = if rng.chance(500) {
+            // Groups of version 2 have tasks or groups in them, not both.
+            let mut inner = |name: &str| {
+                let weight = pick(&mut rng, &GROUP_WEIGHTS);
+                let path = format!("g{top}/{name}");
+                let _ = writeln!(groups, "group {path} weight={weight}");
+                let of = some(&mut rng, &mut tasks, &mut number, &path, count);
+                Node::Group { weight: f64::from(weight) * 10.24, of }
+            };
+            vec![inner("in"), inner("out")]
+        } else {
+            some(&mut rng, &mut tasks, &mut number, &format!("g{top}"), count)
+        };
         nodes.push(Node::Group { weight: f64::from(weight) * 10.24, of });
     }
     let rest = wanted.saturating_sub(number).max(1);

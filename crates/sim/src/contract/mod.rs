@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel's own scheduler promises, measured under both (docs/contract.md): each case is a mix or several, on a machine
-//! of any size, and figures with their limits.
+//! of any size, and figures with their limits. A mix is simulated here, or played on a real kernel by the lab.
 
 mod cases;
 mod draw;
 mod ideal;
+mod played;
 
 pub use cases::CASES;
+pub use played::played;
 
 use crate::report::Finished;
 
@@ -21,21 +23,28 @@ pub struct Setting {
     pub long: bool,
     /// Of what is drawn.
     pub seed: u64,
+    /// Longest time that a mix is measured for, after its warm-up of a second.
+    pub most_seconds: u64,
 }
 
 impl Setting {
     /// One node for 64 CPUs, at most 8.
-    pub fn new(cpus: usize, long: bool, seed: u64) -> Self {
+    pub fn new(cpus: usize, long: bool, seed: u64, most_seconds: u64) -> Self {
         let nodes = (cpus / 64).clamp(1, 8);
-        Self { cpus, nodes, long, seed }
+        Self { cpus, nodes, long, seed, most_seconds }
     }
 
-    /// First lines of a mix.
-    fn machine(&self, seconds: u64, warmup_seconds: u64) -> String {
-        let (cpus, nodes) = (self.cpus, self.nodes);
+    /// First lines of a mix that is measured for so long.
+    fn machine(&self, seconds: u64) -> String {
+        let (cpus, nodes, run) = (self.cpus, self.nodes, self.measured(seconds) + 1);
         format!(
-            "machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {seconds}s warmup={warmup_seconds}s\n"
+            "machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n"
         )
+    }
+
+    /// How long a mix is measured for that asks for so many seconds.
+    fn measured(&self, seconds: u64) -> u64 {
+        seconds.min(self.most_seconds)
     }
 }
 
@@ -78,32 +87,43 @@ impl Figure {
     }
 }
 
+/// What came of a mix under one scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// Each kind of task, and the share of a CPU that all of it had, in the mix's order.
+    pub shares: Vec<(String, f64)>,
+    /// What must never happen and did.
+    pub faults: usize,
+}
+
+impl From<Finished> for Ran {
+    fn from(run: Finished) -> Self {
+        let shares = run.kinds.iter().map(|kind| (kind.name.clone(), run.share(kind.ran_ns)));
+        Self { shares: shares.collect(), faults: run.outcome.faults.len() }
+    }
+}
+
 /// A mix under both schedulers.
 pub struct Both {
     /// paracord's.
-    pub ext: Finished,
-    /// The kernel's model.
-    pub stock: Finished,
+    pub ext: Ran,
+    /// The kernel's, or its model's.
+    pub stock: Ran,
 }
 
 impl Both {
     /// Share of a CPU of all tasks whose kind's name begins so, under both.
     pub fn share(&self, prefix: &str) -> (f64, f64) {
-        let share = |run: &Finished| {
-            let ours = run.kinds.iter().filter(|kind| kind.name.starts_with(prefix));
-            ours.map(|kind| run.share(kind.ran_ns)).sum()
+        let share = |run: &Ran| {
+            let ours = run.shares.iter().filter(|(name, _)| name.starts_with(prefix));
+            ours.map(|(_, share)| share).sum()
         };
         (share(&self.ext), share(&self.stock))
     }
 
     /// The same of each kind.
     pub fn shares(&self) -> (Vec<f64>, Vec<f64>) {
-        let shares = |run: &Finished| run.kinds.iter().map(|kind| run.share(kind.ran_ns)).collect();
+        let shares = |run: &Ran| run.shares.iter().map(|(_, share)| *share).collect();
         (shares(&self.ext), shares(&self.stock))
-    }
-
-    /// Faults under paracord's scheduler.
-    pub fn faults(&self) -> usize {
-        self.ext.outcome.faults.len()
     }
 }

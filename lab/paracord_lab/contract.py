@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+What the kernel's own scheduler promises (docs/contract.md), on real kernels: the mixes and the figures are those of
+`paracord-sim contract`, which docs/simulator.md describes; a host plays the mixes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from . import simulator
+from .scenario import EXT, STOCK, Column, Scenario, column
+from .verdicts import Check, Round
+
+# VMs under quotas are real ones: lab/tests/test_quota.py.
+CASES = (
+    "quota_error",
+    "quota_ejections",
+    "idle_group_share",
+    "fork_chain_share",
+    "group_ratio_error",
+    "fairness_vs_stock",
+    "faults",
+)
+# Each mix is measured for so long.
+SECONDS = 8
+# Of fork_chain_share, where the loop's group weighs more.
+HEAVY = "weights_1000_100"
+
+
+def _arguments(cpus: int, seconds: int) -> tuple[str, ...]:
+    return ("contract", f"--cpus={cpus}", f"--seconds={seconds}", f"--only={','.join(CASES)}")
+
+
+def play(host, cpus: int, seconds: int) -> dict[str, dict]:
+    """What pc_play says of each mix on a host with so many CPUs."""
+    with tempfile.TemporaryDirectory() as directory:
+        simulator.command(*_arguments(cpus, seconds), "--write", directory)
+        mixes = sorted(Path(directory).iterdir())
+        return {mix.stem: simulator.play(host, mix) for mix in mixes}
+
+
+def figures(played: Mapping[str, Mapping], cpus: int, seconds: int) -> dict[str, float]:
+    """The figures of what one scheduler has played, by the name of a metric."""
+    with tempfile.TemporaryDirectory() as directory:
+        for mix, said in played.items():
+            for scheduler in ("ext", "stock"):
+                (Path(directory) / f"{mix}.{scheduler}.json").write_text(json.dumps(said))
+        arguments = (*_arguments(cpus, seconds), "--played", directory, "--json", "-")
+        verdicts = json.loads(simulator.command(*arguments, fails=True))["verdicts"]
+    return {metric_of(verdict["name"], cpus): verdict["beside"]["ext"] for verdict in verdicts}
+
+
+def metric_of(verdict: str, cpus: int) -> str:
+    """`quota_error_2_cpus (5 %, flat)` is `quota_error_5_flat_ratio`."""
+    words = re.sub(r"[^a-z0-9]+", "_", verdict.replace(f"_{cpus}_cpus", "").lower()).strip("_")
+    return f"{words}_ratio"
+
+
+def _of(one: Round, configuration: str, case: str) -> dict[str, float]:
+    return {name: value for name, value in one[configuration].items() if name.startswith(case)}
+
+
+def most(case: str) -> Callable[[Round], float]:
+    """The largest figure of a case."""
+    return lambda one: max(_of(one, "ext", case).values())
+
+
+def least(case: str, heavy: bool) -> Callable[[Round], float]:
+    """The least figure of a case, of those that are about groups of different weight or of the others."""
+    return lambda one: min(value for name, value in _of(one, "ext", case).items() if (HEAVY in name) == heavy)
+
+
+def most_beyond_stock(case: str) -> Callable[[Round], float]:
+    """The largest distance of a figure from the same under the kernel's scheduler."""
+    return lambda one: max(value - one["stock"][name] for name, value in _of(one, "ext", case).items())
+
+
+def worst(case: str) -> Callable[[Round, str], float]:
+    """The largest figure of a case, of any configuration: for the table."""
+    return lambda one, configuration: max(_of(one, configuration, case).values())
+
+
+class ContractScenario(Scenario):
+    """On hosts of `cpus` CPUs."""
+
+    counted = True
+    spare = False
+    rounds = 1
+    configurations = (STOCK, EXT)
+    checks = (
+        Check("quota_error", most_beyond_stock("quota_error"), "<=", 0.05, every=True),
+        Check("quota_ejections_share", most("quota_ejections_share"), "<=", 0.01, unit="share", every=True),
+        Check("idle_group_share", most("idle_group_share"), "<=", 0.01, unit="share", every=True),
+        Check("fork_chain_share", least("fork_chain_share", False), ">=", 0.45, unit="share", every=True),
+        Check("fork_chain_heavy_share", least("fork_chain_share", True), ">=", 0.85, unit="share", every=True),
+        Check("group_ratio_error", most_beyond_stock("group_ratio_error"), "<=", 0.05, every=True),
+        Check("fairness_vs_stock", most_beyond_stock("fairness_vs_stock"), "<=", 0.03, every=True),
+    )
+    columns = (
+        column("idle group", "idle_group_share_ratio"),
+        *(column(f"fork chain {time}", f"fork_chain_share_{time}_ratio") for time in ("300us", "1ms", "4ms")),
+        column("group ratio, error", "group_ratio_error_ratio"),
+        *(
+            Column(title, worst(case))
+            for title, case in (("quota, worst", "quota_error"), ("fairness, worst", "fairness_vs_stock"))
+        ),
+    )
+
+    def setup(self, session):
+        pass
+
+    def measure(self, session, configuration):
+        seconds = int(session.seconds(SECONDS))
+        played = play(session.host, self.cpus, seconds)
+        return {"played": played, "figures": figures(played, self.cpus, seconds)}
+
+    def metrics(self, configuration, raw):
+        return raw["figures"]
