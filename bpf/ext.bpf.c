@@ -9,6 +9,7 @@
  *  scx.h             the kernel's interface
  *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of control groups
+ *  sched_state.h     where each task is: states, and what follows them
  *  sched_quota.h     cpu.max: what groups may still run (policy/quota.h)
  *  sched_park.h      who waits for that
  *  sched_turn.h      who runs though nothing is left of it

@@ -23,7 +23,7 @@ static __always_inline u64 weight_on(const struct pc_rq *rq)
 	s64 waiting = *(volatile s64 *)&rq->waiting;
 	u64 weight = waiting > 0 ? waiting : 0;
 
-	if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL)
+	if (runs_ordinary(rq))
 		weight += pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
 	return weight;
 }
@@ -34,12 +34,11 @@ static __always_inline u64 weight_on(const struct pc_rq *rq)
  */
 static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
-	u32 level = *(volatile u32 *)&rq->cur_level;
 	u64 weight = 0;
 
-	if (level == PC_RUNS_NORMAL)
+	if (runs_ordinary(rq))
 		weight = weight_on(rq);
-	else if (level == PC_RUNS_NOTHING && *(volatile s32 *)&rq->queued <= 0)
+	else if (runs_nothing(rq) && *(volatile s32 *)&rq->queued <= 0)
 		weight = PC_FINE_NICE_0;
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }

@@ -32,9 +32,8 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	if (!ext_on || !rq)
 		return;
 	if (*(volatile u32 *)&v->on_cpu) {
-		*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + v->level;
 		if (v->level)
-			*(volatile u32 *)&rq->cur_boosted = 1;
+			*(volatile u32 *)&v->ran_boosted = 1;
 		if (!v->level && *(volatile s32 *)&rq->queued > 0)
 			preempt_cpu(rq, cpu);
 		return;
@@ -42,14 +41,8 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	/* At a preemption the thread is put into its queue after this, boosted. */
 	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
 		return;
-	*(volatile u32 *)&rq->wanted = index + 1;
+	*(volatile u32 *)&rq->promotes = 1;
 	preempt_cpu(rq, cpu);
-}
-
-/* `v`: NULL for a task that is no vCPU. */
-static __always_inline u32 level_of(struct pc_vcpu *v)
-{
-	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
 }
 
 static __always_inline u32 task_level(const struct pc_task *t)
@@ -62,23 +55,21 @@ static __always_inline u32 task_level(const struct pc_task *t)
 /* Whether what runs on a CPU, nothing perhaps, gives way to a thread boosted to this level. */
 static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 {
-	return *(volatile u32 *)&rq->cur_level < PC_RUNS_NORMAL + level;
+	return runs_nothing(rq) || level_on(rq) < level;
 }
 
-/* Fetches the vCPU that was boosted while it waited here. */
+/* Fetches the first vCPU that was boosted while it waited here. Others may have been, too: they come at the next switch. */
 static __noinline bool promote(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	struct pc_rq *rq = rq_of(cpu);
 	bool moved = false;
-	u32 wanted;
 	int i;
 
 	if (!rq)
 		return false;
-	wanted = rq->wanted;
-	rq->wanted = 0;
+	*(volatile u32 *)&rq->promotes = 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_PROMOTE_DEPTH) {
 			struct pc_task *t;
@@ -87,13 +78,15 @@ static __noinline bool promote(u32 cpu)
 			if (!p)
 				break;
 			t = task_of(p);
-			if (!t || t->vcpu != wanted)
+			if (!task_level(t))
 				continue;
 			moved = fetch(&it, p, t);
 			break;
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	if (moved)
+		*(volatile u32 *)&rq->promotes = 1;
 	return moved;
 }
 
@@ -111,7 +104,7 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 		return true;
 	}
 	/* Not idle, and nothing of the scheduler's: a task of a higher class, or a switch is under way. */
-	if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NOTHING || !gives_way(rq, level))
+	if (runs_nothing(rq) || !gives_way(rq, level))
 		return false;
 	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, SCX_ENQ_PREEMPT);
 	return true;
@@ -153,7 +146,7 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 	bpf_for(i, 0, PC_STEAL_MAX) {
 		if (!rq)
 			break;
-		if (*(volatile u32 *)&rq->cur_level == PC_RUNS_NORMAL && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (runs_ordinary(rq) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
 		cpu = rq->next;
 		if (cpu == first)

@@ -50,7 +50,7 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 		if (!(rq->features & PC_PERF_SHARED))
 			continue;
 		again = pc_min_u64(again, PC_IDLE_REST_NS);
-		if (*(volatile u32 *)&rq->cur_level != PC_RUNS_NOTHING || !rq->requested)
+		if (!runs_nothing(rq) || !rq->requested)
 			continue;
 		wanted = pc_min_u32(sum_of(rq, now), PC_CAPACITY);
 		if (wanted < PC_IDLE_FLOOR)

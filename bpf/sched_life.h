@@ -98,7 +98,7 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 	struct pc_task *t = task_of(p);
 
 	if (t) {
-		leave_queue(t);
+		go_to(t, PC_AT_NOWHERE);
 		group_leave(t);
 		t->waits_ns = 0;
 	}

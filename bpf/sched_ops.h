@@ -65,6 +65,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 level, cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
+	u32 to;
 	bool born;
 	s32 idle;
 
@@ -72,56 +73,56 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
 		return 0;
 	}
-	leave_queue(t);
+	to = leaves_for(place_of(t));
+	go_to(t, PC_AT_NOWHERE);
 	born = t->birth & PC_BIRTH_NEW;
 	if (born)
 		inherit(t, now);
 	arrive(p, t, rq, cpu, now);
 	if (born)
 		t->vtime += pc_fair_virtual(t->debit_ns, t->inverse);
-	t->arrived = 1;
 	if (is_held(p, t, rq, now)) {
 		park(p, t, rq->slice_ns, enq_flags, now);
 		return 0;
 	}
-	if (moves(p, t, rq->slice_ns, enq_flags))
+	if (moves(p, t, to, rq->slice_ns, enq_flags))
 		return 0;
 	/* Nothing else is there, and the kernel would go idle: it was to move, and may not any more. */
 	if (enq_flags & SCX_ENQ_LAST) {
-		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, enq_flags);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		preempt_cpu(rq, cpu);
 		return 0;
 	}
 	level = task_level(t);
 	if (level) {
 		/* One that is put back comes after its equals that wait already: the CPU runs nothing at that moment. */
-		bool first = *(volatile u32 *)&rq->cur_level != PC_RUNS_NOTHING && gives_way(rq, level);
+		bool first = !runs_nothing(rq) && gives_way(rq, level);
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
 
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | preempt);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags | preempt);
 		/* Put back by a switch that has chosen the next one already: that one makes room (ext_running). */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
 			rq->put_back = level;
 		return 0;
 	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && preempts(p, t, rq, cpu, now)) {
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return 0;
 	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && goes_direct(p, t, rq, now)) {
 		rq->direct = 1;
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		return 0;
 	}
 	/* It was parked and is moved to a group that has some quota left: the CPU may have gone idle meanwhile. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		insert(p, SCX_DSQ_LOCAL_ON | cpu, rq->slice_ns, enq_flags);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0) {
-			insert(p, SCX_DSQ_LOCAL_ON | idle, rq->slice_ns, enq_flags);
+			insert_local(p, t, idle, rq->slice_ns, enq_flags);
 			/* It looks for work in any case: the task may be taken away before it gets there. */
 			wake_idle(idle);
 			return 0;
@@ -141,7 +142,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return 0;
-	if (*(volatile u32 *)&rq->wanted && promote(cpu))
+	if (*(volatile u32 *)&rq->promotes && promote(cpu))
 		return 0;
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
@@ -162,9 +163,9 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
-	if (rq->cur_level == PC_RUNS_NORMAL) {
+	if (runs_ordinary(rq)) {
 		/* It gives the CPU up in any case (sched_place.h). */
-		if (t && t->moves_to) {
+		if (t && leaves_for(place_of(t))) {
 			take(cpu);
 			return 0;
 		}
@@ -188,24 +189,24 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	struct pc_cpu *here;
 	struct pc_vcpu *v;
 	bool in_order, spent, aged, held;
+	u64 at;
 	u32 index;
 
 	if (!t || !rq)
 		return 0;
 	keep_pace(rq, now);
-	in_order = is_queued_on(t, cpu);
-	leave_queue(t);
+	at = place_of(t);
+	in_order = is_in_queue_of(at, cpu);
+	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
 	/* It has its turn whatever its quota, or it would never come further. */
 	aged = t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS;
-	t->moves_to = 0;
 	/* A new task that an idle CPU took at once has not been enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
-	if (!t->arrived || t->queue != cpu)
+	if (!has_arrived(at) || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
 	else if (rq->features & PC_PERF_TRACK)
 		perf_arrive(p, t, rq, NULL, now);
-	t->arrived = 0;
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
@@ -225,8 +226,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		if (here)
 			switched_in(p, v, here, index, cpu, bpf_ktime_get_ns());
 	}
-	*(volatile u32 *)&rq->cur_level = PC_RUNS_NORMAL + level_of(v);
-	*(volatile u32 *)&rq->cur_boosted = level_of(v) != PC_LEVEL_NONE;
+	*(volatile u32 *)&rq->runs = v ? PC_RUNS_VCPU + index : PC_RUNS_TASK;
+	if (v)
+		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
 	/* Its equals take turns with it, and nobody runs on a quota that is used up (sched_turn.h). */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged))
@@ -262,7 +264,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		pay_no_more(rq);
 	if (t->unused_ns)
 		use_debit(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
-	if (*(volatile u32 *)&rq->cur_boosted)
+	v = vcpu_of(t, &index);
+	if (v && *(volatile u32 *)&v->ran_boosted)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
@@ -272,9 +275,11 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
 	}
-	*(volatile u32 *)&rq->cur_level = PC_RUNS_NOTHING;
+	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
 	*(volatile u32 *)&rq->turn = 0;
-	v = vcpu_of(t, &index);
+	/* One that is to leave is asked for its CPU where it is enqueued. */
+	if (state_of(place_of(t)) == PC_AT_RUN)
+		go_to(t, PC_AT_NOWHERE);
 	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
@@ -296,7 +301,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	bool spent;
 	u32 floor;
 
-	if (!t || !rq || rq->cur_level == PC_RUNS_NOTHING)
+	if (!t || !rq || runs_nothing(rq))
 		return 0;
 	floor = t->clamp.min;
 	keep_pace(rq, now);
@@ -314,7 +319,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	}
 	if (*(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, rq->cur_vtime);
-	if ((rq->features & PC_PERF_PLACE) && rq->cur_level == PC_RUNS_NORMAL) {
+	if ((rq->features & PC_PERF_PLACE) && level_on(rq) == PC_LEVEL_NONE) {
 		place_soon(t, rq, floor);
 		place_running(p, t, cpu, now);
 	}
@@ -344,11 +349,9 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t)
 		return 0;
-	t->arrived = 0;
-	t->moves_to = 0;
 	if (deq_flags & SCX_DEQ_SLEEP)
 		t->waits_ns = 0;
-	leave_queue(t);
+	go_to(t, PC_AT_NOWHERE);
 	group_leave(t);
 	if (t->known)
 		perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);

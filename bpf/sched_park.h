@@ -114,8 +114,7 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 	group_leave(t);
 	if (t->known)
 		perf_departs(p, t, scx_bpf_task_cpu(p), 0);
-	t->arrived = 0;
-	wait_for(t, PC_QUEUED_PARKED | t->limited);
+	wait_at(t, PC_AT(PC_AT_PARKED, t->limited));
 	note_parked(t->limited);
 	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
 }
@@ -124,7 +123,7 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u32 cpu = t->queue;
-	u64 was = *(volatile u64 *)&t->queued, there = queued_on(t, cpu);
+	u64 was = place_of(t), there = in_queue(t, PC_AT_RELEASED, cpu);
 	struct pc_rq *rq = rq_of(cpu);
 	s32 idle = -1;
 	bool moved;
@@ -150,16 +149,11 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 		return moved;
 	}
 	/* It counts there before it is seen there, unless it has been taken away from here. */
-	if (!(was & PC_QUEUED_PARKED) || __sync_val_compare_and_swap(&t->queued, was, there) != was)
+	if (state_of(was) != PC_AT_PARKED || !wait_instead(t, was, there))
 		return false;
-	count_waiting(there, 1);
-	count_waiting(was, -1);
 	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
 		/* It was taken away and has been parked anew meanwhile: it still waits here. */
-		if (__sync_val_compare_and_swap(&t->queued, there, was) == there) {
-			count_waiting(was, 1);
-			count_waiting(there, -1);
-		}
+		wait_instead(t, there, was);
 		return false;
 	}
 	wake_idle(cpu);
@@ -189,15 +183,15 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
-	u64 kernels = 0, queued;
+	u64 kernels = 0, at;
 	u32 group = *(volatile u32 *)&t->group;
 	struct pc_group *g;
 
 	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
 		kernels = (u64)BPF_CORE_READ(p, sched_task_group);
 	/* It leaves the queue before it moves (ext_quiescent). An atomic that returns what was there is a barrier. */
-	queued = __sync_fetch_and_add(&t->queued, 0) & (PC_QUEUED_WHERE | PC_QUEUED_PARKED);
-	if (queued != (PC_QUEUED_PARKED | index) || *(volatile u32 *)&t->group != group)
+	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
+	if (at != PC_AT(PC_AT_PARKED, index) || *(volatile u32 *)&t->group != group)
 		return;
 	g = group_at(group);
 	if (!g || pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)

@@ -116,23 +116,22 @@ static __always_inline void place_running(struct task_struct *p, struct pc_task 
 	better = place(p, t, cpu);
 	if (better < 0 || better == (s32)cpu || better >= PC_PLACE_CPUS_MAX)
 		return;
-	t->moves_to = better + 1;
+	go_to(t, PC_AT(PC_AT_LEAVE, better + 1));
 	p->scx.slice = 0;
 }
 
-/* Takes a task where it is to go. Return: false if it is to go nowhere, or may not any more. */
-static __always_inline bool moves(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags)
+/* Takes a task where it is to go: a CPU + 1. Return: false if it is to go nowhere, or may not any more. */
+static __always_inline bool moves(struct task_struct *p, struct pc_task *t, u32 to, u64 slice_ns, u64 enq_flags)
 {
-	u32 cpu = t->moves_to - 1;
+	u32 cpu = to - 1;
 	struct pc_rq *rq;
 
-	if (!t->moves_to)
+	if (!to)
 		return false;
-	t->moves_to = 0;
 	rq = rq_of(cpu);
 	if (!rq || rq->offline || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return false;
-	insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
+	insert_local(p, t, cpu, slice_ns, enq_flags);
 	return true;
 }
 

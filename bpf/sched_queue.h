@@ -79,68 +79,14 @@ static __always_inline bool reads_under_rcu(const struct task_struct *p)
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
-/* What pc_task.queued says is in the sums of where the task waits, or is not any more. */
-static __always_inline void count_waiting(u64 queued, s32 by)
-{
-	u32 where = queued & PC_QUEUED_WHERE;
-	struct pc_quota *q;
-	struct pc_rq *rq;
-
-	if (queued & PC_QUEUED_PARKED) {
-		q = quota_at(where);
-		if (q)
-			__sync_fetch_and_add(&q->parked, by);
-		return;
-	}
-	rq = where ? rq_of(where - 1) : NULL;
-	if (!rq)
-		return;
-	__sync_fetch_and_add(&rq->queued, by);
-	__sync_fetch_and_add(&rq->waiting, by * (s64)(queued >> PC_QUEUED_WEIGHT_SHIFT));
-	if (queued & PC_QUEUED_READS)
-		__sync_fetch_and_add(&rq->readers, by);
-}
-
-/*
- * It waits there from now on: PC_QUEUED_*; 0: nowhere. The CPU that runs it, who takes it over and who enqueues it anew may
- * come here at once: each takes off what it finds, so that nothing is counted twice.
- */
-static __always_inline void wait_for(struct pc_task *t, u64 queued)
-{
-	u64 was;
-
-	if (queued)
-		count_waiting(queued, 1);
-	was = __sync_lock_test_and_set(&t->queued, queued);
-	if (was)
-		count_waiting(was, -1);
-}
-
-/* It does not wait any more, is queued anew, or was fetched out of order: then it says nothing about the base. */
-static __always_inline void leave_queue(struct pc_task *t)
-{
-	if (*(volatile u64 *)&t->queued)
-		wait_for(t, 0);
-}
-
-/* What it counts for in a CPU's queue. */
-static __always_inline u64 queued_on(const struct pc_task *t, u32 cpu)
-{
-	return (u64)t->weight << PC_QUEUED_WEIGHT_SHIFT | (t->reads ? PC_QUEUED_READS : 0) | (cpu + 1);
-}
-
-static __always_inline bool is_queued_on(const struct pc_task *t, u32 cpu)
-{
-	return (*(volatile u64 *)&t->queued & (PC_QUEUED_WHERE | PC_QUEUED_PARKED)) == cpu + 1;
-}
-
 /* A task that waits here runs next, whatever its place in the queue. False: it is not there any more. */
 static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
+	u64 at = place_of(t);
 	bool moved = move_to(it, p, SCX_DSQ_LOCAL);
 
 	if (moved)
-		leave_queue(t);
+		go_to(t, has_arrived(at) ? PC_AT(PC_AT_LOCAL, 0) : PC_AT_NOWHERE);
 	return moved;
 }
 
@@ -208,7 +154,7 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 
 	t->birth &= ~PC_BIRTH_NEW;
 	/* Made by a task of another class: at its queue's base. */
-	if (!makers || *(volatile u32 *)&makers->cur_level == PC_RUNS_NOTHING)
+	if (!makers || runs_nothing(makers))
 		return;
 	t->vtime = running_vtime(makers, now);
 	if (pc_fair_before(t->vtime, makers->base))
@@ -237,12 +183,19 @@ static __noinline void empty_queue(u32 cpu)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
+/* Into a CPU's local queue: it runs there next, or with SCX_ENQ_PREEMPT now. */
+static __always_inline void insert_local(struct task_struct *p, struct pc_task *t, u32 cpu, u64 slice_ns, u64 enq_flags)
+{
+	go_to(t, PC_AT(PC_AT_LOCAL, cpu + 1));
+	insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
+}
+
 static __always_inline void queue_task(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				       u64 enq_flags, u64 now)
 {
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
-	wait_for(t, queued_on(t, cpu));
+	wait_at(t, in_queue(t, PC_AT_QUEUE, cpu));
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 }
 
@@ -255,7 +208,7 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 
 	t->sync = 0;
 	if (t->lazy || p->policy == SCHED_IDLE_POLICY || p->policy == SCHED_BATCH_POLICY ||
-	    *(volatile u32 *)&rq->cur_level != PC_RUNS_NORMAL)
+	    !runs_ordinary(rq))
 		return false;
 	if (sync && cpu == bpf_get_smp_processor_id() &&
 	    pc_fair_batches(pc_elapsed_ns(now, rq->cur_since_ns), t->inverse, rq->cur_inverse))
@@ -271,12 +224,10 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
 {
-	u32 level = *(volatile u32 *)&rq->cur_level;
-
 	if (!is_pinned(p) || rq->direct || *(volatile s32 *)&rq->queued > 0)
 		return false;
-	return level == PC_RUNS_NOTHING ||
-	       (level == PC_RUNS_NORMAL &&
+	return runs_nothing(rq) ||
+	       (level_on(rq) == PC_LEVEL_NONE &&
 		pc_fair_before(t->vtime, running_vtime(rq, now) + pc_fair_virtual(rq->slice_ns, t->inverse)));
 }
 

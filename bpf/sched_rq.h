@@ -3,9 +3,8 @@
  * The scheduler's records: one per CPU, one per task.
  *
  * pc_rq is written by its own CPU (its run queue's lock is held in all operations that write), but for
- * `queued`, `waiting` and `readers`, sums that others use as a hint, for what others post (`wanted`, `expired`, `left`,
- * `removed`), and for `cur_level` and `cur_boosted`, which follow the level of the vCPU that runs. Readers
- * elsewhere may see a task half switched: the price is one preemption more or less.
+ * `queued`, `waiting` and `readers`, sums that others use as a hint, and for what others post (`promotes`, `expired`, `left`,
+ * `removed`). Readers elsewhere may see a task half switched: the price is one preemption more or less.
  */
 #ifndef PARACORD_BPF_SCHED_RQ_H
 #define PARACORD_BPF_SCHED_RQ_H
@@ -32,6 +31,31 @@ static __always_inline struct pc_rq *rq_of(u32 cpu)
 static __always_inline struct pc_task *task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+/* `v`: NULL for a task that is no vCPU. */
+static __always_inline u32 level_of(struct pc_vcpu *v)
+{
+	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
+}
+
+static __always_inline bool runs_nothing(const struct pc_rq *rq)
+{
+	return *(volatile u32 *)&rq->runs == PC_RUNS_NOTHING;
+}
+
+/* PC_LEVEL_* of what runs on a CPU. */
+static __always_inline u32 level_on(const struct pc_rq *rq)
+{
+	u32 runs = *(volatile u32 *)&rq->runs, index = runs - PC_RUNS_VCPU;
+
+	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
+}
+
+/* What runs on a CPU is an ordinary task, a vCPU without a boost perhaps. */
+static __always_inline bool runs_ordinary(const struct pc_rq *rq)
+{
+	return !runs_nothing(rq) && level_on(rq) == PC_LEVEL_NONE;
 }
 
 #endif

@@ -142,6 +142,7 @@ u32 ext_on;	/* the scheduler is in force */
 #include "scx.h"
 #include "sched_rq.h"
 #include "sched_group.h"
+#include "sched_state.h"
 #include "sched_perf.h"
 #include "sched_queue.h"
 #include "sched_place.h"

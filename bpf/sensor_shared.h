@@ -91,6 +91,8 @@ struct pc_vcpu {
 	u64 translate_ns;	/* last translation */
 	u32 uid;		/* whose quota of records it takes; PC_UID_OTHERS */
 	u32 charged;		/* 1: it takes one */
+	u32 ran_boosted;	/* 1: under the scheduler, it was boosted at some time since it began to run */
+	u32 reserved;
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
@@ -133,11 +135,20 @@ struct pc_cpu {
 #define PC_NO_INDEX	0xffffffffu
 #define PC_NO_QUEUE	0xffffffffu
 
-/* pc_task.queued: CPU + 1, or the index of the group whose quota it waits for; flags; weight. */
-#define PC_QUEUED_WHERE		0xffffull
-#define PC_QUEUED_READS		(1ull << 16)	/* it was preempted while it read under RCU */
-#define PC_QUEUED_PARKED	(1ull << 17)	/* for a quota */
-#define PC_QUEUED_WEIGHT_SHIFT	32
+/* pc_task.at: CPU + 1, or of a task that is PARKED the index of its group; a state; a flag; the weight that it has there. */
+#define PC_AT_WHERE		0xffffull
+#define PC_AT_STATE_SHIFT	16
+#define PC_AT_STATE		(7ull << 16)
+#define PC_AT_READS		(1ull << 20)	/* it was preempted while it read under RCU */
+#define PC_AT_WEIGHT_SHIFT	32
+/* States (bpf/sched_state.h). */
+#define PC_AT_NOWHERE		0
+#define PC_AT_QUEUE		1
+#define PC_AT_RELEASED		2
+#define PC_AT_PARKED		3
+#define PC_AT_LOCAL		4
+#define PC_AT_RUN		5
+#define PC_AT_LEAVE		6
 
 /* pc_task.birth */
 #define PC_BIRTH_NEW		1	/* it has not been enqueued yet */
@@ -152,9 +163,8 @@ struct pc_task {
 	u32 group;		/* index; PC_GROUP_ROOT: in no group */
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
 	u8 known;		/* 1: load tracking has begun */
-	u8 arrived;		/* 1: enqueued on its CPU, and has not run since */
 	u8 shares;		/* 1: its group has no record of its own, `group` is one above */
-	u8 moves_to;		/* CPU + 1 where it goes when it gives this one up; 0: nowhere */
+	u16 reserved16;
 	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
@@ -166,7 +176,7 @@ struct pc_task {
 	u8 birth;		/* PC_BIRTH_* */
 	u8 lazy;		/* 1: in a group with cpu.idle */
 	u32 limited;		/* index of the group whose quota it uses; 0: none */
-	u64 queued;		/* where it waits, and what it counts for there: PC_QUEUED_*; 0: nowhere */
+	u64 at;			/* where it is: PC_AT_* */
 	u32 generation;		/* the group's, as it entered it */
 	u32 debit_ns;		/* running time that it waits for as a new task */
 	u32 unused_ns;		/* of PC_FAIR_DEBIT_NS, what it has not run yet; 0: it is not new */
@@ -205,9 +215,10 @@ struct pc_group {
 #define PC_PERF_PLACE	(1u << 5)	/* tasks are placed by energy */
 #define PC_PERF_HOLD	(1u << 6)	/* a request falls only after a window */
 
-/* pc_rq.cur_level: what runs on a CPU, as far as it is the scheduler's. */
+/* pc_rq.runs: what runs on a CPU, as far as it is the scheduler's. */
 #define PC_RUNS_NOTHING	0	/* idle, or a task of a higher class */
-#define PC_RUNS_NORMAL	1	/* plus PC_LEVEL_*: a boosted vCPU */
+#define PC_RUNS_TASK	1
+#define PC_RUNS_VCPU	2	/* plus its index */
 
 /* One per host CPU: the scheduler's queue and what runs. */
 struct pc_rq {
@@ -215,10 +226,10 @@ struct pc_rq {
 	u64 cur_vtime;		/* of the task that runs, at cur_since_ns */
 	u64 cur_since_ns;
 	u32 cur_inverse;
-	u32 cur_level;		/* PC_RUNS_NOTHING, PC_RUNS_NORMAL + PC_LEVEL_* */
+	u32 runs;		/* PC_RUNS_* */
 	s32 queued;		/* tasks that wait */
 	u32 next;		/* next CPU of the ring; loader */
-	u32 wanted;		/* index + 1 of the vCPU that was boosted while it waited here */
+	u32 promotes;		/* 1: somebody who waits here was boosted meanwhile */
 	u32 expired;		/* 1: the task that runs gives way at the next tick */
 	u32 victim;		/* next CPU that balance() and steal() look at */
 	u32 slice_ns;		/* pc_fair_slice_ns(); loader */
@@ -234,7 +245,7 @@ struct pc_rq {
 	u32 domain;		/* of the energy model; daemon */
 	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
 	u32 offline;		/* 0/1 */
-	u32 cur_boosted;	/* 1: the task that runs has been boosted since it began to */
+	u32 turn;		/* 1: the task that runs has a short turn, its quota is used up */
 	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
 	u32 asks;		/* 1: a request of ours is in force at the governor */
@@ -248,9 +259,7 @@ struct pc_rq {
 	s64 portion_ns;		/* what is left of a portion of `paying`'s quota */
 	u32 paying;		/* index of the group whose quota the task that runs uses; 0: none */
 	u32 paying_generation;	/* pc_quota.generation */
-	u32 turn;		/* 1: the task that runs has a short turn, its quota is used up */
-	u32 reserved32;
-	u64 reserved[2];	/* four cache lines */
+	u64 reserved[3];	/* four cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

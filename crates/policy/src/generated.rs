@@ -44,10 +44,18 @@ pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
-pub const PC_QUEUED_WHERE: u32 = 65535;
-pub const PC_QUEUED_READS: u32 = 65536;
-pub const PC_QUEUED_PARKED: u32 = 131072;
-pub const PC_QUEUED_WEIGHT_SHIFT: u32 = 32;
+pub const PC_AT_WHERE: u32 = 65535;
+pub const PC_AT_STATE_SHIFT: u32 = 16;
+pub const PC_AT_STATE: u32 = 458752;
+pub const PC_AT_READS: u32 = 1048576;
+pub const PC_AT_WEIGHT_SHIFT: u32 = 32;
+pub const PC_AT_NOWHERE: u32 = 0;
+pub const PC_AT_QUEUE: u32 = 1;
+pub const PC_AT_RELEASED: u32 = 2;
+pub const PC_AT_PARKED: u32 = 3;
+pub const PC_AT_LOCAL: u32 = 4;
+pub const PC_AT_RUN: u32 = 5;
+pub const PC_AT_LEAVE: u32 = 6;
 pub const PC_BIRTH_NEW: u32 = 1;
 pub const PC_BIRTH_CHILDLESS: u32 = 2;
 pub const PC_GROUPS_MAX: u32 = 8192;
@@ -60,7 +68,8 @@ pub const PC_PERF_SHARED: u32 = 16;
 pub const PC_PERF_PLACE: u32 = 32;
 pub const PC_PERF_HOLD: u32 = 64;
 pub const PC_RUNS_NOTHING: u32 = 0;
-pub const PC_RUNS_NORMAL: u32 = 1;
+pub const PC_RUNS_TASK: u32 = 1;
+pub const PC_RUNS_VCPU: u32 = 2;
 pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
@@ -892,13 +901,15 @@ pub struct pc_vcpu {
     pub translate_ns: u64_,
     pub uid: u32_,
     pub charged: u32_,
+    pub ran_boosted: u32_,
+    pub reserved: u32_,
     pub state: pc_boost_state,
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1032usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1040usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -969,14 +980,20 @@ const _: () = {
         "Offset of field: pc_vcpu::charged",
     ][::core::mem::offset_of!(pc_vcpu, charged) - 156usize];
     [
+        "Offset of field: pc_vcpu::ran_boosted",
+    ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 160usize];
+    [
+        "Offset of field: pc_vcpu::reserved",
+    ][::core::mem::offset_of!(pc_vcpu, reserved) - 164usize];
+    [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 160usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 168usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 336usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 344usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 984usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 992usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1060,9 +1077,8 @@ pub struct pc_task {
     pub group: u32_,
     pub counted: u32_,
     pub known: u8_,
-    pub arrived: u8_,
     pub shares: u8_,
-    pub moves_to: u8_,
+    pub reserved16: u16_,
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
@@ -1074,7 +1090,7 @@ pub struct pc_task {
     pub birth: u8_,
     pub lazy: u8_,
     pub limited: u32_,
-    pub queued: u64_,
+    pub at: u64_,
     pub generation: u32_,
     pub debit_ns: u32_,
     pub unused_ns: u32_,
@@ -1110,14 +1126,11 @@ const _: () = {
         "Offset of field: pc_task::known",
     ][::core::mem::offset_of!(pc_task, known) - 36usize];
     [
-        "Offset of field: pc_task::arrived",
-    ][::core::mem::offset_of!(pc_task, arrived) - 37usize];
-    [
         "Offset of field: pc_task::shares",
-    ][::core::mem::offset_of!(pc_task, shares) - 38usize];
+    ][::core::mem::offset_of!(pc_task, shares) - 37usize];
     [
-        "Offset of field: pc_task::moves_to",
-    ][::core::mem::offset_of!(pc_task, moves_to) - 39usize];
+        "Offset of field: pc_task::reserved16",
+    ][::core::mem::offset_of!(pc_task, reserved16) - 38usize];
     [
         "Offset of field: pc_task::seen_ns",
     ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
@@ -1147,9 +1160,7 @@ const _: () = {
     [
         "Offset of field: pc_task::limited",
     ][::core::mem::offset_of!(pc_task, limited) - 144usize];
-    [
-        "Offset of field: pc_task::queued",
-    ][::core::mem::offset_of!(pc_task, queued) - 152usize];
+    ["Offset of field: pc_task::at"][::core::mem::offset_of!(pc_task, at) - 152usize];
     [
         "Offset of field: pc_task::generation",
     ][::core::mem::offset_of!(pc_task, generation) - 160usize];
@@ -1238,10 +1249,10 @@ pub struct pc_rq {
     pub cur_vtime: u64_,
     pub cur_since_ns: u64_,
     pub cur_inverse: u32_,
-    pub cur_level: u32_,
+    pub runs: u32_,
     pub queued: s32,
     pub next: u32_,
-    pub wanted: u32_,
+    pub promotes: u32_,
     pub expired: u32_,
     pub victim: u32_,
     pub slice_ns: u32_,
@@ -1257,7 +1268,7 @@ pub struct pc_rq {
     pub domain: u32_,
     pub capacity: u32_,
     pub offline: u32_,
-    pub cur_boosted: u32_,
+    pub turn: u32_,
     pub search: u32_,
     pub direct: u32_,
     pub asks: u32_,
@@ -1271,9 +1282,7 @@ pub struct pc_rq {
     pub portion_ns: s64,
     pub paying: u32_,
     pub paying_generation: u32_,
-    pub turn: u32_,
-    pub reserved32: u32_,
-    pub reserved: [u64_; 2usize],
+    pub reserved: [u64_; 3usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1289,12 +1298,12 @@ const _: () = {
     [
         "Offset of field: pc_rq::cur_inverse",
     ][::core::mem::offset_of!(pc_rq, cur_inverse) - 24usize];
-    [
-        "Offset of field: pc_rq::cur_level",
-    ][::core::mem::offset_of!(pc_rq, cur_level) - 28usize];
+    ["Offset of field: pc_rq::runs"][::core::mem::offset_of!(pc_rq, runs) - 28usize];
     ["Offset of field: pc_rq::queued"][::core::mem::offset_of!(pc_rq, queued) - 32usize];
     ["Offset of field: pc_rq::next"][::core::mem::offset_of!(pc_rq, next) - 36usize];
-    ["Offset of field: pc_rq::wanted"][::core::mem::offset_of!(pc_rq, wanted) - 40usize];
+    [
+        "Offset of field: pc_rq::promotes",
+    ][::core::mem::offset_of!(pc_rq, promotes) - 40usize];
     [
         "Offset of field: pc_rq::expired",
     ][::core::mem::offset_of!(pc_rq, expired) - 44usize];
@@ -1334,9 +1343,7 @@ const _: () = {
     [
         "Offset of field: pc_rq::offline",
     ][::core::mem::offset_of!(pc_rq, offline) - 152usize];
-    [
-        "Offset of field: pc_rq::cur_boosted",
-    ][::core::mem::offset_of!(pc_rq, cur_boosted) - 156usize];
+    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 156usize];
     [
         "Offset of field: pc_rq::search",
     ][::core::mem::offset_of!(pc_rq, search) - 160usize];
@@ -1370,13 +1377,9 @@ const _: () = {
     [
         "Offset of field: pc_rq::paying_generation",
     ][::core::mem::offset_of!(pc_rq, paying_generation) - 228usize];
-    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 232usize];
-    [
-        "Offset of field: pc_rq::reserved32",
-    ][::core::mem::offset_of!(pc_rq, reserved32) - 236usize];
     [
         "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 240usize];
+    ][::core::mem::offset_of!(pc_rq, reserved) - 232usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

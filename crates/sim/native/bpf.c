@@ -5,6 +5,13 @@
  */
 #pragma clang section bss = "sim_bpf_bss" data = "sim_bpf_data"
 #define PC_HAVE_KICK
+/* The first step of a task's that no state machine has: 1, the state before, the state after, in 16 bits each. */
+unsigned long long sim_bad_step;
+#define PC_CHECK_STEP(was, is)                                                                                   \
+	do {                                                                                                     \
+		if (!sim_bad_step && !state_follows(state_of(was), state_of(is)))                               \
+			sim_bad_step = 1ull << 32 | state_of(was) << 16 | state_of(is);                         \
+	} while (0)
 #include "../../../bpf/ext.bpf.c"
 
 /* A lost update, planted: what races must find (tests/races.rs). */

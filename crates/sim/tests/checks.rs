@@ -105,6 +105,16 @@ fn a_wrong_number_of_queued_tasks_is_found() {
     only(&found, "pc_rq.queued of CPU 1 is ");
 }
 
+/// Of a task that runs: it stops, and is enqueued.
+#[test]
+fn a_step_that_no_state_allows_is_found() {
+    let found = faults(BUSY, 100 * MS, |kernel| {
+        let task = kernel.rqs[0].curr;
+        kernel.native.edit_task(task, |task| task.at = 7 << 16);
+    });
+    only(&found, "a task went from state none to NOWHERE");
+}
+
 #[test]
 fn a_wrong_sum_of_weights_is_found() {
     let found = faults(BUSY, 100 * MS, |kernel| {

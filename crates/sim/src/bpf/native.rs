@@ -84,6 +84,7 @@ unsafe extern "C" {
     pub(super) fn sim_messages() -> *const c_void;
     pub(super) fn sim_globals(section: u32, bytes: *mut u64) -> *mut u8;
     pub(super) static sim_planted: u64;
+    pub(super) static sim_bad_step: u64;
     pub(super) fn sim_plant();
     pub(super) fn sim_failed_read() -> i64;
     pub(super) fn sim_read_string(fits: bool) -> i64;

@@ -212,6 +212,15 @@ pub fn planted() -> u64 {
     unsafe { counter.read() }
 }
 
+/// The first step that a task made and that its states do not allow (bpf/sched_state.h): before, after.
+#[must_use]
+pub fn bad_step() -> Option<(u64, u64)> {
+    let step = &raw const native::sim_bad_step;
+    // SAFETY: the machine is in place.
+    let step = unsafe { step.read() };
+    (step != 0).then_some((step >> 16 & 0xffff, step & 0xffff))
+}
+
 /// What bpf_probe_read_kernel() leaves in its destination when it fails: for tests of helpers.
 pub fn failed_read(kernel: &mut dyn Kfuncs, at: At) -> i64 {
     program!(kernel, at, sim_failed_read())

@@ -33,6 +33,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     if k.sensed && k.ext.ended.is_none() {
         budgets::kept_share(k, seen);
         sums::scheduler(k);
+        sums::steps(k);
     }
 }
 

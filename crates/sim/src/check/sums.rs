@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use paracord_policy::{
-    PC_GROUP_ROOT, PC_QUEUED_PARKED, PC_QUEUED_READS, PC_QUEUED_WHERE, PC_VCPU_FREE, PC_VCPUS_MAX,
+    PC_AT_QUEUE, PC_AT_READS, PC_AT_RELEASED, PC_AT_STATE, PC_AT_STATE_SHIFT, PC_AT_WHERE,
+    PC_GROUP_ROOT, PC_VCPU_FREE, PC_VCPUS_MAX,
 };
 
+use crate::bpf;
 use crate::kernel::{Kernel, Program, State};
 
 /// The kernel's own: an error of the simulator.
@@ -35,11 +37,12 @@ pub fn scheduler(k: &mut Kernel) {
             continue;
         }
         let Some(record) = k.native.task_record(id) else { continue };
-        let word = u32::try_from(record.queued & u64::from(u32::MAX)).unwrap_or_default();
-        if word != 0 && word & PC_QUEUED_PARKED == 0 {
-            let cpu = (word & PC_QUEUED_WHERE) as usize - 1;
+        let word = u32::try_from(record.at & u64::from(u32::MAX)).unwrap_or_default();
+        let state = (word & PC_AT_STATE) >> PC_AT_STATE_SHIFT;
+        if state == PC_AT_QUEUE || state == PC_AT_RELEASED {
+            let cpu = (word & PC_AT_WHERE) as usize - 1;
             queued[cpu] += 1;
-            readers[cpu] += i32::from(word & PC_QUEUED_READS != 0);
+            readers[cpu] += i32::from(word & PC_AT_READS != 0);
         }
         if record.counted != 0 {
             *groups.entry(record.group).or_default() += i64::from(record.counted);
@@ -55,6 +58,16 @@ pub fn scheduler(k: &mut Kernel) {
         }
     }
     group_sums(k, groups);
+}
+
+/// Names of `PC_AT_*`, in their order.
+const STATES: [&str; 7] = ["NOWHERE", "QUEUE", "RELEASED", "PARKED", "LOCAL", "RUN", "LEAVE"];
+
+/// Tasks go from state to state as bpf/sched_state.h says.
+pub fn steps(k: &mut Kernel) {
+    let Some((before, after)) = bpf::bad_step() else { return };
+    let name = |state| usize::try_from(state).ok().and_then(|n| STATES.get(n)).unwrap_or(&"none");
+    k.fault(format!("a task went from state {} to {}", name(before), name(after)));
 }
 
 /// A group's sum is that of its runnable tasks, and of the weights of its groups that have some.
