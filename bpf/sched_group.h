@@ -130,106 +130,102 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 
 #include "sched_quota.h"
 
-/*
- * What the files of a group and those above say: kernels before 6.19 tell nothing of it. `kernels`: address of the kernel's
- * own object for the group, a number, so that the verifier follows this once. Return: 0.
- */
-PC_VERIFIED_ALONE int follow_files(u32 index, u64 kernels)
+/* What a group's files say now: kernels before 6.19 tell nothing of it. `of`: the kernel's own object for the group. */
+static __always_inline void follow_files(u32 index, struct pc_group *g, const struct task_group *of)
 {
-	int i;
+	struct pc_quota *q = quota_at(index);
+	u8 idle = !!BPF_CORE_READ(of, idle);
 
-	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
-		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
-		struct task_group *of = (struct task_group *)kernels;
-		struct pc_quota *q;
-		u8 idle;
-
-		if (!level || !of)
-			break;
-		idle = !!BPF_CORE_READ(of, idle);
-		if (*(volatile u8 *)&level->idle != idle) {
-			/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
-			if (!idle)
-				*(volatile u32 *)&level->weight = PC_GROUP_WEIGHT_USUAL;
-			*(volatile u8 *)&level->idle = idle;
-			follow_weight(index);
-		}
-		q = quota_at(index);
-		if (q)
-			follow_quota(q, of);
-		kernels = (u64)BPF_CORE_READ(of, parent);
-		index = level->parent;
+	if (*(volatile u8 *)&g->idle != idle) {
+		/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
+		if (!idle)
+			*(volatile u32 *)&g->weight = PC_GROUP_WEIGHT_USUAL;
+		*(volatile u8 *)&g->idle = idle;
+		follow_weight(index);
 	}
-	return 0;
+	if (q)
+		follow_quota(q, of);
 }
 
-/* The same of a task's group. */
-static __always_inline void follow_files_of(u32 index, const struct task_struct *p)
+/* Address of the kernel's object for a task's group: a number, so that the verifier follows it once. 0: it is not known. */
+static __always_inline u64 kernels_group(const struct task_struct *p)
 {
-	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
-		follow_files(index, (u64)BPF_CORE_READ(p, sched_task_group));
-}
-
-/* Factor, clamps and quota of a group's tasks under its parents. Return: 0. */
-PC_VERIFIED_ALONE int refresh_group(u32 index, u64 now)
-{
-	struct pc_group *g = group_at(index), *root = group_at(PC_GROUP_ROOT);
-	struct pc_quota *q, *below = NULL;
-	struct pc_clamp clamp;
-	u16 limited = 0;
-	u64 factor;
-	u8 lazy;
-	int i;
-
-	if (!g || !root)
+	if (!bpf_core_field_exists(p->sched_task_group) || !bpf_core_field_exists(struct task_group, idle))
 		return 0;
-	/*
-	 * A product, and minima: the order does not matter, so they are taken upwards. What the root's record says changes
-	 * nothing, and the verifier does not know it: of numbers that it knows it would follow each level.
-	 */
-	factor = *(volatile u64 *)&root->factor;
-	clamp.min = *(volatile u32 *)&root->clamp.min;
-	clamp.max = *(volatile u32 *)&root->clamp.max;
-	lazy = *(volatile u8 *)&root->lazy;
-	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
-		struct pc_group *level = index == PC_GROUP_ROOT ? NULL : group_at(index);
+	return (u64)BPF_CORE_READ(p, sched_task_group);
+}
 
-		if (!level)
-			break;
-		lazy |= level->idle;
-		factor = pc_group_factor(factor, level->active, level->idle ? 0 : level->weight);
-		clamp = pc_clamp_under(level->own, clamp);
-		q = quota_at(index);
-		if (q && *(volatile u64 *)&q->quota_ns) {
-			if (below)
-				*(volatile u32 *)&below->above = index;
-			else
-				limited = index;
-			below = q;
-		}
-		index = level->parent;
+static __always_inline bool is_fresh(const struct pc_group *g, u64 now, u64 age_ns)
+{
+	return pc_elapsed_ns(now, *(volatile u64 *)&g->factor_ns) < age_ns;
+}
+
+/* Factor, clamps and quota of a group under those above it. */
+static __always_inline void refresh_level(u32 index, struct pc_group *g, const struct pc_group *above, u64 now)
+{
+	u16 limited = *(volatile u16 *)&above->limited;
+	struct pc_quota *q = quota_at(index);
+
+	if (q && *(volatile u64 *)&q->quota_ns) {
+		*(volatile u32 *)&q->above = limited;
+		limited = index;
 	}
-	g->factor = factor;
-	g->clamp = clamp;
-	g->lazy = lazy;
-	g->limited = limited;
-	if (below)
-		*(volatile u32 *)&below->above = PC_GROUP_ROOT;
-	g->factor_ns = now;
+	g->factor = pc_group_factor(above->factor, g->active, g->idle ? 0 : g->weight);
+	g->clamp = pc_clamp_under(g->own, above->clamp);
+	g->lazy = above->lazy | g->idle;
+	*(volatile u16 *)&g->limited = limited;
+	*(volatile u64 *)&g->factor_ns = now;
+}
+
+/*
+ * The same of the highest group, at or above this one, for which nobody has done it within a millisecond. `kernels`:
+ * kernels_group(); 0: its files are not read. Return: 1 if that was this group itself.
+ */
+PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
+{
+	struct pc_group *g = group_at(index), *above = NULL;
+	u32 own = index;
+	int i;
+
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+		u32 parent = g ? g->parent : PC_GROUP_ROOT;
+
+		above = group_at(parent);
+		/* The root's record is never looked at, and says what holds without groups. */
+		if (!above || parent == PC_GROUP_ROOT || is_fresh(above, now, PC_FACTOR_MAX_AGE_NS))
+			break;
+		index = parent;
+		g = above;
+		if (kernels)
+			kernels = (u64)BPF_CORE_READ((struct task_group *)kernels, parent);
+	}
+	if (!g || !above)
+		return 1;
+	if (kernels)
+		follow_files(index, g, (struct task_group *)kernels);
+	refresh_level(index, g, above, now);
+	return index == own;
+}
+
+/* From there down to this group: so a group costs what it costs by itself, however deep it lies. Return: 0. */
+PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
+{
+	int i;
+
+	bpf_for(i, 0, PC_GROUP_DEPTH_MAX)
+		if (refresh_highest(index, kernels, now))
+			break;
 	return 0;
 }
 
-/* The task's group, its factor and clamps at most a millisecond old; NULL: the root group. */
+/* The task's group, its factor and clamps at most a millisecond old for each level; NULL: the root group. */
 static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	/* Where a task is in a group below one that has a record, it reads the files of neither: others come first. */
-	if (!g || pc_elapsed_ns(now, g->factor_ns) < (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS)
-		return g;
-	if (!t->shares)
-		follow_files_of(t->group, p);
-	refresh_group(t->group, now);
+	if (g && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
+		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);
 	return g;
 }
 

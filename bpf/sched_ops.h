@@ -189,7 +189,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	struct pc_cpu *here;
 	struct pc_vcpu *v;
 	bool in_order, spent, aged, held;
-	u64 at;
+	u64 at, waited_ns;
 	u32 index;
 
 	if (!t || !rq)
@@ -198,8 +198,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	at = place_of(t);
 	in_order = is_in_queue_of(at, cpu);
 	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
+	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
 	/* It has its turn whatever its quota, or it would never come further. */
-	aged = t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS;
+	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	/* A new task that an idle CPU took at once has not been enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
@@ -211,7 +212,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	/* A quota may have come or gone while it waited. */
-	g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
+	g = t->group == PC_GROUP_ROOT || waited_ns < PC_FACTOR_MAX_AGE_NS ? NULL : group_at(t->group);
 	if (g)
 		t->limited = *(volatile u16 *)&g->limited;
 	spent = pay_for(rq, t->limited);

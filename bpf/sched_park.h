@@ -183,22 +183,17 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
-	u64 kernels = 0, at;
+	u64 kernels = kernels_group(p), at;
 	u32 group = *(volatile u32 *)&t->group;
 	struct pc_group *g;
 
-	if (bpf_core_field_exists(p->sched_task_group) && bpf_core_field_exists(struct task_group, idle))
-		kernels = (u64)BPF_CORE_READ(p, sched_task_group);
 	/* It leaves the queue before it moves (ext_quiescent). An atomic that returns what was there is a barrier. */
 	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
 	if (at != PC_AT(PC_AT_PARKED, index) || *(volatile u32 *)&t->group != group)
 		return;
 	g = group_at(group);
-	if (!g || pc_elapsed_ns(now, g->factor_ns) < PC_FACTOR_MAX_AGE_NS)
-		return;
-	if (kernels && !t->shares)
-		follow_files(group, kernels);
-	refresh_group(group, now);
+	if (g && !is_fresh(g, now, PC_FACTOR_MAX_AGE_NS))
+		refresh_group(group, t->shares ? 0 : kernels, now);
 }
 
 /* Lets tasks of a group go, as far as its pool has something. Return: when to look again. */
