@@ -62,6 +62,38 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 	return here;
 }
 
+/* A task looks for a faster CPU when it wakes, once in a slice. */
+static __always_inline bool look_is_due(struct pc_task *t, const struct pc_rq *rq)
+{
+	u64 now = rq_now();
+
+	if (pc_elapsed_ns(now, t->placed_ns) < rq->slice_ns)
+		return false;
+	t->placed_ns = now;
+	return true;
+}
+
+/*
+ * No CPU is idle, and a task wakes that weighs `weight`: another CPU that would take it over if it waited, as that CPU's tasks
+ * have had more. One that sleeps again before it has to wait is never found by balance(), and would keep its CPU's tasks from
+ * what they are due. Return: the CPU, or `cpu`.
+ */
+PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
+{
+	struct pc_rq *rq = rq_of(cpu), *wakers = rq_of(bpf_get_smp_processor_id()), *theirs;
+	u64 now = rq_now();
+	u32 other;
+
+	if (!rq || !wakers)
+		return cpu;
+	other = wakers->victim == cpu ? rq->next : wakers->victim;
+	theirs = rq_of(other);
+	if (!theirs || theirs->offline || runs_nothing(theirs))
+		return cpu;
+	return pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight, weight_on(rq) + weight,
+				rq->slice_ns) ? other : cpu;
+}
+
 /* A CPU that was claimed and gets nothing is among the idle ones again once it has looked. */
 static __always_inline void wake_idle(u32 cpu)
 {

@@ -55,7 +55,11 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		return cpu_to_preempt(p, cpu);
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
-	return less_busy(p, rq, cpu);
+	cpu = less_busy(p, rq, cpu);
+	if (cpu != prev_cpu || !t || is_pinned(p) || !look_is_due(t, rq))
+		return cpu;
+	cpu = faster_cpu(prev_cpu, t->weight);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu : prev_cpu;
 }
 
 SEC("struct_ops/ext_enqueue")

@@ -169,7 +169,7 @@ struct pc_task {
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
 	struct pc_perf_task perf;
-	u64 placed_ns;		/* when it was last looked for a better CPU while it ran, or woke boosted */
+	u64 placed_ns;		/* when it was last looked for a better CPU, while it ran or as it woke */
 	u32 weight;		/* 2^32 / inverse: 64ths */
 	u8 sync;		/* 1: it wakes, and who wakes it is about to sleep */
 	u8 reads;		/* 1: it was preempted while it read under RCU */
