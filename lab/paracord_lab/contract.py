@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What the kernel's own scheduler promises (docs/contract.md), on real kernels: the mixes and the figures are those of
-`paracord-sim contract`, which docs/simulator.md describes; a host plays the mixes.
+What the kernel's own scheduler promises (docs/contract.md), on real kernels: the mixes and the figures are
+those of `paracord-sim contract`, which docs/simulator.md describes; a host plays the mixes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class ContractScenario(Scenario):
         Check("quota_ejections_share", most("quota_ejections_share"), "<=", 0.01, unit="share", every=True),
         Check("idle_group_share", most("idle_group_share"), "<=", 0.01, unit="share", every=True),
         Check("fork_chain_share", least("fork_chain_share", False), ">=", 0.45, unit="share", every=True),
-        Check("fork_chain_heavy_share", least("fork_chain_share", True), ">=", 0.85, unit="share", every=True),
+        Check(
+            "fork_chain_heavy_share", least("fork_chain_share", True), ">=", 0.85, unit="share", every=True
+        ),
         Check("group_ratio_error", most_beyond_stock("group_ratio_error"), "<=", 0.05, every=True),
         Check("fairness_vs_stock", most_beyond_stock("fairness_vs_stock"), "<=", 0.03, every=True),
     )

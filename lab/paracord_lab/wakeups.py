@@ -50,8 +50,8 @@ def busy_ratio(configuration: str, reference: str, interval_us: int, side: str) 
 
 def checks(interval_us: int, suffix: str = "", hosts_reference: str = VANILLA.name) -> list[Check]:
     """
-    The verdicts on latency at one interval; `suffix` tells intervals apart. hosts_reference: what the host's own
-    latency is compared with.
+    The verdicts on latency at one interval; `suffix` tells intervals apart. hosts_reference: what the host's
+    own latency is compared with.
     """
 
     def hosts(configuration: str) -> Callable[[Round], float]:

@@ -43,7 +43,7 @@ class Demo(wakeups.WakeupScenario):
         HOST_NATIVE.name: (2.0, 6.0),
     }
     checks = (
-        # Beside the same work as a plain task of the host's: as vanilla has it, the guest starves, and costs nobody anything.
+        # The host beside the same work as a plain task: vanilla's guest starves, and costs nobody anything.
         *wakeups.checks(INTERVAL_US, hosts_reference=HOST_NATIVE.name),
         wakeups.ext_excess(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),

@@ -28,7 +28,7 @@ FAR_MAX = 1
 
 
 def distance(configuration):
-    """The largest distance of a task's share from the simulated one, without the FAR_MAX mixes that are farthest."""
+    """The largest distance of a share from the simulated one, without the FAR_MAX mixes that are farthest."""
     return lambda one: sorted(one[configuration][f"{mix}_distance_share"] for mix in MIXES)[-1 - FAR_MAX]
 
 

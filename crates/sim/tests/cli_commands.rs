@@ -298,9 +298,15 @@ fn contract_writes_mixes_that_can_be_played_and_judges_what_was() {
         let said = format!(
             r#"{{"measured_ns": 1000, "kinds": [{{"name": "behind", "ran_ns": {behind}}}, {{"name": "front", "ran_ns": 1960}}]}}"#
         );
-        std::fs::write(directory.path().join(format!("idle_group_share-1-2.{scheduler}.json")), said)
-            .unwrap();
+        std::fs::write(
+            directory.path().join(format!("idle_group_share-1-2.{scheduler}.json")),
+            said,
+        )
+        .unwrap();
     }
+    let o = sim(&[&only[..], &["--json", "-"]].concat());
+    let results: serde_json::Value = serde_json::from_str(&stdout(&o)).unwrap();
+    assert_eq!(results["verdicts"][0]["beside"]["stock"], 0.002);
     let o = sim(&only);
     assert_eq!(o.status.code(), Some(1), "{}", stderr(&o));
     let row: Vec<String> =

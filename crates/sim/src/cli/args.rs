@@ -142,7 +142,7 @@ pub struct ContractArgs {
     /// CASE-N-CPUS.stock.json in a directory
     #[arg(long, value_name = "DIR")]
     pub played: Option<PathBuf>,
-    /// Write the verdicts as the lab's results.json
+    /// Write the verdicts as the lab's results.json; -: to standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

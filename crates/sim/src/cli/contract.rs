@@ -35,7 +35,8 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
         let names = names.join(", ");
         return Err(Failure::new(format!("no case is called {unknown:?}: there are {names}")));
     }
-    let file = args.json.as_deref().map(Output::create).transpose()?;
+    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let file = args.json.as_deref().filter(|_| !json_to_stdout).map(Output::create).transpose()?;
     let interrupt = Interrupt::new()?;
     let mut said = Vec::new();
     for cpus in &args.cpus {
@@ -68,10 +69,11 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
     if args.write.is_some() {
         return Ok(exit::code(false, interrupt.raised()));
     }
+    let json = format!("{:#}\n", results(&said, interrupt.raised()));
+    output::print(&if json_to_stdout { json.clone() } else { table(&said) })?;
     if let Some(file) = file {
-        file.write_whole(&format!("{:#}\n", results(&said, interrupt.raised())))?;
+        file.write_whole(&json)?;
     }
-    output::print(&table(&said))?;
     let fails = said.iter().flat_map(|said| &said.figures).any(|figure| !figure.passes());
     Ok(exit::code(fails, interrupt.raised()))
 }

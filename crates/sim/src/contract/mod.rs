@@ -37,9 +37,7 @@ impl Setting {
     /// First lines of a mix that is measured for so long.
     fn machine(&self, seconds: u64) -> String {
         let (cpus, nodes, run) = (self.cpus, self.nodes, self.measured(seconds) + 1);
-        format!(
-            "machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n"
-        )
+        format!("machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n")
     }
 
     /// How long a mix is measured for that asks for so many seconds.

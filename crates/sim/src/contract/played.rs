@@ -15,7 +15,8 @@ pub fn played(said: &str) -> Result<Ran, String> {
         of[key].as_f64().ok_or_else(|| format!("{key} is missing: this is not what pc_play says"))
     };
     let measured = number(&said, "measured_ns")?.max(1.0);
-    let kinds = said["kinds"].as_array().ok_or("kinds are missing: this is not what pc_play says")?;
+    let kinds =
+        said["kinds"].as_array().ok_or("kinds are missing: this is not what pc_play says")?;
     let share = |kind: &Value| {
         let name = kind["name"].as_str().ok_or("a kind has no name")?;
         Ok((name.to_owned(), number(kind, "ran_ns")? / measured))

@@ -85,10 +85,7 @@ impl SchedClass for ExtClass {
         if k.planted.leftovers {
             k.native.edit_task(task, |record| record.counted = 1024);
         }
-        if k.native
-            .task_record(task)
-            .is_some_and(|record| record.at != 0 || record.counted != 0)
-        {
+        if k.native.task_record(task).is_some_and(|record| record.at != 0 || record.counted != 0) {
             let name = k.tasks[task].name.clone();
             k.fault(format!("{name} has ended, and is still counted in a queue or group"));
         }
