@@ -3,15 +3,24 @@
 #ifndef PARACORD_BPF_SCHED_CGROUP_H
 #define PARACORD_BPF_SCHED_CGROUP_H
 
-/* No index left, or its parent has none: its tasks count as the next group's above that has one. */
+/* A group comes or goes that has no record of its own. */
+static __always_inline void count_unrecorded(u32 record, s32 by)
+{
+	u32 zero = 0;
+	struct pc_unrecorded *all = bpf_map_lookup_elem(&unrecorded, &zero);
+
+	if (all)
+		__sync_fetch_and_add(record == PC_RECORD_DEEP ? &all->deep : &all->full, by);
+}
+
+/* No record is left, or its parent has none: its tasks count as the next group's above that has one. */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
-	u32 parent = PC_GROUP_ROOT, index;
+	u32 parent = PC_GROUP_ROOT, above_record = PC_RECORD_OWN, index;
 	struct pc_group_ref *ref, *parents = NULL;
 	struct cgroup *above;
 	struct pc_group *g;
-	bool shared = false;
 	s32 error;
 
 	if (!cgrp->level)
@@ -21,16 +30,20 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		parents = bpf_cgrp_storage_get(&group_of, above, 0, 0);
 		if (parents)
 			parent = parents->index;
-		shared = parents && !parents->own;
+		if (parents)
+			above_record = parents->record;
 		bpf_cgroup_release(above);
 	}
 	ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!ref)
 		return -12;	/* ENOMEM */
 	ref->index = parent;
-	ref->own = 0;
-	if (shared || cgrp->level > PC_GROUP_DEPTH_MAX)
+	ref->record = cgrp->level > PC_GROUP_DEPTH_MAX ? PC_RECORD_DEEP : above_record;
+	if (ref->record != PC_RECORD_OWN) {
+		count_unrecorded(ref->record, 1);
 		return 0;
+	}
+	ref->record = PC_RECORD_FULL;
 	bpf_for(index, 1, PC_GROUPS_MAX) {
 		g = group_at(index);
 		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))
@@ -47,11 +60,13 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		g->clamp = no_clamp;
 		g->limited = 0;
 		ref->index = index;
-		ref->own = 1;
+		ref->record = PC_RECORD_OWN;
 		break;
 	}
-	if (!ref->own)
+	if (ref->record != PC_RECORD_OWN) {
+		count_unrecorded(ref->record, 1);
 		return 0;
+	}
 	error = begin_quota(ref->index);
 	g = group_at(ref->index);
 	if (error && g)
@@ -65,8 +80,12 @@ int BPF_PROG(ext_cgroup_exit, struct cgroup *cgrp)
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
 	struct pc_group *g;
 
-	if (!ref || !ref->own)
+	if (!ref)
 		return 0;
+	if (ref->record != PC_RECORD_OWN) {
+		count_unrecorded(ref->record, -1);
+		return 0;
+	}
 	g = group_at(ref->index);
 	if (g) {
 		*(volatile u32 *)&g->used = 0;
@@ -97,7 +116,7 @@ int BPF_PROG(ext_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
 	struct pc_group *g;
 
-	if (!ref || !ref->own)
+	if (!ref || ref->record != PC_RECORD_OWN)
 		return 0;
 	g = group_at(ref->index);
 	if (!g)

@@ -42,7 +42,7 @@ static __always_inline void clamp_group(struct pc_clamp_call *call)
 	if (!cgrp)
 		return;
 	ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
-	g = ref && ref->own ? group_at(ref->index) : NULL;
+	g = ref && ref->record == PC_RECORD_OWN ? group_at(ref->index) : NULL;
 	if (g) {
 		if (call->set) {
 			g->own = call->own;

@@ -11,8 +11,6 @@
 #ifndef PARACORD_BPF_SCHED_GROUP_H
 #define PARACORD_BPF_SCHED_GROUP_H
 
-/* Levels of groups that have records of their own; deeper ones share that of the deepest. */
-#define PC_GROUP_DEPTH_MAX	32
 #define PC_FACTOR_MAX_AGE_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -22,9 +20,22 @@ struct {
 	__type(value, struct pc_group);
 } groups SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pc_unrecorded);
+} unrecorded SEC(".maps");
+
+/* pc_group_ref.record */
+#define PC_RECORD_OWN	0
+#define PC_RECORD_FULL	1	/* none was left */
+#define PC_RECORD_DEEP	2	/* it lies too deep, or a group above does */
+
 struct pc_group_ref {
-	u32 index;
-	u32 own;	/* 0: there was none left, it is the parent's */
+	u32 index;	/* where there is no record of its own, of the next group above that has one */
+	u32 record;	/* PC_RECORD_* */
 };
 
 struct {
@@ -57,7 +68,7 @@ static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 	struct pc_group *g;
 
 	t->group = ref ? ref->index : PC_GROUP_ROOT;
-	t->shares = ref && !ref->own;
+	t->shares = ref && ref->record != PC_RECORD_OWN;
 	g = group_at(t->group);
 	t->generation = g ? g->generation : 0;
 }

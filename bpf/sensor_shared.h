@@ -189,6 +189,8 @@ struct pc_task {
 /* Control groups with the cpu controller; more share their parent's index. */
 #define PC_GROUPS_MAX	8192
 #define PC_GROUP_ROOT	0
+/* Levels of groups that have records of their own. */
+#define PC_GROUP_DEPTH_MAX	32
 
 struct pc_group {
 	s64 active;		/* sum of the weights of runnable tasks and of groups that have some */
@@ -204,6 +206,12 @@ struct pc_group {
 	struct pc_clamp clamp;	/* under its parents', as of factor_ns */
 	u32 counted;		/* what its parent's sum has of it; 0: it is not active */
 	u32 generation;		/* of those that have had this index */
+};
+
+/* Control groups, there now, that have no record of their own: their tasks count as those of the next group above. */
+struct pc_unrecorded {
+	u32 full;		/* no record was left */
+	u32 deep;		/* they, or one above, lie too deep (PC_GROUP_DEPTH_MAX) */
 };
 
 /* pc_rq.features: mechanisms of the performance policy; the daemon sets them. */

@@ -454,6 +454,25 @@ def test_quotas_hold_alone_in_groups_and_below_others(host):
     assert 0.42 < groups["narrow"] + groups["wide"] < 0.55, groups
 
 
+def test_control_groups_without_a_record_are_told_while_they_are_there(host):
+    down = "for n in $(seq 34); do echo +cpu > $p/cgroup.subtree_control; p=$p/deep; mkdir $p; done"
+    line = "2, as they lie more than 32 levels deep"
+    with scheduling(host) as running_daemon:
+
+        def unrecorded():
+            return running_daemon.status()["groups_unrecorded"]
+
+        host.run(f"p={fairness.CGROUPS}; {down}")
+        try:
+            await_true(lambda: unrecorded() == 2)
+            assert any(condition.endswith(line) for condition in running_daemon.status()["conditions"])
+            await_true(lambda: line in running_daemon.job.err())
+        finally:
+            host.run(f"find {fairness.CGROUPS}/deep -depth -type d -exec rmdir {{}} +")
+        await_true(lambda: unrecorded() == 0)
+        assert running_daemon.job.err().count("levels deep") == 1
+
+
 def test_weights_idle_groups_and_forks_hold_over_cpus(host):
     """As under the kernel's own scheduler; `make lab S=sim-vs-lab` has the figures."""
     with scheduling(host):

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paracord_sensor::scheduler::State;
+use paracord_sensor::scheduler::{State, Unrecorded};
 use paracord_sensor::{Error as SensorError, Options, PrintLevel, Refusals, Sensor, set_print};
 use paracord_sys::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +22,7 @@ use tracing::{debug, info, warn};
 use crate::actuator::{Actuator, ActuatorStats, Effect};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::counters::Counters;
+use crate::doctor;
 use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
@@ -30,7 +31,7 @@ use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::leftovers::Leftovers;
 use crate::log_limit::LogLimit;
-use crate::observe::{Constants, EXT_DOES_NOT_KEEP, refusals, snapshot};
+use crate::observe::{Constants, EXT_DOES_NOT_KEEP, refusals, snapshot, unrecorded};
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
@@ -178,6 +179,10 @@ struct Running {
     sensor: Arc<Sensor>,
     /// As last told.
     refused: Refusals,
+    /// As last told.
+    unrecorded: Unrecorded,
+    /// What the host uses and paracord's scheduler, if it is in force, does not keep, one line.
+    unkept: Option<String>,
     log: LogLimit,
 }
 
@@ -202,15 +207,21 @@ impl Running {
         }
     }
 
-    /// Tells of vCPU threads that got no record. Whoever may run VMs can cause that, so seldom.
+    /// Tells of vCPU threads and control groups that got no record. Whoever may run VMs or make groups can cause that, so
+    /// seldom.
     fn look_at_refusals(&mut self) {
-        let now = self.sensor.refusals();
-        if now != self.refused && self.log.allow() {
-            self.refused = now;
-            if let Some(line) = refusals(now) {
-                warn!("{line}");
-            }
+        let (refused, groups) = (self.sensor.refusals(), self.sensor.unrecorded());
+        if (refused, groups) == (self.refused, self.unrecorded) || !self.log.allow() {
+            return;
         }
+        let lines = [
+            refusals(refused).filter(|_| refused != self.refused),
+            unrecorded(groups).filter(|_| groups != self.unrecorded),
+        ];
+        for line in lines.into_iter().flatten() {
+            warn!("{line}");
+        }
+        (self.refused, self.unrecorded) = (refused, groups);
     }
 
     /// How often quotas are looked for.
@@ -389,6 +400,7 @@ impl Daemon {
             Options { vcpus_per_user: self.settings.vcpus_per_user, ..surroundings.sensor.clone() };
         let sensor = Arc::new(load_sensor(&options, self.settings.own_scheduler)?);
         let scheduler = sensor.scheduler();
+        let unkept = unkept(&scheduler);
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
         let settings = &self.settings;
@@ -446,6 +458,8 @@ impl Daemon {
             stats,
             sensor,
             refused: Refusals::default(),
+            unrecorded: Unrecorded::default(),
+            unkept,
             log: LogLimit::default(),
         };
         running.follow_places(&self.settings);
@@ -568,9 +582,26 @@ impl Daemon {
                 ..Snapshot::default()
             },
         };
+        let scheduled = self.running.as_ref().filter(|running| running.scheduler == State::Running);
+        snapshot.conditions.extend(scheduled.and_then(|running| running.unkept.clone()));
         snapshot.conditions.extend(self.leftovers.line());
         snapshot
     }
+}
+
+/// What this host uses and paracord's scheduler does not keep, if that is in force: told once, and in `status`.
+fn unkept(scheduler: &State) -> Option<String> {
+    let lost = match scheduler {
+        State::Running => doctor::unkept(Path::new("/")),
+        State::Absent | State::Ended { .. } => Vec::new(),
+    };
+    let line = (!lost.is_empty()).then(|| {
+        format!("of what this host uses, actuator ext does not keep: {}", lost.join("; "))
+    });
+    if let Some(line) = &line {
+        warn!("{line}");
+    }
+    line
 }
 
 /// A refusal is an answer, mostly: libbpf's lines are for those who ask (`PARACORD_LOG=debug`).

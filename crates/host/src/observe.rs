@@ -3,10 +3,10 @@
 
 use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
-    PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS_MAX,
-    pc_vcpu_counters,
+    PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU,
+    PC_THROTTLE_VM, PC_VCPUS_MAX, pc_vcpu_counters,
 };
-use paracord_sensor::{Refusals, Sensor};
+use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::now_ns;
 
 use crate::actuator::{ActuatorStats, Effect};
@@ -39,6 +39,7 @@ pub fn snapshot(
         vms.iter().map(|vm| vm_snapshot(vm, vms, places, sensor, stats)).collect();
     let mut actuator = stats.snapshot();
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
+    let groups = sensor.unrecorded();
     actuator.observed =
         observing.flat_map(|vm| &vm.vcpus).flat_map(|vcpu| vcpu.counters.boosts).sum();
     Snapshot {
@@ -51,6 +52,7 @@ pub fn snapshot(
         conditions: conditions(vms, sensor, stats),
         vcpus_refused: refused(sensor),
         vms_refused: vms.refused(),
+        groups_unrecorded: u64::from(groups.full) + u64::from(groups.deep),
         capabilities: constants.capabilities.clone(),
         actuator,
         vms: vms_now,
@@ -80,9 +82,26 @@ pub fn refusals(refused: Refusals) -> Option<String> {
     })
 }
 
+/// Control groups that paracord's scheduler has no record of, one line.
+pub fn unrecorded(groups: Unrecorded) -> Option<String> {
+    let all = [
+        (groups.full, format!("{} others have records", PC_GROUPS_MAX - 1)),
+        (groups.deep, format!("they lie more than {PC_GROUP_DEPTH_MAX} levels deep")),
+    ];
+    let parts = all.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
+    (!parts.is_empty()).then(|| {
+        let parts = parts.join("; ");
+        format!(
+            "control groups whose own weight, quota and cpu.idle have no effect, so that their tasks count as the next group's above: {parts}"
+        )
+    })
+}
+
 fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {
     let mut conditions = Vec::new();
     conditions.extend(refusals(sensor.refusals()));
+    conditions.extend(unrecorded(sensor.unrecorded()));
     conditions.extend(vms.refused_line());
     conditions.extend(vms.counters_lacking());
     if stats.effect() == Effect::Scheduler {
@@ -232,5 +251,14 @@ mod tests {
         let line = refusals(Refusals { of_users: 2, full: 1 }).unwrap();
         let want = "vCPU threads left to stock scheduling so far, each until it ends: 2, as their user had all that vcpus_per_user allows; 1, as 4096 ran already";
         assert_eq!(line, want);
+    }
+
+    #[test]
+    fn groups_without_a_record_are_told_with_the_reason() {
+        assert_eq!(unrecorded(Unrecorded::default()), None);
+        let line = unrecorded(Unrecorded { full: 3, deep: 0 }).unwrap();
+        assert!(line.ends_with("above: 3, as 8191 others have records"), "{line}");
+        let line = unrecorded(Unrecorded { full: 0, deep: 1 }).unwrap();
+        assert!(line.ends_with("above: 1, as they lie more than 32 levels deep"), "{line}");
     }
 }

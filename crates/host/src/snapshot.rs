@@ -48,6 +48,10 @@ pub struct Snapshot {
     /// there are 1024 in all.
     #[serde(default)]
     pub vms_refused: u64,
+    /// Control groups, there now, that paracord's scheduler has no record of: their tasks count as those of the next group
+    /// above. 8191 have one, down to level 32.
+    #[serde(default)]
+    pub groups_unrecorded: u64,
     /// In the order in which they were found.
     pub vms: Vec<VmSnapshot>,
 }

@@ -60,6 +60,7 @@ pub const PC_BIRTH_NEW: u32 = 1;
 pub const PC_BIRTH_CHILDLESS: u32 = 2;
 pub const PC_GROUPS_MAX: u32 = 8192;
 pub const PC_GROUP_ROOT: u32 = 0;
+pub const PC_GROUP_DEPTH_MAX: u32 = 32;
 pub const PC_PERF_TRACK: u32 = 1;
 pub const PC_PERF_REQUEST: u32 = 2;
 pub const PC_PERF_CARRY: u32 = 4;
@@ -1241,6 +1242,23 @@ const _: () = {
     [
         "Offset of field: pc_group::generation",
     ][::core::mem::offset_of!(pc_group, generation) - 60usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_unrecorded {
+    pub full: u32_,
+    pub deep: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_unrecorded"][::core::mem::size_of::<pc_unrecorded>() - 8usize];
+    ["Alignment of pc_unrecorded"][::core::mem::align_of::<pc_unrecorded>() - 4usize];
+    [
+        "Offset of field: pc_unrecorded::full",
+    ][::core::mem::offset_of!(pc_unrecorded, full) - 0usize];
+    [
+        "Offset of field: pc_unrecorded::deep",
+    ][::core::mem::offset_of!(pc_unrecorded, deep) - 4usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -27,6 +27,8 @@ unsafe impl Record for paracord_policy::pc_rq {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_ext_exit {}
 // SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_unrecorded {}
+// SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_energy {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_adoption {}

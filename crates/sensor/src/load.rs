@@ -231,6 +231,12 @@ impl Sensor {
         self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
+    /// Control groups that paracord's scheduler has no record of; none without it.
+    #[must_use]
+    pub fn unrecorded(&self) -> scheduler::Unrecorded {
+        self.scheduler.as_ref().map(Scheduler::unrecorded).unwrap_or_default()
+    }
+
     /// What could be used of this kernel.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {

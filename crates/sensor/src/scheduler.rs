@@ -8,7 +8,7 @@ use std::{
 };
 
 use libbpf_rs::{Link, MapCore, Object};
-use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq};
+use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded};
 
 use crate::{Array, Error, load::map_array, topology};
 
@@ -34,6 +34,15 @@ pub enum State {
         /// The kernel's message, often empty.
         message: String,
     },
+}
+
+/// Control groups, there now, whose tasks count as those of the next group above: they have no record of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// No record was left.
+    pub full: u32,
+    /// They lie too deep.
+    pub deep: u32,
 }
 
 /// Whether a scheduler may be loaded at all, before the kernel is asked.
@@ -62,6 +71,7 @@ pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
     let exit = map_array(object, "ext_exit")?;
     let rqs = map_array::<pc_rq>(object, "rqs")?;
     let energy = map_array(object, "energy")?;
+    let unrecorded = map_array(object, "unrecorded")?;
     let slice_ns = fair::slice_ns(online_cpus());
     let next = topology::ring(&topology::read(), rqs.len());
     for (cpu, next) in next.into_iter().enumerate() {
@@ -73,7 +83,7 @@ pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
         .find(|map| map.name() == OsStr::new(MAP))
         .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
     match map.attach_struct_ops() {
-        Ok(link) => Ok(Scheduler { exit, rqs, energy, _link: link }),
+        Ok(link) => Ok(Scheduler { exit, rqs, energy, unrecorded, _link: link }),
         Err(source) => Err(match may_start() {
             Err(other @ Error::OtherScheduler(_)) => other,
             _ => Error::Scheduler(source),
@@ -104,6 +114,7 @@ pub(crate) struct Scheduler {
     exit: Array<pc_ext_exit>,
     rqs: Array<pc_rq>,
     energy: Array<pc_energy>,
+    unrecorded: Array<pc_unrecorded>,
     _link: Link,
 }
 
@@ -122,6 +133,12 @@ impl Scheduler {
             self.rqs.set_place(cpu, *domain, *capacity);
         }
         self.energy.write(0, model);
+    }
+
+    /// Control groups without a record.
+    pub(crate) fn unrecorded(&self) -> Unrecorded {
+        let now = self.unrecorded.read(0);
+        now.map_or_else(Unrecorded::default, |now| Unrecorded { full: now.full, deep: now.deep })
     }
 
     /// How it fares.

@@ -145,9 +145,15 @@ pub fn watchdog(t: &Tree) -> Check {
     }
 }
 
+const SCHED_EXT: &str = "/sys/kernel/sched_ext/state";
+
+pub fn has_sched_ext(t: &Tree) -> bool {
+    t.exists(SCHED_EXT)
+}
+
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
-    match t.text("/sys/kernel/sched_ext/state") {
+    match t.text(SCHED_EXT) {
         Some(state) if state == "disabled" => Check::ok(name, "available (for actuator ext)"),
         Some(_) => {
             let ops = t.text("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".into());

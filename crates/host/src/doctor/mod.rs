@@ -7,6 +7,7 @@ mod cpu;
 mod files;
 mod kernel;
 mod process;
+mod promises;
 mod quota;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use files::Tree;
+pub use promises::unkept;
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -76,6 +78,7 @@ pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
         process::region_dir(&t, region_dir),
         kernel::watchdog(&t),
         kernel::sched_ext(&t),
+        promises::ext_keeps(&t),
         cpu::clusters(&t),
         cpu::uclamp(&t),
         cpu::cpufreq(&t),

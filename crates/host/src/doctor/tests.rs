@@ -102,6 +102,50 @@ fn kinds_of_cpus_are_named_as_placements_name_them() {
     assert_eq!(found, Some(want));
 }
 
+fn ext_keeps(host: &Fixture) -> String {
+    let checks = host.examine();
+    let check = checks.into_iter().find(|check| check.name == "ext_keeps").unwrap();
+    assert_eq!(check.status, Status::Ok);
+    check.found
+}
+
+#[test]
+fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
+    let host = Fixture::good("promises");
+    for (path, text) in [
+        ("proc/sys/kernel/numa_balancing", "0\n"),
+        ("proc/sys/kernel/sched_autogroup_enabled", "1\n"),
+        ("sys/devices/system/cpu/nohz_full", "(null)\n"),
+        ("sys/devices/system/cpu/smt/active", "0\n"),
+        ("sys/devices/system/node/online", "0\n"),
+        ("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-1\n"),
+        ("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-1\n"),
+        ("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n"),
+        ("sys/kernel/debug/sched/ext_server/cpu0/runtime", "50000000\n"),
+        ("sys/module/kvm_amd/parameters/pause_filter_count", "0\n"),
+    ] {
+        host.put(path, text);
+    }
+    assert!(ext_keeps(&host).starts_with("nothing "), "{}", ext_keeps(&host));
+    for (path, text, says) in [
+        ("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "1\n", "2 last-level caches"),
+        ("sys/devices/system/cpu/smt/active", "1\n", "topology (SMT, 2"),
+        ("sys/devices/system/node/online", "0-1\n", "NUMA nodes 0-1"),
+        ("proc/sys/kernel/numa_balancing", "1\n", "automatic NUMA balancing"),
+        ("sys/devices/system/cpu/nohz_full", "2-3\n", "nohz_full=2-3"),
+        ("sys/fs/cgroup/cgroup.subtree_control", "io memory\n", "autogroups"),
+        ("sys/module/kvm_amd/parameters/pause_filter_count", "3000\n", "pause_filter_count"),
+        ("sys/kernel/realtime", "1\n", "PREEMPT_RT"),
+    ] {
+        host.put(path, text);
+        assert!(ext_keeps(&host).contains(says), "{says}: {}", ext_keeps(&host));
+    }
+    host.remove("sys/kernel/debug/sched/ext_server");
+    assert!(ext_keeps(&host).contains("no ext_server"), "{}", ext_keeps(&host));
+    host.remove("sys/kernel/sched_ext");
+    assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
+}
+
 #[test]
 fn a_good_host_has_nothing_to_change() {
     let checks = Fixture::good("good").examine();

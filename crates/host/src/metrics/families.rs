@@ -18,7 +18,7 @@ type Labels = Vec<(&'static str, String)>;
 
 const NS_PER_S: f64 = 1e9;
 
-const HOST_GAUGES: [Value<Snapshot>; 6] = [
+const HOST_GAUGES: [Value<Snapshot>; 7] = [
     ("paracord_uptime_seconds", "Time since the daemon started", |s| {
         s.taken_ns.saturating_sub(s.started_ns) as f64 / NS_PER_S
     }),
@@ -28,6 +28,11 @@ const HOST_GAUGES: [Value<Snapshot>; 6] = [
         "paracord_vms_refused",
         "VMs left to stock scheduling: too many of their user or in all",
         |s| s.vms_refused as f64,
+    ),
+    (
+        "paracord_groups_unrecorded",
+        "Control groups whose tasks paracord's scheduler counts as those of the next group above",
+        |s| s.groups_unrecorded as f64,
     ),
     ("paracord_vcpus", "vCPUs of all VMs", |s| {
         s.vms.iter().map(|vm| vm.vcpus.len()).sum::<usize>() as f64

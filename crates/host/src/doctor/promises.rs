@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a host uses of the kernel's own scheduler that paracord's does not keep (docs/contract.md), as far as files tell.
+//! Tasks with core scheduling's cookies or slices of their own are not looked for.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::files::Tree;
+use super::{Check, kernel};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+/// Parameters of KVM above 0 where the hardware tells of guests that spin, and it yields to another vCPU.
+const PAUSE_LOOPS: [&str; 2] = [
+    "/sys/module/kvm_intel/parameters/ple_gap",
+    "/sys/module/kvm_amd/parameters/pause_filter_count",
+];
+/// The kernel's servers of time beside real-time tasks.
+const SERVERS: &str = "/sys/kernel/debug/sched";
+
+/// What the host below `root` (`/`) uses and would lose, each in a few words.
+pub fn unkept(root: &Path) -> Vec<String> {
+    found(&Tree::new(root))
+}
+
+fn found(t: &Tree) -> Vec<String> {
+    [
+        topology(t),
+        is_on(t, "/proc/sys/kernel/numa_balancing")
+            .then(|| "automatic NUMA balancing (kernel.numa_balancing)".to_owned()),
+        nohz_full(t),
+        autogroups(t),
+        directed_yields(t),
+        server(t),
+        is_on(t, "/sys/kernel/realtime")
+            .then(|| "PREEMPT_RT, where it has not been tried".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn is_on(t: &Tree, path: &str) -> bool {
+    t.number(path).is_some_and(|number| number > 0)
+}
+
+/// Balancing that knows which CPUs share a core, a cache, a node.
+fn topology(t: &Tree) -> Option<String> {
+    let cpus = t.names(CPUS);
+    let cpus = cpus.iter().filter(|name| {
+        name.strip_prefix("cpu").is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_digit()))
+    });
+    let caches: BTreeSet<String> = cpus
+        .filter_map(|cpu| {
+            let last = |level| t.text(format!("{CPUS}/{cpu}/cache/index{level}/shared_cpu_list"));
+            last(3).or_else(|| last(2))
+        })
+        .collect();
+    let nodes = t.text("/sys/devices/system/node/online").filter(|nodes| nodes != "0");
+    let parts = [
+        is_on(t, "/sys/devices/system/cpu/smt/active").then(|| "SMT".to_owned()),
+        (caches.len() > 1).then(|| format!("{} last-level caches", caches.len())),
+        nodes.map(|nodes| format!("NUMA nodes {nodes}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("balancing by topology ({})", parts.join(", ")))
+}
+
+fn nohz_full(t: &Tree) -> Option<String> {
+    let cpus = t.text(format!("{CPUS}/nohz_full"))?;
+    let none = cpus.is_empty() || cpus.contains("null");
+    (!none).then(|| format!("CPUs without a tick (nohz_full={cpus})"))
+}
+
+/// They are for tasks of the root control group only: where it hands out the cpu controller, there are none.
+fn autogroups(t: &Tree) -> Option<String> {
+    let controllers = t.text("/sys/fs/cgroup/cgroup.subtree_control").unwrap_or_default();
+    let grouped = controllers.split_whitespace().any(|controller| controller == "cpu");
+    (is_on(t, "/proc/sys/kernel/sched_autogroup_enabled") && !grouped).then(|| {
+        "autogroups (kernel.sched_autogroup_enabled, and no cpu controller below the root control group)"
+            .to_owned()
+    })
+}
+
+fn directed_yields(t: &Tree) -> Option<String> {
+    let parameter = PAUSE_LOOPS.into_iter().find(|path| is_on(t, path))?;
+    let name = parameter.rsplit('/').next().unwrap_or_default();
+    Some(format!("KVM's directed yields at pause-loop exits ({name})"))
+}
+
+/// Before 7.1, or so: a real-time task that never sleeps keeps a CPU's ordinary tasks waiting.
+fn server(t: &Tree) -> Option<String> {
+    let lacks =
+        t.exists(format!("{SERVERS}/fair_server")) && !t.exists(format!("{SERVERS}/ext_server"));
+    lacks.then(|| {
+        "time beside real-time tasks that never sleep (no ext_server in this kernel)".to_owned()
+    })
+}
+
+pub(super) fn ext_keeps(t: &Tree) -> Check {
+    let lost = found(t);
+    let says = if kernel::has_sched_ext(t) && !lost.is_empty() {
+        format!("with actuator ext this host would lose: {}", lost.join("; "))
+    } else if lost.is_empty() {
+        "nothing that this host's files tell of would be lost with actuator ext".to_owned()
+    } else {
+        "no sched_ext, nothing to lose".to_owned()
+    };
+    Check::ok("ext_keeps", says)
+}
