@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
 # `make lab` and `make bench`. A median needs two rounds.
-SHORT = (("kill-daemon", 1), ("freq-path", 2))
+SHORT = (("kill-daemon", 1), ("freq-path", 2), ("contract", 1))
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
 WITHOUT = (
     ("rogue-hold", "budget", "rogue_hold_host_share"),
