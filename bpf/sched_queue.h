@@ -94,6 +94,7 @@ static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struc
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
 	struct pc_rq *from = NULL;
+	u32 before = t->inverse;
 
 	if (t->group != PC_GROUP_ROOT && !t->counted)
 		group_join(t, pc_fair_weight(own_inverse(p)) >> PC_FINE_SHIFT);
@@ -104,6 +105,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		t->queue = cpu;
 	}
 	t->vtime = pc_fair_place(t->vtime, rq->base, rq->slice_ns);
+	t->vtime = pc_fair_rescale(t->vtime, rq->base, before, t->inverse);
 	if ((rq->features & PC_PERF_TRACK) || t->known)
 		perf_arrive(p, t, rq, from, now);
 }

@@ -139,15 +139,33 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
  */
 #define PC_FAIR_DEBIT_NS	(4 * PC_NSEC_PER_MSEC)
 
+/* Farthest that a task can be ahead of its queue: 16 of the largest charges. */
+#define PC_FAIR_AHEAD_MAX	(1ull << 52)
+
 /*
  * Where a task's virtual time lies when it comes to a queue with this base: a sleeper comes back at most
- * one slice behind it, so that sleep is no savings account.
+ * one slice behind it, so that sleep is no savings account. Who seems farther ahead than anybody can be has slept for so
+ * long that the numbers have come around: at the least weight that is a day.
  */
 PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
 	u64 earliest = base - slice_ns;
 
-	return pc_fair_before(vtime, earliest) ? earliest : vtime;
+	return vtime - earliest > PC_FAIR_AHEAD_MAX ? earliest : vtime;
+}
+
+/*
+ * Where a task's virtual time lies after a change of its weight: what it owes is the same running time. What it is owed is a
+ * slice at most (pc_fair_place()). As the kernel does it (reweight_entity()).
+ */
+PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
+{
+	u64 ahead = vtime - base;
+
+	if (before == after || !before || pc_fair_before(vtime, base))
+		return vtime;
+	/* At most 4 s of running time, in units of 2^16 / 2^8 ns. */
+	return base + (pc_min_u64((pc_min_u64(ahead, PC_FAIR_AHEAD_MAX) << 8) / before, 1ull << 24) * after >> 8);
 }
 
 /*

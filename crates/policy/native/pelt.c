@@ -10,6 +10,7 @@ u64 paracord_fair_virtual(u64 ran_ns, u32 inverse);
 u32 paracord_fair_slice_ns(u32 cpus);
 u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns);
 u64 paracord_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns);
+u64 paracord_fair_rescale(u64 vtime, u64 base, u32 before, u32 after);
 int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns);
 int paracord_fair_batches(u64 ran_ns, u32 inverse, u32 wakers_inverse);
 u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight);
@@ -23,6 +24,11 @@ u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight)
 u32 paracord_fair_in_group(u32 inverse, u64 factor)
 {
 	return pc_fair_in_group(inverse, factor);
+}
+
+u64 paracord_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
+{
+	return pc_fair_rescale(vtime, base, before, after);
 }
 
 u64 paracord_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)

@@ -9,6 +9,7 @@ unsafe extern "C" {
     fn paracord_group_factor(parents_factor: u64, active: i64, weight: u32) -> u64;
     fn paracord_fair_in_group(inverse: u32, factor: u64) -> u32;
     fn paracord_fair_forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64;
+    fn paracord_fair_rescale(vtime: u64, base: u64, before: u32, after: u32) -> u64;
     fn paracord_fair_preempts(
         vtime: u64,
         inverse: u32,
@@ -51,6 +52,13 @@ pub fn slice_ns(cpus: u32) -> u32 {
 pub fn forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64 {
     // SAFETY: plain integers.
     unsafe { paracord_fair_forgive(vtime, base, inverse, slice_ns) }
+}
+
+/// A task's virtual time after a change of its weight (`pc_fair_rescale`).
+#[must_use]
+pub fn rescale(vtime: u64, base: u64, before: u32, after: u32) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_fair_rescale(vtime, base, before, after) }
 }
 
 /// Whether a task that wakes preempts the one that runs (`pc_fair_preempts`).

@@ -3,7 +3,8 @@
 
 use paracord_policy::balance::weight;
 use paracord_policy::fair::{
-    batches, forgive, group_factor, in_group, inverse, place, preempts, slice_ns, virtual_ns,
+    batches, forgive, group_factor, in_group, inverse, place, preempts, rescale, slice_ns,
+    virtual_ns,
 };
 use proptest::prelude::*;
 
@@ -83,6 +84,29 @@ fn a_long_sleep_is_worth_one_slice() {
     assert_eq!(place(base + MS, base), base + MS);
     // Numbers wrap.
     assert_eq!(place(u64::MAX - MS, MS), u64::MAX - MS);
+}
+
+/// Guards: at the least weight the sign of a difference turns after a day and a half of running: who slept longer was the last.
+#[test]
+fn a_sleep_so_long_that_numbers_come_around_is_worth_one_slice() {
+    for slept in [1 << 53, 1 << 62, (1 << 63) + 1, u64::MAX - (1 << 53)] {
+        let base = 1000 * MS;
+        assert_eq!(place(base.wrapping_sub(slept), base, SLICE_NS), base - SLICE, "{slept}");
+    }
+}
+
+#[test]
+fn a_debt_is_the_same_time_at_another_weight() {
+    let base = u64::MAX - MS;
+    let (light, heavy) = (inverse(19), inverse(-10));
+    let debt = |ms: u64, own| base.wrapping_add(virtual_ns(ms * MS, own));
+    for (before, after) in [(light, heavy), (heavy, light)] {
+        let off = rescale(debt(40, before), base, before, after).wrapping_sub(debt(40, after));
+        assert!(off.cast_signed().abs() < virtual_ns(MS / 10, after).cast_signed(), "{off}");
+    }
+    assert_eq!(rescale(base - MS, base, light, heavy), base - MS, "it is owed something");
+    let most = rescale(debt(4000, 1 << 31), base, 1 << 31, u32::MAX).wrapping_sub(base);
+    assert!(most <= virtual_ns(4400 * MS, u32::MAX), "{most}");
 }
 
 /// Guards: boosted time is paid from budgets: a second of it leaves no debt that a wakeup waits for.
