@@ -88,10 +88,13 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 		return cpu;
 	other = wakers->victim == cpu ? rq->next : wakers->victim;
 	theirs = rq_of(other);
-	if (!theirs || theirs->offline || runs_nothing(theirs))
+	if (!theirs || theirs->offline || !runs_ordinary(theirs) ||
+	    !pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight,
+			      weight_on(rq) + weight, rq->slice_ns))
 		return cpu;
-	return pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight, weight_on(rq) + weight,
-				rq->slice_ns) ? other : cpu;
+	/* The next one goes elsewhere. */
+	wakers->victim = theirs->next;
+	return other;
 }
 
 /* A CPU that was claimed and gets nothing is among the idle ones again once it has looked. */

@@ -41,7 +41,8 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	/* At a preemption the thread is put into its queue after this, boosted. */
 	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
 		return;
-	*(volatile u32 *)&rq->promotes = 1;
+	/* After the level, and cleared before the search: as exchanges they are barriers. */
+	__sync_lock_test_and_set(&rq->promotes, 1);
 	preempt_cpu(rq, cpu);
 }
 
@@ -69,7 +70,7 @@ static __noinline bool promote(u32 cpu)
 
 	if (!rq)
 		return false;
-	*(volatile u32 *)&rq->promotes = 0;
+	__sync_lock_test_and_set(&rq->promotes, 0);
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_PROMOTE_DEPTH) {
 			struct pc_task *t;

@@ -185,7 +185,8 @@ static __always_inline void refresh_level(u32 index, struct pc_group *g, const s
 	g->clamp = pc_clamp_under(g->own, above->clamp);
 	g->lazy = above->lazy | g->idle;
 	*(volatile u16 *)&g->limited = limited;
-	*(volatile u64 *)&g->factor_ns = now;
+	/* Who sees that it is fresh sees what is new: as an exchange it is a barrier. */
+	__sync_lock_test_and_set(&g->factor_ns, now);
 }
 
 /*
@@ -203,7 +204,8 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 
 		above = group_at(parent);
 		/* The root's record is never looked at, and says what holds without groups. */
-		if (!above || parent == PC_GROUP_ROOT || is_fresh(above, now, PC_FACTOR_MAX_AGE_NS))
+		if (!above || parent == PC_GROUP_ROOT ||
+		    is_fresh(above, now, (kernels ? 1 : 2) * PC_FACTOR_MAX_AGE_NS))
 			break;
 		index = parent;
 		g = above;
@@ -234,8 +236,11 @@ static __always_inline struct pc_group *fresh_group(struct task_struct *p, const
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
-	/* Where a task is in a group below one that has a record, it reads the files of neither: others come first. */
-	if (g && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
+	/*
+	 * Where a task is in a group below one that has a record, it reads the files of neither: others come first. A task that
+	 * ends may outlive its group, whose index another one has then.
+	 */
+	if (g && g->generation == t->generation && *(volatile u32 *)&g->used && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);
 	return g;
 }

@@ -136,6 +136,22 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	return 0;
 }
 
+/*
+ * For another CPU than this one: with core scheduling the kernel asks for all threads of a core at once, and holds the lock
+ * that moves between queues would take. What waits on that CPU, or the one that runs there.
+ */
+static __noinline void dispatch_sibling(s32 cpu, struct task_struct *prev)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!rq)
+		return;
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED))
+		take(cpu);
+	else if (!must_yield(cpu, rq, rq_now()) || !take(cpu))
+		prev->scx.slice = rq->slice_ns;
+}
+
 SEC("struct_ops/ext_dispatch")
 int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -146,6 +162,10 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return 0;
+	if (cpu != (s32)bpf_get_smp_processor_id()) {
+		dispatch_sibling(cpu, prev);
+		return 0;
+	}
 	if (*(volatile u32 *)&rq->promotes && promote(cpu))
 		return 0;
 	if (rq->search && take_aged(cpu, rq))
@@ -161,8 +181,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	}
 	t = task_of(prev);
-	/* It is parked when it is put back. */
-	if (t && is_held(prev, t, rq, now)) {
+	/* It is parked when it is put back. It runs: however long it had to wait before says nothing. */
+	if (t && is_short(prev, t, rq)) {
 		if (take(cpu) || steal(cpu, rq, now))
 			give_if_due(cpu, rq, due, now);
 		return 0;
@@ -299,7 +319,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
-	u64 now = rq_now();
+	u64 now = rq_now(), vtime;
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -312,12 +332,14 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	keep_pace(rq, now);
 	t->reads = reads_under_rcu(p);
 	spent = pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
+	vtime = running_vtime(rq, now);
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
+	vtime = pc_fair_rescale(vtime, rq->base, rq->cur_inverse, t->inverse);
 	spent |= pay_for(rq, t->limited);
 	if (spent && may_hold(p, t))
 		p->scx.slice = 0;
-	charge_from(rq, t, cpu, running_vtime(rq, now), now);
+	charge_from(rq, t, cpu, vtime, now);
 	if (rq->features & PC_PERF_TRACK) {
 		perf_ran(p, t, rq, now);
 		perf_request(p, rq, cpu);

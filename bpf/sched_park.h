@@ -64,17 +64,22 @@ static __always_inline bool may_hold(const struct task_struct *p, const struct p
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
+/* Whether nothing is left on the CPU of `rq` for a task to go on. */
+static __always_inline bool is_short(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
+{
+	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline)
+		return false;
+	return is_spent(t->limited);
+}
+
 /*
- * Whether a task may not run on the CPU of `rq` now. Who has waited for too long may, for a moment: the kernel ejects a
- * scheduler that lets a task wait for ever, whatever its quota.
+ * Whether a task may not begin to run on the CPU of `rq` now. Who has waited for too long may, for a moment: the kernel
+ * ejects a scheduler that lets a task wait for ever, whatever its quota.
  */
 static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 				    u64 now)
 {
-	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline ||
-	    (t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS))
-		return false;
-	return is_spent(t->limited);
+	return !(t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS) && is_short(p, t, rq);
 }
 
 /* Somebody waits for a group's quota. */

@@ -52,6 +52,15 @@ static __always_inline u32 level_on(const struct pc_rq *rq)
 	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
 }
 
+/* The task that runs on this CPU turns out to be a vCPU. */
+static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (rq && *(volatile u32 *)&rq->runs == PC_RUNS_TASK)
+		*(volatile u32 *)&rq->runs = PC_RUNS_VCPU + index;
+}
+
 /* What runs on a CPU is an ordinary task, a vCPU without a boost perhaps. */
 static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 {

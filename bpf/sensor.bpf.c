@@ -249,6 +249,9 @@ __noinline int adopt_thread(void)
 	here = bpf_map_lookup_elem(&cpus, &cpu);
 	if (here)
 		here->running = index + 1;
+#ifdef PC_EXT
+	runs_as_vcpu(cpu, index);
+#endif
 	*(volatile u32 *)&v->life = PC_VCPU_NEW;
 	if (send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, v->run_since_ns))
 		v->counters.actuations_dropped++;

