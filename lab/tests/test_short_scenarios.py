@@ -17,7 +17,9 @@ pytestmark = pytest.mark.lab
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
 # `make lab` and `make bench`. A median needs two rounds.
-SHORT = (("kill-daemon", 1), ("freq-path", 2), ("contract", 1))
+SHORT = (("kill-daemon", 1), ("freq-path", 2))
+# Of the scenario contract, what four seconds of each mix decide.
+PROMISES = ("quota_error", "quota_ejections_share", "idle_group_share", "fork_chain_heavy_share")
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
 WITHOUT = (
     ("rogue-hold", "budget", "rogue_hold_host_share"),
@@ -38,6 +40,12 @@ def test_every_verdict_passes(name, rounds):
     verdicts = run(name, rounds=rounds)
     failed = [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
     assert verdicts and not failed, "\n".join(failed)
+
+
+def test_quotas_idle_groups_and_forks_are_as_the_kernel_promises():
+    verdicts = run("contract", rounds=1)
+    failed = [report.verdict_line(verdicts[name]) for name in PROMISES if verdicts[name].status != PASS]
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.parametrize(("name", "mechanism", "verdict"), WITHOUT)

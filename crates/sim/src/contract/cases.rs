@@ -162,7 +162,7 @@ fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
             );
         }
     }
-    let both = run(&(setting.machine(29) + &text))?;
+    let both = run(&(setting.machine_whole(29) + &text))?;
     let (heavy, light) = (both.share("heavy"), both.share("light"));
     let error = |heavy: f64, light: f64| (heavy / light / 10.0 - 1.0).abs();
     let error = (error(heavy.0, light.0), error(heavy.1, light.1));

@@ -40,6 +40,11 @@ impl Setting {
         format!("machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n")
     }
 
+    /// The same, however long that is: what hundreds of loops have says nothing after a few seconds.
+    fn machine_whole(&self, seconds: u64) -> String {
+        Self { most_seconds: seconds, ..*self }.machine(seconds)
+    }
+
     /// How long a mix is measured for that asks for so many seconds.
     fn measured(&self, seconds: u64) -> u64 {
         seconds.min(self.most_seconds)
