@@ -102,7 +102,7 @@ fn a_debt_is_the_same_time_at_another_weight() {
     let debt = |ms: u64, own| base.wrapping_add(virtual_ns(ms * MS, own));
     for (before, after) in [(light, heavy), (heavy, light)] {
         let off = rescale(debt(40, before), base, before, after).wrapping_sub(debt(40, after));
-        assert!(off.cast_signed().abs() < virtual_ns(MS / 10, after).cast_signed(), "{off}");
+        assert!((off as i64).abs() < virtual_ns(MS / 10, after) as i64, "{off}");
     }
     assert_eq!(rescale(base - MS, base, light, heavy), base - MS, "it is owed something");
     let most = rescale(debt(4000, 1 << 31), base, 1 << 31, u32::MAX).wrapping_sub(base);

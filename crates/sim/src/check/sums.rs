@@ -44,7 +44,7 @@ pub fn scheduler(k: &mut Kernel) {
             let cpu = (word & PC_AT_WHERE) as usize - 1;
             queued[cpu] += 1;
             readers[cpu] += i32::from(word & PC_AT_READS != 0);
-            waiting[cpu] += (record.at >> PC_AT_WEIGHT_SHIFT).cast_signed();
+            waiting[cpu] += i64::try_from(record.at >> PC_AT_WEIGHT_SHIFT).unwrap_or(i64::MAX);
         }
         if record.counted != 0 {
             *groups.entry(record.group).or_default() += i64::from(record.counted);
@@ -59,10 +59,9 @@ pub fn scheduler(k: &mut Kernel) {
             ));
         }
     }
-    for cpu in 0..k.machine.cpus {
+    for (cpu, tasks) in waiting.into_iter().enumerate() {
         let counted = k.native.rq_record(cpu).waiting;
-        if counted != waiting[cpu] {
-            let tasks = waiting[cpu];
+        if counted != tasks {
             k.fault(format!(
                 "pc_rq.waiting of CPU {cpu} is {counted}, and its tasks weigh {tasks}"
             ));
