@@ -17,15 +17,23 @@
 /* Tasks given at once, and looks in vain for an idle CPU. */
 #define PC_GIVE_MAX		4
 
+static __always_inline u64 weight_waiting(const struct pc_rq *rq)
+{
+	s64 waiting = *(volatile s64 *)&rq->waiting;
+
+	return waiting > 0 ? waiting : 0;
+}
+
+/* The same of a CPU that runs an ordinary task, which counts. */
+static __always_inline u64 weight_shared(const struct pc_rq *rq)
+{
+	return weight_waiting(rq) + pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
+}
+
 /* Weight of what waits on a CPU, and of the ordinary task that runs there. Any CPU may look. */
 static __always_inline u64 weight_on(const struct pc_rq *rq)
 {
-	s64 waiting = *(volatile s64 *)&rq->waiting;
-	u64 weight = waiting > 0 ? waiting : 0;
-
-	if (runs_ordinary(rq))
-		weight += pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
-	return weight;
+	return runs_ordinary(rq) ? weight_shared(rq) : weight_waiting(rq);
 }
 
 /*
@@ -37,7 +45,7 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	u64 weight = 0;
 
 	if (runs_ordinary(rq))
-		weight = weight_on(rq);
+		weight = weight_shared(rq);
 	else if (runs_nothing(rq) && *(volatile s32 *)&rq->queued <= 0)
 		weight = PC_FINE_NICE_0;
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
@@ -60,17 +68,6 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 		return cpu;
 	return here;
-}
-
-/* A task looks for a faster CPU when it wakes, once in a slice. */
-static __always_inline bool look_is_due(struct pc_task *t, const struct pc_rq *rq)
-{
-	u64 now = rq_now();
-
-	if (pc_elapsed_ns(now, t->placed_ns) < rq->slice_ns)
-		return false;
-	t->placed_ns = now;
-	return true;
 }
 
 /*
@@ -244,15 +241,6 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return moved;
-}
-
-/* Once in a slice a CPU that has something to run looks at others. */
-static __always_inline bool balance_is_due(struct pc_rq *rq, u64 now)
-{
-	if (pc_elapsed_ns(now, rq->balanced_ns) < rq->slice_ns)
-		return false;
-	rq->balanced_ns = now;
-	return true;
 }
 
 /* Takes a task over, instead of `prev`. A few CPUs are looked at each time, the next ones the next time. */

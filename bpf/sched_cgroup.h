@@ -13,6 +13,32 @@ static __always_inline void count_unrecorded(u32 record, s32 by)
 		__sync_fetch_and_add(record == PC_RECORD_DEEP ? &all->deep : &all->full, by);
 }
 
+/* Takes a free record for a group. Return: its index; PC_GROUP_ROOT: none is left. */
+static __always_inline u32 take_record(u32 parent, u32 weight)
+{
+	u32 index;
+
+	bpf_for(index, 1, PC_GROUPS_MAX) {
+		struct pc_group *g = group_at(index);
+
+		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))
+			continue;
+		g->generation++;
+		g->active = 0;
+		g->counted = 0;
+		g->factor_ns = 0;
+		g->parent = parent;
+		g->weight = weight;
+		g->idle = 0;
+		g->lazy = 0;
+		g->own = no_clamp;
+		g->clamp = no_clamp;
+		g->limited = 0;
+		return index;
+	}
+	return PC_GROUP_ROOT;
+}
+
 /* No record is left, or its parent has none: its tasks count as the next group's above that has one. */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
@@ -28,10 +54,10 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
 	if (above) {
 		parents = bpf_cgrp_storage_get(&group_of, above, 0, 0);
-		if (parents)
+		if (parents) {
 			parent = parents->index;
-		if (parents)
 			above_record = parents->record;
+		}
 		bpf_cgroup_release(above);
 	}
 	ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -39,29 +65,12 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 		return -12;	/* ENOMEM */
 	ref->index = parent;
 	ref->record = cgrp->level > PC_GROUP_DEPTH_MAX ? PC_RECORD_DEEP : above_record;
-	if (ref->record != PC_RECORD_OWN) {
-		count_unrecorded(ref->record, 1);
-		return 0;
-	}
-	ref->record = PC_RECORD_FULL;
-	bpf_for(index, 1, PC_GROUPS_MAX) {
-		g = group_at(index);
-		if (!g || __sync_val_compare_and_swap(&g->used, 0, 1))
-			continue;
-		g->generation++;
-		g->active = 0;
-		g->counted = 0;
-		g->factor_ns = 0;
-		g->parent = parent;
-		g->weight = args->weight;
-		g->idle = 0;
-		g->lazy = 0;
-		g->own = no_clamp;
-		g->clamp = no_clamp;
-		g->limited = 0;
-		ref->index = index;
-		ref->record = PC_RECORD_OWN;
-		break;
+	if (ref->record == PC_RECORD_OWN) {
+		index = take_record(parent, args->weight);
+		if (index == PC_GROUP_ROOT)
+			ref->record = PC_RECORD_FULL;
+		else
+			ref->index = index;
 	}
 	if (ref->record != PC_RECORD_OWN) {
 		count_unrecorded(ref->record, 1);

@@ -56,7 +56,8 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
 	cpu = less_busy(p, rq, cpu);
-	if (cpu != prev_cpu || !t || is_pinned(p) || !look_is_due(t, rq))
+	/* Once in a slice a task looks for a faster CPU when it wakes. */
+	if (cpu != prev_cpu || !t || is_pinned(p) || !is_due(&t->placed_ns, rq_now(), rq->slice_ns))
 		return cpu;
 	cpu = faster_cpu(prev_cpu, t->weight);
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? cpu : prev_cpu;
@@ -171,7 +172,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
 	now = rq_now();
-	due = balance_is_due(rq, now);
+	/* Once in a slice a CPU that has something to run looks at others. */
+	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
 		if (due && balance(cpu, rq, NULL, now))

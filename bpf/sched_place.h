@@ -99,10 +99,7 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
  */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
-	if (t->clamp.min <= rq->capacity && pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS)
-		return false;
-	t->placed_ns = now;
-	return true;
+	return is_due(&t->placed_ns, now, t->clamp.min <= rq->capacity ? PC_PLACE_EVERY_NS : 0);
 }
 
 /* A task that runs: shall it go elsewhere? It leaves when it is put back (ext_enqueue). */
@@ -110,9 +107,8 @@ static __always_inline void place_running(struct task_struct *p, struct pc_task 
 {
 	s32 better;
 
-	if (!PC_CAN_KICK || is_pinned(p) || pc_elapsed_ns(now, t->placed_ns) < PC_PLACE_EVERY_NS)
+	if (!PC_CAN_KICK || is_pinned(p) || !is_due(&t->placed_ns, now, PC_PLACE_EVERY_NS))
 		return;
-	t->placed_ns = now;
 	better = place(p, t, cpu);
 	if (better < 0 || better == (s32)cpu || better >= PC_PLACE_CPUS_MAX)
 		return;

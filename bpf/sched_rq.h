@@ -33,6 +33,15 @@ static __always_inline struct pc_task *task_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, 0, 0);
 }
 
+/* What is done once in an interval, last at *last_ns: whether it is done now. */
+static __always_inline bool is_due(u64 *last_ns, u64 now, u64 every_ns)
+{
+	if (pc_elapsed_ns(now, *last_ns) < every_ns)
+		return false;
+	*last_ns = now;
+	return true;
+}
+
 /* `v`: NULL for a task that is no vCPU. */
 static __always_inline u32 level_of(struct pc_vcpu *v)
 {

@@ -89,16 +89,21 @@ static __always_inline void count_waiting(u64 at, s32 by)
 		__sync_fetch_and_add(&rq->readers, by);
 }
 
-/* It waits there from now on. */
-static __always_inline void wait_at(struct pc_task *t, u64 at)
+/* Takes it off where it waits, if it still does. */
+static __always_inline void exchange_place(struct pc_task *t, u64 at)
 {
-	u64 was;
+	u64 was = __sync_lock_test_and_set(&t->at, at);
 
-	count_waiting(at, 1);
-	was = __sync_lock_test_and_set(&t->at, at);
 	PC_CHECK_STEP(was, at);
 	if (waits(was))
 		count_waiting(was, -1);
+}
+
+/* It waits there from now on. */
+static __always_inline void wait_at(struct pc_task *t, u64 at)
+{
+	count_waiting(at, 1);
+	exchange_place(t, at);
 }
 
 /* It does not wait from now on. */
@@ -106,15 +111,12 @@ static __always_inline void go_to(struct pc_task *t, u64 at)
 {
 	u64 was = place_of(t);
 
-	if (!waits(was)) {
-		PC_CHECK_STEP(was, at);
-		*(volatile u64 *)&t->at = at;
+	if (waits(was)) {
+		exchange_place(t, at);
 		return;
 	}
-	was = __sync_lock_test_and_set(&t->at, at);
 	PC_CHECK_STEP(was, at);
-	if (waits(was))
-		count_waiting(was, -1);
+	*(volatile u64 *)&t->at = at;
 }
 
 /* It waits elsewhere instead, unless somebody has taken it away meanwhile. */
