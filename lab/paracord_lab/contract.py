@@ -65,11 +65,6 @@ def _of(one: Round, configuration: str, case: str) -> dict[str, float]:
     return {name: value for name, value in one[configuration].items() if name.startswith(case)}
 
 
-def most(case: str) -> Callable[[Round], float]:
-    """The largest figure of a case."""
-    return lambda one: max(_of(one, "ext", case).values())
-
-
 def least(case: str, heavy: bool) -> Callable[[Round], float]:
     """The least figure of a case, of those that are about groups of different weight or of the others."""
     return lambda one: min(value for name, value in _of(one, "ext", case).items() if (HEAVY in name) == heavy)
@@ -80,9 +75,9 @@ def most_beyond_stock(case: str) -> Callable[[Round], float]:
     return lambda one: max(value - one["stock"][name] for name, value in _of(one, "ext", case).items())
 
 
-def worst(case: str) -> Callable[[Round, str], float]:
-    """The largest figure of a case, of any configuration: for the table."""
-    return lambda one, configuration: max(_of(one, configuration, case).values())
+def most(case: str) -> Callable[..., float]:
+    """The largest figure of a case, of a configuration."""
+    return lambda one, configuration="ext": max(_of(one, configuration, case).values())
 
 
 class ContractScenario(Scenario):
@@ -108,7 +103,7 @@ class ContractScenario(Scenario):
         *(column(f"fork chain {time}", f"fork_chain_share_{time}_ratio") for time in ("300us", "1ms", "4ms")),
         column("group ratio, error", "group_ratio_error_ratio"),
         *(
-            Column(title, worst(case))
+            Column(title, most(case))
             for title, case in (("quota, worst", "quota_error"), ("fairness, worst", "fairness_vs_stock"))
         ),
     )

@@ -277,6 +277,23 @@ fn contract_says_which_limits_are_kept() {
     refuses(&["contract", "--only", "fairness"], &["no case is called", "fairness_vs_stock"]);
 }
 
+/// Quotas, idle groups, forks, weights, eight drawn mixes: all that `docs/simulator.md` says of two CPUs.
+#[test]
+fn contract_is_kept_on_two_cpus() {
+    let o = sim(&["contract", "--cpus", "2"]);
+    assert_eq!(o.status.code(), Some(0), "{}{}", stdout(&o), stderr(&o));
+    assert!(
+        stdout(&o).contains("quota_ejections  ")
+            && stdout(&o).contains("fairness_vs_stock, seed 8 ")
+    );
+    let o = sim(&["contract", "--cpus", "2", "--seconds", "20", "--only", "quota_ejections"]);
+    assert!(
+        stdout(&o).ends_with("\n1 passed, 0 failed\n"),
+        "nobody is ejected so soon: {}",
+        stdout(&o)
+    );
+}
+
 /// The lab plays them: mixes that no machine can play would be noticed an hour later.
 #[test]
 fn contract_writes_mixes_that_can_be_played_and_judges_what_was() {

@@ -70,10 +70,11 @@ pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
         return Ok(exit::code(false, interrupt.raised()));
     }
     let json = format!("{:#}\n", results(&said, interrupt.raised()));
-    output::print(&if json_to_stdout { json.clone() } else { table(&said) })?;
     if let Some(file) = file {
         file.write_whole(&json)?;
     }
+    let shown = if json_to_stdout { json } else { table(&said) };
+    output::print(&shown)?;
     let fails = said.iter().flat_map(|said| &said.figures).any(|figure| !figure.passes());
     Ok(exit::code(fails, interrupt.raised()))
 }
@@ -91,7 +92,7 @@ fn simulate(text: &str, label: &str, interrupt: &Interrupt) -> Result<Both, Fail
 /// For somebody else to play: nothing has run, and no figure is shown.
 fn write(directory: &Path, name: &str, text: &str) -> Result<Both, Failure> {
     Output::create_in(directory, &format!("{name}.mix"))?.write_whole(text)?;
-    let nothing = Ran { shares: Vec::new(), faults: 0 };
+    let nothing = Ran { shares: Vec::new(), faults: None };
     Ok(Both { ext: nothing.clone(), stock: nothing })
 }
 

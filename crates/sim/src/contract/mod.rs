@@ -95,14 +95,14 @@ impl Figure {
 pub struct Ran {
     /// Each kind of task, and the share of a CPU that all of it had, in the mix's order.
     pub shares: Vec<(String, f64)>,
-    /// What must never happen and did.
-    pub faults: usize,
+    /// What must never happen and did; `None`: nobody has looked.
+    pub faults: Option<usize>,
 }
 
 impl From<Finished> for Ran {
     fn from(run: Finished) -> Self {
         let shares = run.kinds.iter().map(|kind| (kind.name.clone(), run.share(kind.ran_ns)));
-        Self { shares: shares.collect(), faults: run.outcome.faults.len() }
+        Self { shares: shares.collect(), faults: Some(run.outcome.faults.len()) }
     }
 }
 
