@@ -70,32 +70,29 @@ fn refused(sensor: &Sensor) -> u64 {
 /// vCPU threads that got no record, one line. They are counted from the start on, and the sensor looks at none a second
 /// time: whether they still run is not known.
 pub fn refusals(refused: Refusals) -> Option<String> {
-    let all = [
+    let parts = counted([
         (refused.of_users, "their user had all that vcpus_per_user allows".to_owned()),
         (refused.full, format!("{PC_VCPUS_MAX} ran already")),
-    ];
+    ])?;
+    Some(format!("vCPU threads left to stock scheduling so far, each until it ends: {parts}"))
+}
+
+/// How many there are for each reason; `None`: there are none.
+fn counted(all: [(u64, String); 2]) -> Option<String> {
     let parts = all.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
-    (!parts.is_empty()).then(|| {
-        let parts = parts.join("; ");
-        format!("vCPU threads left to stock scheduling so far, each until it ends: {parts}")
-    })
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Control groups that paracord's scheduler has no record of, one line.
 pub fn unrecorded(groups: Unrecorded) -> Option<String> {
-    let all = [
-        (groups.full, format!("{} others have records", PC_GROUPS_MAX - 1)),
-        (groups.deep, format!("they lie more than {PC_GROUP_DEPTH_MAX} levels deep")),
-    ];
-    let parts = all.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
-    (!parts.is_empty()).then(|| {
-        let parts = parts.join("; ");
-        format!(
-            "control groups whose own weight, quota and cpu.idle have no effect, so that their tasks count as the next group's above: {parts}"
-        )
-    })
+    let parts = counted([
+        (groups.full.into(), format!("{} others have records", PC_GROUPS_MAX - 1)),
+        (groups.deep.into(), format!("they lie more than {PC_GROUP_DEPTH_MAX} levels deep")),
+    ])?;
+    Some(format!(
+        "control groups whose own weight, quota and cpu.idle have no effect, so that their tasks count as the next group's above: {parts}"
+    ))
 }
 
 fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {

@@ -87,7 +87,7 @@ fn directed_yields(t: &Tree) -> Option<String> {
     Some(format!("KVM's directed yields at pause-loop exits ({name})"))
 }
 
-/// Before 7.1, or so: a real-time task that never sleeps keeps a CPU's ordinary tasks waiting.
+/// Without it a real-time task that never sleeps keeps its CPU's ordinary tasks waiting under any sched_ext scheduler.
 fn server(t: &Tree) -> Option<String> {
     let lacks =
         t.exists(format!("{SERVERS}/fair_server")) && !t.exists(format!("{SERVERS}/ext_server"));
