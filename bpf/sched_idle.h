@@ -71,8 +71,10 @@ static __always_inline void start_idle_timer(void)
 	u32 zero = 0;
 	struct pc_idle_timer *timer = bpf_map_lookup_elem(&idle_timer, &zero);
 
-	if (!timer || bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC))
+	if (!timer)
 		return;
+	/* It has been made when the scheduler was in force before. */
+	bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, idle_look);
 	bpf_timer_start(&timer->timer, PC_IDLE_NS, 0);
 }

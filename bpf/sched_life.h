@@ -69,6 +69,8 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without us */
+	/* The scheduler may have been in force before. The sensor may find it to be a vCPU at this moment. */
+	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
 	if (args->fork)
 		owe(t, task_of(bpf_get_current_task_btf()));
@@ -105,10 +107,20 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 	return 0;
 }
 
+/* What a CPU's record has of an earlier time goes; what the daemon has set stays. */
+static __always_inline void begin_rq(struct pc_rq *rq)
+{
+	*rq = (struct pc_rq){
+		.next = rq->next, .slice_ns = rq->slice_ns, .features = rq->features,
+		.domain = rq->domain, .capacity = rq->capacity, .offline = rq->offline,
+	};
+}
+
 SEC("struct_ops.s/ext_init")
 s32 BPF_PROG(ext_init)
 {
 	struct pc_group *root = group_at(PC_GROUP_ROOT);
+	struct pc_rq *rq;
 	s32 error;
 	int cpu;
 
@@ -117,8 +129,10 @@ s32 BPF_PROG(ext_init)
 		root->clamp.min = root->clamp.max = PC_CAPACITY;
 	}
 	bpf_for(cpu, 0, PC_CPUS_MAX) {
-		if (!rq_of(cpu))
+		rq = rq_of(cpu);
+		if (!rq)
 			break;
+		begin_rq(rq);
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (!error)
 			error = make_turn_timer(cpu);

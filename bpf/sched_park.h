@@ -371,6 +371,7 @@ static __always_inline s32 start_park_timer(void)
 
 	if (!timer)
 		return -2;
+	gone_looks = 0;
 	error = bpf_timer_init(&timer->timer, &park_timer, CLOCK_MONOTONIC);
 	/* EBUSY: it has been made when the scheduler was loaded before. */
 	if (error && error != -16)

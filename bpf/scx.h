@@ -37,6 +37,20 @@ enum scx_enq_flags {
 	SCX_ENQ_CPU_SELECTED = 1 << 20,
 };
 
+/* Part of task_struct.scx.flags; since 7.1 with the states in place, before that with their numbers apart. */
+enum scx_ent_flags {
+	SCX_TASK_STATE_SHIFT = 8,
+	SCX_TASK_STATE_MASK = 7 << 8,
+};
+
+enum scx_ent_flags___in_place {
+	SCX_TASK_ENABLED___in_place = 4 << 8,
+};
+
+enum scx_task_state {
+	SCX_TASK_ENABLED = 3,
+};
+
 PC_KERNEL_TYPES_BEGIN
 
 struct bpf_iter_meta {
@@ -241,6 +255,19 @@ static __always_inline void reenqueue_local(void)
 static __always_inline bool describes_cpumask(void)
 {
 	return bpf_core_type_exists(struct cpumask);
+}
+
+/* Whether a scheduler of sched_ext has a task now: the kernel hands tasks over, and takes them back, one by one. */
+static __always_inline bool is_in_scx(const struct task_struct *p)
+{
+	u32 enabled;
+
+	if (bpf_core_enum_value_exists(enum scx_task_state, SCX_TASK_ENABLED))
+		enabled = bpf_core_enum_value(enum scx_task_state, SCX_TASK_ENABLED)
+			  << bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_STATE_SHIFT);
+	else
+		enabled = bpf_core_enum_value(enum scx_ent_flags___in_place, SCX_TASK_ENABLED___in_place);
+	return (p->scx.flags & bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_STATE_MASK)) == enabled;
 }
 
 /* Whether select_cpu was asked: not for a task that may run on one CPU only. */

@@ -149,6 +149,7 @@ u32 ext_on;	/* the scheduler is in force */
 #include "sched_boost.h"
 #else
 #define ext_on	0
+#define is_in_scx(task)	false
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events) {}
 #endif
 #include "guest_line.h"
@@ -421,10 +422,10 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		evaluate(index, events);
 }
 
-/* Of a class above all schedulers of sched_ext, by its own policy or by inheritance (MAX_RT_PRIO). */
-static __always_inline bool is_realtime(const struct task_struct *task)
+/* A vCPU perhaps, whose switches the scheduler's operations (sched_ops.h) do not see. */
+static __always_inline bool may_be_vcpu(const struct task_struct *task)
 {
-	return task->prio < 100;
+	return task->bpf_storage && !(ext_on && is_in_scx(task));
 }
 
 static __always_inline u32 running_vcpu(struct task_struct *task)
@@ -443,10 +444,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 	u32 cpu, out, index;
 	u64 now;
 
-	if (!prev->bpf_storage && !next->bpf_storage)
-		return 0;
-	/* The scheduler's own tasks are seen there (sched_ops.h), before this. */
-	if (ext_on && !is_realtime(prev) && !is_realtime(next))
+	if (!may_be_vcpu(prev) && !may_be_vcpu(next))
 		return 0;
 	cpu = bpf_get_smp_processor_id();
 	here = bpf_map_lookup_elem(&cpus, &cpu);
@@ -454,8 +452,9 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		return 0;
 	now = bpf_ktime_get_ns();
 	out = here->running;
+	/* The next one may be noted already (ext_running). */
 	if (ext_on)
-		out = is_realtime(prev) ? running_vcpu(prev) : 0;
+		out = may_be_vcpu(prev) ? running_vcpu(prev) : 0;
 	if (out) {
 		if (here->running == out)
 			here->running = 0;
@@ -464,7 +463,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		if (v)
 			switched_out(prev, v, index, preempt || !prev->__state, now);
 	}
-	if (next->bpf_storage && (!ext_on || is_realtime(next))) {
+	if (may_be_vcpu(next)) {
 		v = find_vcpu(next, &index);
 		if (v)
 			switched_in(next, v, here, index, cpu, now);

@@ -27,6 +27,7 @@ from paracord_lab.errors import LabError
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.session import Options, Session
+from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 EXT = {**EMULATED_HOST, "actuator": "ext"}
@@ -115,10 +116,56 @@ def test_what_was_measured_while_the_scheduler_ended_does_not_count(host):
         session.close()
 
 
-def test_auto_leaves_the_host_its_scheduler(host, guest):
-    with Daemon(host, {**EXT, "actuator": "auto"}).start(guest.vcpu_tids) as running_daemon:
-        assert running_daemon.status()["actuator"]["kind"] == "rt"
-        assert sched_ext.state(host) == "disabled"
+def wakeups(running_daemon):
+    """Of the only vCPU: all, those that waited for a millisecond or more, and the ends of boosts."""
+    (vcpu,) = daemon.vcpus(running_daemon.status())
+    waits = np.array([vcpu[f"wakeup_latency_{state}"]["buckets"] for state in ("unboosted", "boosted")])
+    return np.array([waits.sum(), waits[:, MS_BUCKET:].sum(), vcpu["counters"]["unboosts"]])
+
+
+def test_auto_is_ext_as_long_as_that_keeps_what_the_host_uses_and_no_boost_is_lost(host, guest):
+    """While the scheduler comes and while it goes, the vCPU waits no longer than otherwise."""
+    (tid,) = guest.vcpu_tids
+    uses = "/proc/sys/kernel/numa_balancing"
+
+    def kind():
+        status = running_daemon.status()
+        reasons = [line for line in status["conditions"] if "actuator auto is rt" in line]
+        assert status["actuator"]["errors"] == 0
+        return status["actuator"]["kind"], any("NUMA" in line for line in reasons)
+
+    def late_while(seconds, begin=lambda: None):
+        """Of a thousand wakeups, those that waited for long, of some during which `begin` was called."""
+        before = wakeups(running_daemon)
+        job = guest.spawn(cyclictest.command("auto", 4000, seconds))
+        begin()
+        assert job.wait(timeout=seconds * 4) == 0
+        every, late, _ = wakeups(running_daemon) - before
+        assert every > 50 * seconds, every
+        return 1000 * late / every
+
+    def come():
+        host.run(f"echo 0 > {uses}")
+        await_scheduler(host, True)
+
+    def go():
+        host.run(f"echo 1 > {uses}")
+        await_scheduler(host, False)
+
+    host.run(f"echo 0 > {uses}")
+    with loads.busy(host), Daemon(host, {**EXT, "actuator": "auto"}).start([tid]) as running_daemon:
+        assert kind() == ("ext", False)
+        going = late_while(10, go)
+        assert kind() == ("rt", True)
+        coming = late_while(45, come)
+        assert kind() == ("ext", False)
+        await_equal(lambda: loads.policies(host, [tid]), {tid: NORMAL}, 30)
+        # It knows nothing any more of the time before.
+        shares = fairness.nice_shares(host, (0, 5), 5)
+        host.run(f"{BINARY} mode observe")
+        unboosted = late_while(5)
+    assert max(coming, going) * 5 < unboosted, (coming, going, unboosted)
+    assert fairness.nice_error(shares, (0, 5)) < 0.05, shares
 
 
 def from_waking_to_running(events, tid):
@@ -186,26 +233,20 @@ def test_boosts_need_nobody_in_user_space(host, guest):
     """With all of the daemon's threads and its supervisor stopped the scheduler begins and ends boosts."""
     (tid,) = guest.vcpu_tids
 
-    def look(running_daemon):
-        """Wakeups of the vCPU, those that waited for a millisecond or more, and the ends of boosts."""
-        (vcpu,) = daemon.vcpus(running_daemon.status())
-        waits = np.array([vcpu[f"wakeup_latency_{state}"]["buckets"] for state in ("unboosted", "boosted")])
-        return np.array([waits.sum(), waits[:, MS_BUCKET:].sum(), vcpu["counters"]["unboosts"]])
-
     def measure(running_daemon):
-        before = look(running_daemon)
+        before = wakeups(running_daemon)
         host.run("pkill -STOP -x paracord")
         try:
             guest.run(cyclictest.command("stopped", 4000, 2), timeout=60)
         finally:
             host.run("pkill -CONT -x paracord")
-        return look(running_daemon) - before
+        return wakeups(running_daemon) - before
 
     with loads.busy(host), scheduling(host, [tid]) as running_daemon:
-        wakeups, late, unboosts = measure(running_daemon)
+        every, late, unboosts = measure(running_daemon)
         host.run(f"{BINARY} mode observe")
         _, late_unboosted, _ = measure(running_daemon)
-    assert wakeups > 200 and unboosts > 0, (wakeups, unboosts)
+    assert every > 200 and unboosts > 0, (every, unboosts)
     assert late * 5 < late_unboosted, (late, late_unboosted)
 
 

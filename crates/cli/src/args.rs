@@ -113,7 +113,7 @@ impl RunArgs {
 /// An actuator on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ActuatorWord {
-    /// rt.
+    /// ext as long as it keeps all that this host uses of the kernel's scheduler, else rt; `paracord status` says why.
     Auto,
     /// SCHED_RR by system call; the host keeps its own scheduler, and what boosts run is taken from the VM's CPU quota.
     Rt,

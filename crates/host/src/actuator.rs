@@ -225,6 +225,14 @@ fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How far the boost goes that a thread has.
+fn level_now(entry: &Entry) -> Level {
+    match sched::get(entry.tid) {
+        Ok(now) if now.priority == entry.boost_priority => Level::Full,
+        _ => Level::Interrupt,
+    }
+}
+
 impl Actuator {
     /// An actuator that gives `priority`. Call it on a thread of normal
     /// scheduling: its slice is taken as the default one.
@@ -259,7 +267,8 @@ impl Actuator {
     pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
         let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
         let Some((floors, thread)) = self.floors.as_mut().zip(live()) else { return };
-        if self.stats.lacks_clamps() {
+        // Under the scheduler: told before it was in force.
+        if self.stats.lacks_clamps() || self.stats.effect() == Effect::Scheduler {
             return;
         }
         let result = floors.ask(index, thread, request, limit);
@@ -267,7 +276,7 @@ impl Actuator {
         if matches!(result, Ok(Asked::InForce)) && live().is_none() {
             let _ = floors.release(index);
         }
-        self.stats.requests_now.store(floors.count() as u32, Ordering::Relaxed);
+        self.count_requests();
         match result {
             Ok(_) => bump(&self.stats.requests),
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -275,6 +284,44 @@ impl Actuator {
             }
             Err(error) => self.failed(&error),
         }
+    }
+
+    /// The scheduler is in force from now on: boosts go on as its own, and so do all later ones. It follows what guests ask
+    /// for by itself.
+    pub fn scheduler_came(&mut self, table: &impl VcpuTable) {
+        self.stats.in_scheduler.store(true, Ordering::Relaxed);
+        for index in 0..ENTRIES {
+            self.end_request(table, index);
+            let Some(held @ Held::Realtime(entry)) = self.boosted[index as usize] else { continue };
+            // Its boost is over: it is given back at the next tick.
+            if self.owed[index as usize] {
+                continue;
+            }
+            if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
+                bump(&self.stats.gone);
+                self.clear(index, held);
+                continue;
+            }
+            let level = level_now(&entry);
+            match entry.restore() {
+                Ok(Restored::Done) => {
+                    self.journal.disarm(index);
+                    let tid = entry.tid;
+                    self.boosted[index as usize] = Some(Held::Scheduler { tid, level });
+                }
+                Ok(Restored::Gone) => {
+                    bump(&self.stats.gone);
+                    self.clear(index, held);
+                }
+                Ok(Restored::NotOurs) => {
+                    bump(&self.stats.changed_by_others);
+                    self.clear(index, held);
+                }
+                // It stays real-time until its boost ends.
+                Err(error) => self.failed(&error),
+            }
+        }
+        self.count_requests();
     }
 
     /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
@@ -364,6 +411,11 @@ impl Actuator {
             self.unboost(table, index);
             self.end_request(table, index);
         }
+    }
+
+    fn count_requests(&self) {
+        let count = self.floors.as_ref().map_or(0, Floors::count);
+        self.stats.requests_now.store(count as u32, Ordering::Relaxed);
     }
 
     fn end_request(&mut self, table: &impl VcpuTable, index: u32) {
@@ -508,8 +560,8 @@ impl Actuator {
     fn forget(&mut self, index: u32) -> bool {
         if let Some(floors) = &mut self.floors {
             floors.forget(index);
-            self.stats.requests_now.store(floors.count() as u32, Ordering::Relaxed);
         }
+        self.count_requests();
         let held = self.boosted[index as usize];
         if let Some(held) = held {
             self.clear(index, held);

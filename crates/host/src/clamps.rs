@@ -98,7 +98,15 @@ pub enum ClampOrder {
 /// Those that were set since the daemon started. Used by its main thread.
 #[derive(Debug, Default)]
 pub struct Clamps {
-    set: Vec<(ClampTarget, Members)>,
+    set: Vec<Set>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Set {
+    target: ClampTarget,
+    clamp: Clamp,
+    members: Members,
 }
 
 /// Threads or groups that a target means now, each with what tells it from a later one of the same number.
@@ -136,9 +144,9 @@ impl Clamps {
                 let clamp = clamp.check()?;
                 let members = members(&target, sensor, vms, proc_root)?;
                 let report = apply(sensor, &target, &members, Some(clamp))?;
-                self.set.retain(|(other, _)| *other != target);
+                self.set.retain(|other| other.target != target);
                 if clamp != Clamp::NONE {
-                    self.set.push((target, members));
+                    self.set.push(Set { target, clamp, members });
                 }
                 Ok(vec![report])
             }
@@ -147,17 +155,14 @@ impl Clamps {
                 Ok(vec![apply(sensor, &target, &members, None)?])
             }
             ClampOrder::List => {
-                self.set.retain_mut(|(target, known)| match target {
+                self.set.retain_mut(|one| match &one.target {
                     // Its vCPUs come and go.
-                    ClampTarget::Vm(_) => members(target, sensor, vms, proc_root).is_ok(),
-                    _ => {
-                        known.retain(|one| still(one, proc_root));
-                        !known.is_empty()
-                    }
+                    target @ ClampTarget::Vm(_) => members(target, sensor, vms, proc_root).is_ok(),
+                    _ => one.still_exists(proc_root),
                 });
                 let mut reports = Vec::new();
-                for (target, known) in &self.set {
-                    reports.extend(apply(sensor, target, known, None));
+                for one in &self.set {
+                    reports.extend(apply(sensor, &one.target, &one.members, None));
                 }
                 Ok(reports)
             }
@@ -171,8 +176,8 @@ impl Clamps {
         if !matches!(look(sensor, one, Some(clamp)), Ok(Some(_))) {
             return false;
         }
-        self.set.retain(|(other, _)| *other != target);
-        self.set.push((target, vec![(one, start)]));
+        self.set.retain(|other| other.target != target);
+        self.set.push(Set { target, clamp, members: vec![(one, start)] });
         true
     }
 
@@ -182,24 +187,40 @@ impl Clamps {
         let is_taken = |found: Found| Clamp::from(found.own) == clamp;
         if look(sensor, one, None).is_ok_and(|found| found.is_none_or(is_taken)) {
             let _ = look(sensor, one, Some(Clamp::NONE));
-            self.set.retain(|(target, _)| *target != ClampTarget::Task(tid));
+            self.set.retain(|one| one.target != ClampTarget::Task(tid));
         }
     }
 
     /// vCPUs that came since they were set get their VM's.
     pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
-        for (target, known) in &mut self.set {
-            if !matches!(target, ClampTarget::Vm(_)) {
+        for one in &mut self.set {
+            if !matches!(one.target, ClampTarget::Vm(_)) {
                 continue;
             }
-            let Ok(now) = members(target, sensor, vms, proc_root) else { continue };
-            let own = known.iter().find_map(|(one, _)| look(sensor, *one, None).ok().flatten());
-            let Some(own) = own.map(|found| found.own) else { continue };
-            for one in now.iter().filter(|one| !known.contains(one)) {
-                let _ = look(sensor, one.0, Some(own.into()));
+            let Ok(now) = members(&one.target, sensor, vms, proc_root) else { continue };
+            for new in now.iter().filter(|new| !one.members.contains(new)) {
+                let _ = look(sensor, new.0, Some(one.clamp));
             }
-            *known = now;
+            one.members = now;
         }
+    }
+
+    /// The scheduler has begun anew, and knows of none.
+    pub fn set_again(&mut self, sensor: &Sensor, proc_root: &Path) {
+        self.set.retain_mut(|one| one.still_exists(proc_root));
+        for one in &self.set {
+            for (member, _) in &one.members {
+                let _ = look(sensor, *member, Some(one.clamp));
+            }
+        }
+    }
+}
+
+impl Set {
+    /// Forgets threads that have ended. False: none is left.
+    fn still_exists(&mut self, proc_root: &Path) -> bool {
+        self.members.retain(|one| still(one, proc_root));
+        !self.members.is_empty()
     }
 }
 

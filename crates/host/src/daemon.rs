@@ -22,7 +22,6 @@ use tracing::{debug, info, warn};
 use crate::actuator::{Actuator, ActuatorStats, Effect};
 use crate::clamps::{ClampOrder, ClampReport, Clamps};
 use crate::counters::Counters;
-use crate::doctor;
 use crate::floors::Floors;
 use crate::handle::{Command, CommandError, CommandReceiver, DaemonHandle, channel};
 use crate::host_lines::HostLines;
@@ -31,11 +30,12 @@ use crate::ivshmem::Ivshmem;
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::leftovers::Leftovers;
 use crate::log_limit::LogLimit;
-use crate::observe::{Constants, EXT_DOES_NOT_KEEP, refusals, snapshot, unrecorded};
+use crate::observe::{Constants, refusals, snapshot, unrecorded};
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{floors_path, journal_path, journals_are_clear, remove_journal};
+use crate::scheduler::{Choice, Step};
 use crate::settings::{PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
@@ -181,8 +181,7 @@ struct Running {
     refused: Refusals,
     /// As last told.
     unrecorded: Unrecorded,
-    /// What the host uses and paracord's scheduler, if it is in force, does not keep, one line.
-    unkept: Option<String>,
+    choice: Choice,
     log: LogLimit,
 }
 
@@ -199,12 +198,46 @@ impl Running {
             warn!(
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
-            ready(&watching(Effect::Realtime));
-            self.end_imports(run_dir);
-            // The policy knows of quotas, and refuses boosts from now on.
-            self.vms.poll_quotas();
-            self.rt.reevaluate();
+            self.has_changed(run_dir, ready);
         }
+    }
+
+    /// With actuator auto: whether the scheduler is to come or to go. Boosts in force go on in either case.
+    fn look_at_promises(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        match self.choice.look(&self.scheduler, Instant::now()) {
+            Step::Stay => return,
+            Step::Enter => {
+                if let Err(error) = self.sensor.start_scheduler() {
+                    return self.choice.refused(&error);
+                }
+                self.rt.scheduler_came();
+                self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
+                self.clamps.set_again(&self.sensor, &self.proc_root);
+            }
+            Step::Leave => {
+                self.rt.scheduler_goes();
+                self.sensor.stop_scheduler();
+            }
+        }
+        self.scheduler = self.sensor.scheduler();
+        self.has_changed(run_dir, ready);
+    }
+
+    /// The scheduler has come or gone.
+    fn has_changed(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        let effect = match self.scheduler {
+            State::Running => Effect::Scheduler,
+            State::Absent | State::Ended { .. } => {
+                self.end_imports(run_dir);
+                Effect::Realtime
+            }
+        };
+        let line = watching(effect);
+        info!("{line}");
+        ready(&line);
+        // Under the scheduler no boost gets past a quota; without it the policy refuses those that would.
+        self.vms.poll_quotas();
+        self.rt.reevaluate();
     }
 
     /// Tells of vCPU threads and control groups that got no record. Whoever may run VMs or make groups can cause that, so
@@ -376,6 +409,7 @@ impl Daemon {
                 running.vms.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {
+                running.look_at_promises(&self.settings.run_dir, &mut *surroundings.ready);
                 running.use_perf(&self.settings.perf);
                 self.leftovers.retry();
                 if let Err(error) = running.sensor.forget_users() {
@@ -399,9 +433,14 @@ impl Daemon {
         }
         let options =
             Options { vcpus_per_user: self.settings.vcpus_per_user, ..surroundings.sensor.clone() };
-        let sensor = Arc::new(load_sensor(&options, self.settings.own_scheduler)?);
+        set_print(Some((PrintLevel::Warn, libbpf_says)));
+        let mut choice = Choice::new(self.settings.own_scheduler, Path::new("/"));
+        let sensor = Arc::new(choice.load(&options)?);
+        // Before there is any boost to be taken along.
+        if choice.look(&State::Absent, Instant::now()) == Step::Enter {
+            sensor.start_scheduler().unwrap_or_else(|error| choice.refused(&error));
+        }
         let scheduler = sensor.scheduler();
-        let unkept = unkept(&scheduler);
         self.waiting_for = None;
         self.constants.capabilities = capabilities(&sensor);
         let settings = &self.settings;
@@ -460,7 +499,7 @@ impl Daemon {
             sensor,
             refused: Refusals::default(),
             unrecorded: Unrecorded::default(),
-            unkept,
+            choice,
             log: LogLimit::default(),
         };
         running.follow_places(&self.settings);
@@ -583,47 +622,16 @@ impl Daemon {
                 ..Snapshot::default()
             },
         };
-        let scheduled = self.running.as_ref().filter(|running| running.scheduler == State::Running);
-        snapshot.conditions.extend(scheduled.and_then(|running| running.unkept.clone()));
+        let choice = self.running.iter().flat_map(|one| one.choice.conditions(&one.scheduler));
+        snapshot.conditions.extend(choice);
         snapshot.conditions.extend(self.leftovers.line());
         snapshot
     }
 }
 
-/// What this host uses and paracord's scheduler does not keep, if that is in force: told once, and in `status`.
-fn unkept(scheduler: &State) -> Option<String> {
-    let lost = match scheduler {
-        State::Running => doctor::unkept(Path::new("/")),
-        State::Absent | State::Ended { .. } => Vec::new(),
-    };
-    let line = (!lost.is_empty()).then(|| {
-        format!("of what this host uses, actuator ext does not keep: {}", lost.join("; "))
-    });
-    if let Some(line) = &line {
-        warn!("{line}");
-    }
-    line
-}
-
 /// A refusal is an answer, mostly: libbpf's lines are for those who ask (`PARACORD_LOG=debug`).
 fn libbpf_says(_: PrintLevel, line: String) {
     debug!(target: "libbpf", "{}", line.trim_end());
-}
-
-/// With the scheduler if it is asked for and the kernel takes it.
-fn load_sensor(options: &Options, own_scheduler: bool) -> Result<Sensor, SensorError> {
-    set_print(Some((PrintLevel::Warn, libbpf_says)));
-    if own_scheduler {
-        match Sensor::load(&Options { scheduler: true, ..options.clone() }) {
-            Ok(sensor) => {
-                warn!("{EXT_DOES_NOT_KEEP}");
-                return Ok(sensor);
-            }
-            Err(error @ (SensorError::NoKvm(_) | SensorError::NoBtf)) => return Err(error),
-            Err(error) => warn!("no actuator ext here, going on with rt: {error}"),
-        }
-    }
-    Sensor::load(options)
 }
 
 fn capabilities(sensor: &Sensor) -> Vec<Capability> {

@@ -40,6 +40,7 @@ pub mod region_file;
 pub mod reserves;
 pub mod rt_thread;
 pub mod run_dir;
+mod scheduler;
 pub mod services;
 pub mod settings;
 pub mod snapshot;

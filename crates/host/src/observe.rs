@@ -9,7 +9,7 @@ use paracord_policy::{
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::now_ns;
 
-use crate::actuator::{ActuatorStats, Effect};
+use crate::actuator::ActuatorStats;
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
@@ -59,9 +59,6 @@ pub fn snapshot(
     }
 }
 
-/// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
-pub const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling, directed yields (docs/ext.md); actuator rt keeps them, but that no weight binds boosted time";
-
 fn refused(sensor: &Sensor) -> u64 {
     let Refusals { of_users, full } = sensor.refusals();
     of_users + full
@@ -101,9 +98,6 @@ fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> 
     conditions.extend(unrecorded(sensor.unrecorded()));
     conditions.extend(vms.refused_line());
     conditions.extend(vms.counters_lacking());
-    if stats.effect() == Effect::Scheduler {
-        conditions.push(EXT_DOES_NOT_KEEP.into());
-    }
     if let (errors @ 1.., errno) = stats.errors() {
         let last = std::io::Error::from_raw_os_error(errno);
         conditions.push(format!("{errors} changes of threads failed, the last one: {last}"));

@@ -32,6 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STOP: u32 = 1;
 /// Have the policy look at every vCPU: a configuration has changed.
 const REEVALUATE: u32 = 2;
+/// paracord's scheduler is in force.
+const SCHEDULER_CAME: u32 = 4;
+/// It is about to go.
+const SCHEDULER_GOES: u32 = 8;
 
 /// A set of vCPU indices, one bit each; marking is one atomic or.
 #[derive(Debug)]
@@ -229,6 +233,18 @@ impl RtThread {
         self.shared.request(REEVALUATE);
     }
 
+    /// Boosts go on as the scheduler's, which is in force: none of them is lost. False when the thread is stuck.
+    pub fn scheduler_came(&self) -> bool {
+        self.shared.request(SCHEDULER_CAME);
+        self.wait_round()
+    }
+
+    /// Boosts go on as real-time ones, so that the scheduler may go: none of them is lost. False when the thread is stuck.
+    pub fn scheduler_goes(&self) -> bool {
+        self.shared.request(SCHEDULER_GOES);
+        self.wait_round()
+    }
+
     /// Waits until the thread has seen all earlier stores of the caller. False when it is stuck.
     pub fn wait_round(&self) -> bool {
         let seen = self.shared.rounds.load(Ordering::Acquire);
@@ -327,7 +343,10 @@ impl Loop<'_> {
                 }
             };
             actuator.carry_out(self.table, &mut changed);
-            if scheduler_gone.take() {
+            if requests & SCHEDULER_CAME != 0 {
+                actuator.scheduler_came(self.table);
+            }
+            if scheduler_gone.take() || requests & SCHEDULER_GOES != 0 {
                 actuator.scheduler_gone(self.table);
                 lives_changed.set(true);
             }

@@ -274,6 +274,17 @@ impl Default for CounterSettings {
 /// A quarter of all records (`PC_VCPUS_MAX`): anybody who may open /dev/kvm takes one per vCPU thread.
 const VCPUS_PER_USER: u32 = paracord_policy::PC_VCPUS_MAX / 4;
 
+/// When paracord's own scheduler runs the host's ordinary tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnScheduler {
+    /// Actuator rt or observe.
+    Never,
+    /// Actuator auto: as long as it keeps all that the host uses of the kernel's.
+    WhereKept,
+    /// Actuator ext: wherever the kernel takes it.
+    Always,
+}
+
 /// Everything the daemon runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -283,8 +294,8 @@ pub struct Settings {
     pub region_dir: PathBuf,
     /// Upper bound on every VM's mode (observe turns `on` into `observe`).
     pub mode: Mode,
-    /// paracord's own scheduler shall run the host's ordinary tasks, and give boosts their effect (actuator ext).
-    pub own_scheduler: bool,
+    /// When paracord's own scheduler runs the host's ordinary tasks, and gives boosts their effect (actuator ext).
+    pub own_scheduler: OwnScheduler,
     /// vCPUs of one user other than root that are looked after.
     pub vcpus_per_user: u32,
     /// The rt actuator.
@@ -325,7 +336,7 @@ impl Default for Settings {
             run_dir: PathBuf::from("/run/paracord"),
             region_dir: PathBuf::from("/dev/shm/paracord"),
             mode: Mode::On,
-            own_scheduler: false,
+            own_scheduler: OwnScheduler::WhereKept,
             vcpus_per_user: VCPUS_PER_USER,
             rt: RtSettings::default(),
             perf: PerfSettings::default(),

@@ -231,6 +231,37 @@ fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
     );
 }
 
+/// With actuator auto the scheduler comes and goes while vCPUs are boosted.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
+    let mut s = Setting::new("comes", &nice(3));
+    let kept = |s: &Setting| {
+        let stats = s.actuator.stats().snapshot();
+        (stats.boosts, stats.unboosts, stats.boosted_now)
+    };
+    for (boost, priority) in [(BOOST, PRIORITY), (BOOST_FOR_IRQ, PRIORITY - 1)] {
+        s.act(&[boost]);
+        let before = kept(&s);
+        s.actuator.scheduler_came(&s.table);
+        let now = s.sleeper.attr();
+        assert_eq!((now.policy, now.nice, s.journal.entry(0)), (policy::OTHER, 3, None));
+        assert!(s.actuator.stats().is_actuated(0));
+        s.actuator.scheduler_gone(&s.table);
+        let now = s.sleeper.attr();
+        assert_eq!((now.policy, now.priority), (policy::RR, priority), "the same level");
+        assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
+        assert_eq!(kept(&s).2, before.2);
+        s.act(&[Action::Unboost]);
+        assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().nice), (policy::OTHER, 3));
+    }
+    // Somebody else has changed it meanwhile: left alone, and no boost of ours any more.
+    s.act(&[BOOST]);
+    sched::set(s.sleeper.tid, &nice(7)).unwrap();
+    s.actuator.scheduler_came(&s.table);
+    assert_eq!((s.sleeper.attr().nice, kept(&s).2, s.journal.entry(0)), (7, 0, None));
+}
+
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_thread_at_its_end_is_not_touched() {

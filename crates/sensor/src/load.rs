@@ -44,7 +44,7 @@ pub struct Options {
     pub without_kvm: bool,
     /// Watch KVM's wakeups of vCPUs even where the hardware posts no interrupts. For tests.
     pub watch_wake_ups: bool,
-    /// Put the host's ordinary tasks under paracord's scheduler (sched_ext).
+    /// With paracord's scheduler (sched_ext), for [`Sensor::start_scheduler`].
     pub scheduler: bool,
     /// Records of vCPUs that a user other than root may take; 0: no limit.
     pub vcpus_per_user: u32,
@@ -196,7 +196,7 @@ impl Sensor {
         crate::Reserves::add_ns(&sensor.reserves, 0, 1 << 62);
         sensor.attach(options)?;
         if options.scheduler {
-            sensor.scheduler = Some(scheduler::start(&mut sensor.object)?);
+            sensor.scheduler = Some(Scheduler::find(&sensor.object)?);
         }
         Ok(sensor)
     }
@@ -223,6 +223,28 @@ impl Sensor {
 
     pub(crate) fn map(&self, name: &'static str) -> Result<Map<'_>, Error> {
         find_map(&self.object, name)
+    }
+
+    /// Hands the host's ordinary tasks to paracord's scheduler, if it was loaded and has not got them. Returns when it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherScheduler`], [`Error::NoSchedExt`] or [`Error::Scheduler`].
+    pub fn start_scheduler(&self) -> Result<(), Error> {
+        self.scheduler.as_ref().ok_or(Error::NoSchedExt)?.start(&self.object)
+    }
+
+    /// Gives them back to the kernel's own scheduler. Returns when it has them.
+    pub fn stop_scheduler(&self) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.stop();
+        }
+    }
+
+    /// Whether [`Sensor::start_scheduler`] has something to start.
+    #[must_use]
+    pub fn has_scheduler(&self) -> bool {
+        self.scheduler.is_some()
     }
 
     /// How paracord's scheduler fares.

@@ -3,11 +3,14 @@
 
 use std::{
     ffi::OsStr,
-    fs, io, thread,
+    fs, io,
+    ptr::NonNull,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
-use libbpf_rs::{Link, MapCore, Object};
+use libbpf_rs::{AsRawLibbpf, Link, MapCore, Object, libbpf_sys};
 use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded};
 
 use crate::{Array, Error, load::map_array, topology};
@@ -22,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How the scheduler fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// It was not asked for.
+    /// It was not started, or was stopped.
     #[default]
     Absent,
     /// It has the host's ordinary tasks.
@@ -66,31 +69,6 @@ fn loaded() -> String {
     fs::read_to_string(NAME).map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
 }
 
-/// Lays the ring of CPUs, sets their slices, and hands the host's ordinary tasks to the scheduler.
-pub(crate) fn start(object: &mut Object) -> Result<Scheduler, Error> {
-    let exit = map_array(object, "ext_exit")?;
-    let rqs = map_array::<pc_rq>(object, "rqs")?;
-    let energy = map_array(object, "energy")?;
-    let unrecorded = map_array(object, "unrecorded")?;
-    let slice_ns = fair::slice_ns(online_cpus());
-    let next = topology::ring(&topology::read(), rqs.len());
-    for (cpu, next) in next.into_iter().enumerate() {
-        let offline = is_offline(cpu);
-        rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns, offline);
-    }
-    let mut map = object
-        .maps_mut()
-        .find(|map| map.name() == OsStr::new(MAP))
-        .ok_or_else(|| Error::Map { map: MAP, source: io::ErrorKind::NotFound.into() })?;
-    match map.attach_struct_ops() {
-        Ok(link) => Ok(Scheduler { exit, rqs, energy, unrecorded, _link: link }),
-        Err(source) => Err(match may_start() {
-            Err(other @ Error::OtherScheduler(_)) => other,
-            _ => Error::Scheduler(source),
-        }),
-    }
-}
-
 /// The kernel tells the scheduler of CPUs that come and go, not of those that are gone. Some have no such file.
 fn is_offline(cpu: usize) -> bool {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/online"))
@@ -103,22 +81,85 @@ fn online_cpus() -> u32 {
     u32::try_from(online).unwrap_or(1)
 }
 
+const NOT_ENDED: pc_ext_exit =
+    pc_ext_exit { kind: 0, reserved: 0, code: 0, reason: [0; 128], message: [0; 1024] };
+
+/// `MapMut::attach_struct_ops()` for an object that others read: it can be done again after the link has gone.
+fn attach(object: &Object) -> Result<Link, libbpf_rs::Error> {
+    let missing = || libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound));
+    let map = object.maps().find(|map| map.name() == OsStr::new(MAP)).ok_or_else(missing)?;
+    // SAFETY: a map of a loaded object, which outlives the call. libbpf reads of it what loading has left there, and
+    // makes two system calls.
+    let link = unsafe { libbpf_sys::bpf_map__attach_struct_ops(map.as_libbpf_object().as_ptr()) };
+    let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: libbpf's, and nobody else's.
+    Ok(unsafe { Link::from_ptr(link) })
+}
+
 fn text(bytes: &[core::ffi::c_char]) -> String {
     let bytes: Vec<u8> =
         bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-/// The scheduler in force. Dropping it unloads it.
+/// The scheduler. Dropping it unloads it.
 pub(crate) struct Scheduler {
     exit: Array<pc_ext_exit>,
     rqs: Array<pc_rq>,
     energy: Array<pc_energy>,
     unrecorded: Array<pc_unrecorded>,
-    _link: Link,
+    /// Since it was started.
+    link: Mutex<Option<Link>>,
 }
 
 impl Scheduler {
+    /// Its records in a loaded object. It is not in force.
+    pub(crate) fn find(object: &Object) -> Result<Self, Error> {
+        Ok(Self {
+            exit: map_array(object, "ext_exit")?,
+            rqs: map_array(object, "rqs")?,
+            energy: map_array(object, "energy")?,
+            unrecorded: map_array(object, "unrecorded")?,
+            link: Mutex::default(),
+        })
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lays the ring of CPUs, sets their slices, and hands the host's ordinary tasks to the scheduler, if it has not got
+    /// them. Returns when it has.
+    pub(crate) fn start(&self, object: &Object) -> Result<(), Error> {
+        let mut link = self.link();
+        if link.is_some() {
+            return Ok(());
+        }
+        may_start()?;
+        let slice_ns = fair::slice_ns(online_cpus());
+        let next = topology::ring(&topology::read(), self.rqs.len());
+        for (cpu, next) in next.into_iter().enumerate() {
+            let offline = is_offline(cpu);
+            self.rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns, offline);
+        }
+        self.exit.write(0, &NOT_ENDED);
+        match attach(object) {
+            Ok(attached) => *link = Some(attached),
+            Err(source) => {
+                return Err(match may_start() {
+                    Err(other @ Error::OtherScheduler(_)) => other,
+                    _ => Error::Scheduler(source),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The host's ordinary tasks are the kernel's own scheduler's again, when this returns.
+    pub(crate) fn stop(&self) {
+        drop(self.link().take());
+    }
+
     /// Puts mechanisms in force, CPU by CPU.
     pub(crate) fn set_features(&self, features: impl Fn(u32) -> u32) {
         for cpu in 0..u32::try_from(self.rqs.len()).unwrap_or(u32::MAX) {
@@ -143,6 +184,9 @@ impl Scheduler {
 
     /// How it fares.
     pub(crate) fn state(&self) -> State {
+        if self.link().is_none() {
+            return State::Absent;
+        }
         match self.exit.read(0) {
             Some(why) if why.kind != 0 => {
                 State::Ended { reason: text(&why.reason), message: text(&why.message) }

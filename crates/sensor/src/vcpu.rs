@@ -156,6 +156,12 @@ impl Vcpu<'_> {
             .is_ok()
     }
 
+    /// What the guest asks for is told anew once no scheduler of ours acts on it.
+    pub fn forget_told(&self) {
+        // Under the scheduler, where this is called, no program writes it.
+        set_field!(self.record, told_asks, 0);
+    }
+
     /// Zeroes the whole record, which leaves it FREE.
     pub(crate) fn clear(&self) {
         self.life_cell().store(PC_VCPU_FREE, Ordering::Release);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use paracord_host::config::parse;
 use paracord_host::daemon::{self, Surroundings};
 use paracord_host::handle::DaemonHandle;
-use paracord_host::settings::Settings;
+use paracord_host::settings::{OwnScheduler, Settings};
 use paracord_host::supervisor;
 use paracord_sensor::{Options, Sensor};
 
@@ -36,7 +36,12 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let mut settings = Settings { run_dir: PathBuf::from(run_dir), ..Settings::default() };
+    // Never: a test or benchmark does not schedule the machine that it runs on.
+    let mut settings = Settings {
+        run_dir: PathBuf::from(run_dir),
+        own_scheduler: OwnScheduler::Never,
+        ..Settings::default()
+    };
     // A vCPU exits at each tick of the host; these threads do not, so the daemon's own tick is that short.
     settings.rt.tick = Duration::from_millis(4);
     settings.supervisor.restart = restart == "restart";

@@ -111,7 +111,7 @@ pub const GLOBAL: &[Key<Config>] = &[
     Key {
         name: "actuator",
         kind: Kind::Choice(&["auto", "rt", "ext", "observe"]),
-        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, ext puts all ordinary tasks of the host under paracord's own scheduler, which does not keep all that the kernel's keeps (ext.md), observe changes nothing, auto is rt.",
+        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, ext puts all ordinary tasks of the host under paracord's own scheduler, which does not keep all that the kernel's keeps (ext.md), observe changes nothing, auto is ext as long as it keeps all that this host uses, else rt.",
         get: |c| Value::Text(c.actuator.word().into()),
         set: |c, v| {
             c.actuator = match text(v).as_str() {

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::settings::{
-    CounterSettings, Mode, PerfSettings, RtSettings, Settings, SupervisorSettings,
+    CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
 };
 
 /// Where `paracord run` looks for its configuration when none is named.
@@ -37,7 +37,7 @@ pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 /// Who carries decisions out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// [`Actuator::Rt`]: paracord schedules no host that did not ask for it.
+    /// [`Actuator::Ext`] as long as it keeps all that the host uses of the kernel's scheduler, else [`Actuator::Rt`].
     Auto,
     /// `SCHED_RR` by system call.
     Rt,
@@ -146,7 +146,11 @@ impl From<&Config> for Settings {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
             },
-            own_scheduler: c.actuator == Actuator::Ext,
+            own_scheduler: match c.actuator {
+                Actuator::Auto => OwnScheduler::WhereKept,
+                Actuator::Rt | Actuator::Observe => OwnScheduler::Never,
+                Actuator::Ext => OwnScheduler::Always,
+            },
             vcpus_per_user: c.vcpus_per_user,
             rt: RtSettings {
                 vcpu_priority: c.rt_priority,
@@ -198,12 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn only_who_asks_for_it_has_paracord_schedule_the_host() {
-        for (word, own) in [("auto", false), ("rt", false), ("observe", false), ("ext", true)] {
+    fn each_actuator_says_when_paracord_schedules_the_host() {
+        use OwnScheduler::{Always, Never, WhereKept};
+        let words = [("auto", WhereKept), ("rt", Never), ("observe", Never), ("ext", Always)];
+        for (word, own) in words {
             let config = parse(&format!("actuator = \"{word}\"\n"), "f".as_ref()).unwrap();
             assert_eq!(Settings::from(&config).own_scheduler, own, "{word}");
         }
-        assert!(!Settings::from(&Config::default()).own_scheduler);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use files::Tree;
-pub use promises::unkept;
+pub use promises::Promises;
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a host uses of the kernel's own scheduler that paracord's does not keep (docs/contract.md), as far as files tell.
-//! Tasks with core scheduling's cookies or slices of their own are not looked for.
+//! Only root can change those files. What users ask for by themselves is not looked for, or each could have the host's
+//! scheduler changed: slices of their own, groups below level 32. Cookies of core scheduling need SMT, which is named.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,14 +18,33 @@ const PAUSE_LOOPS: [&str; 2] = [
 /// The kernel's servers of time beside real-time tasks.
 const SERVERS: &str = "/sys/kernel/debug/sched";
 
-/// What the host below `root` (`/`) uses and would lose, each in a few words.
-pub fn unkept(root: &Path) -> Vec<String> {
-    found(&Tree::new(root))
+/// Looks again and again.
+pub struct Promises {
+    tree: Tree,
+    /// Of the CPUs that were online then.
+    topology: Option<(String, Option<String>)>,
 }
 
-fn found(t: &Tree) -> Vec<String> {
+impl Promises {
+    /// Of the host below `root` (`/`).
+    pub fn of(root: &Path) -> Promises {
+        Promises { tree: Tree::new(root), topology: None }
+    }
+
+    /// What the host uses now and would lose, each in a few words.
+    pub fn unkept(&mut self) -> Vec<String> {
+        let t = &self.tree;
+        // Two files of each CPU: they change with the CPUs that are online.
+        let online = t.text(format!("{CPUS}/online")).unwrap_or_default();
+        let known = self.topology.take().filter(|(cpus, _)| *cpus == online);
+        let (_, topology) = self.topology.insert(known.unwrap_or_else(|| (online, topology(t))));
+        found(t, topology.clone())
+    }
+}
+
+fn found(t: &Tree, topology: Option<String>) -> Vec<String> {
     [
-        topology(t),
+        topology,
         is_on(t, "/proc/sys/kernel/numa_balancing")
             .then(|| "automatic NUMA balancing (kernel.numa_balancing)".to_owned()),
         nohz_full(t),
@@ -89,15 +109,20 @@ fn directed_yields(t: &Tree) -> Option<String> {
 
 /// Without it a real-time task that never sleeps keeps its CPU's ordinary tasks waiting under any sched_ext scheduler.
 fn server(t: &Tree) -> Option<String> {
-    let lacks =
-        t.exists(format!("{SERVERS}/fair_server")) && !t.exists(format!("{SERVERS}/ext_server"));
+    let [fair, ext] = ["fair_server", "ext_server"].map(|s| t.exists(format!("{SERVERS}/{s}")));
+    // Without debugfs: kernels before 7.0 have the former only.
+    let is_old = || {
+        let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|m: u32| m < 7)
+    };
+    let lacks = !ext && (fair || is_old());
     lacks.then(|| {
         "time beside real-time tasks that never sleep (no ext_server in this kernel)".to_owned()
     })
 }
 
 pub(super) fn ext_keeps(t: &Tree) -> Check {
-    let lost = found(t);
+    let lost = found(t, topology(t));
     let says = if kernel::has_sched_ext(t) && !lost.is_empty() {
         format!("with actuator ext this host would lose: {}", lost.join("; "))
     } else if lost.is_empty() {

@@ -33,6 +33,7 @@ pub(super) struct Symbols {
     pub reenqueue_local_v1: u8,
     pub bpf_preempt_disable: u8,
     pub enq_cpu_selected: u8,
+    pub task_states_apart: u8,
 }
 
 /// `struct sched_ext_ops` of bpf/scx.h.
@@ -122,6 +123,7 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
         reenqueue_local_v1: 1,
         bpf_preempt_disable: new,
         enq_cpu_selected: new,
+        task_states_apart: 1 - new,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers of sched_ext's interface (kernel/sched/ext.c, kernel/sched/sched.h), as bpf/scx.h has them.
 
-use crate::mix::Ns;
+use crate::mix::{KernelVersion, Ns};
 
 /// `SCX_DSQ_GLOBAL`.
 pub const DSQ_GLOBAL: u64 = 0x8000_0000_0000_0001;
@@ -43,6 +43,16 @@ pub const KICK_PREEMPT: u64 = 2;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 /// `SCX_TASK_QUEUED`.
 pub const TASK_QUEUED: u32 = 1;
+/// `SCX_TASK_STATE_MASK`, since 7.1.
+pub const TASK_STATE: u32 = 7 << 8;
+
+/// `SCX_TASK_ENABLED`, where it lies in a task's flags.
+pub fn task_enabled(kernel: KernelVersion) -> u32 {
+    match kernel {
+        KernelVersion::V6_12 => 3 << 8,
+        KernelVersion::V7_3 => 4 << 8,
+    }
+}
 
 /// `SCX_SLICE_DFL`.
 pub const SLICE_DFL_NS: Ns = 20_000_000;

@@ -55,6 +55,13 @@ pub fn init_task(k: &mut Kernel, task: TaskId, fork: bool) {
     k.tasks[task].ext.reset_runnable_at = true;
 }
 
+/// `scx_enable_task()`, `scx_disable_task()`: whether a task is the scheduler's, as programs see it.
+pub fn set_enabled(k: &mut Kernel, task: TaskId, enabled: bool) {
+    let state = if enabled { flags::task_enabled(k.mix.kernel) } else { 0 };
+    let object = &k.native.task(task).scx.flags;
+    object.set(object.get() & !flags::TASK_STATE | state);
+}
+
 /// `scx_error()`, `scx_exit()`: the kernel unloads the scheduler. The run ends.
 pub fn eject(k: &mut Kernel, kind: u32, why: &str) {
     if k.ext.ended.is_some() {

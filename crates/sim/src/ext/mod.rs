@@ -14,7 +14,7 @@ mod watchdog;
 
 use crate::{
     bpf::{self, GroupId, TaskId},
-    kernel::{Enqueue, Event, GroupChange, Kernel, SchedClass, Wake},
+    kernel::{Class, Enqueue, Event, GroupChange, Kernel, SchedClass, Wake},
     mix::Ns,
 };
 
@@ -77,6 +77,7 @@ impl SchedClass for ExtClass {
 
     fn fork(&self, k: &mut Kernel, task: TaskId, _parent: TaskId) {
         load::init_task(k, task, true);
+        load::set_enabled(k, task, k.tasks[task].class() == Class::Normal);
     }
 
     fn dead(&self, k: &mut Kernel, task: TaskId) {
@@ -92,6 +93,7 @@ impl SchedClass for ExtClass {
     }
 
     fn switched(&self, k: &mut Kernel, task: TaskId, to: bool) {
+        load::set_enabled(k, task, to);
         if !to {
             let at = k.at();
             bpf::disable(k, at, task);
