@@ -3,8 +3,6 @@
 #ifndef PARACORD_BPF_SCHED_CLAMP_H
 #define PARACORD_BPF_SCHED_CLAMP_H
 
-struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
-void bpf_task_release(struct task_struct *p) __ksym;
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 
 /* A child has its parent's, as with the kernel's own. */

@@ -42,13 +42,24 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
+/* What the task that runs here has run since that was last counted (charge_from()); -1: it is of another class. */
+static __always_inline s64 runs_since(void)
+{
+	struct pc_rq *rq = rq_of(bpf_get_smp_processor_id());
+
+	return rq && !runs_nothing(rq) ? (s64)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC) : -1;
+}
+
 /*
  * A new task waits for what it may owe when it ends. Its parent's next child waits for no more than this one has run then:
  * who makes one after the other pays for what they use. Only the last one that was made counts, or many that were made in
  * reserve would. The first child of one that is new itself waits for nothing, as that one has waited.
  */
-static __always_inline void owe(struct pc_task *t, struct pc_task *maker)
+static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
+	s64 ran_ns;
+
+
 	t->birth = PC_BIRTH_NEW | PC_BIRTH_CHILDLESS;
 	t->debit_ns = t->unused_ns = PC_FAIR_DEBIT_NS;
 	if (!maker)
@@ -60,6 +71,40 @@ static __always_inline void owe(struct pc_task *t, struct pc_task *maker)
 	maker->birth &= ~PC_BIRTH_CHILDLESS;
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
+	ran_ns = runs_since();
+	maker->last_child = ran_ns < 0 ? 0 : p->pid;
+	/* What it has run until now is counted later, with the rest. */
+	maker->after_ns = -(s32)ran_ns;
+}
+
+/*
+ * A task ends, and what it has run since it made its last child would be on nobody's account: that child owes it. So a chain
+ * whose links go on after they have made the next one gets no more than one task.
+ */
+static __noinline void leave_debt(const struct pc_task *t)
+{
+	struct task_struct *child;
+	struct pc_task *heir;
+
+	if (!t || t->after_ns <= 0)
+		return;
+	child = bpf_task_from_pid(t->last_child);
+	if (!child)
+		return;
+	heir = task_of(child);
+	/* Its thread number may be another task's by now, which is another one's child. */
+	if (heir && heir->number == t->children)
+		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, PC_FAIR_DEBIT_NS);
+	bpf_task_release(child);
+}
+
+/* A task that has made another one has run that long. */
+static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, u64 ran_ns)
+{
+	if (t->after_ns < (s32)PC_FAIR_DEBIT_NS)
+		t->after_ns += pc_min_u64(ran_ns, PC_NSEC_PER_SEC);
+	if (p->__state & PC_TASK_DEAD)
+		leave_debt(t);
 }
 
 SEC("struct_ops/ext_init_task")
@@ -73,7 +118,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
 	if (args->fork)
-		owe(t, task_of(bpf_get_current_task_btf()));
+		owe(p, t, task_of(bpf_get_current_task_btf()));
 	t->own = t->clamp = inherited_clamp(args->fork);
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
 		enter_group(t, args->cgroup);
@@ -89,7 +134,7 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 	if (!(p->__state & PC_TASK_DEAD) || !t->unused_ns)
 		return;
 	parent = task_of(p->real_parent);
-	if (parent && *(volatile u32 *)&parent->children == t->number)
+	if (parent && *(volatile u16 *)&parent->children == t->number)
 		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
 }
 

@@ -237,6 +237,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
+	if (*(volatile u32 *)&t->owed_ns)
+		t->vtime += pc_fair_virtual(__sync_lock_test_and_set(&t->owed_ns, 0), t->inverse);
 	/* A quota may have come or gone while it waited. */
 	g = t->group == PC_GROUP_ROOT || waited_ns < PC_FACTOR_MAX_AGE_NS ? NULL : group_at(t->group);
 	if (g)
@@ -289,6 +291,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
 	if (!runnable)
 		pay_no_more(rq);
+	if (t->last_child)
+		run_after_fork(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
 	if (t->unused_ns)
 		use_debit(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
 	v = vcpu_of(t, &index);
@@ -335,6 +339,8 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	t->reads = reads_under_rcu(p);
 	spent = pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
 	vtime = running_vtime(rq, now);
+	if (t->last_child)
+		run_after_fork(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
 	vtime = pc_fair_rescale(vtime, rq->base, rq->cur_inverse, t->inverse);

@@ -163,6 +163,8 @@ void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
 u32 scx_bpf_reenqueue_local___v1(void) __ksym __weak;
 
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+void bpf_task_release(struct task_struct *p) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;

@@ -164,7 +164,7 @@ struct pc_task {
 	u32 counted;		/* weight that it has in its group's sum; 0: not runnable */
 	u8 known;		/* 1: load tracking has begun */
 	u8 shares;		/* 1: its group has no record of its own, `group` is one above */
-	u16 reserved16;
+	u16 children;		/* that it has made, wraps */
 	u64 seen_ns;		/* last accounted, by a clock that all CPUs share */
 	struct pc_clamp own;	/* what it may ask for by itself */
 	struct pc_clamp clamp;	/* in its group */
@@ -181,9 +181,11 @@ struct pc_task {
 	u32 debit_ns;		/* running time that it waits for as a new task */
 	u32 unused_ns;		/* of PC_FAIR_DEBIT_NS, what it has not run yet; 0: it is not new */
 	u32 credit_ns;		/* the same of its last child, as that one ended */
-	u32 children;		/* that it has made */
-	u32 number;		/* which of its maker's children it is */
-	u32 reserved;
+	u16 number;		/* which of its maker's children it is */
+	u16 reserved16;
+	u32 last_child;		/* thread that it made last; 0: none */
+	s32 after_ns;		/* running time since then, PC_FAIR_DEBIT_NS or more: that is enough */
+	u32 owed_ns;		/* what its maker ran after it made this one and until it ended, to be paid for */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */

@@ -1079,7 +1079,7 @@ pub struct pc_task {
     pub counted: u32_,
     pub known: u8_,
     pub shares: u8_,
-    pub reserved16: u16_,
+    pub children: u16_,
     pub seen_ns: u64_,
     pub own: pc_clamp,
     pub clamp: pc_clamp,
@@ -1096,9 +1096,11 @@ pub struct pc_task {
     pub debit_ns: u32_,
     pub unused_ns: u32_,
     pub credit_ns: u32_,
-    pub children: u32_,
-    pub number: u32_,
-    pub reserved: u32_,
+    pub number: u16_,
+    pub reserved16: u16_,
+    pub last_child: u32_,
+    pub after_ns: s32,
+    pub owed_ns: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1130,8 +1132,8 @@ const _: () = {
         "Offset of field: pc_task::shares",
     ][::core::mem::offset_of!(pc_task, shares) - 37usize];
     [
-        "Offset of field: pc_task::reserved16",
-    ][::core::mem::offset_of!(pc_task, reserved16) - 38usize];
+        "Offset of field: pc_task::children",
+    ][::core::mem::offset_of!(pc_task, children) - 38usize];
     [
         "Offset of field: pc_task::seen_ns",
     ][::core::mem::offset_of!(pc_task, seen_ns) - 40usize];
@@ -1175,14 +1177,20 @@ const _: () = {
         "Offset of field: pc_task::credit_ns",
     ][::core::mem::offset_of!(pc_task, credit_ns) - 172usize];
     [
-        "Offset of field: pc_task::children",
-    ][::core::mem::offset_of!(pc_task, children) - 176usize];
-    [
         "Offset of field: pc_task::number",
-    ][::core::mem::offset_of!(pc_task, number) - 180usize];
+    ][::core::mem::offset_of!(pc_task, number) - 176usize];
     [
-        "Offset of field: pc_task::reserved",
-    ][::core::mem::offset_of!(pc_task, reserved) - 184usize];
+        "Offset of field: pc_task::reserved16",
+    ][::core::mem::offset_of!(pc_task, reserved16) - 178usize];
+    [
+        "Offset of field: pc_task::last_child",
+    ][::core::mem::offset_of!(pc_task, last_child) - 180usize];
+    [
+        "Offset of field: pc_task::after_ns",
+    ][::core::mem::offset_of!(pc_task, after_ns) - 184usize];
+    [
+        "Offset of field: pc_task::owed_ns",
+    ][::core::mem::offset_of!(pc_task, owed_ns) - 188usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -41,7 +41,7 @@ fn near(value: f64, wanted: f64, within: f64) -> bool {
 /// A promise, and whether a run keeps it.
 type Promise = (&'static str, fn(&Ran) -> bool);
 
-const KEPT: [Promise; 18] = [
+const KEPT: [Promise; 19] = [
     ("moved-affinity", |ran| !ran.has_fault()),
     ("nested-weights", |ran| {
         near(ran.share("front"), 0.5, 0.02) && near(ran.share("back"), 0.25, 0.02)
@@ -65,6 +65,7 @@ const KEPT: [Promise; 18] = [
     ("nice-minus-ten", |ran| ran.share("high") >= 0.95 && near(ran.share("normal"), 1.0, 0.05)),
     ("fork-chain-1ms", |ran| ran.share("loop") >= 0.45),
     ("fork-chain-4ms", |ran| ran.share("loop") >= 0.45),
+    ("fork-chain-after", |ran| ran.share("loop") >= 0.45),
     ("fork-two-makers", |ran| near(ran.share("loop"), 0.333, 0.03)),
     ("deep-groups", |ran| near(ran.share("beside"), 0.54, 0.03)),
     // The weight of a group is spread over its tasks, wherever they are.
