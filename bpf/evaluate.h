@@ -88,7 +88,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_boost_decision decision;
 	struct pc_vm *vm;
 	struct pc_cpu *cpu;
-	u32 vm_index, cpu_index, reserve, level = PC_LEVEL_NONE;
+	u32 vm_index, cpu_index, reserve, refused, level = PC_LEVEL_NONE;
 	u64 now;
 
 	now = bpf_ktime_get_ns();
@@ -106,7 +106,8 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	/* The scheduler's boosts make no thread real-time: it charges quotas itself. */
 	reserve = *(volatile u32 *)&v->setup.reserve & ((ext_on & 1) - 1);
 	/* By arithmetic, as in pc_boost_step(). */
-	obs.refused = (*(volatile u32 *)&v->setup.refused | (u32)reserve_is_empty(reserve)) & ~ext_on & 1;
+	refused = *(volatile u32 *)&v->setup.refused;
+	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~ext_on & 1) | (refused >> 1 & 1);
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))

@@ -43,6 +43,10 @@ struct pc_vcpu_counters {
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* wakeup to running: [0] unboosted, [1] boosted */
 };
 
+/* pc_vcpu_setup.refused */
+#define PC_REFUSED_RT	1	/* a limit that a real-time thread gets past: not by rt */
+#define PC_REFUSED_ALL	3	/* they run when nothing else wants to: not by ext either */
+
 /* Written by the daemon. */
 struct pc_vcpu_setup {
 	u32 vm;			/* index into vms */
@@ -51,7 +55,7 @@ struct pc_vcpu_setup {
 	u32 guest_line_bytes;	/* as the guest declared, checked */
 	u32 guest_features;	/* accepted and offered */
 	u32 guest_requests;	/* 1: the guest's requests count */
-	u32 refused;		/* 1: a control group above it has a limit that a real-time thread gets past: never boosted by rt */
+	u32 refused;		/* PC_REFUSED_* of the control groups above it: it is not boosted */
 	u64 asked_hva;		/* of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters */
 	u32 reserve;		/* index into reserves: what the CPU quotas above it leave; 0: there are none */
 	u32 reserved;

@@ -138,6 +138,23 @@ def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(hos
         await_boosted(host, guest)
 
 
+def test_nor_with_ext_whose_boosts_change_no_thread(host, guest):
+    with grouped(host, guest), Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
+
+        def boosts_of_sleeper():
+            before = boosts(running_daemon)
+            guest.run("for i in 1 2 3 4 5 6 7 8; do sleep 0.1; done")
+            return boosts(running_daemon) - before
+
+        assert boosts_of_sleeper() > 0
+        host.run(f"echo 1 > {PARENT}/cpu.idle")
+        await_equal(lambda: not_boosted(running_daemon), "vCPU 0: cpu.idle in /limited", 30)
+        assert boosts_of_sleeper() == 0
+        host.run(f"echo 0 > {PARENT}/cpu.idle")
+        await_equal(lambda: not_boosted(running_daemon), None, 30)
+        assert boosts_of_sleeper() > 0
+
+
 @pytest.mark.parametrize("actuator", ["rt", "ext"])
 def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator):
     """rt boosts it out of what the quota leaves, which is nothing; ext does, and charges what it runs."""

@@ -48,8 +48,7 @@ const REGION_POLL: Duration = Duration::from_millis(500);
 const KVM_POLL: Duration = Duration::from_secs(1);
 /// A message about a new or gone vCPU that was lost is made up for after this.
 const SCAN_POLL: Duration = Duration::from_secs(5);
-/// How often CPU limits above vCPUs are looked for while boosts are real-time: a VM that gets one gets past it for at most
-/// that long. With another actuator they are only shown.
+/// How often CPU limits above vCPUs are looked for: a VM that gets one gets past it for at most that long.
 const QUOTA_POLL: Duration = Duration::from_secs(1);
 /// How soon a vCPU that the actuator still holds is looked at again.
 const RESCAN: Duration = Duration::from_millis(20);
@@ -260,10 +259,7 @@ impl Running {
 
     /// How often quotas are looked for.
     fn quota_poll(&self) -> Duration {
-        match self.stats.effect() {
-            Effect::Realtime if !self.vms.is_empty() => QUOTA_POLL,
-            _ => SCAN_POLL,
-        }
+        if self.vms.is_empty() { SCAN_POLL } else { QUOTA_POLL }
     }
 
     fn use_perf(&mut self, perf: &PerfSettings) {

@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use paracord_policy::{PC_REFUSED_ALL, PC_REFUSED_RT};
 use paracord_sensor::Reserves;
 use paracord_sys::proc::{CgroupMounts, CpuLimit, Limit, ProcError, QuotaReader};
 
+use crate::actuator::Effect;
 use crate::reserves::Groups;
 
 /// What limits a vCPU.
@@ -21,10 +23,41 @@ use crate::reserves::Groups;
 struct Found {
     /// The limit, or why it is not known. One line.
     line: String,
-    /// Boosts by actuator rt would get past it.
-    is_refused: bool,
+    refused: Refused,
     /// Record of what quotas leave; 0: there is none.
     reserve: u32,
+}
+
+/// By whom a vCPU is not boosted, for its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refused {
+    /// By nobody.
+    #[default]
+    No,
+    /// By actuator rt, whose boosts would get past them.
+    ByRt,
+    /// By either actuator: it runs when nothing else wants to.
+    ByAll,
+}
+
+impl Refused {
+    /// Whether it is not boosted where boosts take effect so.
+    pub fn binds(self, effect: Effect) -> bool {
+        match self {
+            Refused::No => false,
+            Refused::ByRt => effect == Effect::Realtime,
+            Refused::ByAll => true,
+        }
+    }
+
+    /// For the sensor: `PC_REFUSED_*`.
+    pub fn bits(self) -> u32 {
+        match self {
+            Refused::No => 0,
+            Refused::ByRt => PC_REFUSED_RT,
+            Refused::ByAll => PC_REFUSED_ALL,
+        }
+    }
 }
 
 /// A vCPU whose limits are others than at the last look.
@@ -32,8 +65,17 @@ struct Found {
 pub struct Changed {
     /// Index of the vCPU.
     pub index: u32,
-    /// Whether it may be boosted is another matter, too.
-    pub refusal: bool,
+    /// By whom it was not boosted.
+    pub was: Refused,
+    /// By whom it is not now.
+    pub is: Refused,
+}
+
+impl Changed {
+    /// Whether it may be boosted is another matter where boosts take effect so.
+    pub fn refusal(self, effect: Effect) -> bool {
+        self.was.binds(effect) != self.is.binds(effect)
+    }
 }
 
 /// The limits known now.
@@ -72,18 +114,15 @@ impl Quotas {
                 Ok(Ok(limits)) => found(&mut self.groups, table, &limits, now),
                 // The sensor tells of its end.
                 Ok(Err(error)) if error.is_gone() => continue,
-                Ok(Err(error)) => Some(refused(unknown(&error))),
-                Err(error) => Some(refused(unknown(error))),
+                Ok(Err(error)) => Some(refused(Refused::ByRt, unknown(&error))),
+                Err(error) => Some(refused(Refused::ByRt, unknown(error))),
             };
-            let had = self.found.get(&index);
-            let state =
-                |found: Option<&Found>| found.map(|found| (found.is_refused, found.reserve));
-            let is_refused = |found: Option<&Found>| found.is_some_and(|found| found.is_refused);
-            if state(had) != state(found.as_ref()) {
-                changed.push(Changed {
-                    index,
-                    refusal: is_refused(had) != is_refused(found.as_ref()),
-                });
+            let state = |found: Option<&Found>| {
+                found.map_or((Refused::No, 0), |found| (found.refused, found.reserve))
+            };
+            let (was, is) = (state(self.found.get(&index)), state(found.as_ref()));
+            if was != is {
+                changed.push(Changed { index, was: was.0, is: is.0 });
             }
             match found {
                 Some(found) => self.found.insert(index, found),
@@ -100,9 +139,14 @@ impl Quotas {
         self.found.get(&index).map(|found| found.line.as_str())
     }
 
-    /// The same, if actuator rt would get past it.
-    pub fn refusal_of(&self, index: u32) -> Option<&str> {
-        self.found.get(&index).filter(|found| found.is_refused).map(|found| found.line.as_str())
+    /// By whom vCPU `index` is not boosted for it.
+    pub fn refused(&self, index: u32) -> Refused {
+        self.found.get(&index).map_or(Refused::No, |found| found.refused)
+    }
+
+    /// The limit, if vCPU `index` is not boosted for it where boosts take effect so.
+    pub fn refusal_of(&self, index: u32, effect: Effect) -> Option<&str> {
+        self.of(index).filter(|_| self.refused(index).binds(effect))
     }
 
     /// The record of what quotas leave for vCPU `index`; 0: it has none.
@@ -139,22 +183,22 @@ fn found(
 ) -> Option<Found> {
     let binds = binding(limits)?;
     if binds.limit == Limit::Idle {
-        return Some(refused(binds.to_string()));
+        return Some(refused(Refused::ByAll, binds.to_string()));
     }
     Some(match groups.record_of(table, limits, now) {
-        Ok(reserve) => Found { line: binds.to_string(), is_refused: false, reserve },
-        Err(why) => refused(format!("{binds} ({why})")),
+        Ok(reserve) => Found { line: binds.to_string(), refused: Refused::No, reserve },
+        Err(why) => refused(Refused::ByRt, format!("{binds} ({why})")),
     })
 }
 
-/// Of the limits of a thread, the nearest first, the one that is named: `cpu.idle`, with which actuator rt boosts nobody, else
+/// Of the limits of a thread, the nearest first, the one that is named: `cpu.idle`, with which nobody is boosted, else
 /// the nearest quota.
 pub(crate) fn binding(limits: &[CpuLimit]) -> Option<&CpuLimit> {
     limits.iter().find(|limit| limit.limit == Limit::Idle).or(limits.first())
 }
 
-fn refused(line: String) -> Found {
-    Found { line, is_refused: true, reserve: 0 }
+fn refused(refused: Refused, line: String) -> Found {
+    Found { line, refused, reserve: 0 }
 }
 
 /// Whoever cannot be looked at is not without a quota.
@@ -215,23 +259,29 @@ mod tests {
         // 72 is gone.
         let look =
             |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
-        let change = |index, refusal| vec![Changed { index, refusal }];
+        let change = |index, was, is| vec![Changed { index, was, is }];
+        use Refused::{ByAll, ByRt, No};
         assert_eq!((look(&mut quotas), quotas.of(7)), (vec![], None));
         put("sys/fs/cgroup/vms/cpu.max", "20000 100000\n");
-        assert_eq!(look(&mut quotas), change(7, false));
+        assert_eq!(look(&mut quotas), change(7, No, No));
         assert_eq!(quotas.of(7), Some("CPU quota 20000 of 100000 us in /vms"));
-        assert_eq!((quotas.refusal_of(7), quotas.reserve_of(7)), (None, 1));
+        assert_eq!((quotas.refused(7), quotas.reserve_of(7)), (No, 1));
         // Another number is no change of what is boosted.
         put("sys/fs/cgroup/vms/cpu.max", "30000 100000\n");
         assert_eq!((look(&mut quotas), quotas.of(8)), (vec![], None));
         assert_eq!(quotas.of(7), Some("CPU quota 30000 of 100000 us in /vms"));
         put("sys/fs/cgroup/vms/cpu.idle", "1\n");
-        assert_eq!(look(&mut quotas), change(7, true));
-        assert_eq!((quotas.refusal_of(7), quotas.reserve_of(7)), (Some("cpu.idle in /vms"), 0));
+        assert_eq!(look(&mut quotas), change(7, No, ByAll));
+        for effect in [Effect::Realtime, Effect::Scheduler] {
+            assert_eq!(quotas.refusal_of(7, effect), Some("cpu.idle in /vms"));
+        }
+        assert_eq!(quotas.reserve_of(7), 0);
         put("proc/70/task/70/cgroup", "0::/\n");
-        assert_eq!((look(&mut quotas), quotas.of(7)), (change(7, true), None));
+        assert_eq!((look(&mut quotas), quotas.of(7)), (change(7, ByAll, No), None));
         put("proc/71/task/71/cgroup", "0::/../elsewhere\n");
-        assert_eq!(look(&mut quotas), change(8, true));
+        assert_eq!(look(&mut quotas), change(8, No, ByRt));
+        assert!(quotas.refusal_of(8, Effect::Realtime).is_some());
+        assert_eq!(quotas.refusal_of(8, Effect::Scheduler), None, "it charges quotas itself");
         assert!(quotas.of(8).unwrap().starts_with("CPU quota not known ("), "{:?}", quotas.of(8));
         quotas.forget(8);
         assert_eq!(quotas.of(8), None);

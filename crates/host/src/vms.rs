@@ -386,9 +386,9 @@ impl Vms {
             }
             write_setups(&self.sensor, &self.quotas, vm);
             // Who runs the VM may be who sets quotas.
-            let is_told = self.stats.effect() == Effect::Realtime && ours.any(|one| one.refusal);
-            if is_told && vm.log.allow() {
-                match vm.quota_line(&self.quotas) {
+            let effect = self.stats.effect();
+            if ours.any(|one| one.refusal(effect)) && vm.log.allow() {
+                match vm.quota_line(&self.quotas, effect) {
                     Some(line) => warn!(vm = vm.identity.name, "not boosted: {line}"),
                     None => info!(
                         vm = vm.identity.name,
@@ -433,17 +433,15 @@ impl Vms {
     /// The CPU limit above vCPU `index`, and whether it keeps it from being boosted.
     pub fn quota_of(&self, vm: &Vm, index: u32) -> (Option<String>, bool) {
         let quota = self.quotas.of(index).map(str::to_owned);
-        let not_boosted = self.quotas.refusal_of(index).is_some() && self.quotas_bind(vm);
+        let effect = self.stats.effect();
+        let not_boosted = self.quotas.refused(index).binds(effect) && vm.config.mode == Mode::On;
         (quota, not_boosted)
     }
 
     /// Which vCPUs of a VM their limits keep from being boosted, one line.
     pub fn not_boosted(&self, vm: &Vm) -> Option<String> {
-        vm.quota_line(&self.quotas).filter(|_| self.quotas_bind(vm))
-    }
-
-    fn quotas_bind(&self, vm: &Vm) -> bool {
-        self.stats.effect() == Effect::Realtime && vm.config.mode == Mode::On
+        let is_on = vm.config.mode == Mode::On;
+        is_on.then(|| vm.quota_line(&self.quotas, self.stats.effect())).flatten()
     }
 
     /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
@@ -553,15 +551,16 @@ impl Vm {
             guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
             guest_features: features,
             guest_requests: guest_requests.into(),
-            refused: quotas.refusal_of(index).is_some().into(),
+            refused: quotas.refused(index).bits(),
             asked_hva: self.asked_hva(vcpu_id).unwrap_or(0),
             reserve: quotas.reserve_of(index),
             reserved: 0,
         }
     }
 
-    fn quota_line(&self, quotas: &Quotas) -> Option<String> {
-        let of = |(&index, &vcpu_id): (&u32, &u32)| Some((vcpu_id, quotas.refusal_of(index)?));
+    fn quota_line(&self, quotas: &Quotas, effect: Effect) -> Option<String> {
+        let of =
+            |(&index, &vcpu_id): (&u32, &u32)| Some((vcpu_id, quotas.refusal_of(index, effect)?));
         quotas::line(self.vcpus.iter().filter_map(of))
     }
 
