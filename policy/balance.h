@@ -42,17 +42,18 @@ PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 /*
  * Whether a CPU takes over a task that waits elsewhere. `ahead`: its pace less the other's. `with`: weight on it, the
  * task's included; `there`: weight on the other CPU as it is, the task's included. The difference that it takes grows by as
- * much again for each eighth by which this CPU would be the slower one afterwards.
+ * much again for each eighth by which this CPU would be the slower one afterwards. By more than a half it never is: many
+ * CPUs see the same slow one, and would leave it with nothing, and themselves with far too much.
  */
 PC_INLINE int pc_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
 {
 	u64 step;
 
-	if (ahead <= 0 || !there)
+	if (ahead <= 0 || !there || with > there + there / 2)
 		return 0;
 	step = (u64)PC_BALANCE_SLICES * slice_ns * PC_FINE_NICE_0 / there;
 	if (with > there)
-		step += step * pc_min_u64((with - there) * 8 / there, 64);
+		step += step * ((with - there) * 8 / there);
 	return (u64)ahead > step;
 }
 
