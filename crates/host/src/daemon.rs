@@ -656,7 +656,7 @@ fn capabilities(sensor: &Sensor) -> Vec<Capability> {
             "KVM's types are known; without them preempt counts are not read",
         ),
     ];
-    if sensor.scheduler() == State::Running {
+    if sensor.has_scheduler() {
         known.push(one(
             "ext_kick",
             found.scheduler_kicks,
