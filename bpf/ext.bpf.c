@@ -12,9 +12,9 @@
  *  sched_state.h     where each task is: states, and what follows them
  *  sched_quota.h     cpu.max: what groups may still run (policy/quota.h)
  *  sched_park.h      who waits for that
- *  sched_turn.h      who runs though nothing is left of it
  *  sched_cgroup.h    the operations about them
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
+ *  sched_turn.h      turns that end between two ticks
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
  *  sched_balance.h   which CPU takes a task over from which (policy/balance.h)
  *  sched_place.h     where tasks run on a host whose CPUs differ (policy/energy.h)

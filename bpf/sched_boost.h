@@ -14,15 +14,6 @@
 /* How deep the queue is searched for a vCPU; a task that was preempted stands near its front. */
 #define PC_PROMOTE_DEPTH	64
 
-static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
-{
-#ifdef PC_HAVE_KICK
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-#else
-	*(volatile u32 *)&rq->expired = 1;
-#endif
-}
-
 /* Called by the evaluator when a vCPU's level has changed. */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events)
 {

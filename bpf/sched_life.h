@@ -50,6 +50,14 @@ static __always_inline s64 runs_since(void)
 	return rq && !runs_nothing(rq) ? (s64)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC) : -1;
 }
 
+/* What a task owes when it ends, at most: a turn. Without the kick turns end at ticks. */
+static __always_inline u32 most_owed(void)
+{
+	struct pc_rq *rq = rq_of(bpf_get_smp_processor_id());
+
+	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
+}
+
 /*
  * A new task waits for what it may owe when it ends. Its parent's next child waits for no more than this one has run then:
  * who makes one after the other pays for what they use. Only the last one that was made counts, or many that were made in
@@ -57,17 +65,17 @@ static __always_inline s64 runs_since(void)
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
+	u32 most_ns = most_owed();
 	s64 ran_ns;
 
-
 	t->birth = PC_BIRTH_NEW | PC_BIRTH_CHILDLESS;
-	t->debit_ns = t->unused_ns = PC_FAIR_DEBIT_NS;
+	t->debit_ns = t->unused_ns = most_ns;
 	if (!maker)
 		return;
 	if (maker->birth & PC_BIRTH_CHILDLESS)
 		t->debit_ns = 0;
 	else
-		t->debit_ns -= pc_min_u32(*(volatile u32 *)&maker->credit_ns, PC_FAIR_DEBIT_NS);
+		t->debit_ns -= pc_min_u32(*(volatile u32 *)&maker->credit_ns, most_ns);
 	maker->birth &= ~PC_BIRTH_CHILDLESS;
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
@@ -94,14 +102,14 @@ static __noinline void leave_debt(const struct pc_task *t)
 	heir = task_of(child);
 	/* Its thread number may be another task's by now, which is another one's child. */
 	if (heir && heir->number == t->children)
-		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, PC_FAIR_DEBIT_NS);
+		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed());
 	bpf_task_release(child);
 }
 
 /* A task that has made another one has run that long. */
 static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, u64 ran_ns)
 {
-	if (t->after_ns < (s32)PC_FAIR_DEBIT_NS)
+	if (t->after_ns < (s32)PC_FAIR_TICK_NS)
 		t->after_ns += pc_min_u64(ran_ns, PC_NSEC_PER_SEC);
 	if (p->__state & PC_TASK_DEAD)
 		leave_debt(t);

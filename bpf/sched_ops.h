@@ -9,7 +9,6 @@
 
 #include "sched_balance.h"
 #include "sched_park.h"
-#include "sched_turn.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
 #include "sched_idle.h"
@@ -117,6 +116,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((enq_flags & SCX_ENQ_WAKEUP) && goes_direct(p, t, rq, now)) {
 		rq->direct = 1;
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
+		watch_turn(rq, cpu, now);
 		return 0;
 	}
 	/* It was parked and is moved to a group that has some quota left: the CPU may have gone idle meanwhile. */
@@ -199,8 +199,10 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);
-	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu))
+	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu)) {
 		prev->scx.slice = rq->slice_ns;
+		begin_turn(rq, cpu, now);
+	}
 	return 0;
 }
 
@@ -263,7 +265,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged))
 		preempt_cpu(rq, cpu);
 	else if (spent && (aged || t->reads))
-		begin_turn(rq, cpu);
+		begin_short_turn(rq, cpu, now);
+	else
+		begin_turn(rq, cpu, now);
 	/* One that is put back before its first instruction has not run: else it might never. */
 	if (!held)
 		t->waits_ns = 0;
@@ -307,7 +311,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		perf_ran(p, t, rq, now);
 	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
-	*(volatile u32 *)&rq->turn = 0;
+	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
 	/* One that is to leave is asked for its CPU where it is enqueued. */
 	if (state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);

@@ -199,10 +199,12 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 		t->waits_ns = now | 1;
 	wait_at(t, in_queue(t, PC_AT_QUEUE, cpu));
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
+	if (runs_ordinary(rq))
+		watch_turn(rq, cpu, now);
 }
 
 /* Whether a task that wakes on this CPU takes it from the one that runs there. */
-static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u32 cpu,
+static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				     u64 now)
 {
 	/* Said for this wakeup only; of a pinned task the kernel says nothing. */
@@ -215,7 +217,10 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 	if (sync && cpu == bpf_get_smp_processor_id() &&
 	    pc_fair_batches(pc_elapsed_ns(now, rq->cur_since_ns), t->inverse, rq->cur_inverse))
 		return false;
-	return pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns);
+	if (pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns))
+		return true;
+	/* Had it been here when the turn began, it would have had that: it has the next, soon. */
+	return pc_fair_before(t->vtime, rq->turn_vtime) && shorten_turn(rq, now);
 }
 
 /*

@@ -76,4 +76,14 @@ static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 	return !runs_nothing(rq) && level_on(rq) == PC_LEVEL_NONE;
 }
 
+/* What runs on a CPU gives way now, or at the next tick. */
+static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
+{
+#ifdef PC_HAVE_KICK
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+#else
+	*(volatile u32 *)&rq->expired = 1;
+#endif
+}
+
 #endif

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A short turn of a task that runs although its group's quota is used up: it has waited for too long, or reads under RCU. A
- * tick would end it too late.
+ * Turns that end between two ticks: the kernel looks at slices in its tick, which comes every 1 to 10 ms. A timer per CPU ends
+ * the turn of an ordinary task after a slice, if somebody waits, as the kernel's own scheduler does (HRTICK); and sooner that of a
+ * task that runs although its group's quota is used up.
+ *
+ * The timer is set where somebody begins to wait, or to run while somebody waits, unless it is set already: about once in a
+ * slice, however often tasks come and go. It may be early, and then looks again.
  */
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-#define PC_TURN_NS	(50 * PC_NSEC_PER_USEC)
+/* The turn of a task whose group's quota is used up: it has waited for too long, or reads under RCU. */
+#define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
+/* The timer is not set for less than that, and what is left of a turn by less is no turn. */
+#define PC_TURN_REST_NS		(20 * PC_NSEC_PER_USEC)
+/* A timer that is late by that much has been lost. */
+#define PC_TURN_LOST_NS		(20 * PC_NSEC_PER_MSEC)
 
 /* One per CPU. */
 struct pc_turn_timer {
@@ -22,24 +31,77 @@ struct {
 	__type(value, struct pc_turn_timer);
 } turn_timers SEC(".maps");
 
-/* Whose turn it was has had it. */
-static int turn_ends(void *map, u32 *key, struct pc_turn_timer *value)
+/* The timer looks at what runs on a CPU when its turn is over, at the latest. */
+static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
+{
+	u64 at = *(volatile u64 *)&rq->until_ns, set = *(volatile u64 *)&rq->timer_ns;
+	struct pc_turn_timer *timer;
+
+	/* Without the kick it could do nothing. */
+	if (!PC_CAN_KICK || (set && !pc_fair_before(at, set) && pc_fair_before(now, set + PC_TURN_LOST_NS)))
+		return;
+	timer = bpf_map_lookup_elem(&turn_timers, &cpu);
+	if (!timer)
+		return;
+	*(volatile u64 *)&rq->timer_ns = at;
+	bpf_timer_start(&timer->timer, pc_max_u64(pc_elapsed_ns(at, now), PC_TURN_REST_NS), 0);
+}
+
+/* Somebody waits for the CPU, in its queue or next to run. */
+static __always_inline bool is_waited_for(const struct pc_rq *rq)
+{
+	return *(volatile s32 *)&rq->queued > 0 || *(volatile u32 *)&rq->direct;
+}
+
+/* The task that runs has a turn from now on. */
+static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, u64 now)
+{
+	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
+	*(volatile u64 *)&rq->until_ns = now + rq->slice_ns;
+	rq->turn_vtime = rq->cur_vtime;
+	if (is_waited_for(rq))
+		watch_turn(rq, cpu, now);
+}
+
+/* The present turn ends as soon as a turn may. Whether it has lasted that long. */
+static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
+{
+	u64 least = pc_fair_turn_min_ns(rq->slice_ns), until = *(volatile u64 *)&rq->until_ns;
+
+	if (rq->turn == PC_TURN_WHOLE) {
+		until -= rq->slice_ns - least;
+		*(volatile u64 *)&rq->until_ns = until;
+		*(volatile u32 *)&rq->turn = PC_TURN_LEAST;
+	}
+	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
+}
+
+/* A short one, whoever waits. */
+static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 now)
+{
+	*(volatile u32 *)&rq->turn = PC_TURN_OWED;
+	*(volatile u64 *)&rq->until_ns = now + PC_TURN_NS;
+	watch_turn(rq, cpu, now);
+}
+
+static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 {
 	u32 cpu = value->cpu;
 	struct pc_rq *rq = rq_of(cpu);
+	u64 now;
 
-	if (ext_on && rq && *(volatile u32 *)&rq->turn)
+	if (!rq)
+		return 0;
+	*(volatile u64 *)&rq->timer_ns = 0;
+	/* A boosted vCPU has no turns. */
+	if (!ext_on || (*(volatile u32 *)&rq->turn != PC_TURN_OWED && (!is_waited_for(rq) || !runs_ordinary(rq))))
+		return 0;
+	now = rq_now();
+	if (pc_fair_before(now + PC_TURN_REST_NS, *(volatile u64 *)&rq->until_ns))
+		watch_turn(rq, cpu, now);
+	else
 		preempt_cpu(rq, cpu);
 	return 0;
-}
-
-static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu)
-{
-	struct pc_turn_timer *timer = bpf_map_lookup_elem(&turn_timers, &cpu);
-
-	rq->turn = 1;
-	if (timer)
-		bpf_timer_start(&timer->timer, PC_TURN_NS, 0);
 }
 
 static __always_inline s64 make_turn_timer(u32 cpu)
@@ -51,7 +113,8 @@ static __always_inline s64 make_turn_timer(u32 cpu)
 		return -2;
 	timer->cpu = cpu;
 	error = bpf_timer_init(&timer->timer, &turn_timers, CLOCK_MONOTONIC);
-	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, turn_ends);
+	/* EBUSY: it has been made when the scheduler was in force before. */
+	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, look_at_turn);
 }
 
 #endif

@@ -183,12 +183,12 @@ struct pc_task {
 	u64 at;			/* where it is: PC_AT_* */
 	u32 generation;		/* the group's, as it entered it */
 	u32 debit_ns;		/* running time that it waits for as a new task */
-	u32 unused_ns;		/* of PC_FAIR_DEBIT_NS, what it has not run yet; 0: it is not new */
+	u32 unused_ns;		/* of the most that it may owe, what it has not run yet; 0: it is not new */
 	u32 credit_ns;		/* the same of its last child, as that one ended */
 	u16 number;		/* which of its maker's children it is */
 	u16 reserved16;
 	u32 last_child;		/* thread that it made last; 0: none */
-	s32 after_ns;		/* running time since then, PC_FAIR_DEBIT_NS or more: that is enough */
+	s32 after_ns;		/* running time since then; no more than PC_FAIR_TICK_NS matters */
 	u32 owed_ns;		/* what its maker ran after it made this one and until it ended, to be paid for */
 };
 
@@ -234,6 +234,11 @@ struct pc_unrecorded {
 #define PC_RUNS_TASK	1
 #define PC_RUNS_VCPU	2	/* plus its index */
 
+/* pc_rq.turn */
+#define PC_TURN_WHOLE	0	/* a slice */
+#define PC_TURN_LEAST	1	/* the least, as somebody woke who is owed more */
+#define PC_TURN_OWED	2	/* a moment, as its quota is used up */
+
 /* One per host CPU: the scheduler's queue and what runs. */
 struct pc_rq {
 	u64 base;		/* virtual time that the queue has reached */
@@ -259,7 +264,7 @@ struct pc_rq {
 	u32 domain;		/* of the energy model; daemon */
 	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
 	u32 offline;		/* 0/1 */
-	u32 turn;		/* 1: the task that runs has a short turn, its quota is used up */
+	u32 turn;		/* PC_TURN_*: of the task that runs */
 	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
 	u32 asks;		/* 1: a request of ours is in force at the governor */
@@ -273,7 +278,9 @@ struct pc_rq {
 	s64 portion_ns;		/* what is left of a portion of `paying`'s quota */
 	u32 paying;		/* index of the group whose quota the task that runs uses; 0: none */
 	u32 paying_generation;	/* pc_quota.generation */
-	u64 reserved[3];	/* four cache lines */
+	u64 until_ns;		/* when the turn of what runs is over, if somebody waits */
+	u64 timer_ns;		/* when the CPU's timer looks at that; 0: it is not set */
+	u64 turn_vtime;		/* of what runs, as its turn began; four cache lines */
 };
 
 /* Context of the program ext_clamp: what a task or control group may ask for. */

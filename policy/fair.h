@@ -133,11 +133,17 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 	return factor * (u32)PC_FAIR_BASE_SLICE_NS;
 }
 
+/* How long it runs at least, if somebody wakes who would have had the turn. */
+PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
+{
+	return slice_ns / 4;
+}
+
 /*
- * Running time that a new task waits for first. What it owes when it ends vanishes with it, and that is a tick's time at most,
- * since slices end there.
+ * Running time that a new task waits for first, where turns end at ticks: what it owes when it ends vanishes with it, and
+ * that is a turn at most.
  */
-#define PC_FAIR_DEBIT_NS	(4 * PC_NSEC_PER_MSEC)
+#define PC_FAIR_TICK_NS		(4 * PC_NSEC_PER_MSEC)
 
 /* Farthest that a task can be ahead of its queue: 16 of the largest charges. */
 #define PC_FAIR_AHEAD_MAX	(1ull << 52)

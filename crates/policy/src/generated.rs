@@ -73,6 +73,9 @@ pub const PC_PERF_HOLD: u32 = 64;
 pub const PC_RUNS_NOTHING: u32 = 0;
 pub const PC_RUNS_TASK: u32 = 1;
 pub const PC_RUNS_VCPU: u32 = 2;
+pub const PC_TURN_WHOLE: u32 = 0;
+pub const PC_TURN_LEAST: u32 = 1;
+pub const PC_TURN_OWED: u32 = 2;
 pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
@@ -1310,7 +1313,9 @@ pub struct pc_rq {
     pub portion_ns: s64,
     pub paying: u32_,
     pub paying_generation: u32_,
-    pub reserved: [u64_; 3usize],
+    pub until_ns: u64_,
+    pub timer_ns: u64_,
+    pub turn_vtime: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1406,8 +1411,14 @@ const _: () = {
         "Offset of field: pc_rq::paying_generation",
     ][::core::mem::offset_of!(pc_rq, paying_generation) - 228usize];
     [
-        "Offset of field: pc_rq::reserved",
-    ][::core::mem::offset_of!(pc_rq, reserved) - 232usize];
+        "Offset of field: pc_rq::until_ns",
+    ][::core::mem::offset_of!(pc_rq, until_ns) - 232usize];
+    [
+        "Offset of field: pc_rq::timer_ns",
+    ][::core::mem::offset_of!(pc_rq, timer_ns) - 240usize];
+    [
+        "Offset of field: pc_rq::turn_vtime",
+    ][::core::mem::offset_of!(pc_rq, turn_vtime) - 248usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
