@@ -88,7 +88,8 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_boost_decision decision;
 	struct pc_vm *vm;
 	struct pc_cpu *cpu;
-	u32 vm_index, cpu_index, reserve, refused, level = PC_LEVEL_NONE;
+	u32 vm_index, cpu_index, reserve, refused, own, zero = 0, level = PC_LEVEL_NONE;
+	struct pc_adoption *host;
 	u64 now;
 
 	now = bpf_ktime_get_ns();
@@ -103,11 +104,13 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	if (!vm)
 		return;
 	obs.running = *(volatile u32 *)&v->on_cpu;
-	/* The scheduler's boosts make no thread real-time: it charges quotas itself. */
-	reserve = *(volatile u32 *)&v->setup.reserve & ((ext_on & 1) - 1);
+	/* The scheduler's boosts make no thread real-time: it charges quotas itself. While it comes and goes others do. */
+	host = bpf_map_lookup_elem(&adoption, &zero);
+	own = host ? ext_on & *(volatile u32 *)&host->own_boosts & 1 : 0;
+	reserve = *(volatile u32 *)&v->setup.reserve & (own - 1);
 	/* By arithmetic, as in pc_boost_step(). */
 	refused = *(volatile u32 *)&v->setup.refused;
-	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~ext_on & 1) | (refused >> 1 & 1);
+	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
 	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))

@@ -112,7 +112,7 @@ struct pc_vcpu {
 
 struct pc_adoption {
 	u32 per_user;		/* daemon; 0: no limit */
-	u32 reserved;
+	u32 own_boosts;		/* daemon; 1: boosts take effect in the scheduler, and make no thread real-time */
 	u64 refused;		/* threads that found their user's quota used up */
 	u64 full;		/* ... that found no record left */
 };

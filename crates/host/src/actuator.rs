@@ -288,7 +288,8 @@ impl Actuator {
 
     /// The scheduler is in force from now on: boosts go on as its own, and so do all later ones. It follows what guests ask
     /// for by itself.
-    pub fn scheduler_came(&mut self, table: &impl VcpuTable) {
+    /// `changed` is told each index whose boost is none any more.
+    pub fn scheduler_came(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         for index in 0..ENTRIES {
             self.end_request(table, index);
@@ -300,6 +301,7 @@ impl Actuator {
             if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
                 bump(&self.stats.gone);
                 self.clear(index, held);
+                changed(index);
                 continue;
             }
             let level = level_now(&entry);
@@ -312,10 +314,12 @@ impl Actuator {
                 Ok(Restored::Gone) => {
                     bump(&self.stats.gone);
                     self.clear(index, held);
+                    changed(index);
                 }
                 Ok(Restored::NotOurs) => {
                     bump(&self.stats.changed_by_others);
                     self.clear(index, held);
+                    changed(index);
                 }
                 // It stays real-time until its boost ends.
                 Err(error) => self.failed(&error),
@@ -325,12 +329,15 @@ impl Actuator {
     }
 
     /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
-    pub fn scheduler_gone(&mut self, table: &impl VcpuTable) {
+    /// `changed` as above.
+    pub fn scheduler_gone(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {
             if let Some(held @ Held::Scheduler { tid, level }) = self.boosted[index as usize] {
                 self.clear(index, held);
-                self.boost(table, index, tid, level);
+                if !self.boost(table, index, tid, level) {
+                    changed(index);
+                }
             }
         }
     }

@@ -207,7 +207,10 @@ impl Clamps {
 
     /// The scheduler has begun anew, and knows of none.
     pub fn set_again(&mut self, sensor: &Sensor, proc_root: &Path) {
-        self.set.retain_mut(|one| one.still_exists(proc_root));
+        // A VM's vCPUs come and go.
+        self.set.retain_mut(|one| {
+            one.still_exists(proc_root) || matches!(one.target, ClampTarget::Vm(_))
+        });
         for one in &self.set {
             for (member, _) in &one.members {
                 let _ = look(sensor, *member, Some(one.clamp));

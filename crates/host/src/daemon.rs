@@ -36,7 +36,7 @@ use crate::place::{PlaceJournal, PlaceOrder, PlaceReport, Places};
 use crate::rt_thread::{RtThread, SensorTable, clear_wake};
 use crate::run_dir::{floors_path, journal_path, journals_are_clear, remove_journal};
 use crate::scheduler::{Choice, Step};
-use crate::settings::{PerfSettings, Settings};
+use crate::settings::{Mode, PerfSettings, Settings};
 use crate::snapshot::{Capability, SNAPSHOT_SCHEMA, Snapshot};
 use crate::supervisor::{lock_memory, take_signal};
 use crate::timer::Timer;
@@ -202,23 +202,49 @@ impl Running {
     }
 
     /// With actuator auto: whether the scheduler is to come or to go. Boosts in force go on in either case.
-    fn look_at_promises(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
-        match self.choice.look(&self.scheduler, Instant::now()) {
-            Step::Stay => return,
-            Step::Enter => {
-                if let Err(error) = self.sensor.start_scheduler() {
-                    return self.choice.refused(&error);
-                }
-                self.rt.scheduler_came();
-                self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
-                self.clamps.set_again(&self.sensor, &self.proc_root);
-            }
-            Step::Leave => {
-                self.rt.scheduler_goes();
-                self.sensor.stop_scheduler();
-            }
+    fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        match self.choice.look(&self.scheduler, mode, Instant::now()) {
+            Step::Stay => {}
+            Step::Enter => match self.sensor.start_scheduler() {
+                Ok(()) => self.scheduler_came(run_dir, ready),
+                Err(error) => self.choice.refused(&error),
+            },
+            Step::Leave => self.leave_scheduler(run_dir, ready),
         }
-        self.scheduler = self.sensor.scheduler();
+    }
+
+    /// The kernel has taken the scheduler. It may have unloaded it again at once, which it says by a message (to the real-time
+    /// thread, perhaps before that learns that the scheduler came) and by its state.
+    fn scheduler_came(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        self.scheduler = State::Running;
+        let is_there = self.sensor.scheduler() == State::Running;
+        let came = is_there && self.rt.scheduler_came();
+        if self.sensor.scheduler() != State::Running {
+            let _ = self.rt.scheduler_goes();
+            return self.look_at_scheduler(run_dir, ready);
+        }
+        if !came {
+            warn!("the real-time thread does not answer: boosts stay real-time");
+            return self.leave_scheduler(run_dir, ready);
+        }
+        self.sensor.set_own_boosts(true);
+        self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
+        self.clamps.set_again(&self.sensor, &self.proc_root);
+        self.has_changed(run_dir, ready);
+    }
+
+    /// Boosts become real-time ones, and come out of what quotas leave, before the scheduler goes.
+    fn leave_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        self.vms.refill_reserves();
+        self.sensor.set_own_boosts(false);
+        if !self.rt.scheduler_goes() {
+            // The next look tries again.
+            return warn!("the real-time thread does not answer: the scheduler stays");
+        }
+        // Before guests' requests become clamps of the same threads.
+        self.end_imports(run_dir);
+        self.sensor.stop_scheduler();
+        self.scheduler = State::Absent;
         self.has_changed(run_dir, ready);
     }
 
@@ -405,7 +431,8 @@ impl Daemon {
                 running.vms.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {
-                running.look_at_promises(&self.settings.run_dir, &mut *surroundings.ready);
+                let run_dir = &self.settings.run_dir;
+                running.look_at_promises(self.settings.mode, run_dir, &mut *surroundings.ready);
                 running.use_perf(&self.settings.perf);
                 self.leftovers.retry();
                 if let Err(error) = running.sensor.forget_users() {
@@ -433,7 +460,7 @@ impl Daemon {
         let mut choice = Choice::new(self.settings.own_scheduler, Path::new("/"));
         let sensor = Arc::new(choice.load(&options)?);
         // Before there is any boost to be taken along.
-        if choice.look(&State::Absent, Instant::now()) == Step::Enter {
+        if choice.look(&State::Absent, self.settings.mode, Instant::now()) == Step::Enter {
             sensor.start_scheduler().unwrap_or_else(|error| choice.refused(&error));
         }
         let scheduler = sensor.scheduler();
@@ -444,6 +471,7 @@ impl Daemon {
         let mut actuator = Actuator::new(Arc::clone(&self.journal), settings.rt.vcpu_priority);
         if scheduler == State::Running {
             actuator = actuator.with_scheduler();
+            sensor.set_own_boosts(true);
         }
         let floors = floors_path(&settings.run_dir);
         actuator = actuator.with_floors(Floors::open(&floors, &surroundings.proc_root)?);
@@ -479,7 +507,8 @@ impl Daemon {
         let line = watching(stats.effect());
         info!("{line}");
         let mut running = Running {
-            scheduler,
+            // One that has ended already is told of at the first look.
+            scheduler: if scheduler == State::Absent { scheduler } else { State::Running },
             clamps: Clamps::default(),
             performance: Performance::default(),
             imports: Imports::new(&settings.run_dir),
@@ -517,10 +546,15 @@ impl Daemon {
 
     fn use_settings(&mut self, settings: Settings) -> Result<(), CommandError> {
         let old = &self.settings;
+        let asked = settings.own_scheduler;
+        let may_choose = match &self.running {
+            Some(running) => running.choice.may_ask(asked),
+            None => true,
+        };
         let fixed = [
             ("run_dir", old.run_dir == settings.run_dir),
             ("region_dir", old.region_dir == settings.region_dir),
-            ("actuator (ext or another)", old.own_scheduler == settings.own_scheduler),
+            ("actuator (to or from ext, or from rt to auto)", may_choose),
             ("actuator_priority", old.rt.actuator_priority == settings.rt.actuator_priority),
         ];
         if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
@@ -529,6 +563,7 @@ impl Daemon {
         let ends_import = old.perf.import && !settings.perf.import;
         self.settings = settings;
         if let Some(running) = &mut self.running {
+            running.choice.ask(asked);
             running.rt.configure(&self.settings.rt);
             running.sensor.set_vcpus_per_user(self.settings.vcpus_per_user);
             running.vms.reload(self.settings.clone());

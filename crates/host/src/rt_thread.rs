@@ -234,12 +234,14 @@ impl RtThread {
     }
 
     /// Boosts go on as the scheduler's, which is in force: none of them is lost. False when the thread is stuck.
+    #[must_use]
     pub fn scheduler_came(&self) -> bool {
         self.shared.request(SCHEDULER_CAME);
         self.wait_round()
     }
 
     /// Boosts go on as real-time ones, so that the scheduler may go: none of them is lost. False when the thread is stuck.
+    #[must_use]
     pub fn scheduler_goes(&self) -> bool {
         self.shared.request(SCHEDULER_GOES);
         self.wait_round()
@@ -344,10 +346,10 @@ impl Loop<'_> {
             };
             actuator.carry_out(self.table, &mut changed);
             if requests & SCHEDULER_CAME != 0 {
-                actuator.scheduler_came(self.table);
+                actuator.scheduler_came(self.table, &mut changed);
             }
             if scheduler_gone.take() || requests & SCHEDULER_GOES != 0 {
-                actuator.scheduler_gone(self.table);
+                actuator.scheduler_gone(self.table, &mut changed);
                 lives_changed.set(true);
             }
             if requests & REEVALUATE != 0 {

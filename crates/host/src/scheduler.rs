@@ -9,10 +9,11 @@ use paracord_sensor::{Error as SensorError, Options, Sensor, scheduler::State};
 use tracing::{info, warn};
 
 use crate::doctor::Promises;
-use crate::settings::OwnScheduler;
+use crate::settings::{Mode, OwnScheduler};
 
 /// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
 const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling, directed yields (docs/ext.md); actuator rt keeps them, but that no weight binds boosted time";
+const AUTO_IS_RT: &str = "actuator auto is rt";
 /// How long all has to be kept before a host that lost something gets the scheduler again: nobody wants it to come and
 /// go with a setting that is tried out.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -38,8 +39,12 @@ pub struct Choice {
     kept_since: Option<Instant>,
     /// Whether the first look has been.
     has_looked: bool,
+    /// The kernel did not take it at the last try.
+    is_refused: bool,
     /// It will not come again before the next start.
     given_up: bool,
+    /// The object that is loaded has it.
+    is_loaded: bool,
     /// Why it is not in force with `auto`, or what it does not keep.
     reason: Option<String>,
 }
@@ -53,7 +58,9 @@ impl Choice {
             no_kick: false,
             kept_since: None,
             has_looked: false,
+            is_refused: false,
             given_up: false,
+            is_loaded: false,
             reason: None,
         }
     }
@@ -76,6 +83,7 @@ impl Choice {
         });
         match started {
             Ok(sensor) => {
+                self.is_loaded = true;
                 self.no_kick = !sensor.capabilities().scheduler_kicks;
                 if self.asked == OwnScheduler::Always {
                     warn!("{EXT_DOES_NOT_KEEP}");
@@ -100,28 +108,50 @@ impl Choice {
         }
     }
 
-    /// What is to be done now. It costs a dozen small files.
-    pub fn look(&mut self, scheduler: &State, now: Instant) -> Step {
-        if self.given_up || self.asked == OwnScheduler::Never {
-            return Step::Stay;
-        }
-        let may_choose = self.asked == OwnScheduler::WhereKept;
+    /// Whether another one may be asked for without a restart: what is loaded stays.
+    pub fn may_ask(&self, asked: OwnScheduler) -> bool {
+        let chosen = |one| one != OwnScheduler::Always;
+        asked == self.asked || (self.is_loaded && chosen(asked) && chosen(self.asked))
+    }
+
+    /// Another one is asked for, which [`may_ask`](Choice::may_ask) allows.
+    pub fn ask(&mut self, asked: OwnScheduler) {
+        self.asked = asked;
+    }
+
+    /// What is to be done now. It costs a dozen small files. `mode` is the bound for all VMs: where nothing is done for them,
+    /// nothing is done to the host.
+    pub fn look(&mut self, scheduler: &State, mode: Mode, now: Instant) -> Step {
+        let in_force = *scheduler == State::Running;
         if let State::Ended { .. } = scheduler {
             self.given_up = true;
-            self.tell(may_choose.then(|| {
-                "actuator auto is rt until the next start: the kernel has unloaded ext".into()
-            }));
+            let line = format!("{AUTO_IS_RT} until the next start: the kernel has unloaded ext");
+            self.tell((self.asked == OwnScheduler::WhereKept).then_some(line));
         }
-        if self.given_up || !may_choose {
-            return Step::Stay;
+        match self.asked {
+            OwnScheduler::Always => return Step::Stay,
+            OwnScheduler::Never => {
+                self.tell(None);
+                return if in_force { Step::Leave } else { Step::Stay };
+            }
+            OwnScheduler::WhereKept if self.given_up => return Step::Stay,
+            OwnScheduler::WhereKept => {}
         }
-        let lost = self.lost();
-        let step = self.decide(*scheduler == State::Running, lost.is_none(), now);
+        let lost = match mode {
+            Mode::On => {
+                let of = |lost| format!("ext would not keep, of what this host uses: {lost}");
+                self.lost().map(of)
+            }
+            Mode::Observe | Mode::Off => Some("nothing is boosted (mode)".to_owned()),
+        };
+        let step = self.decide(in_force, lost.is_none(), now);
         match lost {
-            Some(lost) => self.tell(Some(format!(
-                "actuator auto is rt: ext would not keep, of what this host uses: {lost}"
+            Some(lost) => self.tell(Some(format!("{AUTO_IS_RT}: {lost}"))),
+            None if in_force => self.tell(None),
+            // What the kernel said stays until it has taken the scheduler.
+            None if step == Step::Stay && !self.is_refused => self.tell(Some(format!(
+                "{AUTO_IS_RT}, and is ext within half a minute: all that this host uses is kept again"
             ))),
-            None if step == Step::Enter || *scheduler == State::Running => self.tell(None),
             None => {}
         }
         step
@@ -130,7 +160,7 @@ impl Choice {
     fn decide(&mut self, in_force: bool, kept: bool, now: Instant) -> Step {
         let first = !std::mem::replace(&mut self.has_looked, true);
         if !kept {
-            self.kept_since = None;
+            (self.kept_since, self.is_refused) = (None, false);
             return if in_force { Step::Leave } else { Step::Stay };
         }
         let since = *self.kept_since.get_or_insert(now);
@@ -151,8 +181,8 @@ impl Choice {
     /// The kernel did not take it. Another scheduler may go: then it is tried again.
     pub fn refused(&mut self, error: &SensorError) {
         self.given_up = !matches!(error, SensorError::OtherScheduler(_));
-        self.kept_since = None;
-        self.tell(Some(format!("actuator auto is rt: {error}")));
+        (self.kept_since, self.is_refused) = (None, true);
+        self.tell(Some(format!("{AUTO_IS_RT}: {error}")));
     }
 
     fn tell(&mut self, reason: Option<String>) {
@@ -216,7 +246,7 @@ mod tests {
         );
         choice.refused(&SensorError::NoSchedExt);
         assert!(choice.given_up);
-        assert_eq!(choice.look(&State::Absent, Instant::now()), Step::Stay);
+        assert_eq!(choice.look(&State::Absent, Mode::On, Instant::now()), Step::Stay);
     }
 
     /// What ejected it would eject it again.
@@ -224,16 +254,41 @@ mod tests {
     fn it_does_not_come_again_after_the_kernel_has_unloaded_it() {
         let mut choice = choice();
         let ended = State::Ended { reason: "stall".into(), message: String::new() };
-        assert_eq!(choice.look(&ended, Instant::now()), Step::Stay);
-        assert_eq!(choice.look(&State::Absent, Instant::now()), Step::Stay);
+        assert_eq!(choice.look(&ended, Mode::On, Instant::now()), Step::Stay);
+        assert_eq!(choice.look(&State::Absent, Mode::On, Instant::now()), Step::Stay);
     }
 
     #[test]
     fn what_was_asked_for_is_not_looked_at_again() {
-        for asked in [OwnScheduler::Never, OwnScheduler::Always] {
-            let mut choice = Choice::new(asked, Path::new("/no-such-root"));
-            assert_eq!(choice.look(&State::Running, Instant::now()), Step::Stay);
-            assert_eq!(choice.look(&State::Absent, Instant::now()), Step::Stay);
+        let mut choice = Choice::new(OwnScheduler::Always, Path::new("/no-such-root"));
+        for state in [State::Running, State::Absent] {
+            assert_eq!(choice.look(&state, Mode::Observe, Instant::now()), Step::Stay);
         }
+        assert!(!choice.may_ask(OwnScheduler::Never));
+    }
+
+    #[test]
+    fn where_nothing_is_boosted_the_host_keeps_its_scheduler() {
+        for mode in [Mode::Observe, Mode::Off] {
+            let (mut choice, now) = (choice(), Instant::now());
+            assert_eq!(choice.look(&State::Running, Mode::On, now), Step::Stay);
+            assert_eq!(choice.look(&State::Running, mode, now), Step::Leave);
+            assert!(choice.conditions(&State::Absent).any(|line| line.ends_with("(mode)")));
+            assert_eq!(choice.look(&State::Absent, Mode::On, now), Step::Stay);
+            assert_eq!(choice.look(&State::Absent, Mode::On, now + SETTLE), Step::Enter);
+        }
+    }
+
+    /// A reload: what is loaded stays, so that it can come and go.
+    #[test]
+    fn rt_may_be_asked_for_and_auto_again() {
+        let mut choice = Choice { is_loaded: true, ..choice() };
+        assert!(choice.may_ask(OwnScheduler::Never) && !choice.may_ask(OwnScheduler::Always));
+        choice.ask(OwnScheduler::Never);
+        assert_eq!(choice.look(&State::Running, Mode::On, Instant::now()), Step::Leave);
+        assert_eq!(choice.look(&State::Absent, Mode::On, Instant::now()), Step::Stay);
+        assert!(choice.may_ask(OwnScheduler::WhereKept));
+        choice.is_loaded = false;
+        assert!(!choice.may_ask(OwnScheduler::WhereKept), "there is nothing to start");
     }
 }

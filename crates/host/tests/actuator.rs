@@ -224,7 +224,7 @@ fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
         1,
         "the scheduler makes no thread real-time"
     );
-    actuator.scheduler_gone(&own.table);
+    actuator.scheduler_gone(&own.table, |_| ());
     assert_eq!(
         (own.sleeper.attr().policy, actuator.stats().snapshot().boosted_now),
         (policy::OTHER, 0)
@@ -243,11 +243,11 @@ fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
     for (boost, priority) in [(BOOST, PRIORITY), (BOOST_FOR_IRQ, PRIORITY - 1)] {
         s.act(&[boost]);
         let before = kept(&s);
-        s.actuator.scheduler_came(&s.table);
+        s.actuator.scheduler_came(&s.table, |_| ());
         let now = s.sleeper.attr();
         assert_eq!((now.policy, now.nice, s.journal.entry(0)), (policy::OTHER, 3, None));
         assert!(s.actuator.stats().is_actuated(0));
-        s.actuator.scheduler_gone(&s.table);
+        s.actuator.scheduler_gone(&s.table, |_| ());
         let now = s.sleeper.attr();
         assert_eq!((now.policy, now.priority), (policy::RR, priority), "the same level");
         assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
@@ -258,7 +258,7 @@ fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
     // Somebody else has changed it meanwhile: left alone, and no boost of ours any more.
     s.act(&[BOOST]);
     sched::set(s.sleeper.tid, &nice(7)).unwrap();
-    s.actuator.scheduler_came(&s.table);
+    s.actuator.scheduler_came(&s.table, |_| ());
     assert_eq!((s.sleeper.attr().nice, kept(&s).2, s.journal.entry(0)), (7, 0, None));
 }
 
@@ -366,7 +366,7 @@ fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
         actuator.take(Message { action, index: 0, tid: s.sleeper.tid, decided_ns: 0 });
         actuator.carry_out(&s.table, |_| ());
     }
-    actuator.scheduler_gone(&s.table);
+    actuator.scheduler_gone(&s.table, |_| ());
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
     // Restored at last, it is in nobody's way.
     s.journal.disarm(0);

@@ -1005,7 +1005,7 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_adoption {
     pub per_user: u32_,
-    pub reserved: u32_,
+    pub own_boosts: u32_,
     pub refused: u64_,
     pub full: u64_,
 }
@@ -1017,8 +1017,8 @@ const _: () = {
         "Offset of field: pc_adoption::per_user",
     ][::core::mem::offset_of!(pc_adoption, per_user) - 0usize];
     [
-        "Offset of field: pc_adoption::reserved",
-    ][::core::mem::offset_of!(pc_adoption, reserved) - 4usize];
+        "Offset of field: pc_adoption::own_boosts",
+    ][::core::mem::offset_of!(pc_adoption, own_boosts) - 4usize];
     [
         "Offset of field: pc_adoption::refused",
     ][::core::mem::offset_of!(pc_adoption, refused) - 8usize];

@@ -158,8 +158,8 @@ impl Sensor {
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Err(Error::NoBtf);
         }
-        if options.scheduler {
-            scheduler::may_start()?;
+        if options.scheduler && !scheduler::is_there() {
+            return Err(Error::NoSchedExt);
         }
         let (object, watched, scheduler_kicks) = load_best(options)?;
         let vcpus = map_array(&object, "vcpus")?;
@@ -325,6 +325,11 @@ impl Sensor {
     /// Records of vCPUs that a user other than root may take from now on; 0: no limit. Those taken stay.
     pub fn set_vcpus_per_user(&self, records: u32) {
         self.adoption.set_per_user(records);
+    }
+
+    /// Whether boosts take effect in the scheduler, and make no thread real-time: CPU quotas bind those that do.
+    pub fn set_own_boosts(&self, own: bool) {
+        self.adoption.set_own_boosts(own);
     }
 
     /// Threads that run vCPUs and got no record, so far.

@@ -48,11 +48,16 @@ pub struct Unrecorded {
     pub deep: u32,
 }
 
-/// Whether a scheduler may be loaded at all, before the kernel is asked.
+/// Whether the kernel has sched_ext.
+pub(crate) fn is_there() -> bool {
+    fs::exists(STATE).unwrap_or_default()
+}
+
+/// Whether a scheduler may be started, before the kernel is asked.
 ///
 /// # Errors
 /// [`Error::NoSchedExt`] and [`Error::OtherScheduler`] say what stands in the way.
-pub(crate) fn may_start() -> Result<(), Error> {
+fn may_start() -> Result<(), Error> {
     let start = Instant::now();
     loop {
         match fs::read_to_string(STATE).as_deref().map(str::trim) {

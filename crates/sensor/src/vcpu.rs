@@ -84,6 +84,13 @@ impl Array<pc_adoption> {
         }
     }
 
+    /// Sets whether boosts take effect in the scheduler.
+    pub(crate) fn set_own_boosts(&self, own: bool) {
+        if let Some(record) = self.at(0) {
+            set_field!(record, own_boosts, own.into());
+        }
+    }
+
     pub(crate) fn refusals(&self) -> Refusals {
         self.at(0).map_or_else(Refusals::default, |record| Refusals {
             of_users: field!(record, refused),

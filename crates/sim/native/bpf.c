@@ -127,6 +127,16 @@ struct pc_vm *sim_vm(u32 index)
 	return bpf_map_lookup_elem(&vms, &index);
 }
 
+/* As the daemon says once the scheduler is in force. */
+void sim_own_boosts(void)
+{
+	u32 zero = 0;
+	struct pc_adoption *host = bpf_map_lookup_elem(&adoption, &zero);
+
+	if (host)
+		host->own_boosts = 1;
+}
+
 void *sim_free_indices(void)
 {
 	return &free_indices;

@@ -91,14 +91,10 @@ fn nohz_full(t: &Tree) -> Option<String> {
     (!none).then(|| format!("CPUs without a tick (nohz_full={cpus})"))
 }
 
-/// They are for tasks of the root control group only: where it hands out the cpu controller, there are none.
+/// They are for tasks of the root control group only, but whether that hands out the cpu controller changes as users come.
 fn autogroups(t: &Tree) -> Option<String> {
-    let controllers = t.text("/sys/fs/cgroup/cgroup.subtree_control").unwrap_or_default();
-    let grouped = controllers.split_whitespace().any(|controller| controller == "cpu");
-    (is_on(t, "/proc/sys/kernel/sched_autogroup_enabled") && !grouped).then(|| {
-        "autogroups (kernel.sched_autogroup_enabled, and no cpu controller below the root control group)"
-            .to_owned()
-    })
+    is_on(t, "/proc/sys/kernel/sched_autogroup_enabled")
+        .then(|| "autogroups (kernel.sched_autogroup_enabled)".to_owned())
 }
 
 fn directed_yields(t: &Tree) -> Option<String> {

@@ -114,7 +114,7 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     let host = Fixture::good("promises");
     for (path, text) in [
         ("proc/sys/kernel/numa_balancing", "0\n"),
-        ("proc/sys/kernel/sched_autogroup_enabled", "1\n"),
+        ("proc/sys/kernel/sched_autogroup_enabled", "0\n"),
         ("sys/devices/system/cpu/nohz_full", "(null)\n"),
         ("sys/devices/system/cpu/smt/active", "0\n"),
         ("sys/devices/system/node/online", "0\n"),
@@ -133,7 +133,7 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
         ("sys/devices/system/node/online", "0-1\n", "NUMA nodes 0-1"),
         ("proc/sys/kernel/numa_balancing", "1\n", "automatic NUMA balancing"),
         ("sys/devices/system/cpu/nohz_full", "2-3\n", "nohz_full=2-3"),
-        ("sys/fs/cgroup/cgroup.subtree_control", "io memory\n", "autogroups"),
+        ("proc/sys/kernel/sched_autogroup_enabled", "1\n", "autogroups"),
         ("sys/module/kvm_amd/parameters/pause_filter_count", "3000\n", "pause_filter_count"),
         ("sys/kernel/realtime", "1\n", "PREEMPT_RT"),
     ] {

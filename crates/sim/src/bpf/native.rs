@@ -81,6 +81,7 @@ unsafe extern "C" {
     pub(super) fn sim_group_index(group: *const GroupSlot) -> u32;
     pub(super) fn sim_vcpu(index: u32) -> *mut pc_vcpu;
     pub(super) fn sim_vm(index: u32) -> *mut pc_vm;
+    pub(super) fn sim_own_boosts();
     pub(super) fn sim_free_indices() -> *const c_void;
     pub(super) fn sim_messages() -> *const c_void;
     pub(super) fn sim_globals(section: u32, bytes: *mut u64) -> *mut u8;

@@ -66,6 +66,7 @@ pub fn load(kernel: &mut dyn Kfuncs, at: At) {
     program!(kernel, at, sim_vm(0));
     program!(kernel, at, sim_vcpu(0));
     program!(kernel, at, sim_group(0));
+    program!(kernel, at, sim_own_boosts());
 }
 
 /// `ops.init()`; negative: an error.
