@@ -13,7 +13,7 @@ pytestmark = pytest.mark.lab
 SUITES = (
     ("paracord-sensor", "kernel", 10),
     ("paracord-sensor", "pelt", 1),
-    ("paracord-host", "actuator", 10),
+    ("paracord-host", "actuator", 11),
     ("paracord-stand-in", "kills", 7),
 )
 STAND_IN = "paracord-stand-in"
