@@ -201,7 +201,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	give_if_due(cpu, rq, due, now);
 	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu)) {
 		prev->scx.slice = rq->slice_ns;
-		begin_turn(rq, cpu, now);
+		begin_turn(rq, cpu, !runs_ordinary(rq), now);
 	}
 	return 0;
 }
@@ -267,7 +267,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	else if (spent && (aged || t->reads))
 		begin_short_turn(rq, cpu, now);
 	else
-		begin_turn(rq, cpu, now);
+		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
 	/* One that is put back before its first instruction has not run: else it might never. */
 	if (!held)
 		t->waits_ns = 0;

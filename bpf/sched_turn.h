@@ -53,13 +53,13 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 	return *(volatile s32 *)&rq->queued > 0 || *(volatile u32 *)&rq->direct;
 }
 
-/* The task that runs has a turn from now on. */
-static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, u64 now)
+/* The task that runs has a turn from now on. `boosted`: it has none, and is interrupted by no timer of its own. */
+static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
 	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
 	*(volatile u64 *)&rq->until_ns = now + rq->slice_ns;
 	rq->turn_vtime = rq->cur_vtime;
-	if (is_waited_for(rq))
+	if (!boosted && is_waited_for(rq))
 		watch_turn(rq, cpu, now);
 }
 
