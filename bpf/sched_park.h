@@ -335,8 +335,11 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 
 	if (!ext_on || !all)
 		return 0;
+	/* The kernel takes the callback of a timer that a sleepable program has started for sleepable (before 6.19). */
+	bpf_rcu_read_lock();
 	if (look.gone)
 		empty_gone();
+	bpf_rcu_read_unlock();
 	/* Once around: of the word in which it begins, the groups before that one come last. */
 	bpf_for(i, 0, PC_PARK_WORDS + 1) {
 		u32 n = (begin / 64 + i) % PC_PARK_WORDS;
@@ -348,7 +351,6 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 			word &= before;
 		if (!word)
 			continue;
-		/* The kernel takes the callback of a timer that a sleepable program has started for sleepable (before 6.19). */
 		bpf_rcu_read_lock();
 		bpf_for(bit, 0, 64)
 			if (word & 1ull << bit)
