@@ -173,7 +173,7 @@ impl Choice {
     fn lost(&mut self) -> Option<String> {
         let mut lost = self.promises.unkept();
         if self.no_kick {
-            lost.push("CPU quotas (this kernel describes scx_bpf_kick_cpu() wrongly)".into());
+            lost.push("CPU quotas (scx_bpf_kick_cpu() cannot be called on this kernel)".into());
         }
         (!lost.is_empty()).then(|| lost.join("; "))
     }
