@@ -42,19 +42,9 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
-/* What the task that runs here has run since that was last counted (charge_from()); -1: it is of another class. */
-static __always_inline s64 runs_since(void)
-{
-	struct pc_rq *rq = rq_of(bpf_get_smp_processor_id());
-
-	return rq && !runs_nothing(rq) ? (s64)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC) : -1;
-}
-
 /* What a task owes when it ends, at most: a turn. Without the kick turns end at ticks. */
-static __always_inline u32 most_owed(void)
+static __always_inline u32 most_owed(const struct pc_rq *rq)
 {
-	struct pc_rq *rq = rq_of(bpf_get_smp_processor_id());
-
 	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
 }
 
@@ -65,8 +55,8 @@ static __always_inline u32 most_owed(void)
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
-	u32 most_ns = most_owed();
-	s64 ran_ns;
+	struct pc_rq *rq = rq_of(bpf_get_smp_processor_id());
+	u32 most_ns = most_owed(rq);
 
 	t->birth = PC_BIRTH_NEW | PC_BIRTH_CHILDLESS;
 	t->debit_ns = t->unused_ns = most_ns;
@@ -79,17 +69,20 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	maker->birth &= ~PC_BIRTH_CHILDLESS;
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
-	ran_ns = runs_since();
-	maker->last_child = ran_ns < 0 ? 0 : p->pid;
-	/* What it has run until now is counted later, with the rest. */
-	maker->after_ns = -(s32)ran_ns;
+	maker->last_child = 0;
+	/* It is of another class. */
+	if (!rq || runs_nothing(rq))
+		return;
+	maker->last_child = p->pid;
+	/* What it has run until now is counted later, with the rest (charge_from()). */
+	maker->after_ns = -(s32)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC);
 }
 
 /*
  * A task ends, and what it has run since it made its last child would be on nobody's account: that child owes it. So a chain
  * whose links go on after they have made the next one gets no more than one task.
  */
-static __noinline void leave_debt(const struct pc_task *t)
+static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *rq)
 {
 	struct task_struct *child;
 	struct pc_task *heir;
@@ -102,17 +95,17 @@ static __noinline void leave_debt(const struct pc_task *t)
 	heir = task_of(child);
 	/* Its thread number may be another task's by now, which is another one's child. */
 	if (heir && heir->number == t->children)
-		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed());
+		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed(rq));
 	bpf_task_release(child);
 }
 
 /* A task that has made another one has run that long. */
-static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, u64 ran_ns)
+static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 ran_ns)
 {
 	if (t->after_ns < (s32)PC_FAIR_TICK_NS)
 		t->after_ns += pc_min_u64(ran_ns, PC_NSEC_PER_SEC);
 	if (p->__state & PC_TASK_DEAD)
-		leave_debt(t);
+		leave_debt(t, rq);
 }
 
 SEC("struct_ops/ext_init_task")

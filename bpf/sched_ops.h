@@ -279,7 +279,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 SEC("struct_ops/ext_stopping")
 int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 {
-	u64 now = rq_now();
+	u64 now = rq_now(), ran_ns;
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -292,13 +292,14 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	t->reads = runnable && reads_under_rcu(p);
 	t->vtime = running_vtime(rq, now);
 	keep_pace(rq, now);
-	pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
+	ran_ns = pc_elapsed_ns(now, rq->cur_since_ns);
+	pay(rq, ran_ns);
 	if (!runnable)
 		pay_no_more(rq);
 	if (t->last_child)
-		run_after_fork(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
+		run_after_fork(p, t, rq, ran_ns);
 	if (t->unused_ns)
-		use_debit(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
+		use_debit(p, t, ran_ns);
 	v = vcpu_of(t, &index);
 	if (v && *(volatile u32 *)&v->ran_boosted)
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
@@ -329,7 +330,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
-	u64 now = rq_now(), vtime;
+	u64 now = rq_now(), vtime, ran_ns;
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct pc_rq *rq = rq_of(cpu);
 	struct pc_task *t = task_of(p);
@@ -341,10 +342,11 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	floor = t->clamp.min;
 	keep_pace(rq, now);
 	t->reads = reads_under_rcu(p);
-	spent = pay(rq, pc_elapsed_ns(now, rq->cur_since_ns));
+	ran_ns = pc_elapsed_ns(now, rq->cur_since_ns);
+	spent = pay(rq, ran_ns);
 	vtime = running_vtime(rq, now);
 	if (t->last_child)
-		run_after_fork(p, t, pc_elapsed_ns(now, rq->cur_since_ns));
+		run_after_fork(p, t, rq, ran_ns);
 	/* Others in its group may have come or gone, and the CPU's frequency with them. */
 	weigh(p, t, now);
 	vtime = pc_fair_rescale(vtime, rq->base, rq->cur_inverse, t->inverse);

@@ -14,7 +14,8 @@
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. (One that lived while the scheduler was in force, which has gone since, keeps its own: a look-up more.) Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
+ * switch. (One that lived while the scheduler was in force, which has gone since, keeps its own: a look-up more.)
+ * Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
  * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
  * look-ups at a VM exit, one that serves a wakeup a look at the clock besides, and one whose guest's governor asks
  * for performance a read of four bytes of its line; so does one whose guest's counters the daemon serves (bell.h). Only the

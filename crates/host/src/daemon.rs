@@ -197,7 +197,8 @@ impl Running {
             warn!(
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
-            self.has_changed(run_dir, ready);
+            self.end_imports(run_dir);
+            self.has_changed(ready);
         }
     }
 
@@ -230,7 +231,7 @@ impl Running {
         self.sensor.set_own_boosts(true);
         self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
         self.clamps.set_again(&self.sensor, &self.proc_root);
-        self.has_changed(run_dir, ready);
+        self.has_changed(ready);
     }
 
     /// Boosts become real-time ones, and come out of what quotas leave, before the scheduler goes.
@@ -245,17 +246,14 @@ impl Running {
         self.end_imports(run_dir);
         self.sensor.stop_scheduler();
         self.scheduler = State::Absent;
-        self.has_changed(run_dir, ready);
+        self.has_changed(ready);
     }
 
     /// The scheduler has come or gone.
-    fn has_changed(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    fn has_changed(&mut self, ready: &mut dyn FnMut(&str)) {
         let effect = match self.scheduler {
             State::Running => Effect::Scheduler,
-            State::Absent | State::Ended { .. } => {
-                self.end_imports(run_dir);
-                Effect::Realtime
-            }
+            State::Absent | State::Ended { .. } => Effect::Realtime,
         };
         let line = watching(effect);
         info!("{line}");
