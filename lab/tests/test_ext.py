@@ -210,6 +210,26 @@ def test_boosts_without_touching_the_thread(host, guest):
     assert {w[-1].next_prio for w in wakeups} == {NORMAL_PRIO}
 
 
+def test_a_vcpu_that_somebody_makes_real_time_is_still_followed(host, guest):
+    """The scheduler's operations do not see it: its switches are the tracepoint's to look at."""
+    (tid,) = guest.vcpu_tids
+
+    def ran_ns():
+        (vcpu,) = daemon.vcpus(running_daemon.status())
+        return vcpu["counters"]["running_ns"]
+
+    with scheduling(host, [tid]) as running_daemon:
+        host.run(f"chrt --rr --pid 5 {tid}")
+        try:
+            before = ran_ns()
+            guest.run("timeout 2 pc_hog; true", timeout=60)
+            guest.run("sleep 0.3")
+            ran = ran_ns() - before
+        finally:
+            host.run(f"chrt --other --pid 0 {tid}")
+    assert ran > 1e9, ran
+
+
 @contextmanager
 def kick_described_wrongly(host):
     """Some kernels let no scheduler call it (docs/ext.md): here its name is wrong in the kernel's BTF."""

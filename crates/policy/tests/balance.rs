@@ -58,6 +58,14 @@ fn a_move_that_makes_it_worse_takes_a_longer_wait() {
     assert_eq!(least(NICE_0, 2 * NICE_0), equal);
 }
 
+/// Each of many CPUs sees the slow one: none of them may make itself much slower than that.
+#[test]
+fn nobody_becomes_slower_by_more_than_a_half() {
+    let there = 1000 * FINE;
+    assert!(takes(i64::MAX, there * 3 / 2, there, 2_800_000));
+    assert!(!takes(i64::MAX, there * 3 / 2 + 1, there, 2_800_000));
+}
+
 /// Loops on CPUs whose slices end at the same moments, each of the one that has run least there; each CPU looks at the next after every slice.
 fn shares(weights: &[u64], cpus: usize, slices: usize) -> Vec<f64> {
     let mut on: Vec<usize> = (0..weights.len()).map(|task| task % cpus).collect();

@@ -142,8 +142,32 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     }
     host.remove("sys/kernel/debug/sched/ext_server");
     assert!(ext_keeps(&host).contains("no ext_server"), "{}", ext_keeps(&host));
+    // Without debugfs the release says it.
+    host.remove("sys/kernel/debug/sched/fair_server");
+    for (release, lacks) in [("6.18.3-amd64", true), ("7.3.4+deb13-amd64", false)] {
+        host.put("proc/sys/kernel/osrelease", release);
+        assert_eq!(ext_keeps(&host).contains("no ext_server"), lacks, "{release}");
+    }
     host.remove("sys/kernel/sched_ext");
     assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
+}
+
+/// It is looked at each five seconds: two files of each CPU only where other CPUs are online.
+#[test]
+fn topology_is_read_anew_where_cpus_come_or_go() {
+    let host = Fixture::good("topology");
+    let cache = "sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list";
+    host.put("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0\n");
+    host.put("sys/devices/system/cpu/online", "0\n");
+    let mut promises = super::Promises::of(&host.0);
+    let caches = |promises: &mut super::Promises| {
+        promises.unkept().iter().any(|line| line.contains("2 last-level caches"))
+    };
+    assert!(!caches(&mut promises));
+    host.put(cache, "1\n");
+    assert!(!caches(&mut promises), "the same CPUs");
+    host.put("sys/devices/system/cpu/online", "0-1\n");
+    assert!(caches(&mut promises) && caches(&mut promises));
 }
 
 #[test]
