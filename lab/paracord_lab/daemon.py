@@ -30,7 +30,7 @@ UNLIMITED_VM_PCT = 409_600
 EMULATED_HOST: dict[str, object] = {
     "boost.vcpu_budget_pct": 90,
     # Less than the vCPU's budget leaves: a guest must meet its own limit, and the penalty, before the host's.
-    "boost.cpu_kept_pct": 2,
+    "boost.cpu_kept_pct": 5,
     "boost.wake.grant_us": 15_000,
     "boost.wake.budget_pct": 90,
     "boost.rt.budget_pct": 90,
@@ -45,7 +45,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "budget": {
         "boost.vcpu_budget_pct": 100,
         "boost.vm_budget_pct": UNLIMITED_VM_PCT,
-        "boost.cpu_kept_pct": 0,
+        "boost.cpu_kept_pct": 5,
         **{f"boost.{reason}.grant_us": UNLIMITED_GRANT_US for reason in REASONS},
         **{f"boost.{reason}.budget_pct": 100 for reason in REASONS},
     },

@@ -68,6 +68,9 @@ fn same<X>(x: X) -> X {
     x
 }
 
+/// What the kernel keeps of each CPU from real-time tasks (the fair server, 50 ms of a second), and more than a guest leaves
+/// that no budget holds: its own VMM and the daemon must run, whichever the actuator.
+const CPU_KEPT_LEAST_PCT: u32 = 5;
 const MODES: Kind = Kind::Choice(&["on", "observe", "off"]);
 
 fn mode_of(v: Value) -> Mode {
@@ -384,11 +387,11 @@ pub const BOOST: &[Key<BoostKeys>] = &[
     ),
     plain!(
         "cpu_kept_pct",
-        Kind::Pct(0, 100),
+        Kind::Pct(CPU_KEPT_LEAST_PCT, 100),
         Pct,
         same,
         cpu_kept,
-        "Share of every host CPU that is kept for unboosted work, whatever the guests do; 0 switches this off."
+        "Share of every host CPU that is kept for unboosted work, whatever the guests do. At least what the kernel keeps from real-time tasks."
     ),
     plain!(
         "penalty_max_periods",
