@@ -21,7 +21,7 @@ import os
 import shutil
 from pathlib import Path
 
-from . import boards, cache, rust, tree, upstream
+from . import boards, cache, rust, sched_ext, tree, upstream
 from .errors import LabError
 from .images import LAB, Images, perf_initramfs
 from .kernel import Initramfs
@@ -31,6 +31,7 @@ from .tree_specs import cross_prefix
 
 # What a module build reads: its own directory and the shared headers.
 MODULE_SOURCES = ("guest", "abi", "policy")
+BPF_FLAGS = ("--target=bpf", "-O2", "-g", "-mcpu=v3")
 PROGRAM_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-static", "-pthread", "-D_GNU_SOURCE")
 
 
@@ -48,7 +49,7 @@ def build(images: Images) -> Path:
         for driver in _board_drivers(images, tools, work):
             _install(driver, payload / "modules" / driver.name)
         programs = _programs(images.arch, tools, work)
-        for program in programs:
+        for program in (*programs, _plain_scheduler(images.arch, tools, work)):
             _install(program, payload / "bin" / program.name)
         _guest_files(images, modules, programs, payload)
     return payload
@@ -167,6 +168,32 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
             stamp.write_text(want)
         built.append(program)
     return built
+
+
+def _plain_scheduler(arch: str, tools: Path, work: Path) -> Path:
+    """The BPF object that sched_ext.plain() registers."""
+    sources = REPOSITORY / "bpf"
+    made, stamp = work / sched_ext.PLAIN, work / f"{sched_ext.PLAIN}.stamp"
+    source = sources / "tests/plain.bpf.c"
+    want = cache.key([cache.files_digest([source, *sources.glob("*.h")]), BPF_FLAGS, tools.name])
+    if not (made.is_file() and stamp.is_file() and stamp.read_text() == want):
+        target = f"-D__TARGET_ARCH_{'x86' if arch == 'x86_64' else 'arm64'}"
+        tree.run_in(
+            tools,
+            [
+                "clang-19",
+                *BPF_FLAGS,
+                target,
+                "-o",
+                f"/mnt/out/{made.name}",
+                "-c",
+                "/mnt/bpf/tests/plain.bpf.c",
+            ],
+            {"/mnt/bpf": sources, "/mnt/out": work},
+            what=f"compiling {source.name}",
+        )
+        stamp.write_text(want)
+    return made
 
 
 def _guest_files(images: Images, modules: list[Path], programs: list[Path], payload: Path) -> None:

@@ -21,6 +21,7 @@ class Configuration:
     """
     What is compared: the same machines and loads, another way of scheduling the vCPUs.
 
+    plain: the least scheduler of sched_ext, of bpf/tests, is in force.
     ejections_counted: a measurement in which the kernel ejects paracord's scheduler counts; otherwise it is
     an error, since the rest of it was measured under another one.
     """
@@ -30,6 +31,7 @@ class Configuration:
     module: bool = False
     static_rt: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
+    plain: bool = False
     ejections_counted: bool = False
 
     @property
@@ -45,6 +47,8 @@ BOOST_EXT = Configuration("boost-ext", daemon=True, module=True, settings={"actu
 # Of scenarios about the scheduler as such: the kernel's, and paracord's.
 STOCK = Configuration("stock")
 EXT = Configuration("ext", daemon=True, settings={"actuator": "ext"})
+# What sched_ext costs by itself.
+PLAIN = Configuration("plain", plain=True)
 # What people use today: every vCPU thread SCHED_RR for good (libvirt's <vcpusched>).
 STATIC_RT = Configuration("static-rt", static_rt=True)
 # The limit: the guest's task run as a plain task of the host.

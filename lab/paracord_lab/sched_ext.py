@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Whether a sched_ext scheduler is in force on the host."""
+"""Whether a sched_ext scheduler is in force on the host; the least one there can be."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .errors import LabError
 
 STATE = "/sys/kernel/sched_ext/state"
+PLAIN = "plain.bpf.o"
+PINNED = "/sys/fs/bpf/plain"
 SAY = f"if test -e {STATE}; then cat {STATE}; else echo disabled; fi"
 
 
@@ -21,3 +26,13 @@ def await_scheduler(host, wanted: bool) -> None:
     ).out.strip()
     if said != word:
         raise LabError(f"{STATE} is {said}, not {word}")
+
+
+@contextmanager
+def plain(host) -> Iterator[None]:
+    """bpf/tests/plain.bpf.c is in force while the context is open."""
+    host.run(f"mkdir -p {PINNED} && bpftool struct_ops register /payload/bin/{PLAIN} {PINNED}")
+    try:
+        yield
+    finally:
+        host.run(f"rm -r {PINNED}")

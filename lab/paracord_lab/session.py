@@ -122,7 +122,9 @@ class Session:
                 self.daemon = Daemon(self.host, self.settings(configuration))
                 undo.callback(self._stop_daemon)
                 self.daemon.start(self.vcpu_tids())
-            await_scheduler(self.host, configuration.is_ext)
+            if configuration.plain:
+                undo.enter_context(sched_ext.plain(self.host))
+            await_scheduler(self.host, configuration.is_ext or configuration.plain)
             self.host.run(f"sleep {SETTLE_S}")
             yield
             # With a mechanism off, an ejection may be what it prevents.
