@@ -22,6 +22,7 @@
  *  sched_clamp.h     what tasks and groups may ask for, as the daemon is told
  *  sched_import.h    what they asked the kernel for
  *  sched_boost.h     what a boost or its end does to a task that runs or waits
+ *  sched_yield.h     who gives its CPU to another one
  *  sched_life.h      CPUs, tasks and the scheduler that come and go
  *  sched_ops.h       the operations that the kernel calls
  *

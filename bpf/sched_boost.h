@@ -50,18 +50,14 @@ static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 	return runs_nothing(rq) || level_on(rq) < level;
 }
 
-/* Fetches the first vCPU that was boosted while it waited here. Others may have been, too: they come at the next switch. */
-static __noinline bool promote(u32 cpu)
+/* Fetches the first vCPU that was boosted while it waited here, or the first task that was called. */
+static __noinline bool fetch_marked(u32 cpu, bool called)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	struct pc_rq *rq = rq_of(cpu);
 	bool moved = false;
 	int i;
 
-	if (!rq)
-		return false;
-	__sync_lock_test_and_set(&rq->promotes, 0);
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_PROMOTE_DEPTH) {
 			struct pc_task *t;
@@ -70,16 +66,39 @@ static __noinline bool promote(u32 cpu)
 			if (!p)
 				break;
 			t = task_of(p);
-			if (!task_level(t))
+			if (!(called ? t && t->called : task_level(t)))
 				continue;
 			moved = fetch(&it, p, t);
 			break;
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	if (moved)
-		*(volatile u32 *)&rq->promotes = 1;
 	return moved;
+}
+
+/* Of several vCPUs that were boosted while they waited, the others come at the next switches. */
+static __noinline bool promote(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!rq)
+		return false;
+	__sync_lock_test_and_set(&rq->promotes, 0);
+	if (!fetch_marked(cpu, false))
+		return false;
+	*(volatile u32 *)&rq->promotes = 1;
+	return true;
+}
+
+/* Before a boosted vCPU runs on, only whom that one has called. */
+static __noinline bool fetch_called(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!rq)
+		return false;
+	return (__sync_lock_test_and_set(&rq->calls, 0) == PC_CALLS_HERE || level_on(rq) == PC_LEVEL_NONE) &&
+	       fetch_marked(cpu, true);
 }
 
 /*

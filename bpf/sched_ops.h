@@ -14,6 +14,7 @@
 #include "sched_idle.h"
 #include "sched_import.h"
 #include "sched_life.h"
+#include "sched_yield.h"
 
 SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -169,6 +170,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (*(volatile u32 *)&rq->promotes && promote(cpu))
 		return 0;
+	if (*(volatile u32 *)&rq->calls && fetch_called(cpu))
+		return 0;
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
 	now = rq_now();
@@ -216,7 +219,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	struct pc_group *g;
 	struct pc_cpu *here;
 	struct pc_vcpu *v;
-	bool in_order, spent, aged, held;
+	bool in_order, spent, aged, held, called;
 	u64 at, waited_ns;
 	u32 index;
 
@@ -229,6 +232,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
 	/* It has its turn whatever its quota, or it would never come further. */
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
+	called = t->called;
+	t->called = 0;
 	/* A new task that an idle CPU took at once has not been enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
@@ -262,10 +267,13 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
 	/* Its equals take turns with it, and nobody runs on a quota that is used up (sched_turn.h). */
 	held = spent && !aged && may_hold(p, t);
-	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged))
+	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged && !called))
 		preempt_cpu(rq, cpu);
 	else if (spent && (aged || t->reads))
-		begin_short_turn(rq, cpu, now);
+		begin_short_turn(rq, cpu, PC_TURN_NS, now);
+	else if (rq->put_back > level_of(v) && called)
+		/* By a boosted vCPU, which comes next. */
+		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
 		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
 	/* One that is put back before its first instruction has not run: else it might never. */
@@ -411,6 +419,7 @@ struct sched_ext_ops paracord = {
 	.running = (void *)ext_running,
 	.stopping = (void *)ext_stopping,
 	.quiescent = (void *)ext_quiescent,
+	.yield = (void *)ext_yield,
 	.cpu_release = (void *)ext_cpu_release,
 	.cpu_online = (void *)ext_cpu_online,
 	.cpu_offline = (void *)ext_cpu_offline,

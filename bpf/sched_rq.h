@@ -3,7 +3,7 @@
  * The scheduler's records: one per CPU, one per task.
  *
  * pc_rq is written by its own CPU (its run queue's lock is held in all operations that write), but for
- * `queued`, `waiting` and `readers`, sums that others use as a hint, and for what others post (`promotes`, `expired`, `left`,
+ * `queued`, `waiting` and `readers`, sums that others use as a hint, and for what others post (`promotes`, `calls`, `expired`, `left`,
  * `removed`). Readers elsewhere may see a task half switched: the price is one preemption more or less.
  */
 #ifndef PARACORD_BPF_SCHED_RQ_H

@@ -77,10 +77,10 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 }
 
 /* A short one, whoever waits. */
-static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 now)
+static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
 	*(volatile u32 *)&rq->turn = PC_TURN_OWED;
-	*(volatile u64 *)&rq->until_ns = now + PC_TURN_NS;
+	*(volatile u64 *)&rq->until_ns = now + lasts_ns;
 	watch_turn(rq, cpu, now);
 }
 

@@ -186,10 +186,12 @@ struct pc_task {
 	u32 unused_ns;		/* of the most that it may owe, what it has not run yet; 0: it is not new */
 	u32 credit_ns;		/* the same of its last child, as that one ended */
 	u16 number;		/* which of its maker's children it is */
-	u16 reserved16;
+	u8 called;		/* 1: another one has called it, and it is to run next */
+	u8 reserved8;
 	u32 last_child;		/* thread that it made last; 0: none */
 	s32 after_ns;		/* running time since then; no more than PC_FAIR_TICK_NS matters */
 	u32 owed_ns;		/* what its maker ran after it made this one and until it ended, to be paid for */
+	u64 called_ns;		/* when it was called last */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */
@@ -239,6 +241,10 @@ struct pc_unrecorded {
 #define PC_TURN_LEAST	1	/* the least, as somebody woke who is owed more */
 #define PC_TURN_OWED	2	/* a moment, as its quota is used up */
 
+/* pc_rq.calls: by a task of another CPU; by the one that runs here, which gives way whatever its level. */
+#define PC_CALLS_ELSEWHERE	1
+#define PC_CALLS_HERE		2
+
 /* One per host CPU: the scheduler's queue and what runs. */
 struct pc_rq {
 	u64 base;		/* virtual time that the queue has reached */
@@ -269,8 +275,9 @@ struct pc_rq {
 	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
 	u32 asks;		/* 1: a request of ours is in force at the governor */
 	s32 readers;		/* of `queued`, those that were preempted while they read under RCU */
-	u32 put_back;		/* PC_LEVEL_* of one that was put back boosted since a task began to run here */
-	u32 aged;		/* 1: the task that comes next has waited for too long */
+	u16 put_back;		/* PC_LEVEL_* of one that was put back boosted since a task began to run here */
+	u16 aged;		/* 1: the task that comes next has waited for too long */
+	u32 calls;		/* PC_CALLS_*: somebody who waits here was called */
 	u64 pace;		/* policy/balance.h */
 	u64 pace_ns;		/* as of then */
 	s64 waiting;		/* sum of the weights of tasks that wait */

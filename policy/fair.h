@@ -185,6 +185,15 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 	return pc_fair_before(latest, vtime) ? latest : vtime;
 }
 
+/*
+ * Whether a task that is called may run next, whatever its place in its queue: while it has had no more than a slice beyond the
+ * queue's base: tasks that call each other have their share and a slice. (The kernel takes one that is owed something.)
+ */
+PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
+{
+	return pc_fair_before(vtime, base + pc_fair_virtual(slice_ns, inverse));
+}
+
 /* The same distance from the base of another queue. */
 PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 {

@@ -76,6 +76,8 @@ pub const PC_RUNS_VCPU: u32 = 2;
 pub const PC_TURN_WHOLE: u32 = 0;
 pub const PC_TURN_LEAST: u32 = 1;
 pub const PC_TURN_OWED: u32 = 2;
+pub const PC_CALLS_ELSEWHERE: u32 = 1;
+pub const PC_CALLS_HERE: u32 = 2;
 pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
@@ -1102,14 +1104,16 @@ pub struct pc_task {
     pub unused_ns: u32_,
     pub credit_ns: u32_,
     pub number: u16_,
-    pub reserved16: u16_,
+    pub called: u8_,
+    pub reserved8: u8_,
     pub last_child: u32_,
     pub after_ns: s32,
     pub owed_ns: u32_,
+    pub called_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 192usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 200usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -1185,8 +1189,11 @@ const _: () = {
         "Offset of field: pc_task::number",
     ][::core::mem::offset_of!(pc_task, number) - 176usize];
     [
-        "Offset of field: pc_task::reserved16",
-    ][::core::mem::offset_of!(pc_task, reserved16) - 178usize];
+        "Offset of field: pc_task::called",
+    ][::core::mem::offset_of!(pc_task, called) - 178usize];
+    [
+        "Offset of field: pc_task::reserved8",
+    ][::core::mem::offset_of!(pc_task, reserved8) - 179usize];
     [
         "Offset of field: pc_task::last_child",
     ][::core::mem::offset_of!(pc_task, last_child) - 180usize];
@@ -1196,6 +1203,9 @@ const _: () = {
     [
         "Offset of field: pc_task::owed_ns",
     ][::core::mem::offset_of!(pc_task, owed_ns) - 188usize];
+    [
+        "Offset of field: pc_task::called_ns",
+    ][::core::mem::offset_of!(pc_task, called_ns) - 192usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1304,8 +1314,9 @@ pub struct pc_rq {
     pub direct: u32_,
     pub asks: u32_,
     pub readers: s32,
-    pub put_back: u32_,
-    pub aged: u32_,
+    pub put_back: u16_,
+    pub aged: u16_,
+    pub calls: u32_,
     pub pace: u64_,
     pub pace_ns: u64_,
     pub waiting: s64,
@@ -1390,7 +1401,8 @@ const _: () = {
     [
         "Offset of field: pc_rq::put_back",
     ][::core::mem::offset_of!(pc_rq, put_back) - 176usize];
-    ["Offset of field: pc_rq::aged"][::core::mem::offset_of!(pc_rq, aged) - 180usize];
+    ["Offset of field: pc_rq::aged"][::core::mem::offset_of!(pc_rq, aged) - 178usize];
+    ["Offset of field: pc_rq::calls"][::core::mem::offset_of!(pc_rq, calls) - 180usize];
     ["Offset of field: pc_rq::pace"][::core::mem::offset_of!(pc_rq, pace) - 184usize];
     [
         "Offset of field: pc_rq::pace_ns",

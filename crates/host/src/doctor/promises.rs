@@ -10,11 +10,6 @@ use super::files::Tree;
 use super::{Check, kernel};
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Parameters of KVM above 0 where the hardware tells of guests that spin, and it yields to another vCPU.
-const PAUSE_LOOPS: [&str; 2] = [
-    "/sys/module/kvm_intel/parameters/ple_gap",
-    "/sys/module/kvm_amd/parameters/pause_filter_count",
-];
 /// The kernel's servers of time beside real-time tasks.
 const SERVERS: &str = "/sys/kernel/debug/sched";
 
@@ -49,7 +44,6 @@ fn found(t: &Tree, topology: Option<String>) -> Vec<String> {
             .then(|| "automatic NUMA balancing (kernel.numa_balancing)".to_owned()),
         nohz_full(t),
         autogroups(t),
-        directed_yields(t),
         server(t),
         is_on(t, "/sys/kernel/realtime")
             .then(|| "PREEMPT_RT, where it has not been tried".to_owned()),
@@ -95,12 +89,6 @@ fn nohz_full(t: &Tree) -> Option<String> {
 fn autogroups(t: &Tree) -> Option<String> {
     is_on(t, "/proc/sys/kernel/sched_autogroup_enabled")
         .then(|| "autogroups (kernel.sched_autogroup_enabled)".to_owned())
-}
-
-fn directed_yields(t: &Tree) -> Option<String> {
-    let parameter = PAUSE_LOOPS.into_iter().find(|path| is_on(t, path))?;
-    let name = parameter.rsplit('/').next().unwrap_or_default();
-    Some(format!("KVM's directed yields at pause-loop exits ({name})"))
 }
 
 /// Without it a real-time task that never sleeps keeps its CPU's ordinary tasks waiting under any sched_ext scheduler.

@@ -122,7 +122,6 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
         ("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-1\n"),
         ("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n"),
         ("sys/kernel/debug/sched/ext_server/cpu0/runtime", "50000000\n"),
-        ("sys/module/kvm_amd/parameters/pause_filter_count", "0\n"),
     ] {
         host.put(path, text);
     }
@@ -134,7 +133,6 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
         ("proc/sys/kernel/numa_balancing", "1\n", "automatic NUMA balancing"),
         ("sys/devices/system/cpu/nohz_full", "2-3\n", "nohz_full=2-3"),
         ("proc/sys/kernel/sched_autogroup_enabled", "1\n", "autogroups"),
-        ("sys/module/kvm_amd/parameters/pause_filter_count", "3000\n", "pause_filter_count"),
         ("sys/kernel/realtime", "1\n", "PREEMPT_RT"),
     ] {
         host.put(path, text);

@@ -131,6 +131,12 @@ pub fn quiescent(kernel: &mut dyn Kfuncs, at: At, p: TaskId, deq_flags: u64) {
     operation!(kernel, at, Quiescent, quiescent(p, deq_flags));
 }
 
+/// `ops.yield()`; `to`: who is to run instead.
+pub fn yield_to(kernel: &mut dyn Kfuncs, at: At, from: TaskId, to: Option<TaskId>) -> bool {
+    let (from, to) = (task(kernel, from), to.map_or(ptr::null(), |to| task(kernel, to)));
+    operation!(kernel, at, Other, yield_to(from, to))
+}
+
 /// `ops.cpu_release()`.
 pub fn cpu_release(kernel: &mut dyn Kfuncs, at: At, cpu: usize) {
     operation!(kernel, at, Other, cpu_release(cpu as i32, ptr::null()));

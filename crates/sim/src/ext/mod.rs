@@ -101,7 +101,13 @@ impl SchedClass for ExtClass {
     }
 
     fn yield_task(&self, k: &mut Kernel, _cpu: usize, task: TaskId) {
-        k.native.task(task).scx.slice_ns.set(0);
+        let at = k.at();
+        bpf::yield_to(k, at, task, None);
+    }
+
+    fn yield_to(&self, k: &mut Kernel, _cpu: usize, task: TaskId, to: TaskId) -> bool {
+        let at = k.at();
+        bpf::yield_to(k, at, task, Some(to))
     }
 
     fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId) {

@@ -174,6 +174,11 @@ impl Fair {
         if let Some(curr) = curr.filter(|curr| self.is_protected(*curr)) {
             return Some(curr);
         }
+        // PICK_BUDDY.
+        let called = timeline.buddy.filter(|se| self.entities[*se].key.is_some() && eligible(*se));
+        if called.is_some_and(|se| self.cpu_of(se) == cpu) {
+            return called;
+        }
         let best = timeline.tree.values().copied().find(|se| eligible(*se));
         match (best, curr) {
             (Some(best), Some(curr))

@@ -270,6 +270,18 @@ impl SchedClass for FairClass {
         }
     }
 
+    /// `yield_to_task_fair()`.
+    fn yield_to(&self, k: &mut Kernel, cpu: usize, task: TaskId, to: TaskId) -> bool {
+        let se = k.fair.of_task(to);
+        let there = k.tasks[to].cpu;
+        if !k.fair.entities[se].on_rq || k.fair.entities[se].key.is_none() {
+            return false;
+        }
+        k.fair.timelines[there].buddy = Some(se);
+        self.yield_task(k, cpu, task);
+        true
+    }
+
     /// `task_change_group_fair()`.
     fn move_group(&self, k: &mut Kernel, task: TaskId, _from: GroupId, to: GroupId) {
         leave_for_good(k, task);

@@ -12,6 +12,8 @@ impl Fair {
         if on_rq {
             self.tree_remove(cpu, task);
         }
+        // clear_buddies()
+        self.timelines[cpu].buddy.take_if(|called| *called == task);
         let mut throttled = false;
         let mut weight = NICE_0_LOAD;
         let mut above = Some(task);

@@ -84,6 +84,9 @@ pub trait SchedClass {
     fn migrate(&self, _k: &mut Kernel, _task: TaskId, _to_cpu: usize) {}
     /// The task that runs gives way (`yield_task`).
     fn yield_task(&self, k: &mut Kernel, cpu: usize, task: TaskId);
+    /// The same, for a task that waits on this CPU or another one, whose run queue is locked: whether it does
+    /// (`yield_to_task`).
+    fn yield_to(&self, k: &mut Kernel, cpu: usize, task: TaskId, to: TaskId) -> bool;
     /// A task that is in no run queue moves to another group (`task_change_group`).
     fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId);
     /// A group has changed; its record in [`Kernel::groups`] says how it is now.

@@ -198,6 +198,8 @@ pub struct Queue {
 pub struct Timeline {
     /// The task that runs (`rq->cfs.curr`). It is not in the tree.
     pub curr: Option<EntityId>,
+    /// Who was called by a task that yields (`cfs_rq->next`).
+    pub buddy: Option<EntityId>,
     /// The others, of whatever group, by deadline; those of one deadline in the order of their coming.
     pub tree: BTreeMap<(i64, u64), EntityId>,
     /// Last number given to a task of the tree.

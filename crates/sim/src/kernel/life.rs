@@ -39,6 +39,8 @@ impl Kernel {
             timer_seq: 0,
             parent: None,
             queued_since: None,
+            spins: false,
+            called: 0,
             account: Account::default(),
             before: Account::default(),
             fair: fair_state::Entity::default(),

@@ -6,9 +6,11 @@ use std::rc::Rc;
 use super::{Event, Kernel, Program, State, events::short, task::WORK_PER_NS};
 use crate::{
     bpf::TaskId,
-    mix::{Phase, Span},
+    mix::{Ns, Phase, Span},
 };
 
+/// How long a task spins until it gives its CPU to another one: KVM's window for pauses is 4096 cycles, and the exit.
+const SPIN_NS: Ns = 5_000;
 /// Phases that a task may do without any time passing.
 const PHASES_AT_ONCE: u32 = 10_000;
 
@@ -140,6 +142,7 @@ impl Kernel {
                 Step::Next
             }
             Phase::Wait(queue) => self.wait(cpu, task, queue),
+            Phase::Spin { queue, to } => self.spin(cpu, task, queue, to),
             Phase::Lock(lock) => self.lock(cpu, task, lock),
             Phase::Unlock(lock) => {
                 self.unlock(task, lock);
@@ -187,6 +190,68 @@ impl Kernel {
         pipe.waiters.push_back(task);
         self.block(cpu, task);
         Step::Stop
+    }
+
+    /// The phase is done again until the queue has something.
+    fn spin(&mut self, cpu: usize, task: TaskId, queue: usize, to: usize) -> Step {
+        let pipe = &mut self.pipes[queue];
+        if pipe.count > 0 {
+            pipe.count -= 1;
+            self.tasks[task].spins = false;
+            return Step::Next;
+        }
+        if let Program::Phases { phases, next } = &mut self.tasks[task].program {
+            *next = (*next + phases.len() - 1) % phases.len();
+        }
+        // It spins, yields, and spins again.
+        self.tasks[task].spins = !self.tasks[task].spins;
+        if self.tasks[task].spins || !self.yields_to_one_of(cpu, task, to) {
+            self.tasks[task].work = SPIN_NS * WORK_PER_NS;
+            return Step::Next;
+        }
+        self.rqs[cpu].need_resched = true;
+        Step::Stop
+    }
+
+    /// `yield_to()`, to the first task of a kind that waits for a CPU and is let run, after the last one that was.
+    fn yields_to_one_of(&mut self, cpu: usize, task: TaskId, kind: usize) -> bool {
+        let last = self.tasks[task].called;
+        let waits = |id: &TaskId| {
+            let one = &self.tasks[*id];
+            one.kind == kind
+                && *id != task
+                && one.state == State::Runnable
+                && self.rqs[one.cpu].curr != *id
+                && matches!(one.program, Program::Phases { .. })
+        };
+        let (mut all, before): (Vec<TaskId>, Vec<TaskId>) =
+            (self.machine.cpus..self.tasks.len()).filter(waits).partition(|id| *id > last);
+        all.extend(before);
+        all.into_iter().any(|to| {
+            let yields = self.yield_to(cpu, task, to);
+            self.tasks[task].called = if yields { to } else { last };
+            yields
+        })
+    }
+
+    fn yield_to(&mut self, cpu: usize, task: TaskId, to: TaskId) -> bool {
+        let (there, class) = (self.tasks[to].cpu, self.normal);
+        let both = [task, to].map(|id| self.tasks[id].class());
+        if both != [super::Class::Normal; 2] || (there != cpu && !self.try_lock_rq(there)) {
+            return false;
+        }
+        // It may have moved before its run queue was locked.
+        let yields = self.tasks[to].cpu == there
+            && self.rqs[there].curr != to
+            && self.tasks[to].state == State::Runnable
+            && class.yield_to(self, cpu, task, to);
+        if there != cpu {
+            if yields {
+                self.resched_curr(there);
+            }
+            self.unlock_rq(there);
+        }
+        yields
     }
 
     fn lock(&mut self, cpu: usize, task: TaskId, lock: usize) -> Step {

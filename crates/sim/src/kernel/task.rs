@@ -95,6 +95,10 @@ pub struct Task {
     pub timer_seq: u32,
     /// Since when it waits in a run queue; `None`: it runs or sleeps.
     pub queued_since: Option<Ns>,
+    /// It spins for a while, and gives its CPU to another one then.
+    pub spins: bool,
+    /// To whom it gave it last.
+    pub called: TaskId,
     /// What was measured so far.
     pub account: Account,
     /// What had been measured when the warm-up ended.

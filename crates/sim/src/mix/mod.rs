@@ -119,6 +119,14 @@ pub enum Phase {
     },
     /// Takes one from a queue, or sleeps until there is one.
     Wait(usize),
+    /// Takes one from a queue, or computes until there is one and gives its CPU, every now and then, to a task that waits
+    /// for one: as a vCPU does that waits for another one of its VM (`kvm_vcpu_on_spin()`).
+    Spin {
+        /// Index into [`Mix::queues`].
+        queue: usize,
+        /// The task's kind: index into [`Mix::tasks`].
+        to: usize,
+    },
     /// Takes a mutex, or sleeps until it is given it. Index into [`Mix::locks`].
     Lock(usize),
     /// Gives a mutex to who waited longest.

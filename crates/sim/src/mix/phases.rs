@@ -7,12 +7,13 @@ use super::value::{duration, quoted, span, span_text, time};
 use super::{FOREVER, Mix, Phase, Span};
 
 /// First words of phases, and an example of each.
-const KNOWN: [(&str, &str); 11] = [
+const KNOWN: [(&str, &str); 12] = [
     ("run", "run 1ms"),
     ("sleep", "sleep 1ms"),
     ("period", "period 10ms"),
     ("post", "post QUEUE"),
     ("wait", "wait QUEUE"),
+    ("spin", "spin QUEUE TASK"),
     ("lock", "lock LOCK"),
     ("unlock", "unlock LOCK"),
     ("fork", "fork TASK"),
@@ -39,8 +40,7 @@ fn one(text: &str, names: &Names) -> Result<Phase, String> {
     };
     let operand = words.next();
     let more = words.next();
-    // Of all phases only `post` has a second operand.
-    let extra = if verb == "post" { words.next() } else { more };
+    let extra = if matches!(verb, "post" | "spin") { words.next() } else { more };
     let (operand, extra) = match verb {
         "yield" | "exit" => ("", operand),
         _ => (
@@ -71,6 +71,11 @@ fn one(text: &str, names: &Names) -> Result<Phase, String> {
             }
         },
         "wait" => names.queues.find(operand).map(Phase::Wait),
+        "spin" => {
+            let to =
+                more.ok_or_else(|| format!("spin lacks a task; write for example {example}"))?;
+            Ok(Phase::Spin { queue: names.queues.find(operand)?, to: names.tasks.find(to)? })
+        }
         "lock" => names.locks.find(operand).map(Phase::Lock),
         "unlock" => names.locks.find(operand).map(Phase::Unlock),
         "fork" => names.tasks.find(operand).map(Phase::Fork),
@@ -90,6 +95,7 @@ pub(super) fn text(mix: &Mix, phase: Phase) -> String {
             format!("post {}{}", mix.queues[queue], if sync { " sync" } else { "" })
         }
         Phase::Wait(queue) => format!("wait {}", mix.queues[queue]),
+        Phase::Spin { queue, to } => format!("spin {} {}", mix.queues[queue], mix.tasks[to].name),
         Phase::Lock(lock) => format!("lock {}", mix.locks[lock]),
         Phase::Unlock(lock) => format!("unlock {}", mix.locks[lock]),
         Phase::Fork(task) => format!("fork {}", mix.tasks[task].name),

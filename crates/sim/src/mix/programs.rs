@@ -70,6 +70,8 @@ fn operands(mix: &Mix, phase: &Phase) -> Result<(), String> {
         Phase::Sleep(span) => lasts("sleep", span.min_ns, span.max_ns),
         Phase::Period(ns) => lasts("period", ns, ns),
         Phase::Post { queue, .. } | Phase::Wait(queue) => index("queue", queue, mix.queues.len()),
+        Phase::Spin { queue, to } => index("queue", queue, mix.queues.len())
+            .and_then(|()| index("task", to, mix.tasks.len())),
         Phase::Lock(lock) | Phase::Unlock(lock) => index("lock", lock, mix.locks.len()),
         Phase::Fork(task) => check::task_index(mix, task),
         Phase::MoveTo(group) => check::group_index(mix, group),
@@ -133,7 +135,7 @@ fn time_of_a_loop(task: &Task) -> Result<(), String> {
     if end(task) != End::Again || phases.iter().any(takes_time) {
         return Ok(());
     }
-    if !phases.iter().any(|phase| matches!(phase, Phase::Wait(_))) {
+    if !phases.iter().any(|phase| matches!(phase, Phase::Wait(_) | Phase::Spin { .. })) {
         return Err("the phases take no time, so that the run never ends; add run 1ms".to_owned());
     }
     // Two tasks that wake each other and do nothing else never let time pass.

@@ -29,8 +29,9 @@ impl Mix {
     fn take_task(&mut self, removed: usize) {
         self.tasks.remove(removed);
         rewrite(&mut self.tasks, |phase| match phase {
-            Phase::Fork(task) if task == removed => None,
+            Phase::Fork(task) | Phase::Spin { to: task, .. } if task == removed => None,
             Phase::Fork(task) => Some(Phase::Fork(after(removed, task))),
+            Phase::Spin { queue, to } => Some(Phase::Spin { queue, to: after(removed, to) }),
             other => Some(other),
         });
         self.changes.retain_mut(|timed| match &mut timed.change {
@@ -55,7 +56,9 @@ impl Mix {
         let mut locks = vec![false; self.locks.len()];
         for phase in self.tasks.iter().flat_map(|task| &task.phases) {
             match *phase {
-                Phase::Post { queue, .. } | Phase::Wait(queue) => queues[queue] = true,
+                Phase::Post { queue, .. } | Phase::Wait(queue) | Phase::Spin { queue, .. } => {
+                    queues[queue] = true;
+                }
                 Phase::Lock(lock) | Phase::Unlock(lock) => locks[lock] = true,
                 _ => {}
             }
@@ -77,7 +80,12 @@ impl Mix {
     fn take_queue(&mut self, removed: usize) {
         self.queues.remove(removed);
         rewrite(&mut self.tasks, |phase| match phase {
-            Phase::Post { queue, .. } | Phase::Wait(queue) if queue == removed => None,
+            Phase::Post { queue, .. } | Phase::Wait(queue) | Phase::Spin { queue, .. }
+                if queue == removed =>
+            {
+                None
+            }
+            Phase::Spin { queue, to } => Some(Phase::Spin { queue: after(removed, queue), to }),
             Phase::Post { queue, sync } => Some(Phase::Post { queue: after(removed, queue), sync }),
             Phase::Wait(queue) => Some(Phase::Wait(after(removed, queue))),
             other => Some(other),

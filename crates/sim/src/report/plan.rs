@@ -20,6 +20,16 @@ pub fn plan(mix: &Mix) -> Result<String, String> {
     if !mix.irqs.is_empty() {
         return Err("irq lines cannot be played on a real machine; leave them out".to_owned());
     }
+    if mix
+        .tasks
+        .iter()
+        .flat_map(|task| &task.phases)
+        .any(|phase| matches!(phase, Phase::Spin { .. }))
+    {
+        return Err(
+            "spin cannot be played: only vCPUs can call each other; leave it out".to_owned()
+        );
+    }
     inner_groups(mix)?;
     let mut text = String::new();
     // Writing to a String does not fail.
@@ -125,6 +135,8 @@ fn phase(out: &mut String, phase: Phase) -> fmt::Result {
         Phase::Period(ns) => writeln!(out, "phase period {ns}"),
         Phase::Post { queue, .. } => writeln!(out, "phase post {queue}"),
         Phase::Wait(queue) => writeln!(out, "phase wait {queue}"),
+        // Refused before (plan()).
+        Phase::Spin { queue, .. } => writeln!(out, "phase wait {queue}"),
         Phase::Lock(lock) => writeln!(out, "phase lock {lock}"),
         Phase::Unlock(lock) => writeln!(out, "phase unlock {lock}"),
         Phase::Fork(task) => writeln!(out, "phase fork {task}"),

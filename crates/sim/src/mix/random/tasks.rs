@@ -105,6 +105,10 @@ impl Drawing {
 
     /// A feeder and workers.
     fn pipe(&mut self, kind: u64) {
+        if self.rng.chance(250) {
+            self.callers(kind);
+            return;
+        }
         let queue = self.mix.queues.len();
         self.mix.queues.push(format!("pipe{kind}"));
         let mut feeder = self.task(format!("feed{kind}"));
@@ -119,6 +123,21 @@ impl Drawing {
         let worker = self.task(format!("work{kind}"));
         let busy = self.span(10 * US, 3 * MS);
         self.add(worker, vec![Phase::Wait(queue), Phase::Run(busy)]);
+    }
+
+    /// Two that hand work to each other and spin until they are answered, as vCPUs do.
+    fn callers(&mut self, kind: u64) {
+        let [asked, answered] = [0, 1].map(|n| self.mix.queues.len() + n);
+        self.mix.queues.extend([format!("asked{kind}"), format!("answered{kind}")]);
+        let mut first = self.task(format!("ask{kind}"));
+        let mut second = self.task(format!("answer{kind}"));
+        (first.count, second.count) = (1, 1);
+        let to = self.mix.tasks.len();
+        let busy = [0; 2].map(|_| Phase::Run(self.span(5 * US, 5 * MS)));
+        let (post, spin) =
+            (|queue| Phase::Post { queue, sync: false }, |queue, to| Phase::Spin { queue, to });
+        self.add(first, vec![busy[0], post(asked), spin(answered, to + 1)]);
+        self.add(second, vec![spin(asked, to), busy[1], post(answered)]);
     }
 
     /// Tasks that share a mutex; all mixes take one at a time, so that none waits for ever.
