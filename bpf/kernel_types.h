@@ -47,6 +47,10 @@ enum {
 	BPF_MAP_TYPE_CGRP_STORAGE = 32,
 };
 
+/* task_struct.flags (include/linux/sched.h) */
+#define PC_PF_EXITING			0x00000004u
+#define PC_PF_KTHREAD			0x00200000u
+
 #define BPF_ANY				0
 #define BPF_NOEXIST			1
 #define BPF_F_NO_PREALLOC		(1U << 0)

@@ -8,6 +8,8 @@
 
 #include "../policy/balance.h"
 
+/* What is left for the next look, and counted with that. */
+#define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
 /* CPUs looked at by one that is busy, at the end of a slice. */
 #define PC_BALANCE_STEPS	4
 /* Tasks looked at in the queue of each. */
@@ -51,9 +53,11 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }
 
-/* Before anything changes on the CPU. */
+/* Before anything changes on the CPU. From one task to the next one no time passes that would count. */
 static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 {
+	if (pc_elapsed_ns(now, rq->pace_ns) < PC_PACE_LEAST_NS)
+		return;
 	rq->pace = pace_of(rq, now);
 	rq->pace_ns = now;
 }

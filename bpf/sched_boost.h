@@ -90,13 +90,13 @@ static __noinline bool promote(u32 cpu)
 	return true;
 }
 
-/* Before a boosted vCPU runs on, only whom that one has called. */
-static __noinline bool fetch_called(u32 cpu)
+/* Before a boosted vCPU runs on, only whom that one has called. Return: 1 if somebody was. */
+PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
 
 	if (!rq)
-		return false;
+		return 0;
 	return (__sync_lock_test_and_set(&rq->calls, 0) == PC_CALLS_HERE || level_on(rq) == PC_LEVEL_NONE) &&
 	       fetch_marked(cpu, true);
 }

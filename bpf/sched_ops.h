@@ -234,6 +234,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
+	/* Whom the task before has called does not come before this one if it is boosted. */
+	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
+		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
 	/* A new task that an idle CPU took at once has not been enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
 	/* It was inserted where it woke, or another CPU's queue gave it away. */
@@ -319,10 +322,16 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
 	}
+	/* What ext_quiescent would do next: it costs as much again to find the record there. */
+	if (!runnable) {
+		group_leave(t);
+		if (t->known)
+			perf_departs(p, t, cpu, p->__state != 0);
+	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
 	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
 	/* One that is to leave is asked for its CPU where it is enqueued. */
-	if (state_of(place_of(t)) == PC_AT_RUN)
+	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);
 	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
@@ -394,8 +403,12 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 SEC("struct_ops/ext_quiescent")
 int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct pc_task *t = task_of(p);
+	struct pc_task *t;
 
+	/* It ran until now, and has just stopped. */
+	if (is_current(p))
+		return 0;
+	t = task_of(p);
 	if (!t)
 		return 0;
 	if (deq_flags & SCX_DEQ_SLEEP)

@@ -24,9 +24,6 @@
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
 #define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
-/* Kernel threads, and who ends: the kernel holds neither back. */
-#define PC_PF_EXITING		0x00000004u
-#define PC_PF_KTHREAD		0x00200000u
 
 struct pc_parked {
 	u64 groups[PC_PARK_WORDS];	/* a bit for each in whose queue somebody waits */

@@ -197,6 +197,7 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 {
 	if (!t->waits_ns)
 		t->waits_ns = now | 1;
+	t->called = 0;
 	wait_at(t, in_queue(t, PC_AT_QUEUE, cpu));
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
 	if (runs_ordinary(rq))

@@ -6,7 +6,7 @@
  * The kernel holds both run queues' locks, so that nothing can be moved: a mark is left, and the called task is fetched where
  * its CPU looks who runs next (fetch_called()). All that a call changes is the order. Who is called pays for what it runs, and
  * comes first only while it has had no more than its share and a slice, once in a quarter of a slice. It takes its CPU from no
- * boosted vCPU but the one that calls it.
+ * boosted vCPU but the one that calls it, and who runs only when nothing else wants to is not called.
  *
  * The caller keeps its CPU while another one works on its answer: it pays for that, too. The kernel's own gives it away, and waits
  * for a turn after each answer (crates/sim/mixes/calls.mix: 380 answers a second, 1800 here).
@@ -35,8 +35,9 @@ static __always_inline bool call_task(struct pc_task *t, u32 cpu, u32 here, u64 
 SEC("struct_ops/ext_yield")
 int BPF_PROG(ext_yield, struct task_struct *from, struct task_struct *to)
 {
-	u32 state, cpu, here = bpf_get_smp_processor_id();
+	u32 cpu, here = bpf_get_smp_processor_id();
 	struct pc_task *t;
+	bool called;
 	u64 at;
 
 	if (!to) {
@@ -47,13 +48,17 @@ int BPF_PROG(ext_yield, struct task_struct *from, struct task_struct *to)
 	if (!t)
 		return 0;
 	at = place_of(t);
-	state = state_of(at);
-	/* Held back by a quota, or about to be elsewhere. */
-	if (state != PC_AT_QUEUE && state != PC_AT_LOCAL)
-		return 0;
 	cpu = (at & PC_AT_WHERE) - 1;
-	/* An answer from another CPU is awaited here; else whoever is due runs meanwhile. */
-	if (state != PC_AT_QUEUE || !call_task(t, cpu, here, rq_now()) || cpu == here)
+	/* In a CPU's local queue it comes next in any case; for a quota it waits. */
+	if (state_of(at) != PC_AT_LOCAL && state_of(at) != PC_AT_QUEUE)
+		return 0;
+	called = state_of(at) == PC_AT_LOCAL ||
+		 (!t->lazy && to->policy != SCHED_IDLE_POLICY && call_task(t, cpu, here, rq_now()));
+	/* Nothing has changed on the other CPU. */
+	if (!called && cpu != here)
+		return 0;
+	/* An answer from another CPU is awaited here; on this one, whoever is due runs. */
+	if (cpu == here)
 		from->scx.slice = 0;
 	return 1;
 }

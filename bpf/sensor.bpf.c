@@ -11,6 +11,7 @@
  *  sensor_gone       tp_btf sched_process_exit   GONE
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
+ *  sensor_adopt      syscall                     threads of a VMM's own that work for its VM (adopt.h)
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
  * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
@@ -159,106 +160,11 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #include "evaluate.h"
 #include "whereabouts.h"
 #include "bell.h"
+#include "adopt.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
 	return vcpu_of(bpf_task_storage_get(&tasks, task, 0, 0), index);
-}
-
-/*
- * Charges a user for one more record. *uid becomes PC_UID_OTHERS for one too many to be told apart. Return: what was
- * charged, NULL where nothing is (root, no limit); *refused if the quota is used up.
- */
-static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
-{
-	u32 zero = 0, *taken, *returned;
-	s32 held;
-
-	*refused = false;
-	if (!*uid || !a->per_user)
-		return NULL;
-	taken = bpf_map_lookup_elem(&user_taken, uid);
-	if (!taken) {
-		bpf_map_update_elem(&user_taken, uid, &zero, BPF_NOEXIST);
-		taken = bpf_map_lookup_elem(&user_taken, uid);
-	}
-	if (!taken) {
-		*uid = PC_UID_OTHERS;
-		taken = bpf_map_lookup_elem(&user_taken, uid);
-		if (!taken) {
-			*refused = true;
-			return NULL;
-		}
-	}
-	returned = bpf_map_lookup_elem(&user_returned, uid);
-	/* Below 0 for a user who was forgotten while it took one. */
-	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0));
-	if (held < (s32)a->per_user)
-		return taken;
-	__sync_fetch_and_add(taken, -1);
-	*refused = true;
-	return NULL;
-}
-
-/* VM exit of a thread that was not switched in as a vCPU: its first. */
-__noinline int adopt_thread(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct kvm_vcpu *kvm_vcpu = task_kvm_vcpu(task);
-	u32 index, cpu = bpf_get_smp_processor_id(), uid = bpf_get_current_uid_gid(), zero = 0, *charged;
-	struct pc_adoption *a = bpf_map_lookup_elem(&adoption, &zero);
-	struct pc_task *t;
-	struct pc_vcpu *v;
-	struct pc_cpu *here;
-	u64 key = (u64)kvm_vcpu;
-	bool refused;
-
-	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!a || !t || t->vcpu)
-		return 0;
-	charged = charge_user(a, &uid, &refused);
-	if (refused) {
-		t->vcpu = PC_NO_INDEX;
-		__sync_fetch_and_add(&a->refused, 1);
-		return 0;
-	}
-	/* More vCPUs than indices: this thread is served by stock scheduling. */
-	if (bpf_map_pop_elem(&free_indices, &index)) {
-		t->vcpu = PC_NO_INDEX;
-		__sync_fetch_and_add(&a->full, 1);
-		if (charged)
-			__sync_fetch_and_add(charged, -1);
-		return 0;
-	}
-	v = bpf_map_lookup_elem(&vcpus, &index);
-	if (!v)
-		return 0;
-	v->tid = task->pid;
-	v->tgid = task->tgid;
-	v->start_ns = task->start_boottime;
-	v->vcpu_id = ~0u;
-	v->uid = uid;
-	v->charged = charged != NULL;
-	v->kvm_vcpu = key;
-	v->task = (u64)task;
-	v->cpu = cpu;
-	v->on_cpu = 1;
-	v->run_since_ns = bpf_ktime_get_ns();
-	if (kvm_vcpu && bpf_core_type_exists(struct kvm_vcpu)) {
-		v->vcpu_id = BPF_CORE_READ(kvm_vcpu, vcpu_id);
-		bpf_map_update_elem(&kvm_vcpus, &key, &index, BPF_ANY);
-	}
-	t->vcpu = index + 1;
-	here = bpf_map_lookup_elem(&cpus, &cpu);
-	if (here)
-		here->running = index + 1;
-#ifdef PC_EXT
-	runs_as_vcpu(cpu, index);
-#endif
-	*(volatile u32 *)&v->life = PC_VCPU_NEW;
-	if (send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, v->run_since_ns))
-		v->counters.actuations_dropped++;
-	return 0;
 }
 
 /*
@@ -322,6 +228,8 @@ int sensor_exit(void *ctx)
 	if (!v)
 		return 0;
 	v->counters.exits++;
+	if (v->setup.io && v->entered == PC_ENTERED_NO)
+		return become_vcpu(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);
 	if (!v->state.boosted && !v->setup.hints_at_exit)
@@ -528,29 +436,24 @@ int sensor_wake_up(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
-static __always_inline void forget_vcpu(struct task_struct *task)
-{
-#ifdef PC_EXT
-	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
-
-	if (t)
-		t->vcpu = 0;
-#else
-	bpf_task_storage_delete(&tasks, task);
-#endif
-}
-
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sensor_gone, struct task_struct *task)
 {
 	u32 index, cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
+	struct pc_task *t;
 	struct pc_vcpu *v;
 	u64 key;
 
 	if (!task->bpf_storage)
 		return 0;
-	v = find_vcpu(task, &index);
+	t = bpf_task_storage_get(&tasks, task, 0, 0);
+	/* Once, and after PF_EXITING was set: sensor_adopt(). */
+	index = t ? __sync_lock_test_and_set(&t->vcpu, 0) : 0;
+	if (!index || index == PC_NO_INDEX)
+		return 0;
+	index--;
+	v = bpf_map_lookup_elem(&vcpus, &index);
 	if (!v)
 		return 0;
 	if (here)
@@ -560,7 +463,9 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
 	v->task = 0;
-	forget_vcpu(task);
+#ifndef PC_EXT
+	bpf_task_storage_delete(&tasks, task);
+#endif
 	*(volatile u32 *)&v->life = PC_VCPU_GONE;
 	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 0;

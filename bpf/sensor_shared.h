@@ -58,13 +58,18 @@ struct pc_vcpu_setup {
 	u32 refused;		/* PC_REFUSED_* of the control groups above it: it is not boosted */
 	u64 asked_hva;		/* of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters */
 	u32 reserve;		/* index into reserves: what the CPU quotas above it leave; 0: there are none */
-	u32 reserved;
+	u32 io;			/* 1: no vCPU, but a thread of the VMM's own that works for the VM */
 };
 
 /* Control groups with a CPU quota above vCPUs; index 0 is nobody's. */
 #define PC_RESERVES_MAX		1024
 /* Levels of them above one vCPU. */
 #define PC_RESERVE_DEPTH_MAX	8
+
+/* pc_vcpu.entered: whether it has run a vCPU since. */
+#define PC_ENTERED_NO		0
+#define PC_ENTERED_YES		1
+#define PC_ENTERED_REFUSED	2	/* its user has as many vCPUs as a user may have */
 
 struct pc_vcpu {
 	u32 life;		/* PC_VCPU_*: BPF sets NEW and GONE, daemon READY and FREE */
@@ -96,7 +101,7 @@ struct pc_vcpu {
 	u32 uid;		/* whose quota of records it takes; PC_UID_OTHERS */
 	u32 charged;		/* 1: it takes one */
 	u32 ran_boosted;	/* 1: under the scheduler, it was boosted at some time since it began to run */
-	u32 reserved;
+	u32 entered;		/* PC_ENTERED_*: of one that was found as a thread of the VMM's own */
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
@@ -115,6 +120,14 @@ struct pc_adoption {
 	u32 own_boosts;		/* daemon; 1: boosts take effect in the scheduler, and make no thread real-time */
 	u64 refused;		/* threads that found their user's quota used up */
 	u64 full;		/* ... that found no record left */
+};
+
+/* Context of the program sensor_adopt. */
+struct pc_adopt_call {
+	u32 tid;
+	u32 index;
+	u32 found;		/* out: 0, 1 */
+	u32 tgid;		/* its process */
 };
 
 struct pc_vm {

@@ -49,6 +49,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
         **{f"boost.{reason}.grant_us": UNLIMITED_GRANT_US for reason in REASONS},
         **{f"boost.{reason}.budget_pct": 100 for reason in REASONS},
     },
+    "io": {"boost.io": False},
     "penalty": {"boost.penalty_max_periods": 1},
     "rate-limit": {"boost.actuation_min_us": 0},
     "charge": {"perf.charge_capped": False},

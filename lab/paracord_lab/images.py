@@ -25,7 +25,14 @@ HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p", "crc32c_generic")
 KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
 # The governors are for what guests ask their hosts for (test_cpufreq.py).
-GUEST_MODULES = ("virtio_pci", "virtio_console", "cpufreq_userspace", "cpufreq_ondemand")
+GUEST_MODULES = (
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
+    "virtio_net",
+    "cpufreq_userspace",
+    "cpufreq_ondemand",
+)
 # Programs of the host tree that a guest has too; their libraries are found and packed.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
 # Of the tree `perf`, for guests that ask for it. perf annotate starts the other one.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """What a scenario works with while it runs: a booted host, guests, loads, and the configuration in force."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -83,11 +83,18 @@ class Session:
             self.static_rt_guests.append(guest)
         return guest
 
-    def pair(self, name: str, **options) -> "Pair":
-        """Two equal guests, one of them with the module; each configuration uses the one that it asks for."""
-        pair = Pair(
-            self.guest(f"{name}-plain", **options), self.guest(f"{name}-module", module=True, **options)
-        )
+    def pair(self, name: str, extra_args: Callable[[str], Sequence[str]] | None = None, **options) -> "Pair":
+        """
+        Two equal guests, one of them with the module; each configuration uses the one that it asks for.
+        extra_args: for the VMM, of the guest of that name.
+        """
+
+        def guest(kind: str, module: bool = False):
+            full = f"{name}-{kind}"
+            more = {"extra_args": extra_args(full)} if extra_args else {}
+            return self.guest(full, module=module, **options, **more)
+
+        pair = Pair(guest("plain"), guest("module", module=True))
         self._pairs.append(pair)
         return pair
 

@@ -24,18 +24,12 @@ static void *compute(void *cpu)
 	pin_to_cpu((long)cpu);
 	for (;;)
 		work(LOOPS);
+	return NULL;
 }
 
 static int membarrier(int command)
 {
 	return (int)syscall(__NR_membarrier, command, 0, 0);
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
 }
 
 int main(int argc, char **argv)
@@ -71,7 +65,7 @@ int main(int argc, char **argv)
 		now_ns = monotonic_ns();
 		took_ns[count++] = now_ns - before_ns;
 	}
-	qsort(took_ns, (size_t)count, sizeof(*took_ns), compare);
+	qsort(took_ns, (size_t)count, sizeof(*took_ns), by_ns);
 	printf("{\"program\": \"pc_barrier\", \"barriers\": %ld, \"elapsed_ns\": %llu, \"p99_us\": %.1f}\n", count,
 	       (unsigned long long)(now_ns - start_ns), (double)took_ns[count * 99 / 100] / 1000);
 	return 0;

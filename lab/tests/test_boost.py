@@ -9,6 +9,7 @@ import pytest
 from paracord_lab import daemon, loads, machine
 from paracord_lab.daemon import Daemon
 from paracord_lab.host_share import running
+from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
 REASONS = ("wake", "irq", "rt", "critical")
@@ -101,3 +102,72 @@ def test_killed_vm_leaves_no_trace(host):
         while daemon.tids(running_daemon.status()) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert not set(victim.vcpu_tids) & set(daemon.tids(running_daemon.status()))
+
+
+def threads(host, vm):
+    return [int(tid) for tid in host.run(f"ls /proc/{vm.pid}/task").out.split()]
+
+
+def io_threads(running_daemon, name):
+    return next(vm for vm in running_daemon.status()["vms"] if vm["name"] == name)["io_threads"]
+
+
+def test_the_vmms_other_threads_are_boosted_unless_that_is_switched_off(host, guest):
+    with Daemon(host).start(guest.vcpu_tids) as running_daemon:
+
+        def found():
+            return {thread["tid"] for thread in io_threads(running_daemon, guest.name)}
+
+        await_equal(found, set(threads(host, guest)) - set(guest.vcpu_tids))
+        guest.run("sleep 1")
+        (main,) = (thread for thread in io_threads(running_daemon, guest.name) if thread["tid"] == guest.pid)
+        assert main["boosts"] > 0 and main["boosted_ns"] > 0, main
+        assert shares(host, guest.pid).get("SCHED_RR", 0) > 0.8
+        host.run(f"{daemon.BINARY} vm set {guest.name} io=false")
+        guest.run("sleep 1")
+        assert shares(host, guest.pid) == {"SCHED_OTHER": 1.0}
+        host.run(f"{daemon.BINARY} vm set {guest.name} io=true")
+        guest.run("sleep 1")
+        assert shares(host, guest.pid).get("SCHED_RR", 0) > 0.8
+    assert set(loads.policies(host, threads(host, guest)).values()) == {NORMAL}
+
+
+def test_a_thread_that_enters_its_guest_late_becomes_a_vcpu(host):
+    """
+    A vCPU that is plugged in is a thread of the VMM's like others until the firmware starts it, at the next
+    reset; without debug-threads it has no name.
+    """
+    qemu = (
+        "exec qemu-system-x86_64 -name late -accel kvm -cpu host -smp 1,maxcpus=2 -m 64 -nodefaults"
+        " -display none -monitor unix:/tmp/late.monitor,server=on,wait=off"
+    )
+    job = host.spawn(qemu, "late")
+
+    def ask(command):
+        host.run(f"echo '{command}' | socat -t 1 STDIO UNIX-CONNECT:/tmp/late.monitor,retry=50,interval=0.2")
+
+    try:
+        with Daemon(host) as running_daemon:
+            running_daemon.start()
+
+            def vms():
+                return [vm for vm in running_daemon.status()["vms"] if vm["name"] == "late"]
+
+            def tids(kind):
+                return {thread["tid"] for vm in vms() for thread in vm[kind]}
+
+            await_equal(lambda: len(tids("vcpus")), 1)
+            await_equal(lambda: len(tids("io_threads")) > 0, True)
+            before = tids("io_threads")
+            ask("device_add host-x86_64-cpu,id=second,socket-id=0,core-id=1,thread-id=0")
+            await_equal(lambda: len(tids("io_threads") - before), 1)
+            (new,) = tids("io_threads") - before
+            ask("system_reset")
+            await_equal(lambda: new in tids("vcpus"), True)
+            assert new not in tids("io_threads")
+            pid = vms()[0]["pid"]
+        left = host.run(f"chrt -a -p {pid}").out
+        assert "SCHED_RR" not in left and "SCHED_OTHER" in left, left
+    finally:
+        job.kill("KILL")
+        job.wait(timeout=30)

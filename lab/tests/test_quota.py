@@ -21,7 +21,7 @@ QUOTA, NONE = "20000 100000", "max 100000"
 # A boosted vCPU has its own policy at moments too: looks in a row that all find it are no such moment.
 IN_A_ROW = 12
 # Without budgets nothing but the quota holds the guest.
-UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cpu_kept_pct": 0}
+UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cpu_kept_pct": 5}
 
 
 @pytest.fixture(scope="module")

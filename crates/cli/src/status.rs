@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
-    BoostState, Histogram, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
+    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
 };
 
 use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
@@ -236,7 +236,52 @@ fn vm_details(vm: &VmSnapshot) -> String {
         cells.push(percentile(&v.wakeup_latency_boosted, 990));
         rows.push(cells);
     }
-    text + &columns(&rows)
+    text += &columns(&rows);
+    if !vm.io_threads.is_empty() {
+        text.push('\n');
+        text += &columns(&io_rows(&vm.io_threads));
+    }
+    text
+}
+
+/// The VMM's other threads.
+fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
+    let mut rows = vec![row(&[
+        "VMM THREAD",
+        "TID",
+        "CPU",
+        "STATE",
+        "WHY",
+        "WAKEUPS",
+        "BOOSTS",
+        "THROTTLES",
+        "BOOSTED",
+        "RUN",
+        "P99 OFF",
+        "P99 ON",
+    ])];
+    for t in threads {
+        let why = match (t.state, &t.throttle_cause) {
+            (BoostState::Throttled, cause) => format!("{} budget", cause.as_deref().unwrap_or("a")),
+            (BoostState::Off, _) if t.not_boosted => "CPU limit or io = false".into(),
+            _ => "-".into(),
+        };
+        rows.push(vec![
+            t.name.clone(),
+            t.tid.to_string(),
+            t.cpu.to_string(),
+            word(&t.state),
+            why,
+            units::count(t.wakeups),
+            units::count(t.boosts),
+            t.throttles.to_string(),
+            units::duration(t.boosted_ns),
+            units::duration(t.running_ns),
+            percentile(&t.wakeup_latency_unboosted, 990),
+            percentile(&t.wakeup_latency_boosted, 990),
+        ]);
+    }
+    rows
 }
 
 /// What the guest's perf events do.

@@ -418,8 +418,11 @@ impl Daemon {
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
             }
-            if timers.quotas.is_due(running.quota_poll(), now) && running.vms.poll_quotas() {
-                running.rt.reevaluate();
+            if timers.quotas.is_due(running.quota_poll(), now) {
+                running.vms.poll_io();
+                if running.vms.poll_quotas() {
+                    running.rt.reevaluate();
+                }
             }
             if running
                 .vms

@@ -79,7 +79,7 @@ fn guest_name(value: &str) -> Option<String> {
 }
 
 /// Only what a terminal, a log and a metrics label can take.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let good = |c: char| if c.is_control() || c == '"' || c == '\\' { '_' } else { c };
     text.chars().take(NAME_MAX_CHARS).map(good).collect()
 }

@@ -24,6 +24,7 @@ pub mod handle;
 mod host_lines;
 pub mod identity;
 pub mod imports;
+mod io_threads;
 pub mod ivshmem;
 pub mod journal;
 pub mod journal_file;

@@ -4,17 +4,18 @@
 use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
     PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU,
-    PC_THROTTLE_VM, PC_VCPUS_MAX, pc_vcpu_counters,
+    PC_THROTTLE_VM, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::now_ns;
 
 use crate::actuator::ActuatorStats;
+use crate::io_threads::IoThread;
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
-    BoostState, Capability, Histogram, PlaceSnapshot, RegionSnapshot, RequestSnapshot,
-    SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot, VmSnapshot,
+    BoostState, Capability, Histogram, IoThreadSnapshot, IoTotals, PlaceSnapshot, RegionSnapshot,
+    RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot, VmSnapshot,
 };
 use crate::vms::{Vm, Vms};
 
@@ -127,6 +128,13 @@ fn vm_snapshot(
     };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
+    let io = vms.io_of(vm).filter_map(|(index, thread)| {
+        let not_boosted = !vm.config.io || vms.quota_of(vm, index).1;
+        Some(IoThreadSnapshot { not_boosted, ..io_snapshot(index, thread, sensor)? })
+    });
+    let mut io_threads: Vec<IoThreadSnapshot> = io.collect();
+    io_threads.sort_by_key(|thread| thread.tid);
+    let io_total = io_threads.iter().map(io_total_of).fold(vm.io_gone, IoTotals::plus);
     VmSnapshot {
         name: vm.identity.name.clone(),
         uuid: vm.identity.uuid.clone(),
@@ -151,6 +159,8 @@ fn vm_snapshot(
         not_boosted: vms.not_boosted(vm),
         pmu: vms.pmu_of(vm),
         vcpus,
+        io_threads,
+        io_total,
         budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
         budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
         period_ns: vm.config.period_us.saturating_mul(1000),
@@ -171,11 +181,7 @@ fn vcpu_snapshot(
         tid: vcpu.tid(),
         cpu: vcpu.cpu(),
         running: vcpu.on_cpu(),
-        state: match (state.boosted != 0, state.throttled != 0) {
-            (true, _) => BoostState::Boosted,
-            (false, true) => BoostState::Throttled,
-            (false, false) => BoostState::Off,
-        },
+        state: boost_state(&state),
         reasons: Reason::from_mask(if state.boosted != 0 { state.reasons } else { 0 }),
         actuated: stats.is_actuated(index),
         throttle_cause: (state.throttled != 0)
@@ -193,6 +199,43 @@ fn vcpu_snapshot(
         wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
         wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),
     })
+}
+
+fn io_snapshot(index: u32, thread: &IoThread, sensor: &Sensor) -> Option<IoThreadSnapshot> {
+    let record = sensor.vcpus().get(index)?;
+    let (state, counters) = (record.state(), record.counters());
+    let histogram = |buckets: &[u64]| Histogram { buckets: buckets.to_vec() };
+    Some(IoThreadSnapshot {
+        name: thread.name.clone(),
+        tid: thread.tid,
+        cpu: record.cpu(),
+        running: record.on_cpu(),
+        state: boost_state(&state),
+        not_boosted: false,
+        throttle_cause: (state.throttled != 0)
+            .then(|| throttle_cause(state.throttle_cause.into()))
+            .flatten(),
+        wakeups: counters.wakeups,
+        boosts: counters.boosts.iter().sum(),
+        throttles: counters.throttles,
+        boosted_ns: counters.boosted_ns,
+        running_ns: counters.running_ns,
+        wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
+        wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),
+    })
+}
+
+fn io_total_of(thread: &IoThreadSnapshot) -> IoTotals {
+    let &IoThreadSnapshot { boosts, throttles, boosted_ns, running_ns, .. } = thread;
+    IoTotals { boosts, throttles, boosted_ns, running_ns }
+}
+
+fn boost_state(state: &pc_boost_state) -> BoostState {
+    match (state.boosted != 0, state.throttled != 0) {
+        (true, _) => BoostState::Boosted,
+        (false, true) => BoostState::Throttled,
+        (false, false) => BoostState::Off,
+    }
 }
 
 fn place_snapshot(place: HostPlace) -> PlaceSnapshot {

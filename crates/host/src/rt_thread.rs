@@ -22,7 +22,7 @@ use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::actuator::{Action, Actuator, Level, Message, Thread, VcpuTable};
+use crate::actuator::{Action, Actuator, Effect, Level, Message, Thread, VcpuTable};
 use crate::journal::ENTRIES;
 use crate::settings::RtSettings;
 
@@ -134,6 +134,9 @@ impl RtShared {
     }
 }
 
+/// The tick while a thread of a VMM's own runs boosted: that is looked at here, as it makes no VM exits.
+const IO_TICK: Duration = Duration::from_millis(10);
+
 /// The sensor's records with each thread's start as procfs tells it, which the
 /// daemon stores before it makes a vCPU ready.
 pub struct SensorTable {
@@ -150,6 +153,11 @@ impl SensorTable {
     /// Stores the start of the thread of vCPU `index`.
     pub fn set_start(&self, index: u32, ticks: u64) {
         self.start_ticks[index as usize].store(ticks, Ordering::Release);
+    }
+
+    /// Whether it is a thread of a VMM's own, which makes no VM exits, and runs.
+    fn runs_io(&self, index: u32) -> bool {
+        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.on_cpu() && vcpu.setup().io != 0)
     }
 
     /// Whether vCPU `index` shares a line with its guest.
@@ -322,10 +330,13 @@ impl Loop<'_> {
         };
         started();
         let mut last_tick = Instant::now();
+        // As of the last tick, a thread of a VMM's own ran boosted.
+        let mut has_io = false;
         let mut indices = Vec::with_capacity(ENTRIES as usize);
         loop {
             self.shared.rounds.fetch_add(1, Ordering::AcqRel);
             let tick = Duration::from_nanos(self.shared.tick_ns.load(Ordering::Relaxed));
+            let tick = if has_io { tick.min(IO_TICK) } else { tick };
             let active = actuator.borrow().is_active();
             self.wait(&messages_fd, active.then(|| tick.saturating_sub(last_tick.elapsed())));
             // Errors of the ring are EINTR or nothing there.
@@ -362,6 +373,8 @@ impl Loop<'_> {
                 actuator.reconcile(self.table, &mut changed);
                 indices.clear();
                 indices.extend(actuator.boosted_indices());
+                has_io = actuator.stats().effect() == Effect::Realtime
+                    && indices.iter().any(|index| self.table.runs_io(*index));
                 let _ = self.sensor.evaluate(PC_EV_TICK, &indices);
             }
             if host_lines {

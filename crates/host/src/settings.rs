@@ -90,6 +90,8 @@ pub struct BoostConfig {
     pub hints_at_exit: bool,
     /// Whether what the guest's governor asks for counts.
     pub guest_requests: bool,
+    /// Whether threads of the VMM's own that work for the VM are boosted when they wake.
+    pub io: bool,
     /// Period of every budget.
     pub period_us: u64,
     /// All reasons together, running time per period of one vCPU.
@@ -124,6 +126,7 @@ impl From<&pc_boost_config> for BoostConfig {
             use_region: true,
             hints_at_exit: c.hints_at_exit != 0,
             guest_requests: true,
+            io: true,
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
             vm_budget_us: c.vm_budget_ns / NS_PER_US,

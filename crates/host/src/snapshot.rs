@@ -6,6 +6,7 @@
 //! vCPU lives; a consumer takes rates from two snapshots and
 //! [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
 
+use paracord_policy::pc_vcpu_counters;
 use serde::{Deserialize, Serialize};
 
 use crate::place::PlaceMode;
@@ -135,6 +136,12 @@ pub struct VmSnapshot {
     pub pmu: Option<PmuSnapshot>,
     /// By KVM vcpu_id.
     pub vcpus: Vec<VcpuSnapshot>,
+    /// The VMM's other threads, by thread id.
+    #[serde(default)]
+    pub io_threads: Vec<IoThreadSnapshot>,
+    /// Of all those threads, also such as have ended.
+    #[serde(default)]
+    pub io_total: IoTotals,
     /// Running time left in the VM's budget; negative: debt.
     pub budget_left_ns: i64,
     /// Budget per period.
@@ -219,6 +226,74 @@ pub struct VcpuSnapshot {
     pub place: Option<PlaceSnapshot>,
     /// Counters.
     pub counters: VcpuCounters,
+    /// From wakeup to running, while unboosted.
+    pub wakeup_latency_unboosted: Histogram,
+    /// From wakeup to running, while boosted.
+    pub wakeup_latency_boosted: Histogram,
+}
+
+/// What the VMM's other threads did, since the VM was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoTotals {
+    /// Boosts.
+    pub boosts: u64,
+    /// Budget exhaustions.
+    pub throttles: u64,
+    /// Running time under boost.
+    pub boosted_ns: u64,
+    /// Running time.
+    pub running_ns: u64,
+}
+
+impl IoTotals {
+    /// Of one thread.
+    pub fn of(c: &pc_vcpu_counters) -> IoTotals {
+        IoTotals {
+            boosts: c.boosts.iter().sum(),
+            throttles: c.throttles,
+            boosted_ns: c.boosted_ns,
+            running_ns: c.running_ns,
+        }
+    }
+
+    /// The sum of both.
+    pub fn plus(self, other: IoTotals) -> IoTotals {
+        IoTotals {
+            boosts: self.boosts + other.boosts,
+            throttles: self.throttles + other.throttles,
+            boosted_ns: self.boosted_ns + other.boosted_ns,
+            running_ns: self.running_ns + other.running_ns,
+        }
+    }
+}
+
+/// A thread of the VMM's own that works for the VM: its main loop, an I/O thread, a worker, vhost's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoThreadSnapshot {
+    /// Its name when it was found.
+    pub name: String,
+    /// Thread.
+    pub tid: u32,
+    /// Last host CPU.
+    pub cpu: u32,
+    /// On a host CPU now.
+    pub running: bool,
+    /// What the policy decided.
+    pub state: BoostState,
+    /// Whether a control group above it, or the configuration, keeps it from being boosted.
+    pub not_boosted: bool,
+    /// What ran out, while throttled: `reason`, `vcpu` (its own), `vm` or `cpu`.
+    pub throttle_cause: Option<String>,
+    /// Times that it ran after a sleep.
+    pub wakeups: u64,
+    /// Boosts.
+    pub boosts: u64,
+    /// Budget exhaustions.
+    pub throttles: u64,
+    /// Running time under boost.
+    pub boosted_ns: u64,
+    /// Running time.
+    pub running_ns: u64,
     /// From wakeup to running, while unboosted.
     pub wakeup_latency_unboosted: Histogram,
     /// From wakeup to running, while boosted.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paracord_abi::{GuestDriver, HostPlace, PMU_GUEST_OFFSET, feature_names, layout};
-use paracord_policy::pc_vcpu_setup;
+use paracord_policy::{PC_REFUSED_ALL, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor, Vcpu};
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
@@ -20,6 +20,7 @@ use crate::domains::HostCpus;
 use crate::handle::CommandError;
 use crate::host_lines::HostLines;
 use crate::identity::{Identity, identify, vcpu_id_of_thread};
+use crate::io_threads::{self, IoThread, IoThreads};
 use crate::log_limit::LogLimit;
 use crate::place::{Places, VcpuThread, VmThreads};
 use crate::place_line::Line;
@@ -27,7 +28,7 @@ use crate::quotas::{self, Quotas};
 use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Mode, Override, Settings};
-use crate::snapshot::PmuSnapshot;
+use crate::snapshot::{IoTotals, PmuSnapshot};
 use crate::vm_slots::{self, RefusedVms, free_slot};
 
 /// Bytes of a guest line that reaches to what the guest asks for.
@@ -53,6 +54,8 @@ pub struct Vm {
     pub counters: Option<VmCounters>,
     /// vCPU index to KVM vcpu_id.
     pub vcpus: BTreeMap<u32, u32>,
+    /// What those of the VMM's other threads did that have ended.
+    pub io_gone: IoTotals,
     overrides: Vec<Override>,
     log: LogLimit,
 }
@@ -71,7 +74,11 @@ pub struct Vms {
     quotas: Quotas,
     /// vCPUs, by index, whose guests are told CPUs that their threads are not bound to.
     hints: BTreeMap<u32, CpuMask>,
+    io: IoThreads,
     refused: RefusedVms,
+    /// The process whose other threads were looked for last.
+    io_looked: u32,
+    adopts_threads: bool,
     log: LogLimit,
 }
 
@@ -87,6 +94,7 @@ impl Vms {
         settings: Settings,
     ) -> Vms {
         Vms {
+            adopts_threads: sensor.adopts_threads(),
             sensor,
             table,
             stats,
@@ -98,7 +106,9 @@ impl Vms {
             settings,
             by_pid: BTreeMap::new(),
             hints: BTreeMap::new(),
+            io: IoThreads::new(),
             refused: RefusedVms::default(),
+            io_looked: 0,
             log: LogLimit::default(),
         }
     }
@@ -123,6 +133,9 @@ impl Vms {
                 Life::New => self.adopt(&vcpu),
                 Life::Gone if self.stats.is_actuated(vcpu.index()) => again = true,
                 Life::Gone => self.retire(&vcpu),
+                Life::Ready if self.io.contains_key(&vcpu.index()) && vcpu.has_entered() => {
+                    self.adopt(&vcpu)
+                }
                 Life::Ready | Life::Free => {}
             }
         }
@@ -143,6 +156,10 @@ impl Vms {
         // No id, no slot: then the vCPU gets what the host infers alone.
         let vcpu_id = vcpu.vcpu_id().or_else(by_name).unwrap_or(u32::MAX);
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };
+        // It was taken for one of the VMM's other threads.
+        if self.io.remove(&index).is_some() {
+            vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
+        }
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
         // Before its first boost.
@@ -187,6 +204,7 @@ impl Vms {
             driver: None,
             counters: None,
             vcpus: BTreeMap::new(),
+            io_gone: IoTotals::default(),
             overrides: Vec::new(),
             log: LogLimit::default(),
             identity,
@@ -201,6 +219,8 @@ impl Vms {
         let region = vm.region.as_ref().map_or("none", |region| region.name.as_str());
         info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
         self.by_pid.insert(pid, vm);
+        // Its threads may have served a VM before.
+        self.set_up_io(pid);
         true
     }
 
@@ -210,8 +230,12 @@ impl Vms {
         self.counters.detach(index);
         self.quotas.forget(index);
         self.refused.forget(pid);
+        let is_io = self.io.remove(&index).is_some();
         if let Some(vm) = self.by_pid.get_mut(&pid) {
             vm.vcpus.remove(&index);
+            if is_io {
+                vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
+            }
             if vm.vcpus.is_empty() {
                 info!(vm = vm.identity.name, pid, "VM gone");
                 if let Some(record) = self.sensor.vms().get(vm.index) {
@@ -219,6 +243,7 @@ impl Vms {
                 }
                 self.by_pid.remove(&pid);
                 self.refused.clear();
+                self.set_up_io(pid);
             }
         }
         if let Err(error) = self.sensor.release(vcpu) {
@@ -371,13 +396,93 @@ impl Vms {
         self.counters.lacking()
     }
 
+    /// Looks for threads of VMMs that are no vCPUs, at some VMs' each time.
+    pub fn poll_io(&mut self) {
+        if !self.adopts_threads {
+            return;
+        }
+        let next =
+            self.by_pid.range(self.io_looked + 1..).chain(self.by_pid.range(..=self.io_looked));
+        let pids: Vec<u32> = next.map(|(&pid, _)| pid).take(io_threads::VMS_AT_ONCE).collect();
+        let mut looks = io_threads::LOOKS_AT_ONCE;
+        for pid in pids {
+            self.adopt_io(pid, &mut looks);
+            self.io_looked = pid;
+            if looks == 0 {
+                break;
+            }
+        }
+    }
+
+    fn adopt_io(&mut self, pid: u32, looks: &mut usize) {
+        let Some(vm) = self.by_pid.get(&pid).filter(|vm| vm.config.io) else { return };
+        let (sensor, uid) = (&self.sensor, vm.identity.uid);
+        let mut room = io_threads::room(&self.io, pid, uid);
+        if room == 0 {
+            return;
+        }
+        let tid_of = |index: &u32| sensor.vcpus().get(*index).map(|vcpu| vcpu.tid());
+        let mut known: BTreeSet<u32> = vm.vcpus.keys().filter_map(tid_of).collect();
+        known.extend(self.io.values().filter(|one| one.pid == pid).map(|one| one.tid));
+        for (tid, name) in io_threads::find(&self.proc_root, pid, |tid| known.contains(&tid), looks)
+        {
+            let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, tid) else { continue };
+            let record = match sensor.adopt_thread(tid, pid) {
+                Ok(Some(record)) => record,
+                // Gone meanwhile, or no record is left.
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::debug!("thread {tid} of process {pid} gets no record: {error}");
+                    return;
+                }
+            };
+            let index = record.index();
+            self.table.set_start(index, start_ticks);
+            self.quotas.look(sensor.reserves(), [(index, tid)], Instant::now());
+            record.set_setup(vm.io_setup(index, &self.quotas));
+            tracing::debug!(vm = vm.identity.name, tid, name, "VMM's thread found");
+            self.io.insert(index, IoThread { tid, pid, uid, name });
+            record.set_ready();
+            room -= 1;
+            if room == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The VMM's threads that are no vCPUs, with the indices of their records.
+    pub fn io_of(&self, vm: &Vm) -> impl Iterator<Item = (u32, &IoThread)> {
+        let pid = vm.identity.pid;
+        self.io.iter().filter(move |(_, one)| one.pid == pid).map(|(&index, one)| (index, one))
+    }
+
+    /// Sets up those of a process again; without a VM they work for nobody.
+    fn set_up_io(&self, pid: u32) {
+        for (&index, _) in self.io.iter().filter(|(_, one)| one.pid == pid) {
+            let Some(thread) = self.sensor.vcpus().get(index) else { continue };
+            if thread.life() != Life::Ready || thread.has_entered() {
+                continue;
+            }
+            let nobodys =
+                pc_vcpu_setup { refused: PC_REFUSED_ALL, io: 1, ..pc_vcpu_setup::default() };
+            let vm = self.by_pid.get(&pid);
+            thread.set_setup(vm.map_or(nobodys, |vm| vm.io_setup(index, &self.quotas)));
+        }
+    }
+
     /// Looks at the CPU limits of control groups above vCPUs; tells the sensor. True when they changed for some: the
     /// caller has the policy look at every vCPU.
     pub fn poll_quotas(&mut self) -> bool {
         let vcpus = self.sensor.vcpus();
-        let indices = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
+        let vcpus_of = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
+        let indices = vcpus_of.chain(self.io.keys().copied());
         let threads = indices.filter_map(|index| Some((index, vcpus.get(index)?.tid())));
         let changed = self.quotas.look(self.sensor.reserves(), threads, Instant::now());
+        let of_io = changed.iter().filter_map(|one| self.io.get(&one.index).map(|io| io.pid));
+        let pids: BTreeSet<u32> = of_io.collect();
+        for pid in pids {
+            self.set_up_io(pid);
+        }
         for vm in self.by_pid.values_mut() {
             let mut ours =
                 changed.iter().filter(|one| vm.vcpus.contains_key(&one.index)).peekable();
@@ -511,6 +616,7 @@ impl Vms {
             }
             write_setups(&self.sensor, &self.quotas, &vm);
             self.by_pid.insert(pid, vm);
+            self.set_up_io(pid);
         }
     }
 }
@@ -554,8 +660,15 @@ impl Vm {
             refused: quotas.refused(index).bits(),
             asked_hva: self.asked_hva(vcpu_id).unwrap_or(0),
             reserve: quotas.reserve_of(index),
-            reserved: 0,
+            io: 0,
         }
+    }
+
+    /// What it needs to know about one of the VMM's other threads.
+    fn io_setup(&self, index: u32, quotas: &Quotas) -> pc_vcpu_setup {
+        let refused = if self.config.io { quotas.refused(index).bits() } else { PC_REFUSED_ALL };
+        let reserve = quotas.reserve_of(index);
+        pc_vcpu_setup { vm: self.index, refused, reserve, io: 1, ..pc_vcpu_setup::default() }
     }
 
     fn quota_line(&self, quotas: &Quotas, effect: Effect) -> Option<String> {

@@ -42,6 +42,9 @@ pub const PC_REFUSED_RT: u32 = 1;
 pub const PC_REFUSED_ALL: u32 = 3;
 pub const PC_RESERVES_MAX: u32 = 1024;
 pub const PC_RESERVE_DEPTH_MAX: u32 = 8;
+pub const PC_ENTERED_NO: u32 = 0;
+pub const PC_ENTERED_YES: u32 = 1;
+pub const PC_ENTERED_REFUSED: u32 = 2;
 pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_NO_INDEX: u32 = 4294967295;
@@ -841,7 +844,7 @@ pub struct pc_vcpu_setup {
     pub refused: u32_,
     pub asked_hva: u64_,
     pub reserve: u32_,
-    pub reserved: u32_,
+    pub io: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -875,8 +878,8 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::reserve",
     ][::core::mem::offset_of!(pc_vcpu_setup, reserve) - 40usize];
     [
-        "Offset of field: pc_vcpu_setup::reserved",
-    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 44usize];
+        "Offset of field: pc_vcpu_setup::io",
+    ][::core::mem::offset_of!(pc_vcpu_setup, io) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -910,7 +913,7 @@ pub struct pc_vcpu {
     pub uid: u32_,
     pub charged: u32_,
     pub ran_boosted: u32_,
-    pub reserved: u32_,
+    pub entered: u32_,
     pub state: pc_boost_state,
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
@@ -991,8 +994,8 @@ const _: () = {
         "Offset of field: pc_vcpu::ran_boosted",
     ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 160usize];
     [
-        "Offset of field: pc_vcpu::reserved",
-    ][::core::mem::offset_of!(pc_vcpu, reserved) - 164usize];
+        "Offset of field: pc_vcpu::entered",
+    ][::core::mem::offset_of!(pc_vcpu, entered) - 164usize];
     [
         "Offset of field: pc_vcpu::state",
     ][::core::mem::offset_of!(pc_vcpu, state) - 168usize];
@@ -1027,6 +1030,31 @@ const _: () = {
     [
         "Offset of field: pc_adoption::full",
     ][::core::mem::offset_of!(pc_adoption, full) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_adopt_call {
+    pub tid: u32_,
+    pub index: u32_,
+    pub found: u32_,
+    pub tgid: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_adopt_call"][::core::mem::size_of::<pc_adopt_call>() - 16usize];
+    ["Alignment of pc_adopt_call"][::core::mem::align_of::<pc_adopt_call>() - 4usize];
+    [
+        "Offset of field: pc_adopt_call::tid",
+    ][::core::mem::offset_of!(pc_adopt_call, tid) - 0usize];
+    [
+        "Offset of field: pc_adopt_call::index",
+    ][::core::mem::offset_of!(pc_adopt_call, index) - 4usize];
+    [
+        "Offset of field: pc_adopt_call::found",
+    ][::core::mem::offset_of!(pc_adopt_call, found) - 8usize];
+    [
+        "Offset of field: pc_adopt_call::tgid",
+    ][::core::mem::offset_of!(pc_adopt_call, tgid) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -33,6 +33,8 @@ unsafe impl Record for paracord_policy::pc_energy {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_adoption {}
 // SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_adopt_call {}
+// SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_tick {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_clamp_call {}

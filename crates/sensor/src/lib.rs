@@ -26,6 +26,7 @@ mod load;
 mod messages;
 mod reserves;
 pub mod scheduler;
+mod threads;
 mod topology;
 mod users;
 mod vcpu;

@@ -94,14 +94,30 @@ fn has_kvm_btf() -> bool {
 }
 
 /// Programs that are run by hand.
-const BY_HAND: [&str; 2] = ["sensor_tick", WHERE];
-/// The one that a kernel may refuse for what it reads of cpufreq.
+const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
+/// One that a kernel may refuse for what it reads of cpufreq.
 const WHERE: &str = "sensor_where";
+/// One for kernels that let such programs look for tasks, since 6.10.
+pub(crate) const ADOPT: &str = "sensor_adopt";
+const ADOPTS_SINCE: (u32, u32) = (6, 10);
+
+/// Major and minor number of the kernel that runs; (0, 0): they cannot be read.
+fn kernel_version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
+    }
+}
 
 fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
-        if !watched.loads(program.name()) || (!places && program.name() == OsStr::new(WHERE)) {
+        let name = program.name();
+        let is_left_out = (!places && name == OsStr::new(WHERE))
+            || (kernel_version() < ADOPTS_SINCE && name == OsStr::new(ADOPT));
+        if !watched.loads(name) || is_left_out {
             program.set_autoload(false);
         }
     }
@@ -308,6 +324,12 @@ impl Sensor {
         self.offer(vcpu.index())
     }
 
+    /// An index that nobody uses; `None`: all are in use.
+    pub(crate) fn take_index(&self) -> Result<Option<u32>, Error> {
+        let bytes = self.map("free_indices")?.lookup_and_delete(&[]).ok().flatten();
+        Ok(bytes.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
+    }
+
     pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -396,16 +418,10 @@ impl Sensor {
     ///
     /// [`Error`] when the thread is gone or no index is free.
     pub fn adopt_stand_in(&self, tid: u32, tgid: u32) -> Result<Vcpu<'_>, Error> {
-        let index = self
-            .map("free_indices")?
-            .lookup_and_delete(&[])
-            .ok()
-            .flatten()
-            .and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)))
-            .ok_or_else(|| Error::Bpf {
-                step: "no free vCPU index",
-                source: io::Error::from(io::ErrorKind::OutOfMemory).into(),
-            })?;
+        let index = self.take_index()?.ok_or_else(|| Error::Bpf {
+            step: "no free vCPU index",
+            source: io::Error::from(io::ErrorKind::OutOfMemory).into(),
+        })?;
         let thread = open_thread(tid)
             .map_err(|error| Error::Bpf { step: "pidfd of the thread", source: error.into() })?;
         let vcpu = self.vcpus.get(index).ok_or(Error::Bpf {

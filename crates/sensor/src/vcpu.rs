@@ -7,8 +7,9 @@ use std::{
 };
 
 use paracord_policy::{
-    PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_adoption, pc_boost_config,
-    pc_boost_state, pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup, pc_vm,
+    PC_ENTERED_YES, PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_adoption,
+    pc_boost_config, pc_boost_state, pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup,
+    pc_vm,
 };
 
 use crate::Array;
@@ -161,6 +162,12 @@ impl Vcpu<'_> {
         self.life_cell()
             .compare_exchange(PC_VCPU_NEW, PC_VCPU_READY, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
+    }
+
+    /// Whether a thread that was given a record ([`crate::Sensor::adopt_thread`]) has run a vCPU since.
+    #[must_use]
+    pub fn has_entered(&self) -> bool {
+        field!(self.record, entered) == PC_ENTERED_YES
     }
 
     /// What the guest asks for is told anew once no scheduler of ours acts on it.

@@ -27,6 +27,8 @@ pub struct BoostKeys {
     pub hints_at_exit: bool,
     /// Whether what the guest's governor asks for counts.
     pub guest_requests: bool,
+    /// Whether threads of the VMM's own are boosted.
+    pub io: bool,
     /// Period of all budgets, ms.
     pub period_ms: u32,
     /// One vCPU, all reasons.
@@ -71,6 +73,7 @@ impl From<&BoostConfig> for BoostKeys {
             use_region: c.use_region,
             hints_at_exit: c.hints_at_exit,
             guest_requests: c.guest_requests,
+            io: c.io,
             period_ms: small(c.period_us / 1000),
             vcpu_budget: share(c.vcpu_budget_us),
             vm_budget: share(c.vm_budget_us),
@@ -94,6 +97,7 @@ impl From<&BoostKeys> for BoostConfig {
             use_region: k.use_region,
             hints_at_exit: k.hints_at_exit,
             guest_requests: k.guest_requests,
+            io: k.io,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),
             vm_budget_us: k.vm_budget.of_period(period_us),

@@ -417,6 +417,14 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         hints_at_exit,
         "Whether a guest's hint also boosts at a VM exit, not only when the host takes the CPU away."
     ),
+    plain!(
+        "io",
+        Kind::Bool,
+        Bool,
+        same,
+        io,
+        "Whether the VMM's other threads (main loop, I/O threads, workers, vhost) are boosted when they wake, out of budgets like a vCPU's."
+    ),
 ];
 
 /// `[boost.REASON]` and `[vm."NAME".REASON]` for wake, irq, rt and critical.

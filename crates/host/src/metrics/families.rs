@@ -10,7 +10,9 @@ use prometheus_client::registry::Registry;
 
 use crate::place::PlaceMode;
 use crate::settings::Reason;
-use crate::snapshot::{BoostState, Histogram, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot};
+use crate::snapshot::{
+    BoostState, Histogram, IoTotals, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
+};
 
 /// A counter or gauge: name, help, value.
 type Value<T> = (&'static str, &'static str, fn(&T) -> f64);
@@ -95,6 +97,22 @@ const VM_GAUGES: [Value<VmSnapshot>; 4] = [
     ("paracord_vm_period_seconds", "Period of the budgets", |vm| vm.period_ns as f64 / NS_PER_S),
 ];
 
+/// Of the VMM's threads that are no vCPUs.
+const IO_COUNTERS: [Value<IoTotals>; 4] = [
+    ("paracord_vm_io_boosts", "Boosts of the VMM's other threads", |io| io.boosts as f64),
+    ("paracord_vm_io_throttles", "Times that the VMM's other threads exhausted a budget", |io| {
+        io.throttles as f64
+    }),
+    (
+        "paracord_vm_io_boosted_seconds",
+        "Running time of the VMM's other threads under boost",
+        |io| io.boosted_ns as f64 / NS_PER_S,
+    ),
+    ("paracord_vm_io_running_seconds", "Running time of the VMM's other threads", |io| {
+        io.running_ns as f64 / NS_PER_S
+    }),
+];
+
 /// Of VMs whose perf events the daemon serves.
 const PMU_COUNTERS: [Value<PmuSnapshot>; 4] = [
     ("paracord_vm_perf_openings", "perf events opened for the guest", |pmu| pmu.openings as f64),
@@ -173,6 +191,7 @@ pub const NAMES: fn() -> Vec<String> = || {
     names.extend([ACTUATION.to_owned(), WAKEUP.to_owned(), format!("{BOOSTS}_total")]);
     names.extend(HOST_GAUGES.map(|(n, ..)| n.to_owned()));
     names.extend(VM_GAUGES.map(|(n, ..)| n.to_owned()));
+    names.extend(IO_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(PMU_COUNTERS.map(|(n, ..)| format!("{n}_total")));
     names.extend(VCPU_GAUGES.map(|(n, ..)| n.to_owned()));
     names.extend(HOST_COUNTERS.map(|(n, ..)| format!("{n}_total")));
@@ -252,6 +271,14 @@ impl Collector for Families {
             let mut family = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for vm in &s.vms {
                 family.encode_family(&vm_labels(vm))?.encode_gauge(&value(vm))?;
+            }
+        }
+        for (name, help, value) in IO_COUNTERS {
+            let mut family = e.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for vm in &s.vms {
+                family
+                    .encode_family(&vm_labels(vm))?
+                    .encode_counter::<NoLabelSet, _, f64>(&value(&vm.io_total), None)?;
             }
         }
         for (name, help, value) in PMU_COUNTERS {

@@ -163,6 +163,16 @@ unsafe extern "C" fn sim_queue_pop(map: *mut c_void, value: *mut u32, value_byte
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn sim_queue_push(map: *mut c_void, value: *const u32, value_bytes: u32) -> i64 {
+    // SAFETY: an address.
+    let known = unsafe { native::sim_free_indices() };
+    assert!(ptr::eq(map, known) && value_bytes == 4, "a queue that the simulator does not know");
+    // SAFETY: the program's variable.
+    lent().native().maps.offer(unsafe { value.read() });
+    0
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn sim_ring_reserve(map: *mut c_void, bytes: u64) -> *mut c_void {
     // SAFETY: an address.
     let known = unsafe { native::sim_messages() };

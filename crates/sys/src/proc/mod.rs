@@ -21,6 +21,7 @@ pub use cpus::{Cpuset, allowed_cpus, cpuset};
 pub use maps::{Mapping, mappings};
 pub use process::{
     boot_id, comm, command_line, effective_uid, has_kvm_vm, start_ticks, thread_start_ticks,
+    threads,
 };
 pub use quota::{CpuLimit, Limit, QuotaReader};
 

@@ -34,6 +34,16 @@ pub fn thread_start_ticks(root: &Path, tid: u32) -> Result<u64, ProcError> {
     read_start_ticks(&root.join(&tid).join("task").join(&tid).join("stat"))
 }
 
+/// The threads of a process, those that are there while it is read.
+///
+/// # Errors
+/// [`ProcError`].
+pub fn threads(root: &Path, pid: u32) -> Result<impl Iterator<Item = u32> + use<>, ProcError> {
+    let path = root.join(pid.to_string()).join("task");
+    let entries = std::fs::read_dir(&path).map_err(|error| ProcError::io(&path, error))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
 fn read_start_ticks(path: &Path) -> Result<u64, ProcError> {
     let text = read_text(path, STATUS_LIMIT_BYTES)?;
     // Field 2 is the name in parentheses and may hold spaces and parentheses.

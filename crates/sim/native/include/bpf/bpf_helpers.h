@@ -70,6 +70,7 @@ void *sim_hash_lookup(void *map, u64 key);
 long sim_hash_update(void *map, u64 key, const void *value, u32 value_bytes, u64 flags);
 long sim_hash_delete(void *map, u64 key);
 long sim_queue_pop(void *map, void *value, u32 value_bytes);
+long sim_queue_push(void *map, const void *value, u32 value_bytes);
 void *sim_ring_reserve(void *map, u64 bytes);
 void sim_ring_submit(void *record);
 long sim_ring_output(void *map, const void *data, u64 bytes);
@@ -140,6 +141,7 @@ sim_update(void *map, u32 type, u32 entries, u32 value_bytes, void **values, voi
 	(sim_point_value(), sim_map_type(map) != BPF_MAP_TYPE_HASH ? -SIM_EINVAL :			\
 			    sim_hash_delete(map, sim_key(key_at, sizeof(*(map)->key))))
 #define bpf_map_pop_elem(map, val)		(sim_point_value(), sim_queue_pop(map, val, sizeof(*(map)->value)))
+#define bpf_map_push_elem(map, val, flags)	(sim_point_value(), sim_queue_push(map, val, sizeof(*(map)->value)))
 #define bpf_ringbuf_reserve(map, bytes, flags)	(sim_point_value(), sim_ring_reserve(map, bytes))
 #define bpf_ringbuf_submit(record, flags)	(sim_point_value(), sim_ring_submit(record))
 #define bpf_ringbuf_output(map, data, bytes, flags) (sim_point_value(), sim_ring_output(map, data, bytes))

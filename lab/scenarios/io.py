@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+A guest's real-time task asks for something each some milliseconds and waits for the answer: for a block of a
+disk, through QEMU's main loop or an I/O thread and the workers of both, and for a real-time peer on the host,
+through vhost's worker. All of these are ordinary threads of the host.
+"""
+
+import json
+
+from paracord_lab import host_share, stats
+from paracord_lab.plots import Bars
+from paracord_lab.scenario import (
+    BOOST,
+    BOOST_EXT,
+    BOOST_UNMODIFIED,
+    STATIC_RT,
+    VANILLA,
+    Configuration,
+    Scenario,
+    column,
+)
+from paracord_lab.session import STATIC_RT_PRIORITY, time_limit
+from paracord_lab.verdicts import Check, versus
+
+IDLE_S, BUSY_S, SHARE_S = 2.0, 4.0, 4.0
+PERIOD_US, PRIORITY, PORT = 3000, 50, 7777
+EXCESS_MAX = 0.15
+# Of the host, while the guest reads without a pause.
+SHARE = "host_beside_reads_share"
+# All threads of QEMU real-time for good: what people use today where the disk matters.
+ALL_RT = Configuration("all-threads-rt", static_rt=True)
+GUESTS = ("io-plain", "io-module")
+# What the guest waits for -> what it runs for that.
+PATHS = {
+    "main_loop": "pc_disk /dev/vda",
+    "iothread": "pc_disk /dev/vdb",
+    "vhost": "pc_net ask $(cat /tmp/peer) " + str(PORT),
+}
+
+
+def _tap(guest: str) -> str:
+    return f"tap-{guest}"
+
+
+def _host_address(guest: str) -> str:
+    return f"10.77.{GUESTS.index(guest)}.1"
+
+
+def _drive(name: str, device: str) -> tuple[str, ...]:
+    return (
+        *("-drive", f"if=none,id={name},format=raw,readonly=on,file=/tmp/io-{name}.img"),
+        *("-device", f"virtio-blk-pci,drive={name}{device}"),
+    )
+
+
+def qemu_arguments(guest: str) -> tuple[str, ...]:
+    return (
+        *("-object", "iothread,id=io0"),
+        *_drive("first", ""),
+        *_drive("second", ",iothread=io0"),
+        *("-netdev", f"tap,id=net,ifname={_tap(guest)},script=no,downscript=no,vhost=on"),
+        *("-device", "virtio-net-pci,netdev=net"),
+    )
+
+
+def excess(configuration: str, path: str):
+    def of(one, name):
+        return one[name][f"{path}_busy_avg_us"], one[name][f"{path}_idle_avg_us"]
+
+    return lambda one: stats.excess_ratio(*of(one, configuration), *of(one, VANILLA.name))
+
+
+def _checks():
+    beside = ("static-rt", ALL_RT.name)
+    for path in PATHS:
+        for configuration in (BOOST, BOOST_EXT, BOOST_UNMODIFIED):
+            name = configuration.name.replace("-", "_")
+            yield Check(
+                f"io_excess_{path}_{name}",
+                excess(configuration.name, path),
+                "<=",
+                EXCESS_MAX,
+                beside={other: excess(other, path) for other in beside},
+            )
+    for configuration in (BOOST, BOOST_EXT):
+        name = configuration.name.replace("-", "_")
+        yield Check(
+            f"io_host_share_{name}",
+            versus(SHARE, configuration.name, VANILLA.name),
+            ">=",
+            host_share.HOST_SHARE_MIN,
+            beside={other: versus(SHARE, other, VANILLA.name) for other in beside},
+        )
+
+
+class Io(Scenario):
+    name = "io"
+    summary = "a guest's disk reads and network requests on a busy host: main loop, I/O thread, vhost"
+    rounds = 5
+    configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, ALL_RT)
+    without = ("io",)
+    traced = ("vanilla", "boost-rt", "boost-ext")
+    checks = tuple(_checks())
+    columns = (
+        *(
+            column(f"{path.replace('_', ' ')}, {load} host: {figure} µs", f"{path}_{load}_{figure}_us")
+            for path in PATHS
+            for load, figure in (("idle", "avg"), ("busy", "avg"), ("busy", "p99"))
+        ),
+        column("host's share beside reads without a pause", SHARE),
+    )
+
+    def setup(self, session):
+        host = session.host
+        host.run("modprobe -a tun vhost_net")
+        host.run("for d in first second; do dd if=/dev/urandom of=/tmp/io-$d.img bs=1M count=4; done")
+        for guest in GUESTS:
+            tap, address = _tap(guest), _host_address(guest)
+            host.run(f"ip tuntap add dev {tap} mode tap && ip addr add {address}/24 dev {tap}")
+            host.run(f"ip link set {tap} up")
+        # The peer does not wait for the host's work.
+        self.peer = host.spawn(f"exec pc_net serve {PORT} --priority {PRIORITY}", "peer")
+        self.pair = session.pair("io", extra_args=qemu_arguments, vcpus=1)
+        for guest in (self.pair.unmodified, self.pair.modified):
+            peer = _host_address(guest.name)
+            guest.run(
+                f"ip link set eth0 up && ip addr add {peer[:-1]}2/24 dev eth0 && echo {peer} > /tmp/peer"
+            )
+        self.load = session.load()
+
+    def measure(self, session, configuration):
+        guest = self.pair.chosen
+        if configuration == ALL_RT:
+            session.host.run(f"chrt -a -r -p {STATIC_RT_PRIORITY} {guest.pid}")
+        try:
+            return self._measure(session, guest)
+        finally:
+            if configuration == ALL_RT:
+                session.host.run(f"chrt -a -o -p 0 {guest.pid}")
+
+    def _measure(self, session, guest):
+        raw = {"idle": self._asks(session, guest, IDLE_S)}
+        self.load.busy()
+        try:
+            raw["busy"] = self._asks(session, guest, BUSY_S)
+            with host_share.running(guest, self._command("main_loop", 3600, period_us=0), "reads"):
+                raw["share"] = session.host_share(self.load, session.seconds(SHARE_S))
+        finally:
+            self.load.idle()
+        return raw
+
+    @staticmethod
+    def _command(path: str, seconds: float, period_us: int = PERIOD_US) -> str:
+        times = f"--period_us {period_us} --seconds {max(1, round(seconds))}"
+        return f"{PATHS[path]} {times} --priority {PRIORITY}"
+
+    def _asks(self, session, guest, full_s: float):
+        seconds = session.seconds(full_s)
+        limit = time_limit(seconds)
+        return {
+            path: json.loads(guest.run(self._command(path, seconds), timeout=limit).out) for path in PATHS
+        }
+
+    def trace(self, session, configuration):
+        self.load.busy()
+        try:
+            self.pair.chosen.run(self._command("iothread", 1))
+        finally:
+            self.load.idle()
+
+    def metrics(self, configuration, raw):
+        measured = {SHARE: raw["share"]}
+        for load in ("idle", "busy"):
+            for path, asked in raw[load].items():
+                measured |= {
+                    f"{path}_{load}_{name}_us": asked[f"{name}_us"] for name in ("avg", "p99", "max")
+                }
+        return measured
+
+    def plots(self):
+        return [
+            Bars(
+                f"Request to answer, busy host, {path.replace('_', ' ')} (median of rounds, spread)",
+                {f"{path}_busy_{figure}_us": figure for figure in ("avg", "p99", "max")},
+                "us",
+                logarithmic=True,
+            )
+            for path in PATHS
+        ]
+
+
+SCENARIO = Io()
