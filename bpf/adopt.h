@@ -6,6 +6,7 @@
 #ifndef PARACORD_BPF_ADOPT_H
 #define PARACORD_BPF_ADOPT_H
 
+/* Weak: kernels without them (before 6.2) are not given the program that calls them (crates/sensor/src/load.rs). */
 #ifndef PC_EXT
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
 void bpf_task_release(struct task_struct *p) __ksym __weak;
@@ -164,10 +165,6 @@ int sensor_adopt(struct pc_adopt_call *call)
 	u32 index = call->index;
 
 	call->found = 0;
-#ifndef PC_EXT
-	if (!bpf_ksym_exists(bpf_task_from_pid))
-		return 0;
-#endif
 	v = bpf_map_lookup_elem(&vcpus, &index);
 	task = bpf_task_from_pid(call->tid);
 	if (!task)

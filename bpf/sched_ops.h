@@ -287,6 +287,14 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	return 0;
 }
 
+/* It is not runnable any more. */
+static __always_inline void departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
+{
+	group_leave(t);
+	if (t->known)
+		perf_departs(p, t, cpu, sleeps);
+}
+
 SEC("struct_ops/ext_stopping")
 int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 {
@@ -324,9 +332,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	}
 	/* What ext_quiescent would do next: it costs as much again to find the record there. */
 	if (!runnable) {
-		group_leave(t);
-		if (t->known)
-			perf_departs(p, t, cpu, p->__state != 0);
+		departs(p, t, cpu, p->__state != 0);
 	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
 	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
@@ -414,9 +420,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	if (deq_flags & SCX_DEQ_SLEEP)
 		t->waits_ns = 0;
 	go_to(t, PC_AT_NOWHERE);
-	group_leave(t);
-	if (t->known)
-		perf_departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
+	departs(p, t, scx_bpf_task_cpu(p), deq_flags & SCX_DEQ_SLEEP);
 	return 0;
 }
 

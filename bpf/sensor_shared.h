@@ -252,7 +252,7 @@ struct pc_unrecorded {
 /* pc_rq.turn */
 #define PC_TURN_WHOLE	0	/* a slice */
 #define PC_TURN_LEAST	1	/* the least, as somebody woke who is owed more */
-#define PC_TURN_OWED	2	/* a moment, as its quota is used up */
+#define PC_TURN_OWED	2	/* a moment, as its quota is used up, or as a boosted vCPU has called it */
 
 /* pc_rq.calls: by a task of another CPU; by the one that runs here, which gives way whatever its level. */
 #define PC_CALLS_ELSEWHERE	1

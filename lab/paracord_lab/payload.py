@@ -136,7 +136,6 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
     built = []
     for source in sources:
         program = out / source.stem
-        stamp = out / f"{source.stem}.stamp"
         want = cache.key(
             [
                 cache.files_digest([source, *headers, REPOSITORY / "abi/paracord_abi.h"]),
@@ -144,55 +143,54 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
                 tools.name,
             ]
         )
-        if not (program.is_file() and stamp.is_file() and stamp.read_text() == want):
-            tree.run_in(
-                tools,
-                [
-                    f"{cross_prefix(arch)}gcc",
-                    *PROGRAM_FLAGS,
-                    "-I/mnt/abi",
-                    "-I/mnt/include",
-                    "-o",
-                    f"/mnt/out/{source.stem}",
-                    f"/mnt/programs/{source.name}",
-                    "-lm",
-                ],
-                {
-                    "/mnt/programs": LAB / "programs",
-                    "/mnt/abi": REPOSITORY / "abi",
-                    "/mnt/include": boards.INCLUDE,
-                    "/mnt/out": out,
-                },
-                what=f"compiling lab/programs/{source.name}",
-            )
-            stamp.write_text(want)
+        _compile(
+            tools,
+            program,
+            want,
+            [
+                f"{cross_prefix(arch)}gcc",
+                *PROGRAM_FLAGS,
+                "-I/mnt/abi",
+                "-I/mnt/include",
+                *("-o", f"/mnt/out/{source.stem}", f"/mnt/programs/{source.name}", "-lm"),
+            ],
+            {
+                "/mnt/programs": LAB / "programs",
+                "/mnt/abi": REPOSITORY / "abi",
+                "/mnt/include": boards.INCLUDE,
+                "/mnt/out": out,
+            },
+            what=f"compiling lab/programs/{source.name}",
+        )
         built.append(program)
     return built
+
+
+def _compile(
+    tools: Path, made: Path, want: str, command: list[str], mounts: dict[str, Path], what: str
+) -> None:
+    """Runs the command in the tree `tools` unless it has made that file of the same inputs (`want`)."""
+    stamp = made.with_name(f"{made.name}.stamp")
+    if not (made.is_file() and stamp.is_file() and stamp.read_text() == want):
+        tree.run_in(tools, command, mounts, what=what)
+        stamp.write_text(want)
 
 
 def _plain_scheduler(arch: str, tools: Path, work: Path) -> Path:
     """The BPF object that sched_ext.plain() registers."""
     sources = REPOSITORY / "bpf"
-    made, stamp = work / sched_ext.PLAIN, work / f"{sched_ext.PLAIN}.stamp"
-    source = sources / "tests/plain.bpf.c"
+    made, source = work / sched_ext.PLAIN, sources / "tests/plain.bpf.c"
     want = cache.key([cache.files_digest([source, *sources.glob("*.h")]), BPF_FLAGS, tools.name])
-    if not (made.is_file() and stamp.is_file() and stamp.read_text() == want):
-        target = f"-D__TARGET_ARCH_{'x86' if arch == 'x86_64' else 'arm64'}"
-        tree.run_in(
-            tools,
-            [
-                "clang-19",
-                *BPF_FLAGS,
-                target,
-                "-o",
-                f"/mnt/out/{made.name}",
-                "-c",
-                "/mnt/bpf/tests/plain.bpf.c",
-            ],
-            {"/mnt/bpf": sources, "/mnt/out": work},
-            what=f"compiling {source.name}",
-        )
-        stamp.write_text(want)
+    target = f"-D__TARGET_ARCH_{'x86' if arch == 'x86_64' else 'arm64'}"
+    output = ("-o", f"/mnt/out/{made.name}", "-c", "/mnt/bpf/tests/plain.bpf.c")
+    _compile(
+        tools,
+        made,
+        want,
+        ["clang-19", *BPF_FLAGS, target, *output],
+        {"/mnt/bpf": sources, "/mnt/out": work},
+        what=f"compiling {source.name}",
+    )
     return made
 
 

@@ -9,22 +9,20 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "monotonic.h"
+#include "answers.h"
 #include "options.h"
-
-#define READS_MAX 1000000
 
 int main(int argc, char **argv)
 {
-	static uint64_t took_ns[READS_MAX];
-	long period_us = 3000, seconds = 3, priority = 0, bytes = 4096, count = 0;
+	static struct answers reads;
+	long period_us = 3000, seconds = 3, priority = 0, bytes = 4096;
 	const struct number_option options[] = {
 		{ "--period_us", &period_us, 0, 10000000 },
 		{ "--seconds", &seconds, 1, 3600 },
 		{ "--priority", &priority, 0, 99 },
 		{ "--bytes", &bytes, 512, 1 << 20 },
 	};
-	uint64_t next_ns, end_ns, sum_ns = 0;
+	uint64_t next_ns, end_ns;
 	off_t at = 0, size;
 	void *buffer;
 	int file;
@@ -43,27 +41,18 @@ int main(int argc, char **argv)
 	be_realtime(priority);
 	next_ns = monotonic_ns();
 	end_ns = next_ns + (uint64_t)seconds * NS_PER_S;
-	while (next_ns < end_ns && count < READS_MAX) {
-		uint64_t begin_ns = monotonic_ns(), now_ns;
+	while (next_ns < end_ns && reads.count < ANSWERS_MAX) {
+		uint64_t begin_ns = monotonic_ns();
 
 		if (pread(file, buffer, (size_t)bytes, at) != bytes) {
 			perror(argv[1]);
 			return 1;
 		}
-		now_ns = monotonic_ns();
-		took_ns[count++] = now_ns - begin_ns;
-		sum_ns += now_ns - begin_ns;
+		note_answer(&reads, monotonic_ns() - begin_ns);
 		at = at + 2 * bytes > size ? 0 : at + bytes;
-		/* Periods that a slow read took up are left out. */
-		next_ns += (uint64_t)period_us * NS_PER_US;
-		if (next_ns < now_ns)
-			next_ns = now_ns;
-		if (period_us)
-			sleep_until_ns(next_ns);
+		next_ns = next_period(next_ns, period_us);
 	}
-	qsort(took_ns, (size_t)count, sizeof(*took_ns), by_ns);
-	printf("{\"program\": \"pc_disk\", \"reads\": %ld, \"avg_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n", count,
-	       (double)sum_ns / (double)count / NS_PER_US, (double)took_ns[count * 99 / 100] / NS_PER_US,
-	       (double)took_ns[count - 1] / NS_PER_US);
+	printf("{\"program\": \"pc_disk\", \"reads\": %ld, ", reads.count);
+	print_answers(&reads);
 	return 0;
 }

@@ -13,10 +13,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "monotonic.h"
+#include "answers.h"
 #include "options.h"
 
-#define ANSWERS_MAX 1000000
 #define BYTES 64
 
 static int fail(const char *what)
@@ -69,16 +68,16 @@ static int serve(int argc, char **argv)
 
 static int ask(int argc, char **argv)
 {
-	static uint64_t took_ns[ANSWERS_MAX];
+	static struct answers answers;
 	struct sockaddr_in address = address_of(argv[2], port_of(argv[3]));
 	struct timeval patience = { .tv_sec = 1 };
-	long period_us = 3000, seconds = 3, priority = 0, count = 0, lost = 0;
+	long period_us = 3000, seconds = 3, priority = 0, lost = 0;
 	const struct number_option options[] = {
 		{ "--period_us", &period_us, 0, 10000000 },
 		{ "--seconds", &seconds, 1, 3600 },
 		{ "--priority", &priority, 0, 99 },
 	};
-	uint64_t next_ns, end_ns, sum_ns = 0, asked = 0;
+	uint64_t next_ns, end_ns, asked = 0;
 	int one = socket(AF_INET, SOCK_DGRAM, 0);
 
 	parse_numbers(argc, argv, 4, options, sizeof(options) / sizeof(options[0]));
@@ -88,8 +87,8 @@ static int ask(int argc, char **argv)
 	be_realtime(priority);
 	next_ns = monotonic_ns();
 	end_ns = next_ns + (uint64_t)seconds * NS_PER_S;
-	while (next_ns < end_ns && count < ANSWERS_MAX) {
-		uint64_t begin_ns = monotonic_ns(), now_ns;
+	while (next_ns < end_ns && answers.count < ANSWERS_MAX) {
+		uint64_t begin_ns = monotonic_ns();
 		char text[BYTES] = { 0 };
 		ssize_t got;
 
@@ -101,27 +100,18 @@ static int ask(int argc, char **argv)
 		do
 			got = recv(one, text, sizeof(text), 0);
 		while (got == sizeof(text) && memcmp(text, &asked, sizeof(asked)));
-		now_ns = monotonic_ns();
-		if (got == sizeof(text)) {
-			took_ns[count++] = now_ns - begin_ns;
-			sum_ns += now_ns - begin_ns;
-		} else {
+		if (got == sizeof(text))
+			note_answer(&answers, monotonic_ns() - begin_ns);
+		else
 			lost++;
-		}
-		next_ns += (uint64_t)period_us * NS_PER_US;
-		if (next_ns < now_ns)
-			next_ns = now_ns;
-		if (period_us)
-			sleep_until_ns(next_ns);
+		next_ns = next_period(next_ns, period_us);
 	}
-	if (!count) {
+	if (!answers.count) {
 		fprintf(stderr, "pc_net: %s:%s does not answer\n", argv[2], argv[3]);
 		return 1;
 	}
-	qsort(took_ns, (size_t)count, sizeof(*took_ns), by_ns);
-	printf("{\"program\": \"pc_net\", \"answers\": %ld, \"lost\": %ld, \"avg_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
-	       count, lost, (double)sum_ns / (double)count / NS_PER_US, (double)took_ns[count * 99 / 100] / NS_PER_US,
-	       (double)took_ns[count - 1] / NS_PER_US);
+	printf("{\"program\": \"pc_net\", \"answers\": %ld, \"lost\": %ld, ", answers.count, lost);
+	print_answers(&answers);
 	return 0;
 }
 

@@ -262,7 +262,7 @@ fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     ])];
     for t in threads {
         let why = match (t.state, &t.throttle_cause) {
-            (BoostState::Throttled, cause) => format!("{} budget", cause.as_deref().unwrap_or("a")),
+            (BoostState::Throttled, cause) => empty_budget(cause.as_deref()),
             (BoostState::Off, _) if t.not_boosted => "CPU limit or io = false".into(),
             _ => "-".into(),
         };
@@ -273,10 +273,10 @@ fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
             word(&t.state),
             why,
             units::count(t.wakeups),
-            units::count(t.boosts),
-            t.throttles.to_string(),
-            units::duration(t.boosted_ns),
-            units::duration(t.running_ns),
+            units::count(t.did.boosts),
+            t.did.throttles.to_string(),
+            units::duration(t.did.boosted_ns),
+            units::duration(t.did.running_ns),
             percentile(&t.wakeup_latency_unboosted, 990),
             percentile(&t.wakeup_latency_boosted, 990),
         ]);
@@ -308,10 +308,12 @@ pub fn why(v: &VcpuSnapshot) -> String {
         BoostState::Boosted => {
             v.reasons.iter().map(|r| Reason::name(*r)).collect::<Vec<_>>().join("+")
         }
-        BoostState::Throttled => {
-            format!("{} budget", v.throttle_cause.as_deref().unwrap_or("a"))
-        }
+        BoostState::Throttled => empty_budget(v.throttle_cause.as_deref()),
     }
+}
+
+fn empty_budget(of: Option<&str>) -> String {
+    format!("{} budget", of.unwrap_or("a"))
 }
 
 /// Capacity of its CPU at its frequency, of 1024; `-` where the guest is not told.

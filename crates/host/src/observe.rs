@@ -134,7 +134,7 @@ fn vm_snapshot(
     });
     let mut io_threads: Vec<IoThreadSnapshot> = io.collect();
     io_threads.sort_by_key(|thread| thread.tid);
-    let io_total = io_threads.iter().map(io_total_of).fold(vm.io_gone, IoTotals::plus);
+    let io_total = io_threads.iter().map(|thread| thread.did).fold(vm.io_gone, IoTotals::plus);
     VmSnapshot {
         name: vm.identity.name.clone(),
         uuid: vm.identity.uuid.clone(),
@@ -184,9 +184,7 @@ fn vcpu_snapshot(
         state: boost_state(&state),
         reasons: Reason::from_mask(if state.boosted != 0 { state.reasons } else { 0 }),
         actuated: stats.is_actuated(index),
-        throttle_cause: (state.throttled != 0)
-            .then(|| throttle_cause(state.throttle_cause.into()))
-            .flatten(),
+        throttle_cause: throttle_cause(&state),
         throttled_until_ns: if state.throttled != 0 { state.throttled_until_ns } else { 0 },
         strikes: state.strikes,
         budget_left_ns: state.vcpu.left_ns,
@@ -212,22 +210,12 @@ fn io_snapshot(index: u32, thread: &IoThread, sensor: &Sensor) -> Option<IoThrea
         running: record.on_cpu(),
         state: boost_state(&state),
         not_boosted: false,
-        throttle_cause: (state.throttled != 0)
-            .then(|| throttle_cause(state.throttle_cause.into()))
-            .flatten(),
+        throttle_cause: throttle_cause(&state),
         wakeups: counters.wakeups,
-        boosts: counters.boosts.iter().sum(),
-        throttles: counters.throttles,
-        boosted_ns: counters.boosted_ns,
-        running_ns: counters.running_ns,
+        did: IoTotals::of(&counters),
         wakeup_latency_unboosted: histogram(&counters.wakeup_latency[0]),
         wakeup_latency_boosted: histogram(&counters.wakeup_latency[1]),
     })
-}
-
-fn io_total_of(thread: &IoThreadSnapshot) -> IoTotals {
-    let &IoThreadSnapshot { boosts, throttles, boosted_ns, running_ns, .. } = thread;
-    IoTotals { boosts, throttles, boosted_ns, running_ns }
 }
 
 fn boost_state(state: &pc_boost_state) -> BoostState {
@@ -247,8 +235,9 @@ fn place_snapshot(place: HostPlace) -> PlaceSnapshot {
     }
 }
 
-fn throttle_cause(cause: u32) -> Option<String> {
-    let name = match cause {
+fn throttle_cause(state: &pc_boost_state) -> Option<String> {
+    let name = match u32::from(state.throttle_cause) {
+        _ if state.throttled == 0 => return None,
         PC_THROTTLE_REASON => "reason",
         PC_THROTTLE_VCPU => "vcpu",
         PC_THROTTLE_VM => "vm",

@@ -232,7 +232,7 @@ pub struct VcpuSnapshot {
     pub wakeup_latency_boosted: Histogram,
 }
 
-/// What the VMM's other threads did, since the VM was found.
+/// What threads of the VMM's own did since they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoTotals {
     /// Boosts.
@@ -286,14 +286,9 @@ pub struct IoThreadSnapshot {
     pub throttle_cause: Option<String>,
     /// Times that it ran after a sleep.
     pub wakeups: u64,
-    /// Boosts.
-    pub boosts: u64,
-    /// Budget exhaustions.
-    pub throttles: u64,
-    /// Running time under boost.
-    pub boosted_ns: u64,
-    /// Running time.
-    pub running_ns: u64,
+    /// What it did.
+    #[serde(flatten)]
+    pub did: IoTotals,
     /// From wakeup to running, while unboosted.
     pub wakeup_latency_unboosted: Histogram,
     /// From wakeup to running, while boosted.

@@ -116,7 +116,7 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     for mut program in object.progs_mut() {
         let name = program.name();
         let is_left_out = (!places && name == OsStr::new(WHERE))
-            || (kernel_version() < ADOPTS_SINCE && name == OsStr::new(ADOPT));
+            || (name == OsStr::new(ADOPT) && kernel_version() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
             program.set_autoload(false);
         }
