@@ -23,7 +23,9 @@ EXCESS_UNMODIFIED_MAX = 0.40
 VS_STATIC_RT_MAX = 1.25
 # A boost in the kernel must not be worse than one by system call.
 EXT_VS_RT_MAX = 1.1
-# The host's own latency must not pay for the guest's.
+# The host's own latency must not pay more for the guest's than it does for a guest that simply is real-time.
+# Beside vanilla the guest starves, so that nothing is there to wait for; and the same work as a plain task of
+# the host takes a twentieth of what an emulated guest takes for it.
 HOST_MAX = 1.3
 
 
@@ -48,14 +50,14 @@ def busy_ratio(configuration: str, reference: str, interval_us: int, side: str) 
     )
 
 
-def checks(interval_us: int, suffix: str = "", hosts_reference: str = VANILLA.name) -> list[Check]:
+def checks(interval_us: int, suffix: str = "", hosts_beside: Sequence[str] = (VANILLA.name,)) -> list[Check]:
     """
-    The verdicts on latency at one interval; `suffix` tells intervals apart. hosts_reference: what the host's
-    own latency is compared with.
+    The verdicts on latency at one interval; `suffix` tells intervals apart. hosts_beside: configurations that
+    the host's own latency is compared with too, without a verdict.
     """
 
-    def hosts(configuration: str) -> Callable[[Round], float]:
-        return busy_ratio(configuration, hosts_reference, interval_us, "host")
+    def hosts(reference: str) -> Callable[[Round], float]:
+        return busy_ratio("boost-rt", reference, interval_us, "host")
 
     return [
         Check(f"boost_rt_excess_vs_vanilla{suffix}", excess("boost-rt", interval_us), "<=", EXCESS_MAX,
@@ -64,8 +66,8 @@ def checks(interval_us: int, suffix: str = "", hosts_reference: str = VANILLA.na
               excess("boost-rt-unmodified", interval_us), "<=", EXCESS_UNMODIFIED_MAX),
         Check(f"boost_rt_avg_vs_static_rt{suffix}",
               busy_ratio("boost-rt", "static-rt", interval_us, "guest"), "<=", VS_STATIC_RT_MAX),
-        Check(f"host_avg_vs_{hosts_reference.replace('-', '_')}{suffix}", hosts("boost-rt"), "<=", HOST_MAX,
-              beside={name: hosts(name) for name in ("vanilla", "static-rt") if name != hosts_reference}),
+        Check(f"host_avg_vs_static_rt{suffix}", hosts("static-rt"), "<=", HOST_MAX,
+              beside={name: hosts(name) for name in hosts_beside}),
     ]  # fmt: skip
 
 
