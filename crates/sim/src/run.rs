@@ -5,7 +5,7 @@ use std::{io, rc::Rc};
 
 use crate::{
     check, ext, fair,
-    kernel::{Account, Fault, Kernel, Program, SchedClass, State},
+    kernel::{Account, Fault, Kernel, Placement, Program, SchedClass, State},
     mix::{Mix, Ns, Scheduler},
 };
 
@@ -38,6 +38,8 @@ pub enum Kind {
 pub struct Outcome {
     /// All tasks, those that have ended included, in the order of their numbers.
     pub tasks: Vec<Had>,
+    /// Where they were put.
+    pub placement: Placement,
     /// What must not happen, and did.
     pub faults: Vec<Fault>,
     /// Time over which shares are measured.
@@ -144,6 +146,7 @@ impl Simulation {
         }
         Outcome {
             tasks,
+            placement: k.placement_now(),
             faults: k.faults.clone(),
             measured_ns: k.now.saturating_sub(k.mix.warmup_ns),
             events: k.events.taken(),

@@ -39,6 +39,7 @@ impl Kernel {
             timer_seq: 0,
             parent: None,
             queued_since: None,
+            woken: false,
             spins: false,
             called: 0,
             account: Account::default(),
@@ -198,6 +199,7 @@ impl Kernel {
         for task in &mut self.tasks {
             task.before = task.account;
         }
+        self.placement.begin(self.now);
     }
 
     /// A sleeper's timer is set.

@@ -11,6 +11,7 @@ pub mod fair_state;
 mod guest;
 mod hotplug;
 mod life;
+mod placement;
 mod planted;
 mod program;
 mod races;
@@ -27,6 +28,7 @@ use std::{io, rc::Rc};
 pub use class::{Enqueue, GroupChange, SchedClass, Wake};
 pub use events::{Event, Events};
 pub use guest::Vcpu;
+pub use placement::{Placement, Waits};
 pub use planted::Planted;
 pub use rq::Rq;
 pub use task::{Account, Class, Program, State, Task};
@@ -136,6 +138,8 @@ pub struct Kernel {
     pub rng: Rng,
     /// Tasks by number; the first are the CPUs' idle tasks.
     pub tasks: Vec<Task>,
+    /// Where tasks were put.
+    pub placement: Placement,
     /// Run queues by CPU.
     pub rqs: Vec<Rq>,
     /// Groups by number; 0: the root group.
@@ -208,6 +212,7 @@ impl Kernel {
                 idle: group.idle,
             });
         }
+        let placement = Placement::new(&machine, mix.tasks.len() + mix.vms.len());
         let rqs =
             (0..machine.cpus).map(|cpu| Rq::new(cpu, u64::from(machine.capacities[cpu]))).collect();
         Ok(Self {
@@ -236,6 +241,7 @@ impl Kernel {
             next_pid: 1000,
             daemon_due: false,
             races: None,
+            placement,
             planted: Planted::default(),
             instant: 0,
             machine,
@@ -388,6 +394,14 @@ impl Kernel {
             account.longest_wait_ns = account.longest_wait_ns.max(self.now - since);
         }
         account
+    }
+
+    /// Where tasks were put, up to now.
+    #[must_use]
+    pub fn placement_now(&self) -> Placement {
+        let mut placement = self.placement.clone();
+        placement.up_to(self.now);
+        placement
     }
 
     /// Whether a task is a CPU's idle task.

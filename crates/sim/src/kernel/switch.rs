@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who runs next on a CPU: `__schedule()` and what it calls.
 
-use super::{Class, Event, Kernel, State, events::short};
+use super::{Class, Event, Kernel, Program, State, events::short};
 use crate::bpf::{self, TaskId};
 
 impl Kernel {
@@ -120,6 +120,10 @@ impl Kernel {
             self.release_task(prev);
         }
         self.smt_changed(cpu);
+        let (was, is) = (!self.is_idle_task(prev), !self.is_idle_task(next));
+        if was != is {
+            self.placement.thread_changes(self.now, cpu / self.machine.smt, is);
+        }
         if self.is_idle_task(next) {
             self.rqs[cpu].tick = None;
             return;
@@ -188,6 +192,7 @@ impl Kernel {
         let moved = &mut self.tasks[task];
         moved.cpu = cpu;
         moved.account.migrations += 1;
+        self.placement.moved(&self.machine, from, cpu);
         if other_cache && moved.work > 0 {
             let more = costs.migrate_ns * super::task::WORK_PER_NS;
             moved.work = moved.work.saturating_add(more);
@@ -208,6 +213,11 @@ impl Kernel {
     fn stops_waiting(&mut self, task: TaskId) {
         let Some(since) = self.tasks[task].queued_since.take() else { return };
         let waited_ns = self.now - since;
+        if std::mem::take(&mut self.tasks[task].woken) {
+            let vms = matches!(self.tasks[task].program, Program::Guest(_));
+            let kind = self.tasks[task].kind + if vms { self.mix.tasks.len() } else { 0 };
+            self.placement.woken_ran(kind, waited_ns);
+        }
         let account = &mut self.tasks[task].account;
         account.longest_wait_ns = account.longest_wait_ns.max(waited_ns);
         let info = &self.native.task(task).sched_info;

@@ -95,6 +95,8 @@ pub struct Task {
     pub timer_seq: u32,
     /// Since when it waits in a run queue; `None`: it runs or sleeps.
     pub queued_since: Option<Ns>,
+    /// It woke, and has not run since.
+    pub woken: bool,
     /// It spins for a while, and gives its CPU to another one then.
     pub spins: bool,
     /// To whom it gave it last.

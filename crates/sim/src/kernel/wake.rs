@@ -11,6 +11,7 @@ impl Kernel {
             return false;
         }
         self.tasks[task].state = State::Runnable;
+        self.tasks[task].woken = true;
         self.native.task(task).state.set(0);
         // It is about to sleep, and has not been switched out: nothing is lost (ttwu_runnable()).
         let cpu = self.tasks[task].cpu;
@@ -18,6 +19,7 @@ impl Kernel {
         let queued = self.tasks[task].on_rq;
         self.unlock_rq(cpu);
         if queued {
+            self.tasks[task].woken = false;
             return true;
         }
         // Its CPU may have left the lock in the middle of a switch, to take another task over.

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use paracord_sim::mix::{Mix, Ns};
 use paracord_sim::run::{Kind, Outcome};
 
+use super::units;
+
 /// What all tasks of a kind had, after the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct KindSum {
@@ -25,6 +27,8 @@ pub struct KindSum {
     pub switches: u64,
     /// Times that one came from another CPU.
     pub migrations: u64,
+    /// From wakeup to running: 99 % were no longer.
+    pub wakeup_p99_ns: Option<Ns>,
     /// From a vCPU's timer to its running: on average over its vCPUs, and at most.
     pub latency_ns: Option<(Ns, Ns)>,
 }
@@ -34,6 +38,9 @@ pub fn sums(mix: &Mix, outcome: &Outcome) -> Vec<KindSum> {
     let named = |name: &String| KindSum { name: name.clone(), ..KindSum::default() };
     let tasks = mix.tasks.iter().map(|task| named(&task.name));
     let mut all: Vec<KindSum> = tasks.chain(mix.vms.iter().map(|vm| named(&vm.name))).collect();
+    for (sum, waits) in all.iter_mut().zip(&outcome.placement.wakeups) {
+        sum.wakeup_p99_ns = waits.permille_ns(990);
+    }
     let mut latencies: HashMap<usize, (Ns, u64)> = HashMap::new();
     for had in &outcome.tasks {
         let index = match had.kind {
@@ -64,6 +71,11 @@ pub fn sums(mix: &Mix, outcome: &Outcome) -> Vec<KindSum> {
 }
 
 impl KindSum {
+    /// The 99th percentile of waits after wakeups.
+    pub fn p99(&self) -> String {
+        self.wakeup_p99_ns.map_or_else(|| "-".to_owned(), units::duration)
+    }
+
     /// How many: those that are there, and those that have ended.
     pub fn number(&self) -> String {
         match self.ended {

@@ -12,6 +12,7 @@ pub mod versus;
 
 use std::fmt::Display;
 
+use paracord_sim::machine::Machine;
 use paracord_sim::mix::{KernelVersion, Mix, Ns, Scheduler};
 use paracord_sim::run::Outcome;
 
@@ -46,6 +47,7 @@ pub struct Finished {
     /// Title of its tables, without its end: machine, kernel, seed.
     about: String,
     names: Names,
+    machine: Machine,
     kernel: KernelVersion,
     run_ns: Ns,
     warmup_ns: Ns,
@@ -68,6 +70,7 @@ impl Finished {
             measured_ns,
             about,
             names: Names::of(mix),
+            machine: mix.machine.clone(),
             kernel: mix.kernel,
             run_ns: mix.run_ns,
             warmup_ns: mix.warmup_ns,

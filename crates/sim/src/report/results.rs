@@ -63,11 +63,18 @@ fn series(run: &Finished) -> Vec<Series> {
         add(format!("longest-wait_{name}"), "us", as_f64(kind.longest_wait_ns) / 1e3);
         add(format!("switches_{name}"), "count", as_f64(kind.switches));
         add(format!("migrations_{name}"), "count", as_f64(kind.migrations));
+        if let Some(waits) = kind.wakeup_p99_ns {
+            add(format!("wakeup-p99_{name}"), "us", as_f64(waits) / 1e3);
+        }
         if let Some((average, longest)) = kind.latency_ns {
             add(format!("latency_{name}"), "us", as_f64(average) / 1e3);
             add(format!("longest-latency_{name}"), "us", as_f64(longest) / 1e3);
         }
     }
+    let placement = &run.outcome.placement;
+    add("node-moves".to_owned(), "count", as_f64(placement.node_moves));
+    add("cache-moves".to_owned(), "count", as_f64(placement.cache_moves));
+    add("crowded-cores".to_owned(), "share", run.share(placement.crowded_ns));
     add("events".to_owned(), "count", as_f64(run.outcome.events));
     all
 }

@@ -11,8 +11,16 @@ pub fn table(name: &str, run: &Finished) -> String {
     let scheduler = scheduler_word(run.scheduler);
     let mut text = format!("{name}: {scheduler}, {}, {}\n\n", run.about, run.length());
     let latencies = run.kinds.iter().any(|kind| kind.latency_ns.is_some());
-    let mut heading =
-        row(&["TASK", "NUMBER", "CPU %", "PER TASK %", "LONGEST WAIT", "SWITCHES", "MIGRATIONS"]);
+    let mut heading = row(&[
+        "TASK",
+        "NUMBER",
+        "CPU %",
+        "PER TASK %",
+        "WAKEUP P99",
+        "LONGEST WAIT",
+        "SWITCHES",
+        "MIGRATIONS",
+    ]);
     if latencies {
         heading.extend(row(&["LATENCY", "WORST"]));
     }
@@ -25,6 +33,9 @@ pub fn table(name: &str, run: &Finished) -> String {
     if latencies {
         text.push_str("LATENCY: from a vCPU's timer to its running, on average\n");
     }
+    if let Some(line) = placement_line(run) {
+        let _ = writeln!(text, "{line}");
+    }
     if !run.outcome.faults.is_empty() {
         text.push('\n');
     }
@@ -34,12 +45,30 @@ pub fn table(name: &str, run: &Finished) -> String {
     text
 }
 
+/// Of a machine that has more than one cache, node or thread of a core: how tasks were put on it.
+pub fn placement_line(run: &Finished) -> Option<String> {
+    let placement = &run.outcome.placement;
+    let mut said = Vec::new();
+    if run.machine.nodes > 1 {
+        said.push(format!("{} moves between nodes", placement.node_moves));
+    }
+    if run.machine.caches > run.machine.nodes {
+        said.push(format!("{} moves between caches", placement.cache_moves));
+    }
+    if run.machine.smt > 1 {
+        let share = units::percent(run.share(placement.crowded_ns));
+        said.push(format!("{share} % of a core crowded beside idle ones"));
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
 fn kind_row(run: &Finished, kind: &KindSum, latencies: bool) -> Vec<String> {
     let mut cells = vec![
         kind.name.clone(),
         kind.number(),
         units::percent(run.share(kind.ran_ns)),
         per_task(run, kind),
+        kind.p99(),
         units::duration(kind.longest_wait_ns),
         kind.switches.to_string(),
         kind.migrations.to_string(),

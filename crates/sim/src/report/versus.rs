@@ -8,7 +8,7 @@ use paracord_sim::mix::Ns;
 use paracord_sim::run::Kind;
 
 use super::columns::{columns, row};
-use super::table::per_task;
+use super::table::{per_task, placement_line};
 use super::{Finished, scheduler_word, units};
 
 /// Shares and waits side by side, and the task whose shares differ most.
@@ -25,6 +25,8 @@ pub fn table(name: &str, ext: &Finished, stock: &Finished) -> String {
         "DIFFERENCE",
         "EXT PER TASK %",
         "STOCK PER TASK %",
+        "EXT P99",
+        "STOCK P99",
         "EXT WAIT",
         "STOCK WAIT",
     ])];
@@ -38,6 +40,8 @@ pub fn table(name: &str, ext: &Finished, stock: &Finished) -> String {
             units::points(shares.0 - shares.1),
             per_task(ext, ours),
             per_task(stock, theirs),
+            ours.p99(),
+            theirs.p99(),
             units::duration(ours.longest_wait_ns),
             units::duration(theirs.longest_wait_ns),
         ]);
@@ -55,6 +59,9 @@ pub fn table(name: &str, ext: &Finished, stock: &Finished) -> String {
         );
     }
     for run in [ext, stock] {
+        if let Some(line) = placement_line(run) {
+            let _ = writeln!(text, "{}: {line}", scheduler_word(run.scheduler));
+        }
         for line in run.fault_lines() {
             let _ = writeln!(text, "{}: {line}", scheduler_word(run.scheduler));
         }
