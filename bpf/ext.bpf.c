@@ -16,6 +16,7 @@
  *  sched_perf.h      load tracking, the CPU's request (policy/perf.h)
  *  sched_turn.h      turns that end between two ticks
  *  sched_queue.h     a queue per CPU, virtual time (policy/fair.h)
+ *  sched_topology.h  cores, caches and nodes: where an idle CPU is looked for
  *  sched_balance.h   which CPU takes a task over from which (policy/balance.h)
  *  sched_place.h     where tasks run on a host whose CPUs differ (policy/energy.h)
  *  sched_idle.h      what idle CPUs ask for

@@ -137,6 +137,11 @@ struct cpumask {
 	unsigned long bits[1];
 };
 
+/* kernel/bpf/cpumask.c: one that programs make. */
+struct bpf_cpumask {
+	struct cpumask cpumask;
+};
+
 /* kernel/sched/ext: the part of a task that the scheduler reads and writes. */
 struct sched_ext_entity {
 	u32 flags;

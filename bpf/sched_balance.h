@@ -6,18 +6,15 @@
 #ifndef PARACORD_BPF_SCHED_BALANCE_H
 #define PARACORD_BPF_SCHED_BALANCE_H
 
-#include "../policy/balance.h"
-
 /* What is left for the next look, and counted with that. */
 #define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
 /* CPUs looked at by one that is busy, at the end of a slice. */
 #define PC_BALANCE_STEPS	4
-/* Tasks looked at in the queue of each. */
+/* Tasks looked at in the queue of each; by an idle CPU. */
 #define PC_BALANCE_DEPTH	4
-/* Tasks of a CPU's own queue that are looked at for one that an idle CPU may run. */
+#define PC_WAITED_DEPTH		16
+/* Tasks of a CPU's own queue that are looked at for those that idle CPUs may run; each may go, if there are as many. */
 #define PC_GIVE_DEPTH		64
-/* Tasks given at once, and looks in vain for an idle CPU. */
-#define PC_GIVE_MAX		4
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 {
@@ -68,7 +65,7 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 	u32 here = bpf_get_smp_processor_id();
 	struct pc_rq *wakers = rq_of(here);
 
-	if (!wakers || wakers->offline || *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting ||
+	if (!wakers || wakers->offline || wakers->near.node != rq->near.node || *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting ||
 	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 		return cpu;
 	return here;
@@ -83,18 +80,19 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 {
 	struct pc_rq *rq = rq_of(cpu), *wakers = rq_of(bpf_get_smp_processor_id()), *theirs;
 	u64 now = rq_now();
-	u32 other;
+	u32 ring, other;
 
-	if (!rq || !wakers)
+	if (!rq || !wakers || wakers->near.node != rq->near.node)
 		return cpu;
-	other = wakers->victim == cpu ? rq->next : wakers->victim;
+	ring = widest_in_node(wakers);
+	other = wakers->victim[ring] == cpu ? rq->near.next[ring] : wakers->victim[ring];
 	theirs = rq_of(other);
 	if (!theirs || theirs->offline || !runs_ordinary(theirs) ||
 	    !pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight,
 			      weight_on(rq) + weight, rq->slice_ns))
 		return cpu;
 	/* The next one goes elsewhere. */
-	wakers->victim = theirs->next;
+	wakers->victim[ring] = theirs->near.next[ring];
 	return other;
 }
 
@@ -106,20 +104,34 @@ static __always_inline void wake_idle(u32 cpu)
 #endif
 }
 
+/* A CPU that was given a task looks first where more may wait when it has nothing to do again. A hint: anybody may write it. */
+static __always_inline void look_here(u32 idle, u32 cpu)
+{
+	struct pc_rq *theirs = rq_of(idle), *rq = rq_of(cpu);
+
+	if (!theirs || !rq)
+		return;
+	if (theirs->near.node != rq->near.node)
+		*(volatile u16 *)&theirs->victim[PC_NEAR_ALL] = cpu;
+	else
+		*(volatile u16 *)&theirs->victim[widest_in_node(theirs)] = cpu;
+}
+
 /*
  * Somebody waits on this CPU, and another one is idle: it looked at some CPUs before it went idle, and not at this one, or
  * has just come. The first who may run there goes there.
  */
-static __noinline void give(u32 cpu)
+PC_VERIFIED_ALONE int give(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	u32 given = 0, missed = 0;
+	struct pc_rq *rq = rq_of(cpu);
+	u64 now = rq_now();
 	int i;
 
 	/* Without the kick a CPU that is claimed in vain would be lost. */
-	if (!PC_CAN_KICK || !describes_cpumask())
-		return;
+	if (!PC_CAN_KICK || !describes_cpumask() || !rq)
+		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
 		bpf_for(i, 0, PC_GIVE_DEPTH) {
 			struct pc_task *t;
@@ -131,22 +143,18 @@ static __noinline void give(u32 cpu)
 			t = task_of(p);
 			if (!t || is_pinned(p))
 				continue;
-			idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-			if (idle < 0) {
-				if (++missed == PC_GIVE_MAX)
-					break;
+			idle = idle_cpu_for(p, t, rq, now);
+			if (idle < 0)
 				continue;
-			}
 			/* It leaves the queue's counts where it runs, which may be before this returns. */
-			if (!move_to(&it, p, SCX_DSQ_LOCAL_ON | idle)) {
+			if (move_to(&it, p, SCX_DSQ_LOCAL_ON | idle))
+				look_here(idle, cpu);
+			else
 				wake_idle(idle);
-				continue;
-			}
-			if (++given == PC_GIVE_MAX)
-				break;
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
 }
 
 /* For a CPU that has something to run. */
@@ -156,28 +164,71 @@ static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64
 		give(cpu);
 }
 
-/*
- * For a CPU that has nothing to run: the first task of another's queue, along the ring, from where the last look stopped.
- */
-static __always_inline bool steal(u32 cpu, struct pc_rq *rq, u64 now)
+/* The first task of another CPU's queue, of another node, that has waited for long enough; NULL: none has. */
+PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 {
-	u32 victim = rq->victim;
-	struct pc_rq *theirs;
-	bool taken = false;
+	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	bool moved = false;
+	u64 now = rq_now();
 	int i;
 
+	if (!rq || !theirs)
+		return false;
+	if (!bpf_iter_scx_dsq_new(&it, victim, 0)) {
+		bpf_for(i, 0, PC_WAITED_DEPTH) {
+			struct pc_task *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_of(p);
+			if (!t || !t->waits_ns || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+			    pc_elapsed_ns(now, t->waits_ns) < crossing_ns(t, theirs, rq))
+				continue;
+			moved = fetch(&it, p, t);
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* Along a ring, from where the last look at it stopped. */
+PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
+{
+	struct pc_rq *rq = rq_of(cpu), *theirs;
+	bool taken = false;
+	u64 now = rq_now();
+	u32 victim;
+	int i;
+
+	if (!rq || ring >= PC_NEAR_LEVELS || rq->near.next[ring] == cpu)
+		return false;
+	victim = rq->victim[ring];
 	bpf_for(i, 0, PC_STEAL_MAX) {
 		theirs = rq_of(victim);
 		if (!theirs)
 			break;
-		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) && take(victim)) {
+		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
+		    (theirs->near.node == rq->near.node ? take(victim) : take_waited(victim, cpu))) {
 			taken = true;
 			break;
 		}
-		victim = theirs->next;
+		victim = theirs->near.next[ring];
+		/* Once around. */
+		if (victim == rq->victim[ring])
+			break;
 	}
-	rq->victim = victim;
+	rq->victim[ring] = victim;
 	return taken;
+}
+
+/* For a CPU that has nothing to run: the first task of another's queue, of one near by if there is any. */
+static __always_inline bool steal(u32 cpu)
+{
+	return steal_along(cpu, PC_NEAR_CACHE) || steal_along(cpu, PC_NEAR_NODE) || steal_along(cpu, PC_NEAR_ALL);
 }
 
 /* False when somebody else changes its class or affinity while it runs: nothing of its own can be read then. */
@@ -205,6 +256,20 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 	return v->level != PC_LEVEL_NONE;
 }
 
+/* Whether a busy CPU may take a task of another node now, for its node. */
+PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now)
+{
+	struct pc_node *ours = bpf_map_lookup_elem(&nodes, &node), *theirs = bpf_map_lookup_elem(&nodes, &from);
+	u64 last;
+
+	if (!ours || !theirs)
+		return false;
+	last = *(volatile u64 *)&ours->crossed_ns;
+	if (pc_elapsed_ns(now, last) < pc_cross_every_ns(ours->pace, theirs->pace))
+		return false;
+	return __sync_val_compare_and_swap(&ours->crossed_ns, last, now) == last;
+}
+
 /* The first task of another CPU's queue that shall rather run here than `prev`, which runs; NULL: none does. */
 static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 {
@@ -213,16 +278,22 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 	struct task_struct *p;
 	bool moved = false;
 	u64 here, there;
+	u32 slice_ns;
+	bool crosses;
 	s64 ahead;
 	int i;
 
 	if (!rq || !theirs)
 		return false;
+	crosses = theirs->near.node != rq->near.node;
+	slice_ns = rq->slice_ns;
+	if (theirs->near.cache != rq->near.cache)
+		slice_ns *= PC_CROSS_CACHE;
 	/* It may not have switched for long, under a real-time task for example. */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
-	if (!pc_balance_takes(ahead, 0, there, rq->slice_ns))
+	if (!pc_balance_takes(ahead, 0, there, slice_ns))
 		return false;
 	if (!bpf_iter_scx_dsq_new(&it, victim, 0)) {
 		bpf_for(i, 0, PC_BALANCE_DEPTH) {
@@ -233,9 +304,11 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 				break;
 			t = task_of(p);
 			if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-			    !pc_balance_takes(ahead, here + t->weight, there, rq->slice_ns))
+			    !pc_balance_takes(ahead, here + t->weight, there, slice_ns))
 				continue;
 			if (prev && is_boosted_at_preemption(prev))
+				break;
+			if (crosses && !may_cross(rq->near.node, theirs->near.node, rq->pace_ns))
 				break;
 			moved = fetch(&it, p, t);
 			if (moved)
@@ -247,15 +320,41 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 	return moved;
 }
 
+/* A CPU's part of its node's pace. Of two that do this at once one may be lost: it comes again. */
+static __always_inline void tell_pace(const struct pc_rq *rq)
+{
+	u32 node = rq->near.node;
+	struct pc_node *n = bpf_map_lookup_elem(&nodes, &node);
+
+	if (n)
+		*(volatile u64 *)&n->pace += ((s64)rq->pace - (s64)*(volatile u64 *)&n->pace) >> PC_NODE_PACE_SHIFT;
+}
+
+/* The CPUs among which a busy one looks now: most often those of its cache. */
+static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
+{
+	u32 look = ++rq->looks;
+	/* With nothing but what is to run when nobody else wants to, it is as good as idle. */
+	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
+
+	if (has_nodes(rq) && (look % PC_LOOKS_EVERYWHERE == 0 || is_light)) {
+		tell_pace(rq);
+		return PC_NEAR_ALL;
+	}
+	return is_light || look % PC_LOOKS_IN_NODE == 0 || rq->near.next[PC_NEAR_CACHE] == cpu ? widest_in_node(rq) : PC_NEAR_CACHE;
+}
+
 /* Takes a task over, instead of `prev`. A few CPUs are looked at each time, the next ones the next time. */
 static __always_inline bool balance(u32 cpu, struct pc_rq *rq, struct task_struct *prev, u64 now)
 {
-	u32 victim = rq->victim;
 	struct pc_rq *theirs;
 	bool taken = false;
+	u32 ring, victim;
 	int i;
 
 	keep_pace(rq, now);
+	ring = ring_to_balance(cpu, rq);
+	victim = rq->victim[ring];
 	bpf_for(i, 0, PC_BALANCE_STEPS) {
 		theirs = rq_of(victim);
 		if (!theirs)
@@ -265,9 +364,9 @@ static __always_inline bool balance(u32 cpu, struct pc_rq *rq, struct task_struc
 			taken = true;
 			break;
 		}
-		victim = theirs->next;
+		victim = theirs->near.next[ring];
 	}
-	rq->victim = victim;
+	rq->victim[ring] = victim;
 	return taken;
 }
 

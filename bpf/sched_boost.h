@@ -129,14 +129,15 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
 	struct pc_rq *rq = rq_of(prev);
-	u32 domain, cpu;
+	u32 domain, ring, cpu;
 	int i;
 
 	if (!p || !t || !rq || t->clamp.min > rq->capacity)
 		return -1;
 	domain = rq->domain;
-	bpf_for(i, 0, PC_STEAL_MAX) {
-		cpu = rq->next;
+	ring = widest_in_node(rq);
+	bpf_for(i, 0, 2 * PC_STEAL_MAX) {
+		cpu = rq->near.next[ring];
 		rq = rq_of(cpu);
 		if (!rq || cpu == prev)
 			break;
@@ -151,15 +152,18 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
 	struct pc_rq *rq = rq_of(first);
-	u32 cpu = first;
+	u32 cpu = first, ring;
 	int i;
 
-	bpf_for(i, 0, PC_STEAL_MAX) {
+	if (!rq)
+		return first;
+	ring = widest_in_node(rq);
+	bpf_for(i, 0, 2 * PC_STEAL_MAX) {
 		if (!rq)
 			break;
 		if (runs_ordinary(rq) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
-		cpu = rq->next;
+		cpu = rq->near.next[ring];
 		if (cpu == first)
 			break;
 		rq = rq_of(cpu);

@@ -157,8 +157,10 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 static __always_inline void begin_rq(struct pc_rq *rq)
 {
 	*rq = (struct pc_rq){
-		.next = rq->next, .slice_ns = rq->slice_ns, .features = rq->features,
+		.victim = { rq->near.next[0], rq->near.next[1], rq->near.next[2] },
+		.near = rq->near, .slice_ns = rq->slice_ns, .features = rq->features,
 		.domain = rq->domain, .capacity = rq->capacity, .offline = rq->offline,
+		.tickless = !!rq->tickless,
 	};
 }
 
@@ -174,12 +176,15 @@ s32 BPF_PROG(ext_init)
 		root->factor = PC_FACTOR_ONE;
 		root->clamp.min = root->clamp.max = PC_CAPACITY;
 	}
+	drop_masks();
 	bpf_for(cpu, 0, PC_CPUS_MAX) {
 		rq = rq_of(cpu);
 		if (!rq)
 			break;
 		begin_rq(rq);
-		error = scx_bpf_create_dsq(cpu, -1);
+		error = enter_masks(cpu);
+		if (!error)
+			error = scx_bpf_create_dsq(cpu, -1);
 		if (!error)
 			error = make_turn_timer(cpu);
 		if (error)

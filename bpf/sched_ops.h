@@ -43,7 +43,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		is_idle = cpu >= 0;
 	}
 	if (cpu < 0)
-		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+		cpu = idle_for(p, prev_cpu, wake_flags, &is_idle);
 	rq = rq_of(cpu);
 	if (is_idle && rq) {
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
@@ -83,6 +83,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	born = t->birth & PC_BIRTH_NEW;
 	if (born)
 		inherit(t, now);
+	/* Without a tick nobody has done it lately; as if the last one had been a slice ago. */
+	if (rq->tickless && runs_ordinary(rq) && *(volatile s32 *)&rq->queued <= 0)
+		raise_base(rq, running_vtime(rq, now) - pc_fair_virtual(rq->slice_ns, rq->cur_inverse));
 	arrive(p, t, rq, cpu, now);
 	if (born)
 		t->vtime += pc_fair_virtual(t->debit_ns, t->inverse);
@@ -126,7 +129,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		idle = idle_cpu_for(p, t, rq, now);
 		if (idle >= 0) {
 			insert_local(p, t, idle, rq->slice_ns, enq_flags);
 			/* It looks for work in any case: the task may be taken away before it gets there. */
@@ -181,14 +184,14 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
 		if (due && balance(cpu, rq, NULL, now))
 			return 0;
-		if (take(cpu) || steal(cpu, rq, now))
+		if (take(cpu) || steal(cpu))
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
 	t = task_of(prev);
 	/* It is parked when it is put back. It runs: however long it had to wait before says nothing. */
 	if (t && is_short(prev, t, rq)) {
-		if (take(cpu) || steal(cpu, rq, now))
+		if (take(cpu) || steal(cpu))
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
@@ -202,6 +205,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);
+	if (goes_on_without_tick(cpu))
+		return 0;
 	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu)) {
 		prev->scx.slice = rq->slice_ns;
 		begin_turn(rq, cpu, !runs_ordinary(rq), now);
@@ -258,12 +263,16 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (rq->features & PC_PERF_TRACK)
 		perf_request(p, rq, cpu);
 	rq->direct = 0;
+	if (rq->tickless)
+		begin_without_tick(p, rq, t);
 	*(volatile u32 *)&rq->expired = 0;
 	v = vcpu_of(t, &index);
 	if (v) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
 			switched_in(p, v, here, index, cpu, bpf_ktime_get_ns());
+		if (has_nodes(rq))
+			find_home(v, rq);
 	}
 	*(volatile u32 *)&rq->runs = v ? PC_RUNS_VCPU + index : PC_RUNS_TASK;
 	if (v)
@@ -335,7 +344,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		departs(p, t, cpu, p->__state != 0);
 	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
-	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
+	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
 	/* One that is to leave is asked for its CPU where it is enqueued. */
 	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);

@@ -17,8 +17,8 @@ struct {
 	__type(value, struct pc_rq);
 } rqs SEC(".maps");
 
-/* CPUs of the ring that one looks at who has nothing to run, or is boosted and looks for a place. */
-#define PC_STEAL_MAX	32
+/* CPUs of a ring that one looks at who has nothing to run, or is boosted and looks for a place. */
+#define PC_STEAL_MAX	16
 
 /* Of tasks and groups for which nobody said anything. */
 static const struct pc_clamp no_clamp = { .min = 0, .max = PC_CAPACITY };

@@ -50,13 +50,47 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 /* Somebody waits for the CPU, in its queue or next to run. */
 static __always_inline bool is_waited_for(const struct pc_rq *rq)
 {
-	return *(volatile s32 *)&rq->queued > 0 || *(volatile u32 *)&rq->direct;
+	return *(volatile s32 *)&rq->queued > 0 || *(volatile u16 *)&rq->direct;
+}
+
+/*
+ * On a CPU that the kernel can leave without a tick (nohz_full) a task that nobody waits for has a slice without end: only so
+ * the kernel stops the tick, and only where the slice has none when the task begins to run. Who comes sets the timer. One that
+ * comes for a moment brings no tick with it: that begins where the timer has ended a turn, and somebody waits for the next.
+ */
+static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
+{
+	return PC_CAN_KICK && rq->tickless && !limited && (rq->tickless == PC_TICKLESS || !is_waited_for(rq));
+}
+
+/*
+ * The turn of a task is over that could go on. Return: 1 if it is to be put back, as the last one, so that it begins anew
+ * without a tick; 0: somebody waits, and from now on tasks take turns.
+ */
+PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!rq || !rq->tickless)
+		return 0;
+	if (!is_waited_for(rq))
+		return runs_without_tick(rq, rq->paying);
+	rq->tickless = PC_TICKLESS_TURNS;
+	return 0;
+}
+
+/* For the task that is about to run on such a CPU. */
+static __always_inline void begin_without_tick(struct task_struct *p, struct pc_rq *rq, const struct pc_task *t)
+{
+	if (!is_waited_for(rq))
+		rq->tickless = PC_TICKLESS;
+	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
 /* The task that runs has a turn from now on. `boosted`: it has none, and is interrupted by no timer of its own. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
-	*(volatile u32 *)&rq->turn = PC_TURN_WHOLE;
+	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
 	*(volatile u64 *)&rq->until_ns = now + rq->slice_ns;
 	rq->turn_vtime = rq->cur_vtime;
 	if (!boosted && is_waited_for(rq))
@@ -71,7 +105,7 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 	if (rq->turn == PC_TURN_WHOLE) {
 		until -= rq->slice_ns - least;
 		*(volatile u64 *)&rq->until_ns = until;
-		*(volatile u32 *)&rq->turn = PC_TURN_LEAST;
+		*(volatile u16 *)&rq->turn = PC_TURN_LEAST;
 	}
 	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
 }
@@ -79,7 +113,7 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 /* A short one, whoever waits. */
 static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
-	*(volatile u32 *)&rq->turn = PC_TURN_OWED;
+	*(volatile u16 *)&rq->turn = PC_TURN_OWED;
 	*(volatile u64 *)&rq->until_ns = now + lasts_ns;
 	if (!PC_CAN_KICK)
 		*(volatile u32 *)&rq->expired = 1;
@@ -96,7 +130,7 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 		return 0;
 	*(volatile u64 *)&rq->timer_ns = 0;
 	/* A boosted vCPU has no turns. */
-	if (!ext_on || (*(volatile u32 *)&rq->turn != PC_TURN_OWED && (!is_waited_for(rq) || !runs_ordinary(rq))))
+	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for(rq) || !runs_ordinary(rq))))
 		return 0;
 	now = rq_now();
 	if (pc_fair_before(now + PC_TURN_REST_NS, *(volatile u64 *)&rq->until_ns))

@@ -17,6 +17,8 @@
 #define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
 
 /* Same in all kernels so far; others are asked from BTF. */
+#define SCX_WAKE_EXEC		0x02ull
+#define SCX_WAKE_FORK		0x04ull
 #define SCX_WAKE_SYNC		0x10ull
 #define SCX_ENQ_WAKEUP		1ull
 #define SCX_ENQ_PREEMPT		(1ull << 32)
@@ -25,6 +27,7 @@
 #define SCX_KICK_IDLE		1ull
 #define SCX_KICK_PREEMPT	2ull
 #define SCX_TASK_QUEUED		1u
+#define SCX_SLICE_INF		(~0ull)
 #define SCX_DSQ_ITER_REV	(1ull << 16)
 #define SCX_DEQ_SLEEP		1ull
 
@@ -133,6 +136,12 @@ u64 scx_bpf_now(void) __ksym __weak;
 u32 scx_bpf_cpuperf_cap(s32 cpu) __ksym;
 u32 scx_bpf_cpuperf_cur(s32 cpu) __ksym;
 void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;
+const struct cpumask *scx_bpf_get_idle_smtmask(void) __ksym;
+void scx_bpf_put_idle_cpumask(const struct cpumask *mask) __ksym;
+struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
+void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym;
+void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask) __ksym;
+bool bpf_cpumask_and(struct bpf_cpumask *to, const struct cpumask *one, const struct cpumask *other) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 
 void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;

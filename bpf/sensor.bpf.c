@@ -148,6 +148,7 @@ u32 ext_on;	/* the scheduler is in force */
 #include "sched_perf.h"
 #include "sched_turn.h"
 #include "sched_queue.h"
+#include "sched_topology.h"
 #include "sched_place.h"
 #include "sched_boost.h"
 #else

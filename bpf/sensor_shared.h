@@ -134,7 +134,7 @@ struct pc_vm {
 	struct pc_boost_config config;	/* daemon */
 	struct pc_bucket budget;	/* BPF */
 	u32 tgid;			/* daemon; 0: free */
-	u32 reserved;
+	u32 home;			/* node where it is at home, plus 1; 0: not known yet */
 };
 
 /* One per host CPU, on a cache line of its own. */
@@ -254,9 +254,32 @@ struct pc_unrecorded {
 #define PC_TURN_LEAST	1	/* the least, as somebody woke who is owed more */
 #define PC_TURN_OWED	2	/* a moment, as its quota is used up, or as a boosted vCPU has called it */
 
+/* pc_rq.tickless: 0: the CPU has a tick; the kernel stops it where it can (nohz_full); the same, and tasks take turns there. */
+#define PC_TICKLESS		1
+#define PC_TICKLESS_TURNS	2
+
 /* pc_rq.calls: by a task of another CPU; by the one that runs here, which gives way whatever its level. */
 #define PC_CALLS_ELSEWHERE	1
 #define PC_CALLS_HERE		2
+
+/* Rings of CPUs: those that share a last cache, a node, all. */
+#define PC_NEAR_CACHE	0
+#define PC_NEAR_NODE	1
+#define PC_NEAR_ALL	2
+#define PC_NEAR_LEVELS	3
+/* Beyond that, a node is one with the last one, and caches are not told apart. */
+#define PC_NODES_MAX	64
+#define PC_CACHES_MAX	512
+#define PC_NO_CACHE	0xffffu
+#define PC_NO_NODE	0xffffu
+
+/* A CPU's place in the machine. */
+struct pc_near {
+	u16 next[PC_NEAR_LEVELS];	/* its successor in each ring; itself: the ring has no more CPUs than the one before */
+	u16 within;		/* PC_NEAR_*: the widest ring within its node */
+	u16 node;		/* PC_NO_NODE: the machine has one */
+	u16 cache;		/* PC_NO_CACHE: all CPUs of the node share it */
+};
 
 /* One per host CPU: the scheduler's queue and what runs. */
 struct pc_rq {
@@ -266,10 +289,8 @@ struct pc_rq {
 	u32 cur_inverse;
 	u32 runs;		/* PC_RUNS_* */
 	s32 queued;		/* tasks that wait */
-	u32 next;		/* next CPU of the ring; loader */
 	u32 promotes;		/* 1: somebody who waits here was boosted meanwhile */
 	u32 expired;		/* 1: the task that runs gives way at the next tick */
-	u32 victim;		/* next CPU that balance() and steal() look at */
 	u32 slice_ns;		/* pc_fair_slice_ns(); loader */
 	u32 cur_cap;		/* clamp.max of the task that runs */
 	u32 cur_speed;		/* 0..1024: the CPU's capacity at its frequency, if that task is capped */
@@ -280,13 +301,17 @@ struct pc_rq {
 	u64 removed;		/* sleepers' parts that woke elsewhere, as perf.sleeping counts them */
 	u64 search_ns;		/* when a search of the queue is due */
 	u64 sum_ns;		/* when perf's sums were last right, by a clock that all CPUs share */
-	u32 domain;		/* of the energy model; daemon */
-	u32 capacity;		/* 0..1024, at the highest frequency; daemon */
-	u32 offline;		/* 0/1 */
-	u32 turn;		/* PC_TURN_*: of the task that runs */
-	u32 search;		/* 1: its queue is to be searched for somebody who waited too long */
-	u32 direct;		/* 1: a task waits in the local queue (goes_direct()) */
-	u32 asks;		/* 1: a request of ours is in force at the governor */
+	struct pc_near near;	/* loader */
+	u16 victim[PC_NEAR_LEVELS];	/* the next CPU of each ring that is looked at */
+	u16 looks;		/* of balance(), counted */
+	u16 domain;		/* of the energy model; daemon */
+	u16 capacity;		/* 0..1024, at the highest frequency; daemon */
+	u16 offline;		/* 0/1 */
+	u16 search;		/* 1: its queue is to be searched for somebody who waited too long */
+	u16 direct;		/* 1: a task waits in the local queue (goes_direct()) */
+	u16 asks;		/* 1: a request of ours is in force at the governor */
+	u16 turn;		/* PC_TURN_*: of the task that runs */
+	u16 tickless;		/* PC_TICKLESS_*; loader, and this CPU */
 	s32 readers;		/* of `queued`, those that were preempted while they read under RCU */
 	u16 put_back;		/* PC_LEVEL_* of one that was put back boosted since a task began to run here */
 	u16 aged;		/* 1: the task that comes next has waited for too long */

@@ -24,6 +24,45 @@
 /* Slices of the slower CPU that its tasks have missed before one of them is taken over. */
 #define PC_BALANCE_SLICES	3
 
+/* How long a task waits before an idle CPU of another node takes it: to wait for its own is dearer from here on. */
+#define PC_CROSS_WAIT_NS	(1 * PC_NSEC_PER_MSEC)
+/* The same of a vCPU at home, whose memory all lies there. */
+#define PC_CROSS_HOME_NS	(4 * PC_NSEC_PER_MSEC)
+/* That many times the difference that is settled between CPUs of a cache is settled between those of two. */
+#define PC_CROSS_CACHE		4
+/* One in so many looks of a busy CPU goes beyond its cache, beyond its node. */
+#define PC_LOOKS_IN_NODE	4
+#define PC_LOOKS_EVERYWHERE	8
+/* A node's pace follows its CPUs' by that much, a 32nd, at each look beyond the node. */
+#define PC_NODE_PACE_SHIFT	5
+/* Nodes whose paces differ by less, of 1024, are equal: 3 %. */
+#define PC_CROSS_LEAST		32
+/* With that difference busy CPUs of the faster node take a task from the other one so often; with twice that, four times as often. */
+#define PC_CROSS_EVERY_NS	(100 * PC_NSEC_PER_MSEC)
+#define PC_CROSS_NEVER		(~0ull)
+
+/* How often the busy CPUs of a node together take a task from another one. `ours`, `theirs`: the paces of the two nodes. */
+PC_INLINE u64 pc_cross_every_ns(u64 ours, u64 theirs)
+{
+	/* Paces are below 2^52. */
+	u64 ahead = ours > theirs ? (ours - theirs) * 1024 / ours : 0;
+
+	if (ahead < PC_CROSS_LEAST)
+		return PC_CROSS_NEVER;
+	return PC_CROSS_EVERY_NS * (PC_CROSS_LEAST * PC_CROSS_LEAST) / (ahead * ahead);
+}
+
+/*
+ * How long a task waits before an idle CPU takes it. `home`: the node where its VM is at home, 0 if it has none or is no
+ * vCPU. `from`, `to`: nodes of the two CPUs.
+ */
+PC_INLINE u64 pc_cross_wait_ns(u32 home, u32 from, u32 to)
+{
+	if (from == to || home == to)
+		return 0;
+	return home == from ? PC_CROSS_HOME_NS : PC_CROSS_WAIT_NS;
+}
+
 /*
  * A CPU's pace, ns for nice 0, after another `ns` in which it ran ordinary tasks that weigh `weight` 64ths together; 0: in
  * which it ran none of them.

@@ -79,8 +79,18 @@ pub const PC_RUNS_VCPU: u32 = 2;
 pub const PC_TURN_WHOLE: u32 = 0;
 pub const PC_TURN_LEAST: u32 = 1;
 pub const PC_TURN_OWED: u32 = 2;
+pub const PC_TICKLESS: u32 = 1;
+pub const PC_TICKLESS_TURNS: u32 = 2;
 pub const PC_CALLS_ELSEWHERE: u32 = 1;
 pub const PC_CALLS_HERE: u32 = 2;
+pub const PC_NEAR_CACHE: u32 = 0;
+pub const PC_NEAR_NODE: u32 = 1;
+pub const PC_NEAR_ALL: u32 = 2;
+pub const PC_NEAR_LEVELS: u32 = 3;
+pub const PC_NODES_MAX: u32 = 64;
+pub const PC_CACHES_MAX: u32 = 512;
+pub const PC_NO_CACHE: u32 = 65535;
+pub const PC_NO_NODE: u32 = 65535;
 pub const PC_CLAMP_TASK: u32 = 1;
 pub const PC_CLAMP_GROUP: u32 = 2;
 pub const PC_CLAMP_UNSET: u32 = 4294967295;
@@ -1062,7 +1072,7 @@ pub struct pc_vm {
     pub config: pc_boost_config,
     pub budget: pc_bucket,
     pub tgid: u32_,
-    pub reserved: u32_,
+    pub home: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1073,9 +1083,7 @@ const _: () = {
         "Offset of field: pc_vm::budget",
     ][::core::mem::offset_of!(pc_vm, budget) - 152usize];
     ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 168usize];
-    [
-        "Offset of field: pc_vm::reserved",
-    ][::core::mem::offset_of!(pc_vm, reserved) - 172usize];
+    ["Offset of field: pc_vm::home"][::core::mem::offset_of!(pc_vm, home) - 172usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1313,6 +1321,27 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_near {
+    pub next: [u16_; 3usize],
+    pub within: u16_,
+    pub node: u16_,
+    pub cache: u16_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_near"][::core::mem::size_of::<pc_near>() - 12usize];
+    ["Alignment of pc_near"][::core::mem::align_of::<pc_near>() - 2usize];
+    ["Offset of field: pc_near::next"][::core::mem::offset_of!(pc_near, next) - 0usize];
+    [
+        "Offset of field: pc_near::within",
+    ][::core::mem::offset_of!(pc_near, within) - 6usize];
+    ["Offset of field: pc_near::node"][::core::mem::offset_of!(pc_near, node) - 8usize];
+    [
+        "Offset of field: pc_near::cache",
+    ][::core::mem::offset_of!(pc_near, cache) - 10usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_rq {
     pub base: u64_,
     pub cur_vtime: u64_,
@@ -1320,10 +1349,8 @@ pub struct pc_rq {
     pub cur_inverse: u32_,
     pub runs: u32_,
     pub queued: s32,
-    pub next: u32_,
     pub promotes: u32_,
     pub expired: u32_,
-    pub victim: u32_,
     pub slice_ns: u32_,
     pub cur_cap: u32_,
     pub cur_speed: u32_,
@@ -1334,13 +1361,17 @@ pub struct pc_rq {
     pub removed: u64_,
     pub search_ns: u64_,
     pub sum_ns: u64_,
-    pub domain: u32_,
-    pub capacity: u32_,
-    pub offline: u32_,
-    pub turn: u32_,
-    pub search: u32_,
-    pub direct: u32_,
-    pub asks: u32_,
+    pub near: pc_near,
+    pub victim: [u16_; 3usize],
+    pub looks: u16_,
+    pub domain: u16_,
+    pub capacity: u16_,
+    pub offline: u16_,
+    pub search: u16_,
+    pub direct: u16_,
+    pub asks: u16_,
+    pub turn: u16_,
+    pub tickless: u16_,
     pub readers: s32,
     pub put_back: u16_,
     pub aged: u16_,
@@ -1372,57 +1403,63 @@ const _: () = {
     ][::core::mem::offset_of!(pc_rq, cur_inverse) - 24usize];
     ["Offset of field: pc_rq::runs"][::core::mem::offset_of!(pc_rq, runs) - 28usize];
     ["Offset of field: pc_rq::queued"][::core::mem::offset_of!(pc_rq, queued) - 32usize];
-    ["Offset of field: pc_rq::next"][::core::mem::offset_of!(pc_rq, next) - 36usize];
     [
         "Offset of field: pc_rq::promotes",
-    ][::core::mem::offset_of!(pc_rq, promotes) - 40usize];
+    ][::core::mem::offset_of!(pc_rq, promotes) - 36usize];
     [
         "Offset of field: pc_rq::expired",
-    ][::core::mem::offset_of!(pc_rq, expired) - 44usize];
-    ["Offset of field: pc_rq::victim"][::core::mem::offset_of!(pc_rq, victim) - 48usize];
+    ][::core::mem::offset_of!(pc_rq, expired) - 40usize];
     [
         "Offset of field: pc_rq::slice_ns",
-    ][::core::mem::offset_of!(pc_rq, slice_ns) - 52usize];
+    ][::core::mem::offset_of!(pc_rq, slice_ns) - 44usize];
     [
         "Offset of field: pc_rq::cur_cap",
-    ][::core::mem::offset_of!(pc_rq, cur_cap) - 56usize];
+    ][::core::mem::offset_of!(pc_rq, cur_cap) - 48usize];
     [
         "Offset of field: pc_rq::cur_speed",
-    ][::core::mem::offset_of!(pc_rq, cur_speed) - 60usize];
+    ][::core::mem::offset_of!(pc_rq, cur_speed) - 52usize];
     [
         "Offset of field: pc_rq::features",
-    ][::core::mem::offset_of!(pc_rq, features) - 64usize];
+    ][::core::mem::offset_of!(pc_rq, features) - 56usize];
     [
         "Offset of field: pc_rq::requested",
-    ][::core::mem::offset_of!(pc_rq, requested) - 68usize];
-    ["Offset of field: pc_rq::perf"][::core::mem::offset_of!(pc_rq, perf) - 72usize];
-    ["Offset of field: pc_rq::left"][::core::mem::offset_of!(pc_rq, left) - 112usize];
+    ][::core::mem::offset_of!(pc_rq, requested) - 60usize];
+    ["Offset of field: pc_rq::perf"][::core::mem::offset_of!(pc_rq, perf) - 64usize];
+    ["Offset of field: pc_rq::left"][::core::mem::offset_of!(pc_rq, left) - 104usize];
     [
         "Offset of field: pc_rq::removed",
-    ][::core::mem::offset_of!(pc_rq, removed) - 120usize];
+    ][::core::mem::offset_of!(pc_rq, removed) - 112usize];
     [
         "Offset of field: pc_rq::search_ns",
-    ][::core::mem::offset_of!(pc_rq, search_ns) - 128usize];
+    ][::core::mem::offset_of!(pc_rq, search_ns) - 120usize];
     [
         "Offset of field: pc_rq::sum_ns",
-    ][::core::mem::offset_of!(pc_rq, sum_ns) - 136usize];
+    ][::core::mem::offset_of!(pc_rq, sum_ns) - 128usize];
+    ["Offset of field: pc_rq::near"][::core::mem::offset_of!(pc_rq, near) - 136usize];
+    [
+        "Offset of field: pc_rq::victim",
+    ][::core::mem::offset_of!(pc_rq, victim) - 148usize];
+    ["Offset of field: pc_rq::looks"][::core::mem::offset_of!(pc_rq, looks) - 154usize];
     [
         "Offset of field: pc_rq::domain",
-    ][::core::mem::offset_of!(pc_rq, domain) - 144usize];
+    ][::core::mem::offset_of!(pc_rq, domain) - 156usize];
     [
         "Offset of field: pc_rq::capacity",
-    ][::core::mem::offset_of!(pc_rq, capacity) - 148usize];
+    ][::core::mem::offset_of!(pc_rq, capacity) - 158usize];
     [
         "Offset of field: pc_rq::offline",
-    ][::core::mem::offset_of!(pc_rq, offline) - 152usize];
-    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 156usize];
+    ][::core::mem::offset_of!(pc_rq, offline) - 160usize];
     [
         "Offset of field: pc_rq::search",
-    ][::core::mem::offset_of!(pc_rq, search) - 160usize];
+    ][::core::mem::offset_of!(pc_rq, search) - 162usize];
     [
         "Offset of field: pc_rq::direct",
     ][::core::mem::offset_of!(pc_rq, direct) - 164usize];
-    ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 168usize];
+    ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 166usize];
+    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 168usize];
+    [
+        "Offset of field: pc_rq::tickless",
+    ][::core::mem::offset_of!(pc_rq, tickless) - 170usize];
     [
         "Offset of field: pc_rq::readers",
     ][::core::mem::offset_of!(pc_rq, readers) - 172usize];

@@ -27,6 +27,7 @@ pub mod pmu;
 pub mod pmu_invariants;
 pub mod quota;
 pub mod reserve;
+pub mod topology;
 
 pub use generated::*;
 

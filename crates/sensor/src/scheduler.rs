@@ -11,7 +11,7 @@ use std::{
 };
 
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, Object, libbpf_sys};
-use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded};
+use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded, topology::near};
 
 use crate::{Array, Error, load::map_array, topology};
 
@@ -133,7 +133,7 @@ impl Scheduler {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lays the ring of CPUs, sets their slices, and hands the host's ordinary tasks to the scheduler, if it has not got
+    /// Describes the machine's shape, sets the CPUs' slices, and hands the host's ordinary tasks to the scheduler, if it has not got
     /// them. Returns when it has.
     pub(crate) fn start(&self, object: &Object) -> Result<(), Error> {
         let mut link = self.link();
@@ -142,10 +142,12 @@ impl Scheduler {
         }
         may_start()?;
         let slice_ns = fair::slice_ns(online_cpus());
-        let next = topology::ring(&topology::read(), self.rqs.len());
-        for (cpu, next) in next.into_iter().enumerate() {
-            let offline = is_offline(cpu);
-            self.rqs.prepare(u32::try_from(cpu).unwrap_or(u32::MAX), next, slice_ns, offline);
+        let near = near(&topology::read(self.rqs.len()));
+        let tickless = topology::tickless();
+        for (cpu, near) in near.into_iter().enumerate() {
+            let (offline, tickless) = (is_offline(cpu), tickless.contains(&cpu));
+            let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+            self.rqs.prepare(cpu, near, slice_ns, offline, tickless);
         }
         self.exit.write(0, &NOT_ENDED);
         match attach(object) {

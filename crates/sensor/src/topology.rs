@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPUs share a cache, as the scheduler needs it: a ring.
-//!
-//! A CPU that has nothing to run looks at the others along the ring, so those that share
-//! its last cache come first, wherever it starts.
+//! The host's shape, from sysfs: the node and the last cache of each CPU.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
-/// CPUs by the first CPU of those that share their last cache.
-pub(crate) type Groups = BTreeMap<usize, Vec<usize>>;
+use paracord_policy::topology::Place;
 
 /// First number of a list such as `0-3,8-11`.
 fn first(list: &str) -> Option<usize> {
     list.trim().split([',', '-']).next()?.parse().ok()
 }
 
-/// The last cache that the kernel describes for a CPU; its own number where there is none.
-fn group(cpu: usize, directory: &Path) -> usize {
+/// The last cache that the kernel describes for a CPU, by the first CPU that shares it; its own number where there is none.
+fn cache(cpu: usize, directory: &Path) -> usize {
     (0..=4)
         .rev()
         .find_map(|level| {
@@ -25,33 +21,40 @@ fn group(cpu: usize, directory: &Path) -> usize {
         .unwrap_or(cpu)
 }
 
-/// The host's.
-pub(crate) fn read() -> Groups {
-    let mut groups = Groups::new();
-    for entry in fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|n| n.strip_prefix("cpu")).and_then(|n| n.parse().ok());
-        if let Some(cpu) = number {
-            groups.entry(group(cpu, &entry.path())).or_default().push(cpu);
-        }
-    }
-    for cpus in groups.values_mut() {
-        cpus.sort_unstable();
-    }
-    groups
+/// A kernel without NUMA has one node, and no names for it.
+fn node(directory: &Path) -> usize {
+    let names =
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut nodes = names.filter_map(|name| name.to_str()?.strip_prefix("node")?.parse().ok());
+    nodes.next().unwrap_or(0)
 }
 
-/// Each CPU's successor, of `count` CPUs; those that no group names come last.
-pub(crate) fn ring(groups: &Groups, count: usize) -> Vec<u32> {
-    let mut order: Vec<usize> =
-        groups.values().flatten().copied().filter(|cpu| *cpu < count).collect();
-    order.extend((0..count).filter(|cpu| !groups.values().flatten().any(|known| known == cpu)));
-    let mut next = vec![0; count];
-    for (place, cpu) in order.iter().enumerate() {
-        let successor = order[(place + 1) % order.len()];
-        next[*cpu] = u32::try_from(successor).unwrap_or(0);
-    }
-    next
+/// CPUs that the kernel leaves without a tick where it can (`nohz_full=`).
+pub(crate) fn tickless() -> Vec<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    list(&text)
+}
+
+/// The numbers of a list such as `0-3,8`; none of `(null)`, which some kernels write for nothing.
+fn list(text: &str) -> Vec<usize> {
+    let span = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    text.trim().split(',').filter_map(span).flatten().collect()
+}
+
+/// Of `count` CPUs, those included that are offline or may come later.
+pub(crate) fn read(count: usize) -> Vec<Place> {
+    read_from(Path::new("/sys/devices/system/cpu"), count)
+}
+
+fn read_from(cpus: &Path, count: usize) -> Vec<Place> {
+    let place = |cpu: usize| {
+        let directory = cpus.join(format!("cpu{cpu}"));
+        Place { node: node(&directory), cache: cache(cpu, &directory) }
+    };
+    (0..count).map(place).collect()
 }
 
 #[cfg(test)]
@@ -59,17 +62,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_passes_every_cpu_once_and_its_own_cache_first() {
-        let groups = Groups::from([(0, vec![0, 1, 4, 5]), (2, vec![2, 3])]);
-        let next = ring(&groups, 8);
-        let mut cpu = 0;
-        let mut path = Vec::new();
-        for _ in 0..8 {
-            path.push(cpu);
-            cpu = next[cpu as usize];
+    fn nodes_and_caches_of_a_host() {
+        let directory = tempfile::tempdir().unwrap();
+        for (cpu, node, shared) in [(0, 0, Some("0-1\n")), (1, 0, Some("0-1\n")), (2, 1, None)] {
+            let cpu = directory.path().join(format!("cpu{cpu}"));
+            fs::create_dir_all(cpu.join(format!("node{node}"))).unwrap();
+            for (level, text) in [(0, "9\n"), (3, shared.unwrap_or_default())] {
+                let index = cpu.join(format!("cache/index{level}"));
+                fs::create_dir_all(&index).unwrap();
+                if shared.is_some() {
+                    fs::write(index.join("shared_cpu_list"), text).unwrap();
+                }
+            }
         }
-        assert_eq!(path, [0, 1, 4, 5, 2, 3, 6, 7]);
-        assert_eq!(cpu, 0);
+        let places = read_from(directory.path(), 4);
+        let places: Vec<_> = places.iter().map(|place| (place.node, place.cache)).collect();
+        assert_eq!(places, [(0, 0), (0, 0), (1, 2), (0, 3)]);
     }
 
     #[test]
@@ -77,5 +85,8 @@ mod tests {
         assert_eq!(first("4-7,12\n"), Some(4));
         assert_eq!(first("9"), Some(9));
         assert_eq!(first(""), None);
+        assert_eq!(list("1-3,7\n"), [1, 2, 3, 7]);
+        assert_eq!(list("(null)\n"), [0; 0]);
+        assert_eq!(list("\n"), [0; 0]);
     }
 }

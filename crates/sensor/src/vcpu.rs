@@ -8,8 +8,8 @@ use std::{
 
 use paracord_policy::{
     PC_ENTERED_YES, PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_adoption,
-    pc_boost_config, pc_boost_state, pc_bucket, pc_rq, pc_vcpu, pc_vcpu_counters, pc_vcpu_setup,
-    pc_vm,
+    pc_boost_config, pc_boost_state, pc_bucket, pc_near, pc_rq, pc_vcpu, pc_vcpu_counters,
+    pc_vcpu_setup, pc_vm,
 };
 
 use crate::Array;
@@ -101,20 +101,29 @@ impl Array<pc_adoption> {
 }
 
 impl Array<pc_rq> {
-    /// Sets a CPU's successor in the ring, its slice, and whether it is there; nothing outside the array.
-    pub(crate) fn prepare(&self, cpu: u32, next: u32, slice_ns: u32, offline: bool) {
+    /// Sets a CPU's place in the machine, its slice, whether it is there, and whether the kernel may leave it without a
+    /// tick; nothing outside the array.
+    pub(crate) fn prepare(
+        &self,
+        cpu: u32,
+        near: pc_near,
+        slice_ns: u32,
+        offline: bool,
+        tickless: bool,
+    ) {
         if let Some(record) = self.at(cpu) {
-            set_field!(record, next, next);
+            set_field!(record, near, near);
             set_field!(record, slice_ns, slice_ns);
-            set_field!(record, offline, u32::from(offline));
+            set_field!(record, offline, u16::from(offline));
+            set_field!(record, tickless, u16::from(tickless));
         }
     }
 
     /// Sets a CPU's domain and capacity in the energy model; nothing outside the array.
     pub(crate) fn set_place(&self, cpu: u32, domain: u32, capacity: u32) {
         if let Some(record) = self.at(cpu) {
-            set_field!(record, domain, domain);
-            set_field!(record, capacity, capacity);
+            set_field!(record, domain, u16::try_from(domain).unwrap_or(u16::MAX));
+            set_field!(record, capacity, u16::try_from(capacity).unwrap_or(u16::MAX));
         }
     }
 

@@ -23,7 +23,7 @@ const GROUPS: [usize; 3] = [1, 50, 400];
 
 /// Each CPU has two loops and four tasks that come and go, spread over the groups; groups lie in others, two levels.
 fn busy(cpus: usize, groups: usize) -> Result<Mix, mix::MixError> {
-    let mut text = format!("machine cpus={cpus}\nrun 200ms warmup=50ms\ngroup all\n");
+    let mut text = format!("machine cpus={cpus}\nrun 250ms warmup=100ms\ngroup all\n");
     for group in 0..groups {
         text += &format!("group all/g{group}\n");
     }
@@ -61,8 +61,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("|---|---|{}", "---|".repeat(OPERATIONS.len()));
     for groups in GROUPS {
         for cpus in CPUS {
+            let mix = busy(cpus, groups)?;
+            let (warmup_ns, run_ns) = (mix.warmup_ns, mix.run_ns);
+            let mut simulation = run::Simulation::new(mix)?;
+            // All tasks begin on one CPU: what it costs to spread them is no operation's usual cost.
+            simulation.run_until(warmup_ns);
             cost::reset();
-            run::run(busy(cpus, groups)?)?;
+            simulation.run_until(run_ns);
             let cells = OPERATIONS.map(|(operation, _)| {
                 let (calls, sum) = cost::of(operation);
                 let each = |value: u64| value as f64 / calls.max(1) as f64;

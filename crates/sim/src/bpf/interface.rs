@@ -83,6 +83,8 @@ pub trait Kfuncs {
     fn test_and_clear_cpu_idle(&mut self, cpu: i32) -> bool;
     /// `scx_bpf_pick_idle_cpu()`; negative: none.
     fn pick_idle_cpu(&mut self, allowed: &CpuSet, flags: u64) -> i32;
+    /// `scx_bpf_get_idle_smtmask()`: CPUs whose core's threads are all idle.
+    fn idle_smtmask(&self) -> &CpuSet;
     /// `scx_bpf_task_cpu()`.
     fn task_cpu(&self, task: TaskId) -> i32;
     /// `scx_bpf_dsq_insert()`.

@@ -53,8 +53,47 @@ extern "C" fn scx_bpf_test_and_clear_cpu_idle(cpu: i32) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuSet, flags: u64) -> i32 {
     point();
-    // SAFETY: programs have sets of CPUs from tasks alone.
+    // SAFETY: a task's, or one that was made here.
     lent().pick_idle_cpu(unsafe { &*allowed }, flags)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn scx_bpf_get_idle_smtmask() -> *const CpuSet {
+    point();
+    lent().idle_smtmask()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn scx_bpf_put_idle_cpumask(_set: *const CpuSet) {}
+
+/// In the machine's memory, as long as the machine is there.
+#[unsafe(no_mangle)]
+extern "C" fn bpf_cpumask_create() -> *mut CpuSet {
+    let made = lent().native().allocate(size_of::<CpuSet>(), 64);
+    made.map_or(ptr::null_mut(), |made| made.cast().as_ptr())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn bpf_cpumask_release(_set: *mut CpuSet) {}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bpf_cpumask_set_cpu(cpu: u32, set: *mut CpuSet) {
+    // SAFETY: made here; nobody else looks while a program runs.
+    unsafe { &mut *set }.insert(cpu as usize);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bpf_cpumask_and(
+    to: *mut CpuSet,
+    one: *const CpuSet,
+    other: *const CpuSet,
+) -> bool {
+    point();
+    // SAFETY: a task's, or one that was made here.
+    let both = unsafe { *one }.and(unsafe { &*other });
+    // SAFETY: made here.
+    unsafe { to.write(both) };
+    !both.is_empty()
 }
 
 #[unsafe(no_mangle)]

@@ -92,7 +92,7 @@ fn simulate(text: &str, label: &str, interrupt: &Interrupt) -> Result<Both, Fail
 /// For somebody else to play: nothing has run, and no figure is shown.
 fn write(directory: &Path, name: &str, text: &str) -> Result<Both, Failure> {
     Output::create_in(directory, &format!("{name}.mix"))?.write_whole(text)?;
-    let nothing = Ran { shares: Vec::new(), faults: None };
+    let nothing = Ran { shares: Vec::new(), faults: None, placed: None };
     Ok(Both { ext: nothing.clone(), stock: nothing })
 }
 

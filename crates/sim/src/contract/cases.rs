@@ -16,7 +16,7 @@ pub struct Case {
 }
 
 /// All of them.
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 9] = [
     Case { name: "quota_error", run: quota_error },
     Case { name: "quota_ejections", run: quota_ejections },
     Case { name: "vm_quota_excess_ext", run: vm_quota_excess },
@@ -24,6 +24,7 @@ pub const CASES: [Case; 8] = [
     Case { name: "fork_chain_share", run: fork_chain_share },
     Case { name: "group_ratio_error", run: group_ratio_error },
     Case { name: "fairness_vs_stock", run: fairness_vs_stock },
+    Case { name: "topology", run: topology },
     Case { name: "faults", run: faults },
 ];
 
@@ -192,6 +193,64 @@ fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
         let (ext, stock) = both.shares();
         let error = (worst(&ext), worst(&stock));
         figures.push(Figure::at_most(format!("seed {seed}"), error, error.0 - error.1, 0.03));
+    }
+    Ok(figures)
+}
+
+/// Where tasks are put on a machine of cores, caches and nodes: moves between nodes, cores that are shared while others are idle,
+/// and how long who wakes waits.
+fn topology(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
+    let cpus = setting.cpus;
+    let mixes = [
+        ("light", format!("task worker count={} : run 1ms..3ms, sleep 1ms..3ms\n", cpus * 3 / 8)),
+        ("short", format!("task worker count={cpus} : run 200us..1ms, sleep 1ms..3ms\n")),
+        ("nearly full", format!("task worker count={} : run 1ms..4ms, sleep 1ms..8ms\n", cpus * 2)),
+        (
+            "full",
+            format!(
+                "task loop count={} : run forever\ntask worker count={cpus} : run 100us..500us, sleep 2ms..6ms\n",
+                cpus * 3 / 2
+            ),
+        ),
+        (
+            "VMs",
+            format!(
+                "vm box count={} vcpus=4\nvm rt count={} vcpus=2 guest=periodic period=2ms busy=200us\n\
+                 task loop count={} : run forever\n",
+                cpus / 8,
+                cpus / 8,
+                cpus / 2
+            ),
+        ),
+    ];
+    let mut figures = Vec::new();
+    for (name, text) in mixes {
+        let Some(machine) = setting.shaped(if setting.long { 30 } else { 7 }) else { break };
+        let both = run(&(machine + &text))?;
+        let Some((ext, stock)) = both.placed() else { break };
+        let moves = (ext.node_moves, stock.node_moves);
+        figures.push(Figure::at_most(
+            format!("{name}: moves between nodes/s"),
+            moves,
+            moves.0 - moves.1,
+            10.0,
+        ));
+        let cores = (cpus / 2) as f64;
+        let crowded = (ext.crowded / cores, stock.crowded / cores);
+        figures.push(Figure::at_most(
+            format!("{name}: cores shared beside idle ones"),
+            crowded,
+            crowded.0 - crowded.1,
+            0.01,
+        ));
+        let p99 = (ext.wakeup_p99_us, stock.wakeup_p99_us);
+        // Shorter than an interrupt's way to another CPU says nothing.
+        figures.push(Figure::at_most(
+            format!("{name}: wakeup p99, us"),
+            p99,
+            p99.0.max(5.0) / p99.1.max(5.0),
+            1.1,
+        ));
     }
     Ok(figures)
 }

@@ -40,7 +40,18 @@ impl Setting {
         format!("machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n")
     }
 
-    /// The same, however long that is: what hundreds of loops have says nothing after a few seconds.
+    /// A machine with two threads in a core, 8 CPUs in a cache, and two nodes at least;
+    /// `None`: it is too small for that. All tasks begin on one CPU: they have spread after a few seconds.
+    fn shaped(&self, seconds: u64) -> Option<String> {
+        let (cpus, run) = (self.cpus, self.measured(seconds) + 4);
+        let nodes = self.nodes.max(2);
+        let caches = (cpus / 8).max(nodes);
+        (cpus >= 8 && cpus % (2 * caches) == 0 && caches % nodes == 0).then(|| {
+            format!("machine cpus={cpus} smt=2 caches={caches} nodes={nodes} hz=250\nrun {run}s warmup=4s\n")
+        })
+    }
+
+    /// As [`Self::machine`], however long that is: what hundreds of loops have says nothing after a few seconds.
     fn machine_whole(&self, seconds: u64) -> String {
         Self { most_seconds: seconds, ..*self }.machine(seconds)
     }
@@ -97,12 +108,33 @@ pub struct Ran {
     pub shares: Vec<(String, f64)>,
     /// What must never happen and did; `None`: nobody has looked.
     pub faults: Option<usize>,
+    /// Where tasks were put; `None`: nobody has looked.
+    pub placed: Option<Placed>,
+}
+
+/// Where tasks were put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// Moves from one node to another one, per second.
+    pub node_moves: f64,
+    /// Cores of which two threads were busy while others were idle, on average.
+    pub crowded: f64,
+    /// The longest of the kinds' 99th percentiles of waits after wakeups, µs.
+    pub wakeup_p99_us: f64,
 }
 
 impl From<Finished> for Ran {
     fn from(run: Finished) -> Self {
         let shares = run.kinds.iter().map(|kind| (kind.name.clone(), run.share(kind.ran_ns)));
-        Self { shares: shares.collect(), faults: Some(run.outcome.faults.len()) }
+        let seconds = run.measured_ns as f64 / 1e9;
+        let longest = run.kinds.iter().filter_map(|kind| kind.wakeup_p99_ns).max();
+        let placed = Placed {
+            node_moves: run.outcome.placement.node_moves as f64 / seconds,
+            crowded: run.share(run.outcome.placement.crowded_ns),
+            wakeup_p99_us: longest.unwrap_or(0) as f64 / 1e3,
+        };
+        let shares = shares.collect();
+        Self { shares, faults: Some(run.outcome.faults.len()), placed: Some(placed) }
     }
 }
 
@@ -115,6 +147,11 @@ pub struct Both {
 }
 
 impl Both {
+    /// Where tasks were put, under both.
+    pub fn placed(&self) -> Option<(&Placed, &Placed)> {
+        self.ext.placed.as_ref().zip(self.stock.placed.as_ref())
+    }
+
     /// Share of a CPU of all tasks whose kind's name begins so, under both.
     pub fn share(&self, prefix: &str) -> (f64, f64) {
         let share = |run: &Ran| {

@@ -21,7 +21,11 @@ pub fn played(said: &str) -> Result<Ran, String> {
         let name = kind["name"].as_str().ok_or("a kind has no name")?;
         Ok((name.to_owned(), number(kind, "ran_ns")? / measured))
     };
-    Ok(Ran { shares: kinds.iter().map(share).collect::<Result<_, String>>()?, faults: None })
+    Ok(Ran {
+        shares: kinds.iter().map(share).collect::<Result<_, String>>()?,
+        faults: None,
+        placed: None,
+    })
 }
 
 #[cfg(test)]
@@ -32,7 +36,7 @@ mod tests {
     fn shares_are_of_the_measured_time() {
         let said = r#"{"measured_ns": 4000, "kinds": [{"name": "a", "ran_ns": 1000}, {"name": "b", "ran_ns": 6000}]}"#;
         let shares = vec![("a".to_owned(), 0.25), ("b".to_owned(), 1.5)];
-        assert_eq!(played(said), Ok(Ran { shares, faults: None }));
+        assert_eq!(played(said), Ok(Ran { shares, faults: None, placed: None }));
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl Kfuncs for Kernel {
         idle::pick(self, allowed, pick_flags).map_or(flags::EBUSY, |cpu| cpu as i32)
     }
 
+    fn idle_smtmask(&self) -> &CpuSet {
+        if self.machine.smt > 1 { &self.ext.idle_cores } else { &self.ext.idle }
+    }
+
     fn task_cpu(&self, task: TaskId) -> i32 {
         self.tasks[task].cpu as i32
     }

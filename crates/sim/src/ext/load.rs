@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading the scheduler: `scx_enable_workfn()`, and the loader's part (crates/sensor/src/scheduler.rs).
 
+use paracord_policy::topology::{self, Place};
+
 use super::{flags, idle, watchdog};
 use crate::{
     bpf::{self, TaskId},
@@ -33,15 +35,16 @@ pub fn enable(k: &mut Kernel) {
     watchdog::arm(k);
 }
 
-/// The ring of CPUs, cache by cache, and their slices (crates/sensor/src/scheduler.rs).
+/// Each CPU's place in the machine, and its slice (crates/sensor/src/scheduler.rs).
 fn prepare_cpus(k: &mut Kernel) {
     let cpus = k.machine.cpus;
     let slice_ns = paracord_policy::fair::slice_ns(u32::try_from(cpus).unwrap_or(u32::MAX));
-    for cpu in 0..cpus {
-        let next = u32::try_from((cpu + 1) % cpus).unwrap_or(0);
-        let capacity = k.machine.capacities[cpu];
+    let place = |cpu| Place { node: k.machine.node(cpu), cache: k.machine.cache(cpu) };
+    let near = topology::near(&(0..cpus).map(place).collect::<Vec<_>>());
+    for (cpu, near) in near.into_iter().enumerate() {
+        let capacity = u16::try_from(k.machine.capacities[cpu]).unwrap_or(u16::MAX);
         k.native.edit_rq(cpu, |rq| {
-            (rq.next, rq.slice_ns, rq.features, rq.capacity) = (next, slice_ns, 0, capacity);
+            (rq.near, rq.slice_ns, rq.features, rq.capacity) = (near, slice_ns, 0, capacity);
         });
     }
 }

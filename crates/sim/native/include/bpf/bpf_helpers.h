@@ -19,6 +19,7 @@
 #define __always_inline		inline __attribute__((always_inline))
 #define __noinline		__attribute__((noinline))
 #define __ksym
+#define __kptr
 #define __weak
 
 /* Which functions and types the kernel has: crates/sim/src/bpf/mod.rs. */
@@ -175,6 +176,10 @@ static inline long sim_task_storage_delete(struct task_struct *task)
 	task->bpf_storage = NULL;
 	return 0;
 }
+
+/* A pointer in a map, to what programs have made. */
+#define bpf_kptr_xchg(at, made) \
+	({ __typeof__(*(at)) before_ = *(at); *(at) = (made); before_; })
 
 /* Timers. */
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 flags);

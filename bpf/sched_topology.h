@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The machine's shape, as the loader has written it into the CPUs' records (crates/policy/src/topology.rs): rings of CPUs that
+ * share a last cache, a node, and all of them; and the same as sets, for the kernel's search for an idle CPU.
+ *
+ * A task that wakes stays in its node: its memory is there, and the kernel's balancing of memory (NUMA balancing) does not
+ * run for tasks of sched_ext. Who waits for longer than a short while is taken by an idle CPU of any node; busy
+ * CPUs of two nodes settle what is left between them a few times per second (policy/balance.h).
+ */
+#ifndef PARACORD_BPF_SCHED_TOPOLOGY_H
+#define PARACORD_BPF_SCHED_TOPOLOGY_H
+
+#include "../policy/balance.h"
+
+/* Of the kernel's search: a CPU whose core's other threads are idle too. */
+#define SCX_PICK_IDLE_CORE	1ull
+
+/* A set of CPUs that the scheduler has made. Clang 14 forgets the mark of a pointer to a structure, but for a name of it. */
+typedef struct bpf_cpumask pc_cpumask;
+
+struct pc_mask {
+	pc_cpumask __kptr *cpus;
+};
+
+/* One for each CPU to put together what it looks for; nodes; caches. */
+#define PC_MASK_NODE	PC_CPUS_MAX
+#define PC_MASK_CACHE	(PC_MASK_NODE + PC_NODES_MAX)
+#define PC_MASKS	(PC_MASK_CACHE + PC_CACHES_MAX)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_MASKS);
+	__type(key, u32);
+	__type(value, struct pc_mask);
+} masks SEC(".maps");
+
+/* A node's, on a line of its own. */
+struct pc_node {
+	u64 crossed_ns;		/* when a busy CPU last took a task from another node */
+	u64 pace;		/* of its busy CPUs on average, as they looked last; any of them writes it */
+	u64 reserved[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_NODES_MAX);
+	__type(key, u32);
+	__type(value, struct pc_node);
+} nodes SEC(".maps");
+
+/* What a set of a machine with one node would be is never asked for. */
+static __always_inline bool has_nodes(const struct pc_rq *rq)
+{
+	return rq->near.node != PC_NO_NODE;
+}
+
+/* The widest ring that stays within a CPU's node. */
+static __always_inline u32 widest_in_node(const struct pc_rq *rq)
+{
+	u32 ring = rq->near.within;
+
+	return ring < PC_NEAR_LEVELS ? ring : PC_NEAR_ALL;
+}
+
+/* The set with this number; it is there before the scheduler is in force. */
+static __always_inline struct bpf_cpumask *mask_at(u32 index)
+{
+	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
+
+	return mask ? mask->cpus : NULL;
+}
+
+/* Takes the place of another one, or of none; NULL: there is none any more. */
+static __always_inline void set_mask(struct pc_mask *mask, struct bpf_cpumask *made)
+{
+	struct bpf_cpumask *before = bpf_kptr_xchg(&mask->cpus, made);
+
+	if (before)
+		bpf_cpumask_release(before);
+}
+
+PC_VERIFIED_ALONE s32 make_mask(u32 index)
+{
+	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
+	struct bpf_cpumask *made;
+
+	if (!mask)
+		return -22;	/* EINVAL */
+	made = bpf_cpumask_create();
+	if (!made)
+		return -12;	/* ENOMEM */
+	set_mask(mask, made);
+	return 0;
+}
+
+/* Return: 0 where there is no such set yet. */
+PC_VERIFIED_ALONE int enter_mask(u32 index, u32 cpu)
+{
+	struct bpf_cpumask *mask;
+
+	bpf_rcu_read_lock();
+	mask = mask_at(index);
+	if (mask)
+		bpf_cpumask_set_cpu(cpu, mask);
+	bpf_rcu_read_unlock();
+	return mask != NULL;
+}
+
+PC_VERIFIED_ALONE s32 enter_or_make(u32 index, u32 cpu)
+{
+	s32 error;
+
+	if (enter_mask(index, cpu))
+		return 0;
+	error = make_mask(index);
+	if (!error)
+		enter_mask(index, cpu);
+	return error;
+}
+
+PC_VERIFIED_ALONE int drop_mask(u32 index)
+{
+	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
+
+	if (mask)
+		set_mask(mask, NULL);
+	return 0;
+}
+
+/* Those of an earlier time go. */
+static __always_inline void drop_masks(void)
+{
+	u32 index;
+
+	bpf_for(index, 0, PC_MASKS)
+		drop_mask(index);
+}
+
+/* Adds a CPU to the sets that it belongs to. Return: a negative error number, or 0. */
+PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+	s32 error;
+
+	if (!rq || !has_nodes(rq) || !bpf_core_type_exists(struct bpf_cpumask))
+		return 0;
+	error = make_mask(cpu);
+	if (!error)
+		error = enter_or_make(PC_MASK_NODE + rq->near.node, cpu);
+	if (!error && rq->near.cache != PC_NO_CACHE)
+		error = enter_or_make(PC_MASK_CACHE + rq->near.cache, cpu);
+	return error;
+}
+
+/*
+ * An idle CPU of a set, for a task; negative: none. The set that is put together belongs to this CPU: where others might do
+ * the same at any moment, in the kernel's timers, nobody calls this.
+ */
+static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 flags)
+{
+	struct bpf_cpumask *set = mask_at(index), *both = mask_at(bpf_get_smp_processor_id());
+
+	if (!set || !both || !bpf_cpumask_and(both, (const struct cpumask *)set, p->cpus_ptr))
+		return -1;
+	return scx_bpf_pick_idle_cpu((const struct cpumask *)both, flags);
+}
+
+/* Whether a CPU and the other threads of its core are idle. */
+static __always_inline bool is_idle_core(s32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_smtmask();
+	bool is = bpf_cpumask_test_cpu(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is;
+}
+
+/* A waker that is about to sleep leaves its CPU to a task of the same node, as the kernel's own search has it. */
+static __always_inline bool follows_waker(const struct task_struct *p, const struct pc_rq *rq, u64 wake_flags)
+{
+	u32 here = bpf_get_smp_processor_id();
+	const struct pc_rq *wakers = rq_of(here);
+
+	return (wake_flags & SCX_WAKE_SYNC) && wakers && wakers->near.node == rq->near.node && !wakers->offline &&
+	       bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here);
+}
+
+/*
+ * An idle CPU in the node where a task ran last (`prev`); negative: none. As scx_select_cpu_dfl() looks for one, which goes on in
+ * other nodes. An idle core first: threads of a core share what it can do.
+ */
+static __noinline s32 idle_in_node(struct task_struct *p, s32 prev, u64 wake_flags)
+{
+	struct pc_rq *rq = rq_of(prev);
+	bool prev_allowed;
+	u32 cache, node;
+	s32 cpu;
+
+	if (!p || !rq)
+		return -1;
+	node = PC_MASK_NODE + rq->near.node;
+	cache = rq->near.cache == PC_NO_CACHE ? node : PC_MASK_CACHE + rq->near.cache;
+	prev_allowed = bpf_cpumask_test_cpu(prev, p->cpus_ptr);
+	if (follows_waker(p, rq, wake_flags))
+		return bpf_get_smp_processor_id();
+	cpu = idle_in(cache, p, SCX_PICK_IDLE_CORE);
+	if (cpu < 0 && cache != node)
+		cpu = idle_in(node, p, SCX_PICK_IDLE_CORE);
+	if (cpu >= 0)
+		return cpu;
+	if (prev_allowed && scx_bpf_test_and_clear_cpu_idle(prev))
+		return prev;
+	cpu = idle_in(cache, p, 0);
+	return cpu < 0 && cache != node ? idle_in(node, p, 0) : cpu;
+}
+
+/* An idle CPU for a task that wakes or is new, `prev` if there is none; a new one has no memory anywhere. */
+static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
+{
+	struct pc_rq *rq = rq_of(prev);
+	s32 cpu;
+
+	/* What the kernel's search begins with, which takes longer. */
+	if (bpf_cpumask_test_cpu(prev, p->cpus_ptr) && is_idle_core(prev) && scx_bpf_test_and_clear_cpu_idle(prev)) {
+		*is_idle = true;
+		return prev;
+	}
+	if (!rq || !has_nodes(rq) || (wake_flags & (SCX_WAKE_FORK | SCX_WAKE_EXEC)))
+		return scx_bpf_select_cpu_dfl(p, prev, wake_flags, is_idle);
+	cpu = idle_in_node(p, prev, wake_flags);
+	*is_idle = cpu >= 0;
+	return *is_idle ? cpu : prev;
+}
+
+static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
+{
+	u32 number = v->setup.vm;
+
+	return bpf_map_lookup_elem(&vms, &number);
+}
+
+/* A VM is at home where the first of its vCPUs runs: that one is about to touch its memory. */
+static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
+{
+	struct pc_vm *vm = vm_of(v);
+
+	if (vm && !vm->home)
+		vm->home = rq->near.node + 1;
+}
+
+/* How long a task waits in the queue of one CPU before an idle one of another node takes it. */
+static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, const struct pc_rq *to)
+{
+	u32 index;
+	struct pc_vcpu *v = vcpu_of(t, &index);
+	struct pc_vm *vm = v ? vm_of(v) : NULL;
+
+	return pc_cross_wait_ns(vm ? vm->home : 0, from->near.node + 1, to->near.node + 1);
+}
+
+/* An idle CPU for a task that waits on a CPU, in another node only once it has waited; negative: none. */
+static __noinline s32 idle_cpu_for(struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 now)
+{
+	s32 cpu;
+
+	if (!p || !t || !rq)
+		return -1;
+	if (has_nodes(rq)) {
+		cpu = idle_in(PC_MASK_NODE + rq->near.node, p, 0);
+		if (cpu >= 0 || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_CROSS_WAIT_NS)
+			return cpu;
+	}
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+}
+
+#endif

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which CPUs are near to which, as the scheduler needs it (`pc_near`): rings, and the numbers of nodes and caches.
+//!
+//! A ring passes every CPU once, those of a node one after the other, and in a node those of a last cache: whoever goes
+//! along one begins with what is near.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    PC_CACHES_MAX, PC_NEAR_CACHE, PC_NEAR_LEVELS, PC_NEAR_NODE, PC_NO_CACHE, PC_NO_NODE,
+    PC_NODES_MAX, pc_near,
+};
+
+/// Where a CPU is: its node and its last cache, by any numbers that tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Node.
+    pub node: usize,
+    /// Last cache. It lies in one node.
+    pub cache: usize,
+}
+
+/// A record for each CPU, in their order.
+#[must_use]
+pub fn near(places: &[Place]) -> Vec<pc_near> {
+    let nodes = numbers(places.iter().map(|place| place.node));
+    let caches = numbers(places.iter().map(|place| (place.node, place.cache)));
+    let node = |cpu: usize| nodes[&places[cpu].node].min(PC_NODES_MAX as usize - 1);
+    let cache = |cpu: usize| caches[&(places[cpu].node, places[cpu].cache)];
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|cpu| (node(*cpu), cache(*cpu), *cpu));
+    let rings = [
+        ring(&order, |cpu| (node(cpu), cache(cpu))),
+        ring(&order, |cpu| (node(cpu), 0)),
+        ring(&order, |_| (0, 0)),
+    ];
+    let tells_caches = caches.len() <= PC_CACHES_MAX as usize;
+    (0..places.len())
+        .map(|cpu| {
+            let mut record =
+                pc_near { next: [0; PC_NEAR_LEVELS as usize], within: 0, node: 0, cache: 0 };
+            let lengths = rings.each_ref().map(|ring| ring[cpu].1);
+            for (level, ring) in rings.iter().enumerate() {
+                let adds = level == 0 || lengths[level] > lengths[level - 1];
+                record.next[level] = short(if adds { ring[cpu].0 } else { cpu });
+            }
+            let (in_cache, in_node, all) = (lengths[0], lengths[1], lengths[2]);
+            let widest = if in_node > in_cache { PC_NEAR_NODE } else { PC_NEAR_CACHE };
+            record.within = short(widest as usize);
+            record.node = short(if in_node < all { node(cpu) } else { PC_NO_NODE as usize });
+            record.cache = if tells_caches && in_cache < in_node {
+                short(cache(cpu))
+            } else {
+                PC_NO_CACHE as u16
+            };
+            record
+        })
+        .collect()
+}
+
+/// Numbers from 0 for what is told apart, in its order.
+fn numbers<T: Ord>(of: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut numbers: BTreeMap<T, usize> = of.map(|key| (key, 0)).collect();
+    numbers.values_mut().enumerate().for_each(|(number, value)| *value = number);
+    numbers
+}
+
+/// Each CPU's successor among those of its group, and how many they are. A group's CPUs follow each other in `order`.
+fn ring(order: &[usize], group: impl Fn(usize) -> (usize, usize)) -> Vec<(usize, usize)> {
+    let mut ring = vec![(0, 0); order.len()];
+    for cpus in order.chunk_by(|one, other| group(*one) == group(*other)) {
+        for (place, cpu) in cpus.iter().enumerate() {
+            ring[*cpu] = (cpus[(place + 1) % cpus.len()], cpus.len());
+        }
+    }
+    ring
+}
+
+/// CPUs, nodes and caches are fewer.
+fn short(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CACHE: usize = PC_NEAR_CACHE as usize;
+    const NODE: usize = PC_NEAR_NODE as usize;
+    const ALL: usize = crate::PC_NEAR_ALL as usize;
+
+    fn places(of: &[(usize, usize)]) -> Vec<Place> {
+        of.iter().map(|(node, cache)| Place { node: *node, cache: *cache }).collect()
+    }
+
+    /// The CPUs of a ring, from one on.
+    fn path(near: &[pc_near], first: usize, ring: usize) -> Vec<usize> {
+        let mut path = vec![first];
+        loop {
+            let next = usize::from(near[path[path.len() - 1]].next[ring]);
+            if next == first {
+                return path;
+            }
+            path.push(next);
+        }
+    }
+
+    #[test]
+    fn a_ring_passes_every_cpu_once_and_what_is_near_first() {
+        // Two nodes, numbered alternately; the first has two caches.
+        let near = near(&places(&[(0, 0), (3, 5), (0, 0), (3, 5), (0, 4), (3, 5), (0, 4), (3, 5)]));
+        assert_eq!(path(&near, 0, CACHE), [0, 2]);
+        assert_eq!(path(&near, 0, NODE), [0, 2, 4, 6]);
+        assert_eq!(path(&near, 0, ALL), [0, 2, 4, 6, 1, 3, 5, 7]);
+        assert_eq!(path(&near, 1, CACHE), [1, 3, 5, 7]);
+        assert_eq!(path(&near, 1, NODE), [1], "the node is one cache");
+        assert_eq!((near[0].within, near[1].within), (NODE as u16, CACHE as u16));
+        assert_eq!((near[0].node, near[1].node), (0, 1));
+        assert_eq!((near[4].cache, near[1].cache), (1, PC_NO_CACHE as u16));
+    }
+
+    #[test]
+    fn one_node_is_left_by_nobody() {
+        for of in [vec![(0, 0); 4], vec![(0, 0), (0, 0), (0, 1), (0, 1)], vec![(7, 1)]] {
+            let near = near(&places(&of));
+            assert!(near.iter().all(|near| u32::from(near.node) == PC_NO_NODE), "{of:?}");
+            assert_eq!(path(&near, 0, near[0].within.into()).len(), of.len(), "{of:?}");
+        }
+    }
+
+    #[test]
+    fn more_nodes_than_there_are_records_for() {
+        let near = near(&places(&(0..200).map(|cpu| (cpu, cpu)).collect::<Vec<_>>()));
+        assert!(near.iter().all(|near| u32::from(near.node) < PC_NODES_MAX));
+        assert_eq!(path(&near, 0, ALL).len(), 200);
+        assert_eq!(path(&near, 199, NODE).len(), 137, "the last one has the rest");
+    }
+}
