@@ -151,10 +151,32 @@ pub fn has_sched_ext(t: &Tree) -> bool {
     t.exists(SCHED_EXT)
 }
 
+/// CPUs without load balancing by the command line (`isolcpus=`, of the kind `domain`); scx_enable() looks at the same set.
+fn isolated(t: &Tree) -> Option<String> {
+    let said = t.text("/proc/cmdline")?;
+    let list =
+        said.split_whitespace().filter_map(|word| word.strip_prefix("isolcpus=")).next_back()?;
+    // Other kinds alone are no reason: nohz, managed_irq.
+    let kinds: Vec<&str> =
+        list.split(',').filter(|word| word.starts_with(|c: char| c.is_alphabetic())).collect();
+    let cpus: Vec<&str> =
+        list.split(',').filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).collect();
+    (kinds.is_empty() || kinds.contains(&"domain")).then(|| cpus.join(","))
+}
+
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
     match t.text(SCHED_EXT) {
-        Some(state) if state == "disabled" => Check::ok(name, "available (for actuator ext)"),
+        Some(state) if state == "disabled" => match isolated(t) {
+            None => Check::ok(name, "available (for actuator ext)"),
+            Some(cpus) => Check::new(
+                name,
+                Status::Warn,
+                format!("the kernel refuses every such scheduler beside isolcpus= (CPUs {cpus})"),
+                "nothing to do for actuator = \"rt\"; for ext isolate these CPUs by a cpuset partition \
+                 (cpuset.cpus.partition) in place of isolcpus=",
+            ),
+        },
         Some(_) => {
             let ops = t.text("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".into());
             // The kernel appends its build to the name.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a host uses of the kernel's own scheduler that paracord's does not keep (docs/contract.md), as far as files tell.
 //! Only root can change those files. What users ask for by themselves is not looked for, or each could have the host's
-//! scheduler changed: slices of their own, groups below level 32. Cookies of core scheduling need SMT, which is named.
+//! scheduler changed: slices of their own, groups below level 32.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::files::Tree;
@@ -17,32 +16,32 @@ const SERVERS: &str = "/sys/kernel/debug/sched";
 pub struct Promises {
     tree: Tree,
     /// Of the CPUs that were online then.
-    topology: Option<(String, Option<String>)>,
+    core_scheduling: Option<(String, Option<String>)>,
 }
 
 impl Promises {
     /// Of the host below `root` (`/`).
     pub fn of(root: &Path) -> Promises {
-        Promises { tree: Tree::new(root), topology: None }
+        Promises { tree: Tree::new(root), core_scheduling: None }
     }
 
     /// What the host uses now and would lose, each in a few words.
     pub fn unkept(&mut self) -> Vec<String> {
         let t = &self.tree;
-        // Two files of each CPU: they change with the CPUs that are online.
+        // A long file: what it says changes only with the CPUs that are online.
         let online = t.text(format!("{CPUS}/online")).unwrap_or_default();
-        let known = self.topology.take().filter(|(cpus, _)| *cpus == online);
-        let (_, topology) = self.topology.insert(known.unwrap_or_else(|| (online, topology(t))));
-        found(t, topology.clone())
+        let known = self.core_scheduling.take().filter(|(cpus, _)| *cpus == online);
+        let cores = known.unwrap_or_else(|| (online, core_scheduling(t)));
+        let (_, cores) = self.core_scheduling.insert(cores);
+        found(t, cores.clone())
     }
 }
 
-fn found(t: &Tree, topology: Option<String>) -> Vec<String> {
+fn found(t: &Tree, cores: Option<String>) -> Vec<String> {
     [
-        topology,
+        cores,
         is_on(t, "/proc/sys/kernel/numa_balancing")
             .then(|| "automatic NUMA balancing (kernel.numa_balancing)".to_owned()),
-        nohz_full(t),
         autogroups(t),
         server(t),
         is_on(t, "/sys/kernel/realtime")
@@ -57,32 +56,13 @@ fn is_on(t: &Tree, path: &str) -> bool {
     t.number(path).is_some_and(|number| number > 0)
 }
 
-/// Balancing that knows which CPUs share a core, a cache, a node.
-fn topology(t: &Tree) -> Option<String> {
-    let cpus = t.names(CPUS);
-    let cpus = cpus.iter().filter(|name| {
-        name.strip_prefix("cpu").is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_digit()))
-    });
-    let caches: BTreeSet<String> = cpus
-        .filter_map(|cpu| {
-            let last = |level| t.text(format!("{CPUS}/{cpu}/cache/index{level}/shared_cpu_list"));
-            last(3).or_else(|| last(2))
-        })
-        .collect();
-    let nodes = t.text("/sys/devices/system/node/online").filter(|nodes| nodes != "0");
-    let parts = [
-        is_on(t, "/sys/devices/system/cpu/smt/active").then(|| "SMT".to_owned()),
-        (caches.len() > 1).then(|| format!("{} last-level caches", caches.len())),
-        nodes.map(|nodes| format!("NUMA nodes {nodes}")),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("balancing by topology ({})", parts.join(", ")))
-}
-
-fn nohz_full(t: &Tree) -> Option<String> {
-    let cpus = t.text(format!("{CPUS}/nohz_full"))?;
-    let none = cpus.is_empty() || cpus.contains("null");
-    (!none).then(|| format!("CPUs without a tick (nohz_full={cpus})"))
+/// Threads of a core share it by cookies where the kernel can do that and somebody asks. Who has asked, no file tells.
+fn core_scheduling(t: &Tree) -> Option<String> {
+    let can = || {
+        t.text("/proc/kallsyms").is_some_and(|symbols| symbols.contains(" sched_core_share_pid"))
+    };
+    (is_on(t, "/sys/devices/system/cpu/smt/active") && can())
+        .then(|| "core scheduling by weights (SMT, and a kernel with PR_SCHED_CORE)".to_owned())
 }
 
 /// They are for tasks of the root control group only, but whether that hands out the cpu controller changes as users come.
@@ -106,7 +86,7 @@ fn server(t: &Tree) -> Option<String> {
 }
 
 pub(super) fn ext_keeps(t: &Tree) -> Check {
-    let lost = found(t, topology(t));
+    let lost = found(t, core_scheduling(t));
     let says = if kernel::has_sched_ext(t) && !lost.is_empty() {
         format!("with actuator ext this host would lose: {}", lost.join("; "))
     } else if lost.is_empty() {

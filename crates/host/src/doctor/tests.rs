@@ -115,11 +115,8 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     for (path, text) in [
         ("proc/sys/kernel/numa_balancing", "0\n"),
         ("proc/sys/kernel/sched_autogroup_enabled", "0\n"),
-        ("sys/devices/system/cpu/nohz_full", "(null)\n"),
-        ("sys/devices/system/cpu/smt/active", "0\n"),
-        ("sys/devices/system/node/online", "0\n"),
-        ("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-1\n"),
-        ("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "0-1\n"),
+        ("sys/devices/system/cpu/smt/active", "1\n"),
+        ("proc/kallsyms", "0000000000000000 T sched_core_count\n"),
         ("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n"),
         ("sys/kernel/debug/sched/ext_server/cpu0/runtime", "50000000\n"),
     ] {
@@ -127,11 +124,8 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     }
     assert!(ext_keeps(&host).starts_with("nothing "), "{}", ext_keeps(&host));
     for (path, text, says) in [
-        ("sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "1\n", "2 last-level caches"),
-        ("sys/devices/system/cpu/smt/active", "1\n", "topology (SMT, 2"),
-        ("sys/devices/system/node/online", "0-1\n", "NUMA nodes 0-1"),
+        ("proc/kallsyms", "0000000000000000 T sched_core_share_pid\n", "core scheduling"),
         ("proc/sys/kernel/numa_balancing", "1\n", "automatic NUMA balancing"),
-        ("sys/devices/system/cpu/nohz_full", "2-3\n", "nohz_full=2-3"),
         ("proc/sys/kernel/sched_autogroup_enabled", "1\n", "autogroups"),
         ("sys/kernel/realtime", "1\n", "PREEMPT_RT"),
     ] {
@@ -150,26 +144,28 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
 }
 
-/// It is looked at each five seconds: two files of each CPU only where other CPUs are online.
+/// It is looked at each five seconds: the kernel's long list of names only where other CPUs are online.
 #[test]
-fn topology_is_read_anew_where_cpus_come_or_go() {
-    let host = Fixture::good("topology");
-    let cache = "sys/devices/system/cpu/cpu1/cache/index3/shared_cpu_list";
-    host.put("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0\n");
+fn names_of_the_kernel_are_read_anew_where_cpus_come_or_go() {
+    let host = Fixture::good("symbols");
+    host.put("sys/devices/system/cpu/smt/active", "1\n");
     host.put("sys/devices/system/cpu/online", "0\n");
     let mut promises = super::Promises::of(&host.0);
-    let caches = |promises: &mut super::Promises| {
-        promises.unkept().iter().any(|line| line.contains("2 last-level caches"))
+    let cores = |promises: &mut super::Promises| {
+        promises.unkept().iter().any(|line| line.contains("core scheduling"))
     };
-    assert!(!caches(&mut promises));
-    host.put(cache, "1\n");
-    assert!(!caches(&mut promises), "the same CPUs");
+    assert!(!cores(&mut promises));
+    host.put("proc/kallsyms", "0000000000000000 T sched_core_share_pid\n");
+    assert!(!cores(&mut promises), "the same CPUs");
     host.put("sys/devices/system/cpu/online", "0-1\n");
-    assert!(caches(&mut promises) && caches(&mut promises));
+    assert!(cores(&mut promises) && cores(&mut promises));
 }
 
 #[test]
 fn a_good_host_has_nothing_to_change() {
+    let isolates = Fixture::good("managed-irq");
+    isolates.put("proc/cmdline", "isolcpus=managed_irq,0\n");
+    assert!(isolates.examine().iter().all(|check| check.status == Status::Ok));
     let checks = Fixture::good("good").examine();
     let bad: Vec<_> = checks.iter().filter(|c| c.status != Status::Ok).collect();
     assert!(bad.is_empty() && usable(&checks), "{bad:?}");
@@ -252,7 +248,7 @@ type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static
 
 #[test]
 fn each_fault_is_found_by_its_check_alone() {
-    let faults: [Fault; 21] = [
+    let faults: [Fault; 23] = [
         (
             "proc/self/status",
             Some("CapEff:\t0000000000000000\n"),
@@ -312,6 +308,8 @@ fn each_fault_is_found_by_its_check_alone() {
         ("proc/self/mounts", Some("/dev/sda1 / ext4 rw 0 0"), "region_dir", Status::Fail, "tmpfs"),
         ("proc/sys/kernel/watchdog", Some("0"), "watchdog", Status::Warn, "kernel.watchdog=1"),
         ("sys/kernel/sched_ext/state", Some("enabled"), "sched_ext", Status::Warn, "loaded"),
+        ("proc/cmdline", Some("quiet isolcpus=2-3,7"), "sched_ext", Status::Warn, "partition"),
+        ("proc/cmdline", Some("isolcpus=nohz,domain,3 ro"), "sched_ext", Status::Warn, "partition"),
         ("proc/sys/kernel/sched_util_clamp_min", None, "uclamp", Status::Warn, "UCLAMP"),
         (
             "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
