@@ -111,6 +111,7 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 
 	if (!theirs || !rq)
 		return;
+	watch_claimed(theirs, idle);
 	if (theirs->near.node != rq->near.node)
 		*(volatile u16 *)&theirs->victim[PC_NEAR_ALL] = cpu;
 	else
@@ -185,7 +186,7 @@ PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 				break;
 			t = task_of(p);
 			if (!t || !t->waits_ns || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-			    pc_elapsed_ns(now, t->waits_ns) < crossing_ns(t, theirs, rq))
+			    pc_elapsed_ns(now, t->waits_ns) < crossing_ns(t, theirs, rq->near.node + 1))
 				continue;
 			moved = fetch(&it, p, t);
 			break;
@@ -287,7 +288,8 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 		return false;
 	crosses = theirs->near.node != rq->near.node;
 	slice_ns = rq->slice_ns;
-	if (theirs->near.cache != rq->near.cache)
+	/* Between nodes it is their paces that say how often. */
+	if (!crosses && theirs->near.cache != rq->near.cache)
 		slice_ns *= PC_CROSS_CACHE;
 	/* It may not have switched for long, under a real-time task for example. */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
@@ -327,7 +329,7 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 	struct pc_node *n = bpf_map_lookup_elem(&nodes, &node);
 
 	if (n)
-		*(volatile u64 *)&n->pace += ((s64)rq->pace - (s64)*(volatile u64 *)&n->pace) >> PC_NODE_PACE_SHIFT;
+		*(volatile u64 *)&n->pace = pc_node_pace(*(volatile u64 *)&n->pace, rq->pace);
 }
 
 /* The CPUs among which a busy one looks now: most often those of its cache. */
@@ -337,10 +339,10 @@ static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 	/* With nothing but what is to run when nobody else wants to, it is as good as idle. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
-	if (has_nodes(rq) && (look % PC_LOOKS_EVERYWHERE == 0 || is_light)) {
+	if (has_nodes(rq) && look % PC_LOOKS_EVERYWHERE == 0)
 		tell_pace(rq);
+	if (has_nodes(rq) && (look % PC_LOOKS_EVERYWHERE == 0 || is_light))
 		return PC_NEAR_ALL;
-	}
 	return is_light || look % PC_LOOKS_IN_NODE == 0 || rq->near.next[PC_NEAR_CACHE] == cpu ? widest_in_node(rq) : PC_NEAR_CACHE;
 }
 

@@ -153,6 +153,7 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
 	struct pc_rq *rq = rq_of(first);
 	u32 cpu = first, ring;
+	s32 idle;
 	int i;
 
 	if (!rq)
@@ -168,7 +169,9 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 			break;
 		rq = rq_of(cpu);
 	}
-	return first;
+	/* All of the node run boosts, or tasks of a higher class. */
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return idle >= 0 ? (u32)idle : first;
 }
 
 #endif

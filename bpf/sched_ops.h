@@ -47,6 +47,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	rq = rq_of(cpu);
 	if (is_idle && rq) {
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
+		watch_claimed(rq, cpu);
 		return cpu;
 	}
 	if (t)
@@ -126,12 +127,14 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	/* It was parked and is moved to a group that has some quota left: the CPU may have gone idle meanwhile. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
+		watch_claimed(rq, cpu);
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
 		idle = idle_cpu_for(p, t, rq, now);
 		if (idle >= 0) {
 			insert_local(p, t, idle, rq->slice_ns, enq_flags);
+			look_here(idle, cpu);
 			/* It looks for work in any case: the task may be taken away before it gets there. */
 			wake_idle(idle);
 			return 0;
@@ -264,7 +267,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		perf_request(p, rq, cpu);
 	rq->direct = 0;
 	if (rq->tickless)
-		begin_without_tick(p, rq, t);
+		begin_without_tick(p, rq, cpu, t);
 	*(volatile u32 *)&rq->expired = 0;
 	v = vcpu_of(t, &index);
 	if (v) {
@@ -400,7 +403,8 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
-	if (*(volatile u32 *)&rq->expired) {
+	/* Of a CPU without a tick, once in a second and by another CPU: whoever waits there unseen. */
+	if (*(volatile u32 *)&rq->expired || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;
 	}

@@ -159,6 +159,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 		return false;
 	}
 	wake_idle(cpu);
+	watch_claimed(rq, cpu);
 	return true;
 }
 

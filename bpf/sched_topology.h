@@ -127,13 +127,19 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* Those of an earlier time go. */
+/* Those of an earlier time go, and the nodes' paces. */
 static __always_inline void drop_masks(void)
 {
 	u32 index;
 
 	bpf_for(index, 0, PC_MASKS)
 		drop_mask(index);
+	bpf_for(index, 0, PC_NODES_MAX) {
+		struct pc_node *n = bpf_map_lookup_elem(&nodes, &index);
+
+		if (n)
+			n->pace = n->crossed_ns = 0;
+	}
 }
 
 /* Adds a CPU to the sets that it belongs to. Return: a negative error number, or 0. */
@@ -175,24 +181,13 @@ static __always_inline bool is_idle_core(s32 cpu)
 	return is;
 }
 
-/* A waker that is about to sleep leaves its CPU to a task of the same node, as the kernel's own search has it. */
-static __always_inline bool follows_waker(const struct task_struct *p, const struct pc_rq *rq, u64 wake_flags)
-{
-	u32 here = bpf_get_smp_processor_id();
-	const struct pc_rq *wakers = rq_of(here);
-
-	return (wake_flags & SCX_WAKE_SYNC) && wakers && wakers->near.node == rq->near.node && !wakers->offline &&
-	       bpf_cpumask_test_cpu(here, p->cpus_ptr) && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | here);
-}
-
 /*
- * An idle CPU in the node where a task ran last (`prev`); negative: none. As scx_select_cpu_dfl() looks for one, which goes on in
- * other nodes. An idle core first: threads of a core share what it can do.
+ * An idle CPU in the node where a task ran last (`prev`, which it may use); negative: none. As scx_select_cpu_dfl() looks for
+ * one, which goes on in other nodes. An idle core first: threads of a core share what it can do.
  */
-static __noinline s32 idle_in_node(struct task_struct *p, s32 prev, u64 wake_flags)
+static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 {
 	struct pc_rq *rq = rq_of(prev);
-	bool prev_allowed;
 	u32 cache, node;
 	s32 cpu;
 
@@ -200,34 +195,40 @@ static __noinline s32 idle_in_node(struct task_struct *p, s32 prev, u64 wake_fla
 		return -1;
 	node = PC_MASK_NODE + rq->near.node;
 	cache = rq->near.cache == PC_NO_CACHE ? node : PC_MASK_CACHE + rq->near.cache;
-	prev_allowed = bpf_cpumask_test_cpu(prev, p->cpus_ptr);
-	if (follows_waker(p, rq, wake_flags))
-		return bpf_get_smp_processor_id();
 	cpu = idle_in(cache, p, SCX_PICK_IDLE_CORE);
 	if (cpu < 0 && cache != node)
 		cpu = idle_in(node, p, SCX_PICK_IDLE_CORE);
 	if (cpu >= 0)
 		return cpu;
-	if (prev_allowed && scx_bpf_test_and_clear_cpu_idle(prev))
+	if (scx_bpf_test_and_clear_cpu_idle(prev))
 		return prev;
 	cpu = idle_in(cache, p, 0);
 	return cpu < 0 && cache != node ? idle_in(node, p, 0) : cpu;
+}
+
+/* A task of a higher class has the CPU, for however long. It might be idle since then, too; who asks has looked. */
+static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
+{
+	return runs_nothing(rq) && pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns) >= PC_CROSS_WAIT_NS;
 }
 
 /* An idle CPU for a task that wakes or is new, `prev` if there is none; a new one has no memory anywhere. */
 static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
 {
 	struct pc_rq *rq = rq_of(prev);
+	bool allowed = bpf_cpumask_test_cpu(prev, p->cpus_ptr);
 	s32 cpu;
 
 	/* What the kernel's search begins with, which takes longer. */
-	if (bpf_cpumask_test_cpu(prev, p->cpus_ptr) && is_idle_core(prev) && scx_bpf_test_and_clear_cpu_idle(prev)) {
+	if (allowed && is_idle_core(prev) && scx_bpf_test_and_clear_cpu_idle(prev)) {
 		*is_idle = true;
 		return prev;
 	}
-	if (!rq || !has_nodes(rq) || (wake_flags & (SCX_WAKE_FORK | SCX_WAKE_EXEC)))
+	if (!rq || !has_nodes(rq) || !allowed || (wake_flags & (SCX_WAKE_FORK | SCX_WAKE_EXEC)))
 		return scx_bpf_select_cpu_dfl(p, prev, wake_flags, is_idle);
-	cpu = idle_in_node(p, prev, wake_flags);
+	cpu = idle_in_node(p, prev);
+	if (cpu < 0 && is_taken(rq, rq_now()))
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	*is_idle = cpu >= 0;
 	return *is_idle ? cpu : prev;
 }
@@ -239,23 +240,24 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 	return bpf_map_lookup_elem(&vms, &number);
 }
 
-/* A VM is at home where the first of its vCPUs runs: that one is about to touch its memory. */
+/* A VM is at home where the first of its vCPUs runs that the daemon knows: that one is about to touch its memory. */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
-	struct pc_vm *vm = vm_of(v);
+	struct pc_vm *vm = *(volatile u32 *)&v->life == PC_VCPU_READY && !v->setup.io ? vm_of(v) : NULL;
 
 	if (vm && !vm->home)
 		vm->home = rq->near.node + 1;
 }
 
-/* How long a task waits in the queue of one CPU before an idle one of another node takes it. */
-static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, const struct pc_rq *to)
+/* How long a task waits in the queue of one CPU before an idle one of another node takes it. `to`: that one plus 1; 0: any. */
+static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {
 	u32 index;
 	struct pc_vcpu *v = vcpu_of(t, &index);
 	struct pc_vm *vm = v ? vm_of(v) : NULL;
+	u32 home = vm ? vm->home : 0;
 
-	return pc_cross_wait_ns(vm ? vm->home : 0, from->near.node + 1, to->near.node + 1);
+	return pc_cross_wait_ns(home ? home : PC_NO_HOME, from->near.node + 1, to);
 }
 
 /* An idle CPU for a task that waits on a CPU, in another node only once it has waited; negative: none. */
@@ -267,8 +269,10 @@ static __noinline s32 idle_cpu_for(struct task_struct *p, struct pc_task *t, con
 		return -1;
 	if (has_nodes(rq)) {
 		cpu = idle_in(PC_MASK_NODE + rq->near.node, p, 0);
-		if (cpu >= 0 || !t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < PC_CROSS_WAIT_NS)
+		if (cpu >= 0)
 			return cpu;
+		if (!is_taken(rq, now) && (!t->waits_ns || pc_elapsed_ns(now, t->waits_ns) < crossing_ns(t, rq, 0)))
+			return -1;
 	}
 	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }

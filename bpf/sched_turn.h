@@ -54,13 +54,29 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 }
 
 /*
+ * The same on a CPU without a tick, where it has to be seen whoever put the task there: the kernel puts some into the local queue
+ * without a word (those that end, for example).
+ */
+static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
+{
+	return is_waited_for(rq) || (rq->tickless && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0);
+}
+
+/* Somebody was put into the local queue of a CPU that seemed idle: it may have begun to run another one. */
+static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
+{
+	if (rq->tickless)
+		watch_turn(rq, cpu, rq_now());
+}
+
+/*
  * On a CPU that the kernel can leave without a tick (nohz_full) a task that nobody waits for has a slice without end: only so
  * the kernel stops the tick, and only where the slice has none when the task begins to run. Who comes sets the timer. One that
  * comes for a moment brings no tick with it: that begins where the timer has ended a turn, and somebody waits for the next.
  */
-static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
+static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 cpu, u32 limited)
 {
-	return PC_CAN_KICK && rq->tickless && !limited && (rq->tickless == PC_TICKLESS || !is_waited_for(rq));
+	return PC_CAN_KICK && rq->tickless && !limited && (rq->tickless == PC_TICKLESS || !is_waited_for_on(rq, cpu));
 }
 
 /*
@@ -73,18 +89,18 @@ PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 
 	if (!rq || !rq->tickless)
 		return 0;
-	if (!is_waited_for(rq))
-		return runs_without_tick(rq, rq->paying);
+	if (!is_waited_for_on(rq, cpu))
+		return runs_without_tick(rq, cpu, rq->paying);
 	rq->tickless = PC_TICKLESS_TURNS;
 	return 0;
 }
 
 /* For the task that is about to run on such a CPU. */
-static __always_inline void begin_without_tick(struct task_struct *p, struct pc_rq *rq, const struct pc_task *t)
+static __always_inline void begin_without_tick(struct task_struct *p, struct pc_rq *rq, u32 cpu, const struct pc_task *t)
 {
-	if (!is_waited_for(rq))
+	if (!is_waited_for_on(rq, cpu))
 		rq->tickless = PC_TICKLESS;
-	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
+	p->scx.slice = runs_without_tick(rq, cpu, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
 /* The task that runs has a turn from now on. `boosted`: it has none, and is interrupted by no timer of its own. */
@@ -93,7 +109,7 @@ static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, 
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
 	*(volatile u64 *)&rq->until_ns = now + rq->slice_ns;
 	rq->turn_vtime = rq->cur_vtime;
-	if (!boosted && is_waited_for(rq))
+	if (!boosted && is_waited_for_on(rq, cpu))
 		watch_turn(rq, cpu, now);
 }
 
@@ -130,7 +146,7 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 		return 0;
 	*(volatile u64 *)&rq->timer_ns = 0;
 	/* A boosted vCPU has no turns. */
-	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for(rq) || !runs_ordinary(rq))))
+	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
 		return 0;
 	now = rq_now();
 	if (pc_fair_before(now + PC_TURN_REST_NS, *(volatile u64 *)&rq->until_ns))

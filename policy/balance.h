@@ -24,6 +24,7 @@
 /* Slices of the slower CPU that its tasks have missed before one of them is taken over. */
 #define PC_BALANCE_SLICES	3
 
+#define PC_NO_HOME		(~0u)
 /* How long a task waits before an idle CPU of another node takes it: to wait for its own is dearer from here on. */
 #define PC_CROSS_WAIT_NS	(1 * PC_NSEC_PER_MSEC)
 /* The same of a vCPU at home, whose memory all lies there. */
@@ -35,6 +36,16 @@
 #define PC_LOOKS_EVERYWHERE	8
 /* A node's pace follows its CPUs' by that much, a 32nd, at each look beyond the node. */
 #define PC_NODE_PACE_SHIFT	5
+/* No CPU counts for more than twice its node's pace: one loop of least weight would outweigh all others. */
+#define PC_NODE_PACE_LEAST	(1ull << 20)
+
+PC_INLINE u64 pc_node_pace(u64 node, u64 cpu)
+{
+	u64 counted = pc_min_u64(cpu, 2 * node + PC_NODE_PACE_LEAST);
+
+	return node + ((s64)(counted - node) >> PC_NODE_PACE_SHIFT);
+}
+
 /* Nodes whose paces differ by less, of 1024, are equal: 3 %. */
 #define PC_CROSS_LEAST		32
 /* With that difference busy CPUs of the faster node take a task from the other one so often; with twice that, four times as often. */
@@ -53,8 +64,8 @@ PC_INLINE u64 pc_cross_every_ns(u64 ours, u64 theirs)
 }
 
 /*
- * How long a task waits before an idle CPU takes it. `home`: the node where its VM is at home, 0 if it has none or is no
- * vCPU. `from`, `to`: nodes of the two CPUs.
+ * How long a task waits before an idle CPU takes it. `home`: the node where its VM is at home, PC_NO_HOME if it has none or is
+ * no vCPU. `from`, `to`: nodes of the two CPUs; 0: any.
  */
 PC_INLINE u64 pc_cross_wait_ns(u32 home, u32 from, u32 to)
 {

@@ -315,9 +315,10 @@ impl Vm<'_> {
         field!(self.record, tgid)
     }
 
-    /// Takes (or with 0 gives back) the entry. The budget starts anew.
+    /// Takes (or with 0 gives back) the entry. The budget starts anew, and it is at home nowhere.
     pub fn set_tgid(&self, tgid: u32) {
         set_field!(self.record, budget, pc_bucket::default());
+        set_field!(self.record, home, 0);
         set_field!(self.record, tgid, tgid);
     }
 

@@ -58,9 +58,8 @@ fn is_on(t: &Tree, path: &str) -> bool {
 
 /// Threads of a core share it by cookies where the kernel can do that and somebody asks. Who has asked, no file tells.
 fn core_scheduling(t: &Tree) -> Option<String> {
-    let can = || {
-        t.text("/proc/kallsyms").is_some_and(|symbols| symbols.contains(" sched_core_share_pid"))
-    };
+    let can =
+        || t.text("/proc/kallsyms").is_none_or(|symbols| symbols.contains(" sched_core_share_pid"));
     (is_on(t, "/sys/devices/system/cpu/smt/active") && can())
         .then(|| "core scheduling by weights (SMT, and a kernel with PR_SCHED_CORE)".to_owned())
 }
