@@ -6,6 +6,9 @@ unsafe extern "C" {
     fn paracord_pace(pace: u64, ns: u64, weight: u64) -> u64;
     fn paracord_balance_takes(ahead: i64, with: u64, there: u64, slice_ns: u32)
     -> core::ffi::c_int;
+    fn paracord_cross_wait_ns(home: u32, from: u32, to: u32) -> u64;
+    fn paracord_cross_every_ns(ours: u64, theirs: u64) -> u64;
+    fn paracord_node_pace(node: u64, cpu: u64) -> u64;
 }
 
 /// Weight of an inverse, in 64ths; 65536: that of nice 0 (`pc_fair_weight`).
@@ -27,4 +30,30 @@ pub fn pace(pace: u64, ns: u64, weight: u64) -> u64 {
 pub fn takes(ahead: i64, with: u64, there: u64, slice_ns: u32) -> bool {
     // SAFETY: plain integers.
     unsafe { paracord_balance_takes(ahead, with, there, slice_ns) != 0 }
+}
+
+/// How long a task waits before an idle CPU takes it, by its VM's home and the nodes of the two CPUs; `home` is `None` for one
+/// that has none, `to` for any node (`pc_cross_wait_ns`).
+#[must_use]
+pub fn cross_wait_ns(home: Option<u32>, from: u32, to: Option<u32>) -> u64 {
+    let number = |node: u32| node + 1;
+    // SAFETY: plain integers.
+    unsafe {
+        paracord_cross_wait_ns(home.map_or(u32::MAX, number), number(from), to.map_or(0, number))
+    }
+}
+
+/// How often a node's busy CPUs take a task from another node, by the nodes' paces; `None`: never (`pc_cross_every_ns`).
+#[must_use]
+pub fn cross_every_ns(ours: u64, theirs: u64) -> Option<u64> {
+    // SAFETY: plain integers.
+    let every = unsafe { paracord_cross_every_ns(ours, theirs) };
+    (every != u64::MAX).then_some(every)
+}
+
+/// A node's pace after one of its CPUs has told its own (`pc_node_pace`).
+#[must_use]
+pub fn node_pace(node: u64, cpu: u64) -> u64 {
+    // SAFETY: plain integers.
+    unsafe { paracord_node_pace(node, cpu) }
 }

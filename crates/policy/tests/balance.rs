@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Paces of CPUs, and who takes a task over.
 
-use paracord_policy::balance::{pace, takes, weight};
+use paracord_policy::balance::{cross_every_ns, cross_wait_ns, node_pace, pace, takes, weight};
 use paracord_policy::fair::inverse;
 use proptest::prelude::*;
 
@@ -56,6 +56,39 @@ fn a_move_that_makes_it_worse_takes_a_longer_wait() {
     assert_eq!(equal, Some(3), "three slices of a CPU that is shared by two");
     assert!(least(3 * NICE_0, 2 * NICE_0) > equal);
     assert_eq!(least(NICE_0, 2 * NICE_0), equal);
+}
+
+#[test]
+fn a_task_waits_before_it_leaves_its_node_and_longest_at_home() {
+    assert_eq!(cross_wait_ns(None, 0, Some(0)), 0);
+    assert_eq!(cross_wait_ns(None, 0, Some(1)), MS);
+    assert_eq!(cross_wait_ns(None, 0, None), MS);
+    assert_eq!(cross_wait_ns(Some(0), 0, Some(1)), 4 * MS);
+    assert_eq!(cross_wait_ns(Some(0), 0, None), 4 * MS);
+    assert_eq!(cross_wait_ns(Some(1), 0, Some(1)), 0, "it comes home");
+    assert_eq!(cross_wait_ns(Some(2), 0, Some(1)), MS);
+}
+
+#[test]
+fn nodes_that_differ_more_settle_it_sooner() {
+    assert_eq!(cross_every_ns(1000, 1000), None);
+    assert_eq!(cross_every_ns(1000, 1001), None);
+    assert_eq!(cross_every_ns(1000, 975), None, "less than 3 %");
+    let every = |theirs: u64| cross_every_ns(1024 << 20, theirs << 20);
+    assert_eq!(every(1024 - 32), Some(100 * MS));
+    assert_eq!(every(1024 - 64), Some(25 * MS));
+    assert!(every(0).is_some_and(|every| every < MS));
+}
+
+/// One loop of least weight on one of a node's CPUs has a pace thousands of times the others'.
+#[test]
+fn no_cpu_makes_its_nodes_pace_alone() {
+    let (usual, wild) = (100 * MS, 1 << 44);
+    for cpus in [4, 32] {
+        let told = |now, cpu| node_pace(now, if cpu % cpus == 0 { wild } else { usual });
+        let settled = (0..4000).fold(0, told);
+        assert!(settled < usual * 2 && settled > usual / 2, "{cpus} CPUs: {settled}");
+    }
 }
 
 /// Each of many CPUs sees the slow one: none of them may make itself much slower than that.
@@ -124,6 +157,11 @@ fn loops_have_what_their_weights_are_worth_on_all_cpus() {
 }
 
 proptest! {
+    #[test]
+    fn any_paces_of_nodes_are_survived(node: u64, cpu: u64, theirs: u64) {
+        let _ = (node_pace(node, cpu), cross_every_ns(node, theirs));
+    }
+
     #[test]
     fn a_pace_is_bounded_by_what_was_made(now in 0..1u64 << 40, ns: u64, shared in 0..1u64 << 32) {
         let after = pace(now, ns, shared);
