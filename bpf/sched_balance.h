@@ -65,8 +65,8 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 	u32 here = bpf_get_smp_processor_id();
 	struct pc_rq *wakers = rq_of(here);
 
-	if (!wakers || wakers->offline || wakers->near.node != rq->near.node || *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting ||
-	    !bpf_cpumask_test_cpu(here, p->cpus_ptr))
+	if (!wakers || wakers->offline || wakers->near.node != rq->near.node ||
+	    *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting || !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 		return cpu;
 	return here;
 }
@@ -339,11 +339,15 @@ static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 	/* With nothing but what is to run when nobody else wants to, it is as good as idle. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
-	if (has_nodes(rq) && look % PC_LOOKS_EVERYWHERE == 0)
+	bool everywhere = look % PC_LOOKS_EVERYWHERE == 0;
+
+	if (has_nodes(rq) && everywhere)
 		tell_pace(rq);
-	if (has_nodes(rq) && (look % PC_LOOKS_EVERYWHERE == 0 || is_light))
+	if (has_nodes(rq) && (everywhere || is_light))
 		return PC_NEAR_ALL;
-	return is_light || look % PC_LOOKS_IN_NODE == 0 || rq->near.next[PC_NEAR_CACHE] == cpu ? widest_in_node(rq) : PC_NEAR_CACHE;
+	if (is_light || look % PC_LOOKS_IN_NODE == 0 || rq->near.next[PC_NEAR_CACHE] == cpu)
+		return widest_in_node(rq);
+	return PC_NEAR_CACHE;
 }
 
 /* Takes a task over, instead of `prev`. A few CPUs are looked at each time, the next ones the next time. */

@@ -74,9 +74,9 @@ static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
  * the kernel stops the tick, and only where the slice has none when the task begins to run. Who comes sets the timer. One that
  * comes for a moment brings no tick with it: that begins where the timer has ended a turn, and somebody waits for the next.
  */
-static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 cpu, u32 limited)
+static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
 {
-	return PC_CAN_KICK && rq->tickless && !limited && (rq->tickless == PC_TICKLESS || !is_waited_for_on(rq, cpu));
+	return PC_CAN_KICK && rq->tickless == PC_TICKLESS && !limited;
 }
 
 /*
@@ -89,10 +89,8 @@ PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 
 	if (!rq || !rq->tickless)
 		return 0;
-	if (!is_waited_for_on(rq, cpu))
-		return runs_without_tick(rq, cpu, rq->paying);
-	rq->tickless = PC_TICKLESS_TURNS;
-	return 0;
+	rq->tickless = is_waited_for_on(rq, cpu) ? PC_TICKLESS_TURNS : PC_TICKLESS;
+	return runs_without_tick(rq, rq->paying);
 }
 
 /* For the task that is about to run on such a CPU. */
@@ -100,7 +98,7 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 {
 	if (!is_waited_for_on(rq, cpu))
 		rq->tickless = PC_TICKLESS;
-	p->scx.slice = runs_without_tick(rq, cpu, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
+	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
 /* The task that runs has a turn from now on. `boosted`: it has none, and is interrupted by no timer of its own. */
