@@ -145,9 +145,9 @@ impl Scheduler {
         let near = near(&topology::read(self.rqs.len()));
         let tickless = topology::tickless();
         for (cpu, near) in near.into_iter().enumerate() {
-            let (offline, tickless) = (is_offline(cpu), tickless.contains(&cpu));
+            let offline = is_offline(cpu);
             let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-            self.rqs.prepare(cpu, near, slice_ns, offline, tickless);
+            self.rqs.prepare(cpu, near, slice_ns, offline, tickless.contains(cpu));
         }
         self.exit.write(0, &NOT_ENDED);
         match attach(object) {

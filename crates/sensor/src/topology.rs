@@ -4,10 +4,12 @@
 use std::{fs, path::Path};
 
 use paracord_policy::topology::Place;
+use paracord_sys::affinity::CpuMask;
 
-/// First number of a list such as `0-3,8-11`.
-fn first(list: &str) -> Option<usize> {
-    list.trim().split([',', '-']).next()?.parse().ok()
+/// The CPUs of a file of sysfs; none where it names none (some kernels write `(null)` then), or is not there.
+fn list(file: &Path) -> CpuMask {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or_default()
 }
 
 /// The last cache that the kernel describes for a CPU, by the first CPU that shares it; its own number where there is none.
@@ -15,10 +17,10 @@ fn cache(cpu: usize, directory: &Path) -> usize {
     (0..=4)
         .rev()
         .find_map(|level| {
-            let list = directory.join(format!("cache/index{level}/shared_cpu_list"));
-            fs::read_to_string(list).ok().and_then(|list| first(&list))
+            let shared = directory.join(format!("cache/index{level}/shared_cpu_list"));
+            list(&shared).iter().next()
         })
-        .unwrap_or(cpu)
+        .map_or(cpu, |first| first as usize)
 }
 
 /// A kernel without NUMA has one node, and no names for it.
@@ -30,18 +32,8 @@ fn node(directory: &Path) -> usize {
 }
 
 /// CPUs that the kernel leaves without a tick where it can (`nohz_full=`).
-pub(crate) fn tickless() -> Vec<usize> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
-    list(&text)
-}
-
-/// The numbers of a list such as `0-3,8`; none of `(null)`, which some kernels write for nothing.
-fn list(text: &str) -> Vec<usize> {
-    let span = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    text.trim().split(',').filter_map(span).flatten().collect()
+pub(crate) fn tickless() -> CpuMask {
+    list(Path::new("/sys/devices/system/cpu/nohz_full"))
 }
 
 /// Of `count` CPUs, those included that are offline or may come later.
@@ -82,11 +74,14 @@ mod tests {
 
     #[test]
     fn lists_of_cpus() {
-        assert_eq!(first("4-7,12\n"), Some(4));
-        assert_eq!(first("9"), Some(9));
-        assert_eq!(first(""), None);
-        assert_eq!(list("1-3,7\n"), [1, 2, 3, 7]);
-        assert_eq!(list("(null)\n"), [0; 0]);
-        assert_eq!(list("\n"), [0; 0]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("nohz_full");
+        for (text, cpus) in
+            [("1-3,7\n", vec![1, 2, 3, 7]), ("9", vec![9]), ("(null)\n", vec![]), ("\n", vec![])]
+        {
+            fs::write(&file, text).unwrap();
+            assert_eq!(list(&file).iter().collect::<Vec<_>>(), cpus, "{text:?}");
+        }
+        assert!(list(&directory.path().join("absent")).is_empty());
     }
 }

@@ -24,12 +24,6 @@ impl Waits {
         self.total += 1;
     }
 
-    /// How many.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.total
-    }
-
     /// So many of a thousand waited no longer than this.
     #[must_use]
     pub fn permille_ns(&self, permille: u64) -> Option<Ns> {
