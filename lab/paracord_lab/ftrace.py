@@ -40,14 +40,19 @@ class Waking:
     tid: int
 
 
+def mount(host) -> None:
+    """tracefs is there from now on."""
+    host.run(f"mountpoint -q {TRACEFS} || mount -t tracefs tracefs {TRACEFS}")
+
+
 @contextmanager
 def recording(host) -> Iterator[Recorded]:
     """Records while the context is open; the text is there afterwards. Tracing is off again in any case."""
     recorded = Recorded()
     enable = " ".join(f"{TRACEFS}/events/{event}/enable" for event in EVENTS)
-    mount = f"mountpoint -q {TRACEFS} || mount -t tracefs tracefs {TRACEFS}"
+    mount(host)
     host.run(
-        f"{mount}; cd {TRACEFS} && echo 0 > tracing_on && echo mono > trace_clock "
+        f"cd {TRACEFS} && echo 0 > tracing_on && echo mono > trace_clock "
         f"&& echo {BUFFER_KB} > buffer_size_kb && echo > trace "
         f"&& for e in {enable}; do echo 1 > $e; done && echo 1 > tracing_on"
     )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Whether a sched_ext scheduler is in force on the host; the least one there can be."""
+"""Whether a sched_ext scheduler is in force on the host; paracord's, and the least one there can be."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from .daemon import EMULATED_HOST, Daemon
 from .errors import LabError
 
 STATE = "/sys/kernel/sched_ext/state"
+# Of a daemon on an emulated host.
+EXT = {**EMULATED_HOST, "actuator": "ext"}
 PLAIN = "plain.bpf.o"
 PINNED = "/sys/fs/bpf/plain"
 SAY = f"if test -e {STATE}; then cat {STATE}; else echo disabled; fi"
@@ -26,6 +29,19 @@ def await_scheduler(host, wanted: bool) -> None:
     ).out.strip()
     if said != word:
         raise LabError(f"{STATE} is {said}, not {word}")
+
+
+@contextmanager
+def scheduling(
+    host,
+    vcpu_tids: Iterable[int] = (),
+    arguments: str = "",
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Daemon]:
+    """The daemon, with its scheduler in force."""
+    with Daemon(host, {**EXT, **(settings or {})}, arguments).start(vcpu_tids) as running_daemon:
+        await_scheduler(host, True)
+        yield running_daemon
 
 
 @contextmanager

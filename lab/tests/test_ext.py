@@ -22,15 +22,14 @@ from paracord_lab import (
     sched_ext,
     simulator,
 )
-from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.errors import LabError
 from paracord_lab.host_share import running
-from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.sched_ext import EXT, await_scheduler, scheduling
 from paracord_lab.session import Options, Session
 from paracord_lab.waiting import await_equal
 
 pytestmark = pytest.mark.lab
-EXT = {**EMULATED_HOST, "actuator": "ext"}
 BTF = "/sys/kernel/btf/vmlinux"
 # Of a histogram in powers of two of a nanosecond.
 MS_BUCKET = 20
@@ -44,14 +43,6 @@ def host():
     with machine.host(cpus=2, logs=Path("out/test-ext/logs")) as booted:
         booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
         yield booted
-
-
-@contextmanager
-def scheduling(host, vcpu_tids=(), arguments="", settings=None):
-    """The daemon, with its scheduler in force."""
-    with Daemon(host, {**EXT, **(settings or {})}, arguments).start(vcpu_tids) as running_daemon:
-        await_scheduler(host, True)
-        yield running_daemon
 
 
 def test_no_program_comes_near_the_verifiers_limit(host):

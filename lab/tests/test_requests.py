@@ -15,13 +15,12 @@ import pytest
 
 from paracord_lab import daemon, ftrace, machine
 from paracord_lab.boards import JunoR2
-from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
-from paracord_lab.sched_ext import await_scheduler
+from paracord_lab.sched_ext import EXT, await_scheduler
 from paracord_lab.stand_in import StandIn
 
 pytestmark = [pytest.mark.lab, pytest.mark.arm64]
-EXT = {**EMULATED_HOST, "actuator": "ext"}
 NAME = "asks"
 LITTLE, BIG = set(JunoR2.little), set(JunoR2.big)
 LITTLE_CAPACITY = 383
