@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use paracord_sim::{
-    mix,
+    mix::{self, Scheduler},
     run::{self, Kind, Outcome},
 };
 
@@ -15,8 +15,13 @@ struct Ran {
 }
 
 fn run(name: &str) -> Ran {
+    run_with(name, Scheduler::Ext)
+}
+
+fn run_with(name: &str, scheduler: Scheduler) -> Ran {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mixes/{name}.mix"));
-    let mix = mix::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    let mut mix = mix::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    mix.scheduler = scheduler;
     let outcome = run::run(mix.clone()).expect("memory");
     Ran { mix, outcome }
 }
@@ -88,4 +93,16 @@ fn promises_are_kept() {
         assert!(keeps(&ran), "{name}: {:#?}", ran.outcome);
         assert!(!ran.has_fault(), "{name}: {:?}", ran.outcome.faults);
     }
+}
+
+/// Beside the model of the kernel's own: what a good number is depends on the mix.
+#[test]
+fn tasks_keep_to_their_node() {
+    let moves = |scheduler| {
+        let ran = run_with("nodes-nearly-full", scheduler);
+        assert!(!ran.has_fault(), "{:?}", ran.outcome.faults);
+        ran.outcome.placement.node_moves
+    };
+    let (ours, stock) = (moves(Scheduler::Ext), moves(Scheduler::Stock));
+    assert!(ours <= stock, "{ours} moves between nodes, {stock} with the kernel's own");
 }
