@@ -257,8 +257,8 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 	return v->level != PC_LEVEL_NONE;
 }
 
-/* Whether a busy CPU may take a task of another node now, for its node. */
-PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now)
+/* Whether a busy CPU may take a task of another node now, for its node, and takes it (`takes`). */
+PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 {
 	struct pc_node *ours = bpf_map_lookup_elem(&nodes, &node), *theirs = bpf_map_lookup_elem(&nodes, &from);
 	u64 last;
@@ -268,16 +268,20 @@ PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now)
 	last = *(volatile u64 *)&ours->crossed_ns;
 	if (pc_elapsed_ns(now, last) < pc_cross_every_ns(ours->pace, theirs->pace))
 		return false;
-	return __sync_val_compare_and_swap(&ours->crossed_ns, last, now) == last;
+	return !takes || __sync_val_compare_and_swap(&ours->crossed_ns, last, now) == last;
 }
 
-/* The first task of another CPU's queue that shall rather run here than `prev`, which runs; NULL: none does. */
-static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
+/*
+ * The first task of another CPU's queue that shall rather run here than the present one: whether there is one, or takes it
+ * (`takes`).
+ */
+PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
 	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	bool moved = false;
+	struct task_struct *p = NULL;
+	bool found = false;
+	struct pc_task *t;
 	u64 here, there;
 	u32 slice_ns;
 	bool crosses;
@@ -299,27 +303,23 @@ static __noinline bool take_over(u32 victim, u32 cpu, struct task_struct *prev)
 		return false;
 	if (!bpf_iter_scx_dsq_new(&it, victim, 0)) {
 		bpf_for(i, 0, PC_BALANCE_DEPTH) {
-			struct pc_task *t;
-
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
 			t = task_of(p);
-			if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-			    !pc_balance_takes(ahead, here + t->weight, there, slice_ns))
-				continue;
-			if (prev && is_boosted_at_preemption(prev))
+			if (t && !is_pinned(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+			    pc_balance_takes(ahead, here + t->weight, there, slice_ns))
 				break;
-			if (crosses && !may_cross(rq->near.node, theirs->near.node, rq->pace_ns))
-				break;
-			moved = fetch(&it, p, t);
-			if (moved)
-				rq->pace -= ahead;
-			break;
+			p = NULL;
 		}
+		t = p ? task_of(p) : NULL;
+		found = t && (!crosses || may_cross(rq->near.node, theirs->near.node, rq->pace_ns, takes)) &&
+			(!takes || fetch(&it, p, t));
+		if (found && takes)
+			rq->pace -= ahead;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	return moved;
+	return found;
 }
 
 /* A CPU's part of its node's pace. Of two that do this at once one may be lost: it comes again. */
@@ -350,30 +350,40 @@ static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 	return PC_NEAR_CACHE;
 }
 
-/* Takes a task over, instead of `prev`. A few CPUs are looked at each time, the next ones the next time. */
-static __always_inline bool balance(u32 cpu, struct pc_rq *rq, struct task_struct *prev, u64 now)
+/*
+ * Another CPU with a task that shall rather run here, or this one: there is none. A few CPUs are looked at each time, the next
+ * ones the next time.
+ */
+PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 {
-	struct pc_rq *theirs;
-	bool taken = false;
+	struct pc_rq *rq = rq_of(cpu), *theirs;
+	u64 now = rq_now();
 	u32 ring, victim;
 	int i;
 
+	if (!rq)
+		return cpu;
 	keep_pace(rq, now);
 	ring = ring_to_balance(cpu, rq);
-	victim = rq->victim[ring];
 	bpf_for(i, 0, PC_BALANCE_STEPS) {
+		victim = rq->victim[ring];
 		theirs = rq_of(victim);
 		if (!theirs)
 			break;
 		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
-		    take_over(victim, cpu, prev)) {
-			taken = true;
-			break;
-		}
-		victim = theirs->near.next[ring];
+		    take_over(victim, cpu, false))
+			return victim;
+		rq->victim[ring] = theirs->near.next[ring];
 	}
-	rq->victim[ring] = victim;
-	return taken;
+	return cpu;
+}
+
+/* Takes a task over, instead of `prev` if that could go on. */
+static __always_inline bool balance(u32 cpu, struct task_struct *prev)
+{
+	u32 victim = slower_cpu(cpu);
+
+	return victim != cpu && !(prev && is_boosted_at_preemption(prev)) && take_over(victim, cpu, true);
 }
 
 #endif

@@ -185,7 +185,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
-		if (due && balance(cpu, rq, NULL, now))
+		if (due && balance(cpu, NULL))
 			return 0;
 		if (take(cpu) || steal(cpu))
 			give_if_due(cpu, rq, due, now);
@@ -204,7 +204,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			take(cpu);
 			return 0;
 		}
-		if (due && balance(cpu, rq, prev, now))
+		if (due && balance(cpu, prev))
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);

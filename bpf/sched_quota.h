@@ -84,12 +84,12 @@ PC_VERIFIED_ALONE int is_spent(u32 index)
 	return 0;
 }
 
-/* Time back to the pools of a group and those above; below 0: a debt. Return: 0. */
-PC_VERIFIED_ALONE int give_back(u32 index, s64 ns)
+/* Time back to the pools of a group and those above, so many levels; below 0: a debt. Return: 0. */
+PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 {
 	int i;
 
-	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
+	bpf_for(i, 0, levels) {
 		struct pc_quota *q = index == PC_GROUP_ROOT ? NULL : quota_at(index);
 
 		if (!q)
@@ -106,15 +106,26 @@ static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 	struct pc_quota *q = rq->paying ? quota_at(rq->paying) : NULL;
 
 	if (q && q->generation == rq->paying_generation)
-		give_back(rq->paying, ns);
+		give_back(rq->paying, PC_GROUP_DEPTH_MAX, ns);
+}
+
+/* Out of one pool. Alone: the verifier would follow what is left, level by level. */
+PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
+{
+	struct pc_quota *q = quota_at(index);
+
+	if (!q)
+		return 0;
+	pc_quota_refill(q, bpf_ktime_get_ns());
+	return pc_quota_take(q, ns);
 }
 
 /* A portion, or as much of it as all pools have. */
 PC_VERIFIED_ALONE u64 take_portion(u32 index)
 {
-	u64 now = bpf_ktime_get_ns(), got;
 	struct pc_quota *q = quota_at(index);
 	u32 at = index;
+	u64 got;
 	int i;
 
 	if (!q)
@@ -122,28 +133,15 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 	got = pc_quota_portion_ns(q);
 	bpf_for(i, 0, PC_GROUP_DEPTH_MAX) {
 		u64 here;
-		u32 below = index;
-		int n;
 
 		q = at == PC_GROUP_ROOT ? NULL : quota_at(at);
-		if (!q)
+		if (!q || !got)
 			break;
-		pc_quota_refill(q, now);
-		here = pc_quota_take(q, got);
+		here = take_at(at, got);
 		/* Those below have given more than can be used. */
-		if (here < got) {
-			bpf_for(n, 0, i) {
-				struct pc_quota *lower = quota_at(below);
-
-				if (!lower)
-					break;
-				pc_quota_give(lower, got - here);
-				below = lower->above;
-			}
-		}
+		if (here < got)
+			give_back(index, i, got - here);
 		got = here;
-		if (!got)
-			break;
 		at = q->above;
 	}
 	return got;

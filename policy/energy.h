@@ -119,15 +119,19 @@ PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_doma
  * Whether all of `there` and the task would cost less on the CPUs of `here`, evenly spread, than in both domains. Moving
  * one task may cost more where it makes a domain faster, and moving all of them less.
  */
-PC_INLINE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
-			       const struct pc_domain *there, const struct pc_domain_load *on_there, u32 request)
+PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
+				       const struct pc_domain *there, const struct pc_domain_load *on_there,
+				       u32 request)
 {
-	u32 busiest = pc_max_u32(on_there->peak, on_there->best_sum + request);
-	u32 all = on_here->total + on_there->total + request;
-	u32 cpus = pc_max_u32(on_here->cpus, 1);
-	u32 peak = pc_max_u32(on_here->peak, (all + cpus - 1) / cpus);
+	u32 busiest, all, cpus, peak;
 	u64 both;
 
+	if (!here || !on_here || !there || !on_there)
+		return 0;
+	busiest = pc_max_u32(on_there->peak, on_there->best_sum + request);
+	all = on_here->total + on_there->total + request;
+	cpus = pc_max_u32(on_here->cpus, 1);
+	peak = pc_max_u32(on_here->peak, (all + cpus - 1) / cpus);
 	/* What one CPU there does must fit on one here, or a task of its may not. */
 	if (on_here->best_cpu < 0 || peak > on_here->capacity || busiest > on_here->capacity)
 		return 0;
