@@ -12,7 +12,8 @@ from .errors import LabError
 from .progress import Progress
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
-CONFIGURATIONS = sorted(path.stem for path in KERNELS.glob("*.config"))
+# Each with the series of its source: the end of its name.
+CONFIGURATIONS = sorted(path.stem for path in KERNELS.glob("*-*.config"))
 # Objects with debug information, from which the BTF is made.
 FREE_MB = 8000
 
@@ -25,10 +26,10 @@ def ensure(name: str) -> Path:
     """
     if platform.machine() != "x86_64":
         raise LabError(f"the kernel {name} is compiled on x86-64 machines only")
-    sources = tree.ensure("kernel-source")
+    sources = tree.ensure(f"kernel-source-{name.rpartition('-')[2]}")
     inputs = {
         "tree": sources.name,
-        "sources": cache.files_digest([KERNELS / f"{name}.config", KERNELS / "compile"]),
+        "sources": cache.files_digest([KERNELS / file for file in ("host.config", f"{name}.config", "compile")]),
     }
 
     def build(directory: Path, _: Progress) -> None:

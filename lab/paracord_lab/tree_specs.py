@@ -136,13 +136,13 @@ def perf_spec(arch: str) -> TreeSpec:
     )
 
 
-def kernel_source_spec(arch: str) -> TreeSpec:
-    """Source of Debian's 6.12, the oldest series with sched_ext, and what compiles it (kernel_build.py)."""
+def kernel_source_spec(arch: str, series: str, suites: tuple[str, ...]) -> TreeSpec:
+    """Source of one of Debian's kernels, and what compiles it (kernel_build.py)."""
     return TreeSpec(
-        name="kernel-source",
-        suites=("trixie",),
+        name=f"kernel-source-{series}",
+        suites=suites,
         packages=(
-            *("linux-source-6.12", "xz-utils", "gcc", "libc6-dev", "make", "binutils", "bc", "flex", "bison"),
+            *(f"linux-source-{series}", "xz-utils", "gcc", "libc6-dev", "make", "binutils", "bc", "flex", "bison"),
             *("libelf-dev", "libssl-dev", "dwarves", "python3", "kmod"),
         ),
         architectures=(DEBIAN_ARCH[arch],),
@@ -156,5 +156,7 @@ SPECS = {
     "matrix": matrix_spec,
     "stable": stable_spec,
     "perf": perf_spec,
-    "kernel-source": kernel_source_spec,
+    # The oldest series with sched_ext, and the one that hosts run.
+    "kernel-source-6.12": lambda arch: kernel_source_spec(arch, "6.12", ("trixie",)),
+    "kernel-source-7.3": lambda arch: kernel_source_spec(arch, "7.3", ("trixie", "trixie-backports")),
 }
