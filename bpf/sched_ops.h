@@ -11,6 +11,7 @@
 #include "sched_park.h"
 #include "sched_cgroup.h"
 #include "sched_clamp.h"
+#include "sched_core.h"
 #include "sched_idle.h"
 #include "sched_import.h"
 #include "sched_life.h"
@@ -450,6 +451,7 @@ struct sched_ext_ops paracord = {
 	.stopping = (void *)ext_stopping,
 	.quiescent = (void *)ext_quiescent,
 	.yield = (void *)ext_yield,
+	.core_sched_before = (void *)ext_core_sched_before,
 	.cpu_release = (void *)ext_cpu_release,
 	.cpu_online = (void *)ext_cpu_online,
 	.cpu_offline = (void *)ext_cpu_offline,

@@ -55,11 +55,12 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 
 /*
  * The same on a CPU without a tick, where it has to be seen whoever put the task there: the kernel puts some into the local queue
- * without a word (those that end, for example).
+ * without a word (those that end, for example). Where tasks have cookies, one may wait on another thread of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
-	return is_waited_for(rq) || (rq->tickless && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0);
+	return is_waited_for(rq) ||
+	       (rq->tickless && (has_cookies || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0));
 }
 
 /* Somebody was put into the local queue of a CPU that seemed idle: it may have begun to run another one. */

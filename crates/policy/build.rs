@@ -9,6 +9,7 @@ fn main() {
     build
         .file("native/policy.c")
         .file("native/balance.c")
+        .file("native/core.c")
         .file("native/quota.c")
         .file("native/reserve.c")
         .file("native/pelt.c")

@@ -18,6 +18,7 @@
 mod generated;
 
 pub mod balance;
+pub mod core_share;
 pub mod energy;
 pub mod fair;
 pub mod invariants;

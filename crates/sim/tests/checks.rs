@@ -168,6 +168,21 @@ fn a_task_that_has_ended_and_is_still_counted_is_found() {
 }
 
 #[test]
+fn tasks_of_two_cookies_that_share_a_core_are_found() {
+    for tasks in [
+        "task red cookie=1 cpus=0 : run forever\ntask blue cookie=2 cpus=1 : run forever\n",
+        "task red cookie=1 cpus=0 : run 1ms, sleep 1ms\ntask blue cookie=2 cpus=1 : run 2ms, sleep 500us\n",
+    ] {
+        for scheduler in ["ext", "stock"] {
+            let text = format!("machine cpus=2 smt=2\nscheduler {scheduler}\nrun 500ms\n{tasks}");
+            let found = faults(&text, 100 * MS, |kernel| kernel.planted.ignores_cookies = true);
+            only(&found, "core ran tasks of different cookies");
+            assert_eq!(faults(&text, 100 * MS, |_| ()), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
 fn nothing_is_found_where_nothing_is_planted() {
     assert_eq!(faults(BUSY, 100 * MS, |_| ()), Vec::<String>::new());
 }

@@ -34,6 +34,11 @@ impl Ran {
         kinds.map(|kind| self.outcome.permille(Kind::Task(kind)) as f64 / 1000.0).sum()
     }
 
+    fn longest_wait_ms(&self) -> u64 {
+        let waits = self.outcome.tasks.iter().map(|task| task.account.longest_wait_ns);
+        waits.max().unwrap_or(0) / 1_000_000
+    }
+
     fn has_fault(&self) -> bool {
         !self.outcome.faults.is_empty()
     }
@@ -46,7 +51,7 @@ fn near(value: f64, wanted: f64, within: f64) -> bool {
 /// A promise, and whether a run keeps it.
 type Promise = (&'static str, fn(&Ran) -> bool);
 
-const KEPT: [Promise; 22] = [
+const KEPT: [Promise; 24] = [
     ("moved-affinity", |ran| !ran.has_fault()),
     ("nested-weights", |ran| {
         near(ran.share("front"), 0.5, 0.02) && near(ran.share("back"), 0.25, 0.02)
@@ -82,6 +87,11 @@ const KEPT: [Promise; 22] = [
     ("groups-30-30", |ran| near(ran.share("heavy") / ran.share("light"), 10.0, 0.5)),
     // Those who are put back boosted take turns.
     ("boosted-pair", |ran| !ran.has_fault()),
+    // Tasks of different cookies share no core (a fault), and divide it by their weights.
+    ("core-cookies", |ran| {
+        near(ran.share("red"), 0.754, 0.01) && near(ran.share("red") + ran.share("blue"), 1.0, 0.01)
+    }),
+    ("core-three-cookies", |ran| ran.longest_wait_ms() < 80),
     // A CPU that has nothing to do looks at 32 others only: who has too much gives.
     ("far-idle", |ran| !ran.has_fault()),
 ];

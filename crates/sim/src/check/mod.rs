@@ -29,6 +29,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     waits::look(k, &mut seen.waits);
     nobody_takes_turns_all_the_time(k, seen);
     sums::run_queues(k);
+    k.note_mixed_cores();
     quotas::look(k, &mut seen.quotas);
     if k.sensed && k.ext.ended.is_none() {
         budgets::kept_share(k, seen);

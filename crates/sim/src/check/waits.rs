@@ -35,6 +35,7 @@ pub fn look(k: &mut Kernel, waits: &mut Waits) {
     waits.0.resize(k.machine.cpus, Beside::default());
     let idle: CpuSet = (0..k.machine.cpus)
         .filter(|cpu| k.rqs[*cpu].active && k.is_idle_task(k.rqs[*cpu].curr))
+        .filter(|cpu| !k.is_kept_idle(*cpu))
         .collect();
     if idle.is_empty() {
         waits.0.fill(Beside::default());

@@ -3,7 +3,7 @@
 
 use super::{flags, local};
 use crate::{
-    bpf::{self, At, TaskId},
+    bpf::{self, TaskId},
     kernel::{Class, Kernel},
 };
 
@@ -38,10 +38,13 @@ fn balance(k: &mut Kernel, cpu: usize, prev: TaskId) -> bool {
     if !k.rqs[cpu].active {
         return can_go_on;
     }
-    let at = At { cpu, now_ns: k.now, current: k.rqs[cpu].curr };
+    // With core scheduling a CPU asks for the others of its core, too (`dspc->rq`).
+    let at = k.at();
     for turn in 1.. {
         k.rqs[cpu].ext.consumed = false;
+        let outer = k.ext.balanced.replace(cpu);
         bpf::dispatch(k, at, cpu, ours.then_some(prev));
+        k.ext.balanced = outer;
         if goes_on(k) {
             return true;
         }

@@ -102,7 +102,7 @@ impl Kfuncs for Kernel {
     }
 
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
-        let cpu = self.this_cpu;
+        let cpu = self.ext.balanced.unwrap_or(self.this_cpu);
         let found = local::consume(self, cpu, dsq);
         // It may be gone before it runs: the operation is asked again then.
         self.rqs[cpu].ext.consumed |= found;

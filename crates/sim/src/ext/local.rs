@@ -130,10 +130,11 @@ pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
         insert(k, cpu, task, enq_flags);
         return;
     }
-    // It is nobody's until it arrives: one run queue's lock after the other.
+    // It is nobody's until it arrives: one run queue's lock after the other. CPUs of a core may have the same one.
     unlink(k, from, task);
     let (held_from, held_to) = (k.holds_rq(from), k.holds_rq(cpu));
-    if held_to {
+    let one_lock = k.share_lock(from, cpu);
+    if held_to && !one_lock {
         k.unlock_rq(cpu);
     }
     if !held_from {
@@ -143,16 +144,20 @@ pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
     k.tasks[task].ext.sticky_cpu = Some(cpu);
     class::dequeue_task(k, from, task, false);
     k.rqs[from].nr_running -= 1;
+    k.core_changes(from);
     k.set_task_cpu(task, cpu);
-    k.unlock_rq(from);
-    k.lock_rq(cpu);
+    if !one_lock {
+        k.unlock_rq(from);
+        k.lock_rq(cpu);
+    }
     k.rqs[cpu].nr_running += 1;
+    k.core_changes(cpu);
     class::enqueue_with_flags(k, cpu, task, enq_flags, Some(cpu));
     k.tasks[task].ext.sticky_cpu = None;
     if !held_to {
         k.unlock_rq(cpu);
     }
-    if held_from {
+    if held_from && !one_lock {
         k.lock_rq(from);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! sched_ext, the scheduling class (kernel/sched/ext.c, kernel/sched/ext_idle.c), around the natively compiled
 //! scheduler. Each function names the kernel's that it follows. Left out, as nothing of bpf/ uses it: dispatch
-//! buffers, sub-schedulers, core scheduling, per-node idle sets.
+//! buffers, sub-schedulers, per-node idle sets.
 
 mod class;
 mod dispatch;
@@ -108,6 +108,12 @@ impl SchedClass for ExtClass {
     fn yield_to(&self, k: &mut Kernel, _cpu: usize, task: TaskId, to: TaskId) -> bool {
         let at = k.at();
         bpf::yield_to(k, at, task, Some(to))
+    }
+
+    /// `scx_prio_less()`.
+    fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool {
+        let at = k.at();
+        bpf::core_sched_before(k, at, task, other)
     }
 
     fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId) {

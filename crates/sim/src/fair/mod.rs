@@ -214,6 +214,10 @@ impl SchedClass for FairClass {
         look_at_clock(k, cpu);
         let se = k.fair.of_task(task);
         k.fair.tick(se, queued);
+        // `task_tick_core()`: with two tasks in mind, half of a slice is over at each tick.
+        if k.kept_idle(cpu).is_some() {
+            k.resched_curr(cpu);
+        }
         carry_out(k);
     }
 
@@ -280,6 +284,23 @@ impl SchedClass for FairClass {
         k.fair.timelines[there].buddy = Some(se);
         self.yield_task(k, cpu, task);
         true
+    }
+
+    /// `cfs_prio_less()`: virtual runtimes since CPUs of the core began to be kept idle. All tasks of a CPU are on one timeline.
+    fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool {
+        let since = |k: &mut Kernel, task: TaskId| {
+            let (se, cpu) = (k.fair.of_task(task), k.tasks[task].cpu);
+            let kept_idle = k.kept_idle(cpu);
+            let timeline = &mut k.fair.timelines[cpu];
+            // `se_fi_update()`
+            if kept_idle.is_none() || timeline.kept_idle != kept_idle {
+                timeline.kept_idle = kept_idle;
+                timeline.kept_idle_vruntime = timeline.zero_vruntime;
+            }
+            k.fair.entities[se].vruntime - timeline.kept_idle_vruntime
+        };
+        let (task, other) = (since(k, task), since(k, other));
+        task > other
     }
 
     /// `task_change_group_fair()`.

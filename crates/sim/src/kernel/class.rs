@@ -87,6 +87,8 @@ pub trait SchedClass {
     /// The same, for a task that waits on this CPU or another one, whose run queue is locked: whether it does
     /// (`yield_to_task`).
     fn yield_to(&self, k: &mut Kernel, cpu: usize, task: TaskId, to: TaskId) -> bool;
+    /// Whether a task comes after another one, of this CPU or of another thread of its core (`prio_less`).
+    fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool;
     /// A task that is in no run queue moves to another group (`task_change_group`).
     fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId);
     /// A group has changed; its record in [`Kernel::groups`] says how it is now.

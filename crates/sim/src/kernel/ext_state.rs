@@ -93,6 +93,8 @@ pub struct Ext {
     pub idle_cores: CpuSet,
     /// The task that `ops.select_cpu()` or `ops.enqueue()` is asked about, by CPU (`direct_dispatch_task`).
     pub direct_task: Vec<Option<TaskId>>,
+    /// The CPU for which `ops.dispatch()` is asked (`scx_dsp_ctx->rq`).
+    pub balanced: Option<usize>,
     /// By CPU, those that it is to kick once the operation has returned: flags.
     pub kicks: Vec<Vec<(usize, u64)>>,
     /// `SCX_OPS_*`.

@@ -210,6 +210,10 @@ pub struct Timeline {
     pub sum_weight: i128,
     /// What vruntimes are compared with: about their average.
     pub zero_vruntime: i64,
+    /// The same when CPUs of the core began to be kept idle (`zero_vruntime_fi`).
+    pub kept_idle_vruntime: i64,
+    /// Which time that was ([`super::Kernel::kept_idle`]).
+    pub kept_idle: Option<u32>,
     /// When the timer that ends the present slice fires (`rq->hrtick_timer`).
     pub hrtick_at: Option<Ns>,
     /// The last such timer's number.

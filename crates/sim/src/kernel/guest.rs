@@ -100,6 +100,7 @@ impl Kernel {
             name,
             policy: mix::Policy::Other,
             nice: 0,
+            cookie: 0,
             cpus: what.cpus,
             group: what.group.map_or(0, |group| group + 1),
             program: Program::Guest(vcpu),

@@ -16,6 +16,7 @@ pub(super) struct New {
     pub name: Rc<str>,
     pub policy: Policy,
     pub nice: i8,
+    pub cookie: u32,
     pub cpus: Option<CpuSet>,
     pub group: GroupId,
     pub program: Program,
@@ -29,6 +30,7 @@ impl Kernel {
             state: State::Runnable,
             policy: Policy::Other,
             nice: 0,
+            cookie: 0,
             cpus: CpuSet::first(self.machine.cpus),
             group: 0,
             cpu,
@@ -79,6 +81,7 @@ impl Kernel {
         let mut task = self.blank(new.kind, new.name, new.program, cpu);
         task.policy = new.policy;
         task.nice = new.nice;
+        task.cookie = new.cookie;
         task.group = new.group;
         task.cpus = new.cpus.unwrap_or(task.cpus);
         // A number that is used again keeps its timers' order.
@@ -129,6 +132,7 @@ impl Kernel {
             name,
             policy: what.policy,
             nice: what.nice,
+            cookie: what.cookie,
             cpus: what.cpus,
             group,
             program,

@@ -5,6 +5,7 @@
 mod change;
 pub mod class;
 mod clock;
+mod core_sched;
 pub mod events;
 pub mod ext_state;
 pub mod fair_state;
@@ -152,6 +153,8 @@ pub struct Kernel {
     pub normal: &'static dyn SchedClass,
     /// Whether paracord's programs watch.
     pub sensed: bool,
+    /// Who may share a core.
+    cores: core_sched::Cores,
     /// The ext class's part.
     pub ext: ext_state::Ext,
     /// The fair class's part.
@@ -226,6 +229,7 @@ impl Kernel {
             rt_overloaded: CpuSet::EMPTY,
             normal,
             sensed,
+            cores: core_sched::Cores::default(),
             ext: ext_state::Ext::default(),
             fair: fair_state::Fair::default(),
             native,
@@ -265,6 +269,7 @@ impl Kernel {
             let parent = above.map_or(std::ptr::null(), |above| &raw const above.task_group);
             object.task_group.parent.set(parent);
         }
+        self.begin_cores();
         let class = self.normal;
         class.begin(self);
         let mix = Rc::clone(&self.mix);

@@ -17,6 +17,8 @@ pub struct Planted {
     pub asks_while_it_looks: bool,
     /// Tasks that end stay counted in their groups.
     pub leftovers: bool,
+    /// Tasks of any cookie share a core.
+    pub ignores_cookies: bool,
 }
 
 impl Kernel {

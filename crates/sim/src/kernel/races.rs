@@ -44,18 +44,30 @@ impl Kernel {
         self.races = Some(Box::new(Races { locks, ..Races::default() }));
     }
 
+    /// Where the lock of a CPU's run queue is: CPUs of a core that is shared by cookies have one.
+    fn lock_of(&self, cpu: usize) -> usize {
+        if self.has_cookies() { self.machine.core_cpus(cpu).start } else { cpu }
+    }
+
+    /// Whether two CPUs' run queues have the same lock.
+    #[must_use]
+    pub fn share_lock(&self, one: usize, other: usize) -> bool {
+        self.lock_of(one) == self.lock_of(other)
+    }
+
     /// `raw_spin_rq_lock()`.
     pub fn lock_rq(&mut self, cpu: usize) {
+        let lock = self.lock_of(cpu);
         // After a pause everything is looked at anew: others have gone on.
         self.race_point();
         while let Some(races) = &mut self.races {
             let running = races.running;
-            match &mut races.locks[cpu] {
+            match &mut races.locks[lock] {
                 Some((owner, depth)) if *owner == running => {
                     *depth += 1;
                     return;
                 }
-                Some(_) => crate::bpf::pause(self, Pause::Lock(cpu)),
+                Some(_) => crate::bpf::pause(self, Pause::Lock(lock)),
                 free => {
                     *free = Some((running, 1));
                     return;
@@ -67,8 +79,9 @@ impl Kernel {
     /// Whether the run queue's lock is held by what is handled now.
     #[must_use]
     pub fn holds_rq(&self, cpu: usize) -> bool {
+        let lock = self.lock_of(cpu);
         let holds =
-            |races: &Races| races.locks[cpu].is_some_and(|(owner, _)| owner == races.running);
+            |races: &Races| races.locks[lock].is_some_and(|(owner, _)| owner == races.running);
         self.races.as_deref().is_some_and(holds)
     }
 
@@ -82,21 +95,23 @@ impl Kernel {
 
     /// `raw_spin_rq_trylock()`, of a run queue that is not this CPU's.
     pub fn try_lock_rq(&mut self, cpu: usize) -> bool {
+        let lock = self.lock_of(cpu);
         let Some(races) = &mut self.races else { return true };
-        if races.locks[cpu].is_some() {
+        if races.locks[lock].is_some() {
             return false;
         }
-        races.locks[cpu] = Some((races.running, 1));
+        races.locks[lock] = Some((races.running, 1));
         true
     }
 
     /// `raw_spin_rq_unlock()`.
     pub fn unlock_rq(&mut self, cpu: usize) {
+        let lock = self.lock_of(cpu);
         let Some(races) = &mut self.races else { return };
-        if let Some((_, depth)) = &mut races.locks[cpu] {
+        if let Some((_, depth)) = &mut races.locks[lock] {
             *depth -= 1;
             if *depth == 0 {
-                races.locks[cpu] = None;
+                races.locks[lock] = None;
             }
         }
     }

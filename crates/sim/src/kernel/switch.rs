@@ -56,8 +56,13 @@ impl Kernel {
         self.context_switch(cpu, prev, next, runnable);
     }
 
-    /// `pick_next_task()`: the highest class that has one.
+    /// `pick_next_task()`.
     fn pick_next_task(&mut self, cpu: usize, prev: TaskId) -> TaskId {
+        if self.has_cookies() { self.pick_for_core(cpu, prev) } else { self.pick_task(cpu, prev) }
+    }
+
+    /// `__pick_next_task()`: the highest class that has one.
+    pub(super) fn pick_task(&mut self, cpu: usize, prev: TaskId) -> TaskId {
         let class = self.normal;
         if !self.rqs[cpu].active || self.planted.kept_idle == Some(cpu) {
             return cpu;
@@ -120,6 +125,7 @@ impl Kernel {
             self.release_task(prev);
         }
         self.smt_changed(cpu);
+        self.core_runs(cpu);
         let (was, is) = (!self.is_idle_task(prev), !self.is_idle_task(next));
         if was != is {
             self.placement.thread_changes(self.now, cpu / self.machine.smt, is);
@@ -143,6 +149,7 @@ impl Kernel {
         self.assert_rq_held(cpu);
         self.update_curr(cpu);
         let class = self.normal;
+        self.core_changes(cpu);
         self.tasks[task].on_rq = true;
         self.rqs[cpu].nr_running += 1;
         if self.rqs[cpu].curr != task {
@@ -169,6 +176,8 @@ impl Kernel {
         }
         self.tasks[task].on_rq = false;
         self.rqs[cpu].nr_running -= 1;
+        self.core_changes(cpu);
+        self.leaves_core(cpu);
         self.stops_waiting(task);
     }
 

@@ -75,6 +75,8 @@ pub struct Task {
     pub policy: Policy,
     /// -20..=19.
     pub nice: i8,
+    /// [`crate::mix::Task::cookie`].
+    pub cookie: u32,
     /// Where it may run.
     pub cpus: CpuSet,
     /// Its group.

@@ -187,6 +187,7 @@ pub(super) fn quota(limit: &Quota) -> Result<(), String> {
 fn one_task(mix: &Mix, task: &Task) -> Result<(), String> {
     within("count", i64::from(task.count), &limits::COUNT)?;
     within("nice", i64::from(task.nice), &limits::NICE)?;
+    within("cookie", i64::from(task.cookie), &limits::COOKIE)?;
     group_index(mix, task.group)?;
     policy(task.policy)?;
     cpus(mix, task.cpus.as_ref())?;

@@ -34,6 +34,7 @@ pub(super) const HZ: RangeInclusive<i64> = 100..=1000;
 pub(super) const CAPACITY: RangeInclusive<i64> = 1..=1024;
 /// `cpu.weight`: CGROUP_WEIGHT_MIN to CGROUP_WEIGHT_MAX.
 pub(super) const WEIGHT: RangeInclusive<i64> = 1..=10_000;
+pub(super) const COOKIE: RangeInclusive<i64> = 0..=1_000_000;
 pub(super) const NICE: RangeInclusive<i64> = -20..=19;
 pub(super) const PRIO: RangeInclusive<i64> = 1..=99;
 pub(super) const COUNT: RangeInclusive<i64> = 1..=TASKS_MAX as i64;

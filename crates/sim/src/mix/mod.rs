@@ -154,6 +154,8 @@ pub struct Task {
     pub policy: Policy,
     /// -20..=19.
     pub nice: i8,
+    /// For core scheduling: tasks of different ones share no core (`PR_SCHED_CORE`); 0: none.
+    pub cookie: u32,
     /// Where it may run; `None`: everywhere.
     pub cpus: Option<CpuSet>,
     /// When it begins.

@@ -339,6 +339,7 @@ fn plain(name: String) -> Task {
         group: None,
         policy: Policy::Other,
         nice: 0,
+        cookie: 0,
         cpus: None,
         start_ns: 0,
         template: false,

@@ -165,9 +165,10 @@ fn task(mix: &Mix, index: usize) -> impl Iterator<Item = Mix> + '_ {
     let counts =
         [1, count / 2, count - 1].into_iter().filter(move |less| (1..count).contains(less));
     let fewer = counts.map(move |count| with(mix, |less| less.tasks[index].count = count));
-    let plainer: [fn(&mut super::Task); 5] = [
+    let plainer: [fn(&mut super::Task); 6] = [
         |task| task.policy = Policy::Other,
         |task| task.nice = 0,
+        |task| task.cookie = 0,
         |task| task.cpus = None,
         |task| task.group = None,
         |task| task.start_ns = 0,

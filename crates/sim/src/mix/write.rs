@@ -116,6 +116,7 @@ fn task(f: &mut Formatter<'_>, mix: &Mix, task: &Task) -> fmt::Result {
         write!(f, " {}", policy_text(task.policy))?;
     }
     key(f, "nice", &task.nice, task.nice == 0)?;
+    key(f, "cookie", &task.cookie, task.cookie == 0)?;
     key(f, "start", &time(task.start_ns), task.start_ns == 0)?;
     f.write_str(if task.template { " template : " } else { " : " })?;
     let program = task.phases.iter().map(|phase| phases::text(mix, *phase));
