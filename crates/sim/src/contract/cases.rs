@@ -186,8 +186,9 @@ fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
     for seed in setting.seed..setting.seed + count {
         let drawn = draw::mix(seed, setting.cpus);
         let both = run(&(setting.machine(length) + &drawn.text))?;
-        let wanted = ideal::shares(&drawn.nodes, setting.cpus as f64);
         let worst = |shares: &[f64]| {
+            let used = ideal::as_used(&drawn.nodes, &mut shares.iter().copied());
+            let wanted = ideal::shares(&used, setting.cpus as f64);
             shares.iter().zip(&wanted).map(|(had, wanted)| (had - wanted).abs()).fold(0.0, f64::max)
         };
         let (ext, stock) = both.shares();

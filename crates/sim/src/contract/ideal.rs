@@ -35,6 +35,20 @@ impl Node {
     }
 }
 
+/// The same tasks, where who sleeps wants what it had, if that is more than what it would use of a CPU without costs: each of
+/// its wakeups has some, on an emulated host as much as its work. `had`: of all tasks, in their order.
+pub fn as_used(nodes: &[Node], had: &mut impl Iterator<Item = f64>) -> Vec<Node> {
+    let used = |node: &Node| match node {
+        Node::Task { weight, demand } => {
+            let had = had.next().unwrap_or(0.0);
+            let demand = if *demand < 1.0 { demand.max(had) } else { *demand };
+            Node::Task { weight: *weight, demand }
+        }
+        Node::Group { weight, of } => Node::Group { weight: *weight, of: as_used(of, had) },
+    };
+    nodes.iter().map(used).collect()
+}
+
 /// Shares of all tasks below `nodes`, in their order, of `cpus` CPUs.
 pub fn shares(nodes: &[Node], cpus: f64) -> Vec<f64> {
     let mut had = vec![0.0; nodes.len()];
@@ -67,7 +81,7 @@ pub fn shares(nodes: &[Node], cpus: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, shares};
+    use super::{Node, as_used, shares};
 
     fn task(weight: f64) -> Node {
         Node::Task { weight, demand: 1.0 }
@@ -85,5 +99,15 @@ mod tests {
         ];
         assert_eq!(shares(&groups, 1.0), [0.25, 0.5, 0.25]);
         assert_eq!(shares(&[], 4.0), [0.0; 0]);
+    }
+
+    #[test]
+    fn what_wakeups_cost_is_wanted_too() {
+        let sleeper = || Node::Task { weight: 1.0, demand: 0.1 };
+        let nodes = [Node::Group { weight: 1.0, of: vec![sleeper()] }, sleeper(), task(1.0)];
+        let ideal = |had: [f64; 3]| shares(&as_used(&nodes, &mut had.into_iter()), 1.0);
+        assert_eq!(ideal([0.2, 0.05, 0.75]), [0.2, 0.1, 0.7000000000000001]);
+        // No more than its part.
+        assert_eq!(ideal([0.5, 0.1, 0.4]), [0.45, 0.1, 0.45]);
     }
 }
