@@ -2,8 +2,8 @@
 /*
  * Core scheduling (policy/core.h): the kernel asks which of two tasks of a core comes first, and does all the rest.
  *
- * ops.core_sched_before() answers the other way round than its name says: the kernel takes it for prio_less(), "the first one
- * comes after the second one" (scx_prio_less(), kernel/sched/ext.c; scx_qmap answers so, too).
+ * Before 7.3 the kernel took the answer the other way round than documented (scx_prio_less(), kernel/sched/ext/ext.c): there the
+ * loader leaves the operation out, and the kernel compares waiting times.
  */
 #ifndef PARACORD_BPF_SCHED_CORE_H
 #define PARACORD_BPF_SCHED_CORE_H
@@ -38,7 +38,7 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 	return runs ? running_vtime(rq, now) : t->vtime;
 }
 
-/* The kernel holds the locks of all CPUs of a core: nobody else writes. */
+/* Whether a task comes after one of another CPU. The kernel holds the locks of all CPUs of a core: nobody else writes. */
 static __always_inline bool comes_after(const struct pc_task *t, u32 cpu, const struct pc_task *other, u32 there)
 {
 	struct pc_rq *rq = rq_of(cpu), *rq_there = rq_of(there);
@@ -72,13 +72,13 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	if (!t || !other)
 		return false;
 	if (level != level_other)
-		return level < level_other;
+		return level > level_other;
 	/* The kernel sorts a CPU's tasks of each cookie. */
 	if (cpu == there)
-		return pc_fair_before(other->vtime, t->vtime);
+		return pc_fair_before(t->vtime, other->vtime);
 	ends_its_turn(cpu);
 	ends_its_turn(there);
-	return comes_after(t, cpu, other, there);
+	return comes_after(other, there, t, cpu);
 }
 
 #endif

@@ -17,8 +17,8 @@ struct {
 	__type(value, struct pc_rq);
 } rqs SEC(".maps");
 
-/* 1: threads of a core are, or were, kept apart by cookies (sched_core.h). */
-static u32 has_cookies;
+/* 1: threads of a core are, or were, kept apart by cookies (sched_core.h). Volatile, or clang makes one byte of it, and BTF four. */
+static volatile u32 has_cookies;
 
 /* CPUs of a ring that one looks at who has nothing to run, or is boosted and looks for a place. */
 #define PC_STEAL_MAX	16

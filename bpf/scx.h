@@ -103,6 +103,8 @@ PC_KERNEL_TYPES_END
 
 /* The operations that the scheduler has; libbpf finds each by its name. */
 struct sched_ext_ops {
+	/* The first: the loader clears it for kernels that take its answer the wrong way round. */
+	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
@@ -111,7 +113,6 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, bool runnable);
 	void (*quiescent)(struct task_struct *p, u64 deq_flags);
 	bool (*yield)(struct task_struct *from, struct task_struct *to);
-	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);

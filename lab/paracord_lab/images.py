@@ -22,7 +22,9 @@ LAB = Path(__file__).resolve().parent.parent
 # The host loads everything else from its disk.
 HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 # A kernel that the disk has no modules of brings all that host-init loads, and what ext4 would ask for.
-FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p", "crc32c_generic")
+FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p")
+# By name, for ext4, in kernels before 6.14.
+CRC_MODULE, CRC_UNTIL = "crc32c_generic", (6, 14)
 KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
 # The governors are for what guests ask their hosts for (test_cpufreq.py).
 GUEST_MODULES = (
@@ -102,7 +104,9 @@ def with_kernel(files: Images, kernel: Path) -> Images:
     """
     arch = files.arch
     release = tree.kernel_of(kernel)
-    modules = (*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch])
+    modules = [*HOST_EARLY_MODULES, *FURTHER_MODULES, *KVM_MODULES[arch]]
+    if tuple(map(int, release.split(".")[:2])) < CRC_UNTIL:
+        modules.append(CRC_MODULE)
     loaded = modules_with_dependencies(kernel / "usr/lib/modules" / release, modules)
     host_tree = tree.ensure("host", arch)
 

@@ -25,7 +25,7 @@ OVERLAP_NS = 2_000_000
 
 @pytest.fixture(scope="module")
 def host():
-    with machine.host(cpus=CPUS, logs=Path("out/test-core/logs"), extra_args=SHAPE) as booted:
+    with machine.host(cpus=CPUS, logs=Path("out/test-core/logs"), extra_args=SHAPE, spare=False) as booted:
         siblings = booted.run("cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list").out.strip()
         assert siblings == "0-1", siblings
         booted.run("pc_cookie true")

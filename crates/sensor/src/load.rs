@@ -101,6 +101,11 @@ const WHERE: &str = "sensor_where";
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
+/// The scheduler's operations (bpf/sched_ops.h).
+const OPERATIONS: &str = "paracord";
+/// Since then the kernel takes `ops.core_sched_before()`, the first of them, as it is documented.
+const CORE_ORDER_SINCE: (u32, u32) = (7, 3);
+
 /// Major and minor number of the kernel that runs; (0, 0): they cannot be read.
 fn kernel_version() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -123,6 +128,13 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     }
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
+        let keeps_order = kernel_version() >= CORE_ORDER_SINCE;
+        if map.name() == OsStr::new(OPERATIONS) && !keeps_order {
+            let first = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
+            if let Some(operation) = first {
+                *operation = [0u8; size_of::<usize>()];
+            }
+        }
         if ["bells", "cpus", "rqs"].iter().any(|name| map.name() == OsStr::new(name)) {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;

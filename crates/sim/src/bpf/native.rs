@@ -39,6 +39,7 @@ pub(super) struct Symbols {
 /// `struct sched_ext_ops` of bpf/scx.h.
 #[repr(C)]
 pub(super) struct Ops {
+    pub core_sched_before: unsafe extern "C" fn(*const TaskStruct, *const TaskStruct) -> bool,
     pub select_cpu: unsafe extern "C" fn(*const TaskStruct, i32, u64) -> i32,
     pub enqueue: unsafe extern "C" fn(*const TaskStruct, u64),
     pub dispatch: unsafe extern "C" fn(i32, *const TaskStruct),
@@ -47,7 +48,6 @@ pub(super) struct Ops {
     pub stopping: unsafe extern "C" fn(*const TaskStruct, bool),
     pub quiescent: unsafe extern "C" fn(*const TaskStruct, u64),
     pub yield_to: unsafe extern "C" fn(*const TaskStruct, *const TaskStruct) -> bool,
-    pub core_sched_before: unsafe extern "C" fn(*const TaskStruct, *const TaskStruct) -> bool,
     pub cpu_release: unsafe extern "C" fn(i32, *const c_void),
     pub cpu_online: unsafe extern "C" fn(i32),
     pub cpu_offline: unsafe extern "C" fn(i32),

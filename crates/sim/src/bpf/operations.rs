@@ -137,7 +137,7 @@ pub fn yield_to(kernel: &mut dyn Kfuncs, at: At, from: TaskId, to: Option<TaskId
     operation!(kernel, at, Other, yield_to(from, to))
 }
 
-/// `ops.core_sched_before()`, of which the kernel makes `prio_less()`.
+/// `ops.core_sched_before()`.
 pub fn core_sched_before(kernel: &mut dyn Kfuncs, at: At, a: TaskId, b: TaskId) -> bool {
     let (a, b) = (task(kernel, a), task(kernel, b));
     operation!(kernel, at, Other, core_sched_before(a, b))

@@ -110,10 +110,10 @@ impl SchedClass for ExtClass {
         bpf::yield_to(k, at, task, Some(to))
     }
 
-    /// `scx_prio_less()`.
+    /// `scx_prio_less()`, of 7.3 for all kernels.
     fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool {
         let at = k.at();
-        bpf::core_sched_before(k, at, task, other)
+        bpf::core_sched_before(k, at, other, task)
     }
 
     fn move_group(&self, k: &mut Kernel, task: TaskId, from: GroupId, to: GroupId) {
