@@ -8,34 +8,20 @@
 #ifndef PARACORD_BPF_SCHED_CORE_H
 #define PARACORD_BPF_SCHED_CORE_H
 
-#include "../policy/core.h"
-
-/* Of each CPU, a cache line. */
-struct pc_core_line {
-	struct pc_core core;
-	u64 reserved[6];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PC_CPUS_MAX);
-	__type(key, u32);
-	__type(value, struct pc_core_line);
-} cores SEC(".maps");
-
-static __always_inline struct pc_core *core_of(u32 cpu)
-{
-	struct pc_core_line *line = bpf_map_lookup_elem(&cores, &cpu);
-
-	return line ? &line->core : NULL;
-}
-
-/* A task's virtual time up to now, whether it runs or waits. */
+/* A task's virtual time up to now in its CPU's queue: it runs, waits, or comes there when it runs, as in arrive(). */
 static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const struct pc_rq *rq, u64 now)
 {
-	bool runs = place_of(t) == PC_AT(PC_AT_RUN, cpu + 1) && !runs_nothing(rq);
+	struct pc_rq *from;
+	u64 vtime;
 
-	return runs ? running_vtime(rq, now) : t->vtime;
+	if (place_of(t) == PC_AT(PC_AT_RUN, cpu + 1) && !runs_nothing(rq))
+		return running_vtime(rq, now) - pc_fair_virtual(PC_CORE_LEAST_NS, t->inverse);
+	/* What waits here does not come further by what the base does, which follows tasks that run out of turn. */
+	if (t->queue == cpu)
+		return t->vtime;
+	from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
+	vtime = from ? pc_fair_move(t->vtime, from->base, rq->base) : rq->base;
+	return pc_fair_place(vtime, rq->base, rq->slice_ns);
 }
 
 /* Whether a task comes after one of another CPU. The kernel holds the locks of all CPUs of a core: nobody else writes. */
@@ -47,8 +33,23 @@ static __always_inline bool comes_after(const struct pc_task *t, u32 cpu, const 
 
 	if (!rq || !rq_there || !core || !core_there)
 		return false;
+	/* The kernel sorts a CPU's tasks of each cookie, too. */
+	if (cpu == there)
+		return pc_fair_before(vtime_now(other, cpu, rq, now), vtime_now(t, cpu, rq, now));
 	return pc_core_comes_after(core, vtime_now(t, cpu, rq, now), t->inverse, core_there,
 				   vtime_now(other, there, rq_there, now), other->inverse, now);
+}
+
+/* How long a task stands there that is next on its CPU. */
+static __always_inline u64 stands_for(struct pc_task *t, u64 now)
+{
+	u64 at = place_of(t);
+
+	if (state_of(at) == PC_AT_RUN || state_of(at) == PC_AT_LEAVE)
+		return 0;
+	if (!t->stands_ns)
+		t->stands_ns = now;
+	return pc_elapsed_ns(now, t->stands_ns);
 }
 
 /* A task waits on a CPU that is kept idle: the other one's turn ends, tick or not. */
@@ -66,6 +67,7 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	u32 cpu = scx_bpf_task_cpu(a), there = scx_bpf_task_cpu(b);
 	struct pc_task *t = task_of(a), *other = task_of(b);
 	u32 level = task_level(t), level_other = task_level(other);
+	u64 stands, other_stands, now = rq_now();
 
 	if (!has_cookies)
 		has_cookies = 1;
@@ -73,11 +75,12 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 		return false;
 	if (level != level_other)
 		return level > level_other;
-	/* The kernel sorts a CPU's tasks of each cookie. */
-	if (cpu == there)
-		return pc_fair_before(t->vtime, other->vtime);
 	ends_its_turn(cpu);
 	ends_its_turn(there);
+	stands = stands_for(t, now);
+	other_stands = stands_for(other, now);
+	if (cpu != there && pc_max_u64(stands, other_stands) >= PC_CORE_LATE_NS)
+		return stands > other_stands;
 	return comes_after(other, there, t, cpu);
 }
 

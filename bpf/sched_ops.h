@@ -243,6 +243,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
+	t->stands_ns = 0;
 	/* Whom the task before has called does not come before this one if it is boosted. */
 	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
 		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
@@ -322,6 +323,9 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
+	/* It may be another thread's turn on the core: it waits in its queue then, in order, and not as the local queue's first. */
+	if (runnable && shares_core(cpu, now))
+		p->scx.slice = 0;
 	t->vtime = running_vtime(rq, now);
 	keep_pace(rq, now);
 	ran_ns = pc_elapsed_ns(now, rq->cur_since_ns);

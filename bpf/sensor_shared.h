@@ -205,6 +205,7 @@ struct pc_task {
 	s32 after_ns;		/* running time since then; no more than PC_FAIR_TICK_NS matters */
 	u32 owed_ns;		/* what its maker ran after it made this one and until it ended, to be paid for */
 	u64 called_ns;		/* when it was called last */
+	u64 stands_ns;		/* next on its CPU since then, and kept from running by another thread's task; 0: it is not */
 };
 
 /* Control groups with the cpu controller; more share their parent's index. */

@@ -14,8 +14,13 @@
 
 /* CPUs that were not compared for that long begin equal: nothing kept them apart. A tick is 10 ms at most. */
 #define PC_CORE_APART_NS	(24 * PC_NSEC_PER_MSEC)
+/* Who is next on its CPU has the core after that time, whatever its weight: all others of its CPU stand behind it. */
+#define PC_CORE_LATE_NS		(100 * PC_NSEC_PER_MSEC)
 /* A turn on the core lasts as long as that, until the next tick. */
 #define PC_CORE_TURN_NS		(5 * PC_NSEC_PER_MSEC)
+
+/* Who runs goes on until it is that much further, or each look at the core would be a switch. */
+#define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct pc_core {
 	u64 zero;		/* of the queue's virtual time: where the CPUs were equal */

@@ -4,9 +4,8 @@ T1: paracord's scheduler beside core scheduling, on a kernel that has it (`make 
 of different cookies may not share. Cookies are the kernel's own work; who has the core is the scheduler's.
 """
 
-import json
-from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,9 @@ SHAPE = ("-smp", "sockets=1,cores=2,threads=2")
 CPUS, SECONDS = 4, 10
 COOKIES = ("red", "green", "blue")
 LASTS_S, RECORDED_S = 300, 3
-# A switch on one thread reaches the other one by an interrupt, which takes that long on an emulated host.
-OVERLAP_NS = 2_000_000
+MIXED_MORE = 0.02
+# A third of two cores for 300 s, by two loops and two that sleep: 57 s is the least that was seen.
+RAN_LEAST_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -68,20 +68,20 @@ def test_a_core_is_shared_by_weights(host, nices, due):
     with scheduling(host):
         ours, both = share_of_first(host, nices)
     print(f"nice {nices}: {ours:.3f} of the core, the kernel's own {stock:.3f}, due {due}; {both:.2f} in all")
-    assert both < 1.1, "they ran side by side"
+    assert 0.9 < both < 1.1, "they ran side by side, or the core was idle"
     assert abs(ours - due) <= abs(stock - due) + 0.03, (ours, stock, due)
 
 
-def overlaps(events, cookie_of):
-    """Times for which two threads of a core ran tasks of different cookies, ns."""
-    running, since, found = {}, {}, []
+def mixed_ns(events, cookie_of):
+    """Time for which two threads of a core ran tasks of different cookies."""
+    running, last, mixed = {}, events[0].ns, 0
     for event in events:
-        cpu, other = event.cpu, event.cpu ^ 1
-        mine, theirs = running.get(cpu), running.get(other)
-        if mine and theirs and cookie_of.get(mine) != cookie_of.get(theirs):
-            found.append(event.ns - max(since[cpu], since[other]))
-        running[cpu], since[cpu] = event.next_tid, event.ns
-    return found
+        for cpu in range(0, CPUS, 2):
+            two = [running.get(thread, 0) for thread in (cpu, cpu + 1)]
+            if all(two) and cookie_of.get(two[0]) != cookie_of.get(two[1]):
+                mixed += event.ns - last
+        running[event.cpu], last = event.next_tid, event.ns
+    return mixed
 
 
 def load(name):
@@ -97,33 +97,33 @@ def cookies_of(host, jobs):
     return found
 
 
-def longest_overlap(host, jobs):
+def mixed_share(host, jobs):
+    """The same as a share of a core's time, over a few seconds."""
     with ftrace.recording(host) as recorded:
         host.run(f"sleep {RECORDED_S}")
     switches = [event for event in ftrace.parse(recorded.text) if isinstance(event, ftrace.Switch)]
     cookie_of = cookies_of(host, jobs)
     seen = {switch.next_tid for switch in switches}
     assert len(seen & set(cookie_of)) > len(cookie_of) / 2, (seen, cookie_of)
-    with_cookie = [(a, b) for a, b in pairwise(switches) if a.next_tid in cookie_of or b.next_tid in cookie_of]
-    assert with_cookie
-    return max(overlaps(switches, cookie_of), default=0)
+    return mixed_ns(switches, cookie_of) / (switches[-1].ns - switches[0].ns) / (CPUS / 2)
 
 
 def test_cookies_are_kept_apart_for_minutes(host):
     """Public reports tell of machines that stand still within seconds (sched-ext/scx issue 3715, kernel 7.1)."""
+    commands = [load(name) for name in COOKIES]
+    with loops(host, commands) as jobs:
+        stock = [mixed_share(host, jobs) for _ in range(3)]
     host.run("dmesg -C")
-    with ExitStack() as stack:
-        stack.enter_context(scheduling(host))
-        jobs = stack.enter_context(loops(host, [load(name) for name in COOKIES]))
-        longest = []
+    with scheduling(host), loops(host, commands) as jobs:
+        ours = []
         for _ in range(3):
             host.run(f"sleep {LASTS_S // 3}", timeout=LASTS_S * 2)
-            longest.append(longest_overlap(host, jobs))
+            ours.append(mixed_share(host, jobs))
         assert state(host) == "enabled"
-        tids = list(cookies_of(host, jobs))
-        ran = ran_ns(host, tids)
-    kernel_says = host.run("dmesg --level=err,warn", check=False).out
-    print(json.dumps({"longest_overlaps_ns": longest, "ran_s": [round(ns / 1e9, 1) for ns in ran]}))
-    assert max(longest) < OVERLAP_NS, longest
-    assert min(ran) > 0.5e9, ran
-    assert "hung" not in kernel_says and "stall" not in kernel_says, kernel_says
+        ran = ran_ns(host, cookies_of(host, jobs))
+    kernel_says = host.run("dmesg --level=emerg,alert,crit,err,warn", check=False).out
+    print(f"mixed {ours}, the kernel's own {stock}; ran {[round(ns / 1e9, 1) for ns in ran]} s")
+    # A switch on one thread reaches the other one by an interrupt: on an emulated host that takes a while.
+    assert max(ours) < max(stock) + MIXED_MORE, (ours, stock)
+    assert min(ran) > RAN_LEAST_S * 1e9, ran
+    assert not re.search("hung|stall|lockup", kernel_says), kernel_says

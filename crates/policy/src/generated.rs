@@ -1146,10 +1146,11 @@ pub struct pc_task {
     pub after_ns: s32,
     pub owed_ns: u32_,
     pub called_ns: u64_,
+    pub stands_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 200usize];
+    ["Size of pc_task"][::core::mem::size_of::<pc_task>() - 208usize];
     ["Alignment of pc_task"][::core::mem::align_of::<pc_task>() - 8usize];
     ["Offset of field: pc_task::vcpu"][::core::mem::offset_of!(pc_task, vcpu) - 0usize];
     [
@@ -1242,6 +1243,9 @@ const _: () = {
     [
         "Offset of field: pc_task::called_ns",
     ][::core::mem::offset_of!(pc_task, called_ns) - 192usize];
+    [
+        "Offset of field: pc_task::stands_ns",
+    ][::core::mem::offset_of!(pc_task, stands_ns) - 200usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -116,6 +116,16 @@ fn kernel_version() -> (u32, u32) {
     }
 }
 
+fn keeps_core_order() -> bool {
+    kernel_version() >= CORE_ORDER_SINCE
+}
+
+/// Whether the scheduler hears of tasks that wait on another thread of a core, if the kernel keeps any waiting there.
+pub(crate) fn keeps_turns_on_cores() -> bool {
+    let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    keeps_core_order() || !symbols().contains(" sched_core_share_pid")
+}
+
 fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
@@ -128,8 +138,7 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     }
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
-        let keeps_order = kernel_version() >= CORE_ORDER_SINCE;
-        if map.name() == OsStr::new(OPERATIONS) && !keeps_order {
+        if map.name() == OsStr::new(OPERATIONS) && !keeps_core_order() {
             let first = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
             if let Some(operation) = first {
                 *operation = [0u8; size_of::<usize>()];

@@ -13,7 +13,11 @@ use std::{
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, Object, libbpf_sys};
 use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded, topology::near};
 
-use crate::{Array, Error, load::map_array, topology};
+use crate::{
+    Array, Error,
+    load::{keeps_turns_on_cores, map_array},
+    topology,
+};
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
@@ -143,11 +147,17 @@ impl Scheduler {
         may_start()?;
         let slice_ns = fair::slice_ns(online_cpus());
         let near = near(&topology::read(self.rqs.len()));
-        let tickless = topology::tickless();
+        let tickless = keeps_turns_on_cores().then(topology::tickless);
         for (cpu, near) in near.into_iter().enumerate() {
             let offline = is_offline(cpu);
             let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-            self.rqs.prepare(cpu, near, slice_ns, offline, tickless.contains(cpu));
+            self.rqs.prepare(
+                cpu,
+                near,
+                slice_ns,
+                offline,
+                tickless.is_some_and(|of| of.contains(cpu)),
+            );
         }
         self.exit.write(0, &NOT_ENDED);
         match attach(object) {
