@@ -27,10 +27,8 @@ def ensure(name: str) -> Path:
     if platform.machine() != "x86_64":
         raise LabError(f"the kernel {name} is compiled on x86-64 machines only")
     sources = tree.ensure(f"kernel-source-{name.rpartition('-')[2]}")
-    inputs = {
-        "tree": sources.name,
-        "sources": cache.files_digest([KERNELS / file for file in ("host.config", f"{name}.config", "compile")]),
-    }
+    files = [KERNELS / file for file in ("host.config", f"{name}.config", "compile")]
+    inputs = {"tree": sources.name, "sources": cache.files_digest(files)}
 
     def build(directory: Path, _: Progress) -> None:
         cache.need_free(directory, FREE_MB, f"the kernel {name}")

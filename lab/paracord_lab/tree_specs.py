@@ -142,8 +142,8 @@ def kernel_source_spec(arch: str, series: str, suites: tuple[str, ...]) -> TreeS
         name=f"kernel-source-{series}",
         suites=suites,
         packages=(
-            *(f"linux-source-{series}", "xz-utils", "gcc", "libc6-dev", "make", "binutils", "bc", "flex", "bison"),
-            *("libelf-dev", "libssl-dev", "dwarves", "python3", "kmod"),
+            *(f"linux-source-{series}", "xz-utils", "gcc", "libc6-dev", "make", "binutils", "bc"),
+            *("flex", "bison", "libelf-dev", "libssl-dev", "dwarves", "python3", "kmod"),
         ),
         architectures=(DEBIAN_ARCH[arch],),
     )
