@@ -24,6 +24,7 @@
  *  sched_import.h    what they asked the kernel for
  *  sched_boost.h     what a boost or its end does to a task that runs or waits
  *  sched_yield.h     who gives its CPU to another one
+ *  sched_core.h      whose turn it is on a core that is shared by cookies (policy/core.h)
  *  sched_life.h      CPUs, tasks and the scheduler that come and go
  *  sched_ops.h       the operations that the kernel calls
  *
