@@ -69,7 +69,7 @@ def test_a_core_is_shared_by_weights(host, nices, due):
     with scheduling(host):
         ours, both = share_of_first(host, nices)
     print(f"nice {nices}: {ours:.3f} of the core, the kernel's own {stock:.3f}, due {due}; {both:.2f} in all")
-    assert 0.9 < both < 1.1, "they ran side by side, or the core was idle"
+    assert 0.8 < both < 1.1, "they ran side by side, or the core was idle"
     assert abs(ours - due) <= abs(stock - due) + 0.03, (ours, stock, due)
 
 
