@@ -105,10 +105,8 @@ impl Kernel {
     /// `pick_next_task()` with core scheduling.
     pub(super) fn pick_for_core(&mut self, cpu: usize, prev: TaskId) -> TaskId {
         let (part, core) = (self.cores.parts[cpu], self.core_of(cpu).clone());
-        if let Some(task) = part.pick
-            && core.pick_seq == core.task_seq
-            && core.pick_seq != part.seq
-        {
+        let holds = core.pick_seq == core.task_seq && core.pick_seq != part.seq;
+        if let Some(task) = part.pick.filter(|_| holds) {
             self.cores.parts[cpu] = Part { pick: None, seq: core.pick_seq };
             return task;
         }
