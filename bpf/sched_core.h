@@ -24,22 +24,6 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 	return pc_fair_place(vtime, rq->base, rq->slice_ns);
 }
 
-/* Whether a task comes after one of another CPU. The kernel holds the locks of all CPUs of a core: nobody else writes. */
-static __always_inline bool comes_after(const struct pc_task *t, u32 cpu, const struct pc_task *other, u32 there)
-{
-	struct pc_rq *rq = rq_of(cpu), *rq_there = rq_of(there);
-	struct pc_core *core = core_of(cpu), *core_there = core_of(there);
-	u64 now = rq_now();
-
-	if (!rq || !rq_there || !core || !core_there)
-		return false;
-	/* The kernel sorts a CPU's tasks of each cookie, too. */
-	if (cpu == there)
-		return pc_fair_before(vtime_now(other, cpu, rq, now), vtime_now(t, cpu, rq, now));
-	return pc_core_comes_after(core, vtime_now(t, cpu, rq, now), t->inverse, core_there,
-				   vtime_now(other, there, rq_there, now), other->inverse, now);
-}
-
 /* How long a task stands there that is next on its CPU. */
 static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 {
@@ -53,35 +37,41 @@ static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 }
 
 /* A task waits on a CPU that is kept idle: the other one's turn ends, tick or not. */
-static __always_inline void ends_its_turn(u32 cpu)
+static __always_inline void ends_its_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
-	struct pc_rq *rq = rq_of(cpu);
-
-	if (rq && rq->tickless && !runs_nothing(rq))
-		watch_turn(rq, cpu, rq_now());
+	if (rq->tickless && !runs_nothing(rq))
+		watch_turn(rq, cpu, now);
 }
 
 SEC("struct_ops/ext_core_sched_before")
 bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *b)
 {
 	u32 cpu = scx_bpf_task_cpu(a), there = scx_bpf_task_cpu(b);
+	struct pc_rq *rq = rq_of(cpu), *rq_there = rq_of(there);
+	struct pc_core *core = core_of(cpu), *core_there = core_of(there);
 	struct pc_task *t = task_of(a), *other = task_of(b);
 	u32 level = task_level(t), level_other = task_level(other);
-	u64 stands, other_stands, now = rq_now();
+	u64 vtime, other_vtime, stands, other_stands, now = rq_now();
 
 	if (!has_cookies)
 		has_cookies = 1;
-	if (!t || !other)
+	if (!t || !other || !rq || !rq_there || !core || !core_there)
 		return false;
 	if (level != level_other)
 		return level > level_other;
-	ends_its_turn(cpu);
-	ends_its_turn(there);
+	vtime = vtime_now(t, cpu, rq, now);
+	other_vtime = vtime_now(other, there, rq_there, now);
+	/* The kernel sorts a CPU's tasks of each cookie: none of them is next there by that. */
+	if (cpu == there)
+		return pc_fair_before(vtime, other_vtime);
+	ends_its_turn(rq, cpu, now);
+	ends_its_turn(rq_there, there, now);
 	stands = stands_for(t, now);
 	other_stands = stands_for(other, now);
-	if (cpu != there && pc_max_u64(stands, other_stands) >= PC_CORE_LATE_NS)
+	if (pc_max_u64(stands, other_stands) >= PC_CORE_LATE_NS)
 		return stands > other_stands;
-	return comes_after(other, there, t, cpu);
+	/* The locks of all CPUs of a core are held: nobody else writes. */
+	return pc_core_comes_after(core_there, other_vtime, other->inverse, core, vtime, t->inverse, now);
 }
 
 #endif

@@ -9,6 +9,8 @@
 #ifndef PARACORD_BPF_SCHED_RQ_H
 #define PARACORD_BPF_SCHED_RQ_H
 
+#include "../policy/core.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -34,6 +36,34 @@ static __always_inline struct pc_rq *rq_of(u32 cpu)
 static __always_inline struct pc_task *task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+/* Of each CPU, a cache line. */
+struct pc_core_line {
+	struct pc_core core;
+	u64 reserved[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_CPUS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_core_line);
+} cores SEC(".maps");
+
+static __always_inline struct pc_core *core_of(u32 cpu)
+{
+	struct pc_core_line *line = bpf_map_lookup_elem(&cores, &cpu);
+
+	return line ? &line->core : NULL;
+}
+
+/* Lately tasks of this CPU and of another thread of its core were compared: they take turns on the core. */
+static __always_inline bool shares_core(u32 cpu, u64 now)
+{
+	struct pc_core *core = has_cookies ? core_of(cpu) : NULL;
+
+	return core && pc_elapsed_ns(now, *(volatile u64 *)&core->compared_ns) <= PC_CORE_APART_NS;
 }
 
 /* What is done once in an interval, last at *last_ns: whether it is done now. */

@@ -10,8 +10,6 @@
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-#include "../policy/core.h"
-
 /* The turn of a task whose group's quota is used up: it has waited for too long, or reads under RCU. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
 /* The timer is not set for less than that, and what is left of a turn by less is no turn. */
@@ -47,34 +45,6 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 		return;
 	*(volatile u64 *)&rq->timer_ns = at;
 	bpf_timer_start(&timer->timer, pc_max_u64(pc_elapsed_ns(at, now), PC_TURN_REST_NS), 0);
-}
-
-/* Of each CPU, a cache line. */
-struct pc_core_line {
-	struct pc_core core;
-	u64 reserved[6];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PC_CPUS_MAX);
-	__type(key, u32);
-	__type(value, struct pc_core_line);
-} cores SEC(".maps");
-
-static __always_inline struct pc_core *core_of(u32 cpu)
-{
-	struct pc_core_line *line = bpf_map_lookup_elem(&cores, &cpu);
-
-	return line ? &line->core : NULL;
-}
-
-/* Lately tasks of this CPU and of another thread of its core were compared: they take turns on the core. */
-static __always_inline bool shares_core(u32 cpu, u64 now)
-{
-	struct pc_core *core = has_cookies ? core_of(cpu) : NULL;
-
-	return core && pc_elapsed_ns(now, *(volatile u64 *)&core->compared_ns) <= PC_CORE_APART_NS;
 }
 
 /* Somebody waits for the CPU, in its queue or next to run. */

@@ -18,7 +18,6 @@
 #define PC_CORE_LATE_NS		(100 * PC_NSEC_PER_MSEC)
 /* A turn on the core lasts as long as that, until the next tick. */
 #define PC_CORE_TURN_NS		(5 * PC_NSEC_PER_MSEC)
-
 /* Who runs goes on until it is that much further, or each look at the core would be a switch. */
 #define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 

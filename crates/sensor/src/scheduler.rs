@@ -147,17 +147,11 @@ impl Scheduler {
         may_start()?;
         let slice_ns = fair::slice_ns(online_cpus());
         let near = near(&topology::read(self.rqs.len()));
-        let tickless = keeps_turns_on_cores().then(topology::tickless);
+        let tickless = keeps_turns_on_cores().then(topology::tickless).unwrap_or_default();
         for (cpu, near) in near.into_iter().enumerate() {
             let offline = is_offline(cpu);
             let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-            self.rqs.prepare(
-                cpu,
-                near,
-                slice_ns,
-                offline,
-                tickless.is_some_and(|of| of.contains(cpu)),
-            );
+            self.rqs.prepare(cpu, near, slice_ns, offline, tickless.contains(cpu));
         }
         self.exit.write(0, &NOT_ENDED);
         match attach(object) {
