@@ -51,6 +51,9 @@ def test_no_program_comes_near_the_verifiers_limit(host):
         followed = bpf_stats.verified(host)
     assert {"ext_select_cpu", "ext_dispatch", "ext_tick", "sensor_exit"} <= set(followed)
     assert max(followed.values()) < 100_000, followed
+    release = host.run("uname -r").out.split(".")
+    # Before, the kernel takes its answer the wrong way round.
+    assert ("ext_core_sched_before" in followed) == (tuple(map(int, release[:2])) >= (7, 3)), followed
 
 
 def test_nice_values_share_a_cpu_by_their_weights(host):

@@ -15,13 +15,13 @@ struct Ran {
 }
 
 fn run(name: &str) -> Ran {
-    run_with(name, Scheduler::Ext)
+    run_as(name, |_| ())
 }
 
-fn run_with(name: &str, scheduler: Scheduler) -> Ran {
+fn run_as(name: &str, change: impl FnOnce(&mut mix::Mix)) -> Ran {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mixes/{name}.mix"));
     let mut mix = mix::load(&path).unwrap_or_else(|error| panic!("{error}"));
-    mix.scheduler = scheduler;
+    change(&mut mix);
     let outcome = run::run(mix.clone()).expect("memory");
     Ran { mix, outcome }
 }
@@ -106,11 +106,22 @@ fn promises_are_kept() {
     }
 }
 
+/// What one seed does not show: a task that waits for seconds, or two threads that change the core's task without end.
+#[test]
+fn nobody_starves_beside_cookies() {
+    for seed in 1..=8 {
+        let ran = run_as("core-three-cookies", |mix| mix.seed = seed);
+        assert!(!ran.has_fault(), "seed {seed}: {:?}", ran.outcome.faults);
+        let longest = ran.longest_wait_ms();
+        assert!(longest < 150, "seed {seed}: {longest} ms");
+    }
+}
+
 /// Beside the model of the kernel's own: what a good number is depends on the mix.
 #[test]
 fn tasks_keep_to_their_node() {
     let moves = |scheduler| {
-        let ran = run_with("nodes-nearly-full", scheduler);
+        let ran = run_as("nodes-nearly-full", |mix| mix.scheduler = scheduler);
         assert!(!ran.has_fault(), "{:?}", ran.outcome.faults);
         ran.outcome.placement.node_moves
     };
