@@ -87,6 +87,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_boost_obs obs = { .events = events };
 	struct pc_boost_decision decision;
 	struct pc_vm *vm;
+	struct pc_vm_threads *threads;
 	struct pc_cpu *cpu;
 	u32 vm_index, cpu_index, reserve, refused, own, zero = 0, level = PC_LEVEL_NONE;
 	struct pc_adoption *host;
@@ -103,6 +104,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	vm = bpf_map_lookup_elem(&vms, &vm_index);
 	if (!vm)
 		return;
+	threads = &vm->threads[v->setup.io & 1];
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/* The scheduler's boosts make no thread real-time: it charges quotas itself. While it comes and goes others do. */
 	host = bpf_map_lookup_elem(&adoption, &zero);
@@ -115,10 +117,10 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 		obs.guest = v->guest;
 	if (!v->state.boosted && !obs.running && (events & (PC_EV_IRQ | PC_EV_PREEMPT)))
 		obs.alone = is_alone(v);
-	decision = pc_boost_step(&vm->config, &v->state, &vm->budget, &cpu->boosted, &obs, now);
+	decision = pc_boost_step(&threads->config, &v->state, &threads->budget, &cpu->boosted, &obs, now);
 	charge_reserve(reserve, decision.charged_ns);
 	count(v, &decision);
-	if (v->state.boosted && vm->config.mode == PC_MODE_ON)
+	if (v->state.boosted && threads->config.mode == PC_MODE_ON)
 		level = pc_boost_level(v->state.reasons);
 	if (level != v->level) {
 		*(volatile u32 *)&v->level = level;

@@ -130,9 +130,17 @@ struct pc_adopt_call {
 	u32 tgid;		/* its process */
 };
 
-struct pc_vm {
+#define PC_VCPUS	0
+#define PC_IO_THREADS	1
+
+/* Threads of a VM that share a budget. */
+struct pc_vm_threads {
 	struct pc_boost_config config;	/* daemon */
 	struct pc_bucket budget;	/* BPF */
+};
+
+struct pc_vm {
+	struct pc_vm_threads threads[2];	/* PC_VCPUS, PC_IO_THREADS: pc_vcpu_setup::io */
 	u32 tgid;			/* daemon; 0: free */
 	u32 home;			/* node where it is at home, plus 1; 0: not known yet */
 };

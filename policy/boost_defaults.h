@@ -46,4 +46,13 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 	return cfg;
 }
 
+/* Of the threads of a VMM that are no vCPUs: less for all of a VM together than for one vCPU. */
+PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)
+{
+	struct pc_boost_config cfg = pc_boost_defaults();
+
+	cfg.vm_budget_ns = 30 * PC_NSEC_PER_MSEC;
+	return cfg;
+}
+
 #endif

@@ -37,7 +37,7 @@ struct pc_boost_config {
 	u32 reserved;
 	u64 period_ns;
 	u64 vcpu_budget_ns;		/* all reasons together, per period */
-	u64 vm_budget_ns;		/* all vCPUs together, per period */
+	u64 vm_budget_ns;		/* all vCPUs together, or all other threads of the VMM; per period */
 	u64 cpu_kept_ns;		/* per period and host CPU: kept for unboosted work */
 	u64 actuation_min_ns;		/* from one boost to the next, on average: pc_boost_may_begin() */
 	struct pc_reason_config reason[PC_REASONS];

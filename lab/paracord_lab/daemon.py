@@ -24,13 +24,15 @@ UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 
 # An emulated vCPU needs 10 to 20 times longer for a wakeup than a real one: a 1 ms timer alone keeps it
-# running two thirds of the time. The grant of a wakeup and the budgets of what wakes up and of real-time
-# tasks are widened so that honest work fits as it does on real CPUs. What contains a guest that spins (the
-# budgets of IRQ and CRITICAL, the penalty) stays as it is. A native host uses the defaults.
+# running two thirds of the time. The grant of a wakeup and the budgets of what wakes up, of real-time tasks
+# and of the VMM's other threads are widened so that honest work fits as it does on real CPUs. What contains a
+# guest that spins (the budgets of IRQ and CRITICAL, the penalty) stays as it is. A native host uses the
+# defaults.
 EMULATED_HOST: dict[str, object] = {
     "boost.vcpu_budget_pct": 90,
     # Less than the vCPU's budget leaves: a guest must meet its own limit, and the penalty, before the host's.
     "boost.cpu_kept_pct": 5,
+    "boost.io_budget_pct": 90,
     "boost.wake.grant_us": 15_000,
     "boost.wake.budget_pct": 90,
     "boost.rt.budget_pct": 90,
@@ -45,6 +47,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "budget": {
         "boost.vcpu_budget_pct": 100,
         "boost.vm_budget_pct": UNLIMITED_VM_PCT,
+        "boost.io_budget_pct": UNLIMITED_VM_PCT,
         "boost.cpu_kept_pct": 5,
         **{f"boost.{reason}.grant_us": UNLIMITED_GRANT_US for reason in REASONS},
         **{f"boost.{reason}.budget_pct": 100 for reason in REASONS},

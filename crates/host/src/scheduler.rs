@@ -12,7 +12,7 @@ use crate::doctor::Promises;
 use crate::settings::{Mode, OwnScheduler};
 
 /// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
-const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling (docs/ext.md); actuator rt keeps it, but that no weight binds boosted time";
+const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling without hangs of the kernel (docs/ext.md); actuator rt keeps it";
 const AUTO_IS_RT: &str = "actuator auto is rt";
 /// How long all has to be kept before a host that lost something gets the scheduler again: nobody wants it to come and
 /// go with a setting that is tried out.

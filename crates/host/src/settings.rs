@@ -98,6 +98,8 @@ pub struct BoostConfig {
     pub vcpu_budget_us: u64,
     /// All vCPUs of the VM together, running time per period.
     pub vm_budget_us: u64,
+    /// All threads of the VMM's own together, running time per period.
+    pub io_budget_us: u64,
     /// Per period and host CPU: kept for unboosted work.
     pub cpu_kept_us: u64,
     /// Shortest time from one boost of a vCPU to its next.
@@ -111,12 +113,13 @@ pub struct BoostConfig {
 impl Default for BoostConfig {
     /// The policy's own defaults (policy/boost_defaults.h), the only place of their numbers.
     fn default() -> Self {
-        BoostConfig::from(&paracord_policy::defaults())
+        BoostConfig::of(&paracord_policy::defaults(), &paracord_policy::io_defaults())
     }
 }
 
-impl From<&pc_boost_config> for BoostConfig {
-    fn from(c: &pc_boost_config) -> Self {
+impl BoostConfig {
+    /// From the policy's configurations of vCPUs and of a VMM's other threads.
+    fn of(c: &pc_boost_config, io: &pc_boost_config) -> Self {
         BoostConfig {
             mode: match c.mode {
                 PC_MODE_ON => Mode::On,
@@ -130,6 +133,7 @@ impl From<&pc_boost_config> for BoostConfig {
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
             vm_budget_us: c.vm_budget_ns / NS_PER_US,
+            io_budget_us: io.vm_budget_ns / NS_PER_US,
             cpu_kept_us: c.cpu_kept_ns / NS_PER_US,
             actuation_min_us: c.actuation_min_ns / NS_PER_US,
             penalty_max_periods: c.penalty_max_periods,
@@ -140,32 +144,32 @@ impl From<&pc_boost_config> for BoostConfig {
             }),
         }
     }
-}
 
-impl From<&BoostConfig> for pc_boost_config {
-    fn from(c: &BoostConfig) -> Self {
+    /// The policy's configurations of vCPUs and of the VMM's other threads.
+    pub fn of_threads(&self) -> (pc_boost_config, pc_boost_config) {
         let ns = |us: u64| us.saturating_mul(NS_PER_US);
-        pc_boost_config {
-            mode: match c.mode {
+        let vcpus = pc_boost_config {
+            mode: match self.mode {
                 Mode::On => PC_MODE_ON,
                 Mode::Observe => PC_MODE_OBSERVE,
                 Mode::Off => PC_MODE_OFF,
             },
-            penalty_max_periods: c.penalty_max_periods,
-            hints_at_exit: c.hints_at_exit.into(),
+            penalty_max_periods: self.penalty_max_periods,
+            hints_at_exit: self.hints_at_exit.into(),
             reserved: 0,
-            period_ns: ns(c.period_us),
-            vcpu_budget_ns: ns(c.vcpu_budget_us),
-            vm_budget_ns: ns(c.vm_budget_us),
-            cpu_kept_ns: ns(c.cpu_kept_us),
-            actuation_min_ns: ns(c.actuation_min_us),
-            reason: c.reason.map(|r| pc_reason_config {
+            period_ns: ns(self.period_us),
+            vcpu_budget_ns: ns(self.vcpu_budget_us),
+            vm_budget_ns: ns(self.vm_budget_us),
+            cpu_kept_ns: ns(self.cpu_kept_us),
+            actuation_min_ns: ns(self.actuation_min_us),
+            reason: self.reason.map(|r| pc_reason_config {
                 enabled: r.enabled.into(),
                 reserved: 0,
                 grant_max_ns: ns(r.grant_max_us),
                 budget_ns: ns(r.budget_us),
             }),
-        }
+        };
+        (vcpus, pc_boost_config { vm_budget_ns: ns(self.io_budget_us), ..vcpus })
     }
 }
 
@@ -374,8 +378,8 @@ mod tests {
 
     #[test]
     fn the_policy_gets_back_what_it_gave() {
-        let defaults = paracord_policy::defaults();
-        assert_eq!(pc_boost_config::from(&BoostConfig::from(&defaults)), defaults);
+        let defaults = (paracord_policy::defaults(), paracord_policy::io_defaults());
+        assert_eq!(BoostConfig::default().of_threads(), defaults);
     }
 
     #[test]

@@ -214,7 +214,7 @@ impl Vms {
         self.attach_region(&mut vm);
         if let Some(record) = self.sensor.vms().get(index) {
             record.set_tgid(pid);
-            record.set_config((&vm.config).into());
+            vm.write_config(&record);
         }
         let region = vm.region.as_ref().map_or("none", |region| region.name.as_str());
         info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
@@ -612,7 +612,7 @@ impl Vms {
                 }
             }
             if let Some(record) = self.sensor.vms().get(vm.index) {
-                record.set_config((&vm.config).into());
+                vm.write_config(&record);
             }
             write_setups(&self.sensor, &self.quotas, &vm);
             self.by_pid.insert(pid, vm);
@@ -630,6 +630,11 @@ fn write_setups(sensor: &Sensor, quotas: &Quotas, vm: &Vm) {
 }
 
 impl Vm {
+    fn write_config(&self, record: &paracord_sensor::Vm<'_>) {
+        let (vcpus, io_threads) = self.config.of_threads();
+        record.set_config(vcpus, io_threads);
+    }
+
     fn is(&self, who: &str) -> bool {
         let identity = &self.identity;
         identity.name == who

@@ -8,6 +8,11 @@ void paracord_boost_defaults(struct pc_boost_config *cfg)
 	*cfg = pc_boost_defaults();
 }
 
+void paracord_boost_io_defaults(struct pc_boost_config *cfg)
+{
+	*cfg = pc_boost_io_defaults();
+}
+
 void paracord_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 			 struct pc_bucket *vm, struct pc_bucket *cpu,
 			 const struct pc_boost_obs *obs, u64 now_ns,

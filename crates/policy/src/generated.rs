@@ -47,6 +47,8 @@ pub const PC_ENTERED_YES: u32 = 1;
 pub const PC_ENTERED_REFUSED: u32 = 2;
 pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
+pub const PC_VCPUS: u32 = 0;
+pub const PC_IO_THREADS: u32 = 1;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
 pub const PC_AT_WHERE: u32 = 65535;
@@ -1068,22 +1070,37 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct pc_vm {
+pub struct pc_vm_threads {
     pub config: pc_boost_config,
     pub budget: pc_bucket,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_vm_threads"][::core::mem::size_of::<pc_vm_threads>() - 168usize];
+    ["Alignment of pc_vm_threads"][::core::mem::align_of::<pc_vm_threads>() - 8usize];
+    [
+        "Offset of field: pc_vm_threads::config",
+    ][::core::mem::offset_of!(pc_vm_threads, config) - 0usize];
+    [
+        "Offset of field: pc_vm_threads::budget",
+    ][::core::mem::offset_of!(pc_vm_threads, budget) - 152usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_vm {
+    pub threads: [pc_vm_threads; 2usize],
     pub tgid: u32_,
     pub home: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vm"][::core::mem::size_of::<pc_vm>() - 176usize];
+    ["Size of pc_vm"][::core::mem::size_of::<pc_vm>() - 344usize];
     ["Alignment of pc_vm"][::core::mem::align_of::<pc_vm>() - 8usize];
-    ["Offset of field: pc_vm::config"][::core::mem::offset_of!(pc_vm, config) - 0usize];
     [
-        "Offset of field: pc_vm::budget",
-    ][::core::mem::offset_of!(pc_vm, budget) - 152usize];
-    ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 168usize];
-    ["Offset of field: pc_vm::home"][::core::mem::offset_of!(pc_vm, home) - 172usize];
+        "Offset of field: pc_vm::threads",
+    ][::core::mem::offset_of!(pc_vm, threads) - 0usize];
+    ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 336usize];
+    ["Offset of field: pc_vm::home"][::core::mem::offset_of!(pc_vm, home) - 340usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

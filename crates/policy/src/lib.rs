@@ -33,6 +33,7 @@ pub mod topology;
 pub use generated::*;
 
 unsafe extern "C" {
+    fn paracord_boost_io_defaults(cfg: *mut pc_boost_config);
     fn paracord_boost_defaults(cfg: *mut pc_boost_config);
     fn paracord_boost_step(
         cfg: *const pc_boost_config,
@@ -66,6 +67,15 @@ pub fn defaults() -> pc_boost_config {
     let mut cfg = pc_boost_config::default();
     // SAFETY: a valid, exclusive pointer to the type that the function fills.
     unsafe { paracord_boost_defaults(&raw mut cfg) };
+    cfg
+}
+
+/// The same of a VMM's threads that are no vCPUs.
+#[must_use]
+pub fn io_defaults() -> pc_boost_config {
+    let mut cfg = pc_boost_config::default();
+    // SAFETY: a valid, exclusive pointer to the type that the function fills.
+    unsafe { paracord_boost_io_defaults(&raw mut cfg) };
     cfg
 }
 

@@ -162,7 +162,7 @@ fn main() -> Result<(), Failure> {
         (reason.grant_max_ns, reason.budget_ns) = (u64::MAX, config.period_ns);
     }
     let vm = sensor.vms().get(0).ok_or("no VM entry")?;
-    vm.set_config(config);
+    vm.set_config(config, config);
     let line = Box::new([3_u64, 0, u64::from(REQUEST) << 32, 0, 0, 0, 0, 0]);
     let setup = pc_vcpu_setup {
         slot_hva: line.as_ptr() as u64,
@@ -212,7 +212,7 @@ fn main() -> Result<(), Failure> {
     // Boosted by the guest's hint, which each exit has to look at.
     config.reason[WAKE].enabled = 0;
     config.hints_at_exit = 1;
-    vm.set_config(config);
+    vm.set_config(config, config);
     vcpu.set_setup(pc_vcpu_setup { hints_at_exit: 1, ..setup });
     thread::sleep(Duration::from_millis(1));
     let before = steps();

@@ -7,9 +7,9 @@ use std::{
 };
 
 use paracord_policy::{
-    PC_ENTERED_YES, PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY, pc_adoption,
-    pc_boost_config, pc_boost_state, pc_bucket, pc_near, pc_rq, pc_vcpu, pc_vcpu_counters,
-    pc_vcpu_setup, pc_vm,
+    PC_ENTERED_YES, PC_IO_THREADS, PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY,
+    PC_VCPUS, pc_adoption, pc_boost_config, pc_boost_state, pc_bucket, pc_near, pc_rq, pc_vcpu,
+    pc_vcpu_counters, pc_vcpu_setup, pc_vm, pc_vm_threads,
 };
 
 use crate::Array;
@@ -29,19 +29,19 @@ pub enum Life {
 
 /// Reads one field of a mapped record.
 macro_rules! field {
-    ($record:expr, $name:ident) => {{
+    ($record:expr, $name:ident $([$index:expr] . $of:ident)?) => {{
         let record = $record.as_ptr();
         // SAFETY: a field inside a mapped record, aligned; integers of any value.
-        unsafe { ptr::read_volatile(&raw const (*record).$name) }
+        unsafe { ptr::read_volatile(&raw const (*record).$name$([$index].$of)?) }
     }};
 }
 
 /// Writes one field of a mapped record.
 macro_rules! set_field {
-    ($record:expr, $name:ident, $value:expr) => {{
+    ($record:expr, $name:ident $([$index:expr] . $of:ident)?, $value:expr) => {{
         let record = $record.as_ptr();
         // SAFETY: a field inside a mapped record, aligned; this side is its only writer.
-        unsafe { ptr::write_volatile(&raw mut (*record).$name, $value) }
+        unsafe { ptr::write_volatile(&raw mut (*record).$name$([$index].$of)?, $value) }
     }};
 }
 
@@ -315,27 +315,22 @@ impl Vm<'_> {
         field!(self.record, tgid)
     }
 
-    /// Takes (or with 0 gives back) the entry. The budget starts anew, and it is at home nowhere.
+    /// Takes (or with 0 gives back) the entry. The budgets start anew, and it is at home nowhere.
     pub fn set_tgid(&self, tgid: u32) {
-        set_field!(self.record, budget, pc_bucket::default());
+        set_field!(self.record, threads, [pc_vm_threads::default(); 2]);
         set_field!(self.record, home, 0);
         set_field!(self.record, tgid, tgid);
     }
 
-    /// The configuration in force.
-    #[must_use]
-    pub fn config(&self) -> pc_boost_config {
-        field!(self.record, config)
+    /// Replaces the configurations of the vCPUs and of the VMM's other threads; then tick all of them with `PC_EV_CONFIG`.
+    pub fn set_config(&self, vcpus: pc_boost_config, io_threads: pc_boost_config) {
+        set_field!(self.record, threads[PC_VCPUS as usize].config, vcpus);
+        set_field!(self.record, threads[PC_IO_THREADS as usize].config, io_threads);
     }
 
-    /// Replaces the configuration; then tick its vCPUs with `PC_EV_CONFIG`.
-    pub fn set_config(&self, config: pc_boost_config) {
-        set_field!(self.record, config, config);
-    }
-
-    /// What is left of the VM's budget.
+    /// What is left of the vCPUs' budget.
     #[must_use]
     pub fn budget(&self) -> pc_bucket {
-        field!(self.record, budget)
+        field!(self.record, threads[PC_VCPUS as usize].budget)
     }
 }

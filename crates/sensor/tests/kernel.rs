@@ -117,7 +117,7 @@ fn adopt<'a>(
     config: pc_boost_config,
     setup: pc_vcpu_setup,
 ) -> Vcpu<'a> {
-    sensor.vms().get(0).unwrap().set_config(config);
+    sensor.vms().get(0).unwrap().set_config(config, config);
     let vcpu = sensor.adopt_stand_in(thread.tid, std::process::id()).unwrap();
     vcpu.set_setup(setup);
     assert!(vcpu.set_ready());
@@ -170,7 +170,7 @@ fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
     assert_latency_of_each_wakeup(&after);
 
     let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
-    sensor.vms().get(0).unwrap().set_config(off);
+    sensor.vms().get(0).unwrap().set_config(off, off);
     sensor.evaluate(PC_EV_CONFIG, &[vcpu.index()]).unwrap();
     wait(&ring, &log, "UNBOOST", |all| all.iter().any(|message| message.kind == PC_MSG_UNBOOST));
     assert!(!vcpu.boosted());
@@ -186,11 +186,34 @@ fn a_thread_that_slept_without_a_boost_is_boosted_when_it_wakes() {
     let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup::default());
     thread::sleep(SETTLE + NAP / 2);
     // Nobody tells the sensor: it has to see that by itself, and the thread sleeps no second time.
-    sensor.vms().get(0).unwrap().set_config(defaults());
+    sensor.vms().get(0).unwrap().set_config(defaults(), defaults());
     ring.consume().unwrap();
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
     wait(&ring, &log, "BOOST for WAKE", |all| all.iter().any(|message| is_boost(message, WAKE)));
     assert!(vcpu.counters().wakeups <= 2, "{:?}", vcpu.counters());
+}
+
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn other_threads_of_a_vmm_have_a_budget_of_their_own() {
+    let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
+    let none = pc_boost_config { vm_budget_ns: 0, ..defaults() };
+    for (vcpus, io_threads, io, boosted) in [
+        (off, defaults(), 1, true),
+        (defaults(), off, 1, false),
+        (defaults(), none, 1, false),
+        (defaults(), none, 0, true),
+    ] {
+        let sensor = sensor();
+        let thread = StandIn::start(Work::Sleep);
+        let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup { io, ..pc_vcpu_setup::default() });
+        sensor.vms().get(0).unwrap().set_config(vcpus, io_threads);
+        // The first wakeup finds out that a budget of nothing is nothing.
+        thread::sleep(SETTLE);
+        let before = vcpu.counters().boosted_ns;
+        thread::sleep(SETTLE);
+        assert_eq!(vcpu.counters().boosted_ns > before, boosted, "{io} {:?}", vcpu.state());
+    }
 }
 
 #[test]

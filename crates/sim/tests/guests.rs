@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! vCPUs: the sensor finds them, boosts them, meters that, and forgets them.
 
-use paracord_policy::{PC_MODE_OFF, pc_vm};
+use paracord_policy::{PC_MODE_OFF, pc_vm, pc_vm_threads};
 use paracord_sim::{
     kernel::Program,
     mix::Mix,
@@ -22,7 +22,8 @@ fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
         simulation.with(|kernel| {
             let mut config = paracord_policy::defaults();
             config.mode = PC_MODE_OFF;
-            kernel.native.write_vm(0, &pc_vm { config, tgid: 1, ..pc_vm::default() });
+            let threads = [pc_vm_threads { config, ..pc_vm_threads::default() }; 2];
+            kernel.native.write_vm(0, &pc_vm { threads, tgid: 1, ..pc_vm::default() });
         });
     }
     simulation.run_until(until);

@@ -35,6 +35,8 @@ pub struct BoostKeys {
     pub vcpu_budget: Share,
     /// All vCPUs of a VM.
     pub vm_budget: Share,
+    /// All other threads of a VMM.
+    pub io_budget: Share,
     /// Kept for unboosted work on every host CPU.
     pub cpu_kept: Share,
     /// Upper bound of the growing throttle, periods.
@@ -77,6 +79,7 @@ impl From<&BoostConfig> for BoostKeys {
             period_ms: small(c.period_us / 1000),
             vcpu_budget: share(c.vcpu_budget_us),
             vm_budget: share(c.vm_budget_us),
+            io_budget: share(c.io_budget_us),
             cpu_kept: share(c.cpu_kept_us),
             penalty_max_periods: c.penalty_max_periods,
             actuation_min_us: small(c.actuation_min_us),
@@ -101,6 +104,7 @@ impl From<&BoostKeys> for BoostConfig {
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),
             vm_budget_us: k.vm_budget.of_period(period_us),
+            io_budget_us: k.io_budget.of_period(period_us),
             cpu_kept_us: k.cpu_kept.of_period(period_us),
             actuation_min_us: u64::from(k.actuation_min_us),
             penalty_max_periods: k.penalty_max_periods,

@@ -423,7 +423,15 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Bool,
         same,
         io,
-        "Whether the VMM's other threads (main loop, I/O threads, workers, vhost) are boosted when they wake, out of budgets like a vCPU's."
+        "Whether the VMM's other threads (main loop, I/O threads, workers, vhost) are boosted when they wake."
+    ),
+    plain!(
+        "io_budget_pct",
+        Kind::Pct(0, 409_600),
+        Pct,
+        same,
+        io_budget,
+        "Boosted running time of all those threads of one VM together, beside what its vCPUs have; 100 is one CPU."
     ),
 ];
 

@@ -60,8 +60,10 @@ fn is_on(t: &Tree, path: &str) -> bool {
 fn core_scheduling(t: &Tree) -> Option<String> {
     let can =
         || t.text("/proc/kallsyms").is_none_or(|symbols| symbols.contains(" sched_core_share_pid"));
-    (is_on(t, "/sys/devices/system/cpu/smt/active") && can())
-        .then(|| "core scheduling by weights (SMT, and a kernel with PR_SCHED_CORE)".to_owned())
+    (is_on(t, "/sys/devices/system/cpu/smt/active") && can()).then(|| {
+        "core scheduling without hangs of the kernel (SMT, and a kernel with PR_SCHED_CORE)"
+            .to_owned()
+    })
 }
 
 /// They are for tasks of the root control group only, but whether that hands out the cpu controller changes as users come.

@@ -4,7 +4,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use paracord_policy::{PC_MSG_GONE, PC_MSG_NEW, pc_vm};
+use paracord_policy::{PC_MSG_GONE, PC_MSG_NEW, pc_vm, pc_vm_threads};
 
 use super::{Event, Kernel, Program, State, events::short, life::New, task::WORK_PER_NS};
 use crate::{
@@ -58,8 +58,9 @@ impl Kernel {
         for number in 0..what.count {
             let vm = before + number;
             if self.sensed {
-                let config = paracord_policy::defaults();
-                self.native.write_vm(vm, &pc_vm { config, tgid: vm + 1, ..pc_vm::default() });
+                let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
+                let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
+                self.native.write_vm(vm, &pc_vm { threads, tgid: vm + 1, ..pc_vm::default() });
             }
             for vcpu in 0..what.vcpus {
                 let name = format!("{}.{number}/{vcpu}", what.name);
