@@ -22,7 +22,8 @@ MODULES_LEFT_OUT = (
     "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/net/ethernet", "drivers/infiniband",
     "drivers/staging", "drivers/scsi", "drivers/iio", "drivers/usb", "drivers/hid", "drivers/mtd",
     "drivers/input", "drivers/hwmon", "drivers/isdn", "drivers/bluetooth", "net/bluetooth", "net/wireless",
-    "net/mac80211", "sound", "fs/xfs", "fs/btrfs", "fs/ocfs2", "fs/f2fs", "fs/bcachefs", "fs/nfsd",
+    "net/mac80211", "sound/soc", "sound/pci", "sound/hda", "sound/usb", "sound/isa", "sound/firewire",
+    "sound/drivers", "fs/xfs", "fs/btrfs", "fs/ocfs2", "fs/f2fs", "fs/bcachefs", "fs/nfsd",
 )  # fmt: skip
 
 

@@ -105,6 +105,10 @@ class Guest:
         words = [f"{key}={value}" for key, value in params.items()]
         self.run(shlex.join(["insmod", MODULE, *words]))
 
+    def load_kernel_module(self, name: str) -> None:
+        """Loads one of the kernel's own (images.LATER_GUEST_MODULES), and what it needs."""
+        self.run(f"for m in $(cat /modules/{name}.order); do insmod /modules/$m; done")
+
     def unload_module(self) -> None:
         self.run("rmmod paracord_guest")
 

@@ -35,6 +35,8 @@ GUEST_MODULES = (
     "cpufreq_userspace",
     "cpufreq_ondemand",
 )
+# Those that a guest has, but loads only when it is asked to (Guest.load_kernel_module()).
+LATER_GUEST_MODULES = {"x86_64": ("virtio_snd",), "aarch64": ()}
 # Programs of the host tree that a guest has too; their libraries are found and packed.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
 # Of the tree `perf`, for guests that ask for it. perf annotate starts the other one.
@@ -181,16 +183,19 @@ def _boot_files(
     (directory / "kernel").write_bytes(decompress(boot_image(host_tree, release).read_bytes()))
     progress.note("initramfs")
     (directory / "host.cpio").write_bytes(_host_initramfs(host_tree, host_tree, release, HOST_EARLY_MODULES))
-    guest = _guest_initramfs(host_tree, tools, release, agent.ensure(arch))
+    guest = _guest_initramfs(host_tree, tools, arch, release)
     (directory / "guest.cpio").write_bytes(guest)
 
 
-def _add_modules(archive: Initramfs, kernel: Path, release: str, wanted: tuple[str, ...]) -> None:
+def _add_modules(
+    archive: Initramfs, kernel: Path, release: str, wanted: tuple[str, ...], order: str = "order"
+) -> None:
+    """Modules and what they need; `order` is the file that lists them, the first to load first."""
     files = modules_with_dependencies(kernel / "usr/lib/modules" / release, wanted)
     names = [re.sub(r"\.ko.*", ".ko", path.name) for path in files]
     for path, name in zip(files, names, strict=True):
         archive.file(f"modules/{name}", read_module(path), 0o644)
-    archive.file("modules/order", ("\n".join(names) + "\n").encode(), 0o644)
+    archive.file(f"modules/{order}", ("\n".join(names) + "\n").encode(), 0o644)
 
 
 def _base_archive(host_tree: Path) -> Initramfs:
@@ -209,11 +214,13 @@ def _host_initramfs(host_tree: Path, kernel: Path, release: str, modules: tuple[
     return archive.archive()
 
 
-def _guest_initramfs(host_tree: Path, tools: Path, release: str, agent: Path) -> bytes:
+def _guest_initramfs(host_tree: Path, tools: Path, arch: str, release: str) -> bytes:
     archive = _base_archive(host_tree)
     _add_modules(archive, host_tree, release, GUEST_MODULES)
+    for later in LATER_GUEST_MODULES[arch]:
+        _add_modules(archive, host_tree, release, (later,), f"{later}.order")
     archive.file("init", (LAB / "init/guest-init").read_bytes())
-    archive.file("paracord/lab-agent", agent.read_bytes())
+    archive.file("paracord/lab-agent", agent.ensure(arch).read_bytes())
     archive.symlink("bin/sh", "busybox")
     archive.symlink("lib", "usr/lib")
     archive.symlink("lib64", "usr/lib64")

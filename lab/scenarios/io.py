@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 A guest's real-time task asks for something each some milliseconds and waits for the answer: for a block of a
-disk, through QEMU's main loop or an I/O thread and the workers of both, and for a real-time peer on the host,
-through vhost's worker. All of these are ordinary threads of the host.
+disk, through QEMU's main loop or an I/O thread and the workers of both, one or sixteen at once; for a
+real-time peer on the host, through vhost's worker; for a sound card to have played a period, which a timer of
+QEMU's main loop does. All of these are ordinary threads of the host.
 """
 
 import json
 
 from paracord_lab import host_share, stats
 from paracord_lab.daemon import EMULATED_HOST
+from paracord_lab.io_guest import disks, make_disks
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import (
     BOOST,
@@ -31,11 +33,15 @@ SHARE = "host_beside_reads_share"
 # All threads of QEMU real-time for good: what people use today where the disk matters.
 ALL_RT = Configuration("all-threads-rt", static_rt=True)
 GUESTS = ("io-plain", "io-module")
-# What the guest waits for -> what it runs for that.
+# What the guest waits for -> what it runs for that, and how often.
 PATHS = {
-    "main_loop": "pc_disk /dev/vda",
-    "iothread": "pc_disk /dev/vdb",
-    "vhost": "pc_net ask $(cat /tmp/peer) " + str(PORT),
+    "main_loop": ("pc_disk /dev/vda", PERIOD_US),
+    "iothread": ("pc_disk /dev/vdb", PERIOD_US),
+    # As many take an emulated guest some 20 ms.
+    "iothread_16_deep": ("pc_disk /dev/vdb --deep 16", 60_000),
+    "vhost": ("pc_net ask $(cat /tmp/peer) " + str(PORT), PERIOD_US),
+    # The shortest period that Linux' driver asks for.
+    "audio": ("pc_sound", 10_000),
 }
 
 
@@ -47,20 +53,13 @@ def _host_address(guest: str) -> str:
     return f"10.77.{GUESTS.index(guest)}.1"
 
 
-def _drive(name: str, device: str) -> tuple[str, ...]:
-    return (
-        *("-drive", f"if=none,id={name},format=raw,readonly=on,file=/tmp/io-{name}.img"),
-        *("-device", f"virtio-blk-pci,drive={name}{device}"),
-    )
-
-
 def qemu_arguments(guest: str) -> tuple[str, ...]:
     return (
-        *("-object", "iothread,id=io0"),
-        *_drive("first", ""),
-        *_drive("second", ",iothread=io0"),
+        *disks(),
         *("-netdev", f"tap,id=net,ifname={_tap(guest)},script=no,downscript=no,vhost=on"),
         *("-device", "virtio-net-pci,netdev=net"),
+        # A sound card that nobody hears: its thread and timer are those of any other.
+        *("-audiodev", "none,id=sound,timer-period=5000", "-device", "virtio-sound-pci,audiodev=sound"),
     )
 
 
@@ -96,7 +95,7 @@ def _checks():
 
 class Io(Scenario):
     name = "io"
-    summary = "a guest's disk reads and network requests on a busy host: main loop, I/O thread, vhost"
+    summary = "a guest's disk reads, network requests and sound on a busy host: main loop, I/O thread, vhost"
     rounds = 5
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, ALL_RT)
     without = ("io",)
@@ -114,7 +113,7 @@ class Io(Scenario):
     def setup(self, session):
         host = session.host
         host.run("modprobe -a tun vhost_net")
-        host.run("for d in first second; do dd if=/dev/urandom of=/tmp/io-$d.img bs=1M count=4; done")
+        make_disks(host)
         for guest in GUESTS:
             tap, address = _tap(guest), _host_address(guest)
             host.run(f"ip tuntap add dev {tap} mode tap && ip addr add {address}/24 dev {tap}")
@@ -124,6 +123,7 @@ class Io(Scenario):
         self.pair = session.pair("io", extra_args=qemu_arguments, vcpus=1)
         for guest in (self.pair.unmodified, self.pair.modified):
             peer = _host_address(guest.name)
+            guest.load_kernel_module("virtio_snd")
             guest.run(
                 f"ip link set eth0 up && ip addr add {peer[:-1]}2/24 dev eth0 && echo {peer} > /tmp/peer"
             )
@@ -163,9 +163,12 @@ class Io(Scenario):
                 daemon.reload(usual)
 
     @staticmethod
-    def _command(path: str, seconds: float, period_us: int = PERIOD_US) -> str:
-        times = f"--period_us {period_us} --seconds {max(1, round(seconds))}"
-        return f"{PATHS[path]} {times} --priority {PRIORITY}"
+    def _command(path: str, seconds: float, period_us: int | None = None) -> str:
+        command, usual_us = PATHS[path]
+        times = (
+            f"--period_us {usual_us if period_us is None else period_us} --seconds {max(1, round(seconds))}"
+        )
+        return f"{command} {times} --priority {PRIORITY}"
 
     def _asks(self, session, guest, full_s: float):
         seconds = session.seconds(full_s)

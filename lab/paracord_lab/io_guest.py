@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Disks of guests whose I/O is measured: /dev/vda by QEMU's main loop, /dev/vdb by an I/O thread."""
+
+
+def make_disks(host) -> None:
+    """Their contents, on the host; read-only, so that all guests may have the same."""
+    host.run("for d in first second; do dd if=/dev/urandom of=/tmp/io-$d.img bs=1M count=4; done")
+
+
+def disks() -> tuple[str, ...]:
+    """QEMU's arguments."""
+    return (
+        *("-object", "iothread,id=io0"),
+        *_drive("first", ""),
+        *_drive("second", ",iothread=io0"),
+    )
+
+
+def _drive(name: str, device: str) -> tuple[str, ...]:
+    return (
+        *("-drive", f"if=none,id={name},format=raw,readonly=on,file=/tmp/io-{name}.img"),
+        *("-device", f"virtio-blk-pci,drive={name}{device}"),
+    )
