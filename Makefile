@@ -12,10 +12,10 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-core test-arm64 test-setup test-new-machine bench lint generate lab sim guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench lint generate lab sim guest install clean distclean
 
 # Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
-ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-core test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
+ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
 ifneq ($(if $(ROOT_GOALS),$(filter-out 0,$(shell id -u))),)
 .PHONY: $(MAKECMDGOALS) as-root
 $(MAKECMDGOALS): as-root
@@ -34,6 +34,7 @@ help:
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
+	@echo 'make test-rt  both actuators and the short scenarios on Debian'"'"'s PREEMPT_RT kernel (twenty-five minutes)'
 	@echo 'make test-arm64 frequencies, placement, the small VMM and the simulator on arm64 hosts (ten minutes more the first time)'
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
@@ -73,6 +74,9 @@ test-6.12: ready
 
 test-core: ready
 	kernel=$$($(LAB) kernel sched-core-7.3) && LAB_KERNEL=$$kernel lab/run-tests -m core
+
+test-rt: ready
+	kernel=$$($(LAB) tree preempt-rt) && LAB_KERNEL=$$kernel lab/run-tests -k "test_ext or test_boost or test_short_scenarios"
 
 test-arm64: ready
 	lab/run-tests -m arm64

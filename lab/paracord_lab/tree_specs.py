@@ -112,13 +112,13 @@ def matrix_spec(arch: str) -> TreeSpec:
     )
 
 
-def stable_spec(arch: str) -> TreeSpec:
-    """Debian's stable kernel: 6.12, built without sched_ext. None of the tree's programs is run."""
+def _kernel_spec(name: str, suite: str, flavour: str, arch: str) -> TreeSpec:
+    """Another one of Debian's kernels. None of the tree's programs is run."""
     return TreeSpec(
-        name="stable",
-        suites=("trixie",),
+        name=name,
+        suites=("trixie",) if suite == "trixie" else ("trixie", suite),
         packages=("kmod",),
-        kernels=(("trixie", f"linux-image-{DEBIAN_ARCH[arch]}"),),
+        kernels=((suite, f"linux-image-{flavour}{DEBIAN_ARCH[arch]}"),),
         architectures=(DEBIAN_ARCH[arch],),
         unpacked=True,
     )
@@ -154,7 +154,9 @@ SPECS = {
     "rust": rust_spec,
     "host": host_spec,
     "matrix": matrix_spec,
-    "stable": stable_spec,
+    # Debian's stable kernel: 6.12, built without sched_ext.
+    "stable": lambda arch: _kernel_spec("stable", "trixie", "", arch),
+    "preempt-rt": lambda arch: _kernel_spec("preempt-rt", "trixie-backports", "rt-", arch),
     "perf": perf_spec,
     # The oldest series with sched_ext, and the one that hosts run.
     "kernel-source-6.12": lambda arch: kernel_source_spec(arch, "6.12", ("trixie",)),
