@@ -17,6 +17,29 @@
 #include "sched_life.h"
 #include "sched_yield.h"
 
+/* A task that wakes runs on a CPU that it has taken from the idle ones. */
+static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (!rq)
+		return false;
+	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
+	watch_claimed(rq, cpu);
+	return true;
+}
+
+/* A thread of a VM woke away from home, and a CPU is idle there; *cpu is that one then. */
+static __always_inline bool goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 *cpu)
+{
+	s32 there = idle_at_home(p, t, rq);
+
+	if (there < 0 || !starts_at(p, there))
+		return false;
+	*cpu = there;
+	return true;
+}
+
 SEC("struct_ops/ext_select_cpu")
 s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -29,6 +52,8 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
+	if (t && rq && goes_home(p, t, rq, &cpu))
+		return cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
 		/* A boosted vCPU is not for saving at each of its wakeups. */
@@ -45,12 +70,9 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	}
 	if (cpu < 0)
 		cpu = idle_for(p, prev_cpu, wake_flags, &is_idle);
-	rq = rq_of(cpu);
-	if (is_idle && rq) {
-		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
-		watch_claimed(rq, cpu);
+	if (is_idle && starts_at(p, cpu))
 		return cpu;
-	}
+	rq = rq_of(cpu);
 	if (t)
 		t->sync = !!(wake_flags & SCX_WAKE_SYNC);
 	if (level)

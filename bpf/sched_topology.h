@@ -212,6 +212,33 @@ static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
 	return runs_nothing(rq) && pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns) >= PC_CROSS_WAIT_NS;
 }
 
+static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
+{
+	u32 number = v->setup.vm;
+
+	return bpf_map_lookup_elem(&vms, &number);
+}
+
+/* The node where a task's VM is at home, plus 1; 0: it is at home nowhere. */
+static __always_inline u32 home_of(const struct pc_task *t)
+{
+	u32 index;
+	struct pc_vcpu *v = vcpu_of(t, &index);
+	struct pc_vm *vm = v ? vm_of(v) : NULL;
+
+	return vm ? vm->home : 0;
+}
+
+/* An idle CPU for a thread of a VM that woke away from home; negative: none, or it is at home. */
+static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
+{
+	u32 home = has_nodes(rq) && t->vcpu ? home_of(t) : 0;
+
+	if (!home || home > PC_NODES_MAX || home == rq->near.node + 1)
+		return -1;
+	return idle_in(PC_MASK_NODE + home - 1, p, 0);
+}
+
 /* An idle CPU for a task that wakes or is new, `prev` if there is none; a new one has no memory anywhere. */
 static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
 {
@@ -233,13 +260,6 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
 	return *is_idle ? cpu : prev;
 }
 
-static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
-{
-	u32 number = v->setup.vm;
-
-	return bpf_map_lookup_elem(&vms, &number);
-}
-
 /* A VM is at home where the first of its vCPUs runs that the daemon knows: that one is about to touch its memory. */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
@@ -252,10 +272,7 @@ static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_r
 /* How long a task waits in the queue of one CPU before an idle one of another node takes it. `to`: that one plus 1; 0: any. */
 static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {
-	u32 index;
-	struct pc_vcpu *v = vcpu_of(t, &index);
-	struct pc_vm *vm = v ? vm_of(v) : NULL;
-	u32 home = vm ? vm->home : 0;
+	u32 home = home_of(t);
 
 	return pc_cross_wait_ns(home ? home : PC_NO_HOME, from->near.node + 1, to);
 }

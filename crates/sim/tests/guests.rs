@@ -3,7 +3,7 @@
 
 use paracord_policy::{PC_MODE_OFF, pc_vm, pc_vm_threads};
 use paracord_sim::{
-    kernel::Program,
+    kernel::{Kernel, Program},
     mix::Mix,
     run::{Outcome, Simulation},
 };
@@ -65,4 +65,30 @@ fn a_guest_that_is_always_urgent_uses_up_its_budget() {
     assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
     let share = boosted_ns(&mut simulation) as f64 / 2e9;
     assert!((0.005..=0.77).contains(&share), "it has run boosted for {share} of the time");
+}
+
+/// It sleeps and wakes beside idle CPUs of either node: nothing but its home makes it move.
+#[test]
+fn a_vcpu_that_wakes_away_from_home_goes_there() {
+    const TWO_NODES: &str = "machine cpus=4 caches=2 nodes=2\nrun 1s\n\
+                             vm audio period=10ms busy=1ms guest=periodic\n";
+    let node_of = |kernel: &mut Kernel| {
+        let mut vcpus = kernel.tasks.iter().filter(|t| matches!(t.program, Program::Guest(_)));
+        u32::try_from(vcpus.next().expect("a vCPU").cpu / 2).expect("a node")
+    };
+    let mut simulation =
+        Simulation::new(Mix::parse("home", TWO_NODES).expect("a mix")).expect("memory");
+    simulation.run_until(500_000_000);
+    let first = simulation.with(|kernel| {
+        let node = node_of(kernel);
+        let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
+        let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
+        let home = 1 - node + 1;
+        kernel.native.write_vm(0, &pc_vm { threads, tgid: 1, home });
+        node
+    });
+    simulation.run_until(1_000_000_000);
+    simulation.end();
+    assert_eq!(simulation.with(node_of), 1 - first);
+    assert!(simulation.outcome().faults.is_empty());
 }
