@@ -9,7 +9,7 @@ QEMU's main loop does. All of these are ordinary threads of the host.
 import json
 
 from paracord_lab import host_share, stats
-from paracord_lab.daemon import EMULATED_HOST
+from paracord_lab.daemon import BUDGETS
 from paracord_lab.io_guest import disks, make_disks
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import (
@@ -154,7 +154,7 @@ class Io(Scenario):
         daemon = session.daemon
         usual = dict(daemon.settings) if daemon else {}
         if daemon:
-            daemon.reload({key: daemon.default(key) for key in EMULATED_HOST if key in usual})
+            daemon.reload({key: daemon.default(key) for key in BUDGETS if key in usual})
         try:
             with host_share.running(guest, self._command("main_loop", 3600, period_us=0), "reads"):
                 return session.host_share(self.load, session.seconds(SHARE_S))

@@ -5,7 +5,7 @@ boosted, what the host's work keeps, and what another VM's latency makes of it.
 """
 
 from paracord_lab import cyclictest, host_share, stats
-from paracord_lab.daemon import EMULATED_HOST
+from paracord_lab.daemon import BUDGETS
 from paracord_lab.host_share import running
 from paracord_lab.io_guest import disks, make_disks
 from paracord_lab.plots import Bars
@@ -95,7 +95,7 @@ class RogueIo(Scenario):
         """
         if not session.daemon:
             return 0
-        of_vms = {key: session.daemon.default(key) for key in EMULATED_HOST if key != "boost.cpu_kept_pct"}
+        of_vms = {key: session.daemon.default(key) for key in BUDGETS if key != "boost.cpu_kept_pct"}
         if session.host.kind == "emulated" and session.options.without != "budget":
             own = {key.replace("boost.", f'vm."{ROGUE}".', 1): value for key, value in of_vms.items()}
             session.daemon.reload(own)

@@ -96,18 +96,23 @@ def test_tasks_stay_in_their_node(nodes, tmp_path):
     assert all(our <= theirs + 10 for our, theirs in zip(ours, stock, strict=True)), (ours, stock)
 
 
+def ticks_alone(host):
+    """The kernel's ticks on the CPU without a tick, per second."""
+    with counted_by(host, "timer/hrtimer_expire_entry", "common_cpu,function.sym") as counts:
+        # The first turn has a tick.
+        host.run("sleep 1")
+        before = ticks_of(counts())
+        host.run(f"sleep {TICK_SECONDS}")
+        return (ticks_of(counts()) - before) / TICK_SECONDS
+
+
 def alone_and_beside(host, load):
     """
-    The kernel's ticks on the CPU without a tick, per second, where a load is alone, and how long a second
-    task that comes there waits after its timer, µs on average.
+    Ticks where a load is alone, and how long a second task that comes there waits after its timer, µs on
+    average.
     """
     with running(host, f"taskset -c {TICKLESS} {load}", "load"):
-        with counted_by(host, "timer/hrtimer_expire_entry", "common_cpu,function.sym") as counts:
-            # The first turn has a tick.
-            host.run("sleep 1")
-            before = ticks_of(counts())
-            host.run(f"sleep {TICK_SECONDS}")
-            ticks = (ticks_of(counts()) - before) / TICK_SECONDS
+        ticks = ticks_alone(host)
         said = host.run(
             f"taskset -c {TICKLESS} cyclictest -q --policy=other -a {TICKLESS} -i 20000 -l 200", timeout=60
         ).out
@@ -135,3 +140,15 @@ def test_a_task_alone_has_no_tick(tickless):
     assert mean(ticks) <= mean(stocks_ticks) + 1
     # As long as with the kernel's own; where it waited for the timer of turns: 1.6 to 1.8 times as long.
     assert median(waits) <= 1.6 * median(stocks_waits)
+
+
+def test_a_vcpu_alone_has_no_tick_of_the_host(tickless):
+    """Its guest's own ticks are timers of KVM's."""
+    with tickless.guest("alone", vcpus=1, region=False) as guest:
+        tickless.run(f"taskset -a -p -c 1 {guest.pid}; taskset -p -c {TICKLESS} {guest.vcpu_tids[0]}")
+        with running(guest, "pc_hog", "hog"):
+            stock = ticks_alone(tickless)
+            with scheduling(tickless, guest.vcpu_tids):
+                ours = ticks_alone(tickless)
+    print(f"ticks per second where a vCPU is alone: {ours}, stock {stock}")
+    assert ours <= stock + 1
