@@ -295,7 +295,7 @@ fn members(
         ClampTarget::Process(pid) => tasks(threads(proc_root, *pid).unwrap_or_default()),
         ClampTarget::Cgroup(path) => vec![(Member::Group(group_id(path)?), 0)],
         ClampTarget::Vm(name) => {
-            let vm = vms.find(name).ok_or_else(|| CommandError::NoSuchVm(name.clone()))?;
+            let vm = vms.find(name)?;
             let tid = |index: &u32| sensor.vcpus().get(*index).map(|vcpu| vcpu.tid());
             tasks(vm.vcpus.keys().filter_map(tid).collect())
         }

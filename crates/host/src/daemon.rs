@@ -624,7 +624,7 @@ impl Daemon {
     fn place(&mut self, vm: &str, order: PlaceOrder) -> Result<PlaceReport, CommandError> {
         let nobody = || CommandError::NoSuchVm(vm.to_owned());
         let running = self.running.as_mut().ok_or_else(nobody)?;
-        let threads = running.vms.threads_of(running.vms.find(vm).ok_or_else(nobody)?);
+        let threads = running.vms.threads_of(running.vms.find(vm)?);
         let configured = self.settings.place(threads.who());
         let report = running.places.carry_out(&threads, &configured, order);
         running.vms.tell_places(&running.places, &[threads]);

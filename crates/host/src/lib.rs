@@ -48,5 +48,6 @@ pub mod snapshot;
 mod stop_thread;
 pub mod supervisor;
 mod timer;
+pub mod vm_names;
 mod vm_slots;
 pub mod vms;

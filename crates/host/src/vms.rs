@@ -15,6 +15,7 @@ use paracord_sys::proc;
 use tracing::{info, warn};
 
 use crate::actuator::{ActuatorStats, Effect};
+use crate::config;
 use crate::counters::{Counters, VmCounters};
 use crate::domains::HostCpus;
 use crate::handle::CommandError;
@@ -29,6 +30,7 @@ use crate::region::{Region, RegionError};
 use crate::rt_thread::SensorTable;
 use crate::settings::{BoostConfig, Mode, Override, Settings};
 use crate::snapshot::{IoTotals, PmuSnapshot};
+use crate::vm_names::{self, Called};
 use crate::vm_slots::{self, RefusedVms, free_slot};
 
 /// Bytes of a guest line that reaches to what the guest asks for.
@@ -574,25 +576,25 @@ impl Vms {
     /// Overrides keys of the VM with this name, uuid or pid, until the next reload.
     ///
     /// # Errors
-    /// [`CommandError::NoSuchVm`].
+    /// As [`Vms::find`].
     pub fn set_vm(&mut self, who: &str, overrides: Vec<Override>) -> Result<(), CommandError> {
-        let found: Vec<u32> =
-            self.by_pid.values().filter(|vm| vm.is(who)).map(|vm| vm.identity.pid).collect();
-        if found.is_empty() {
-            return Err(CommandError::NoSuchVm(who.to_owned()));
-        }
-        for pid in found {
-            if let Some(vm) = self.by_pid.get_mut(&pid) {
-                vm.overrides.extend(overrides.iter().cloned());
-            }
+        let pid = self.find(who)?.identity.pid;
+        if let Some(vm) = self.by_pid.get_mut(&pid) {
+            config::say(&mut vm.overrides, overrides);
         }
         self.apply_settings();
         Ok(())
     }
 
     /// The VM with this name, uuid or pid.
-    pub fn find(&self, who: &str) -> Option<&Vm> {
-        self.by_pid.values().find(|vm| vm.is(who))
+    ///
+    /// # Errors
+    /// As [`vm_names::find`].
+    pub fn find(&self, who: &str) -> Result<&Vm, CommandError> {
+        vm_names::find(who, self.by_pid.values(), |vm| {
+            let Identity { pid, name, uuid, .. } = &vm.identity;
+            Called { pid: *pid, name, uuid: uuid.as_deref() }
+        })
     }
 
     fn apply_settings(&mut self) {
@@ -633,13 +635,6 @@ impl Vm {
     fn write_config(&self, record: &paracord_sensor::Vm<'_>) {
         let (vcpus, io_threads) = self.config.of_threads();
         record.set_config(vcpus, io_threads);
-    }
-
-    fn is(&self, who: &str) -> bool {
-        let identity = &self.identity;
-        identity.name == who
-            || identity.uuid.as_deref() == Some(who)
-            || identity.pid.to_string() == who
     }
 
     /// What the sensor needs to know about one of the vCPUs.

@@ -19,6 +19,7 @@ pub use boost::{BoostKeys, ReasonKeys};
 pub use error::ConfigError;
 pub use parse::{load, load_for, parse, parse_for};
 pub use place::PlaceKeys;
+pub(crate) use rules::say;
 pub use rules::{Override, VmRules, VmSection, Who};
 pub use show::show;
 pub use value::{Given, Kind, Share, Value};

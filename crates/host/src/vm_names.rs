@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! VMs by what an operator calls them.
+
+use crate::handle::CommandError;
+
+/// What a VM may be called. Name and uuid are its user's choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// The VMM's process.
+    pub pid: u32,
+    /// Name.
+    pub name: &'a str,
+    /// Uuid, if it has one.
+    pub uuid: Option<&'a str>,
+}
+
+/// The VM that is called `who`. A number is a pid if a VM has it: nobody can choose that.
+///
+/// # Errors
+/// [`CommandError::NoSuchVm`]; [`CommandError::Invalid`] when several have that name or uuid.
+pub fn find<'v, V>(
+    who: &str,
+    vms: impl Iterator<Item = &'v V> + Clone,
+    called: impl Fn(&'v V) -> Called<'v>,
+) -> Result<&'v V, CommandError> {
+    let pid = who.parse().ok();
+    if let Some(vm) = vms.clone().find(|vm| Some(called(vm).pid) == pid) {
+        return Ok(vm);
+    }
+    let is = |vm: &&'v V| called(vm).name == who || called(vm).uuid == Some(who);
+    match vms.filter(is).collect::<Vec<_>>().as_slice() {
+        [] => Err(CommandError::NoSuchVm(who.to_owned())),
+        [vm] => Ok(vm),
+        several => {
+            let pids: Vec<_> = several.iter().map(|vm| called(vm).pid.to_string()).collect();
+            Err(CommandError::Invalid(format!(
+                "{} VMs are called {who:?}; say which one by its pid: {}",
+                pids.len(),
+                pids.join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Vm = (u32, &'static str, Option<&'static str>);
+
+    fn look(who: &str) -> Result<u32, String> {
+        let vms: [Vm; 4] =
+            [(7, "web", None), (9, "web", Some("a-b")), (11, "7", None), (13, "db", None)];
+        let called = |vm: &'static Vm| Called { pid: vm.0, name: vm.1, uuid: vm.2 };
+        let vms: &'static [Vm] = Box::leak(Box::new(vms));
+        find(who, vms.iter(), called).map(|vm| vm.0).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_vm_is_found_by_name_uuid_and_pid() {
+        assert_eq!((look("db"), look("a-b"), look("11")), (Ok(13), Ok(9), Ok(11)));
+        assert!(look("none").unwrap_err().contains("no VM named"));
+    }
+
+    #[test]
+    fn a_name_that_several_have_is_refused_and_their_pids_are_said() {
+        assert_eq!(
+            look("web"),
+            Err("2 VMs are called \"web\"; say which one by its pid: 7, 9".to_owned())
+        );
+    }
+
+    #[test]
+    fn nobody_takes_anothers_pid_by_a_name() {
+        assert_eq!(look("7"), Ok(7));
+    }
+}
