@@ -22,16 +22,19 @@ from .results import UNITS, Results
 from .scenario import Raw
 
 WIDTH_IN, HEIGHT_IN = 11.0, 3.9
-# Okabe and Ito's palette: told apart by people with any colour vision.
+# Okabe and Ito's palette: told apart by people with any colour vision. The same in all reports.
 COLOURS = {
     "vanilla": "#D55E00",
+    "stock": "#D55E00",
+    "boost-ext": "#CC79A7",
+    "ext": "#CC79A7",
     "boost-rt-unmodified": "#56B4E9",
     "boost-rt": "#0072B2",
     "static-rt": "#E69F00",
     "host-native": "#009E73",
 }
 # The last ones are brown and a dark violet, which that palette has not.
-OTHER_COLOURS = ("#CC79A7", "#000000", "#F0E442", "#999999", "#8B4513", "#4B0082")
+OTHER_COLOURS = ("#000000", "#999999", "#8B4513", "#4B0082", "#F0E442")
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> s
         if isinstance(plot, Course):
             drawn = _course(plot, axes[0], rounds[0])
         elif isinstance(plot, Distribution):
-            drawn = _distribution(plot, axes[0], rounds)
+            drawn = _distribution(plot, axes[0], results, rounds)
         else:
             drawn = _bars(plot, axes[0][0], results)
         if not drawn:
@@ -102,16 +105,19 @@ def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> s
         pyplot.close(figure)
 
 
-def colour(configuration: str, index: int) -> str:
-    return COLOURS.get(configuration, OTHER_COLOURS[index % len(OTHER_COLOURS)])
+def colour(configuration: str, configurations: Sequence[str]) -> str:
+    """The same in all plots of a report that has these configurations."""
+    others = [name for name in configurations if name not in COLOURS]
+    if configuration in COLOURS:
+        return COLOURS[configuration]
+    return OTHER_COLOURS[others.index(configuration) % len(OTHER_COLOURS)]
 
 
-def _distribution(plot: Distribution, axes, rounds: Sequence[Mapping[str, Raw]]) -> bool:
+def _distribution(plot: Distribution, axes, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> bool:
     """Left: the share at or below a latency. Right: above it, logarithmic, where the tail can be seen."""
     below, above = axes
-    names = list(dict.fromkeys(name for one in rounds for name in one))
     drawn = False
-    for index, name in enumerate(names):
+    for name in results.configs():
         outputs = [plot.output(one[name]) for one in rounds if name in one]
         runs = [cyclictest.latency(output) for output in outputs if output]
         if not runs:
@@ -123,7 +129,7 @@ def _distribution(plot: Distribution, axes, rounds: Sequence[Mapping[str, Raw]])
             seen += merged[us]
             values.append(max(us, 1))
             shares.append(100 * seen / total)
-        style = {"where": "post", "color": colour(name, index), "linewidth": 1.8}
+        style = {"where": "post", "color": colour(name, results.configs()), "linewidth": 1.8}
         below.step(values, shares, label=name, **style)
         # The last sample has nothing above it, which a logarithmic axis cannot show.
         above.step(values[:-1], [100 - share for share in shares[:-1]], **style)
@@ -164,7 +170,7 @@ def _bars(plot: Bars, axes, results: Results) -> bool:
             yerr=[below, above],
             capsize=2,
             error_kw={"linewidth": 1, "ecolor": "#444444"},
-            color=colour(name, index),
+            color=colour(name, results.configs()),
             label=name,
         )
         for position, value in zip(positions, medians, strict=True):

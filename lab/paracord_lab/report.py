@@ -15,6 +15,8 @@ from .stats import StatsError
 from .verdicts import Verdict
 
 RESULTS, REPORT, TRACE = "results.json", "report.html", "trace.pftrace"
+# Of a table, beside its first one.
+COLUMNS_MAX = 9
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#222}
@@ -40,12 +42,17 @@ def make(scenario: Scenario, out: Path) -> Results:
     return judged
 
 
-def rows(scenario: Scenario, measured: Sequence) -> list[list[str]]:
-    """The table: a row per configuration, medians over the rounds, `–` where a column does not apply."""
-    return [
+def table(scenario: Scenario, measured: Sequence) -> list[list[str]]:
+    """
+    Head and a row per configuration, medians over the rounds, `–` where a column does not apply. What would
+    be too wide to read is turned: a row per column, a column per configuration.
+    """
+    rows = [["configuration", *(c.title for c in scenario.columns)]]
+    rows += [
         [c.name, *(_cell(column, measured, c.name) for column in scenario.columns)]
         for c in scenario.configurations
     ]
+    return rows if len(scenario.columns) <= COLUMNS_MAX else [list(row) for row in zip(*rows, strict=True)]
 
 
 def _cell(column: Column, measured: Sequence, configuration: str) -> str:
@@ -62,17 +69,14 @@ def measured_rounds(scenario: Scenario, rounds: Sequence[dict[str, Raw]]) -> lis
 def text(scenario: Scenario, out: Path, judged: Results) -> str:
     """For the terminal: table, verdicts, paths."""
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
-    table = [
-        ["configuration", *(c.title for c in scenario.columns)],
-        *rows(scenario, measured_rounds(scenario, rounds)),
-    ]
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    shown = table(scenario, measured_rounds(scenario, rounds))
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [
         "  ".join(
             cell.ljust(w) if i == 0 else cell.rjust(w)
             for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
-        for row in table
+        for row in shown
     ]
     lines.insert(1, "-" * len(lines[0]))
     lines += ["", *(verdict_line(v) for v in judged.verdicts), ""]
@@ -102,12 +106,8 @@ def died_line(judged: Results) -> str:
 def _page(
     scenario: Scenario, meta: store.Meta, judged: Results, rounds: list[dict[str, Raw]], traced: bool
 ) -> str:
-    measured = measured_rounds(scenario, rounds)
-    head = "".join(f"<th>{html.escape(c.title)}</th>" for c in scenario.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n"
-        for row in rows(scenario, measured)
-    )
+    head, *body = table(scenario, measured_rounds(scenario, rounds))
+    shown = _row(head, "th") + "".join(_row(row, "td") for row in body)
     drawn = [plots.draw(plot, judged, rounds) for plot in scenario.plots()]
     figures = "".join(f"<figure>{svg}</figure>\n" for svg in drawn if svg)
     without = f" Mechanism switched off: <b>{html.escape(meta.without)}</b>." if meta.without else ""
@@ -132,14 +132,17 @@ def _page(
 {html.escape(meta.kernel)}. Rounds, interleaved: {len(rounds)} of {meta.rounds}; values are their medians.
 {without}{emulated}</p>{died}
 <h2>Configurations</h2>
-<table><tr><th>configuration</th>{head}</tr>
-{body}</table>
+<table>{shown}</table>
 <h2>Verdicts</h2>
 <table><tr><th>verdict</th><th>status</th><th>value</th><th>limit</th><th>rounds</th><th>beside</th></tr>
 {"".join(_verdict_row(v) for v in judged.verdicts)}</table>
 {figures}{trace}
 </body></html>
 """
+
+
+def _row(cells: Sequence[str], kind: str) -> str:
+    return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>\n"
 
 
 def _verdict_row(verdict: Verdict) -> str:

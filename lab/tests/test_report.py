@@ -194,6 +194,16 @@ def test_a_machine_that_died_is_told(tmp_path):
 
 @pytest.mark.parametrize("name", scenario.names())
 def test_no_two_configurations_have_one_colour(name):
-    configurations = scenario.load(name).configurations
-    colours = [plots.colour(one.name, index) for index, one in enumerate(configurations)]
+    names = [one.name for one in scenario.load(name).configurations]
+    colours = [plots.colour(one, names) for one in names]
     assert len(set(colours)) == len(colours), colours
+
+
+def test_a_table_that_would_be_too_wide_is_turned():
+    for name in ("demo", "io"):
+        one = scenario.load(name)
+        shown = report.table(one, [])
+        configurations, columns = len(one.configurations), len(one.columns)
+        wide = [len(shown), len(shown[0])] == [1 + configurations, 1 + columns]
+        assert wide == (columns <= report.COLUMNS_MAX)
+        assert {row[0] for row in shown} | set(shown[0]) >= {c.name for c in one.configurations}
