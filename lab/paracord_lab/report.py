@@ -33,7 +33,11 @@ def make(scenario: Scenario, out: Path) -> Results:
     """Judges what lies in out/raw and writes results.json, report.html and the trace."""
     meta = store.meta(out)
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
-    judged = replace(judge.judge(scenario, meta, rounds), died=tuple(store.deaths(out)))
+    judged = replace(
+        judge.judge(scenario, meta, rounds),
+        died=tuple(store.deaths(out)),
+        disturbed=tuple(store.disturbances(out)),
+    )
     results.write(judged, out / RESULTS)
     traces = store.traces(out, scenario.traced)
     if traces:
@@ -82,6 +86,8 @@ def text(scenario: Scenario, out: Path, judged: Results) -> str:
     lines += ["", *(verdict_line(v) for v in judged.verdicts), ""]
     if judged.died:
         lines += [died_line(judged), ""]
+    if judged.disturbed:
+        lines += [disturbed_line(judged), *(f"  {line}" for line in judged.disturbed), ""]
     for file, what in ((RESULTS, "results"), (REPORT, "report "), (TRACE, "trace  ")):
         if (out / file).exists():
             hint = "   (open in ui.perfetto.dev)" if file == TRACE else ""
@@ -101,6 +107,10 @@ def verdict_line(verdict: Verdict) -> str:
 
 def died_line(judged: Results) -> str:
     return f"{len(judged.died)} emulated machines died, their rounds were repeated: " + "; ".join(judged.died)
+
+
+def disturbed_line(judged: Results) -> str:
+    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them alone:"
 
 
 def _page(
@@ -123,6 +133,10 @@ def _page(
         else ""
     )
     died = f'<p class="status fail">{html.escape(died_line(judged))}</p>' if judged.died else ""
+    disturbed = ""
+    if judged.disturbed:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in judged.disturbed)
+        disturbed = f'<p class="status undecided">{html.escape(disturbed_line(judged))}</p><ul>{items}</ul>'
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>paracord: {html.escape(scenario.name)}</title>
 <style>{_STYLE}</style></head><body>
@@ -130,7 +144,7 @@ def _page(
 <p>{html.escape(scenario.summary)}</p>
 <p class="note">Host: {html.escape(meta.host)}, {html.escape(meta.arch)}, {scenario.cpus} CPUs, Linux
 {html.escape(meta.kernel)}. Rounds, interleaved: {len(rounds)} of {meta.rounds}; values are their medians.
-{without}{emulated}</p>{died}
+{without}{emulated}</p>{died}{disturbed}
 <h2>Configurations</h2>
 <table>{shown}</table>
 <h2>Verdicts</h2>

@@ -58,6 +58,8 @@ class Results:
     verdicts: tuple[Verdict, ...]
     # Why machines died on the way, a line each; their rounds were repeated.
     died: tuple[str, ...] = ()
+    # What else the machine did, a line for each measurement that was not alone.
+    disturbed: tuple[str, ...] = ()
 
     def series(self, config: str, metric: str) -> Series | None:
         return next((s for s in self.results if (s.config, s.metric) == (config, metric)), None)
@@ -93,6 +95,7 @@ def to_json(results: Results) -> dict:
         ],
         "verdicts": [_verdict_to_json(v) for v in results.verdicts],
         **({"died": list(results.died)} if results.died else {}),
+        **({"disturbed": list(results.disturbed)} if results.disturbed else {}),
     }
 
 
@@ -153,8 +156,8 @@ def from_json(data: object, where: str) -> Results:
         _verdict(item, f"{where}: verdicts[{i}]") for i, item in enumerate(_list(top, "verdicts", where))
     )
     names = {key: _string(top, key, where) for key in ("scenario", "arch", "kernel")}
-    died = tuple(map(str, _list(top, "died", where))) if "died" in top else ()
-    return Results(host=host, results=results, verdicts=verdicts, died=died, **names)
+    lines = {key: tuple(map(str, _list(top, key, where))) for key in ("died", "disturbed") if key in top}
+    return Results(host=host, results=results, verdicts=verdicts, **lines, **names)
 
 
 def _series(item: object, where: str) -> Series:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, judge, machine, post_mortem, report, serial_log, store
+from . import ftrace, judge, machine, other_work, post_mortem, report, serial_log, store
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .plan import Plan
 from .results import Results
@@ -123,7 +123,12 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         session = Session(host, options).open()
         try:
             progress.say("booting guests, starting loads")
+            before = other_work.look()
             scenario.setup(session)
+            # A first warning, while the run is short.
+            disturbed = other_work.line(before, other_work.look())
+            if disturbed and not scenario.counted:
+                progress.say(f"not alone on this machine, figures will suffer: {disturbed}")
             _measure(plan, session, out, progress)
             while plan.extra_left and _needs_rounds(scenario, out):
                 plan.extend()
@@ -164,12 +169,16 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
         progress.say(where)
         try:
             with session.applied(configuration):
+                before = other_work.look()
                 raw = plan.scenario.measure(session, configuration)
+                disturbed = other_work.line(before, other_work.look())
                 status = session.daemon.status(check=False) if session.daemon else None
         except LabError as error:
             first = first_of(error)
             raise type(first)(f"{where}: {first}") from error
         store.put(out, index + 1, configuration.name, raw)
+        if disturbed and not plan.scenario.counted:
+            store.put_disturbance(out, f"{where}: {disturbed}")
         if status:
             store.put_status(out, index + 1, configuration.name, status)
         plan.steps.pop(0)

@@ -74,11 +74,25 @@ def put_death(out: Path, reason: str) -> None:
 
 def deaths(out: Path) -> list[str]:
     """Why machines died during the run, a line each."""
-    path = out / "raw" / "deaths.json"
+    return _lines(out / "raw" / "deaths.json")
+
+
+def _lines(path: Path) -> list[str]:
     try:
         return [str(line) for line in json.loads(path.read_text())] if path.exists() else []
     except ValueError as error:
         raise StoreError(f"{path}: not JSON: {error}") from error
+
+
+def put_disturbance(out: Path, line: str) -> None:
+    """Notes what else the machine did during a measurement."""
+    lines = [*disturbances(out), line]
+    (out / "raw" / "disturbed.json").write_text(json.dumps(lines, indent=1) + "\n")
+
+
+def disturbances(out: Path) -> list[str]:
+    """A line for each measurement that was not alone."""
+    return _lines(out / "raw" / "disturbed.json")
 
 
 def meta(out: Path) -> Meta:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+What else this machine does while something is measured on it: a compile job beside an emulator halves what
+its CPUs do, and no figure shows that.
+
+Source: proc(5), /proc/PID/stat and /proc/stat.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# CPUs that others take, and CPU time that a hypervisor takes, of all: below that is what every machine does.
+CPUS_MIN, STOLEN_MIN = 0.1, 0.02
+NAMES_MAX = 3
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Fields of /proc/PID/stat behind the name.
+PPID, TIMES, START = 1, slice(11, 15), 19
+KTHREADD = 2
+
+
+@dataclass(frozen=True)
+class Process:
+    """CPU time of it and of its children that have ended, s."""
+
+    name: str
+    parent: int
+    started: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Look:
+    at_s: float
+    stolen_s: float
+    processes: dict[int, Process]
+
+
+def process_of(stat: str) -> Process:
+    """From one line of /proc/PID/stat; the name may hold anything."""
+    name = stat[stat.index("(") + 1 : stat.rindex(")")]
+    fields = stat[stat.rindex(")") + 2 :].split()
+    ticks = sum(map(int, fields[TIMES]))
+    return Process(name, int(fields[PPID]), int(fields[START]), ticks / TICKS_PER_S)
+
+
+def look(proc: Path = Path("/proc")) -> Look:
+    processes = {}
+    for directory in proc.iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            processes[int(directory.name)] = process_of((directory / "stat").read_text(errors="replace"))
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended
+    stolen = int((proc / "stat").read_text().split("\n", 1)[0].split()[8])
+    return Look(time.monotonic(), stolen / TICKS_PER_S, processes)
+
+
+def own(processes: dict[int, Process], root: int) -> set[int]:
+    """`root`, all below it, and the kernel's threads."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    found, left = set(), [root, KTHREADD]
+    while left:
+        pid = left.pop()
+        if pid not in found:
+            found.add(pid)
+            left += children.get(pid, [])
+    return found
+
+
+def line(before: Look, after: Look, root: int | None = None) -> str:
+    """
+    What others did between two looks, in one line; empty if that is little. root: the process whose work is
+    measured, instead of this one.
+    """
+    root = os.getpid() if root is None else root
+    seconds = max(after.at_s - before.at_s, 1 / TICKS_PER_S)
+    ours = own(before.processes, root) | own(after.processes, root)
+    took: dict[str, float] = {}
+    for pid, process in after.processes.items():
+        if pid in ours:
+            continue
+        then = before.processes.get(pid)
+        known_s = then.cpu_s if then and then.started == process.started else 0.0
+        took[process.name] = took.get(process.name, 0.0) + process.cpu_s - known_s
+    # What children had used before they ended is in their parents' time now.
+    ended = {pid for pid, was in before.processes.items() if not _is_same(was, after.processes.get(pid))}
+    for pid in ended - ours:
+        parent = after.processes.get(before.processes[pid].parent)
+        if parent and parent.name in took and before.processes[pid].parent not in ours:
+            took[parent.name] -= before.processes[pid].cpu_s
+    cpus = sum(took.values()) / seconds
+    stolen = (after.stolen_s - before.stolen_s) / seconds / (os.cpu_count() or 1)
+    said = []
+    if cpus >= CPUS_MIN:
+        most = sorted(took.items(), key=lambda item: -item[1])[:NAMES_MAX]
+        names = ", ".join(f"{name} {s / seconds:.1f}" for name, s in most if s / seconds >= CPUS_MIN / 2)
+        said.append(
+            f"other processes took {cpus:.1f} of {os.cpu_count()} CPUs" + (f" ({names})" if names else "")
+        )
+    if stolen >= STOLEN_MIN:
+        said.append(f"{stolen:.0%} of the CPU time was stolen")
+    return ", ".join(said)
+
+
+def _is_same(one: Process, other: Process | None) -> bool:
+    return other is not None and one.started == other.started
