@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench lint generate lab sim guest install clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench lint generate lab sim guest install uninstall clean distclean
 
 # Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
 ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
@@ -39,7 +39,7 @@ help:
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'
-	@echo 'make install binary, systemd unit, example configuration (DESTDIR, PREFIX)'
+	@echo 'make install binary, systemd unit, example configuration of `make build` (DESTDIR, PREFIX); make uninstall'
 	@echo 'make clean   build results; make distclean also the Python environment'
 
 setup:
@@ -128,7 +128,8 @@ guest:
 	$(MAKE) -C guest KDIR=$(KDIR)
 
 PREFIX ?= /usr
-install: build
+install:
+	@[ -x target/release/paracord ] || { echo 'install: nothing is built: run `make build` first, as yourself' >&2; exit 1; }
 	@# Rust from the lab's tree links to that Debian's C library.
 	@[ -n "$(DESTDIR)" ] || target/release/paracord --version >/dev/null || \
 		{ echo "install: this paracord was built for a newer distribution: install Rust with rustup, then try again" >&2; exit 1; }
@@ -139,6 +140,12 @@ install: build
 	install -Dm644 packaging/paracord.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
 	install -Dm644 -t "$(DESTDIR)$(PREFIX)/share/doc/paracord" README.md SECURITY.md docs/*.md
 	[ -e "$(DESTDIR)/etc/paracord/paracord.toml" ] || install -Dm644 packaging/paracord.toml "$(DESTDIR)/etc/paracord/paracord.toml"
+
+# The configuration stays: it is the operator's.
+uninstall:
+	rm -f "$(DESTDIR)$(PREFIX)/bin/paracord" "$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service" \
+		"$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/paracord"
 
 clean:
 	@# The link of setup/target; what somebody else's points to is not ours.
