@@ -53,7 +53,7 @@ impl Crew {
                 continue;
             }
             let (report, starting) = sync_channel(1);
-            match StopThread::start(format!("paracord-pmu/{cpu}"), body(cpu, report)) {
+            match StopThread::start_small(format!("paracord-pmu/{cpu}"), body(cpu, report)) {
                 Ok(thread) => {
                     let worker = Worker { thread, starting: Some(starting) };
                     self.by_cpu.insert(cpu, worker);
