@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paracord_lab import daemon, loads, machine
-from paracord_lab.daemon import Daemon
+from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
@@ -48,6 +48,15 @@ def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host,
         guest.run("sleep 1")
         assert shares(host, tid).get("SCHED_RR", 0) > 0.9
     assert loads.policies(host, [tid]) == {tid: NORMAL}
+
+
+def test_stop_returns_when_every_thread_is_restored(host, guest):
+    tid = guest.vcpu_tids[0]
+    with Daemon(host).start([tid]):
+        guest.run("sleep 1")
+        asleep = host.run(f"chrt -p {tid}; {BINARY} stop; chrt -p {tid}").out
+    first, *_, last = (line for line in asleep.splitlines() if "policy" in line)
+    assert "SCHED_RR" in first and "SCHED_OTHER" in last, asleep
 
 
 def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):

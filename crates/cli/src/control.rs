@@ -69,7 +69,7 @@ pub fn mode(args: &ModeArgs) -> Result<ExitCode, Failure> {
 
 /// `paracord stop`.
 pub fn stop(target: &Target) -> Result<ExitCode, Failure> {
-    ask(target, &Request::Stop {})?;
+    Client::connect(&socket(target)?)?.stop()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,10 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
+
 use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
 
 /// The daemon answers within milliseconds; its own limit is 5 s.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
+/// It restores thousands of threads, and its own may be in a write that takes long.
+const END_MAX_S: i64 = 30;
 /// 4096 vCPUs need about 8 MB.
 const RESPONSE_MAX_BYTES: u64 = 64 << 20;
 
@@ -60,6 +66,28 @@ impl Client {
             .and_then(|()| stream.set_write_timeout(Some(ANSWER_MAX)))
             .map_err(|e| broken(path, &e))?;
         Ok(Client { path: path.to_owned(), stream: BufReader::new(stream) })
+    }
+
+    /// Stops the daemon and waits for its end: until then it restores threads.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub fn stop(mut self) -> Result<(), ClientError> {
+        let path = self.path.clone();
+        // Who listens is the daemon. Before its answer: its number may be another process's afterwards.
+        let daemon = socket_peercred(self.stream.get_ref())
+            .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()))
+            .map_err(|e| broken(&path, &e.into()))?;
+        self.ask(&Request::Stop {})?;
+        let limit = Timespec { tv_sec: END_MAX_S, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(&daemon, PollFlags::IN)], Some(&limit)) {
+            Ok(0) => Err(ClientError::Broken {
+                path,
+                reason: format!("has not ended within {END_MAX_S} s of its stop"),
+            }),
+            Ok(_) => Ok(()),
+            Err(e) => Err(broken(&path, &e.into())),
+        }
     }
 
     /// Sends `request` and waits for its result.
