@@ -113,6 +113,14 @@ def processors(arch: Architecture, accelerator: str, cpus: int, spare: bool = Tr
     return cpus + 1, f"isolcpus=managed_irq,0 irqaffinity=1-{cpus} lab.cpus=1-{cpus}"
 
 
+def for_release(release: str) -> str:
+    """
+    What a host's kernel of that release must be told. KVM of a PREEMPT_RT kernel wants a TSC that is said to
+    be constant, which the emulator's is and does not say.
+    """
+    return "setcpuid=constant_tsc" if "-rt-" in release else ""
+
+
 def host_command(
     arch: Architecture,
     accelerator: str,

@@ -275,7 +275,7 @@ def host(
                     cpus,
                     memory_mb,
                     theirs.fileno(),
-                    f"{described.cmdline} {cmdline}",
+                    f"{described.cmdline} {emulator.for_release(files.release)} {cmdline}",
                     shell,
                     [*described.arguments, *extra_args],
                     counted,

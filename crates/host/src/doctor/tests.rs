@@ -128,6 +128,7 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
         ("proc/sys/kernel/numa_balancing", "1\n", "automatic NUMA balancing"),
         ("proc/sys/kernel/sched_autogroup_enabled", "1\n", "autogroups"),
         ("sys/kernel/realtime", "1\n", "PREEMPT_RT"),
+        ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT Debian 7.3.4-1\n", "PREEMPT_RT"),
     ] {
         host.put(path, text);
         assert!(ext_keeps(&host).contains(says), "{says}: {}", ext_keeps(&host));
