@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .errors import LabError
 
+AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 # Twice as many loops as CPUs: every CPU always has another normal task waiting.
 LOOPS_PER_CPU = 2
 
@@ -64,6 +65,14 @@ class HostLoad:
             pids = " ".join(map(str, [*self.pids, self.job.pid]))
             self.host.run(f"kill -KILL {pids}", check=False, urgent=True)
             self.job = None
+
+
+def switch_autogroups(host, to: str) -> str:
+    """What they were before; empty where the kernel has none (PREEMPT_RT)."""
+    before = host.run(f"cat {AUTOGROUP}", check=False).out.strip()
+    if before:
+        host.run(f"echo {to} > {AUTOGROUP}")
+    return before
 
 
 @contextmanager

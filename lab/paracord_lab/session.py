@@ -17,7 +17,6 @@ STATIC_RT_PRIORITY = 8
 SETTLE_S = 0.5
 # Time for an emulated guest to load a program.
 LEAD_S = 0.5
-AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 
 
 def time_limit(seconds: float) -> float:
@@ -61,10 +60,9 @@ class Session:
         time as all of the host's work together, so nothing would compete. (Under systemd, control groups
         replace them.)
         """
-        before = self.host.run(f"cat {AUTOGROUP}", check=False).out.strip()
+        before = loads.switch_autogroups(self.host, "0")
         if before:
-            self.host.run(f"echo 0 > {AUTOGROUP}")
-            self._cleanup.callback(self.host.run, f"echo {before} > {AUTOGROUP}", check=False)
+            self._cleanup.callback(loads.switch_autogroups, self.host, before)
         return self
 
     def guest(self, name: str, module: bool = False, static_rt: bool = True, **options):

@@ -19,7 +19,7 @@ BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 @pytest.fixture(scope="module")
 def host():
     with machine.host(cpus=2, logs=Path("out/test-boost/logs")) as booted:
-        booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
+        loads.switch_autogroups(booted, "0")
         yield booted
 
 

@@ -41,7 +41,7 @@ NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 @pytest.fixture(scope="module")
 def host():
     with machine.host(cpus=2, logs=Path("out/test-ext/logs")) as booted:
-        booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
+        loads.switch_autogroups(booted, "0")
         yield booted
 
 

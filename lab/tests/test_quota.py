@@ -27,7 +27,7 @@ UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cp
 @pytest.fixture(scope="module")
 def host():
     with machine.host(cpus=2, logs=Path("out/test-quota/logs")) as booted:
-        booted.run("echo 0 > /proc/sys/kernel/sched_autogroup_enabled")
+        loads.switch_autogroups(booted, "0")
         yield booted
 
 
