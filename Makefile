@@ -34,7 +34,7 @@ help:
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
-	@echo 'make test-rt  both actuators and the short scenarios on Debian'"'"'s PREEMPT_RT kernel (twenty-five minutes)'
+	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (five minutes)'
 	@echo 'make test-arm64 frequencies, placement, the small VMM and the simulator on arm64 hosts (ten minutes more the first time)'
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
@@ -76,7 +76,7 @@ test-core: ready
 	kernel=$$($(LAB) kernel sched-core-7.3) && LAB_KERNEL=$$kernel lab/run-tests -m core
 
 test-rt: ready
-	kernel=$$($(LAB) tree preempt-rt) && LAB_KERNEL=$$kernel lab/run-tests -k "test_ext or test_boost or test_short_scenarios"
+	kernel=$$($(LAB) tree preempt-rt) && LAB_KERNEL=$$kernel lab/run-tests -m preempt_rt
 
 test-arm64: ready
 	lab/run-tests -m arm64

@@ -35,11 +35,17 @@ def run(name, **options):
     return {verdict.name: verdict for verdict in judged.verdicts}
 
 
+def failures(name, rounds):
+    """Lines about verdicts that are no pass."""
+    verdicts = run(name, rounds=rounds)
+    assert verdicts
+    return [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
+
+
 @pytest.mark.parametrize(("name", "rounds"), SHORT)
 def test_every_verdict_passes(name, rounds):
-    verdicts = run(name, rounds=rounds)
-    failed = [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
-    assert verdicts and not failed, "\n".join(failed)
+    failed = failures(name, rounds)
+    assert not failed, "\n".join(failed)
 
 
 def test_quotas_idle_groups_and_forks_are_as_the_kernel_promises():

@@ -29,6 +29,11 @@ pub enum Error {
         "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, from 6.12): use actuator = \"rt\""
     )]
     NoSchedExt,
+    /// The kernel refuses what the scheduler is made of (`check_map_prog_compatibility()`).
+    #[error(
+        "a PREEMPT_RT kernel refuses BPF timers, which paracord's scheduler needs: use actuator = \"rt\""
+    )]
+    Realtime,
     /// Somebody else's scheduler is loaded.
     #[error("the scheduler {0} is loaded: stop it, or use actuator = \"rt\"")]
     OtherScheduler(String),

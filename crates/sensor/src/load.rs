@@ -198,6 +198,9 @@ impl Sensor {
         if options.scheduler && !scheduler::is_there() {
             return Err(Error::NoSchedExt);
         }
+        if options.scheduler && scheduler::is_realtime_kernel() {
+            return Err(Error::Realtime);
+        }
         let (object, watched, scheduler_kicks) = load_best(options)?;
         let vcpus = map_array(&object, "vcpus")?;
         let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());

@@ -57,6 +57,12 @@ pub(crate) fn is_there() -> bool {
     fs::exists(STATE).unwrap_or_default()
 }
 
+/// Whether the kernel is PREEMPT_RT; no file but its version says so.
+pub(crate) fn is_realtime_kernel() -> bool {
+    fs::read_to_string("/proc/sys/kernel/version")
+        .is_ok_and(|version| version.contains("PREEMPT_RT"))
+}
+
 /// Whether a scheduler may be started, before the kernel is asked.
 ///
 /// # Errors

@@ -151,6 +151,11 @@ pub fn has_sched_ext(t: &Tree) -> bool {
     t.exists(SCHED_EXT)
 }
 
+/// The kernel says it in its version only; /sys/kernel/realtime is of the patches that were outside of its tree.
+fn is_realtime(t: &Tree) -> bool {
+    t.text("/proc/sys/kernel/version").is_some_and(|version| version.contains("PREEMPT_RT"))
+}
+
 /// CPUs without load balancing by the command line (`isolcpus=`, of the kind `domain`); scx_enable() looks at the same set.
 fn isolated(t: &Tree) -> Option<String> {
     let said = t.text("/proc/cmdline")?;
@@ -167,6 +172,12 @@ fn isolated(t: &Tree) -> Option<String> {
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
     match t.text(SCHED_EXT) {
+        Some(_) if is_realtime(t) => Check::new(
+            name,
+            Status::Warn,
+            "a PREEMPT_RT kernel refuses BPF timers, which paracord's scheduler needs",
+            "nothing to do for actuator = \"rt\"; ext needs a kernel without PREEMPT_RT",
+        ),
         Some(state) if state == "disabled" => match isolated(t) {
             None => Check::ok(name, "available (for actuator ext)"),
             Some(cpus) => Check::new(

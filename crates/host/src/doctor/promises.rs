@@ -44,7 +44,6 @@ fn found(t: &Tree, cores: Option<String>) -> Vec<String> {
             .then(|| "automatic NUMA balancing (kernel.numa_balancing)".to_owned()),
         autogroups(t),
         server(t),
-        is_realtime(t).then(|| "PREEMPT_RT, where it has not been tried".to_owned()),
     ]
     .into_iter()
     .flatten()
@@ -53,12 +52,6 @@ fn found(t: &Tree, cores: Option<String>) -> Vec<String> {
 
 fn is_on(t: &Tree, path: &str) -> bool {
     t.number(path).is_some_and(|number| number > 0)
-}
-
-/// The file is of the patches that were outside of the kernel's tree; the kernel itself says it in its version only.
-fn is_realtime(t: &Tree) -> bool {
-    is_on(t, "/sys/kernel/realtime")
-        || t.text("/proc/sys/kernel/version").is_some_and(|version| version.contains("PREEMPT_RT"))
 }
 
 /// Threads of a core share it by cookies where the kernel can do that and somebody asks. Who has asked, no file tells.

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+T1: paracord on Debian's PREEMPT_RT kernel, by `make test-rt`, which names the kernel. It refuses BPF timers,
+so that the actuator is rt there, whatever is asked for.
+"""
+
+from pathlib import Path
+
+import pytest
+from test_short_scenarios import failures
+
+from paracord_lab import cyclictest, daemon, loads, machine
+from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+
+pytestmark = [pytest.mark.lab, pytest.mark.preempt_rt]
+REFUSAL = "a PREEMPT_RT kernel refuses BPF timers"
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(cpus=2, logs=Path("out/test-preempt-rt/logs")) as booted:
+        assert "PREEMPT_RT" in booted.run("uname -v").out, "this is no PREEMPT_RT kernel: make test-rt"
+        yield booted
+
+
+@pytest.mark.parametrize("actuator", ["rt", "ext", "auto"])
+def test_boosts_with_actuator_rt(host, guest, actuator):
+    settings = {**EMULATED_HOST, "actuator": actuator}
+    with loads.busy(host), Daemon(host, settings).start(guest.vcpu_tids) as running_daemon:
+        guest.run(cyclictest.command("realtime", 4000, 2), timeout=60)
+        status = running_daemon.status()
+        said = running_daemon.job.err()
+    assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
+    (vcpu,) = daemon.vcpus(status)
+    assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
+    assert (REFUSAL in said) == (actuator != "rt"), said
+
+
+def test_doctor_says_what_the_kernel_refuses(host):
+    said = host.run(f"{BINARY} doctor", check=False).out
+    assert REFUSAL in said and "this host can boost vCPUs" in said, said
+
+
+# Without the scheduler: what ends and what comes back, and deadlines of a guest's real-time task.
+@pytest.mark.parametrize(("name", "rounds"), [("kill-daemon", 1), ("glitch", 3)])
+def test_short_scenarios_pass(name, rounds):
+    assert not failures(name, rounds)
