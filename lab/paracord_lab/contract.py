@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from . import simulator
@@ -26,32 +26,34 @@ CASES = (
     "fairness_vs_stock",
     "faults",
 )
+# Those that four seconds of each mix decide: a quick run leaves the others out.
+QUICK_CASES = ("quota_error", "quota_ejections", "idle_group_share", "fork_chain_share")
 # Each mix is measured for so long.
 SECONDS = 8
 # Of fork_chain_share, where the loop's group weighs more.
 HEAVY = "weights_1000_100"
 
 
-def _arguments(cpus: int, seconds: int) -> tuple[str, ...]:
-    return ("contract", f"--cpus={cpus}", f"--seconds={seconds}", f"--only={','.join(CASES)}")
+def _arguments(cpus: int, seconds: int, cases: Sequence[str]) -> tuple[str, ...]:
+    return ("contract", f"--cpus={cpus}", f"--seconds={seconds}", f"--only={','.join(cases)}")
 
 
-def play(host, cpus: int, seconds: int) -> dict[str, dict]:
-    """What pc_play says of each mix on a host with so many CPUs."""
+def play(host, arguments: Sequence[str]) -> dict[str, dict]:
+    """What pc_play says of each mix on a host; `arguments` of paracord-sim say which mixes."""
     with tempfile.TemporaryDirectory() as directory:
-        simulator.command(*_arguments(cpus, seconds), "--write", directory)
+        simulator.command(*arguments, "--write", directory)
         mixes = sorted(Path(directory).iterdir())
         return {mix.stem: simulator.play(host, mix) for mix in mixes}
 
 
-def figures(played: Mapping[str, Mapping], cpus: int, seconds: int) -> dict[str, float]:
+def figures(played: Mapping[str, Mapping], cpus: int, arguments: Sequence[str]) -> dict[str, float]:
     """The figures of what one scheduler has played, by the name of a metric."""
     with tempfile.TemporaryDirectory() as directory:
         for mix, said in played.items():
             for scheduler in ("ext", "stock"):
                 (Path(directory) / f"{mix}.{scheduler}.json").write_text(json.dumps(said))
-        arguments = (*_arguments(cpus, seconds), "--played", directory, "--json", "-")
-        verdicts = json.loads(simulator.command(*arguments, fails=True))["verdicts"]
+        judging = (*arguments, "--played", directory, "--json", "-")
+        verdicts = json.loads(simulator.command(*judging, fails=True))["verdicts"]
     return {metric_of(verdict["name"], cpus): verdict["beside"]["ext"] for verdict in verdicts}
 
 
@@ -62,7 +64,10 @@ def metric_of(verdict: str, cpus: int) -> str:
 
 
 def _of(one: Round, configuration: str, case: str) -> dict[str, float]:
-    return {name: value for name, value in one[configuration].items() if name.startswith(case)}
+    found = {name: value for name, value in one[configuration].items() if name.startswith(case)}
+    if not found:
+        raise KeyError(case)
+    return found
 
 
 def least(case: str, heavy: bool) -> Callable[[Round], float]:
@@ -112,9 +117,10 @@ class ContractScenario(Scenario):
         pass
 
     def measure(self, session, configuration):
-        seconds = int(session.seconds(SECONDS))
-        played = play(session.host, self.cpus, seconds)
-        return {"played": played, "figures": figures(played, self.cpus, seconds)}
+        cases = QUICK_CASES if session.options.quick else CASES
+        arguments = _arguments(self.cpus, int(session.seconds(SECONDS)), cases)
+        played = play(session.host, arguments)
+        return {"played": played, "figures": figures(played, self.cpus, arguments)}
 
     def metrics(self, configuration, raw):
         return raw["figures"]
