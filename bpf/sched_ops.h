@@ -29,10 +29,10 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 	return true;
 }
 
-/* A thread of a VM woke away from home, and a CPU is idle there; *cpu is that one then. */
+/* A thread of a VM woke away from home, and a CPU is idle there: *cpu, where it ran before, becomes that one. */
 static __always_inline bool goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 *cpu)
 {
-	s32 there = idle_at_home(p, t, rq);
+	s32 there = idle_at_home(p, t, rq, *cpu);
 
 	if (there < 0 || !starts_at(p, there))
 		return false;
@@ -47,13 +47,14 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	struct pc_task *t = task_of(p);
 	u32 level = task_level(t);
 	bool is_idle = false;
-	s32 cpu = -1;
+	s32 cpu = prev_cpu;
 
 	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
 	if (t && rq && goes_home(p, t, rq, &cpu))
 		return cpu;
+	cpu = -1;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
 		/* A boosted vCPU is not for saving at each of its wakeups. */

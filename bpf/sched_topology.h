@@ -127,7 +127,7 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* Those of an earlier time go, and the nodes' paces. */
+/* Those of an earlier time go, and the nodes' paces and where VMs were at home. */
 static __always_inline void drop_masks(void)
 {
 	u32 index;
@@ -139,6 +139,13 @@ static __always_inline void drop_masks(void)
 
 		if (n)
 			n->pace = n->crossed_ns = 0;
+	}
+	/* Without the scheduler the kernel may have moved a VM, and its memory. */
+	bpf_for(index, 0, PC_VMS_MAX) {
+		struct pc_vm *vm = bpf_map_lookup_elem(&vms, &index);
+
+		if (vm)
+			vm->home = 0;
 	}
 }
 
@@ -219,24 +226,30 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 	return bpf_map_lookup_elem(&vms, &number);
 }
 
-/* The node where a task's VM is at home, plus 1; 0: it is at home nowhere. */
+/*
+ * The node where a task's VM is at home, plus 1; 0: it is at home nowhere. A record that is not set up, or whose VM has gone,
+ * names some other VM.
+ */
 static __always_inline u32 home_of(const struct pc_task *t)
 {
 	u32 index;
 	struct pc_vcpu *v = vcpu_of(t, &index);
 	struct pc_vm *vm = v ? vm_of(v) : NULL;
 
-	return vm ? vm->home : 0;
+	return vm && vm->tgid == v->tgid ? vm->home : 0;
 }
 
-/* An idle CPU for a thread of a VM that woke away from home; negative: none, or it is at home. */
-static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
+/*
+ * An idle CPU for a thread of a VM that woke away from home; negative: none, or it is at home. Who has an idle core where it
+ * is does not come for a thread of one that is in use.
+ */
+static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
 	u32 home = has_nodes(rq) && t->vcpu ? home_of(t) : 0;
 
 	if (!home || home > PC_NODES_MAX || home == rq->near.node + 1)
 		return -1;
-	return idle_in(PC_MASK_NODE + home - 1, p, 0);
+	return idle_in(PC_MASK_NODE + home - 1, p, is_idle_core(prev) ? SCX_PICK_IDLE_CORE : 0);
 }
 
 /* An idle CPU for a task that wakes or is new, `prev` if there is none; a new one has no memory anywhere. */

@@ -3,7 +3,7 @@
 
 use paracord_policy::{PC_MODE_OFF, pc_vm, pc_vm_threads};
 use paracord_sim::{
-    kernel::{Kernel, Program},
+    kernel::{Kernel, Program, process_of},
     mix::Mix,
     run::{Outcome, Simulation},
 };
@@ -67,28 +67,55 @@ fn a_guest_that_is_always_urgent_uses_up_its_budget() {
     assert!((0.005..=0.77).contains(&share), "it has run boosted for {share} of the time");
 }
 
-/// It sleeps and wakes beside idle CPUs of either node: nothing but its home makes it move.
+/// They sleep and wake beside idle CPUs of either node: nothing but their homes makes them move.
 #[test]
-fn a_vcpu_that_wakes_away_from_home_goes_there() {
-    const TWO_NODES: &str = "machine cpus=4 caches=2 nodes=2\nrun 1s\n\
-                             vm audio period=10ms busy=1ms guest=periodic\n";
-    let node_of = |kernel: &mut Kernel| {
-        let mut vcpus = kernel.tasks.iter().filter(|t| matches!(t.program, Program::Guest(_)));
-        u32::try_from(vcpus.next().expect("a vCPU").cpu / 2).expect("a node")
+fn vcpus_that_wake_away_from_home_go_there() {
+    const TWO_NODES: &str = "machine cpus=8 caches=2 nodes=2\nrun 1s\n\
+                             vm audio count=2 period=10ms busy=1ms guest=periodic\n";
+    let nodes = |kernel: &mut Kernel| -> Vec<u32> {
+        let vcpus = kernel.tasks.iter().filter(|t| matches!(t.program, Program::Guest(_)));
+        vcpus.map(|vcpu| u32::try_from(vcpu.cpu / 4).expect("a node")).collect()
     };
     let mut simulation =
         Simulation::new(Mix::parse("home", TWO_NODES).expect("a mix")).expect("memory");
     simulation.run_until(500_000_000);
-    let first = simulation.with(|kernel| {
-        let node = node_of(kernel);
-        let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
-        let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
-        let home = 1 - node + 1;
-        kernel.native.write_vm(0, &pc_vm { threads, tgid: 1, home });
-        node
+    let homes = simulation.with(|kernel| {
+        // The second one stays, whatever the first one does.
+        let now = nodes(kernel);
+        let homes = vec![1 - now[0], now[1]];
+        for (vm, home) in (0..).zip(&homes) {
+            let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
+            let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
+            let tgid = process_of(vm).unsigned_abs();
+            kernel.native.write_vm(vm, &pc_vm { threads, tgid, home: home + 1 });
+        }
+        homes
     });
     simulation.run_until(1_000_000_000);
     simulation.end();
-    assert_eq!(simulation.with(node_of), 1 - first);
+    assert_eq!(simulation.with(nodes), homes);
     assert!(simulation.outcome().faults.is_empty());
+}
+
+/// Slots of VMs that have gone, and records that are not set up, say nothing of a home.
+#[test]
+fn the_home_of_another_process_is_nobodys() {
+    const ONE: &str = "machine cpus=4 caches=2 nodes=2\nrun 1s\n\
+                       vm audio period=10ms busy=1ms guest=periodic\n";
+    let node = |kernel: &mut Kernel| {
+        let mut vcpus = kernel.tasks.iter().filter(|t| matches!(t.program, Program::Guest(_)));
+        u32::try_from(vcpus.next().expect("a vCPU").cpu / 2).expect("a node")
+    };
+    let mut simulation = Simulation::new(Mix::parse("home", ONE).expect("a mix")).expect("memory");
+    simulation.run_until(500_000_000);
+    let first = simulation.with(|kernel| {
+        let first = node(kernel);
+        let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
+        let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
+        kernel.native.write_vm(0, &pc_vm { threads, tgid: 4711, home: 1 - first + 1 });
+        first
+    });
+    simulation.run_until(1_000_000_000);
+    simulation.end();
+    assert_eq!(simulation.with(node), first);
 }

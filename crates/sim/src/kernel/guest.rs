@@ -49,6 +49,11 @@ pub struct Vcpu {
     fired_at: Option<Ns>,
 }
 
+/// Number of a VM's process.
+pub fn process_of(vm: u32) -> i32 {
+    i32::try_from(vm).unwrap_or(0) + 1_000_000
+}
+
 impl Kernel {
     /// The mix's VMs of a kind begin.
     pub(super) fn start_vms(&mut self, kind: usize) {
@@ -60,7 +65,8 @@ impl Kernel {
             if self.sensed {
                 let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
                 let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
-                self.native.write_vm(vm, &pc_vm { threads, tgid: vm + 1, ..pc_vm::default() });
+                let tgid = process_of(vm).unsigned_abs();
+                self.native.write_vm(vm, &pc_vm { threads, tgid, ..pc_vm::default() });
             }
             for vcpu in 0..what.vcpus {
                 let name = format!("{}.{number}/{vcpu}", what.name);
@@ -81,7 +87,7 @@ impl Kernel {
         let (line_at, line) = self.native.shared_page(LINE_BYTES as usize);
         let exit_in = self.draw_exit(what.exits_per_s);
         let vcpu = Vcpu {
-            tgid: i32::try_from(vm).unwrap_or(0) + 1_000_000,
+            tgid: process_of(vm),
             vm,
             number,
             guest: what.guest,
