@@ -161,16 +161,17 @@ fn vm_details(vm: &VmSnapshot) -> String {
     line("uuid", vm.uuid.clone().unwrap_or_else(|| "none".into()));
     line("pid", format!("{} ({}, uid {})", vm.pid, vm.vmm, vm.uid));
     line("mode", word(&vm.mode));
-    line(
-        "budget",
+    let budget = |left_ns: i64, of_ns: u64| {
         format!(
             "{}{} left of {} per {}",
-            if vm.budget_left_ns < 0 { "-" } else { "" },
-            units::duration(vm.budget_left_ns.unsigned_abs()),
-            units::duration(vm.budget_ns),
+            if left_ns < 0 { "-" } else { "" },
+            units::duration(left_ns.unsigned_abs()),
+            units::duration(of_ns),
             units::duration(vm.period_ns)
-        ),
-    );
+        )
+    };
+    line("budget", budget(vm.budget_left_ns, vm.budget_ns));
+    line("I/O budget", budget(vm.io_budget_left_ns, vm.io_budget_ns));
     match (&vm.region, &vm.region_refused) {
         (Some(r), _) => line(
             "region",

@@ -155,10 +155,11 @@ impl Clamps {
                 Ok(vec![apply(sensor, &target, &members, None)?])
             }
             ClampOrder::List => {
-                self.set.retain_mut(|one| match &one.target {
-                    // Its vCPUs come and go.
-                    target @ ClampTarget::Vm(_) => members(target, sensor, vms, proc_root).is_ok(),
-                    _ => one.still_exists(proc_root),
+                // A VM's vCPUs come and go, and another VM may take its name.
+                self.set.retain_mut(|one| {
+                    let is_called = matches!(one.target, ClampTarget::Vm(_))
+                        && members(&one.target, sensor, vms, proc_root).is_ok();
+                    is_called || one.still_exists(proc_root)
                 });
                 let mut reports = Vec::new();
                 for one in &self.set {

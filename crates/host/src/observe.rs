@@ -3,8 +3,8 @@
 
 use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
-    PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_THROTTLE_CPU, PC_THROTTLE_REASON, PC_THROTTLE_VCPU,
-    PC_THROTTLE_VM, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
+    PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_IO_THREADS, PC_THROTTLE_CPU, PC_THROTTLE_REASON,
+    PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::now_ns;
@@ -134,6 +134,8 @@ fn vm_snapshot(
     });
     let mut io_threads: Vec<IoThreadSnapshot> = io.collect();
     io_threads.sort_by_key(|thread| thread.tid);
+    let record = sensor.vms().get(vm.index);
+    let left_of = |threads| record.as_ref().map_or(0, |record| record.budget(threads).left_ns);
     let io_total = io_threads.iter().map(|thread| thread.did).fold(vm.io_gone, IoTotals::plus);
     VmSnapshot {
         name: vm.identity.name.clone(),
@@ -161,8 +163,10 @@ fn vm_snapshot(
         vcpus,
         io_threads,
         io_total,
-        budget_left_ns: sensor.vms().get(vm.index).map_or(0, |record| record.budget().left_ns),
+        budget_left_ns: left_of(PC_VCPUS),
         budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
+        io_budget_left_ns: left_of(PC_IO_THREADS),
+        io_budget_ns: vm.config.io_budget_us.saturating_mul(1000),
         period_ns: vm.config.period_us.saturating_mul(1000),
     }
 }

@@ -169,7 +169,14 @@ impl BoostConfig {
                 budget_ns: ns(r.budget_us),
             }),
         };
-        (vcpus, pc_boost_config { vm_budget_ns: ns(self.io_budget_us), ..vcpus })
+        let io_threads = pc_boost_config {
+            vm_budget_ns: ns(self.io_budget_us),
+            penalty_max_periods: vcpus
+                .penalty_max_periods
+                .min(paracord_policy::io_defaults().penalty_max_periods),
+            ..vcpus
+        };
+        (vcpus, io_threads)
     }
 }
 

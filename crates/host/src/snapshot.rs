@@ -142,10 +142,16 @@ pub struct VmSnapshot {
     /// Of all those threads, also such as have ended.
     #[serde(default)]
     pub io_total: IoTotals,
-    /// Running time left in the VM's budget; negative: debt.
+    /// Running time left in the budget of its vCPUs; negative: debt.
     pub budget_left_ns: i64,
-    /// Budget per period.
+    /// Budget of its vCPUs per period.
     pub budget_ns: u64,
+    /// The same of the VMM's other threads together.
+    #[serde(default)]
+    pub io_budget_left_ns: i64,
+    /// Budget of the VMM's other threads together per period.
+    #[serde(default)]
+    pub io_budget_ns: u64,
     /// Period of the budgets.
     pub period_ns: u64,
 }

@@ -9,7 +9,7 @@ use std::{
 use paracord_policy::{
     PC_ENTERED_YES, PC_IO_THREADS, PC_VCPU_FREE, PC_VCPU_GONE, PC_VCPU_NEW, PC_VCPU_READY,
     PC_VCPUS, pc_adoption, pc_boost_config, pc_boost_state, pc_bucket, pc_near, pc_rq, pc_vcpu,
-    pc_vcpu_counters, pc_vcpu_setup, pc_vm, pc_vm_threads,
+    pc_vcpu_counters, pc_vcpu_setup, pc_vm,
 };
 
 use crate::Array;
@@ -317,7 +317,9 @@ impl Vm<'_> {
 
     /// Takes (or with 0 gives back) the entry. The budgets start anew, and it is at home nowhere.
     pub fn set_tgid(&self, tgid: u32) {
-        set_field!(self.record, threads, [pc_vm_threads::default(); 2]);
+        // Not the configurations: threads that a VM leaves behind are still charged by what stands here.
+        set_field!(self.record, threads[PC_VCPUS as usize].budget, pc_bucket::default());
+        set_field!(self.record, threads[PC_IO_THREADS as usize].budget, pc_bucket::default());
         set_field!(self.record, home, 0);
         set_field!(self.record, tgid, tgid);
     }
@@ -328,9 +330,12 @@ impl Vm<'_> {
         set_field!(self.record, threads[PC_IO_THREADS as usize].config, io_threads);
     }
 
-    /// What is left of the vCPUs' budget.
+    /// What is left of the budget of its vCPUs (`PC_VCPUS`) or of the VMM's other threads (`PC_IO_THREADS`).
+    ///
+    /// # Panics
+    /// For another number.
     #[must_use]
-    pub fn budget(&self) -> pc_bucket {
-        field!(self.record, threads[PC_VCPUS as usize].budget)
+    pub fn budget(&self, threads: u32) -> pc_bucket {
+        field!(self.record, threads[threads as usize].budget)
     }
 }

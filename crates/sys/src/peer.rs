@@ -47,9 +47,41 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     }
 }
 
+/// Process that the peer of the connected unix socket was when it connected, or began to listen (`SO_PEERCRED`); `None`:
+/// it has no number in this process' namespace.
+///
+/// # Errors
+/// The error of getsockopt(2).
+pub fn peer_pid(socket: impl AsFd) -> io::Result<Option<u32>> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = libc::socklen_t::try_from(size_of::<libc::ucred>())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the descriptor is open for the whole call; `peer` has `bytes` writable bytes, and any bit pattern is a
+    // valid ucred; the kernel writes at most `bytes`.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut bytes,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u32::try_from(peer.pid).ok().filter(|&pid| pid != 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn own_process_is_seen_by_the_peer() {
+        let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(peer_pid(&a).unwrap(), Some(std::process::id()));
+    }
 
     #[test]
     fn own_groups_are_seen_by_the_peer() {

@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use paracord_sys::peer::peer_pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
 
@@ -68,25 +68,31 @@ impl Client {
         Ok(Client { path: path.to_owned(), stream: BufReader::new(stream) })
     }
 
-    /// Stops the daemon and waits for its end: until then it restores threads.
+    /// Stops the daemon and waits for its end: until then it restores threads. Where the caller cannot see the daemon's
+    /// process (another namespace), the end of the connection has to do.
     ///
     /// # Errors
     /// Any [`ClientError`].
     pub fn stop(mut self) -> Result<(), ClientError> {
-        let path = self.path.clone();
         // Who listens is the daemon. Before its answer: its number may be another process's afterwards.
-        let daemon = socket_peercred(self.stream.get_ref())
-            .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()))
-            .map_err(|e| broken(&path, &e.into()))?;
+        let daemon = peer_pid(self.stream.get_ref())
+            .ok()
+            .flatten()
+            .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         self.ask(&Request::Stop {})?;
+        let ends = match &daemon {
+            Some(process) => PollFd::new(process, PollFlags::IN),
+            None => PollFd::new(self.stream.get_ref(), PollFlags::IN),
+        };
         let limit = Timespec { tv_sec: END_MAX_S, tv_nsec: 0 };
-        match poll(&mut [PollFd::new(&daemon, PollFlags::IN)], Some(&limit)) {
+        match poll(&mut [ends], Some(&limit)) {
             Ok(0) => Err(ClientError::Broken {
-                path,
+                path: self.path,
                 reason: format!("has not ended within {END_MAX_S} s of its stop"),
             }),
             Ok(_) => Ok(()),
-            Err(e) => Err(broken(&path, &e.into())),
+            Err(e) => Err(broken(&self.path, &e.into())),
         }
     }
 

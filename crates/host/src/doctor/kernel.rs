@@ -152,7 +152,7 @@ pub fn has_sched_ext(t: &Tree) -> bool {
 }
 
 /// The kernel says it in its version only; /sys/kernel/realtime is of the patches that were outside of its tree.
-fn is_realtime(t: &Tree) -> bool {
+pub fn is_realtime(t: &Tree) -> bool {
     t.text("/proc/sys/kernel/version").is_some_and(|version| version.contains("PREEMPT_RT"))
 }
 

@@ -84,11 +84,21 @@ const HOST_COUNTERS: [Value<Snapshot>; 11] = [
     }),
 ];
 
-const VM_GAUGES: [Value<VmSnapshot>; 4] = [
+const VM_GAUGES: [Value<VmSnapshot>; 6] = [
     ("paracord_vm_mode", "Mode of the VM: 0 off, 1 observe, 2 on", |vm| f64::from(vm.mode as u8)),
-    ("paracord_vm_budget_seconds", "Boosted running time per period", |vm| {
+    ("paracord_vm_budget_seconds", "Boosted running time of its vCPUs per period", |vm| {
         vm.budget_ns as f64 / NS_PER_S
     }),
+    (
+        "paracord_vm_io_budget_seconds",
+        "Boosted running time of the VMM's other threads together per period",
+        |vm| vm.io_budget_ns as f64 / NS_PER_S,
+    ),
+    (
+        "paracord_vm_io_budget_left_seconds",
+        "Boosted running time left to the VMM's other threads in this period; negative: debt",
+        |vm| vm.io_budget_left_ns as f64 / NS_PER_S,
+    ),
     (
         "paracord_vm_budget_left_seconds",
         "Boosted running time left in this period; negative: debt",
