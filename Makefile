@@ -143,6 +143,8 @@ install:
 
 # The configuration stays: it is the operator's.
 uninstall:
+	@[ -n "$(DESTDIR)" ] || ! systemctl is-active --quiet paracord 2>/dev/null || \
+		{ echo 'uninstall: paracord runs: systemctl disable --now paracord, then again' >&2; exit 1; }
 	rm -f "$(DESTDIR)$(PREFIX)/bin/paracord" "$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service" \
 		"$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/paracord"

@@ -107,7 +107,8 @@ class Guest:
 
     def load_kernel_module(self, name: str) -> None:
         """Loads one of the kernel's own (images.LATER_GUEST_MODULES), and what it needs."""
-        self.run(f"for m in $(cat /modules/{name}.order); do insmod /modules/$m; done")
+        order = f"/modules/{name}.order"
+        self.run(f"test -e {order} && for m in $(cat {order}); do insmod /modules/$m || exit 1; done")
 
     def unload_module(self) -> None:
         self.run("rmmod paracord_guest")

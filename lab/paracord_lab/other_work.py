@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 What else this machine does while something is measured on it: a compile job beside an emulator halves what
-its CPUs do, and no figure shows that.
+its CPUs do, and no figure shows that. Of a container's machine only what runs in the container is seen.
 
 Source: proc(5), /proc/PID/stat and /proc/stat.
 """
@@ -95,7 +95,9 @@ def line(before: Look, after: Look, root: int | None = None) -> str:
         parent = after.processes.get(before.processes[pid].parent)
         if parent and parent.name in took and before.processes[pid].parent not in ours:
             took[parent.name] -= before.processes[pid].cpu_s
-    cpus = sum(took.values()) / seconds
+    # Times of children of children arrive late, and in other names: more than there is nobody took.
+    took = {name: max(s, 0.0) for name, s in took.items()}
+    cpus = min(sum(took.values()) / seconds, float(os.cpu_count() or 1))
     stolen = (after.stolen_s - before.stolen_s) / seconds / (os.cpu_count() or 1)
     said = []
     if cpus >= CPUS_MIN:

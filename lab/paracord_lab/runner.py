@@ -177,8 +177,7 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
             first = first_of(error)
             raise type(first)(f"{where}: {first}") from error
         store.put(out, index + 1, configuration.name, raw)
-        if disturbed and not plan.scenario.counted:
-            store.put_disturbance(out, f"{where}: {disturbed}")
+        store.put_disturbance(out, index + 1, configuration.name, "" if plan.scenario.counted else disturbed)
         if status:
             store.put_status(out, index + 1, configuration.name, status)
         plan.steps.pop(0)

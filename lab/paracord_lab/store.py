@@ -84,15 +84,19 @@ def _lines(path: Path) -> list[str]:
         raise StoreError(f"{path}: not JSON: {error}") from error
 
 
-def put_disturbance(out: Path, line: str) -> None:
-    """Notes what else the machine did during a measurement."""
-    lines = [*disturbances(out), line]
-    (out / "raw" / "disturbed.json").write_text(json.dumps(lines, indent=1) + "\n")
+def put_disturbance(out: Path, round_number: int, configuration: str, line: str) -> None:
+    """Notes what else the machine did during a measurement; nothing if `line` is empty."""
+    path = out / "raw" / f"disturbed-{round_number}-{configuration}.txt"
+    if line:
+        path.write_text(line + "\n")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def disturbances(out: Path) -> list[str]:
     """A line for each measurement that was not alone."""
-    return _lines(out / "raw" / "disturbed.json")
+    paths = sorted((out / "raw").glob("disturbed-*.txt"))
+    return [f"{path.stem.removeprefix('disturbed-')}: {path.read_text().strip()}" for path in paths]
 
 
 def meta(out: Path) -> Meta:

@@ -11,14 +11,16 @@
 #define ANSWERS_MAX 1000000
 
 struct answers {
-	uint64_t took_ns[ANSWERS_MAX];
+	uint64_t took_ns[ANSWERS_MAX];	/* the first of them */
 	uint64_t sum_ns;
-	long count;		/* below ANSWERS_MAX when one is noted */
+	long count;
 };
 
 static inline void note_answer(struct answers *a, uint64_t took_ns)
 {
-	a->took_ns[a->count++] = took_ns;
+	if (a->count < ANSWERS_MAX)
+		a->took_ns[a->count] = took_ns;
+	a->count++;
 	a->sum_ns += took_ns;
 }
 
@@ -37,11 +39,13 @@ static inline uint64_t next_period(uint64_t begin_ns, long period_us)
 /* The rest of a line of JSON: "avg_us", "p99_us", "max_us" of at least one answer. */
 static inline void print_answers(struct answers *a)
 {
-	qsort(a->took_ns, (size_t)a->count, sizeof(*a->took_ns), by_ns);
+	long kept = a->count < ANSWERS_MAX ? a->count : ANSWERS_MAX;
+
+	qsort(a->took_ns, (size_t)kept, sizeof(*a->took_ns), by_ns);
 	printf("\"avg_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
 	       (double)a->sum_ns / (double)a->count / NS_PER_US,
-	       (double)a->took_ns[a->count * 99 / 100] / NS_PER_US,
-	       (double)a->took_ns[a->count - 1] / NS_PER_US);
+	       (double)a->took_ns[kept * 99 / 100] / NS_PER_US,
+	       (double)a->took_ns[kept - 1] / NS_PER_US);
 }
 
 #endif

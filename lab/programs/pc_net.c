@@ -87,7 +87,7 @@ static int ask(int argc, char **argv)
 	be_realtime(priority);
 	next_ns = monotonic_ns();
 	end_ns = next_ns + (uint64_t)seconds * NS_PER_S;
-	while (next_ns < end_ns && answers.count < ANSWERS_MAX) {
+	while (next_ns < end_ns) {
 		uint64_t begin_ns = monotonic_ns();
 		char text[BYTES] = { 0 };
 		ssize_t got;
