@@ -14,7 +14,7 @@ from paracord_lab.waiting import await_equal
 pytestmark = pytest.mark.lab
 LOGS = Path("out/test-unit/logs")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 DROP_IN = "/run/systemd/system/paracord.service.d/lab.conf"
 
 
