@@ -176,7 +176,7 @@ s32 BPF_PROG(ext_init)
 		root->factor = PC_FACTOR_ONE;
 		root->clamp.min = root->clamp.max = PC_CAPACITY;
 	}
-	drop_masks();
+	forget_topology();
 	bpf_for(cpu, 0, PC_CPUS_MAX) {
 		rq = rq_of(cpu);
 		if (!rq)

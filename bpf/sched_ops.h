@@ -29,15 +29,12 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 	return true;
 }
 
-/* A thread of a VM woke away from home, and a CPU is idle there: *cpu, where it ran before, becomes that one. */
-static __always_inline bool goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 *cpu)
+/* A thread of a VM that woke away from home runs on an idle CPU there: which one; negative: it does not. */
+static __always_inline s32 goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
-	s32 there = idle_at_home(p, t, rq, *cpu);
+	s32 cpu = idle_at_home(p, t, rq, prev);
 
-	if (there < 0 || !starts_at(p, there))
-		return false;
-	*cpu = there;
-	return true;
+	return cpu >= 0 && starts_at(p, cpu) ? cpu : -1;
 }
 
 SEC("struct_ops/ext_select_cpu")
@@ -47,14 +44,15 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	struct pc_task *t = task_of(p);
 	u32 level = task_level(t);
 	bool is_idle = false;
-	s32 cpu = prev_cpu;
+	s32 cpu = -1;
 
 	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
-	if (t && rq && goes_home(p, t, rq, &cpu))
+	if (t && rq)
+		cpu = goes_home(p, t, rq, prev_cpu);
+	if (cpu >= 0)
 		return cpu;
-	cpu = -1;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
 		/* A boosted vCPU is not for saving at each of its wakeups. */

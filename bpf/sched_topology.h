@@ -127,8 +127,8 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* Those of an earlier time go, and the nodes' paces and where VMs were at home. */
-static __always_inline void drop_masks(void)
+/* What is left of an earlier time goes: sets, the nodes' paces, where VMs were at home. */
+static __always_inline void forget_topology(void)
 {
 	u32 index;
 

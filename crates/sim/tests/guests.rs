@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! vCPUs: the sensor finds them, boosts them, meters that, and forgets them.
 
-use paracord_policy::{PC_MODE_OFF, pc_vm, pc_vm_threads};
+use paracord_policy::{PC_MODE_OFF, pc_vm};
 use paracord_sim::{
-    kernel::{Kernel, Program, process_of},
+    kernel::{Kernel, Program, record_of},
     mix::Mix,
     run::{Outcome, Simulation},
 };
@@ -20,10 +20,11 @@ fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
     simulation.run_until(1);
     if !boosts {
         simulation.with(|kernel| {
-            let mut config = paracord_policy::defaults();
-            config.mode = PC_MODE_OFF;
-            let threads = [pc_vm_threads { config, ..pc_vm_threads::default() }; 2];
-            kernel.native.write_vm(0, &pc_vm { threads, tgid: 1, ..pc_vm::default() });
+            let mut off = record_of(0);
+            for threads in &mut off.threads {
+                threads.config.mode = PC_MODE_OFF;
+            }
+            kernel.native.write_vm(0, &off);
         });
     }
     simulation.run_until(until);
@@ -67,9 +68,9 @@ fn a_guest_that_is_always_urgent_uses_up_its_budget() {
     assert!((0.005..=0.77).contains(&share), "it has run boosted for {share} of the time");
 }
 
-/// They sleep and wake beside idle CPUs of either node: nothing but their homes makes them move.
-#[test]
-fn vcpus_that_wake_away_from_home_go_there() {
+/// Two periodic VMs that sleep and wake beside idle CPUs of either node, so that nothing but their homes makes them move. Nodes
+/// of their vCPUs: halfway, when `rewrite` makes records of them, and at the end.
+fn nodes_before_and_after(rewrite: impl Fn(&[u32]) -> [pc_vm; 2]) -> (Vec<u32>, Vec<u32>) {
     const TWO_NODES: &str = "machine cpus=8 caches=2 nodes=2\nrun 1s\n\
                              vm audio count=2 period=10ms busy=1ms guest=periodic\n";
     let nodes = |kernel: &mut Kernel| -> Vec<u32> {
@@ -79,43 +80,33 @@ fn vcpus_that_wake_away_from_home_go_there() {
     let mut simulation =
         Simulation::new(Mix::parse("home", TWO_NODES).expect("a mix")).expect("memory");
     simulation.run_until(500_000_000);
-    let homes = simulation.with(|kernel| {
-        // The second one stays, whatever the first one does.
+    let before = simulation.with(|kernel| {
         let now = nodes(kernel);
-        let homes = vec![1 - now[0], now[1]];
-        for (vm, home) in (0..).zip(&homes) {
-            let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
-            let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
-            let tgid = process_of(vm).unsigned_abs();
-            kernel.native.write_vm(vm, &pc_vm { threads, tgid, home: home + 1 });
+        for (vm, record) in (0..).zip(rewrite(&now)) {
+            kernel.native.write_vm(vm, &record);
         }
-        homes
+        now
     });
     simulation.run_until(1_000_000_000);
     simulation.end();
-    assert_eq!(simulation.with(nodes), homes);
     assert!(simulation.outcome().faults.is_empty());
+    (before, simulation.with(nodes))
+}
+
+#[test]
+fn vcpus_that_wake_away_from_home_go_there() {
+    // The second one stays, whatever the first one does.
+    let (before, after) = nodes_before_and_after(|now| {
+        [pc_vm { home: 1 - now[0] + 1, ..record_of(0) }, pc_vm { home: now[1] + 1, ..record_of(1) }]
+    });
+    assert_eq!(after, [1 - before[0], before[1]]);
 }
 
 /// Slots of VMs that have gone, and records that are not set up, say nothing of a home.
 #[test]
 fn the_home_of_another_process_is_nobodys() {
-    const ONE: &str = "machine cpus=4 caches=2 nodes=2\nrun 1s\n\
-                       vm audio period=10ms busy=1ms guest=periodic\n";
-    let node = |kernel: &mut Kernel| {
-        let mut vcpus = kernel.tasks.iter().filter(|t| matches!(t.program, Program::Guest(_)));
-        u32::try_from(vcpus.next().expect("a vCPU").cpu / 2).expect("a node")
-    };
-    let mut simulation = Simulation::new(Mix::parse("home", ONE).expect("a mix")).expect("memory");
-    simulation.run_until(500_000_000);
-    let first = simulation.with(|kernel| {
-        let first = node(kernel);
-        let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
-        let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
-        kernel.native.write_vm(0, &pc_vm { threads, tgid: 4711, home: 1 - first + 1 });
-        first
+    let (before, after) = nodes_before_and_after(|now| {
+        [0, 1].map(|vm| pc_vm { home: 1 - now[vm as usize] + 1, tgid: 4711, ..record_of(vm) })
     });
-    simulation.run_until(1_000_000_000);
-    simulation.end();
-    assert_eq!(simulation.with(node), first);
+    assert_eq!(after, before);
 }

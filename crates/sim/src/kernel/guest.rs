@@ -50,8 +50,16 @@ pub struct Vcpu {
 }
 
 /// Number of a VM's process.
-pub fn process_of(vm: u32) -> i32 {
+fn process_of(vm: u32) -> i32 {
     i32::try_from(vm).unwrap_or(0) + 1_000_000
+}
+
+/// A VM's record as the daemon sets it up: the policy's defaults, and at home nowhere.
+#[must_use]
+pub fn record_of(vm: u32) -> pc_vm {
+    let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
+    let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
+    pc_vm { threads, tgid: process_of(vm).unsigned_abs(), ..pc_vm::default() }
 }
 
 impl Kernel {
@@ -63,10 +71,7 @@ impl Kernel {
         for number in 0..what.count {
             let vm = before + number;
             if self.sensed {
-                let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
-                let threads = [of(paracord_policy::defaults()), of(paracord_policy::io_defaults())];
-                let tgid = process_of(vm).unsigned_abs();
-                self.native.write_vm(vm, &pc_vm { threads, tgid, ..pc_vm::default() });
+                self.native.write_vm(vm, &record_of(vm));
             }
             for vcpu in 0..what.vcpus {
                 let name = format!("{}.{number}/{vcpu}", what.name);

@@ -28,7 +28,7 @@ use std::{io, rc::Rc};
 
 pub use class::{Enqueue, GroupChange, SchedClass, Wake};
 pub use events::{Event, Events};
-pub use guest::{Vcpu, process_of};
+pub use guest::{Vcpu, record_of};
 pub use placement::{Placement, Waits};
 pub use planted::Planted;
 pub use rq::Rq;
