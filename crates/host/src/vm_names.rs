@@ -46,14 +46,11 @@ pub fn find<'v, V>(
 mod tests {
     use super::*;
 
-    type Vm = (u32, &'static str, Option<&'static str>);
-
     fn look(who: &str) -> Result<u32, String> {
-        let vms: [Vm; 4] =
-            [(7, "web", None), (9, "web", Some("a-b")), (11, "7", None), (13, "db", None)];
-        let called = |vm: &'static Vm| Called { pid: vm.0, name: vm.1, uuid: vm.2 };
-        let vms: &'static [Vm] = Box::leak(Box::new(vms));
-        find(who, vms.iter(), called).map(|vm| vm.0).map_err(|error| error.to_string())
+        let vms = [(7, "web", None), (9, "web", Some("a-b")), (11, "7", None), (13, "db", None)];
+        find(who, vms.iter(), |&(pid, name, uuid)| Called { pid, name, uuid })
+            .map(|&(pid, ..)| pid)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

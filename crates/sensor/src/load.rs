@@ -198,7 +198,7 @@ impl Sensor {
         if options.scheduler && !scheduler::is_there() {
             return Err(Error::NoSchedExt);
         }
-        if options.scheduler && scheduler::is_realtime_kernel() {
+        if options.scheduler && scheduler::is_preempt_rt(&scheduler::kernel_version()) {
             return Err(Error::Realtime);
         }
         let (object, watched, scheduler_kicks) = load_best(options)?;

@@ -57,10 +57,16 @@ pub(crate) fn is_there() -> bool {
     fs::exists(STATE).unwrap_or_default()
 }
 
-/// Whether the kernel is PREEMPT_RT; no file but its version says so.
-pub(crate) fn is_realtime_kernel() -> bool {
-    fs::read_to_string("/proc/sys/kernel/version")
-        .is_ok_and(|version| version.contains("PREEMPT_RT"))
+/// Whether a kernel of this version (`uname -v`) is PREEMPT_RT. No file says so: /sys/kernel/realtime is of the patches
+/// that were outside of the kernel's tree.
+#[must_use]
+pub fn is_preempt_rt(version: &str) -> bool {
+    version.contains("PREEMPT_RT")
+}
+
+/// The running kernel's version.
+pub(crate) fn kernel_version() -> String {
+    fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default()
 }
 
 /// Whether a scheduler may be started, before the kernel is asked.

@@ -48,7 +48,7 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
 }
 
 /// Process that the peer of the connected unix socket was when it connected, or began to listen (`SO_PEERCRED`); `None`:
-/// it has no number in this process' namespace.
+/// it has no number in this process' namespace (rustix' own call takes 0 for a number there).
 ///
 /// # Errors
 /// The error of getsockopt(2).

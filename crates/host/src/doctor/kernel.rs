@@ -151,9 +151,9 @@ pub fn has_sched_ext(t: &Tree) -> bool {
     t.exists(SCHED_EXT)
 }
 
-/// The kernel says it in its version only; /sys/kernel/realtime is of the patches that were outside of its tree.
-pub fn is_realtime(t: &Tree) -> bool {
-    t.text("/proc/sys/kernel/version").is_some_and(|version| version.contains("PREEMPT_RT"))
+pub fn is_preempt_rt(t: &Tree) -> bool {
+    t.text("/proc/sys/kernel/version")
+        .is_some_and(|version| paracord_sensor::scheduler::is_preempt_rt(&version))
 }
 
 /// CPUs without load balancing by the command line (`isolcpus=`, of the kind `domain`); scx_enable() looks at the same set.
@@ -172,7 +172,7 @@ fn isolated(t: &Tree) -> Option<String> {
 pub fn sched_ext(t: &Tree) -> Check {
     let name = "sched_ext";
     match t.text(SCHED_EXT) {
-        Some(_) if is_realtime(t) => Check::new(
+        Some(_) if is_preempt_rt(t) => Check::new(
             name,
             Status::Warn,
             "a PREEMPT_RT kernel refuses BPF timers, which paracord's scheduler needs",

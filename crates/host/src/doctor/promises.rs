@@ -86,7 +86,7 @@ fn server(t: &Tree) -> Option<String> {
 
 pub(super) fn ext_keeps(t: &Tree) -> Check {
     let lost = found(t, core_scheduling(t));
-    let says = if kernel::has_sched_ext(t) && kernel::is_realtime(t) {
+    let says = if kernel::has_sched_ext(t) && kernel::is_preempt_rt(t) {
         "ext is not offered on a PREEMPT_RT kernel, nothing to lose".to_owned()
     } else if kernel::has_sched_ext(t) && !lost.is_empty() {
         format!("with actuator ext this host would lose: {}", lost.join("; "))
