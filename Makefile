@@ -34,7 +34,7 @@ help:
 	@echo 'make bench   benchmarks and long scenarios'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
-	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (five minutes)'
+	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (eight minutes)'
 	@echo 'make test-arm64 frequencies, placement, the small VMM and the simulator on arm64 hosts (ten minutes more the first time)'
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'

@@ -170,8 +170,13 @@ class Daemon:
 
     def default(self, dotted: str) -> object:
         """The daemon's own default of a setting ("boost.actuation_min_us")."""
+        return self.defaults([dotted])[dotted]
+
+    def defaults(self, dotted: Iterable[str]) -> dict[str, object]:
+        """The same of several, by one question."""
         show = f": > {DEFAULTS} && {BINARY} config show --config {DEFAULTS}"
-        return default(self.host.run(show).out, dotted)
+        shown = self.host.run(show).out
+        return {one: default(shown, one) for one in dotted}
 
     def stop(self) -> None:
         """Ends it as an operator would (SIGTERM) and waits until it is gone."""

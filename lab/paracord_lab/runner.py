@@ -126,8 +126,8 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             before = other_work.look()
             scenario.setup(session)
             # A first warning, while the run is short.
-            disturbed = other_work.line(before, other_work.look())
-            if disturbed and not scenario.counted:
+            disturbed = _disturbed(scenario, before)
+            if disturbed:
                 progress.say(f"not alone on this machine, figures will suffer: {disturbed}")
             _measure(plan, session, out, progress)
             while plan.extra_left and _needs_rounds(scenario, out):
@@ -161,6 +161,11 @@ def first_of(error: LabError) -> LabError:
     return first
 
 
+def _disturbed(scenario: Scenario, before: other_work.Look) -> str:
+    """What else the machine has done since; empty where that is not in the numbers."""
+    return "" if scenario.counted else other_work.line(before, other_work.look())
+
+
 def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> None:
     progress.measuring(len(plan.steps))
     while plan.steps:
@@ -171,13 +176,13 @@ def _measure(plan: Plan, session: Session, out: Path, progress: Progress) -> Non
             with session.applied(configuration):
                 before = other_work.look()
                 raw = plan.scenario.measure(session, configuration)
-                disturbed = other_work.line(before, other_work.look())
+                disturbed = _disturbed(plan.scenario, before)
                 status = session.daemon.status(check=False) if session.daemon else None
         except LabError as error:
             first = first_of(error)
             raise type(first)(f"{where}: {first}") from error
         store.put(out, index + 1, configuration.name, raw)
-        store.put_disturbance(out, index + 1, configuration.name, "" if plan.scenario.counted else disturbed)
+        store.put_disturbance(out, index + 1, configuration.name, disturbed)
         if status:
             store.put_status(out, index + 1, configuration.name, status)
         plan.steps.pop(0)

@@ -155,7 +155,7 @@ class Io(Scenario):
         daemon = session.daemon
         usual = dict(daemon.settings) if daemon else {}
         if daemon:
-            daemon.reload({key: daemon.default(key) for key in BUDGETS if key in usual})
+            daemon.reload(daemon.defaults(key for key in BUDGETS if key in usual))
         try:
             with host_share.running(guest, self._command("main_loop", 3600, period_us=0), "reads"):
                 return session.host_share(self.load, session.seconds(SHARE_S))

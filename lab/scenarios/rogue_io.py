@@ -95,7 +95,7 @@ class RogueIo(Scenario):
         """
         if not session.daemon:
             return 0
-        of_vms = {key: session.daemon.default(key) for key in BUDGETS if key != "boost.cpu_kept_pct"}
+        of_vms = session.daemon.defaults(key for key in BUDGETS if key != "boost.cpu_kept_pct")
         if session.host.kind == "emulated" and session.options.without != "budget":
             own = {key.replace("boost.", f'vm."{ROGUE}".', 1): value for key, value in of_vms.items()}
             session.daemon.reload(own)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from test_short_scenarios import failures, run
+from test_stable_kernel import boosts_with_rt
 
-from paracord_lab import cyclictest, daemon, loads, machine
-from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
+from paracord_lab import machine
+from paracord_lab.daemon import BINARY
 
 pytestmark = [pytest.mark.lab, pytest.mark.preempt_rt]
 # Of the deadlines that vanilla misses.
@@ -27,14 +28,7 @@ def host():
 
 @pytest.mark.parametrize("actuator", ["rt", "ext", "auto"])
 def test_boosts_with_actuator_rt(host, guest, actuator):
-    settings = {**EMULATED_HOST, "actuator": actuator}
-    with loads.busy(host), Daemon(host, settings).start(guest.vcpu_tids) as running_daemon:
-        guest.run(cyclictest.command("realtime", 4000, 2), timeout=60)
-        status = running_daemon.status()
-        said = running_daemon.job.err()
-    assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
-    (vcpu,) = daemon.vcpus(status)
-    assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
+    said = boosts_with_rt(host, guest, actuator)
     assert (REFUSAL in said) == (actuator != "rt"), said
 
 

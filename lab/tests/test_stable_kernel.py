@@ -17,17 +17,23 @@ def host():
         yield booted
 
 
-@pytest.mark.parametrize("actuator", ["rt", "ext", "auto"])
-def test_boosts_with_actuator_rt(host, guest, actuator):
-    assert host.kernel.startswith("6.12.")
+def boosts_with_rt(host, guest, actuator):
+    """Asked for any actuator the daemon boosts with rt; what it says."""
     settings = {**EMULATED_HOST, "actuator": actuator}
     with loads.busy(host), Daemon(host, settings).start(guest.vcpu_tids) as running_daemon:
-        guest.run(cyclictest.command("stable", 4000, 2), timeout=60)
+        guest.run(cyclictest.command("boosted", 4000, 2), timeout=60)
         status = running_daemon.status()
         said = running_daemon.job.err()
     assert status["actuator"]["kind"] == "rt" and status["actuator"]["errors"] == 0
     (vcpu,) = daemon.vcpus(status)
     assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
+    return said
+
+
+@pytest.mark.parametrize("actuator", ["rt", "ext", "auto"])
+def test_boosts_with_actuator_rt(host, guest, actuator):
+    assert host.kernel.startswith("6.12.")
+    said = boosts_with_rt(host, guest, actuator)
     assert ("WARN" in said and "no actuator ext here, going on with rt" in said) == (actuator == "ext"), said
 
 

@@ -18,7 +18,7 @@ from paracord_lab.sched_ext import scheduling
 
 pytestmark = pytest.mark.lab
 SECONDS, TICKLESS = 4, 2
-# Ticks come a few at a time, a visit's, and seldom: it is their number over all rounds that says something.
+# Ticks come a few at a time, a visit's, and seldom.
 TICK_SECONDS = 6
 # As in the simulator: all CPUs have enough to do, and some tasks come and go.
 FULL = """machine cpus=8 smt=2 caches=2 nodes=2 hz=250
