@@ -197,7 +197,8 @@ class Io(Scenario):
     def plots(self):
         return [
             Bars(
-                f"Request to answer, busy host, {path.replace('_', ' ')} (median of rounds, spread)",
+                f"{'Lateness of a period' if path == 'audio' else 'Request to answer'}, busy host, "
+                f"{path.replace('_', ' ')} (median of rounds, spread)",
                 {f"{path}_busy_{figure}_us": figure for figure in ("avg", "p99", "max")},
                 "us",
                 logarithmic=True,
