@@ -50,6 +50,8 @@ enum {
 /* task_struct.flags (include/linux/sched.h) */
 #define PC_PF_EXITING			0x00000004u
 #define PC_PF_KTHREAD			0x00200000u
+/* task_struct.__state of one that is switched out for the last time */
+#define PC_TASK_DEAD			0x80
 
 #define BPF_ANY				0
 #define BPF_NOEXIST			1

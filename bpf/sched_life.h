@@ -3,9 +3,6 @@
 #ifndef PARACORD_BPF_SCHED_LIFE_H
 #define PARACORD_BPF_SCHED_LIFE_H
 
-/* task_struct.__state of one that has ended. */
-#define PC_TASK_DEAD	0x80
-
 /* One record: why it ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

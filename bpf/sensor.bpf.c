@@ -8,7 +8,7 @@
  *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
  *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
  *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same where the hardware posts interrupts
- *  sensor_gone       tp_btf sched_process_exit   GONE
+ *  sensor_gone       tp_btf sched_process_exit   GONE (or the last switch: note_end())
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     threads of a VMM's own that work for its VM (adopt.h)
@@ -251,6 +251,36 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 	       bpf_core_field_exists(struct cfs_rq, rq);
 }
 
+/*
+ * A thread ends: true if it had a record, once. Here after it has set PF_EXITING (sensor_adopt()).
+ *
+ * Usually its exit's tracepoint says so. Since 7.0 that can be preempted, and then the kernel does not run the program for
+ * another thread that ends on this CPU (bpf_prog_get_recursion_context()): what remains is its last switch, which cannot be.
+ */
+static __noinline int note_end(struct task_struct *task)
+{
+	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
+	struct pc_vcpu *v;
+	u32 index;
+	u64 key;
+
+	index = t ? __sync_lock_test_and_set(&t->vcpu, 0) : 0;
+	if (!index || index == PC_NO_INDEX)
+		return 0;
+	index--;
+	v = bpf_map_lookup_elem(&vcpus, &index);
+	if (!v)
+		return 0;
+	key = v->kvm_vcpu;
+	if (key)
+		bpf_map_delete_elem(&kvm_vcpus, &key);
+	v->kvm_vcpu = 0;
+	v->task = 0;
+	*(volatile u32 *)&v->life = PC_VCPU_GONE;
+	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
+	return 1;
+}
+
 static __always_inline void switched_out(struct task_struct *task, struct pc_vcpu *v, u32 index,
 					 bool runnable, u64 now)
 {
@@ -260,6 +290,10 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 		if (pc_boost_wants_view(&v->state, now))
 			read_guest_line(v, now);
 		evaluate(index, PC_EV_PREEMPT);
+		return;
+	}
+	if (task->__state & PC_TASK_DEAD) {
+		note_end(task);
 		return;
 	}
 	if (has_waiting_account(task))
@@ -440,35 +474,12 @@ int sensor_wake_up(u64 *ctx)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sensor_gone, struct task_struct *task)
 {
-	u32 index, cpu = bpf_get_smp_processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
-	struct pc_task *t;
-	struct pc_vcpu *v;
-	u64 key;
 
-	if (!task->bpf_storage)
-		return 0;
-	t = bpf_task_storage_get(&tasks, task, 0, 0);
-	/* Once, and after PF_EXITING was set: sensor_adopt(). */
-	index = t ? __sync_lock_test_and_set(&t->vcpu, 0) : 0;
-	if (!index || index == PC_NO_INDEX)
-		return 0;
-	index--;
-	v = bpf_map_lookup_elem(&vcpus, &index);
-	if (!v)
-		return 0;
-	if (here)
-		here->running = 0;	/* it is switched out once more, as no vCPU */
-	key = v->kvm_vcpu;
-	if (key)
-		bpf_map_delete_elem(&kvm_vcpus, &key);
-	v->kvm_vcpu = 0;
-	v->task = 0;
-#ifndef PC_EXT
-	bpf_task_storage_delete(&tasks, task);
-#endif
-	*(volatile u32 *)&v->life = PC_VCPU_GONE;
-	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
+	/* It is switched out once more, as no vCPU. */
+	if (task->bpf_storage && note_end(task) && here)
+		here->running = 0;
 	return 0;
 }
 

@@ -10,6 +10,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        mpsc,
     },
     thread,
     time::{Duration, Instant},
@@ -23,7 +24,10 @@ use paracord_sensor::{
         pc_vcpu_counters, pc_vcpu_setup,
     },
 };
-use paracord_sys::perf::{self, Listener, Overflows, PerfAttr, PerfEvent};
+use paracord_sys::{
+    perf::{self, Listener, Overflows, PerfAttr, PerfEvent},
+    sched,
+};
 
 /// Reasons as bits of a mask (PARACORD_REASON_*).
 const WAKE: u8 = 1;
@@ -275,6 +279,60 @@ fn a_thread_that_exits_gives_its_index_back() {
     sensor.release(&vcpu).unwrap();
     assert_eq!(vcpu.life(), Life::Free);
     assert_eq!(vcpu.counters().wakeups, 0);
+}
+
+/// A thread on CPU 0 that ends at `end`; a real-time one preempts those that are ending then.
+fn ending(end: Instant, realtime: bool) -> (u32, thread::JoinHandle<()>) {
+    let (tell, told) = mpsc::sync_channel(1);
+    let thread = thread::spawn(move || {
+        pin(0);
+        if realtime {
+            sched::become_realtime(1).unwrap();
+        }
+        // SAFETY: a system call without arguments.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) };
+        tell.send(u32::try_from(own).unwrap()).unwrap();
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+    });
+    (told.recv().unwrap(), thread)
+}
+
+/// Since 7.0 tracepoints can be preempted, and a BPF program does not run while it is preempted on the same CPU.
+#[test]
+#[ignore = "needs root and a kernel with BTF"]
+fn no_end_is_missed_of_threads_that_preempt_each_other_as_they_end() {
+    const PAIRS: u32 = 40;
+    let sensor = sensor();
+    let (ring, log) = listen(&sensor);
+    for _ in 0..5 {
+        log.borrow_mut().clear();
+        let end = Instant::now() + Duration::from_millis(500);
+        let later = |n| end + Duration::from_micros(250) * n;
+        let threads: Vec<_> = (0..PAIRS)
+            .flat_map(|n| [ending(end, false), ending(later(n), true)])
+            .map(|(tid, thread)| {
+                let vcpu = sensor.adopt_stand_in(tid, std::process::id()).unwrap();
+                assert!(vcpu.set_ready());
+                (vcpu, thread)
+            })
+            .collect();
+        assert!(Instant::now() < end, "a machine too slow for this test");
+        let mut vcpus = Vec::new();
+        for (vcpu, thread) in threads {
+            thread.join().unwrap();
+            vcpus.push(vcpu);
+        }
+        // A thread is joined before it is switched out for the last time.
+        thread::sleep(SETTLE);
+        let missed = vcpus.iter().filter(|vcpu| vcpu.life() != Life::Gone).count();
+        assert_eq!(missed, 0, "of {} ends", vcpus.len());
+        ring.consume().unwrap();
+        let gone = log.borrow().iter().filter(|message| message.kind == PC_MSG_GONE).count();
+        assert_eq!(gone, vcpus.len(), "one message each");
+        for vcpu in &vcpus {
+            sensor.release(vcpu).unwrap();
+        }
+    }
 }
 
 #[test]
