@@ -51,7 +51,7 @@ PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)
 {
 	struct pc_boost_config cfg = pc_boost_defaults();
 
-	cfg.vm_budget_ns = 30 * PC_NSEC_PER_MSEC;
+	cfg.vm_budget_ns = 20 * PC_NSEC_PER_MSEC;
 	/* One of them uses up what all have: who plays sound must not wait for seconds for who reads a disk. */
 	cfg.penalty_max_periods = 4;
 	return cfg;
