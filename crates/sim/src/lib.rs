@@ -11,3 +11,4 @@ pub mod machine;
 pub mod mix;
 pub mod rng;
 pub mod run;
+pub mod time;

@@ -6,7 +6,8 @@ use std::{io, rc::Rc};
 use crate::{
     check, ext, fair,
     kernel::{Account, Fault, Kernel, Placement, Program, SchedClass, State},
-    mix::{Mix, Ns, Scheduler},
+    mix::{Mix, Scheduler},
+    time::Ns,
 };
 
 /// What a task had of the machine, after the warm-up.

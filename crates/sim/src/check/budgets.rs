@@ -2,10 +2,9 @@
 //! No vCPU runs boosted for longer than its budget, whatever its guest says, and every CPU keeps time for others. The
 //! times are the simulator's, not those that the policy has counted.
 
-use super::Seen;
 use crate::{
     kernel::{Kernel, Program, State, Task},
-    mix::Ns,
+    time::Ns,
 };
 
 /// What a vCPU's budget may be overrun by, as debt that the next period pays: the policy looks at ticks. It counts from
@@ -30,10 +29,9 @@ pub struct Boosted {
 }
 
 /// In each period, a CPU's kept share is not boosted vCPUs'.
-pub fn kept_share(k: &mut Kernel, seen: &mut Seen) {
+pub fn kept_share(k: &mut Kernel, seen: &mut Boosted) {
     let config = paracord_policy::defaults();
     let period = k.now / config.period_ns;
-    let seen = &mut seen.boosted;
     let overrun_ns = cpu_overrun_ns(k);
     seen.by_cpu.resize(k.machine.cpus, 0);
     if period == seen.period {

@@ -6,10 +6,9 @@ mod quotas;
 mod sums;
 mod waits;
 
-use crate::{kernel::Kernel, mix::Ns};
+use crate::kernel::Kernel;
 
-/// From look to look.
-pub const EVERY_NS: Ns = 2_000_000;
+pub use waits::EVERY_NS;
 
 /// Switches between two looks from tasks that wanted to go on, on one CPU: one each four microseconds. Preemption by
 /// wakeups stays below that: those who wake have slept, and run.
@@ -32,7 +31,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     k.note_mixed_cores();
     quotas::look(k, &mut seen.quotas);
     if k.sensed && k.ext.ended.is_none() {
-        budgets::kept_share(k, seen);
+        budgets::kept_share(k, &mut seen.boosted);
         sums::scheduler(k);
         sums::steps(k);
     }

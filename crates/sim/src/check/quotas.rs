@@ -3,7 +3,8 @@
 
 use crate::{
     kernel::{Class, Kernel},
-    mix::{Ns, Quota},
+    mix::Quota,
+    time::Ns,
 };
 
 /// A group, as seen at the last look.
@@ -46,7 +47,7 @@ pub fn look(k: &mut Kernel, seen: &mut Quotas) {
 /// of a CPU.
 fn overrun_ns(k: &Kernel, group: usize) -> i64 {
     let Some(quota) = k.groups[group].quota else { return 0 };
-    let turns_ns = 2 * (k.machine.tick_ns() + super::EVERY_NS) * turns(k, quota.quota_ns);
+    let turns_ns = 2 * (k.machine.tick_ns() + super::waits::EVERY_NS) * turns(k, quota.quota_ns);
     let moved_ns = portion(k.now, quota) / 100;
     signed(turns_ns + 2 * quota.quota_ns).saturating_add(moved_ns + signed(k.now / 1000))
 }
@@ -72,7 +73,8 @@ impl Quotas {
         self.pools.resize(k.groups.len(), Pool::default());
         let passed_ns = k.now - std::mem::replace(&mut self.at, k.now);
         // Who runs when a quota is set runs on to a tick, on all CPUs.
-        let set_ns = signed(2 * (k.machine.tick_ns() + super::EVERY_NS) * k.machine.cpus as u64);
+        let set_ns =
+            signed(2 * (k.machine.tick_ns() + super::waits::EVERY_NS) * k.machine.cpus as u64);
         for (pool, group) in self.pools.iter_mut().zip(&k.groups) {
             let Some(quota) = group.quota else {
                 *pool = Pool::default();

@@ -4,8 +4,11 @@
 use crate::{
     kernel::{Class, Kernel, State, Task},
     machine::CpuSet,
-    mix::Ns,
+    time::Ns,
 };
+
+/// From look to look.
+pub const EVERY_NS: Ns = 2_000_000;
 
 /// A task may wait for that long beside a CPU that idles: two ticks at 100 Hz. Both schedulers look for work at ticks,
 /// wakeups, and when a CPU becomes idle.
@@ -97,7 +100,7 @@ fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
         };
         if beside.looks > LOOKS_MAX {
             let cpu = beside.idle.next(0).unwrap_or(on);
-            let ms = super::EVERY_NS * u64::from(LOOKS_MAX) / 1_000_000;
+            let ms = EVERY_NS * u64::from(LOOKS_MAX) / 1_000_000;
             *beside = Beside::default();
             k.fault(format!(
                 "tasks have waited in turn for {ms} ms on CPU {on} while CPU {cpu} idles, which they may use"

@@ -2,8 +2,9 @@
 //! A run in steps, so that it can be watched and interrupted. In which steps a run is made does not change it.
 
 use paracord_sim::kernel::Observer;
-use paracord_sim::mix::{Mix, Ns, Scheduler};
+use paracord_sim::mix::{Mix, Scheduler};
 use paracord_sim::run::Simulation;
+use paracord_sim::time::Ns;
 
 use super::exit::Failure;
 use super::interrupt::Interrupt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks come, go, run and stop: `enqueue_task_scx()` and its relatives.
 
-use super::{flags, load::eject, local};
+use super::{dsq, exit::eject, flags};
 use crate::{
     bpf::{self, At, TaskId},
     kernel::{
@@ -80,7 +80,7 @@ fn set_runnable(k: &mut Kernel, task: TaskId) {
 /// `do_enqueue_task()`.
 pub fn do_enqueue(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64, sticky: Option<usize>) {
     if sticky == Some(cpu) {
-        local::insert(k, cpu, task, enq_flags);
+        dsq::insert(k, cpu, task, enq_flags);
         return;
     }
     if !k.rqs[cpu].active {
@@ -112,21 +112,21 @@ pub fn do_enqueue(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64, stic
 fn refill_and_insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
     k.native.task(task).scx.slice_ns.set(flags::SLICE_DFL_NS);
     k.tasks[task].ext.direct = None;
-    local::insert(k, cpu, task, enq_flags);
+    dsq::insert(k, cpu, task, enq_flags);
 }
 
 /// `direct_dispatch()`.
 fn direct_dispatch(k: &mut Kernel, cpu: usize, task: TaskId, direct: Direct, enq_flags: u64) {
     let enq_flags = direct.enq_flags | enq_flags;
-    match local::destination(k, direct.dsq, cpu) {
-        Some(to) if to == cpu => local::insert(k, cpu, task, enq_flags),
+    match dsq::destination(k, direct.dsq, cpu) {
+        Some(to) if to == cpu => dsq::insert(k, cpu, task, enq_flags),
         Some(to) => {
             // The run queue is locked: the other one's turn comes later.
             k.tasks[task].ext.queue = Queue::Deferred(to);
             k.tasks[task].ext.direct = Some(Direct { dsq: direct.dsq, enq_flags });
             k.rqs[cpu].ext.deferred.push(task);
         }
-        None => local::insert_shared(k, direct.dsq, task, enq_flags),
+        None => dsq::insert_shared(k, direct.dsq, task, enq_flags),
     }
 }
 
@@ -144,14 +144,14 @@ pub fn dequeue_task(k: &mut Kernel, cpu: usize, task: TaskId, sleep: bool) {
         bpf::quiescent(k, at, task, if sleep { flags::DEQ_SLEEP } else { 0 });
     }
     set_queued(k, task, false);
-    local::unlink(k, cpu, task);
+    dsq::unlink(k, cpu, task);
     k.tasks[task].ext.direct = None;
 }
 
 /// `set_next_task_scx()`.
 pub fn set_next_task(k: &mut Kernel, cpu: usize, task: TaskId) {
     if k.tasks[task].ext.queued {
-        local::unlink(k, cpu, task);
+        dsq::unlink(k, cpu, task);
         let at = k.at();
         bpf::running(k, at, task);
     }
@@ -167,7 +167,7 @@ pub fn put_prev_task(k: &mut Kernel, cpu: usize, prev: TaskId, next: TaskId) {
         let has_slice = k.native.task(prev).scx.slice_ns.get() > 0;
         let lower = k.tasks[next].class() < Class::Normal;
         if has_slice {
-            local::insert(k, cpu, prev, flags::ENQ_HEAD);
+            dsq::insert(k, cpu, prev, flags::ENQ_HEAD);
         } else if lower && k.ext.flags & flags::OPS_ENQ_LAST != 0 {
             do_enqueue(k, cpu, prev, flags::ENQ_LAST, None);
         } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Numbers of sched_ext's interface (kernel/sched/ext.c, kernel/sched/sched.h), as bpf/scx.h has them.
 
-use crate::mix::{KernelVersion, Ns};
+use crate::{mix::KernelVersion, time::Ns};
 
 /// `SCX_DSQ_GLOBAL`.
 pub const DSQ_GLOBAL: u64 = 0x8000_0000_0000_0001;

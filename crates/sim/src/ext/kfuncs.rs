@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the scheduler calls, as the kernel does it.
 
-use super::{flags, idle, load::eject, local};
+use super::{dsq, exit::eject, flags, idle, local};
 use crate::{
     bpf::{
-        CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, GroupId, Kfuncs,
-        Native, TaskId,
+        CURSOR_AFTER, CURSOR_REVERSE, CURSOR_START, CURSOR_VTIME, DsqCursor, ENQ_PRIQ, GroupId,
+        Kfuncs, Native, TaskId,
     },
     kernel::{
         Event, Kernel, State, events,
@@ -98,7 +98,7 @@ impl Kfuncs for Kernel {
     ) {
         self.set_slice(task, slice_ns);
         self.native.task(task).scx.dsq_vtime.set(vtime);
-        self.insert_direct(task, dsq, enq_flags | local::ENQ_PRIQ);
+        self.insert_direct(task, dsq, enq_flags | ENQ_PRIQ);
     }
 
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
@@ -153,15 +153,15 @@ impl Kfuncs for Kernel {
             self.native.task(task).scx.dsq_vtime.set(vtime);
         }
         let here = self.this_cpu;
-        match local::destination(self, dsq, here) {
+        match dsq::destination(self, dsq, here) {
             Some(cpu) if local::may_move(self, task, cpu) => {
                 local::move_to_local(self, task, cpu, enq_flags);
             }
             to => {
                 let from = self.tasks[task].cpu;
                 let dsq = if to.is_some() { flags::DSQ_GLOBAL } else { dsq };
-                local::unlink(self, from, task);
-                local::insert_shared(self, dsq, task, enq_flags);
+                dsq::unlink(self, from, task);
+                dsq::insert_shared(self, dsq, task, enq_flags);
             }
         }
         true

@@ -3,7 +3,7 @@
 
 use paracord_policy::topology::{self, Place};
 
-use super::{flags, idle, watchdog};
+use super::{exit::eject, flags, idle, watchdog};
 use crate::{
     bpf::{self, TaskId},
     kernel::Kernel,
@@ -63,16 +63,4 @@ pub fn set_enabled(k: &mut Kernel, task: TaskId, enabled: bool) {
     let state = if enabled { flags::task_enabled(k.mix.kernel) } else { 0 };
     let object = &k.native.task(task).scx.flags;
     object.set(object.get() & !flags::TASK_STATE | state);
-}
-
-/// `scx_error()`, `scx_exit()`: the kernel unloads the scheduler. The run ends.
-pub fn eject(k: &mut Kernel, kind: u32, why: &str) {
-    if k.ext.ended.is_some() {
-        return;
-    }
-    k.ext.ended = Some(why.to_owned());
-    let at = k.at();
-    bpf::exit(k, at, kind, "error", why);
-    k.fault(format!("the kernel unloads the scheduler: {why}"));
-    k.stopped = true;
 }

@@ -1,98 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues: insertion, removal, moves between CPUs.
+//! Waiting tasks move into CPUs' local queues, from other queues and other CPUs. What an operation must leave for later
+//! is done here, too: such moves, and kicks.
 
-use super::{class, flags, load::eject};
+use super::{class, dsq, exit::eject, flags};
 use crate::{
-    bpf::TaskId,
-    kernel::{Class, Kernel, Place, ext_state::Queue},
+    bpf::{ENQ_PRIQ, TaskId},
+    kernel::{Class, Kernel, ext_state::Queue},
 };
-
-/// `find_dsq_for_dispatch()`: the CPU whose local queue it is; `None`: a shared one.
-pub fn destination(k: &mut Kernel, dsq: u64, this_cpu: usize) -> Option<usize> {
-    if dsq == flags::DSQ_LOCAL {
-        return Some(this_cpu);
-    }
-    if dsq & flags::DSQ_LOCAL_ON != flags::DSQ_LOCAL_ON {
-        return None;
-    }
-    let cpu = (dsq & 0xffff_ffff) as usize;
-    if cpu >= k.machine.cpus {
-        eject(
-            k,
-            flags::EXIT_ERROR,
-            &format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON dispatch verdict"),
-        );
-        return Some(this_cpu);
-    }
-    Some(cpu)
-}
-
-/// `dispatch_enqueue()` into a CPU's local queue, and `local_dsq_post_enq()`. The task is that CPU's.
-pub fn insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
-    debug_assert_eq!(k.tasks[task].cpu, cpu);
-    k.tasks[task].ext.queue = Queue::Local(cpu);
-    let front = enq_flags & (flags::ENQ_HEAD | flags::ENQ_PREEMPT) != 0;
-    let local = &mut k.rqs[cpu].ext.local;
-    if front {
-        local.push_front(task)
-    } else {
-        local.push_back(task)
-    }
-    if k.rqs[cpu].ext.in_balance {
-        return;
-    }
-    let curr = k.rqs[cpu].curr;
-    let theirs = k.tasks[curr].class();
-    let preempts = enq_flags & flags::ENQ_PREEMPT != 0 && task != curr && theirs == Class::Normal;
-    let place = Place::Local { cpu, front, preempts };
-    k.observe(|observer, k| observer.placed(k.now, place, &k.tasks[task], task));
-    if preempts {
-        k.native.task(curr).scx.slice_ns.set(0);
-    }
-    if preempts || theirs < Class::Normal {
-        k.resched_curr(cpu);
-    }
-}
-
-/// Virtual times wrap: a number whose order is theirs as long as they lie within half of their range.
-fn place_of(vtime: u64) -> u64 {
-    vtime.wrapping_add(1 << 63)
-}
-
-pub use crate::bpf::ENQ_PRIQ;
-
-/// `dispatch_enqueue()` into a queue of the scheduler's, or the global one.
-pub fn insert_shared(k: &mut Kernel, dsq: u64, task: TaskId, enq_flags: u64) {
-    let vtime = k.native.task(task).scx.dsq_vtime.get();
-    let Some(queue) = k.ext.dsqs.get_mut(&dsq) else {
-        eject(k, flags::EXIT_ERROR, &format!("non-existent DSQ {dsq:#x}"));
-        return;
-    };
-    queue.seq += 1;
-    let place = if enq_flags & ENQ_PRIQ != 0 { place_of(vtime) } else { 0 };
-    let key = (place, queue.seq);
-    queue.tasks.insert(key, task);
-    let entity = &mut k.tasks[task].ext;
-    entity.queue = Queue::Shared(dsq);
-    entity.key = key;
-    k.observe(|observer, k| observer.placed(k.now, Place::Shared(dsq), &k.tasks[task], task));
-}
-
-/// `dispatch_dequeue()`: the task waits nowhere any more.
-pub fn unlink(k: &mut Kernel, cpu: usize, task: TaskId) {
-    let entity = &mut k.tasks[task].ext;
-    let key = entity.key;
-    match std::mem::take(&mut entity.queue) {
-        Queue::None => {}
-        Queue::Local(on) => k.rqs[on].ext.local.retain(|other| *other != task),
-        Queue::Shared(dsq) => {
-            if let Some(queue) = k.ext.dsqs.get_mut(&dsq) {
-                queue.tasks.remove(&key);
-            }
-        }
-        Queue::Deferred(_) => k.rqs[cpu].ext.deferred.retain(|other| *other != task),
-    }
-}
 
 /// `task_can_run_on_remote_rq()`.
 pub fn can_move(k: &Kernel, task: TaskId, cpu: usize) -> bool {
@@ -126,12 +40,12 @@ pub fn may_move(k: &mut Kernel, task: TaskId, cpu: usize) -> bool {
 pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
     let from = k.tasks[task].cpu;
     if from == cpu {
-        unlink(k, from, task);
-        insert(k, cpu, task, enq_flags);
+        dsq::unlink(k, from, task);
+        dsq::insert(k, cpu, task, enq_flags);
         return;
     }
     // It is nobody's until it arrives: one run queue's lock after the other. CPUs of a core may have the same one.
-    unlink(k, from, task);
+    dsq::unlink(k, from, task);
     let (held_from, held_to) = (k.holds_rq(from), k.holds_rq(cpu));
     let one_lock = k.share_lock(from, cpu);
     if held_to && !one_lock {
@@ -173,8 +87,8 @@ pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
     if let Some(task) = found {
         move_to_local(k, task, cpu, 0);
         if std::mem::take(&mut k.planted.loses_consumed) {
-            unlink(k, cpu, task);
-            insert_shared(k, dsq, task, ENQ_PRIQ);
+            dsq::unlink(k, cpu, task);
+            dsq::insert_shared(k, dsq, task, ENQ_PRIQ);
         }
     }
     found.is_some()
@@ -184,7 +98,7 @@ pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
 pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
     let tasks: Vec<_> = k.rqs[cpu].ext.local.iter().copied().collect();
     for task in &tasks {
-        unlink(k, cpu, *task);
+        dsq::unlink(k, cpu, *task);
     }
     for task in &tasks {
         class::do_enqueue(k, cpu, *task, flags::ENQ_REENQ, None);
@@ -217,7 +131,7 @@ fn run_deferred_inserts(k: &mut Kernel, cpu: usize) {
                 k.resched_curr(to);
             }
         } else {
-            insert_shared(k, flags::DSQ_GLOBAL, task, enq_flags);
+            dsq::insert_shared(k, flags::DSQ_GLOBAL, task, enq_flags);
         }
     }
 }

@@ -5,6 +5,8 @@
 
 mod class;
 mod dispatch;
+mod dsq;
+mod exit;
 mod flags;
 mod idle;
 mod kfuncs;
@@ -15,7 +17,7 @@ mod watchdog;
 use crate::{
     bpf::{self, GroupId, TaskId},
     kernel::{Class, Enqueue, Event, GroupChange, Kernel, SchedClass, Wake},
-    mix::Ns,
+    time::Ns,
 };
 
 /// The class.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task that waits for too long ends the scheduler: `scx_watchdog_workfn()`, `check_rq_for_timeouts()`.
 
-use super::{flags, load::eject};
+use super::{exit::eject, flags};
 use crate::kernel::{Class, Event, Kernel, State};
 
 pub fn arm(k: &mut Kernel) {

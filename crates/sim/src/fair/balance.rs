@@ -2,30 +2,26 @@
 //! Load balancing: at ticks, on behalf of idle CPUs, and by a CPU that is about to be idle.
 
 use super::{
+    clock::look_at_clock,
     detach::{MIGRATION_COST_NS, Move, detach_tasks},
     domain::interval_ns,
-    look_at_clock,
     sibling::{core_is_idle, is_idle, is_sched_idle, nr_running},
-    stats::{self, Unit},
+    stats::{self, Balancer, Unit},
 };
-use crate::{kernel::Kernel, machine::CpuSet, mix::Ns};
+use crate::{kernel::Kernel, machine::CpuSet, time::Ns};
 
 /// `rq->max_idle_balance_cost` twice: what an average of idle times is at most.
-pub const AVG_IDLE_MAX_NS: Ns = 2 * MIGRATION_COST_NS;
+const AVG_IDLE_MAX_NS: Ns = 2 * MIGRATION_COST_NS;
 /// What newly idle balancing costs per CPU that it looks at (`sd->max_newidle_lb_cost` is measured in the kernel).
 const COST_PER_CPU_NS: Ns = 200;
 /// `MAX_PINNED_INTERVAL`.
 const PINNED_INTERVAL_MAX_MS: u64 = 512;
 
-/// What the CPU that balances does (`enum cpu_idle_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balancer {
-    /// It runs something.
-    Busy,
-    /// It is idle.
-    Idle,
-    /// It is about to be.
-    Newly,
+/// `init_idle()`: at first, CPUs are idle for as long as may be on average.
+pub fn begin(k: &mut Kernel) {
+    for rq in &mut k.rqs {
+        rq.fair.avg_idle_ns = AVG_IDLE_MAX_NS;
+    }
 }
 
 /// `sched_balance_trigger()`, `nohz_balancer_kick()`: the tick of a CPU that runs something.

@@ -8,7 +8,8 @@ use crate::{
         events::short,
         fair_state::{Bandwidth, Fair, QueueId},
     },
-    mix::{Ns, Quota},
+    mix::Quota,
+    time::Ns,
 };
 
 /// `sysctl_sched_cfs_bandwidth_slice`.

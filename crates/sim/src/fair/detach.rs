@@ -2,9 +2,8 @@
 //! Tasks are moved from one CPU to another by balancing.
 
 use super::{
-    balance::Balancer,
     sibling::nr_running,
-    stats::{Imbalance, Unit},
+    stats::{Balancer, Imbalance, Unit},
 };
 use crate::{
     bpf::TaskId,

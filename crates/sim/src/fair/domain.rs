@@ -7,7 +7,7 @@ use crate::{
         fair_state::{Domain, Level},
     },
     machine::Machine,
-    mix::Ns,
+    time::Ns,
 };
 
 /// `busy_factor`: a busy CPU balances that much more seldom.
@@ -116,8 +116,6 @@ pub fn build(k: &mut Kernel) {
         let level =
             |domain: &Domain| Level { interval_ms: domain.interval_ms(), ..Level::default() };
         rq.fair.levels = domains.iter().map(level).collect();
-        // init_idle(): as long as it may be.
-        rq.fair.avg_idle_ns = super::balance::AVG_IDLE_MAX_NS;
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     kernel::fair_state::{EntityId, Fair, QueueId, SchedAvg},
-    mix::Ns,
+    time::Ns,
 };
 
 /// At most that often a queue tells its group of its load.

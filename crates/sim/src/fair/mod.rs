@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `weight` | weights, slices, virtual time |
+//! | `clock` | the CPUs' clocks |
 //! | `entity` | entities, those of new tasks |
 //! | `eevdf` | average virtual time, lag, placement, who is picked |
 //! | `reweight` | weights change: in a queue, and among all tasks of a CPU |
@@ -31,6 +32,7 @@
 
 mod balance;
 mod bandwidth;
+mod clock;
 mod detach;
 mod domain;
 mod eevdf;
@@ -50,16 +52,17 @@ mod stats;
 mod throttle;
 mod weight;
 
+use clock::{all_clocks, look_at_clock};
 use queue::Leave;
 
 use crate::{
     bpf::{GroupId, TaskId},
     kernel::{
-        Class, Enqueue, Event, GroupChange, Kernel, SchedClass, State, Wake,
-        fair_state::{Fair, RqClock},
+        Class, Enqueue, Event, GroupChange, Kernel, SchedClass, State, Wake, fair_state::Fair,
     },
     machine::CpuSet,
-    mix::{Ns, Policy},
+    mix::Policy,
+    time::Ns,
 };
 
 /// The class.
@@ -67,17 +70,6 @@ pub static FAIR: FairClass = FairClass;
 
 /// `fair_sched_class`.
 pub struct FairClass;
-
-/// The CPU's clocks are those of now.
-pub(crate) fn look_at_clock(k: &mut Kernel, cpu: usize) {
-    k.update_rq_clock(cpu);
-    let clock = RqClock {
-        now: k.now,
-        task: k.clock_task(cpu),
-        pelt: k.native.rq_struct(cpu).clock_pelt.get(),
-    };
-    k.fair.clocks[cpu] = clock;
-}
 
 /// What the model has decided is done.
 fn carry_out(k: &mut Kernel) {
@@ -99,13 +91,6 @@ fn changed(k: &mut Kernel, cpu: usize) {
     carry_out(k);
 }
 
-fn all_clocks(k: &mut Kernel) {
-    for cpu in 0..k.machine.cpus {
-        k.update_curr(cpu);
-        look_at_clock(k, cpu);
-    }
-}
-
 fn all_changed(k: &mut Kernel) {
     for cpu in 0..k.machine.cpus {
         changed(k, cpu);
@@ -123,6 +108,7 @@ impl SchedClass for FairClass {
         let cpus = k.machine.cpus;
         k.fair = Fair::new(&k.groups, cpus, weight::base_slice_ns(cpus), k.machine.tick_ns());
         domain::build(k);
+        balance::begin(k);
         carry_out(k);
     }
 

@@ -3,7 +3,7 @@
 
 use paracord_policy::pelt;
 
-use crate::{kernel::fair_state::SchedAvg, mix::Ns};
+use crate::{kernel::fair_state::SchedAvg, time::Ns};
 
 /// `LOAD_AVG_MAX`: the series' sum.
 const LOAD_AVG_MAX: u64 = 47_742;

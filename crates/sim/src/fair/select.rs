@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bpf::TaskId,
     kernel::{Kernel, Wake, fair_state::Domain},
-    mix::Ns,
+    time::Ns,
 };
 
 /// Flips of whom a task wakes are halved after that.

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a domain's groups of CPUs have to do, and how much of it is to move where.
 
-use super::{
-    balance::Balancer,
-    sibling::{is_idle, nr_running},
-};
+use super::sibling::{is_idle, nr_running};
 use crate::{
     kernel::{Kernel, fair_state::Domain},
     machine::CpuSet,
 };
+
+/// What the CPU that balances does (`enum cpu_idle_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balancer {
+    /// It runs something.
+    Busy,
+    /// It is idle.
+    Idle,
+    /// It is about to be.
+    Newly,
+}
 
 /// `enum group_type`, as far as it is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,8 @@
 use super::{Event, Kernel};
 use crate::{
     bpf::{GroupId, TaskId},
-    mix::{Ns, Quota},
+    mix::Quota,
+    time::Ns,
 };
 
 /// Why a task comes to a run queue: the kernel's ENQUEUE_* and WF_*.

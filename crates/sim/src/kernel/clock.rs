@@ -2,7 +2,7 @@
 //! Clocks of run queues, and the account of the task that runs.
 
 use super::{Class, Kernel, Program};
-use crate::mix::Ns;
+use crate::time::Ns;
 
 impl Kernel {
     /// `rq_clock_task()`: without the time of interrupts.

@@ -5,44 +5,14 @@
 
 use std::cmp::Ordering;
 
-use super::{Class, Kernel, State};
-use crate::{bpf::TaskId, mix::Ns};
+use super::{
+    Class, Kernel, State,
+    cores::{Core, Part},
+};
+use crate::{bpf::TaskId, time::Ns};
 
 /// Threads of a core may run tasks of different cookies for as long as an interrupt takes to get from one to the other.
 const OVERLAP_MAX_NS: Ns = 100_000;
-
-/// A core.
-#[derive(Clone, Debug, Default)]
-struct Core {
-    cookie: u32,
-    /// Changes of its CPUs' run queues (`core_task_seq`).
-    task_seq: u32,
-    /// What `task_seq` was when all CPUs were looked at last (`core_pick_seq`).
-    pick_seq: u32,
-    /// CPUs that are idle although somebody waits (`core_forceidle_count`), and how often that began.
-    forced: u32,
-    forced_seq: u32,
-    /// While who runs next is looked for: there were some before (`fi_before`).
-    forced_before: bool,
-    /// Since when its threads run tasks of different cookies.
-    mixed_since: Option<Ns>,
-}
-
-/// A CPU's part of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    /// Who is to run next, as another thread has found (`core_pick`).
-    pick: Option<TaskId>,
-    /// The look that this one followed last (`core_sched_seq`).
-    seq: u32,
-}
-
-/// All cores; none: nobody has a cookie, and each CPU looks for itself.
-#[derive(Default)]
-pub struct Cores {
-    cores: Vec<Core>,
-    parts: Vec<Part>,
-}
 
 impl Kernel {
     /// Tasks of the mix have cookies.

@@ -3,7 +3,7 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use crate::{bpf::TaskId, mix::Ns};
+use crate::{bpf::TaskId, time::Ns};
 
 /// Something that happens on a CPU. Where a sequence number is given and another one is in force by then, the event
 /// was cancelled.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{bpf::TaskId, machine::CpuSet, mix::Ns};
+use crate::{bpf::TaskId, machine::CpuSet, time::Ns};
 
 /// Where a task waits (`p->scx.dsq`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

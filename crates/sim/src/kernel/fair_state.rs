@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Event;
-use crate::{bpf::TaskId, machine::CpuSet, mix::Ns};
+use crate::{bpf::TaskId, machine::CpuSet, time::Ns};
 
 /// Index into [`Fair::entities`]: groups' entities first, one per group and CPU, then those of tasks.
 pub type EntityId = usize;

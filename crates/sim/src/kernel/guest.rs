@@ -1,53 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! vCPU threads: what a guest does, its exits to the host, its line; and the daemon's part, which sets up what the
+//! vCPU threads: what a guest does, its exits to the host; and the daemon's part, which sets up what the
 //! sensor has found (crates/host).
 
-use std::{cell::Cell, rc::Rc};
+use std::rc::Rc;
 
 use paracord_policy::{PC_MSG_GONE, PC_MSG_NEW, pc_vm, pc_vm_threads};
 
-use super::{Event, Kernel, Program, State, events::short, life::New, task::WORK_PER_NS};
+use super::{
+    Event, Kernel, Program, State,
+    events::short,
+    life::New,
+    task::WORK_PER_NS,
+    vcpu::{LINE_BYTES, Vcpu},
+};
 use crate::{
     bpf::{self, TaskId},
-    mix::{self, Guest, Ns},
+    mix::{self, Guest},
+    time::Ns,
 };
 
 /// Until the daemon has read a message and set up a vCPU.
 const DAEMON_NS: Ns = 200_000;
-/// Bytes of a guest's line that it declares (abi/paracord_abi.h).
-const LINE_BYTES: u32 = 64;
-/// Offsets in the line: `context.task_class`, `context.critical`.
-const TASK_CLASS_AT: usize = 0;
-const CRITICAL_AT: usize = 5;
-/// `PARACORD_TASK_NORMAL`, `PARACORD_TASK_RT`.
-const CLASS_NORMAL: u8 = 2;
-const CLASS_RT: u8 = 3;
-
-/// A vCPU and its guest.
-pub struct Vcpu {
-    /// Process of its VM.
-    pub tgid: i32,
-    /// Index of its VM's record.
-    pub vm: u32,
-    /// Its number in the VM.
-    pub number: u32,
-    guest: Guest,
-    exits_per_s: u32,
-    line: &'static [Cell<u8>],
-    line_at: u64,
-    /// Running time until the next exit.
-    exit_in: Ns,
-    /// When a periodic guest's next period begins.
-    period_at: Ns,
-    /// It has something to run.
-    busy: bool,
-    /// Time that it has run boosted, by the simulator's account.
-    pub boosted_ns: Ns,
-    /// Wakeup to the first running afterwards: sum, number, longest.
-    pub latency: (Ns, u64, Ns),
-    /// When its timer fired; `None`: it runs since.
-    fired_at: Option<Ns>,
-}
 
 /// Number of a VM's process.
 fn process_of(vm: u32) -> i32 {
@@ -289,13 +262,5 @@ impl Kernel {
         self.this_cpu = self.active.next(0).unwrap_or(0);
         let at = self.at();
         bpf::timer(self, at, timer, seq);
-    }
-}
-
-impl Vcpu {
-    /// What the guest says to its host: whether a real-time task runs, whether preemption is off.
-    fn say(&self, real_time: bool, critical: bool) {
-        self.line[TASK_CLASS_AT].set(if real_time { CLASS_RT } else { CLASS_NORMAL });
-        self.line[CRITICAL_AT].set(u8::from(critical));
     }
 }

@@ -7,7 +7,8 @@ use super::{Account, Event, Kernel, Program, State, Task, ext_state, fair_state}
 use crate::{
     bpf::{GroupId, TaskId},
     machine::CpuSet,
-    mix::{self, Ns, Policy},
+    mix::{self, Policy},
+    time::Ns,
 };
 
 /// What a new task is to be.

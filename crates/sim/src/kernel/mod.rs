@@ -6,12 +6,14 @@ mod change;
 pub mod class;
 mod clock;
 mod core_sched;
+mod cores;
 pub mod events;
 pub mod ext_state;
 pub mod fair_state;
 mod guest;
 mod hotplug;
 mod life;
+mod observer;
 mod placement;
 mod planted;
 mod program;
@@ -22,23 +24,28 @@ mod server;
 mod switch;
 pub mod task;
 mod tick;
+mod under_way;
+mod vcpu;
 mod wake;
 
 use std::{io, rc::Rc};
 
 pub use class::{Enqueue, GroupChange, SchedClass, Wake};
 pub use events::{Event, Events};
-pub use guest::{Vcpu, record_of};
+pub use guest::record_of;
+pub use observer::{Observer, Place};
 pub use placement::{Placement, Waits};
 pub use planted::Planted;
 pub use rq::Rq;
 pub use task::{Account, Class, Program, State, Task};
+pub use vcpu::Vcpu;
 
 use crate::{
     bpf::{self, At, GroupId, Native, TaskId},
     machine::{CpuSet, Machine},
-    mix::{Mix, Ns, Quota},
+    mix::{Mix, Quota},
     rng::Rng,
+    time::Ns,
 };
 
 /// From a look at who runs next to another that it has asked for itself, at least: an interrupt.
@@ -93,38 +100,6 @@ fn words(fault: &str) -> impl Iterator<Item = &str> {
     fault.split(' ').filter(|word| word.bytes().all(|c| c.is_ascii_lowercase()))
 }
 
-/// What tells a trace what happens.
-pub trait Observer {
-    /// A CPU switches; an idle task's number is below the number of CPUs.
-    fn switched(&mut self, now: Ns, cpu: usize, prev: TaskId, next: &Task, next_id: TaskId);
-    /// A task wakes; `cpu` is the one that wakes it.
-    fn woken(&mut self, now: Ns, cpu: usize, task: &Task, id: TaskId);
-    /// The task that ran on a CPU stops running there; its state says why. Before the switch.
-    fn stopping(&mut self, _now: Ns, _cpu: usize, _task: &Task, _id: TaskId) {}
-    /// A task comes to a CPU's run queue.
-    fn enqueued(&mut self, _now: Ns, _cpu: usize, _task: &Task, _id: TaskId) {}
-    /// The ext class has put a task where the scheduler wants it to wait.
-    fn placed(&mut self, _now: Ns, _place: Place, _task: &Task, _id: TaskId) {}
-    /// Nothing more happens: the run is over.
-    fn ended(&mut self, _now: Ns) {}
-}
-
-/// Where the ext class lets a task wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a CPU's local queue.
-    Local {
-        /// The CPU.
-        cpu: usize,
-        /// Before all others there (`SCX_ENQ_HEAD`, `SCX_ENQ_PREEMPT`).
-        front: bool,
-        /// The task that runs there has to go.
-        preempts: bool,
-    },
-    /// In a queue of the scheduler's, or the global one.
-    Shared(u64),
-}
-
 /// The simulated kernel and its machine.
 pub struct Kernel {
     /// What runs.
@@ -154,7 +129,7 @@ pub struct Kernel {
     /// Whether paracord's programs watch.
     pub sensed: bool,
     /// Who may share a core.
-    cores: core_sched::Cores,
+    cores: cores::Cores,
     /// The ext class's part.
     pub ext: ext_state::Ext,
     /// The fair class's part.
@@ -178,7 +153,7 @@ pub struct Kernel {
     free_tasks: std::collections::VecDeque<TaskId>,
     next_pid: i32,
     daemon_due: bool,
-    races: Option<Box<races::Races>>,
+    races: Option<Box<under_way::Races<Kernel>>>,
     /// Faults that a test plants.
     pub planted: Planted,
     /// Events before the present time.
@@ -229,7 +204,7 @@ impl Kernel {
             rt_overloaded: CpuSet::EMPTY,
             normal,
             sensed,
-            cores: core_sched::Cores::default(),
+            cores: cores::Cores::default(),
             ext: ext_state::Ext::default(),
             fair: fair_state::Fair::default(),
             native,

@@ -2,7 +2,7 @@
 //! Where tasks were put, as a report says it: moves between caches and nodes, cores that were crowded while another one was
 //! idle, waits of those that woke.
 
-use crate::{machine::Machine, mix::Ns};
+use crate::{machine::Machine, time::Ns};
 
 /// Octaves are divided into so many parts: a wait is known to an eighth.
 const PARTS: u32 = 8;

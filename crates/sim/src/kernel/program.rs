@@ -6,7 +6,8 @@ use std::rc::Rc;
 use super::{Event, Kernel, Program, State, events::short, task::WORK_PER_NS};
 use crate::{
     bpf::TaskId,
-    mix::{Ns, Phase, Span},
+    mix::{Phase, Span},
+    time::Ns,
 };
 
 /// How long a task spins until it gives its CPU to another one: KVM's window for pauses is 4096 cycles, and the exit.

@@ -2,10 +2,13 @@
 //! Races: the handling of an event may be left at every helper, kfunc and atomic, and events of other CPUs come
 //! between. The seed decides. Whoever needs a run queue's lock waits for who has it.
 
-use super::{Event, Kernel};
+use super::{
+    Event, Kernel,
+    under_way::{Races, UnderWay},
+};
 use crate::{
     bpf::{Fiber, Pause, TaskId},
-    mix::Ns,
+    time::Ns,
 };
 
 /// How far apart in time events may be whose handling overlaps.
@@ -13,35 +16,11 @@ const OVERLAP_NS: Ns = 5_000;
 /// Of points, how many thousandths are left.
 const LEFT_PERMILLE: u64 = 100;
 
-/// What is under way.
-#[derive(Default)]
-pub struct Races {
-    /// Fibers that were left.
-    under_way: Vec<UnderWay>,
-    /// By CPU: which fiber has the run queue's lock, how many times.
-    locks: Vec<Option<(u64, u32)>>,
-    /// The fiber that runs.
-    running: u64,
-    /// Fibers so far.
-    made: u64,
-    /// Points so far.
-    points: u64,
-}
-
-struct UnderWay {
-    number: u64,
-    cpu: usize,
-    this_cpu: usize,
-    left: Pause,
-    fiber: Fiber<Kernel>,
-}
-
 impl Kernel {
     /// Lets operations of several CPUs overlap from here on.
     pub fn race(&mut self) {
         self.native.watched = true;
-        let locks = vec![None; self.machine.cpus];
-        self.races = Some(Box::new(Races { locks, ..Races::default() }));
+        self.races = Some(Box::new(Races::new(self.machine.cpus)));
     }
 
     /// Where the lock of a CPU's run queue is: CPUs of a core that is shared by cookies have one.
@@ -80,8 +59,9 @@ impl Kernel {
     #[must_use]
     pub fn holds_rq(&self, cpu: usize) -> bool {
         let lock = self.lock_of(cpu);
-        let holds =
-            |races: &Races| races.locks[lock].is_some_and(|(owner, _)| owner == races.running);
+        let holds = |races: &Races<Kernel>| {
+            races.locks[lock].is_some_and(|(owner, _)| owner == races.running)
+        };
         self.races.as_deref().is_some_and(holds)
     }
 
@@ -196,7 +176,7 @@ impl Kernel {
     /// One of those that were left goes on, one that waits for nobody.
     fn resume_one(&mut self) -> bool {
         let Some(races) = &self.races else { return false };
-        let free = |under_way: &UnderWay| match under_way.left {
+        let free = |under_way: &UnderWay<Kernel>| match under_way.left {
             Pause::Point => true,
             Pause::Lock(cpu) => races.locks[cpu].is_none(),
             Pause::OnCpu { cpu, task } => self.rqs[cpu].curr != task,

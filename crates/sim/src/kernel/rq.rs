@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{ext_state, fair_state};
-use crate::{bpf::TaskId, mix::Ns};
+use crate::{bpf::TaskId, time::Ns};
 
 /// Real-time tasks of a CPU that wait, by priority.
 #[derive(Default)]

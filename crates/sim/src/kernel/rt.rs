@@ -2,10 +2,7 @@
 //! Real-time tasks (kernel/sched/rt.c): fixed priorities, a list per priority, pushed and pulled between CPUs.
 
 use super::{Class, Kernel};
-use crate::{
-    bpf::TaskId,
-    mix::{Ns, Policy},
-};
+use crate::{bpf::TaskId, mix::Policy, time::Ns};
 
 /// `sched_rr_timeslice`.
 const RR_SLICE_NS: Ns = 100_000_000;

@@ -3,7 +3,10 @@
 //! which begin to run at the last moment of their period.
 
 use super::{Class, Event, Kernel, events::short};
-use crate::mix::{KernelVersion, Ns, Scheduler};
+use crate::{
+    mix::{KernelVersion, Scheduler},
+    time::Ns,
+};
 
 const PERIOD_NS: Ns = 1_000_000_000;
 const RUNTIME_NS: Ns = 50_000_000;

@@ -3,11 +3,12 @@
 
 use std::rc::Rc;
 
-use super::{Vcpu, ext_state, fair_state};
+use super::{ext_state, fair_state, vcpu::Vcpu};
 use crate::{
     bpf::{GroupId, TaskId},
     machine::CpuSet,
-    mix::{Ns, Phase, Policy},
+    mix::{Phase, Policy},
+    time::Ns,
 };
 
 /// Work is counted in nanoseconds at capacity 1, so that a CPU does `capacity` of it per nanosecond.

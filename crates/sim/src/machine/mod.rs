@@ -5,7 +5,7 @@ mod cpuset;
 
 pub use cpuset::{CPUS_MAX, CpuSet};
 
-use crate::mix::Ns;
+use crate::time::Ns;
 
 /// What takes a CPU's time without doing a task's work, and what delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

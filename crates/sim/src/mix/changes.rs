@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Changes at a time: their lines, and whether each is possible when its time comes.
 
-use super::declare::{cpu, policy};
+use super::declare::{cpu, policy, policy_text};
 use super::error::{Flaw, Part, at};
-use super::limits::{self, within};
+use super::limits;
 use super::lines::{Key, Keys, first_word, unknown};
 use super::names::Names;
-use super::value::{self, duration, time};
-use super::{Change, Mix, Timed, check};
+use super::value::{self, duration, time, within};
+use super::{Change, Mix, Timed, attributes};
 use crate::machine::CpuSet;
 
 const GROUP: &[Key] = &[
@@ -97,14 +97,14 @@ pub(super) fn text(mix: &Mix, change: &Change) -> String {
     match change {
         Change::GroupWeight(index, weight) => format!("group {} weight={weight}", group(*index)),
         Change::GroupQuota(index, quota) => {
-            format!("group {} {}", group(*index), super::write::quota_text(*quota))
+            format!("group {} {}", group(*index), value::quota_text(*quota))
         }
         Change::GroupIdle(index, idle) => {
             format!("group {} idle={}", group(*index), if *idle { "yes" } else { "no" })
         }
         Change::TaskNice(index, nice) => format!("task {} nice={nice}", task(*index)),
         Change::TaskPolicy(index, policy) => {
-            format!("task {} {}", task(*index), super::write::policy_text(*policy))
+            format!("task {} {}", task(*index), policy_text(*policy))
         }
         Change::TaskCpus(index, cpus) => format!("task {} cpus={cpus}", task(*index)),
         Change::TaskGroup(index, to) => {
@@ -147,7 +147,7 @@ impl State {
     fn change(&mut self, mix: &Mix, change: &Change) -> Result<(), String> {
         match change {
             Change::GroupWeight(group, weight) => {
-                check::group_index(mix, Some(*group))?;
+                attributes::group_index(mix, Some(*group))?;
                 // kernel/sched/fair.c: sched_group_set_shares.
                 if self.idle[*group] {
                     let path = &mix.groups[*group].path;
@@ -158,32 +158,32 @@ impl State {
                 within("weight", i64::from(*weight), &limits::WEIGHT)
             }
             Change::GroupQuota(group, quota) => {
-                check::group_index(mix, Some(*group))?;
-                quota.map_or(Ok(()), |quota| check::quota(&quota))
+                attributes::group_index(mix, Some(*group))?;
+                quota.map_or(Ok(()), |quota| attributes::quota(&quota))
             }
             Change::GroupIdle(group, idle) => {
-                check::group_index(mix, Some(*group))?;
+                attributes::group_index(mix, Some(*group))?;
                 self.idle[*group] = *idle;
                 Ok(())
             }
             Change::TaskNice(task, nice) => {
-                check::task_index(mix, *task)?;
+                attributes::task_index(mix, *task)?;
                 within("nice", i64::from(*nice), &limits::NICE)
             }
             Change::TaskPolicy(task, policy) => {
-                check::task_index(mix, *task)?;
-                check::policy(*policy)
+                attributes::task_index(mix, *task)?;
+                attributes::policy(*policy)
             }
             Change::TaskCpus(task, cpus) => {
-                check::task_index(mix, *task)?;
-                check::cpus(mix, Some(cpus))
+                attributes::task_index(mix, *task)?;
+                attributes::cpus(mix, Some(cpus))
             }
             Change::TaskGroup(task, group) => {
-                check::task_index(mix, *task)?;
-                check::group_index(mix, *group)
+                attributes::task_index(mix, *task)?;
+                attributes::group_index(mix, *group)
             }
             Change::Offline(cpu) => {
-                check::cpu(mix, *cpu)?;
+                attributes::cpu(mix, *cpu)?;
                 if !self.online.has(*cpu) {
                     return Err(format!("CPU {cpu} is offline already; bring it online first"));
                 }
@@ -196,7 +196,7 @@ impl State {
                 Ok(())
             }
             Change::Online(cpu) => {
-                check::cpu(mix, *cpu)?;
+                attributes::cpu(mix, *cpu)?;
                 if self.online.has(*cpu) {
                     return Err(format!("CPU {cpu} is online already; take it offline first"));
                 }

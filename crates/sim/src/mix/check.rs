@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use super::error::{Flaw, Part, at};
-use super::limits::{self, at_most, within, within_ns};
-use super::value::{self, time};
-use super::{Guest, Irq, Mix, Policy, Quota, Task, Vm, changes, forks, programs};
-use crate::machine::{CpuSet, Machine};
+use super::limits;
+use super::value::{self, at_most, time, within, within_ns};
+use super::{Guest, Irq, Mix, Task, Vm, attributes, changes, forks, programs};
+use crate::machine::Machine;
 
 impl Mix {
     /// Whether it can run: what the parser guarantees.
@@ -32,12 +32,6 @@ impl Mix {
         programs::check(self)?;
         forks::check(self)?;
         changes::check(self)
-    }
-
-    /// A group's path; `/` for the root group.
-    #[must_use]
-    pub fn group_path(&self, group: Option<usize>) -> &str {
-        group.map_or("/", |index| &self.groups[index].path)
     }
 }
 
@@ -146,51 +140,16 @@ fn group(mix: &Mix, index: usize) -> Result<(), String> {
         _ => {}
     }
     within("weight", i64::from(group.weight), &limits::WEIGHT)?;
-    group.quota.map_or(Ok(()), |limit| quota(&limit))
-}
-
-/// kernel/sched/core.c: tg_set_cfs_bandwidth and what cpu.max is written in.
-pub(super) fn quota(limit: &Quota) -> Result<(), String> {
-    let Quota { quota_ns, period_ns, burst_ns } = *limit;
-    let least = limits::QUOTA_MIN_NS;
-    if !(least..=limits::PERIOD_MAX_NS).contains(&period_ns) {
-        let shown = time(period_ns);
-        return Err(format!(
-            "the kernel refuses a period of {shown}; write a period from 1ms to 1s"
-        ));
-    }
-    if quota_ns < least {
-        let shown = time(quota_ns);
-        return Err(format!(
-            "the kernel refuses a quota below 1ms, here {shown}; write 1ms or more"
-        ));
-    }
-    if quota_ns > limits::RUN_MAX_NS {
-        let most = time(limits::RUN_MAX_NS);
-        return Err(format!("the quota is larger than any run; write at most {most}, or max"));
-    }
-    if burst_ns > quota_ns {
-        let (burst, quota) = (time(burst_ns), time(quota_ns));
-        return Err(format!(
-            "the kernel refuses a burst of {burst}, more than the quota; write at most {quota}"
-        ));
-    }
-    for (key, ns) in [("quota", quota_ns), ("period", period_ns), ("burst", burst_ns)] {
-        if ns % limits::QUOTA_UNIT_NS != 0 {
-            let shown = time(ns);
-            return Err(format!("{key} {shown}: the kernel takes whole microseconds; write those"));
-        }
-    }
-    Ok(())
+    group.quota.map_or(Ok(()), |quota| attributes::quota(&quota))
 }
 
 fn one_task(mix: &Mix, task: &Task) -> Result<(), String> {
     within("count", i64::from(task.count), &limits::COUNT)?;
     within("nice", i64::from(task.nice), &limits::NICE)?;
     within("cookie", i64::from(task.cookie), &limits::COOKIE)?;
-    group_index(mix, task.group)?;
-    policy(task.policy)?;
-    cpus(mix, task.cpus.as_ref())?;
+    attributes::group_index(mix, task.group)?;
+    attributes::policy(task.policy)?;
+    attributes::cpus(mix, task.cpus.as_ref())?;
     if task.template && (task.count != 1 || task.start_ns != 0) {
         return Err("a template begins by a fork; leave count and start out".to_owned());
     }
@@ -199,14 +158,6 @@ fn one_task(mix: &Mix, task: &Task) -> Result<(), String> {
         return Err(format!("start={start} is after the end; write a time before {run}"));
     }
     Ok(())
-}
-
-/// Whether a real-time priority is one.
-pub(super) fn policy(policy: Policy) -> Result<(), String> {
-    match policy {
-        Policy::Fifo(prio) | Policy::Rr(prio) => within("prio", i64::from(prio), &limits::PRIO),
-        Policy::Other | Policy::Batch | Policy::Idle => Ok(()),
-    }
 }
 
 fn one_vm(mix: &Mix, vm: &Vm) -> Result<(), String> {
@@ -220,8 +171,8 @@ fn one_vm(mix: &Mix, vm: &Vm) -> Result<(), String> {
             "exits={exits} of {cost} each take all of a CPU's time; write fewer exits"
         ));
     }
-    group_index(mix, vm.group)?;
-    cpus(mix, vm.cpus.as_ref())?;
+    attributes::group_index(mix, vm.group)?;
+    attributes::cpus(mix, vm.cpus.as_ref())?;
     if let Guest::Periodic { period_ns, busy_ns } = vm.guest {
         within_ns("period", period_ns, &(1..=limits::RUN_MAX_NS))?;
         within_ns("busy", busy_ns, &(1..=period_ns))?;
@@ -234,15 +185,15 @@ fn irqs(mix: &Mix) -> Result<(), Flaw> {
     let mut taken_ppm = vec![0_u64; mix.machine.cpus];
     for (index, irq) in mix.irqs.iter().enumerate() {
         let at = at(Part::Irq(index));
-        let Irq { cpu: number, every_ns, for_ns } = *irq;
-        cpu(mix, number).map_err(&at)?;
+        let Irq { cpu, every_ns, for_ns } = *irq;
+        attributes::cpu(mix, cpu).map_err(&at)?;
         within_ns("every", every_ns, &(1..=limits::RUN_MAX_NS)).map_err(&at)?;
         within_ns("for", for_ns, &(1..=limits::RUN_MAX_NS)).map_err(&at)?;
         let ppm = for_ns.saturating_mul(1_000_000) / every_ns;
-        taken_ppm[number] = taken_ppm[number].saturating_add(ppm);
-        if taken_ppm[number] >= 1_000_000 {
+        taken_ppm[cpu] = taken_ppm[cpu].saturating_add(ppm);
+        if taken_ppm[cpu] >= 1_000_000 {
             return Err(at(format!(
-                "interrupts take all of CPU {number}'s time; write a shorter for or a longer every"
+                "interrupts take all of CPU {cpu}'s time; write a shorter for or a longer every"
             )));
         }
     }
@@ -267,40 +218,4 @@ fn totals(mix: &Mix) -> Result<(), Flaw> {
     let vcpus = mix.vms.iter().map(|vm| u64::from(vm.count) * u64::from(vm.vcpus)).sum();
     let last = Part::Vm(mix.vms.len().saturating_sub(1));
     at_most("vCPUs", vcpus, limits::VCPUS_MAX).map_err(at(last))
-}
-
-/// Whether a group exists.
-pub(super) fn group_index(mix: &Mix, group: Option<usize>) -> Result<(), String> {
-    match group {
-        Some(index) if index >= mix.groups.len() => {
-            Err(format!("no group has index {index}; write one of the mix's groups"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether a task exists.
-pub(super) fn task_index(mix: &Mix, task: usize) -> Result<(), String> {
-    if task < mix.tasks.len() {
-        return Ok(());
-    }
-    Err(format!("no task has index {task}; write one of the mix's tasks"))
-}
-
-/// Whether the machine has a CPU.
-pub(super) fn cpu(mix: &Mix, cpu: usize) -> Result<(), String> {
-    if cpu < mix.machine.cpus {
-        return Ok(());
-    }
-    let last = mix.machine.cpus - 1;
-    Err(format!("the machine has no CPU {cpu}; write a CPU from 0 to {last}"))
-}
-
-/// Whether the machine has all CPUs of an affinity.
-pub(super) fn cpus(mix: &Mix, cpus: Option<&CpuSet>) -> Result<(), String> {
-    let Some(cpus) = cpus else { return Ok(()) };
-    if cpus.is_empty() {
-        return Err("cpus names no CPU; write for example cpus=0".to_owned());
-    }
-    cpus.next(mix.machine.cpus).map_or(Ok(()), |beyond| cpu(mix, beyond))
 }

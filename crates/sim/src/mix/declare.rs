@@ -157,6 +157,17 @@ pub(super) fn policy(keys: &Keys) -> Result<Option<Policy>, String> {
     Ok(policy)
 }
 
+/// What [`policy`] reads.
+pub(super) fn policy_text(policy: Policy) -> String {
+    match policy {
+        Policy::Other => "policy=other".to_owned(),
+        Policy::Batch => "policy=batch".to_owned(),
+        Policy::Idle => "policy=idle".to_owned(),
+        Policy::Fifo(prio) => format!("policy=fifo prio={prio}"),
+        Policy::Rr(prio) => format!("policy=rr prio={prio}"),
+    }
+}
+
 const VM: &[Key] = &[
     Key("count", "count=2"),
     Key("vcpus", "vcpus=2"),

@@ -2,8 +2,9 @@
 //! Who forks whom: templates are started, chains end or stay as many as they are.
 
 use super::error::{Flaw, Part, at};
-use super::limits::{TASKS_MAX, at_most};
+use super::limits::TASKS_MAX;
 use super::programs::{End, end, takes_time};
+use super::value::at_most;
 use super::{Mix, Phase, Task};
 
 /// Whether the number of tasks stays bounded, and no template is left over.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How large the values of a mix may be, and the words that refuse one.
+//! How large the values of a mix may be.
 
 use std::ops::RangeInclusive;
 
-use super::Ns;
-use super::value::time;
 use crate::machine::CPUS_MAX;
+use crate::time::Ns;
 
 /// A line holds at most this many bytes: what is longer is no mix.
 pub const LINE_MAX_BYTES: usize = 100_000;
@@ -49,29 +48,3 @@ pub(super) const QUOTA_MIN_NS: Ns = 1_000_000;
 pub(super) const PERIOD_MAX_NS: Ns = 1_000_000_000;
 /// `cpu.max` is in microseconds.
 pub(super) const QUOTA_UNIT_NS: Ns = 1_000;
-
-/// Whether a number is in its range.
-pub(super) fn within(key: &str, value: i64, range: &RangeInclusive<i64>) -> Result<(), String> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let (least, most) = (range.start(), range.end());
-    Err(format!("{key}={value} is out of range; write a number from {least} to {most}"))
-}
-
-/// Whether a time is in its range.
-pub(super) fn within_ns(key: &str, value: Ns, range: &RangeInclusive<Ns>) -> Result<(), String> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let (value, least, most) = (time(value), time(*range.start()), time(*range.end()));
-    Err(format!("{key}={value} is out of range; write a time from {least} to {most}"))
-}
-
-/// Whether there are not too many of something.
-pub(super) fn at_most(what: &str, count: u64, most: u64) -> Result<(), String> {
-    if count <= most {
-        return Ok(());
-    }
-    Err(format!("{what}: {count} in all is too many; a mix has at most {most}"))
-}

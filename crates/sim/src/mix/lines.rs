@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 
 use super::limits::LINE_MAX_BYTES;
-use super::value::{duration, int, nearest, quoted};
-use super::{Ns, value};
+use super::value::{self, duration, int, nearest, quoted};
+use crate::time::Ns;
 
 /// A line that declares something.
 #[derive(Clone, Copy, Debug)]

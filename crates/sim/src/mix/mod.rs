@@ -2,6 +2,7 @@
 //! What a file of the simulator's text format says (docs/design/0008-simulator.md): plain, checked values.
 //! Nothing here knows the kernel that runs them.
 
+mod attributes;
 mod changes;
 mod check;
 mod declare;
@@ -23,12 +24,9 @@ pub use error::{Flaw, MixError, Part};
 pub use limits::{GROUPS_MAX, LINE_MAX_BYTES, RUN_MAX_NS, TASKS_MAX, VCPUS_MAX};
 pub use parse::{load, parse_bytes};
 
-use std::path::Path;
+pub use crate::time::Ns;
 
 use crate::machine::{CpuSet, Machine};
-
-/// Nanoseconds of simulated time.
-pub type Ns = u64;
 
 /// A phase that never ends by itself.
 pub const FOREVER: Ns = u64::MAX / 4;
@@ -278,11 +276,9 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Reads and checks a file's text; `name` is the file that errors are about.
-    ///
-    /// # Errors
-    /// One line with file, line, what is wrong and what to write instead.
-    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Self, MixError> {
-        parse::parse(&name.as_ref().display().to_string(), text)
+    /// A group's path; `/` for the root group.
+    #[must_use]
+    pub fn group_path(&self, group: Option<usize>) -> &str {
+        group.map_or("/", |index| &self.groups[index].path)
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 use super::error::{Flaw, MixError, Part};
 use super::lines::{Key, Keys, Line, lines, one_word, unknown};
 use super::names::Names;
-use super::value::{nearest, quoted, seed};
-use super::{KernelVersion, Mix, Ns, Scheduler, Timed, changes, declare, limits};
+use super::value::{nearest, quoted, seed, within_ns};
+use super::{KernelVersion, Mix, Scheduler, Timed, changes, declare, limits};
 use crate::machine::Machine;
+use crate::time::Ns;
 
 /// Words that begin a line.
 const WORDS: [&str; 12] = [
@@ -32,6 +33,16 @@ const FILE_MAX_BYTES: u64 = 64 << 20;
 
 /// Without a `seed` line.
 pub(super) const DEFAULT_SEED: u64 = 1;
+
+impl Mix {
+    /// Reads and checks a file's text; `name` is the file that errors are about.
+    ///
+    /// # Errors
+    /// One line with file, line, what is wrong and what to write instead.
+    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Self, MixError> {
+        parse(&name.as_ref().display().to_string(), text)
+    }
+}
 
 /// Reads and checks the file at `path`.
 ///
@@ -62,7 +73,7 @@ pub fn parse_bytes(name: &str, bytes: &[u8]) -> Result<Mix, MixError> {
     }
 }
 
-pub(super) fn parse(name: &str, text: &str) -> Result<Mix, MixError> {
+fn parse(name: &str, text: &str) -> Result<Mix, MixError> {
     let refused = |(line, reason)| MixError::new(name, line, reason);
     let lines = lines(text).collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let names = Names::of(&lines).map_err(refused)?;
@@ -217,6 +228,6 @@ fn run(rest: &str) -> Result<(Ns, Ns), String> {
     let (word, rest) = super::lines::first_word("run", rest, "run 8s")?;
     let run_ns = super::value::duration(word)?;
     let keys = Keys::read(rest, KEYS)?;
-    limits::within_ns("run", run_ns, &(1..=limits::RUN_MAX_NS))?;
+    within_ns("run", run_ns, &(1..=limits::RUN_MAX_NS))?;
     Ok((run_ns, keys.time("warmup")?.unwrap_or(0)))
 }

@@ -4,7 +4,8 @@
 use super::error::{Flaw, Part, at};
 use super::limits::{PHASES_MAX, RUN_MAX_NS};
 use super::value::time;
-use super::{FOREVER, Mix, Ns, Phase, Span, Task, check};
+use super::{FOREVER, Mix, Phase, Span, Task, attributes};
+use crate::time::Ns;
 
 /// How a task's phases end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +74,8 @@ fn operands(mix: &Mix, phase: &Phase) -> Result<(), String> {
         Phase::Spin { queue, to } => index("queue", queue, mix.queues.len())
             .and_then(|()| index("task", to, mix.tasks.len())),
         Phase::Lock(lock) | Phase::Unlock(lock) => index("lock", lock, mix.locks.len()),
-        Phase::Fork(task) => check::task_index(mix, task),
-        Phase::MoveTo(group) => check::group_index(mix, group),
+        Phase::Fork(task) => attributes::task_index(mix, task),
+        Phase::MoveTo(group) => attributes::group_index(mix, group),
     }
 }
 

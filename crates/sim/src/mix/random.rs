@@ -5,11 +5,11 @@
 //! failure leaves for replay is therefore the mix itself, as text.
 
 use super::{
-    Change, FOREVER, Group, Irq, KernelVersion, Mix, Ns, Policy, Quota, Scheduler, Span, Task,
-    Timed,
+    Change, FOREVER, Group, Irq, KernelVersion, Mix, Policy, Quota, Scheduler, Span, Task, Timed,
 };
 use crate::machine::{CPUS_MAX, Costs, CpuSet, Machine};
 use crate::rng::Rng;
+use crate::time::Ns;
 
 mod tasks;
 mod vms;

@@ -4,8 +4,9 @@
 //!
 //! Every step leaves less: fewer parts, shorter times, more defaults. No chain of steps is endless.
 
-use super::{Change, FOREVER, Mix, Ns, Phase, Policy, Span, Timed, programs};
+use super::{Change, FOREVER, Mix, Phase, Policy, Span, Timed, programs};
 use crate::machine::{Costs, Machine};
+use crate::time::Ns;
 
 /// A run is not made shorter: less than some ticks of the slowest clock decides nothing.
 const RUN_MIN_NS: Ns = 100_000_000;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words that stand for values: numbers, times, spans, quotas, names, sets of CPUs. Read and written
-//! in one place.
+//! The words that stand for values: numbers, times, spans, quotas, names, sets of CPUs. Read, written, and refused
+//! if they are out of range, in one place.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 
-use super::limits::{NAME_MAX_BYTES, PATH_MAX_BYTES, RUN_MAX_NS, within};
-use super::{FOREVER, Ns, Quota, Span};
+use super::limits::{NAME_MAX_BYTES, PATH_MAX_BYTES, RUN_MAX_NS};
+use super::{FOREVER, Quota, Span};
 use crate::machine::CpuSet;
+use crate::time::Ns;
 
 /// Largest first: a time is written in the first that divides it.
 const UNITS: [(&str, Ns); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
@@ -145,6 +146,19 @@ pub(super) fn quota(word: &str, burst_ns: Option<Ns>) -> Result<Option<Quota>, S
     Ok(Some(Quota { quota_ns, period_ns, burst_ns: burst_ns.unwrap_or(0) }))
 }
 
+/// `quota=… burst=…`: what [`quota`] reads, and its keys.
+pub(super) fn quota_text(quota: Option<Quota>) -> String {
+    let Some(Quota { quota_ns, period_ns, burst_ns }) = quota else {
+        return "quota=max".to_owned();
+    };
+    let mut text = format!("quota={}/{}", time(quota_ns), time(period_ns));
+    if burst_ns != 0 {
+        // Writing to a String does not fail.
+        let _ = write!(text, " burst={}", time(burst_ns));
+    }
+    text
+}
+
 /// A set of CPUs; whether the machine has them is checked later.
 pub(super) fn cpus(word: &str) -> Result<CpuSet, String> {
     word.parse().map_err(|_| {
@@ -177,6 +191,32 @@ pub(super) fn path(word: &str) -> Result<(), String> {
         ));
     }
     word.split('/').try_for_each(name)
+}
+
+/// Whether a number is in its range.
+pub(super) fn within(key: &str, value: i64, range: &RangeInclusive<i64>) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    Err(format!("{key}={value} is out of range; write a number from {least} to {most}"))
+}
+
+/// Whether a time is in its range.
+pub(super) fn within_ns(key: &str, value: Ns, range: &RangeInclusive<Ns>) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (value, least, most) = (time(value), time(*range.start()), time(*range.end()));
+    Err(format!("{key}={value} is out of range; write a time from {least} to {most}"))
+}
+
+/// Whether there are not too many of something.
+pub(super) fn at_most(what: &str, count: u64, most: u64) -> Result<(), String> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(format!("{what}: {count} in all is too many; a mix has at most {most}"))
 }
 
 #[cfg(test)]

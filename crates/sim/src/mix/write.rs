@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A [`Mix`] as text that parses back to an equal one.
 
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt::{self, Display, Formatter};
 
-use super::value::time;
-use super::{Group, Guest, KernelVersion, Mix, Policy, Quota, Scheduler, Task, Vm, declare};
+use super::declare::{DEFAULT_EXITS_PER_S, policy_text};
+use super::value::{quota_text, time};
+use super::{Group, Guest, KernelVersion, Mix, Policy, Scheduler, Task, Vm, changes, phases};
 use crate::machine::{CpuSet, Machine};
-use crate::mix::{changes, phases};
 
 impl Display for Mix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -74,30 +74,6 @@ fn group(f: &mut Formatter<'_>, group: &Group) -> fmt::Result {
     writeln!(f, "{}", if group.idle { " idle" } else { "" })
 }
 
-/// `quota=… burst=…`.
-pub(super) fn quota_text(quota: Option<Quota>) -> String {
-    let Some(Quota { quota_ns, period_ns, burst_ns }) = quota else {
-        return "quota=max".to_owned();
-    };
-    let mut text = format!("quota={}/{}", time(quota_ns), time(period_ns));
-    if burst_ns != 0 {
-        // Writing to a String does not fail.
-        let _ = write!(text, " burst={}", time(burst_ns));
-    }
-    text
-}
-
-/// `policy=… prio=…`.
-pub(super) fn policy_text(policy: Policy) -> String {
-    match policy {
-        Policy::Other => "policy=other".to_owned(),
-        Policy::Batch => "policy=batch".to_owned(),
-        Policy::Idle => "policy=idle".to_owned(),
-        Policy::Fifo(prio) => format!("policy=fifo prio={prio}"),
-        Policy::Rr(prio) => format!("policy=rr prio={prio}"),
-    }
-}
-
 fn place(
     f: &mut Formatter<'_>,
     mix: &Mix,
@@ -128,7 +104,7 @@ fn vm(f: &mut Formatter<'_>, mix: &Mix, vm: &Vm) -> fmt::Result {
     key(f, "count", &vm.count, vm.count == 1)?;
     write!(f, " vcpus={}", vm.vcpus)?;
     place(f, mix, vm.group, vm.cpus.as_ref())?;
-    key(f, "exits", &vm.exits_per_s, vm.exits_per_s == declare::DEFAULT_EXITS_PER_S)?;
+    key(f, "exits", &vm.exits_per_s, vm.exits_per_s == DEFAULT_EXITS_PER_S)?;
     match vm.guest {
         Guest::Spin => writeln!(f, " guest=spin"),
         Guest::Idle => writeln!(f, " guest=idle"),

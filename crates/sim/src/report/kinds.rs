@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use paracord_sim::mix::{Mix, Ns};
+use paracord_sim::mix::Mix;
 use paracord_sim::run::{Kind, Outcome};
+use paracord_sim::time::Ns;
 
 use super::units;
 

@@ -13,8 +13,9 @@ pub mod versus;
 use std::fmt::Display;
 
 use paracord_sim::machine::Machine;
-use paracord_sim::mix::{KernelVersion, Mix, Ns, Scheduler};
+use paracord_sim::mix::{KernelVersion, Mix, Scheduler};
 use paracord_sim::run::Outcome;
+use paracord_sim::time::Ns;
 
 pub use faults::{Names, fault_line};
 pub use kinds::KindSum;

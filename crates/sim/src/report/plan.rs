@@ -7,7 +7,8 @@
 use std::fmt::{self, Write};
 
 use paracord_sim::machine::CpuSet;
-use paracord_sim::mix::{Change, FOREVER, Group, Mix, Ns, Phase, Policy, Quota, Span, Task};
+use paracord_sim::mix::{Change, FOREVER, Group, Mix, Phase, Policy, Quota, Span, Task};
+use paracord_sim::time::Ns;
 
 /// Changes with the words.
 const VERSION: u32 = 1;

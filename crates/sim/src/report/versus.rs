@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use paracord_sim::mix::Ns;
 use paracord_sim::run::Kind;
+use paracord_sim::time::Ns;
 
 use super::columns::{columns, row};
 use super::table::{per_task, placement_line};

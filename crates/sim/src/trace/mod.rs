@@ -12,7 +12,8 @@ use std::rc::Rc;
 
 use paracord_sim::bpf::TaskId;
 use paracord_sim::kernel::{Observer, Place, Task};
-use paracord_sim::mix::{Mix, Ns};
+use paracord_sim::mix::Mix;
+use paracord_sim::time::Ns;
 
 use encode::Encoder;
 use recorder::Recorder;

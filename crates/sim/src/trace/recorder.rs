@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use paracord_sim::bpf::TaskId;
 use paracord_sim::kernel::{Place, State, Task};
-use paracord_sim::mix::Ns;
+use paracord_sim::time::Ns;
 
 use super::encode::{Encoder, Flow, Type};
 use super::tracks::Tracks;

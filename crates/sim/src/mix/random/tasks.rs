@@ -2,7 +2,8 @@
 //! Drawn tasks: loops, sleepers, periodic and real-time tasks, pipes, mutexes, forks.
 
 use super::{Drawing, MS, RUN_FOREVER, US, index, pick, plain};
-use crate::mix::{Ns, Phase, Policy, Span, Task};
+use crate::mix::{Phase, Policy, Span, Task};
+use crate::time::Ns;
 
 /// Tasks of one kind at most, per CPU of the machine, and on the largest machine.
 const COUNT_PER_CPU: u64 = 2;
