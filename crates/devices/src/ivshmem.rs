@@ -9,8 +9,8 @@
 //! registers where [`Ivshmem::registers`] says and the table of interrupts where [`Ivshmem::interrupts`] says, and
 //! looks again after each write.
 
-use crate::msix::Msix;
-use crate::pci_config::{BarSizeError, ConfigSpace, Identity, MsixControl};
+use crate::msix::{Msix, MsixControl};
+use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
 
 /// The BAR, of 64 bits, behind which the memory lies.
 const MEMORY_BAR: usize = 2;

@@ -10,8 +10,6 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::pci_config::MsixControl;
-
 /// The most that a function may have.
 pub const VECTORS_MAX: u16 = 2048;
 const ENTRY_BYTES: u64 = 16;
@@ -25,6 +23,15 @@ pub struct Message {
     pub address: u64,
     /// What.
     pub data: u32,
+}
+
+/// What a guest has set of a function's message signalled interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsixControl {
+    /// They are used.
+    pub enabled: bool,
+    /// All of them wait.
+    pub masked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

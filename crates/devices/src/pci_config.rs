@@ -16,7 +16,7 @@
 //! | 0x3c | interrupt line | scratch byte; there is no interrupt pin |
 //! | 0x40 | MSI-X | its enable and mask bits can be set |
 
-use crate::msix::Msix;
+use crate::msix::{Msix, MsixControl};
 
 /// Bytes of a function's configuration space.
 pub const CONFIG_BYTES: usize = 256;
@@ -67,15 +67,6 @@ pub struct Identity {
 pub struct BarSizeError {
     /// The size.
     pub bytes: u64,
-}
-
-/// What a guest has set of a function's message signalled interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MsixControl {
-    /// They are used.
-    pub enabled: bool,
-    /// All of them wait.
-    pub masked: bool,
 }
 
 /// One function's configuration space.

@@ -8,7 +8,7 @@ use paracord_policy::{
     PC_CLAMP_GROUP, PC_CLAMP_TASK, PC_CLAMP_UNSET, pc_clamp, pc_clamp_call, pc_kernel_clamp,
 };
 
-use crate::{Error, Sensor, load::run};
+use crate::{Error, Sensor, object::run};
 
 /// Whom a clamp is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

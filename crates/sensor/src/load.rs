@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads, attaches and holds the sensor.
+//! Loads the sensor's object: the most of it that this kernel takes.
 
-use std::{
-    ffi::OsStr,
-    fs, io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{ffi::OsStr, fs, path::Path};
 
-use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, Program, ProgramInput,
-    ProgramMut,
-};
-use paracord_policy::{
-    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, PC_UID_OTHERS, pc_adoption, pc_clamp, pc_cpu, pc_energy,
-    pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
-};
+use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 
 use crate::{
-    Array, Error, Refusals, Vcpu,
+    Error, kernel,
     kicks::{self, Watched, posted_interrupts},
-    scheduler::{self, Scheduler},
-    users::Users,
 };
 
 /// A compiled BPF object.
@@ -39,106 +24,40 @@ static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-
 /// How to load the sensor.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Go on without KVM: threads reach the sensor by [`Sensor::adopt_stand_in`]
+    /// Go on without KVM: threads reach the sensor by [`crate::Sensor::adopt_stand_in`]
     /// only. For benchmarks and tests of machines without KVM.
     pub without_kvm: bool,
     /// Watch KVM's wakeups of vCPUs even where the hardware posts no interrupts. For tests.
     pub watch_wake_ups: bool,
-    /// With paracord's scheduler (sched_ext), for [`Sensor::start_scheduler`].
+    /// With paracord's scheduler (sched_ext), for [`crate::Sensor::start_scheduler`].
     pub scheduler: bool,
     /// Records of vCPUs that a user other than root may take; 0: no limit.
     pub vcpus_per_user: u32,
 }
 
-/// What the sensor could use of this kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
-    /// VM exits are seen: vCPU threads are found and boosts end at exits.
-    pub kvm_exit: bool,
-    /// KVM's function behind the IRQ reason; `None`: interrupts for a preempted vCPU are not seen.
-    pub kick: Option<&'static str>,
-    /// The hardware posts interrupts, so that KVM's wakeups are watched beside its kicks.
-    pub wake_ups: bool,
-    /// Host CPUs' frequencies and where vCPUs run can be read.
-    pub whereabouts: bool,
-    /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
-    pub kvm_btf: bool,
-    /// The scheduler can kick CPUs: boosts of those that wait, and ends of boosts, take effect at once.
-    pub scheduler_kicks: bool,
-}
-
-/// The loaded and attached sensor. Dropping it detaches everything.
-pub struct Sensor {
-    vcpus: Array<pc_vcpu>,
-    vms: Array<pc_vm>,
-    cpus: Array<pc_cpu>,
-    reserves: Array<pc_reserve>,
-    adoption: Array<pc_adoption>,
-    users: Mutex<Users>,
-    capabilities: Capabilities,
-    scheduler: Option<Scheduler>,
-    links: Vec<Link>,
-    object: Object,
-}
-
-/// KVM's BTF is the module's, or the kernel's where KVM is built in.
-fn has_kvm_btf() -> bool {
-    Path::new("/sys/kernel/btf/kvm").exists() || {
-        libbpf_rs::Btf::from_vmlinux()
-            .ok()
-            .and_then(|btf| {
-                btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("kvm_vcpu").map(|_| ())
-            })
-            .is_some()
-    }
-}
-
-/// Programs that are run by hand.
-const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
-/// One that a kernel may refuse for what it reads of cpufreq.
-const WHERE: &str = "sensor_where";
-/// One for kernels that let such programs look for tasks, since 6.10.
+/// The program that a kernel may refuse for what it reads of cpufreq.
+pub(crate) const WHERE: &str = "sensor_where";
+/// The one for kernels that let programs that are run by hand look for tasks, since 6.10.
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
 /// The scheduler's operations (bpf/sched_ops.h).
 const OPERATIONS: &str = "paracord";
-/// Since then the kernel takes `ops.core_sched_before()`, the first of them, as it is documented.
-const CORE_ORDER_SINCE: (u32, u32) = (7, 3);
-
-/// Major and minor number of the kernel that runs; (0, 0): they cannot be read.
-fn kernel_version() -> (u32, u32) {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
-        _ => (0, 0),
-    }
-}
-
-fn keeps_core_order() -> bool {
-    kernel_version() >= CORE_ORDER_SINCE
-}
-
-/// Whether the scheduler hears of tasks that wait on another thread of a core, if the kernel keeps any waiting there.
-pub(crate) fn keeps_turns_on_cores() -> bool {
-    let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    keeps_core_order() || !symbols().contains(" sched_core_share_pid")
-}
 
 fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
         let name = program.name();
         let is_left_out = (!places && name == OsStr::new(WHERE))
-            || (name == OsStr::new(ADOPT) && kernel_version() < ADOPTS_SINCE);
+            || (name == OsStr::new(ADOPT) && kernel::release() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
             program.set_autoload(false);
         }
     }
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
-        if map.name() == OsStr::new(OPERATIONS) && !keeps_core_order() {
+        if map.name() == OsStr::new(OPERATIONS) && !kernel::keeps_core_order() {
+            // `core_sched_before()` is left out.
             let first = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
             if let Some(operation) = first {
                 *operation = [0u8; size_of::<usize>()];
@@ -173,7 +92,7 @@ fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, W
 }
 
 /// With the scheduler if it is asked for; whether that one can kick.
-fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
+pub(crate) fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
     if !options.scheduler {
         return load(SENSOR, options).map(|(object, watched)| (object, watched, false));
     }
@@ -182,343 +101,4 @@ fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
         Ok((object, watched)) => Ok((object, watched, true)),
         Err(_) => load(without_kick, options).map(|(object, watched)| (object, watched, false)),
     }
-}
-
-impl Sensor {
-    /// Loads and attaches the sensor. It finds vCPU threads from then on. More than one way may be
-    /// tried: what libbpf says of those that the kernel refuses goes to [`crate::set_print`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] names what this kernel lacks.
-    pub fn load(options: &Options) -> Result<Self, Error> {
-        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-            return Err(Error::NoBtf);
-        }
-        if options.scheduler && !scheduler::is_there() {
-            return Err(Error::NoSchedExt);
-        }
-        if options.scheduler && scheduler::is_preempt_rt(&scheduler::kernel_version()) {
-            return Err(Error::Realtime);
-        }
-        let (object, watched, scheduler_kicks) = load_best(options)?;
-        let vcpus = map_array(&object, "vcpus")?;
-        let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
-        let mut sensor = Self {
-            vms: map_array(&object, "vms")?,
-            cpus: map_array(&object, "cpus")?,
-            reserves: map_array(&object, "reserves")?,
-            adoption: map_array(&object, "adoption")?,
-            users: Mutex::default(),
-            capabilities: Capabilities {
-                kvm_exit: true,
-                kick: watched.kick(),
-                wake_ups: watched.wake_ups(),
-                whereabouts,
-                kvm_btf: has_kvm_btf(),
-                scheduler_kicks,
-            },
-            scheduler: None,
-            links: Vec::new(),
-            vcpus,
-            object,
-        };
-        for index in 0..u32::try_from(sensor.vcpus.len()).unwrap_or(u32::MAX) {
-            sensor.offer(index)?;
-        }
-        // Before it can be taken by a user: those that find no entry of their own find this one.
-        sensor
-            .map("user_taken")?
-            .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Error::bpf("the quota of users"))?;
-        sensor.set_vcpus_per_user(options.vcpus_per_user);
-        // Nobody's, and never empty.
-        crate::Reserves::add_ns(&sensor.reserves, 0, 1 << 62);
-        sensor.attach(options)?;
-        if options.scheduler {
-            sensor.scheduler = Some(Scheduler::find(&sensor.object)?);
-        }
-        Ok(sensor)
-    }
-
-    fn attach(&mut self, options: &Options) -> Result<(), Error> {
-        for program in self.object.progs_mut() {
-            // The others are the scheduler's operations, and those that are run by hand.
-            if !program.autoload()
-                || !program.name().as_encoded_bytes().starts_with(b"sensor_")
-                || BY_HAND.iter().any(|name| program.name() == OsStr::new(name))
-            {
-                continue;
-            }
-            let is_exit = program.name() == OsStr::new("sensor_exit");
-            match program.attach() {
-                Ok(link) => self.links.push(link),
-                Err(_) if is_exit && options.without_kvm => self.capabilities.kvm_exit = false,
-                Err(error) if is_exit => return Err(Error::NoKvm(error)),
-                Err(error) => return Err(Error::Bpf { step: "attach", source: error }),
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn map(&self, name: &'static str) -> Result<Map<'_>, Error> {
-        find_map(&self.object, name)
-    }
-
-    /// Hands the host's ordinary tasks to paracord's scheduler, if it was loaded and has not got them. Returns when it has.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OtherScheduler`], [`Error::NoSchedExt`] or [`Error::Scheduler`].
-    pub fn start_scheduler(&self) -> Result<(), Error> {
-        self.scheduler.as_ref().ok_or(Error::NoSchedExt)?.start(&self.object)
-    }
-
-    /// Gives them back to the kernel's own scheduler. Returns when it has them.
-    pub fn stop_scheduler(&self) {
-        if let Some(scheduler) = &self.scheduler {
-            scheduler.stop();
-        }
-    }
-
-    /// Whether [`Sensor::start_scheduler`] has something to start.
-    #[must_use]
-    pub fn has_scheduler(&self) -> bool {
-        self.scheduler.is_some()
-    }
-
-    /// How paracord's scheduler fares.
-    #[must_use]
-    pub fn scheduler(&self) -> scheduler::State {
-        self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
-    }
-
-    /// Control groups that paracord's scheduler has no record of; none without it.
-    #[must_use]
-    pub fn unrecorded(&self) -> scheduler::Unrecorded {
-        self.scheduler.as_ref().map(Scheduler::unrecorded).unwrap_or_default()
-    }
-
-    /// What could be used of this kernel.
-    #[must_use]
-    pub fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    /// The vCPUs.
-    #[must_use]
-    pub fn vcpus(&self) -> &Array<pc_vcpu> {
-        &self.vcpus
-    }
-
-    /// The VMs.
-    #[must_use]
-    pub fn vms(&self) -> &Array<pc_vm> {
-        &self.vms
-    }
-
-    /// The host CPUs' kept shares, by CPU number.
-    #[must_use]
-    pub fn cpus(&self) -> &Array<pc_cpu> {
-        &self.cpus
-    }
-
-    /// What CPU quotas leave for boosts.
-    #[must_use]
-    pub fn reserves(&self) -> &Array<pc_reserve> {
-        &self.reserves
-    }
-
-    fn offer(&self, index: u32) -> Result<(), Error> {
-        self.map("free_indices")?
-            .update(&[], &index.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Error::bpf("offering a vCPU index"))
-    }
-
-    /// Gives back the index of a vCPU whose thread is gone; its record is zeroed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] when the kernel refuses the update.
-    pub fn release(&self, vcpu: &Vcpu<'_>) -> Result<(), Error> {
-        if let Some(uid) = vcpu.charged_user() {
-            self.give_back(uid)?;
-        }
-        vcpu.clear();
-        self.offer(vcpu.index())
-    }
-
-    /// An index that nobody uses; `None`: all are in use.
-    pub(crate) fn take_index(&self) -> Result<Option<u32>, Error> {
-        let bytes = self.map("free_indices")?.lookup_and_delete(&[]).ok().flatten();
-        Ok(bytes.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
-    }
-
-    pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One record less is taken by this user.
-    pub(crate) fn give_back(&self, uid: u32) -> Result<(), Error> {
-        let mut users = self.users();
-        let count = users.returned.entry(uid).or_default();
-        *count = count.wrapping_add(1);
-        self.map("user_returned")?
-            .update(&uid.to_ne_bytes(), &count.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Error::bpf("the quota of users"))
-    }
-
-    /// Records of vCPUs that a user other than root may take from now on; 0: no limit. Those taken stay.
-    pub fn set_vcpus_per_user(&self, records: u32) {
-        self.adoption.set_per_user(records);
-    }
-
-    /// Whether boosts take effect in the scheduler, and make no thread real-time: CPU quotas bind those that do.
-    pub fn set_own_boosts(&self, own: bool) {
-        self.adoption.set_own_boosts(own);
-    }
-
-    /// Threads that run vCPUs and got no record, so far.
-    #[must_use]
-    pub fn refusals(&self) -> Refusals {
-        self.adoption.refusals()
-    }
-
-    /// Has the policy look at these vCPUs now: `events` is `PC_EV_TICK` or `PC_EV_CONFIG`.
-    /// Call it from the real-time thread: the vCPUs' events wait for it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] when the kernel refuses to run the program.
-    pub fn evaluate(&self, events: u32, indices: &[u32]) -> Result<(), Error> {
-        let program = self.program("sensor_tick")?;
-        for some in indices.chunks(PC_TICK_MAX as usize) {
-            let mut tick = pc_tick { events, count: some.len() as u32, ..pc_tick::default() };
-            tick.index[..some.len()].copy_from_slice(some);
-            run(&program, "sensor_tick", &mut tick)?;
-        }
-        Ok(())
-    }
-
-    /// Puts mechanisms of the performance policy in force: `features` gives a CPU's (`PC_PERF_*`). Nothing
-    /// happens without the scheduler.
-    pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
-        if let Some(scheduler) = &self.scheduler {
-            scheduler.set_features(features);
-        }
-    }
-
-    /// Stores the host's energy model, and each CPU's domain and capacity in it, for `PC_PERF_PLACE`. Nothing
-    /// happens without the scheduler.
-    pub fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
-        if let Some(scheduler) = &self.scheduler {
-            scheduler.set_energy(model, cpus);
-        }
-    }
-
-    /// Runs a program by name, for benchmarks (`BPF_PROG_TEST_RUN`).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] when there is no such program.
-    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Error> {
-        self.object.progs_mut().find(|program| program.name() == OsStr::new(name)).ok_or_else(
-            || Error::Bpf {
-                step: "no such program",
-                source: io::Error::from(io::ErrorKind::NotFound).into(),
-            },
-        )
-    }
-
-    /// All programs that were loaded.
-    pub fn programs(&self) -> impl Iterator<Item = Program<'_>> {
-        self.object.progs().filter(|program| program.autoload())
-    }
-
-    /// Treats an ordinary thread as a vCPU that has had its first exit. For load
-    /// tests and benchmarks: everything but VM exits and kicks is then real.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when the thread is gone or no index is free.
-    pub fn adopt_stand_in(&self, tid: u32, tgid: u32) -> Result<Vcpu<'_>, Error> {
-        let index = self.take_index()?.ok_or_else(|| Error::Bpf {
-            step: "no free vCPU index",
-            source: io::Error::from(io::ErrorKind::OutOfMemory).into(),
-        })?;
-        let thread = open_thread(tid)
-            .map_err(|error| Error::Bpf { step: "pidfd of the thread", source: error.into() })?;
-        let vcpu = self.vcpus.get(index).ok_or(Error::Bpf {
-            step: "vCPU index",
-            source: io::Error::from(io::ErrorKind::InvalidData).into(),
-        })?;
-        vcpu.adopt(tid, tgid);
-        let clamp = pc_clamp { min: 0, max: PC_CAPACITY };
-        let task = pc_task {
-            vcpu: index + 1,
-            queue: PC_NO_QUEUE,
-            own: clamp,
-            clamp,
-            ..pc_task::default()
-        };
-        self.map("tasks")?
-            .update(&thread.as_raw_fd().to_ne_bytes(), bytes_of(&task), MapFlags::ANY)
-            .map_err(Error::bpf("task storage"))?;
-        Ok(vcpu)
-    }
-}
-
-/// Runs a program of type `syscall` on a record, which it may change.
-pub(crate) fn run<T: crate::Record>(
-    program: &ProgramMut<'_>,
-    name: &'static str,
-    context: &mut T,
-) -> Result<(), Error> {
-    // SAFETY: integers without padding (`Record`), for the length of the call, by which alone they are used.
-    let bytes = unsafe {
-        std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>())
-    };
-    let input = ProgramInput { context_in: Some(bytes), ..ProgramInput::default() };
-    program.test_run(input).map_err(Error::bpf(name)).map(drop)
-}
-
-fn bytes_of(task: &pc_task) -> &[u8] {
-    // SAFETY: plain integers without padding, as long as the reference.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
-}
-
-fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
-    object
-        .maps()
-        .find(|map| map.name() == OsStr::new(name))
-        .ok_or_else(|| Error::Map { map: name, source: io::Error::from(io::ErrorKind::NotFound) })
-}
-
-pub(crate) fn map_array<T: crate::Record>(
-    object: &Object,
-    name: &'static str,
-) -> Result<Array<T>, Error> {
-    let map = find_map(object, name)?;
-    let fail = |source| Error::Map { map: name, source };
-    if map.value_size() as usize != size_of::<T>() {
-        return Err(fail(io::Error::from(io::ErrorKind::InvalidData)));
-    }
-    let fd: BorrowedFd<'_> = map.as_fd();
-    Array::map(fd, map.max_entries() as usize).map_err(fail)
-}
-
-/// A pidfd of a single thread (Linux >= 6.9), or of a process's first thread.
-fn open_thread(tid: u32) -> io::Result<OwnedFd> {
-    /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
-    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
-    for flags in [PIDFD_THREAD, 0] {
-        // SAFETY: a system call with integers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, flags) };
-        let fd = libc::c_int::try_from(fd).unwrap_or(-1);
-        if fd >= 0 {
-            // SAFETY: a new descriptor that nobody else owns.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
-    }
-    Err(io::Error::last_os_error())
 }

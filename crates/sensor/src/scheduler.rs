@@ -13,11 +13,7 @@ use std::{
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, Object, libbpf_sys};
 use paracord_policy::{fair, pc_energy, pc_ext_exit, pc_rq, pc_unrecorded, topology::near};
 
-use crate::{
-    Array, Error,
-    load::{keeps_turns_on_cores, map_array},
-    topology,
-};
+use crate::{Array, Error, kernel::keeps_turns_on_cores, object::map_array, topology};
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";

@@ -3,7 +3,7 @@
 
 use paracord_policy::pc_adopt_call;
 
-use crate::{Error, Sensor, Vcpu, load::ADOPT, load::run};
+use crate::{Error, Sensor, Vcpu, load::ADOPT, object::run};
 
 impl Sensor {
     /// Whether [`adopt_thread`](Sensor::adopt_thread) can be called: since Linux 6.10.

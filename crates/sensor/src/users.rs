@@ -9,23 +9,31 @@
 //! had no vCPU for a whole look, in the same microsecond. It costs a record more or less of one user's quota, until that
 //! user has no vCPU for a look.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-use libbpf_rs::{Map, MapCore, MapFlags};
-use paracord_policy::{PC_UID_OTHERS, PC_USERS_MAX};
+use libbpf_rs::{Map, MapCore, MapFlags, Object};
+use paracord_policy::{PC_UID_OTHERS, PC_USERS_MAX, pc_vcpu};
 
-use crate::{Error, Sensor};
+use crate::{Array, Error, object::find_map};
+
+const TAKEN: &str = "user_taken";
+const RETURNED: &str = "user_returned";
+/// What was being done, for errors.
+const STEP: &str = "the quota of users";
 
 /// What the daemon's side knows of users.
 #[derive(Debug, Default)]
-pub struct Users {
+struct Known {
     /// Records that were given back; as in the map `user_returned`.
-    pub returned: HashMap<u32, u32>,
+    returned: HashMap<u32, u32>,
     /// Users who held nothing at the last look, with what they had taken until then.
     idle: HashMap<u32, u32>,
 }
 
-impl Users {
+impl Known {
     /// Those who hold nothing now, and have neither held nor taken anything since the last look. What was taken shortly
     /// before a look may be in no record yet, so one look is not enough.
     fn forgettable(&mut self, taken: &[(u32, u32)], charged: &HashSet<u32>) -> Vec<(u32, u32)> {
@@ -47,32 +55,55 @@ fn taken_by(map: &Map<'_>, uid: u32) -> Option<u32> {
     number(map.lookup(&uid.to_ne_bytes(), MapFlags::ANY).ok()?)
 }
 
-impl Sensor {
-    /// Forgets users who hold no records, if many users are remembered. Call it now and then.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] when the kernel refuses.
-    pub fn forget_users(&self) -> Result<(), Error> {
-        let map = self.map("user_taken")?;
+/// Makes the entry that users find who have none of their own. To be called before a user can take it.
+pub(crate) fn make_shared_entry(object: &Object) -> Result<(), Error> {
+    find_map(object, TAKEN)?
+        .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
+        .map_err(Error::bpf(STEP))
+}
+
+/// The users of one sensor, which has the object that each call needs.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    known: Mutex<Known>,
+}
+
+impl Users {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One record less is taken by this user.
+    pub(crate) fn give_back(&self, object: &Object, uid: u32) -> Result<(), Error> {
+        let mut known = self.known();
+        let count = known.returned.entry(uid).or_default();
+        *count = count.wrapping_add(1);
+        find_map(object, RETURNED)?
+            .update(&uid.to_ne_bytes(), &count.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf(STEP))
+    }
+
+    /// Forgets those who hold none of the records of these vCPUs, if many users are remembered.
+    pub(crate) fn forget(&self, object: &Object, vcpus: &Array<pc_vcpu>) -> Result<(), Error> {
+        let map = find_map(object, TAKEN)?;
         let uids: Vec<u32> = map.keys().filter_map(|key| number(Some(key))).collect();
-        let mut users = self.users();
+        let mut known = self.known();
         if uids.len() <= PC_USERS_MAX as usize / 2 {
-            users.idle.clear();
+            known.idle.clear();
             return Ok(());
         }
-        let charged = self.vcpus().iter().filter_map(|vcpu| vcpu.charged_user()).collect();
+        let charged = vcpus.iter().filter_map(|vcpu| vcpu.charged_user()).collect();
         let taken: Vec<(u32, u32)> =
             uids.into_iter().filter_map(|uid| Some((uid, taken_by(&map, uid)?))).collect();
-        let returned = self.map("user_returned")?;
-        for (uid, before) in users.forgettable(&taken, &charged) {
+        let returned = find_map(object, RETURNED)?;
+        for (uid, before) in known.forgettable(&taken, &charged) {
             if taken_by(&map, uid) != Some(before) {
                 continue;
             }
             let key = uid.to_ne_bytes();
-            map.delete(&key).map_err(Error::bpf("the quota of users"))?;
-            if users.returned.remove(&uid).is_some() {
-                returned.delete(&key).map_err(Error::bpf("the quota of users"))?;
+            map.delete(&key).map_err(Error::bpf(STEP))?;
+            if known.returned.remove(&uid).is_some() {
+                returned.delete(&key).map_err(Error::bpf(STEP))?;
             }
         }
         Ok(())
@@ -82,25 +113,26 @@ impl Sensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Options, Sensor};
 
     #[test]
     fn who_holds_nothing_at_two_looks_and_took_nothing_between_them_is_forgotten() {
-        let mut users = Users::default();
+        let mut known = Known::default();
         let charged = HashSet::from([1]);
         let first = [(1, 9), (2, 5), (3, 5), (4, 0), (PC_UID_OTHERS, 0)];
-        assert_eq!(users.forgettable(&first, &charged), []);
+        assert_eq!(known.forgettable(&first, &charged), []);
         // 3 has taken one, which is in no record yet; 4 never got one.
         let second = [(1, 9), (2, 5), (3, 6), (4, 0), (PC_UID_OTHERS, 0)];
-        assert_eq!(users.forgettable(&second, &charged), [(2, 5), (4, 0)]);
-        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::from([3])), []);
-        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), []);
-        assert_eq!(users.forgettable(&[(3, 6)], &HashSet::new()), [(3, 6)]);
+        assert_eq!(known.forgettable(&second, &charged), [(2, 5), (4, 0)]);
+        assert_eq!(known.forgettable(&[(3, 6)], &HashSet::from([3])), []);
+        assert_eq!(known.forgettable(&[(3, 6)], &HashSet::new()), []);
+        assert_eq!(known.forgettable(&[(3, 6)], &HashSet::new()), [(3, 6)]);
     }
 
     #[test]
     #[ignore = "needs root and a kernel with BTF"]
     fn the_kernels_maps_are_emptied_when_many_users_are_remembered() {
-        let options = crate::Options { without_kvm: true, ..crate::Options::default() };
+        let options = Options { without_kvm: true, ..Options::default() };
         let sensor = Sensor::load(&options).unwrap();
         let taken = sensor.map("user_taken").unwrap();
         let returned = sensor.map("user_returned").unwrap();
@@ -112,7 +144,7 @@ mod tests {
         };
         let looked = || {
             sensor.forget_users().unwrap();
-            (taken.keys().count(), returned.keys().count(), sensor.users().returned.len())
+            (taken.keys().count(), returned.keys().count(), sensor.users.known().returned.len())
         };
         take(1..100);
         assert_eq!((looked(), looked()), ((100, 99, 99), (100, 99, 99)), "there is room for all");

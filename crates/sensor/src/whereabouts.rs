@@ -3,7 +3,7 @@
 
 use paracord_policy::{PC_WHERE_MAX, pc_where, pc_where_one};
 
-use crate::{Error, Sensor, load::run};
+use crate::{Error, Sensor, object::run};
 
 const PROGRAM: &str = "sensor_where";
 

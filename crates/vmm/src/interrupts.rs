@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use kvm_bindings::kvm_msi;
 use kvm_ioctls::VmFd;
-use paracord_devices::msix::{Message, Msix};
-use paracord_devices::pci_config::MsixControl;
+use paracord_devices::msix::{Message, Msix, MsixControl};
 
 use crate::pci::window::Window;
 

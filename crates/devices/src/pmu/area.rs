@@ -9,7 +9,8 @@ use paracord_abi::{
 use paracord_sys::clock::now_ns;
 
 use super::error::Error;
-use super::pool::{COUNTERS, Pool, Stats, Want};
+use super::offer::Want;
+use super::pool::{COUNTERS, Pool, Stats};
 use super::quota::SLICE;
 
 /// A vCPU's area. The caller copies the guest's lines and stores the host's.

@@ -4,15 +4,14 @@
 use std::fmt;
 use std::io;
 
+use paracord_policy::{PC_PMU_COUNTERS, PC_PMU_EVENTS};
 use rustix::io::Errno;
-
-use super::pool::{COUNTERS, EVENTS};
 
 /// Why a counter is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A guest's, beyond the last one.
-    #[error("counter {0} of {COUNTERS}")]
+    #[error("counter {0} of {PC_PMU_COUNTERS}")]
     NoSuchCounter(u32),
     /// A guest's, beyond the last one on offer.
     #[error("event {0} is not on offer")]
@@ -26,7 +25,7 @@ pub enum Error {
     )]
     Budget,
     /// More counters than events.
-    #[error("counters have all {EVENTS} events")]
+    #[error("counters have all {PC_PMU_EVENTS} events")]
     NoPlace,
     /// The host refuses a call.
     #[error("{event}: cannot {call} a perf event: {refusal}")]

@@ -1,10 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Which events guests may count at all, whatever the host has.
+//! The events that perf knows by name, and which of them guests may count at all, whatever the host has.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::offer::KNOWN;
+use paracord_sys::perf::kind;
+
+/// An event by perf's name for it: type and configuration.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) kind: u32,
+    pub(super) config: u64,
+}
+
+const fn hardware(name: &'static str, config: u64) -> Known {
+    Known { name, kind: kind::HARDWARE, config }
+}
+
+const fn software(name: &'static str, config: u64) -> Known {
+    Known { name, kind: kind::SOFTWARE, config }
+}
+
+/// Reads of a cache (PERF_COUNT_HW_CACHE_OP_READ), or those of them that miss.
+const fn cache(name: &'static str, cache: u64, misses: bool) -> Known {
+    Known { name, kind: kind::HW_CACHE, config: cache | (misses as u64) << 16 }
+}
+
+/// `enum perf_hw_id`, `perf_hw_cache_id`, `perf_sw_ids` of include/uapi/linux/perf_event.h.
+pub(super) const KNOWN: [Known; 24] = [
+    hardware("cycles", 0),
+    hardware("instructions", 1),
+    hardware("cache-references", 2),
+    hardware("cache-misses", 3),
+    hardware("branches", 4),
+    hardware("branch-misses", 5),
+    hardware("bus-cycles", 6),
+    hardware("stalled-cycles-frontend", 7),
+    hardware("stalled-cycles-backend", 8),
+    hardware("ref-cycles", 9),
+    cache("L1-dcache-loads", 0, false),
+    cache("L1-dcache-load-misses", 0, true),
+    cache("L1-icache-load-misses", 1, true),
+    cache("LLC-loads", 2, false),
+    cache("LLC-load-misses", 2, true),
+    cache("dTLB-loads", 3, false),
+    cache("dTLB-load-misses", 3, true),
+    cache("iTLB-load-misses", 4, true),
+    software("cpu-clock", 0),
+    software("task-clock", 1),
+    software("page-faults", 2),
+    software("context-switches", 3),
+    software("cpu-migrations", 4),
+    software("major-faults", 6),
+];
 
 /// Of the events that perf knows by name, some. Text: their names with commas between, or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

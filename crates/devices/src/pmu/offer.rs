@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The events that a guest may count: what this host has of those that perf knows by name.
+//! The events that a guest may count, what this host has of those that perf knows by name, and what a guest wants of them.
 
 use paracord_policy::pc_pmu_key;
 use paracord_policy::{
@@ -8,56 +8,7 @@ use paracord_policy::{
 use paracord_sys::perf::{PerfAttr, PerfEvent, kind};
 
 use super::error::{Error, Refusal};
-use super::event_set::EventSet;
-use super::pool::Want;
-
-/// An event by perf's name for it: type and configuration.
-pub(super) struct Known {
-    pub(super) name: &'static str,
-    kind: u32,
-    config: u64,
-}
-
-const fn hardware(name: &'static str, config: u64) -> Known {
-    Known { name, kind: kind::HARDWARE, config }
-}
-
-const fn software(name: &'static str, config: u64) -> Known {
-    Known { name, kind: kind::SOFTWARE, config }
-}
-
-/// Reads of a cache (PERF_COUNT_HW_CACHE_OP_READ), or those of them that miss.
-const fn cache(name: &'static str, cache: u64, misses: bool) -> Known {
-    Known { name, kind: kind::HW_CACHE, config: cache | (misses as u64) << 16 }
-}
-
-/// `enum perf_hw_id`, `perf_hw_cache_id`, `perf_sw_ids` of include/uapi/linux/perf_event.h.
-pub(super) const KNOWN: [Known; 24] = [
-    hardware("cycles", 0),
-    hardware("instructions", 1),
-    hardware("cache-references", 2),
-    hardware("cache-misses", 3),
-    hardware("branches", 4),
-    hardware("branch-misses", 5),
-    hardware("bus-cycles", 6),
-    hardware("stalled-cycles-frontend", 7),
-    hardware("stalled-cycles-backend", 8),
-    hardware("ref-cycles", 9),
-    cache("L1-dcache-loads", 0, false),
-    cache("L1-dcache-load-misses", 0, true),
-    cache("L1-icache-load-misses", 1, true),
-    cache("LLC-loads", 2, false),
-    cache("LLC-load-misses", 2, true),
-    cache("dTLB-loads", 3, false),
-    cache("dTLB-load-misses", 3, true),
-    cache("iTLB-load-misses", 4, true),
-    software("cpu-clock", 0),
-    software("task-clock", 1),
-    software("page-faults", 2),
-    software("context-switches", 3),
-    software("cpu-migrations", 4),
-    software("major-faults", 6),
-];
+use super::event_set::{EventSet, KNOWN, Known};
 
 /// An event on offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +43,21 @@ pub enum NotOffered {
     /// The host does not open it.
     #[error("{0}")]
     Host(Refusal),
+}
+
+/// What a guest wants to count. Any values are as good as others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// The event's index on offer.
+    pub event: u32,
+    /// In user mode.
+    pub user: bool,
+    /// In kernel mode.
+    pub kernel: bool,
+    /// It overflows each so many; 0: it only counts.
+    pub period: u64,
+    /// Of the first period, in 2^-32, what is over already.
+    pub elapsed: u32,
 }
 
 /// The events on offer; a guest names them by their index.

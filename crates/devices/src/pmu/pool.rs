@@ -13,28 +13,13 @@ use paracord_sys::signal;
 
 use super::error::Error;
 use super::event::{Counts, HostEvent};
-use super::offer::Offer;
+use super::offer::{Offer, Want};
 use super::quota::Budget;
 
 /// Counters of a vCPU: what the guest's perf may have on at once.
 pub const COUNTERS: u32 = PC_PMU_COUNTERS;
 /// Events of the host that a pool keeps open at most: file descriptors of the VMM.
 pub const EVENTS: usize = PC_PMU_EVENTS as usize;
-
-/// What a guest wants to count. Any values are as good as others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Want {
-    /// The event's index on offer.
-    pub event: u32,
-    /// In user mode.
-    pub user: bool,
-    /// In kernel mode.
-    pub kernel: bool,
-    /// It overflows each so many; 0: it only counts.
-    pub period: u64,
-    /// Of the first period, in 2^-32, what is over already.
-    pub elapsed: u32,
-}
 
 /// How a pool works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sensor, loaded and attached: its records, and what it does when it is asked.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    path::Path,
+};
+
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, Program, ProgramMut};
+use paracord_policy::{
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_clamp, pc_cpu, pc_energy, pc_reserve,
+    pc_task, pc_tick, pc_vcpu, pc_vm,
+};
+
+use crate::{
+    Array, Error, Options, Refusals, Reserves, Vcpu, kernel,
+    load::{ADOPT, WHERE, load_best},
+    object::{find_map, map_array, run},
+    scheduler::{self, Scheduler},
+    users::{self, Users},
+};
+
+/// What the sensor could use of this kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// VM exits are seen: vCPU threads are found and boosts end at exits.
+    pub kvm_exit: bool,
+    /// KVM's function behind the IRQ reason; `None`: interrupts for a preempted vCPU are not seen.
+    pub kick: Option<&'static str>,
+    /// The hardware posts interrupts, so that KVM's wakeups are watched beside its kicks.
+    pub wake_ups: bool,
+    /// Host CPUs' frequencies and where vCPUs run can be read.
+    pub whereabouts: bool,
+    /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
+    pub kvm_btf: bool,
+    /// The scheduler can kick CPUs: boosts of those that wait, and ends of boosts, take effect at once.
+    pub scheduler_kicks: bool,
+}
+
+/// Programs that are run by hand.
+const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
+
+/// The loaded and attached sensor. Dropping it detaches everything.
+pub struct Sensor {
+    vcpus: Array<pc_vcpu>,
+    vms: Array<pc_vm>,
+    cpus: Array<pc_cpu>,
+    reserves: Array<pc_reserve>,
+    adoption: Array<pc_adoption>,
+    pub(crate) users: Users,
+    capabilities: Capabilities,
+    scheduler: Option<Scheduler>,
+    links: Vec<Link>,
+    object: Object,
+}
+
+impl Sensor {
+    /// Loads and attaches the sensor. It finds vCPU threads from then on. More than one way may be
+    /// tried: what libbpf says of those that the kernel refuses goes to [`crate::set_print`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] names what this kernel lacks.
+    pub fn load(options: &Options) -> Result<Self, Error> {
+        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return Err(Error::NoBtf);
+        }
+        if options.scheduler && !scheduler::is_there() {
+            return Err(Error::NoSchedExt);
+        }
+        if options.scheduler && scheduler::is_preempt_rt(&scheduler::kernel_version()) {
+            return Err(Error::Realtime);
+        }
+        let (object, watched, scheduler_kicks) = load_best(options)?;
+        let vcpus = map_array(&object, "vcpus")?;
+        let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
+        let mut sensor = Self {
+            vms: map_array(&object, "vms")?,
+            cpus: map_array(&object, "cpus")?,
+            reserves: map_array(&object, "reserves")?,
+            adoption: map_array(&object, "adoption")?,
+            users: Users::default(),
+            capabilities: Capabilities {
+                kvm_exit: true,
+                kick: watched.kick(),
+                wake_ups: watched.wake_ups(),
+                whereabouts,
+                kvm_btf: kernel::has_kvm_btf(),
+                scheduler_kicks,
+            },
+            scheduler: None,
+            links: Vec::new(),
+            vcpus,
+            object,
+        };
+        for index in 0..u32::try_from(sensor.vcpus.len()).unwrap_or(u32::MAX) {
+            sensor.offer(index)?;
+        }
+        users::make_shared_entry(&sensor.object)?;
+        sensor.set_vcpus_per_user(options.vcpus_per_user);
+        // Nobody's, and never empty.
+        sensor.reserves.add_ns(0, 1 << 62);
+        sensor.attach(options)?;
+        if options.scheduler {
+            sensor.scheduler = Some(Scheduler::find(&sensor.object)?);
+        }
+        Ok(sensor)
+    }
+
+    fn attach(&mut self, options: &Options) -> Result<(), Error> {
+        for program in self.object.progs_mut() {
+            // The others are the scheduler's operations, and those that are run by hand.
+            if !program.autoload()
+                || !program.name().as_encoded_bytes().starts_with(b"sensor_")
+                || BY_HAND.iter().any(|name| program.name() == OsStr::new(name))
+            {
+                continue;
+            }
+            let is_exit = program.name() == OsStr::new("sensor_exit");
+            match program.attach() {
+                Ok(link) => self.links.push(link),
+                Err(_) if is_exit && options.without_kvm => self.capabilities.kvm_exit = false,
+                Err(error) if is_exit => return Err(Error::NoKvm(error)),
+                Err(error) => return Err(Error::Bpf { step: "attach", source: error }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn map(&self, name: &'static str) -> Result<Map<'_>, Error> {
+        find_map(&self.object, name)
+    }
+
+    /// Hands the host's ordinary tasks to paracord's scheduler, if it was loaded and has not got them. Returns when it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherScheduler`], [`Error::NoSchedExt`] or [`Error::Scheduler`].
+    pub fn start_scheduler(&self) -> Result<(), Error> {
+        self.scheduler.as_ref().ok_or(Error::NoSchedExt)?.start(&self.object)
+    }
+
+    /// Gives them back to the kernel's own scheduler. Returns when it has them.
+    pub fn stop_scheduler(&self) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.stop();
+        }
+    }
+
+    /// Whether [`Sensor::start_scheduler`] has something to start.
+    #[must_use]
+    pub fn has_scheduler(&self) -> bool {
+        self.scheduler.is_some()
+    }
+
+    /// How paracord's scheduler fares.
+    #[must_use]
+    pub fn scheduler(&self) -> scheduler::State {
+        self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
+    }
+
+    /// Control groups that paracord's scheduler has no record of; none without it.
+    #[must_use]
+    pub fn unrecorded(&self) -> scheduler::Unrecorded {
+        self.scheduler.as_ref().map(Scheduler::unrecorded).unwrap_or_default()
+    }
+
+    /// What could be used of this kernel.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The vCPUs.
+    #[must_use]
+    pub fn vcpus(&self) -> &Array<pc_vcpu> {
+        &self.vcpus
+    }
+
+    /// The VMs.
+    #[must_use]
+    pub fn vms(&self) -> &Array<pc_vm> {
+        &self.vms
+    }
+
+    /// The host CPUs' kept shares, by CPU number.
+    #[must_use]
+    pub fn cpus(&self) -> &Array<pc_cpu> {
+        &self.cpus
+    }
+
+    /// What CPU quotas leave for boosts.
+    #[must_use]
+    pub fn reserves(&self) -> &Array<pc_reserve> {
+        &self.reserves
+    }
+
+    fn offer(&self, index: u32) -> Result<(), Error> {
+        self.map("free_indices")?
+            .update(&[], &index.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("offering a vCPU index"))
+    }
+
+    /// Gives back the index of a vCPU whose thread is gone; its record is zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses the update.
+    pub fn release(&self, vcpu: &Vcpu<'_>) -> Result<(), Error> {
+        if let Some(uid) = vcpu.charged_user() {
+            self.give_back(uid)?;
+        }
+        vcpu.clear();
+        self.offer(vcpu.index())
+    }
+
+    /// An index that nobody uses; `None`: all are in use.
+    pub(crate) fn take_index(&self) -> Result<Option<u32>, Error> {
+        let bytes = self.map("free_indices")?.lookup_and_delete(&[]).ok().flatten();
+        Ok(bytes.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
+    }
+
+    /// One record less is taken by this user.
+    pub(crate) fn give_back(&self, uid: u32) -> Result<(), Error> {
+        self.users.give_back(&self.object, uid)
+    }
+
+    /// Forgets users who hold no records, if many users are remembered. Call it now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses.
+    pub fn forget_users(&self) -> Result<(), Error> {
+        self.users.forget(&self.object, &self.vcpus)
+    }
+
+    /// Records of vCPUs that a user other than root may take from now on; 0: no limit. Those taken stay.
+    pub fn set_vcpus_per_user(&self, records: u32) {
+        self.adoption.set_per_user(records);
+    }
+
+    /// Whether boosts take effect in the scheduler, and make no thread real-time: CPU quotas bind those that do.
+    pub fn set_own_boosts(&self, own: bool) {
+        self.adoption.set_own_boosts(own);
+    }
+
+    /// Threads that run vCPUs and got no record, so far.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        self.adoption.refusals()
+    }
+
+    /// Has the policy look at these vCPUs now: `events` is `PC_EV_TICK` or `PC_EV_CONFIG`.
+    /// Call it from the real-time thread: the vCPUs' events wait for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when the kernel refuses to run the program.
+    pub fn evaluate(&self, events: u32, indices: &[u32]) -> Result<(), Error> {
+        let program = self.program("sensor_tick")?;
+        for some in indices.chunks(PC_TICK_MAX as usize) {
+            let mut tick = pc_tick { events, count: some.len() as u32, ..pc_tick::default() };
+            tick.index[..some.len()].copy_from_slice(some);
+            run(&program, "sensor_tick", &mut tick)?;
+        }
+        Ok(())
+    }
+
+    /// Puts mechanisms of the performance policy in force: `features` gives a CPU's (`PC_PERF_*`). Nothing
+    /// happens without the scheduler.
+    pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.set_features(features);
+        }
+    }
+
+    /// Stores the host's energy model, and each CPU's domain and capacity in it, for `PC_PERF_PLACE`. Nothing
+    /// happens without the scheduler.
+    pub fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.set_energy(model, cpus);
+        }
+    }
+
+    /// Runs a program by name, for benchmarks (`BPF_PROG_TEST_RUN`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] when there is no such program.
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Error> {
+        self.object.progs_mut().find(|program| program.name() == OsStr::new(name)).ok_or_else(
+            || Error::Bpf {
+                step: "no such program",
+                source: io::Error::from(io::ErrorKind::NotFound).into(),
+            },
+        )
+    }
+
+    /// All programs that were loaded.
+    pub fn programs(&self) -> impl Iterator<Item = Program<'_>> {
+        self.object.progs().filter(|program| program.autoload())
+    }
+
+    /// Treats an ordinary thread as a vCPU that has had its first exit. For load
+    /// tests and benchmarks: everything but VM exits and kicks is then real.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the thread is gone or no index is free.
+    pub fn adopt_stand_in(&self, tid: u32, tgid: u32) -> Result<Vcpu<'_>, Error> {
+        let index = self.take_index()?.ok_or_else(|| Error::Bpf {
+            step: "no free vCPU index",
+            source: io::Error::from(io::ErrorKind::OutOfMemory).into(),
+        })?;
+        let thread = open_thread(tid)
+            .map_err(|error| Error::Bpf { step: "pidfd of the thread", source: error.into() })?;
+        let vcpu = self.vcpus.get(index).ok_or(Error::Bpf {
+            step: "vCPU index",
+            source: io::Error::from(io::ErrorKind::InvalidData).into(),
+        })?;
+        vcpu.adopt(tid, tgid);
+        let clamp = pc_clamp { min: 0, max: PC_CAPACITY };
+        let task = pc_task {
+            vcpu: index + 1,
+            queue: PC_NO_QUEUE,
+            own: clamp,
+            clamp,
+            ..pc_task::default()
+        };
+        self.map("tasks")?
+            .update(&thread.as_raw_fd().to_ne_bytes(), bytes_of(&task), MapFlags::ANY)
+            .map_err(Error::bpf("task storage"))?;
+        Ok(vcpu)
+    }
+}
+
+fn bytes_of(task: &pc_task) -> &[u8] {
+    // SAFETY: plain integers without padding, as long as the reference.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
+}
+
+/// A pidfd of a single thread (Linux >= 6.9), or of a process's first thread.
+fn open_thread(tid: u32) -> io::Result<OwnedFd> {
+    /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
+    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+    for flags in [PIDFD_THREAD, 0] {
+        // SAFETY: a system call with integers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, flags) };
+        let fd = libc::c_int::try_from(fd).unwrap_or(-1);
+        if fd >= 0 {
+            // SAFETY: a new descriptor that nobody else owns.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    Err(io::Error::last_os_error())
+}
