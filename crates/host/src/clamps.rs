@@ -14,7 +14,7 @@ use paracord_sensor::{ClampOf, Clamps as Found, Error as SensorError, Sensor};
 use paracord_sys::proc;
 use serde::{Deserialize, Serialize};
 
-use crate::handle::CommandError;
+use crate::command_error::CommandError;
 use crate::vms::Vms;
 
 const CGROUPS: &str = "/sys/fs/cgroup";

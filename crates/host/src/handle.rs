@@ -14,26 +14,13 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clamps::{ClampOrder, ClampReport};
+use crate::command_error::CommandError;
 use crate::place::{PlaceOrder, PlaceReport};
 use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::Snapshot;
 
 /// A command waits at most this long; the main thread never blocks nearly as long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why a command failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CommandError {
-    /// No VM has this name (or uuid, or pid).
-    #[error("no VM named {0:?}; `paracord vm list` shows those that run")]
-    NoSuchVm(String),
-    /// A value is out of its range.
-    #[error("{0}")]
-    Invalid(String),
-    /// The daemon is shutting down or does not answer.
-    #[error("the daemon does not answer")]
-    NoAnswer,
-}
 
 /// One command with the place where its answer goes.
 #[derive(Debug)]

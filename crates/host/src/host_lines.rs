@@ -24,7 +24,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::actuator::ActuatorStats;
 use crate::place_line::{Line, Seen, is_worth_telling, pressure};
-use crate::rt_thread::{RtShared, clear_wake};
+use crate::rt_thread::RtShared;
+use crate::wake::clear_wake;
 
 /// SCHED_FIFO priority of the thread: the lowest, as a boosted vCPU's may be.
 const PRIORITY: u32 = 1;

@@ -20,8 +20,8 @@ use std::path::Path;
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
-use crate::actuator::Level;
 use crate::journal_file::{Armed, JournalFile};
+use crate::thread::Level;
 
 pub use crate::journal_file::{ENTRIES, JournalError};
 

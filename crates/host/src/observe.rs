@@ -268,6 +268,43 @@ fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
     }
 }
 
+/// What this host's kernel lets the sensor see.
+pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
+    let found = sensor.capabilities();
+    let one = |name: &str, available, detail: &str| Capability {
+        name: name.into(),
+        available,
+        detail: detail.into(),
+    };
+    let kicks = match found.kick {
+        Some(kick) if found.wake_ups => format!("{kick}, kvm_vcpu_wake_up (posted interrupts)"),
+        Some(kick) => kick.to_owned(),
+        None => "no kick function: interrupts for a preempted vCPU are not seen".to_owned(),
+    };
+    let mut known = vec![
+        one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
+        one("kick_probe", found.kick.is_some(), &kicks),
+        one(
+            "places",
+            found.whereabouts,
+            "guests can be told where their vCPUs run; without it capacities and frequencies stay unknown to them",
+        ),
+        one(
+            "kvm_btf",
+            found.kvm_btf,
+            "KVM's types are known; without them preempt counts are not read",
+        ),
+    ];
+    if sensor.has_scheduler() {
+        known.push(one(
+            "ext_kick",
+            found.scheduler_kicks,
+            "the scheduler can kick CPUs; without it a boost's end waits for the CPU's next tick",
+        ));
+    }
+    known
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 //! moment. So the daemon does not map it: it reads and writes with pread and
 //! pwrite, which fail where a mapping would be a SIGBUS.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use paracord_abi::{
 };
 use paracord_sys::proc;
 
+use crate::file_identity::FileIdentity;
 use crate::region_file::check_name;
 
 /// Why a region that a VM maps is not used.
@@ -61,26 +62,6 @@ pub enum RegionError {
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> RegionError {
     move |source| RegionError::Io { path: path.to_owned(), source }
-}
-
-/// A file whatever its name: mount namespaces of a VMM may show it elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileIdentity {
-    device: (u32, u32),
-    inode: u64,
-}
-
-impl FileIdentity {
-    /// Of a file's metadata.
-    pub fn of(meta: &Metadata) -> FileIdentity {
-        let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-        FileIdentity { device, inode: meta.ino() }
-    }
-
-    /// Whether the mapping is one of this file.
-    pub fn is_mapped_by(&self, mapping: &proc::Mapping) -> bool {
-        mapping.device == self.device && mapping.inode == self.inode
-    }
 }
 
 /// A region that a VM maps, checked.

@@ -16,15 +16,18 @@ use std::time::{Duration, Instant};
 
 use paracord_policy::{
     PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXT_GONE,
-    PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX,
+    PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::actuator::{Action, Actuator, Effect, Level, Message, Thread, VcpuTable};
-use crate::journal::ENTRIES;
+use crate::actuator::{Action, Actuator, Effect, Message, VcpuTable};
+use crate::index_set::IndexSet;
+use crate::journal_file::ENTRIES;
 use crate::settings::RtSettings;
+use crate::thread::{Level, Thread};
+use crate::wake::{clear_wake, wake};
 
 /// How long starting and stopping the thread may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,34 +39,6 @@ const REEVALUATE: u32 = 2;
 const SCHEDULER_CAME: u32 = 4;
 /// It is about to go.
 const SCHEDULER_GOES: u32 = 8;
-
-/// A set of vCPU indices, one bit each; marking is one atomic or.
-#[derive(Debug)]
-pub struct IndexSet {
-    words: Vec<AtomicU64>,
-}
-
-impl IndexSet {
-    fn new() -> IndexSet {
-        IndexSet { words: (0..ENTRIES / 64).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    /// Adds an index below [`ENTRIES`].
-    pub fn mark(&self, index: u32) {
-        self.words[index as usize / 64].fetch_or(1 << (index % 64), Ordering::Release);
-    }
-
-    /// Takes all indices out, lowest first.
-    pub fn drain(&self, mut each: impl FnMut(u32)) {
-        for (n, word) in self.words.iter().enumerate() {
-            let mut bits = word.swap(0, Ordering::Acquire);
-            while bits != 0 {
-                each(n as u32 * 64 + bits.trailing_zeros());
-                bits &= bits - 1;
-            }
-        }
-    }
-}
 
 /// What the real-time thread shares with the others.
 #[derive(Debug)]
@@ -78,17 +53,6 @@ pub struct RtShared {
     wake_rt: OwnedFd,
     wake_host_lines: OwnedFd,
     wake_daemon: OwnedFd,
-}
-
-/// Makes the other side of an eventfd readable.
-pub(crate) fn wake(fd: &OwnedFd) {
-    // A full counter already is readable.
-    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-}
-
-/// Makes an eventfd unreadable.
-pub(crate) fn clear_wake(fd: impl AsFd) {
-    let _ = rustix::io::read(fd, &mut [0u8; 8]);
 }
 
 impl RtShared {
@@ -280,6 +244,10 @@ impl Drop for RtThread {
     }
 }
 
+fn level_of(message: &pc_msg) -> Level {
+    if u32::from(message.level) == PC_LEVEL_IRQ { Level::Interrupt } else { Level::Full }
+}
+
 struct Loop<'a> {
     sensor: &'a Sensor,
     table: &'a SensorTable,
@@ -298,10 +266,7 @@ impl Loop<'_> {
         let actuator = RefCell::new(actuator);
         let ring = self.sensor.messages(|message| {
             let action = match message.kind {
-                PC_MSG_BOOST if u32::from(message.level) == PC_LEVEL_IRQ => {
-                    Action::Boost(Level::Interrupt)
-                }
-                PC_MSG_BOOST => Action::Boost(Level::Full),
+                PC_MSG_BOOST => Action::Boost(level_of(&message)),
                 PC_MSG_UNBOOST => Action::Unboost,
                 PC_MSG_EXT_GONE => return scheduler_gone.set(true),
                 PC_MSG_ASKS => {
@@ -364,18 +329,11 @@ impl Loop<'_> {
                 lives_changed.set(true);
             }
             if requests & REEVALUATE != 0 {
-                indices.clear();
-                indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
-                let _ = self.sensor.evaluate(PC_EV_CONFIG, &indices);
+                self.reevaluate(&mut indices);
             }
             if active && last_tick.elapsed() >= tick {
                 last_tick = Instant::now();
-                actuator.reconcile(self.table, &mut changed);
-                indices.clear();
-                indices.extend(actuator.boosted_indices());
-                has_io = actuator.stats().effect() == Effect::Realtime
-                    && indices.iter().any(|index| self.table.runs_io(*index));
-                let _ = self.sensor.evaluate(PC_EV_TICK, &indices);
+                has_io = self.tick(&mut actuator, &mut indices, &mut changed);
             }
             if host_lines {
                 wake(&self.shared.wake_host_lines);
@@ -384,6 +342,29 @@ impl Loop<'_> {
                 wake(&self.shared.wake_daemon);
             }
         }
+    }
+
+    /// Has the policy look at every vCPU; `indices` is room for them.
+    fn reevaluate(&self, indices: &mut Vec<u32>) {
+        indices.clear();
+        indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
+        let _ = self.sensor.evaluate(PC_EV_CONFIG, indices);
+    }
+
+    /// Has the policy look at what is boosted. True when a thread of a VMM's own runs boosted.
+    fn tick(
+        &self,
+        actuator: &mut Actuator,
+        indices: &mut Vec<u32>,
+        changed: &mut impl FnMut(u32),
+    ) -> bool {
+        actuator.reconcile(self.table, changed);
+        indices.clear();
+        indices.extend(actuator.boosted_indices());
+        let has_io = actuator.stats().effect() == Effect::Realtime
+            && indices.iter().any(|index| self.table.runs_io(*index));
+        let _ = self.sensor.evaluate(PC_EV_TICK, indices);
+        has_io
     }
 
     fn wait(&self, messages: &OwnedFd, timeout: Option<Duration>) {
@@ -401,20 +382,3 @@ impl Loop<'_> {
 
 // `evaluate` cuts its argument into pieces of this many without allocating.
 const _: () = assert!(PC_TICK_MAX > 0);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn index_set_gives_each_mark_once() {
-        let set = IndexSet::new();
-        for index in [0, 63, 64, ENTRIES - 1, 63] {
-            set.mark(index);
-        }
-        let mut got = Vec::new();
-        set.drain(|index| got.push(index));
-        assert_eq!(got, [0, 63, 64, ENTRIES - 1]);
-        set.drain(|index| panic!("{index} again"));
-    }
-}

@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use crate::rt_thread::wake;
+use crate::wake::wake;
 
 /// Of threads that one is started of for each CPU; the usual 2 MiB would be 256 MiB of locked memory on 128 CPUs.
 const SMALL_STACK_BYTES: usize = 256 << 10;

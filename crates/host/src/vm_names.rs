@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMs by what an operator calls them.
 
-use crate::handle::CommandError;
+use crate::command_error::CommandError;
 
 /// What a VM may be called. Name and uuid are its user's choice.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use paracord_host::clamps::ClampTarget;
+use paracord_host::command_error::CommandError;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
-use paracord_host::handle::{Command, CommandError, channel};
+use paracord_host::handle::{Command, channel};
 use paracord_host::place::{PlaceMode, PlaceReport};
 use paracord_host::settings::Mode;
 use paracord_host::snapshot::{Snapshot, VmSnapshot};

@@ -9,6 +9,7 @@ mod boost;
 mod error;
 pub mod keys;
 mod lookup;
+mod overrides;
 mod parse;
 mod place;
 mod rules;
@@ -17,10 +18,11 @@ mod value;
 
 pub use boost::{BoostKeys, ReasonKeys};
 pub use error::ConfigError;
+pub use overrides::Override;
+pub(crate) use overrides::say;
 pub use parse::{load, load_for, parse, parse_for};
 pub use place::PlaceKeys;
-pub(crate) use rules::say;
-pub use rules::{Override, VmRules, VmSection, Who};
+pub use rules::{VmRules, VmSection, Who};
 pub use show::show;
 pub use value::{Given, Kind, Share, Value};
 

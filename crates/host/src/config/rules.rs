@@ -5,25 +5,10 @@
 use super::boost::BoostKeys;
 use super::keys;
 use super::lookup;
+use super::overrides::Override;
 use super::place::PlaceKeys;
 use super::value::Value;
 use crate::settings::BoostConfig;
-
-/// One key that a section or `paracord vm set` overrides, already checked;
-/// [`keys::parse_override`] makes one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    pub(super) key: String,
-    pub(super) value: Value,
-}
-
-/// Adds to what was said before; what is said of a key again takes its place, or it would grow for ever.
-pub fn say(before: &mut Vec<Override>, new: Vec<Override>) {
-    for one in new {
-        before.retain(|other| other.key != one.key);
-        before.push(one);
-    }
-}
 
 /// What a section is matched with: a VM's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,16 +113,6 @@ mod tests {
     use crate::config::parse;
     use crate::place::PlaceMode;
     use crate::settings::{Mode, Reason};
-
-    #[test]
-    fn what_is_said_again_takes_the_place_of_what_was_said_before() {
-        let one = |key, value| crate::config::keys::parse_override(key, value).unwrap();
-        let mut said = vec![one("vcpu_budget_pct", "10"), one("mode", "off")];
-        say(&mut said, vec![one("vcpu_budget_pct", "20"), one("wake.grant_us", "5")]);
-        say(&mut said, vec![one("vcpu_budget_pct", "30")]);
-        let want = [one("mode", "off"), one("wake.grant_us", "5"), one("vcpu_budget_pct", "30")];
-        assert_eq!(said, want);
-    }
 
     #[test]
     fn stars_and_question_marks() {

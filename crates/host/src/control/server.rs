@@ -16,8 +16,9 @@ use super::access::Access;
 use super::protocol::{ErrorCode, Request, Response};
 use crate::accept::accept;
 use crate::clamps::{Clamp, ClampOrder};
+use crate::command_error::CommandError;
 use crate::config::keys;
-use crate::handle::{CommandError, DaemonHandle};
+use crate::handle::DaemonHandle;
 use crate::place::{PlaceOrder, Placement};
 
 /// Clients at a time; beyond that a new one gets `busy`.

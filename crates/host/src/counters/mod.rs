@@ -24,7 +24,6 @@ use crate::log_limit::LogLimit;
 use crate::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
-use crate::vms::Vm;
 use table::{Served, Table};
 use workers::Workers;
 
@@ -97,11 +96,13 @@ impl Counters {
         Some(VmCounters { offer, budget, vectors })
     }
 
-    /// vCPU `index` of a VM is there, or its VM has changed: serves it from now on, or not any more.
-    pub fn attach(&mut self, vm: &Vm, index: u32, tid: u32, vcpu_id: u32) {
-        let Some((counters, region)) = vm.counters.as_ref().zip(vm.region.as_ref()) else {
-            return self.detach(index);
-        };
+    /// vCPU `index` of a VM is there, or its VM has changed: serves it from now on.
+    pub fn attach(
+        &mut self,
+        counters: &VmCounters,
+        region: &Arc<Region>,
+        (index, tid, vcpu_id): (u32, u32, u32),
+    ) {
         self.workers.follow_cpus();
         let Some(listener) = self.listener() else { return };
         let (offer, budget) = (counters.offer.clone(), counters.budget.clone());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Frequency, utilisation clamps and performance counters.
 
+use super::check::{Check, Status};
 use super::files::Tree;
-use super::{Check, Status};
 use crate::place::host::{Cluster, Host, name};
 
 pub fn uclamp(t: &Tree) -> Check {

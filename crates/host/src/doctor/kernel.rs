@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel: version, BTF, KVM and its tracepoints, sched_ext.
 
+use super::check::{Check, Status};
 use super::files::{Presence, Tree};
-use super::{Check, Status};
 
 /// Oldest kernel whose BPF has what the sensor uses (fentry on modules, ring buffer, timers).
 const KERNEL_MIN: (u32, u32) = (5, 15);

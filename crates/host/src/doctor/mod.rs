@@ -3,6 +3,7 @@
 //!
 //! Every check reads files below a root path, so that tests use fixture trees.
 
+mod check;
 mod cpu;
 mod files;
 mod kernel;
@@ -12,52 +13,10 @@ mod quota;
 
 use std::path::Path;
 
-use serde::Serialize;
-
 use files::Tree;
+
+pub use check::{Check, Status};
 pub use promises::Promises;
-
-/// Result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// As it should be.
-    Ok,
-    /// paracord works, but less well; or a feature that nothing needs yet is absent.
-    Warn,
-    /// paracord cannot boost on this host until this is changed.
-    Fail,
-    /// Not readable for this user.
-    Unknown,
-}
-
-/// One check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// Short fixed name, for programs.
-    pub name: &'static str,
-    /// Result.
-    pub status: Status,
-    /// What was found.
-    pub found: String,
-    /// What to do; empty when there is nothing to do.
-    pub remedy: String,
-}
-
-impl Check {
-    fn new(
-        name: &'static str,
-        status: Status,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Check {
-        Check { name, status, found: found.into(), remedy: remedy.into() }
-    }
-
-    fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check::new(name, Status::Ok, found, "")
-    }
-}
 
 /// All checks of the host whose file system is at `root`, most important first.
 pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {

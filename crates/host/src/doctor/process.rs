@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use super::check::{Check, Status};
 use super::files::Tree;
-use super::{Check, Status};
 
 /// Capabilities that the daemon uses, with their bit numbers (linux/capability.h).
 const CAPABILITIES: [(u32, &str, &str); 4] = [

@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
+use super::check::Check;
 use super::files::Tree;
-use super::{Check, kernel};
+use super::kernel;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 /// The kernel's servers of time beside real-time tasks.

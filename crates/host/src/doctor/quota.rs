@@ -3,8 +3,8 @@
 
 use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 
+use super::check::{Check, Status};
 use super::files::Tree;
-use super::{Check, Status};
 use crate::identity::{identify, vcpu_id_of_thread};
 use crate::quotas::{binding, unknown};
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use paracord_sys::proc;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::Vectors;
+use super::vectors::Vectors;
 use crate::identity::Identity;
 
 /// Longest note: a VM and its vectors.

@@ -13,40 +13,19 @@
 mod kept;
 mod protocol;
 mod server;
+mod vectors;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
 use tracing::warn;
 
 use crate::identity::Identity;
-use crate::rt_thread::wake;
 use crate::stop_thread::StopThread;
 use server::{Connected, Server};
 
-/// Interrupts of a VM, by vCPU: eventfds that KVM takes for them.
-#[derive(Debug)]
-pub struct Vectors(Vec<OwnedFd>);
-
-impl Vectors {
-    /// vCPUs beyond these have no interrupt.
-    pub const MAX: u32 = 256;
-
-    fn new(count: u32) -> io::Result<Vectors> {
-        let one = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        (0..count.min(Vectors::MAX)).map(one).collect::<io::Result<_>>().map(Vectors)
-    }
-
-    /// Interrupts a vCPU's guest. Does nothing for one without a vector.
-    pub fn raise(&self, vcpu_id: u32) {
-        if let Some(vector) = self.0.get(vcpu_id as usize) {
-            wake(vector);
-        }
-    }
-}
+pub use vectors::Vectors;
 
 /// Where the socket of a region appears; its directory exists while a daemon serves.
 pub fn socket_path(run_dir: &Path, region: &str) -> PathBuf {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 
-use super::Vectors;
+use super::vectors::Vectors;
 
 const VERSION: i64 = 0;
 /// The client's number among its peers. It has none.

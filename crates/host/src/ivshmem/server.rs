@@ -17,7 +17,8 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::net::sockopt::socket_peercred;
 use tracing::{debug, warn};
 
-use super::{Vectors, protocol};
+use super::protocol;
+use super::vectors::Vectors;
 use crate::log_limit::LogLimit;
 use crate::region::read_header;
 use crate::region_file::{check_name, prepare_directory};

@@ -5,6 +5,7 @@
 
 mod families;
 mod server;
+mod tables;
 
 pub use families::{NAMES, encode, encode_textfile};
 pub use server::{MetricsError, MetricsServer};

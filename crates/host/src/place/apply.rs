@@ -4,7 +4,7 @@
 use tracing::warn;
 
 use super::host::Host;
-use super::spec::{Cpus, PlaceMode};
+use super::spec::PlaceMode;
 use super::state::{Placed, Places, VmPlaces, Wanted};
 use super::threads::{Failed, VcpuThread, VmThreads};
 use crate::config::PlaceKeys;
@@ -22,13 +22,6 @@ pub(super) enum Plan {
 
 /// A change of one thread; `None`: as if it had never been placed.
 pub(super) type Change = (VcpuThread, Option<Placed>);
-
-impl Placed {
-    /// Whether this is what is wanted.
-    pub fn fits(&self, wanted: Wanted, rank: usize) -> bool {
-        self.wanted == wanted && (wanted.cpus != Cpus::Auto || self.rank == rank)
-    }
-}
 
 impl Places {
     /// What has to change; `select` says about whom, by what is wanted of it.

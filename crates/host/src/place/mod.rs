@@ -8,6 +8,7 @@
 mod apply;
 pub mod host;
 pub mod journal;
+mod orders;
 mod report;
 #[cfg(test)]
 pub(crate) mod sleeper;
@@ -19,7 +20,8 @@ mod threads;
 
 pub use host::Host;
 pub use journal::{Entry, PlaceJournal};
+pub use orders::PlaceOrder;
 pub use report::{PlaceReport, VcpuPlace};
 pub use spec::{Cpus, PlaceMode, Placement};
-pub use state::{PlaceOrder, Places};
+pub use state::Places;
 pub use threads::{VcpuThread, VmThreads};

@@ -7,67 +7,23 @@
 //! After [`Actuator::new`] nothing here allocates, waits or logs: it runs on the
 //! real-time thread, and what it does is driven by guests.
 
+mod handover;
+mod message;
+mod stats;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use paracord_sys::clock::now_ns;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
 use crate::floors::{Asked, Floors};
 use crate::journal::{ENTRIES, Entry, Journal, Restored};
-use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
+use crate::thread::Level;
+use stats::bump;
 
-/// What a message asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Give the thread SCHED_RR, or raise it to this level.
-    Boost(Level),
-    /// Give it back what it had.
-    Unboost,
-    /// Forget it: it has ended.
-    Gone,
-}
-
-/// How far a boost goes (`PC_LEVEL_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Before normal threads, behind those with a full boost: see [`Entry::priority_at`].
-    Interrupt,
-    /// The configured priority.
-    Full,
-}
-
-/// A decision on its way (`struct pc_msg`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// What to do.
-    pub action: Action,
-    /// vCPU index, below [`ENTRIES`].
-    pub index: u32,
-    /// Thread.
-    pub tid: u32,
-    /// CLOCK_MONOTONIC of the decision.
-    pub decided_ns: u64,
-}
-
-/// Where a boost takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Here, by a system call.
-    Realtime,
-    /// In the kernel, by paracord's scheduler, before the message is sent.
-    Scheduler,
-}
-
-impl Effect {
-    /// The actuator's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Effect::Realtime => "rt",
-            Effect::Scheduler => "ext",
-        }
-    }
-}
+pub use message::{Action, Message, VcpuTable};
+pub use stats::{ActuatorStats, Effect};
 
 /// A boost in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,122 +39,6 @@ impl Held {
         match self {
             Held::Realtime(entry) => entry.tid,
             Held::Scheduler { tid, .. } => *tid,
-        }
-    }
-}
-
-/// A thread as the sensor's record has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Thread.
-    pub tid: u32,
-    /// Start, clock ticks since boot.
-    pub start_ticks: u64,
-}
-
-/// The sensor's records, as far as the actuator looks at them.
-pub trait VcpuTable {
-    /// The thread of vCPU `index` while it lives (`PC_VCPU_READY`): it has not
-    /// reached its exit, so its tid cannot name another thread.
-    fn live_thread(&self, index: u32) -> Option<Thread>;
-
-    /// Whether a control group above the thread has a limit that it would get past as a real-time one.
-    fn is_refused(&self, index: u32) -> bool;
-}
-
-/// Counters, read by other threads. Relaxed: each stands alone.
-#[derive(Debug)]
-pub struct ActuatorStats {
-    in_scheduler: AtomicBool,
-    boosted_now: AtomicU32,
-    boosts: AtomicU64,
-    raised: AtomicU64,
-    unboosts: AtomicU64,
-    coalesced: AtomicU64,
-    gone: AtomicU64,
-    refused_rt: AtomicU64,
-    refused_quota: AtomicU64,
-    changed_by_others: AtomicU64,
-    errors: AtomicU64,
-    last_errno: AtomicU32,
-    requests: AtomicU64,
-    requests_now: AtomicU32,
-    no_clamps: AtomicBool,
-    latency: [AtomicU64; HISTOGRAM_BUCKETS],
-    boosts_of: Vec<AtomicU32>,
-    actuated: Vec<AtomicU32>,
-}
-
-impl ActuatorStats {
-    fn new() -> ActuatorStats {
-        let per_vcpu = || (0..ENTRIES).map(|_| AtomicU32::new(0)).collect();
-        ActuatorStats {
-            in_scheduler: AtomicBool::new(false),
-            boosted_now: AtomicU32::new(0),
-            boosts: AtomicU64::new(0),
-            raised: AtomicU64::new(0),
-            unboosts: AtomicU64::new(0),
-            coalesced: AtomicU64::new(0),
-            gone: AtomicU64::new(0),
-            refused_rt: AtomicU64::new(0),
-            refused_quota: AtomicU64::new(0),
-            changed_by_others: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            last_errno: AtomicU32::new(0),
-            requests: AtomicU64::new(0),
-            requests_now: AtomicU32::new(0),
-            no_clamps: AtomicBool::new(false),
-            latency: [const { AtomicU64::new(0) }; HISTOGRAM_BUCKETS],
-            boosts_of: per_vcpu(),
-            actuated: per_vcpu(),
-        }
-    }
-
-    /// Where boosts take effect now.
-    pub fn effect(&self) -> Effect {
-        if self.in_scheduler.load(Ordering::Relaxed) { Effect::Scheduler } else { Effect::Realtime }
-    }
-
-    /// Boosts of vCPU `index` carried out since it was set up, wraps.
-    pub fn boosts_of(&self, index: u32) -> u32 {
-        self.boosts_of[index as usize].load(Ordering::Relaxed)
-    }
-
-    /// Whether vCPU `index` is boosted by us now.
-    pub fn is_actuated(&self, index: u32) -> bool {
-        self.actuated[index as usize].load(Ordering::Acquire) != 0
-    }
-
-    /// Failed system calls, and the errno of the last one.
-    pub fn errors(&self) -> (u64, i32) {
-        let errno = self.last_errno.load(Ordering::Relaxed);
-        (self.errors.load(Ordering::Relaxed), errno as i32)
-    }
-
-    /// Whether a guest has asked for performance and the kernel has no utilisation clamps.
-    pub fn lacks_clamps(&self) -> bool {
-        self.no_clamps.load(Ordering::Relaxed)
-    }
-
-    /// As plain values.
-    pub fn snapshot(&self) -> ActuatorSnapshot {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ActuatorSnapshot {
-            kind: self.effect().name().into(),
-            boosted_now: self.boosted_now.load(Ordering::Relaxed),
-            boosts: get(&self.boosts),
-            raised: get(&self.raised),
-            unboosts: get(&self.unboosts),
-            coalesced: get(&self.coalesced),
-            gone: get(&self.gone),
-            refused_rt: get(&self.refused_rt),
-            refused_quota: get(&self.refused_quota),
-            changed_by_others: get(&self.changed_by_others),
-            errors: get(&self.errors),
-            observed: 0,
-            requests: get(&self.requests),
-            requests_now: self.requests_now.load(Ordering::Relaxed),
-            actuation_latency: Histogram { buckets: self.latency.iter().map(get).collect() },
         }
     }
 }
@@ -219,18 +59,6 @@ pub struct Actuator {
     boosted: Vec<Option<Held>>,
     /// Those of them whose boost is over and could not be taken back: tried again at each tick.
     owed: Vec<bool>,
-}
-
-fn bump(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How far the boost goes that a thread has.
-fn level_now(entry: &Entry) -> Level {
-    match sched::get(entry.tid) {
-        Ok(now) if now.priority == entry.boost_priority => Level::Full,
-        _ => Level::Interrupt,
-    }
 }
 
 impl Actuator {
@@ -282,63 +110,7 @@ impl Actuator {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 self.stats.no_clamps.store(true, Ordering::Relaxed);
             }
-            Err(error) => self.failed(&error),
-        }
-    }
-
-    /// The scheduler is in force from now on: boosts go on as its own, and so do all later ones. It follows what guests ask
-    /// for by itself.
-    /// `changed` is told each index whose boost is none any more.
-    pub fn scheduler_came(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
-        self.stats.in_scheduler.store(true, Ordering::Relaxed);
-        for index in 0..ENTRIES {
-            self.end_request(table, index);
-            let Some(held @ Held::Realtime(entry)) = self.boosted[index as usize] else { continue };
-            // Its boost is over: it is given back at the next tick.
-            if self.owed[index as usize] {
-                continue;
-            }
-            if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
-                bump(&self.stats.gone);
-                self.clear(index, held);
-                changed(index);
-                continue;
-            }
-            let level = level_now(&entry);
-            match entry.restore() {
-                Ok(Restored::Done) => {
-                    self.journal.disarm(index);
-                    let tid = entry.tid;
-                    self.boosted[index as usize] = Some(Held::Scheduler { tid, level });
-                }
-                Ok(Restored::Gone) => {
-                    bump(&self.stats.gone);
-                    self.clear(index, held);
-                    changed(index);
-                }
-                Ok(Restored::NotOurs) => {
-                    bump(&self.stats.changed_by_others);
-                    self.clear(index, held);
-                    changed(index);
-                }
-                // It stays real-time until its boost ends.
-                Err(error) => self.failed(&error),
-            }
-        }
-        self.count_requests();
-    }
-
-    /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
-    /// `changed` as above.
-    pub fn scheduler_gone(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
-        self.stats.in_scheduler.store(false, Ordering::Relaxed);
-        for index in 0..ENTRIES {
-            if let Some(held @ Held::Scheduler { tid, level }) = self.boosted[index as usize] {
-                self.clear(index, held);
-                if !self.boost(table, index, tid, level) {
-                    changed(index);
-                }
-            }
+            Err(error) => self.stats.failed(&error),
         }
     }
 
@@ -359,7 +131,7 @@ impl Actuator {
 
     /// Whether anything is boosted.
     pub fn is_active(&self) -> bool {
-        self.stats.boosted_now.load(Ordering::Relaxed) != 0
+        self.stats.is_active()
     }
 
     /// Takes a message; [`carry_out`](Self::carry_out) acts on it unless a later one about the same
@@ -387,9 +159,7 @@ impl Actuator {
                 Action::Gone => self.forget(index),
             };
             if acted {
-                let late_ns = now_ns().saturating_sub(message.decided_ns);
-                let bucket = (63 - (late_ns | 1).leading_zeros()) as usize;
-                bump(&self.stats.latency[bucket.min(HISTOGRAM_BUCKETS - 1)]);
+                self.stats.carried_out(now_ns().saturating_sub(message.decided_ns));
                 changed(index);
             }
         }
@@ -430,7 +200,7 @@ impl Actuator {
         match table.live_thread(index) {
             Some(thread) if floors.is_of(index, thread) => {
                 if let Err(error) = floors.release(index) {
-                    self.failed(&error);
+                    self.stats.failed(&error);
                 }
             }
             _ => floors.forget(index),
@@ -474,7 +244,7 @@ impl Actuator {
         let mut before = match sched::get(thread.tid) {
             Ok(before) => before,
             Err(error) => {
-                self.failed(&error);
+                self.stats.failed(&error);
                 return false;
             }
         };
@@ -496,7 +266,7 @@ impl Actuator {
         let given = SchedAttr::realtime(policy::RR, entry.priority_at(level));
         if let Err(error) = sched::set(thread.tid, &given) {
             self.journal.disarm(index);
-            self.failed(&error);
+            self.stats.failed(&error);
             return false;
         }
         if live().is_none() {
@@ -513,10 +283,7 @@ impl Actuator {
 
     fn hold(&mut self, index: u32, held: Held) {
         self.boosted[index as usize] = Some(held);
-        self.stats.boosted_now.fetch_add(1, Ordering::Relaxed);
-        self.stats.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
-        self.stats.actuated[index as usize].store(1, Ordering::Release);
-        bump(&self.stats.boosts);
+        self.stats.began(index);
     }
 
     /// The journal's entry stands for both priorities, so there is nothing to write in it.
@@ -528,12 +295,12 @@ impl Actuator {
         match sched::get(entry.tid) {
             Ok(now) if now.policy == policy::RR && now.priority == lower => {}
             Ok(_) => return, // raised already, or changed by somebody else
-            Err(error) => return self.failed(&error),
+            Err(error) => return self.stats.failed(&error),
         }
         let given = SchedAttr::realtime(policy::RR, entry.boost_priority);
         match sched::set(entry.tid, &given) {
             Ok(()) => bump(&self.stats.raised),
-            Err(error) => self.failed(&error),
+            Err(error) => self.stats.failed(&error),
         }
     }
 
@@ -543,7 +310,7 @@ impl Actuator {
             bump(&self.stats.gone);
         } else if let Err(error) = self.give_back(&held) {
             // It still is real-time, and whoever comes later must know what it had: the journal's entry stays.
-            self.failed(&error);
+            self.stats.failed(&error);
             self.owed[index as usize] = true;
             return false;
         }
@@ -584,17 +351,6 @@ impl Actuator {
         if let Held::Realtime(_) = held {
             self.journal.disarm(index);
         }
-        self.stats.boosted_now.fetch_sub(1, Ordering::Relaxed);
-        self.stats.actuated[index as usize].store(0, Ordering::Release);
-    }
-
-    fn failed(&self, error: &std::io::Error) {
-        match error.raw_os_error() {
-            Some(libc::ESRCH) => bump(&self.stats.gone),
-            errno => {
-                bump(&self.stats.errors);
-                self.stats.last_errno.store(errno.unwrap_or(0) as u32, Ordering::Relaxed);
-            }
-        }
+        self.stats.ended(index);
     }
 }

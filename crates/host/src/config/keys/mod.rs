@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every configuration key: name, range, meaning, and how to read and write it.
+
+/// An integer, percentage or switch kept in a field.
+macro_rules! plain {
+    ($name:literal, $kind:expr, $variant:ident, $as:expr, $($field:ident).+, $doc:literal) => {
+        Key {
+            name: $name,
+            kind: $kind,
+            doc: $doc,
+            get: |t| Value::$variant(t.$($field).+.into()),
+            set: |t, v| {
+                if let Value::$variant(x) = v {
+                    t.$($field).+ = $as(x);
+                }
+            },
+        }
+    };
+}
+
+mod host;
+mod vm;
+
+use std::path::PathBuf;
+
+use super::value::{Kind, Value};
+use crate::settings::Mode;
+
+pub use super::lookup::{parse_override, vm_keys, vm_kind};
+pub use host::{CONTROL, COUNTERS, GLOBAL, METRICS, PERF, SECTIONS, SUPERVISOR};
+pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
+pub(super) use vm::{PIN_CGROUP, PIN_UID};
+
+/// One key of a section that is stored in a `T`.
+pub struct Key<T: 'static> {
+    /// Name within its section, with its unit.
+    pub name: &'static str,
+    /// What it accepts.
+    pub kind: Kind,
+    /// Meaning, one sentence.
+    pub doc: &'static str,
+    /// Current value.
+    pub get: fn(&T) -> Value,
+    /// Stores a value that `kind` has accepted.
+    pub set: fn(&mut T, Value),
+}
+
+fn text(v: Value) -> String {
+    if let Value::Text(t) = v { t } else { String::new() }
+}
+
+fn path(v: Value) -> PathBuf {
+    text(v).into()
+}
+
+fn optional_path(v: Value) -> Option<PathBuf> {
+    Some(path(v)).filter(|p| !p.as_os_str().is_empty())
+}
+
+fn from_path(p: &std::path::Path) -> Value {
+    Value::Text(p.to_string_lossy().into_owned())
+}
+
+fn from_optional_path(p: Option<&PathBuf>) -> Value {
+    p.map_or(Value::Text(String::new()), |p| from_path(p))
+}
+
+fn same<X>(x: X) -> X {
+    x
+}
+
+const MODES: Kind = Kind::Choice(&["on", "observe", "off"]);
+
+fn mode_of(v: Value) -> Mode {
+    match text(v).as_str() {
+        "on" => Mode::On,
+        "observe" => Mode::Observe,
+        _ => Mode::Off,
+    }
+}
+
+fn mode_word(mode: Mode) -> String {
+    match mode {
+        Mode::On => "on",
+        Mode::Observe => "observe",
+        Mode::Off => "off",
+    }
+    .to_owned()
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keys that say how VMs are boosted and placed.
+
+use super::{Key, MODES, mode_of, mode_word, same, text};
+use crate::config::boost::{BoostKeys, ReasonKeys};
+use crate::config::place::PlaceKeys;
+use crate::config::value::{Kind, Value};
+use crate::place::PlaceMode;
+
+/// What the kernel keeps of each CPU from real-time tasks (the fair server, 50 ms of a second), and more than a guest leaves
+/// that no budget holds: its own VMM and the daemon must run, whichever the actuator.
+const CPU_KEPT_LEAST_PCT: u32 = 5;
+
+/// `[boost]` and, for one VM, `[vm."NAME"]`.
+pub const BOOST: &[Key<BoostKeys>] = &[
+    plain!(
+        "period_ms",
+        Kind::Int(1, 10_000),
+        Int,
+        same,
+        period_ms,
+        "Period of all budgets below: each is a share of it."
+    ),
+    plain!(
+        "vcpu_budget_pct",
+        Kind::Pct(0, 100),
+        Pct,
+        same,
+        vcpu_budget,
+        "Boosted running time of one vCPU, all reasons together."
+    ),
+    plain!(
+        "vm_budget_pct",
+        Kind::Pct(0, 409_600),
+        Pct,
+        same,
+        vm_budget,
+        "Boosted running time of all vCPUs of one VM together; 100 is one CPU."
+    ),
+    plain!(
+        "cpu_kept_pct",
+        Kind::Pct(CPU_KEPT_LEAST_PCT, 100),
+        Pct,
+        same,
+        cpu_kept,
+        "Share of every host CPU that is kept for unboosted work, whatever the guests do. At least what the kernel keeps from real-time tasks."
+    ),
+    plain!(
+        "penalty_max_periods",
+        Kind::Int(1, 1_000_000),
+        Int,
+        same,
+        penalty_max_periods,
+        "Longest throttling of a vCPU that exhausts its budgets again and again (it doubles each time); 1: it does not grow."
+    ),
+    plain!(
+        "actuation_min_us",
+        Kind::Int(0, 1_000_000),
+        Int,
+        same,
+        actuation_min_us,
+        "Shortest time from one boost of a vCPU to its next, on average (eight may follow each other at once); 0 switches this off."
+    ),
+    plain!(
+        "hints_at_exit",
+        Kind::Bool,
+        Bool,
+        same,
+        hints_at_exit,
+        "Whether a guest's hint also boosts at a VM exit, not only when the host takes the CPU away."
+    ),
+    plain!(
+        "io",
+        Kind::Bool,
+        Bool,
+        same,
+        io,
+        "Whether the VMM's other threads (main loop, I/O threads, workers, vhost) are boosted when they wake."
+    ),
+    plain!(
+        "io_budget_pct",
+        Kind::Pct(0, 409_600),
+        Pct,
+        same,
+        io_budget,
+        "Boosted running time of all those threads of one VM together, beside what its vCPUs have; 100 is one CPU."
+    ),
+];
+
+/// `[boost.REASON]` and `[vm."NAME".REASON]` for wake, irq, rt and critical.
+pub const REASON: &[Key<ReasonKeys>] = &[
+    plain!("enabled", Kind::Bool, Bool, same, enabled, "Whether this reason may boost."),
+    plain!(
+        "grant_us",
+        Kind::Int(0, 10_000_000),
+        Int,
+        same,
+        grant_us,
+        "Longest running time of one boost for this reason; 0: none."
+    ),
+    plain!(
+        "budget_pct",
+        Kind::Pct(0, 100),
+        Pct,
+        same,
+        budget,
+        "Boosted running time of one vCPU for this reason."
+    ),
+];
+
+/// `[vm."NAME"]`, besides all keys of `[boost]` and of its reasons.
+pub const VM: &[Key<BoostKeys>] = &[
+    Key {
+        name: "mode",
+        kind: MODES,
+        doc: "As the global mode, for this VM; the lower of the two is in force.",
+        get: |s| Value::Text(mode_word(s.mode)),
+        set: |s, v| s.mode = mode_of(v),
+    },
+    Key {
+        name: "region",
+        kind: Kind::Choice(&["auto", "off"]),
+        doc: "auto uses the shared region if the VM has one; off treats the VM as an unmodified guest.",
+        get: |s| Value::Text(if s.use_region { "auto" } else { "off" }.into()),
+        set: |s, v| s.use_region = text(v) == "auto",
+    },
+    plain!(
+        "guest_requests",
+        Kind::Bool,
+        Bool,
+        same,
+        guest_requests,
+        "Whether this guest may ask for performance; `perf.guest_requests` switches it off for all."
+    ),
+];
+
+/// Key of a section's user.
+pub const PIN_UID: &str = "uid";
+/// Key of a section's control group.
+pub const PIN_CGROUP: &str = "cgroup";
+
+/// What a section is pinned to besides its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinKeys {
+    uid: Option<u32>,
+    cgroup: String,
+}
+
+/// `[vm."NAME"]` too: to which VMs of that name it applies.
+pub const PIN: &[Key<PinKeys>] = &[
+    Key {
+        name: PIN_UID,
+        kind: Kind::Int(0, u32::MAX - 1),
+        doc: "Only VMs whose process runs as this user (number): a VM's name is its user's choice.",
+        get: |p| p.uid.map_or(Value::Text(String::new()), Value::Int),
+        set: |p, v| {
+            if let Value::Int(uid) = v {
+                p.uid = Some(uid);
+            }
+        },
+    },
+    Key {
+        name: PIN_CGROUP,
+        kind: Kind::Path { optional: false },
+        doc: "Only VMs whose process is in this control group when it is found, with `*` and `?`, such as \"/machine.slice/*\".",
+        get: |p| Value::Text(p.cgroup.clone()),
+        set: |p, v| p.cgroup = text(v),
+    },
+];
+
+/// `[vm."NAME"]` too; they belong to no other section.
+pub const PLACE: &[Key<PlaceKeys>] = &[
+    Key {
+        name: "place",
+        kind: Kind::Placement,
+        doc: "Host CPUs of its vCPUs (placement.md): VCPU[-VCPU]=CPUS or all=CPUS, CPUS being a list, cluster:N, capacity:max, capacity:min, auto or any.",
+        get: |p| Value::Text(p.place.to_string()),
+        set: |p, v| p.place = text(v).parse().unwrap_or_default(),
+    },
+    Key {
+        name: "place_mode",
+        kind: Kind::Choice(&["affinity", "hints"]),
+        doc: "affinity binds the vCPUs' threads to those CPUs until the end; hints only tells the guest.",
+        get: |p| Value::Text(p.mode.word().into()),
+        set: |p, v| {
+            p.mode = match text(v).as_str() {
+                "hints" => PlaceMode::Hints,
+                _ => PlaceMode::Affinity,
+            }
+        },
+    },
+];

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon's main thread: VMs that come and go, commands, signals.
+//!
+//! It is a child of the supervisor and works on the supervisor's journal. Nothing
+//! here is on the way of a decision: that is [`crate::rt_thread`].
+
+mod commands;
+mod error;
+mod running;
+mod start;
+mod timers;
+mod wait;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use paracord_sensor::scheduler::State;
+use paracord_sensor::{Options, PrintLevel, Sensor, set_print};
+use paracord_sys::clock::now_ns;
+use tracing::{debug, info, warn};
+
+use crate::handle::{DaemonHandle, channel};
+use crate::journal::Journal;
+use crate::leftovers::Leftovers;
+use crate::observe::{Constants, capabilities};
+use crate::run_dir::{journal_path, journals_are_clear, remove_journal};
+use crate::scheduler::{Choice, Step};
+use crate::settings::Settings;
+use error::system;
+use running::{Running, end_imports, watching};
+use timers::{REGION_POLL, SCAN_POLL, Timers, quota_poll};
+use wait::Wait;
+
+pub use error::DaemonError;
+
+/// How often a missing KVM is looked for.
+const KVM_POLL: Duration = Duration::from_secs(1);
+/// How soon a vCPU that the actuator still holds is looked at again.
+const RESCAN: Duration = Duration::from_millis(20);
+
+/// How the daemon is run.
+pub struct Surroundings {
+    /// `/proc`.
+    pub proc_root: PathBuf,
+    /// The supervisor's process; the daemon ends when it does.
+    pub supervisor: Option<u32>,
+    /// Reads the configuration anew (SIGHUP); an error is one line that names the place.
+    pub reload: Box<dyn FnMut() -> Result<Settings, String>>,
+    /// Where KVM shows that it is there: `/sys/module/kvm`.
+    pub kvm_module: PathBuf,
+    /// How the sensor is loaded.
+    pub sensor: Options,
+    /// Hears that the daemon is ready, with its state in a line: the BPF programs are loaded and the actuator is in
+    /// force, or there is no KVM, and so no VM and nothing to load them for. Hears again when the state is another.
+    pub ready: Box<dyn FnMut(&str)>,
+    /// Sees the sensor when it is loaded: load tests name threads that stand in for vCPUs.
+    pub loaded: Box<dyn FnMut(&Sensor)>,
+}
+
+impl Default for Surroundings {
+    /// This host, without a supervisor, with nothing to read anew.
+    fn default() -> Self {
+        Surroundings {
+            proc_root: "/proc".into(),
+            supervisor: None,
+            reload: Box::new(|| Err("there is no configuration file".into())),
+            kvm_module: "/sys/module/kvm".into(),
+            sensor: Options::default(),
+            ready: Box::new(|_| ()),
+            loaded: Box::new(|_| ()),
+        }
+    }
+}
+
+/// Runs until SIGTERM, SIGINT or a command, and restores every thread.
+///
+/// `serve` gets a handle when commands are answered (KVM may still be missing
+/// then); what it returns is dropped before the end (control socket, metrics).
+///
+/// # Errors
+/// [`DaemonError`].
+pub fn run<Served>(
+    settings: Settings,
+    mut surroundings: Surroundings,
+    serve: impl FnOnce(DaemonHandle) -> Result<Served, String>,
+) -> Result<(), DaemonError> {
+    let run_dir = settings.run_dir.clone();
+    let journal = Journal::open(&journal_path(&run_dir), &surroundings.proc_root)?
+        .ok_or_else(|| DaemonError::NoJournal(run_dir.clone()))?;
+    let journal = Arc::new(journal);
+    // Before this run has entries of its own.
+    let leftovers = Leftovers::find(&run_dir, Arc::clone(&journal), &surroundings.proc_root)?;
+    let (handle, commands) = channel().map_err(system("command channel"))?;
+    let mut daemon = Daemon {
+        wait: Wait::new(surroundings.supervisor, commands)?,
+        constants: Constants { started_ns: now_ns(), capabilities: Vec::new() },
+        journal,
+        leftovers,
+        settings,
+        running: None,
+        waiting_for: None,
+    };
+    let served = serve(handle).map_err(DaemonError::Serve)?;
+    let result = daemon.run(&mut surroundings);
+    drop(served);
+    if let Some(running) = daemon.running.take() {
+        running.stop();
+    }
+    end_imports(&run_dir, &surroundings.proc_root);
+    daemon.leftovers.retry();
+    if !journals_are_clear(&run_dir, &surroundings.proc_root) {
+        warn!(
+            "not every thread could be restored: its journal stays, `paracord restore` tries again"
+        );
+    } else if result.is_ok() {
+        // The supervisor does the same, if it still lives.
+        remove_journal(&run_dir);
+    }
+    result
+}
+
+struct Daemon {
+    wait: Wait,
+    constants: Constants,
+    journal: Arc<Journal>,
+    leftovers: Leftovers,
+    settings: Settings,
+    running: Option<Running>,
+    waiting_for: Option<String>,
+}
+
+impl Daemon {
+    fn run(&mut self, surroundings: &mut Surroundings) -> Result<(), DaemonError> {
+        let mut again = false;
+        let mut timers = Timers::new(Instant::now());
+        loop {
+            if self.running.is_none() {
+                self.start(surroundings)?;
+                again = self.running.is_some();
+            }
+            let timeout = match &self.running {
+                None => Some(KVM_POLL),
+                Some(running) => {
+                    let rest = timers.rest(running, Instant::now());
+                    Some(if again { rest.min(RESCAN) } else { rest })
+                }
+            };
+            let vcpus = self.running.as_ref().map(|running| running.rt.shared().daemon_fd());
+            let woken = self.wait.wait(vcpus, timeout);
+            if woken.end {
+                info!("ending, restoring every thread");
+                return Ok(());
+            }
+            if woken.supervisor_gone {
+                warn!("the supervisor is gone: restoring every thread and ending");
+                return Ok(());
+            }
+            if woken.reload {
+                self.reload(&mut surroundings.reload);
+            }
+            while let Some(command) = self.wait.commands.next() {
+                if !self.command(command) {
+                    return Ok(());
+                }
+            }
+            let Some(running) = &mut self.running else { continue };
+            running.look_at_scheduler(&self.settings.run_dir, &mut *surroundings.ready);
+            running.look_at_refusals();
+            let now = Instant::now();
+            if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
+                timers.scan.restart(now);
+                again = running.vms.scan();
+                running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
+                running.follow_places(&self.settings);
+            }
+            if timers.quotas.is_due(quota_poll(running), now) {
+                running.vms.poll_io();
+                if running.vms.poll_quotas() {
+                    running.rt.reevaluate();
+                }
+            }
+            if running
+                .vms
+                .refill_interval()
+                .is_some_and(|interval| timers.reserves.is_due(interval, now))
+            {
+                running.vms.refill_reserves();
+            }
+            if timers.perf.is_due(SCAN_POLL, now) {
+                let run_dir = &self.settings.run_dir;
+                running.look_at_promises(self.settings.mode, run_dir, &mut *surroundings.ready);
+                running.use_perf(&self.settings.perf);
+                self.leftovers.retry();
+                if let Err(error) = running.sensor.forget_users() {
+                    debug!("users who hold nothing are not forgotten: {error}");
+                }
+            }
+            if timers.regions.is_due(REGION_POLL, now) {
+                running.vms.poll_regions();
+            }
+        }
+    }
+
+    fn start(&mut self, surroundings: &mut Surroundings) -> Result<(), DaemonError> {
+        if !surroundings.sensor.without_kvm && !surroundings.kvm_module.exists() {
+            let line = "KVM is not loaded (modprobe kvm_intel or kvm_amd): waiting for it";
+            if self.waiting_for.replace(line.into()).is_none() {
+                info!("{line}");
+                (surroundings.ready)(line);
+            }
+            return Ok(());
+        }
+        let options =
+            Options { vcpus_per_user: self.settings.vcpus_per_user, ..surroundings.sensor.clone() };
+        set_print(Some((PrintLevel::Warn, libbpf_says)));
+        let mut choice = Choice::new(self.settings.own_scheduler, Path::new("/"));
+        let sensor = Arc::new(choice.load(&options)?);
+        // Before there is any boost to be taken along.
+        if choice.look(&State::Absent, self.settings.mode, Instant::now()) == Step::Enter {
+            sensor.start_scheduler().unwrap_or_else(|error| choice.refused(&error));
+        }
+        self.waiting_for = None;
+        self.constants.capabilities = capabilities(&sensor);
+        let mut running =
+            Running::start(&self.settings, &self.journal, surroundings, sensor, choice)?;
+        let line = watching(running.stats.effect());
+        info!("{line}");
+        running.follow_places(&self.settings);
+        running.use_perf(&self.settings.perf);
+        self.running = Some(running);
+        (surroundings.ready)(&line);
+        Ok(())
+    }
+
+    fn reload(&mut self, read: &mut dyn FnMut() -> Result<Settings, String>) {
+        match read() {
+            Ok(settings) => match self.use_settings(settings) {
+                Ok(()) => info!("configuration reloaded"),
+                Err(error) => warn!("configuration not reloaded: {error}"),
+            },
+            Err(line) => warn!("configuration not reloaded, the old one stays: {line}"),
+        }
+    }
+}
+
+/// A refusal is an answer, mostly: libbpf's lines are for those who ask (`PARACORD_LOG=debug`).
+fn libbpf_says(_: PrintLevel, line: String) {
+    debug!(target: "libbpf", "{}", line.trim_end());
+}

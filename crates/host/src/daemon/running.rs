@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the daemon does once KVM is there, beside commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use paracord_sensor::scheduler::{State, Unrecorded};
+use paracord_sensor::{Refusals, Sensor};
+use tracing::{info, warn};
+
+use crate::actuator::{ActuatorStats, Effect};
+use crate::clamps::Clamps;
+use crate::imports::{self, Imports};
+use crate::journal::RestoreReport;
+use crate::log_limit::LogLimit;
+use crate::observe::{refusals, unrecorded};
+use crate::performance::Performance;
+use crate::place::Places;
+use crate::rt_thread::RtThread;
+use crate::scheduler::{Choice, Step};
+use crate::settings::{Mode, PerfSettings, Settings};
+use crate::vms::Vms;
+
+/// What exists once KVM is there.
+pub(super) struct Running {
+    /// As last told.
+    pub scheduler: State,
+    pub clamps: Clamps,
+    pub performance: Performance,
+    pub imports: Imports,
+    pub proc_root: PathBuf,
+    pub vms: Vms,
+    pub places: Places,
+    pub rt: RtThread,
+    pub stats: Arc<ActuatorStats>,
+    pub sensor: Arc<Sensor>,
+    /// As last told.
+    pub refused: Refusals,
+    /// As last told.
+    pub unrecorded: Unrecorded,
+    pub choice: Choice,
+    pub log: LogLimit,
+}
+
+impl Running {
+    /// Tells once when the kernel has unloaded the scheduler. It is not loaded again before the next
+    /// start: what ejected it would eject it again.
+    pub fn look_at_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        if self.scheduler != State::Running {
+            return;
+        }
+        self.scheduler = self.sensor.scheduler();
+        if let State::Ended { reason, message } = &self.scheduler {
+            let colon = if message.is_empty() { "" } else { ": " };
+            warn!(
+                "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
+            );
+            self.end_imports(run_dir);
+            self.has_changed(ready);
+        }
+    }
+
+    /// With actuator auto: whether the scheduler is to come or to go. Boosts in force go on in either case.
+    pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        match self.choice.look(&self.scheduler, mode, Instant::now()) {
+            Step::Stay => {}
+            Step::Enter => match self.sensor.start_scheduler() {
+                Ok(()) => self.scheduler_came(run_dir, ready),
+                Err(error) => self.choice.refused(&error),
+            },
+            Step::Leave => self.leave_scheduler(run_dir, ready),
+        }
+    }
+
+    /// The kernel has taken the scheduler. It may have unloaded it again at once, which it says by a message (to the real-time
+    /// thread, perhaps before that learns that the scheduler came) and by its state.
+    fn scheduler_came(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        self.scheduler = State::Running;
+        let is_there = self.sensor.scheduler() == State::Running;
+        let came = is_there && self.rt.scheduler_came();
+        if self.sensor.scheduler() != State::Running {
+            let _ = self.rt.scheduler_goes();
+            return self.look_at_scheduler(run_dir, ready);
+        }
+        if !came {
+            warn!("the real-time thread does not answer: boosts stay real-time");
+            return self.leave_scheduler(run_dir, ready);
+        }
+        self.sensor.set_own_boosts(true);
+        self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
+        self.clamps.set_again(&self.sensor, &self.proc_root);
+        self.has_changed(ready);
+    }
+
+    /// Boosts become real-time ones, and come out of what quotas leave, before the scheduler goes.
+    fn leave_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+        self.vms.refill_reserves();
+        self.sensor.set_own_boosts(false);
+        if !self.rt.scheduler_goes() {
+            // The next look tries again.
+            return warn!("the real-time thread does not answer: the scheduler stays");
+        }
+        // Before guests' requests become clamps of the same threads.
+        self.end_imports(run_dir);
+        self.sensor.stop_scheduler();
+        self.scheduler = State::Absent;
+        self.has_changed(ready);
+    }
+
+    /// The scheduler has come or gone.
+    fn has_changed(&mut self, ready: &mut dyn FnMut(&str)) {
+        let effect = match self.scheduler {
+            State::Running => Effect::Scheduler,
+            State::Absent | State::Ended { .. } => Effect::Realtime,
+        };
+        let line = watching(effect);
+        info!("{line}");
+        ready(&line);
+        // Under the scheduler no boost gets past a quota; without it the policy refuses those that would.
+        self.vms.poll_quotas();
+        self.rt.reevaluate();
+    }
+
+    /// Tells of vCPU threads and control groups that got no record. Whoever may run VMs or make groups can cause that, so
+    /// seldom.
+    pub fn look_at_refusals(&mut self) {
+        let (refused, groups) = (self.sensor.refusals(), self.sensor.unrecorded());
+        if (refused, groups) == (self.refused, self.unrecorded) || !self.log.allow() {
+            return;
+        }
+        let more = groups.full > self.unrecorded.full || groups.deep > self.unrecorded.deep;
+        let lines = [
+            refusals(refused).filter(|_| refused != self.refused),
+            unrecorded(groups).filter(|_| more),
+        ];
+        for line in lines.into_iter().flatten() {
+            warn!("{line}");
+        }
+        (self.refused, self.unrecorded) = (refused, groups);
+    }
+
+    pub fn use_perf(&mut self, perf: &PerfSettings) {
+        self.performance.look(&self.sensor, perf, Path::new("/"));
+        if perf.import && self.scheduler == State::Running {
+            self.imports.look(&self.sensor, &mut self.clamps, &self.proc_root);
+        }
+    }
+
+    /// Threads have the kernel's clamps again, and no more those that were made of them.
+    pub fn end_imports(&mut self, run_dir: &Path) {
+        self.imports.forget(&self.sensor, &mut self.clamps);
+        end_imports(run_dir, &self.proc_root);
+    }
+
+    /// vCPUs that came get their places, and guests are told about those.
+    pub fn follow_places(&mut self, settings: &Settings) {
+        let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
+        if !changed.is_empty() {
+            self.vms.tell_places(&self.places, &changed);
+        }
+    }
+
+    /// Restores every vCPU, tells the guests, detaches the sensor.
+    pub fn stop(mut self) {
+        drop(self.rt);
+        let placed = self.vms.threads();
+        self.places.restore_all();
+        self.vms.tell_places(&self.places, &placed);
+        self.vms.refresh_host_lines();
+        drop(self.vms);
+        drop(self.sensor);
+    }
+}
+
+/// The daemon's state in a line.
+pub(super) fn watching(effect: Effect) -> String {
+    format!("watching VMs, actuator {}", effect.name())
+}
+
+/// Gives the kernel's clamps back to threads.
+pub(super) fn end_imports(run_dir: &Path, proc_root: &Path) {
+    if imports::exist(run_dir) {
+        let mut report = RestoreReport::default();
+        imports::give_back(run_dir, proc_root, &mut report);
+        info!("{} threads have again the clamps that they asked the kernel for", report.clamps);
+        for failure in report.failed {
+            warn!("not restored: {failure}");
+        }
+    }
+}

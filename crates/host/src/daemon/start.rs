@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! KVM is there and the sensor is loaded: everything else starts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use paracord_sensor::scheduler::{State, Unrecorded};
+use paracord_sensor::{Refusals, Sensor};
+use tracing::warn;
+
+use super::Surroundings;
+use super::error::{DaemonError, system};
+use super::running::Running;
+use crate::actuator::Actuator;
+use crate::clamps::Clamps;
+use crate::counters::Counters;
+use crate::floors::Floors;
+use crate::host_lines::HostLines;
+use crate::imports::Imports;
+use crate::ivshmem::Ivshmem;
+use crate::journal::Journal;
+use crate::log_limit::LogLimit;
+use crate::performance::Performance;
+use crate::place::{PlaceJournal, Places};
+use crate::rt_thread::{RtThread, SensorTable};
+use crate::run_dir::floors_path;
+use crate::scheduler::Choice;
+use crate::settings::Settings;
+use crate::supervisor::lock_memory;
+use crate::vms::Vms;
+
+impl Running {
+    /// Starts the threads, and finds the VMs that run already.
+    pub fn start(
+        settings: &Settings,
+        journal: &Arc<Journal>,
+        surroundings: &mut Surroundings,
+        sensor: Arc<Sensor>,
+        choice: Choice,
+    ) -> Result<Running, DaemonError> {
+        let proc_root = surroundings.proc_root.clone();
+        let scheduler = sensor.scheduler();
+        let table = Arc::new(SensorTable::new(Arc::clone(&sensor)));
+        let mut actuator = Actuator::new(Arc::clone(journal), settings.rt.vcpu_priority);
+        if scheduler == State::Running {
+            actuator = actuator.with_scheduler();
+            sensor.set_own_boosts(true);
+        }
+        let floors = floors_path(&settings.run_dir);
+        actuator = actuator.with_floors(Floors::open(&floors, &proc_root)?);
+        let placements = PlaceJournal::open(&settings.run_dir, &proc_root)?
+            .ok_or_else(|| DaemonError::NoJournal(settings.run_dir.clone()))?;
+        let stats = actuator.stats();
+        let rt = RtThread::start(Arc::clone(&sensor), Arc::clone(&table), actuator, &settings.rt)
+            .map_err(system("real-time thread (needs CAP_SYS_NICE)"))?;
+        let host_lines =
+            HostLines::start(Arc::clone(&sensor), Arc::clone(&stats), Arc::clone(rt.shared()))
+                .map_err(system("host line thread"))?;
+        let ivshmem = Ivshmem::start(&settings.run_dir, &settings.region_dir, &proc_root)
+            .inspect_err(|error| warn!("guests have no interrupts for samples: {error}"))
+            .ok();
+        let counters = Counters::new(
+            Arc::clone(&sensor),
+            ivshmem,
+            settings.counters,
+            settings.rt.actuator_priority,
+        );
+        let mut vms = Vms::new(
+            Arc::clone(&sensor),
+            table,
+            Arc::clone(&stats),
+            host_lines,
+            counters,
+            proc_root.clone(),
+            settings.clone(),
+        );
+        (surroundings.loaded)(&sensor);
+        vms.scan();
+        lock_memory();
+        let places = Places::new(Arc::new(placements), proc_root.clone(), PathBuf::from("/"));
+        Ok(Running {
+            // One that has ended already is told of at the first look.
+            scheduler: if scheduler == State::Absent { scheduler } else { State::Running },
+            clamps: Clamps::default(),
+            performance: Performance::default(),
+            imports: Imports::new(&settings.run_dir),
+            proc_root,
+            vms,
+            places,
+            rt,
+            stats,
+            sensor,
+            refused: Refusals::default(),
+            unrecorded: Unrecorded::default(),
+            choice,
+            log: LogLimit::default(),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Waits for signals, commands, vCPUs and the supervisor's end.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::error::{DaemonError, system};
+use crate::handle::CommandReceiver;
+use crate::supervisor::take_signal;
+use crate::wake::clear_wake;
+
+/// What wakes the main thread.
+pub(super) struct Wait {
+    end: UnixStream,
+    reload: UnixStream,
+    supervisor: Option<OwnedFd>,
+    pub commands: CommandReceiver,
+}
+
+/// What has woken it.
+#[derive(Default)]
+pub(super) struct Woken {
+    pub end: bool,
+    pub reload: bool,
+    pub supervisor_gone: bool,
+    pub vcpus: bool,
+}
+
+impl Wait {
+    pub fn new(supervisor: Option<u32>, commands: CommandReceiver) -> Result<Wait, DaemonError> {
+        let stream = |signals: &[i32]| -> io::Result<UnixStream> {
+            let (out, input) = UnixStream::pair()?;
+            out.set_nonblocking(true)?;
+            for &signal in signals {
+                signal_hook::low_level::pipe::register(signal, input.try_clone()?)?;
+            }
+            Ok(out)
+        };
+        Ok(Wait {
+            end: stream(&[SIGTERM, SIGINT]).map_err(system("signal handlers"))?,
+            reload: stream(&[SIGHUP]).map_err(system("signal handlers"))?,
+            supervisor: supervisor.map(watch_supervisor).transpose()?,
+            commands,
+        })
+    }
+
+    /// `vcpus`: readable when vCPUs came or went.
+    pub fn wait(&self, vcpus: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let commands = self.commands.fd();
+        let mut fds = vec![
+            PollFd::new(&self.end, PollFlags::IN),
+            PollFd::new(&self.reload, PollFlags::IN),
+            PollFd::new(&commands, PollFlags::IN),
+        ];
+        let supervisor_at = fds.len();
+        fds.extend(self.supervisor.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let vcpus_at = fds.len();
+        fds.extend(vcpus.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Woken::default();
+        }
+        let ready = |n: usize| fds.get(n).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        let woken = Woken {
+            end: take_signal(&self.end),
+            reload: take_signal(&self.reload),
+            supervisor_gone: self.supervisor.is_some() && ready(supervisor_at),
+            vcpus: vcpus.is_some() && ready(vcpus_at),
+        };
+        if let Some(fd) = vcpus.filter(|_| woken.vcpus) {
+            clear_wake(fd);
+        }
+        woken
+    }
+}
+
+/// A pidfd of the supervisor, if it still is our parent.
+fn watch_supervisor(pid: u32) -> Result<OwnedFd, DaemonError> {
+    let gone = || system("the supervisor")(io::Error::from(io::ErrorKind::NotFound));
+    let pid = Pid::from_raw(pid as i32).ok_or_else(gone)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
+    // Checked after the open: the descriptor is our parent's, or the parent is gone.
+    if getppid() == Some(pid) { Ok(pidfd) } else { Err(gone()) }
+}

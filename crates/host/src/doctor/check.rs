@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a look at the host has found.
+
+use serde::Serialize;
+
+/// Result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// paracord works, but less well; or a feature that nothing needs yet is absent.
+    Warn,
+    /// paracord cannot boost on this host until this is changed.
+    Fail,
+    /// Not readable for this user.
+    Unknown,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Short fixed name, for programs.
+    pub name: &'static str,
+    /// Result.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty when there is nothing to do.
+    pub remedy: String,
+}
+
+impl Check {
+    pub(super) fn new(
+        name: &'static str,
+        status: Status,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { name, status, found: found.into(), remedy: remedy.into() }
+    }
+
+    pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check::new(name, Status::Ok, found, "")
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Interrupts of a VM.
+
+use std::io;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+
+use crate::wake::wake;
+
+/// Interrupts of a VM, by vCPU: eventfds that KVM takes for them.
+#[derive(Debug)]
+pub struct Vectors(pub(super) Vec<OwnedFd>);
+
+impl Vectors {
+    /// vCPUs beyond these have no interrupt.
+    pub const MAX: u32 = 256;
+
+    pub(super) fn new(count: u32) -> io::Result<Vectors> {
+        let one = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        (0..count.min(Vectors::MAX)).map(one).collect::<io::Result<_>>().map(Vectors)
+    }
+
+    /// Interrupts a vCPU's guest. Does nothing for one without a vector.
+    pub fn raise(&self, vcpu_id: u32) {
+        if let Some(vector) = self.0.get(vcpu_id as usize) {
+            wake(vector);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Carries out what operators order and the configuration says, and follows VMs as they come and go.
+
+use tracing::{info, warn};
+
+use paracord_sys::affinity::CpuMask;
+
+use super::apply::Plan;
+use super::host::{Host, name};
+use super::report::{PlaceReport, shared_cpus};
+use super::spec::{PlaceMode, Placement, Who};
+use super::state::{Placed, Places, VmPlaces, Wanted};
+use super::threads::{VcpuThread, VmThreads};
+use crate::config::PlaceKeys;
+use crate::journal::RestoreReport;
+
+/// An order or a question about one VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaceOrder {
+    /// What is where.
+    Get,
+    /// vCPUs that are named go there; the others stay.
+    Set(Placement, PlaceMode),
+    /// Nobody is placed, whatever the configuration says, until it is read again.
+    Clear,
+}
+
+impl Places {
+    /// Carries an order out, or nothing of it.
+    ///
+    /// # Errors
+    /// One line that says what is wrong and what to do.
+    pub fn carry_out(
+        &mut self,
+        vm: &VmThreads,
+        configured: &PlaceKeys,
+        order: PlaceOrder,
+    ) -> Result<PlaceReport, String> {
+        let host = Host::read(&self.affinity.root);
+        let mut now = self.vms.remove(&vm.process).unwrap_or_default();
+        let result = match order {
+            PlaceOrder::Get => Ok(()),
+            PlaceOrder::Clear => self.withdraw(&mut now, |_| true).map(|()| {
+                now = VmPlaces { cleared: true, ..VmPlaces::default() };
+            }),
+            PlaceOrder::Set(placement, mode) => {
+                self.set(vm, configured, &mut now, &host, &placement, mode)
+            }
+        };
+        let report = result.map(|()| self.report(vm, &now, configured, &host));
+        self.vms.insert(vm.process, now);
+        report
+    }
+
+    fn set(
+        &self,
+        vm: &VmThreads,
+        configured: &PlaceKeys,
+        now: &mut VmPlaces,
+        host: &Host,
+        placement: &Placement,
+        mode: PlaceMode,
+    ) -> Result<(), String> {
+        let known = |vcpu_id: &u32| vm.threads.iter().any(|thread| thread.vcpu_id == *vcpu_id);
+        if let Some(vcpu_id) = placement.named().find(|vcpu_id| !known(vcpu_id)) {
+            let there: CpuMask = vm.threads.iter().map(|thread| thread.vcpu_id).collect();
+            return Err(format!("VM {:?} has no vCPU {vcpu_id}: it has {there}", vm.name));
+        }
+        let before = now.ordered.clone();
+        for (who, cpus) in placement.iter() {
+            if who == Who::All {
+                now.ordered.clear();
+            }
+            now.ordered.insert(who, Wanted { cpus, mode, ordered: true });
+        }
+        let select = |thread: &VcpuThread, _: Option<Wanted>| match placement.of(thread.vcpu_id) {
+            Some(_) => Plan::Again,
+            None => Plan::Skip,
+        };
+        let changes = self.plan(vm, configured, now, host, select);
+        let done = changes.and_then(|changes| self.change(now, &changes));
+        if done.is_err() {
+            now.ordered = before;
+        }
+        done
+    }
+
+    /// VMs and vCPUs that came or went since the last time; tries again what was refused. `configured` is asked by
+    /// a VM's name.
+    /// Returns VMs of which something changed.
+    pub fn follow(
+        &mut self,
+        vms: Vec<VmThreads>,
+        configured: impl Fn(&VmThreads) -> PlaceKeys,
+    ) -> Vec<VmThreads> {
+        let mut known = std::mem::take(&mut self.vms);
+        let mut changed = Vec::new();
+        for vm in vms {
+            let mut now = known.remove(&vm.process).unwrap_or_default();
+            self.forget(&mut now, |placed| !vm.threads.iter().any(|thread| thread.is(placed)));
+            let differs = self.follow_one(&vm, &mut now, &configured(&vm));
+            self.vms.insert(vm.process, now);
+            changed.extend(differs.then_some(vm));
+        }
+        for mut gone in known.into_values() {
+            self.forget(&mut gone, |_| true);
+        }
+        changed
+    }
+
+    fn follow_one(&self, vm: &VmThreads, now: &mut VmPlaces, configured: &PlaceKeys) -> bool {
+        let is_settled = |(rank, thread): (usize, &VcpuThread)| {
+            let wanted = now.wanted(thread.vcpu_id, configured);
+            match (wanted, now.placed.get(&thread.index)) {
+                (None, None) => true,
+                (Some(wanted), Some(placed)) => placed.fits(wanted, rank),
+                _ => false,
+            }
+        };
+        // The host is looked at only when there is something to do.
+        if vm.threads.iter().enumerate().all(is_settled) {
+            now.refused = None;
+            return false;
+        }
+        let host = Host::read(&self.affinity.root);
+        let before = now.placed.clone();
+        let mut refused = self.follow_orders(vm, now, configured, &host).err();
+        if let Err(why) = self.follow_file(vm, now, configured, &host) {
+            // Nothing of a section is in force by halves.
+            if let Err(why) = self.withdraw(now, |placed| !placed.wanted.ordered) {
+                warn!(vm = vm.name, "not given back: {why}");
+            }
+            refused = Some(why);
+        }
+        if let Some(line) = refused.as_ref().filter(|line| now.refused.as_ref() != Some(*line)) {
+            warn!(vm = vm.name, "vCPUs are not placed: {line}");
+        }
+        now.refused = refused;
+        let changed = now.placed != before;
+        if changed {
+            tell(vm, now, &host);
+        }
+        changed
+    }
+
+    fn follow_orders(
+        &self,
+        vm: &VmThreads,
+        now: &mut VmPlaces,
+        configured: &PlaceKeys,
+        host: &Host,
+    ) -> Result<(), String> {
+        let changes = self.plan(vm, configured, now, host, |_, wanted| match wanted {
+            Some(Wanted { ordered: false, .. }) => Plan::Skip,
+            _ => Plan::IfNeeded,
+        })?;
+        self.change(now, &changes)
+    }
+
+    fn follow_file(
+        &self,
+        vm: &VmThreads,
+        now: &mut VmPlaces,
+        configured: &PlaceKeys,
+        host: &Host,
+    ) -> Result<(), String> {
+        let named = |why| format!("{}.place: {why}", configured.section);
+        let is_ours = |wanted: Option<Wanted>| wanted.is_some_and(|wanted| !wanted.ordered);
+        if !vm.threads.iter().any(|one| is_ours(now.wanted(one.vcpu_id, configured))) {
+            return Ok(());
+        }
+        // vCPUs come one by one: what holds for the last is known before the first is touched.
+        host.check(&configured.place).map_err(named)?;
+        let changes = self.plan(vm, configured, now, host, |_, wanted| match is_ours(wanted) {
+            true => Plan::IfNeeded,
+            false => Plan::Skip,
+        });
+        changes.and_then(|changes| self.change(now, &changes)).map_err(named)
+    }
+
+    /// The configuration was read again: it counts again where it was cleared.
+    pub fn reloaded(&mut self) {
+        for vm in self.vms.values_mut() {
+            vm.cleared = false;
+        }
+    }
+
+    /// Every thread has again what it had.
+    pub fn restore_all(&mut self) {
+        let mut report = RestoreReport::default();
+        self.affinity.journal.restore_all(&self.affinity.proc_root, &mut report);
+        for failure in report.failed {
+            warn!("not restored: {failure}");
+        }
+        self.vms.clear();
+    }
+
+    fn forget(&self, vm: &mut VmPlaces, is_gone: impl Fn(&VcpuThread) -> bool) {
+        vm.placed.retain(|index, placed| {
+            let gone = is_gone(&placed.thread);
+            // The index may be a new thread's by now, which has no entry yet. The entry may be that of a thread of an
+            // earlier run, which keeps it (leftovers.rs).
+            let tid = self.affinity.journal.armed(*index).map(|armed| armed.tid);
+            if gone && tid == Some(placed.thread.tid) {
+                self.affinity.journal.disarm(*index);
+            }
+            !gone
+        });
+    }
+}
+
+fn tell(vm: &VmThreads, now: &VmPlaces, host: &Host) {
+    let place = |one: &Placed| format!("vCPU {} on {}", one.thread.vcpu_id, name(&one.cpus));
+    let places: Vec<String> = now.placed.values().map(place).collect();
+    let line = if places.is_empty() { "none".to_owned() } else { places.join(", ") };
+    info!(vm = vm.name, "placed: {line}");
+    for note in shared_cpus(now, host) {
+        info!(vm = vm.name, "{note}");
+    }
+}

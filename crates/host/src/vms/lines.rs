@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Regions of VMs, and the lines in them through which guests are told.
+
+use std::sync::Arc;
+
+use paracord_abi::{HostPlace, layout};
+use paracord_sys::proc;
+use tracing::warn;
+
+use super::vm::write_setups;
+use super::{Vm, Vms};
+use crate::place::{Places, VmThreads};
+use crate::place_line::Line;
+use crate::region::{Region, RegionError};
+
+impl Vms {
+    pub(super) fn attach_region(&mut self, vm: &mut Vm) {
+        vm.counters = None;
+        vm.region = None;
+        vm.region_refused = None;
+        vm.driver = None;
+        if !vm.config.use_region {
+            return;
+        }
+        let identity = &vm.identity;
+        let found =
+            Region::find(&self.settings.region_dir, &self.proc_root, identity.pid, identity.uid)
+                .and_then(|found| self.refuse_taken(found, identity.pid));
+        match found {
+            Ok(Some(region)) => {
+                vm.counters = self.counters.admit(identity, &region);
+                vm.region = Some(Arc::new(region));
+                vm.read_driver();
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                if vm.log.allow() {
+                    warn!(vm = identity.name, "region refused: {reason}");
+                }
+                vm.region_refused = Some(reason);
+            }
+        }
+    }
+
+    /// Two guests on one region would read each other's hints as their own.
+    fn refuse_taken(&self, found: Option<Region>, pid: u32) -> Result<Option<Region>, RegionError> {
+        let Some(region) = found else { return Ok(None) };
+        let same = |vm: &&Vm| {
+            let theirs = vm.region.as_ref().map(|theirs| theirs.identity);
+            vm.identity.pid != pid && theirs == Some(region.identity)
+        };
+        match self.by_pid.values().find(same) {
+            Some(other) => {
+                Err(RegionError::Taken { name: region.name.clone(), pid: other.identity.pid })
+            }
+            None => Ok(Some(region)),
+        }
+    }
+
+    /// Attaches the host line of a vCPU, if its VM has a region: with the performance domain of the CPUs on which its
+    /// thread may run now, or that are its hint.
+    pub(super) fn attach_line(&self, vm: &Vm, index: u32, vcpu_id: u32) {
+        let Some(region) = &vm.region else { return };
+        let domain = if region.tells(self.cpus.table()) {
+            let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
+            let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
+            self.cpus.domain_of(&allowed)
+        } else {
+            // The host has changed since: what is left is that the vCPU may run on any CPU.
+            (region.layout.domain_count > 0).then_some(0)
+        };
+        let follows =
+            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
+        let cpus = Arc::clone(&self.cpus);
+        let region = Arc::clone(region);
+        self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
+    }
+
+    /// Tells the guest of process `pid` its vCPUs' performance domains anew: the CPUs on which they may run have changed.
+    pub fn renew_lines(&self, pid: u32) {
+        if let Some(vm) = self.by_pid.get(&pid) {
+            for (&index, &vcpu_id) in &vm.vcpus {
+                self.attach_line(vm, index, vcpu_id);
+            }
+        }
+    }
+
+    /// The guests of these processes are told where `places` has their vCPUs now.
+    pub fn tell_places(&mut self, places: &Places, changed: &[VmThreads]) {
+        self.hints = places.hints();
+        for vm in changed {
+            self.renew_lines(vm.process.0);
+        }
+    }
+
+    /// Where a vCPU is, as its guest is told; `None` where it is told nothing.
+    pub fn place_of(&self, index: u32) -> Option<HostPlace> {
+        let line = self.host_lines.line(index).filter(|line| line.follows)?;
+        let mut place = None;
+        let _ = self.sensor.whereabouts(&[index], |_, at| place = Some(line.place(&at, 0)));
+        place
+    }
+
+    /// Looks whether guest drivers came or went; tells the sensor. Also renews host
+    /// lines of throttled vCPUs, since nobody tells when a throttle ends.
+    pub fn poll_regions(&mut self) {
+        let mut changed = Vec::new();
+        for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
+            if vm.read_driver() {
+                write_setups(&self.sensor, &self.quotas, vm);
+                changed.push(vm.identity.pid);
+            }
+        }
+        for pid in changed {
+            self.renew_lines(pid);
+        }
+        self.refresh_host_lines();
+        let counting = self.by_pid.values().filter(|vm| vm.counters.is_some());
+        self.counters.look(counting.flat_map(|vm| vm.vcpus.keys().copied()));
+    }
+
+    /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
+    pub fn have_regions(&self) -> bool {
+        self.by_pid.values().any(|vm| vm.region.is_some())
+    }
+
+    /// Writes every host line anew.
+    pub fn refresh_host_lines(&self) {
+        for vm in self.by_pid.values().filter(|vm| vm.region.is_some()) {
+            for &index in vm.vcpus.keys() {
+                self.host_lines.refresh(index);
+            }
+        }
+    }
+}
