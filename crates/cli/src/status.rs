@@ -199,6 +199,16 @@ fn vm_details(vm: &VmSnapshot) -> String {
         line("perf", perf_events(pmu));
     }
     text.push('\n');
+    text += &columns(&vcpu_rows(&vm.vcpus));
+    if !vm.io_threads.is_empty() {
+        text.push('\n');
+        text += &columns(&io_rows(&vm.io_threads));
+    }
+    text
+}
+
+/// vCPUs in detail.
+fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VCPU",
         "TID",
@@ -217,7 +227,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
         "P99 OFF",
         "P99 ON",
     ])];
-    for v in &vm.vcpus {
+    for v in vcpus {
         let mut cells = vec![
             v.vcpu_id.to_string(),
             v.tid.to_string(),
@@ -235,12 +245,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
         cells.push(percentile(&v.wakeup_latency_boosted, 990));
         rows.push(cells);
     }
-    text += &columns(&rows);
-    if !vm.io_threads.is_empty() {
-        text.push('\n');
-        text += &columns(&io_rows(&vm.io_threads));
-    }
-    text
+    rows
 }
 
 /// The VMM's other threads.

@@ -31,6 +31,7 @@ enum Op {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_rule_of_the_pool() {
     use Op::*;
     let cases: [(&str, Mode, u32, &[Op]); 14] = [
