@@ -93,8 +93,9 @@ bench: ready
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(PYTHON) -m ruff check lab bench
-	$(PYTHON) -m ruff format --check lab bench
+	$(PYTHON) setup/module-circles crates/*
+	$(PYTHON) -m ruff check lab bench setup/module-circles
+	$(PYTHON) -m ruff format --check lab bench setup/module-circles
 	shellcheck setup.sh .ci/run $$(git ls-files | xargs grep -lE '^#!.*\b(ba)?sh$$')
 
 # Regenerates what is generated and checked in; CI fails when that changes a file.
