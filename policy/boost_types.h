@@ -17,6 +17,10 @@
 #define PC_MODE_OBSERVE	1	/* decided and counted, not carried out */
 #define PC_MODE_ON	2
 
+/* Periods that can be configured; the host's tick (1 to 10 ms) is the resolution. */
+#define PC_PERIOD_MIN_MS	10
+#define PC_PERIOD_MAX_MS	10000
+
 /* Per reason: on/off, longest continuous grant, budget per period of one vCPU. */
 struct pc_reason_config {
 	u32 enabled;

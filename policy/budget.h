@@ -33,9 +33,9 @@
 #define PC_NSEC_PER_MSEC	1000000ULL
 #define PC_NSEC_PER_SEC		1000000000ULL
 
-/* Configured periods are clamped into this; the host tick (1..10 ms) is the resolution. */
-#define PC_PERIOD_MIN_NS	(10 * PC_NSEC_PER_MSEC)
-#define PC_PERIOD_MAX_NS	(10 * PC_NSEC_PER_SEC)
+/* Whatever a configuration says, it is clamped into this. */
+#define PC_PERIOD_MIN_NS	(PC_PERIOD_MIN_MS * PC_NSEC_PER_MSEC)
+#define PC_PERIOD_MAX_NS	(PC_PERIOD_MAX_MS * PC_NSEC_PER_MSEC)
 /* A VM's budget may exceed the period: this many CPUs' worth of it at most. */
 #define PC_BUDGET_MAX_NS	(4096 * PC_PERIOD_MAX_NS)
 /*

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use paracord_policy::{PC_CAPACITY, pc_clamp};
 use paracord_sensor::{ClampOf, Clamps as Found, Error as SensorError, Sensor};
@@ -310,13 +310,17 @@ fn threads(proc_root: &Path, pid: u32) -> io::Result<Vec<u32>> {
 }
 
 /// The number by which the kernel knows a control group: its directory's inode. A relative path is one below the root
-/// of control groups.
+/// of control groups. Nothing outside of it is looked at: whoever may ask could learn which files exist.
 fn group_id(path: &Path) -> Result<u64, CommandError> {
     let fail = |reason: &str| invalid(format!("{}: {reason}", path.display()));
     let full = Path::new(CGROUPS).join(path);
-    let full = full.canonicalize().map_err(|e| fail(&e.to_string()))?;
-    if !full.starts_with(CGROUPS) || !full.join("cgroup.procs").exists() {
+    let leaves = full.components().any(|part| part == Component::ParentDir);
+    if leaves || !full.starts_with(CGROUPS) {
         return Err(fail(&format!("not a control group: give a directory below {CGROUPS}")));
+    }
+    // That file system has no symbolic links.
+    if !full.join("cgroup.procs").exists() {
+        return Err(fail("there is no such control group"));
     }
     Ok(fs::metadata(&full).map_err(|e| fail(&e.to_string()))?.ino())
 }
@@ -336,9 +340,14 @@ mod tests {
 
     #[test]
     fn only_directories_of_control_groups_have_a_number() {
-        for path in ["/etc", "../../etc", "/sys/fs/cgroup/no-such-group"] {
-            let line = group_id(Path::new(path)).unwrap_err().to_string();
-            assert!(line.starts_with(path), "{line}");
+        let refusal = |path: &str| group_id(Path::new(path)).unwrap_err().to_string();
+        // The same whether it exists or not.
+        for path in
+            ["/etc", "/no/such/file", "../../etc", "a/../../../etc", "/sys/fs/cgroup/../../etc"]
+        {
+            let want = format!("{path}: not a control group: give a directory below {CGROUPS}");
+            assert_eq!(refusal(path), want);
         }
+        assert_eq!(refusal("no-such-group"), "no-such-group: there is no such control group");
     }
 }

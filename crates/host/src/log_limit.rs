@@ -1,32 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A limit on log lines that a guest can cause.
+//! Limits on log lines that guests and users can cause. What is left out is counted in a later line.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Lines of one VM per [`WINDOW`].
-const LINES_MAX: u32 = 10;
-const WINDOW: Duration = Duration::from_secs(60);
+use tracing::info;
 
-/// At most ten lines a minute.
-#[derive(Debug, Default)]
+/// Lines per [`WINDOW`] of one VM, or of one kind.
+const LINES_MAX: u32 = 10;
+/// Lines per [`WINDOW`] of one user: a management daemon starts many VMs at once.
+const LINES_OF_USER_MAX: u32 = 100;
+const WINDOW: Duration = Duration::from_secs(60);
+/// Users that are told apart; the others share a limit.
+const USERS_MAX: usize = 256;
+
+/// So many lines a minute.
+#[derive(Debug)]
 pub struct LogLimit {
+    lines_max: u32,
     since: Option<Instant>,
     lines: u32,
 }
 
+impl Default for LogLimit {
+    fn default() -> LogLimit {
+        LogLimit { lines_max: LINES_MAX, since: None, lines: 0 }
+    }
+}
+
 impl LogLimit {
-    /// Whether one more line may be written.
+    /// Whether one more line may be written. Writes how many were left out before.
     pub fn allow(&mut self) -> bool {
-        self.allow_at(Instant::now())
+        let (allowed, left_out) = self.allow_at(Instant::now());
+        if left_out > 0 {
+            info!("{left_out} lines like the next one were left out");
+        }
+        allowed
     }
 
-    fn allow_at(&mut self, now: Instant) -> bool {
-        if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
+    /// Whether, and how many were left out since the last one that was written.
+    fn allow_at(&mut self, now: Instant) -> (bool, u32) {
+        let mut left_out = 0;
+        if self.is_over(now) {
+            left_out = self.lines.saturating_sub(self.lines_max);
             self.since = Some(now);
             self.lines = 0;
         }
         self.lines = self.lines.saturating_add(1);
-        self.lines <= LINES_MAX
+        (self.lines <= self.lines_max, left_out)
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.since.is_none_or(|since| now.duration_since(since) >= WINDOW)
+    }
+}
+
+/// Limits of users, for what whoever starts and ends VMs can cause.
+#[derive(Debug, Default)]
+pub struct UserLogs {
+    by_user: BTreeMap<u32, LogLimit>,
+    others: LogLimit,
+}
+
+impl UserLogs {
+    /// Whether one more line about this user's VMs may be written.
+    pub fn allow(&mut self, uid: u32) -> bool {
+        self.limit_of(uid, Instant::now()).allow()
+    }
+
+    fn limit_of(&mut self, uid: u32, now: Instant) -> &mut LogLimit {
+        if self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
+            self.by_user.retain(|_, limit| !limit.is_over(now));
+            if self.by_user.len() >= USERS_MAX {
+                return &mut self.others;
+            }
+        }
+        let fresh = || LogLimit { lines_max: LINES_OF_USER_MAX, ..LogLimit::default() };
+        self.by_user.entry(uid).or_insert_with(fresh)
     }
 }
 
@@ -35,11 +85,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_leaves_ten_lines_a_minute() {
+    fn a_flood_leaves_ten_lines_a_minute_and_their_number() {
         let (mut limit, start) = (LogLimit::default(), Instant::now());
         let passed =
-            (0..60_000).filter(|ms| limit.allow_at(start + Duration::from_millis(*ms))).count();
+            (0..60_000).filter(|ms| limit.allow_at(start + Duration::from_millis(*ms)).0).count();
         assert_eq!(passed, 10);
-        assert!(limit.allow_at(start + WINDOW));
+        assert_eq!(limit.allow_at(start + WINDOW), (true, 59_990));
+        assert_eq!(limit.allow_at(start + 2 * WINDOW), (true, 0));
+    }
+
+    #[test]
+    fn users_have_limits_of_their_own_and_a_crowd_shares_one() {
+        let (mut logs, start) = (UserLogs::default(), Instant::now());
+        let mut passed = |uid, lines: u32, now| {
+            (0..lines).filter(|_| logs.limit_of(uid, now).allow_at(now).0).count()
+        };
+        assert_eq!(passed(0, 1000, start), 100);
+        assert_eq!(passed(1000, 5, start), 5);
+        // The first 254 of them have their own.
+        let crowd: usize = (2000..3000).map(|uid| passed(uid, 1, start)).sum();
+        assert_eq!(crowd, 254 + 10);
+        assert_eq!(passed(4000, 200, start + WINDOW), 100);
+        assert!(logs.by_user.len() <= USERS_MAX);
     }
 }

@@ -40,6 +40,9 @@ pub enum RegionFileError {
     /// Others could change files in the directory.
     #[error("{}: must belong to root and be writable by root only", .0.display())]
     Directory(PathBuf),
+    /// Regions are written with write(2), which hugetlbfs lacks.
+    #[error("{}: lies on hugetlbfs, where files cannot be written: use a directory on tmpfs", .0.display())]
+    HugePages(PathBuf),
     /// A running process maps it.
     #[error("region {name} is in use by process {pid}: stop that VM first")]
     InUse {
@@ -194,6 +197,10 @@ pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError>
     let own = rustix::process::geteuid().as_raw();
     if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
         return Err(RegionFileError::Directory(directory.to_owned()));
+    }
+    let file_system = rustix::fs::statfs(directory).map_err(|e| at(directory)(e.into()))?;
+    if file_system.f_type == libc::HUGETLBFS_MAGIC {
+        return Err(RegionFileError::HugePages(directory.to_owned()));
     }
     Ok(())
 }

@@ -119,6 +119,11 @@ impl SensorTable {
         self.start_ticks[index as usize].store(ticks, Ordering::Release);
     }
 
+    /// The start of the thread of vCPU `index`.
+    pub fn start_of(&self, index: u32) -> u64 {
+        self.start_ticks[index as usize].load(Ordering::Acquire)
+    }
+
     /// Whether it is a thread of a VMM's own, which makes no VM exits, and runs.
     fn runs_io(&self, index: u32) -> bool {
         self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.on_cpu() && vcpu.setup().io != 0)
@@ -133,8 +138,7 @@ impl SensorTable {
 impl VcpuTable for SensorTable {
     fn live_thread(&self, index: u32) -> Option<Thread> {
         let vcpu = self.sensor.vcpus().get(index).filter(|vcpu| vcpu.life() == Life::Ready)?;
-        let start_ticks = self.start_ticks[index as usize].load(Ordering::Acquire);
-        Some(Thread { tid: vcpu.tid(), start_ticks })
+        Some(Thread { tid: vcpu.tid(), start_ticks: self.start_of(index) })
     }
 
     fn is_refused(&self, index: u32) -> bool {

@@ -26,9 +26,9 @@ impl Services {
         handle: DaemonHandle,
         reload: Reload,
     ) -> Result<Services, String> {
-        let metrics =
-            MetricsServer::start(&config.metrics, handle.clone()).map_err(|e| e.to_string())?;
         let access = Access::new(&config.control.group, Path::new("/"));
+        let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())
+            .map_err(|e| e.to_string())?;
         let server = Server::bind(&config.control.socket, access, handle, reload)
             .map_err(|e| e.to_string())?;
         let control = server.stopper();

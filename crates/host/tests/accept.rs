@@ -37,7 +37,7 @@ fn clients_that_cannot_be_accepted_take_no_cpu() {
         textfile: None,
         textfile_interval_s: 1,
     };
-    let metrics = MetricsServer::start(&config, handle).unwrap().unwrap();
+    let metrics = MetricsServer::start(&config, None, handle).unwrap().unwrap();
     let clients = [&control, &scrape].map(|path| {
         let client = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
         (client, SocketAddrUnix::new(path).unwrap())

@@ -133,11 +133,9 @@ pub fn region_dir(t: &Tree, directory: &Path) -> Check {
         .max_by_key(|(point, _)| point.len())
         .map(|(_, kind)| kind);
     match file_system {
-        Some(kind @ ("tmpfs" | "hugetlbfs")) if t.exists(directory) => {
-            Check::ok(name, format!("{shown} on {kind}"))
-        }
-        Some(kind @ ("tmpfs" | "hugetlbfs")) => {
-            Check::ok(name, format!("{shown} on {kind}; `paracord region create` makes it"))
+        Some("tmpfs") if t.exists(directory) => Check::ok(name, format!("{shown} on tmpfs")),
+        Some("tmpfs") => {
+            Check::ok(name, format!("{shown} on tmpfs; `paracord region create` makes it"))
         }
         Some(kind) => Check::new(
             name,

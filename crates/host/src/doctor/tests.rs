@@ -248,7 +248,7 @@ type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn each_fault_is_found_by_its_check_alone() {
-    let faults: [Fault; 24] = [
+    let faults: [Fault; 25] = [
         (
             "proc/self/status",
             Some("CapEff:\t0000000000000000\n"),
@@ -306,6 +306,13 @@ fn each_fault_is_found_by_its_check_alone() {
             "ulimit",
         ),
         ("proc/self/mounts", Some("/dev/sda1 / ext4 rw 0 0"), "region_dir", Status::Fail, "tmpfs"),
+        (
+            "proc/self/mounts",
+            Some("h /dev/shm hugetlbfs rw 0 0"),
+            "region_dir",
+            Status::Fail,
+            "tmpfs",
+        ),
         ("proc/sys/kernel/watchdog", Some("0"), "watchdog", Status::Warn, "kernel.watchdog=1"),
         ("sys/kernel/sched_ext/state", Some("enabled"), "sched_ext", Status::Warn, "loaded"),
         ("proc/cmdline", Some("quiet isolcpus=2-3,7"), "sched_ext", Status::Warn, "partition"),

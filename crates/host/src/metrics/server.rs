@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Metrics over HTTP on a loopback port or a unix socket, and as a textfile.
 //!
-//! One thread answers one scraper after the other; a slow one is dropped after
-//! [`CLIENT_MAX`] and never holds up the daemon.
+//! Each scraper has a thread while it is answered. A slow one is dropped after [`CLIENT_MAX`], and holds up neither
+//! the daemon nor other scrapers.
 
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +25,10 @@ use crate::stop_thread::StopThread;
 
 /// Time for one scraper, from its connection to the end of its answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
+/// Scrapers that are answered at the same time; further ones are turned away.
+const CLIENTS_MAX: usize = 16;
+/// Of a scraper's thread: the daemon's memory is locked, this too.
+const STACK_BYTES: usize = 128 * 1024;
 /// A request line and headers of any real scraper.
 const REQUEST_MAX_BYTES: usize = 8 * 1024;
 
@@ -46,15 +52,18 @@ struct Serving {
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     textfile: Option<(PathBuf, Duration)>,
+    /// One reference for each scraper that is being answered, and one.
+    clients: Arc<()>,
 }
 
 impl MetricsServer {
-    /// Opens what `config` names and serves it; `None` when it names nothing.
+    /// Opens what `config` names and serves it; `None` when it names nothing. The unix socket is `group`'s.
     ///
     /// # Errors
     /// The key whose address or path cannot be used.
     pub fn start(
         config: &Metrics,
+        group: Option<u32>,
         handle: DaemonHandle,
     ) -> Result<Option<MetricsServer>, MetricsError> {
         if config.listen.is_none() && config.socket.is_none() && config.textfile.is_none() {
@@ -72,7 +81,7 @@ impl MetricsServer {
         let unix = match &config.socket {
             None => None,
             Some(path) => Some((
-                bind_unix(path).map_err(fail("socket", path.display().to_string()))?,
+                bind_unix(path, group).map_err(fail("socket", path.display().to_string()))?,
                 path.clone(),
             )),
         };
@@ -82,6 +91,7 @@ impl MetricsServer {
             tcp,
             unix,
             textfile: config.textfile.clone().map(|path| (path, interval)),
+            clients: Arc::new(()),
         };
         let thread = StopThread::start("paracord-metrics".into(), move |stop| serving.run(stop))
             .map_err(fail("listen", String::new()))?;
@@ -90,13 +100,14 @@ impl MetricsServer {
 }
 
 /// Replaces the socket of a daemon that died, never anything else.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+fn bind_unix(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(path)?,
         Ok(_) => return Err(io::Error::other("is not a socket; remove it or name another path")),
         Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
+    std::os::unix::fs::chown(path, None, group)?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o660))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -132,10 +143,10 @@ impl Serving {
                 break;
             }
             if let Some(stream) = self.tcp.as_ref().and_then(|l| accept(l.accept())) {
-                let _ = self.answer(stream);
+                self.serve(stream);
             }
             if let Some(stream) = self.unix.as_ref().and_then(|(l, _)| accept(l.accept())) {
-                let _ = self.answer(stream);
+                self.serve(stream);
             }
         }
         if let Some((_, path)) = &self.unix {
@@ -143,57 +154,77 @@ impl Serving {
         }
     }
 
-    fn text(
-        &self,
-        format: fn(crate::snapshot::Snapshot) -> Result<String, std::fmt::Error>,
-    ) -> io::Result<String> {
-        let snapshot = self.handle.snapshot().map_err(io::Error::other)?;
-        format(snapshot).map_err(io::Error::other)
+    /// Answers a scraper in a thread of its own. No thread, or too many of them: it is turned away.
+    fn serve(&self, stream: impl Client + Send + 'static) {
+        if Arc::strong_count(&self.clients) > CLIENTS_MAX {
+            return;
+        }
+        let (handle, client) = (self.handle.clone(), Arc::clone(&self.clients));
+        let thread =
+            std::thread::Builder::new().name("paracord-scrape".into()).stack_size(STACK_BYTES);
+        let _ = thread.spawn(move || {
+            let _ = answer(&handle, stream);
+            drop(client);
+        });
     }
 
     /// The file is complete whenever it is read.
     fn write_textfile(&self, path: &Path) -> io::Result<()> {
-        let text = self.text(encode_textfile)?;
+        let text = text(&self.handle, encode_textfile)?;
         let unfinished = path.with_extension("prom.new");
-        std::fs::write(&unfinished, text)?;
+        // The directory may be writable by others: what lies there, a symbolic link perhaps, is not written to.
+        match std::fs::remove_file(&unfinished) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o644).open(&unfinished)?;
+        file.write_all(text.as_bytes())?;
         std::fs::rename(&unfinished, path)
     }
+}
 
-    fn answer(&self, mut stream: impl Client) -> io::Result<()> {
-        let deadline = Instant::now() + CLIENT_MAX;
-        let mut request = Vec::new();
-        let mut buffer = [0u8; 1024];
-        while !request.windows(4).any(|w| w == b"\r\n\r\n") {
-            stream.limit(deadline)?;
-            let n = stream.read(&mut buffer)?;
-            if n == 0 || request.len() + n > REQUEST_MAX_BYTES {
-                return Ok(());
-            }
-            request.extend_from_slice(&buffer[..n]);
+type Format = fn(crate::snapshot::Snapshot) -> Result<String, std::fmt::Error>;
+
+fn text(handle: &DaemonHandle, format: Format) -> io::Result<String> {
+    let snapshot = handle.snapshot().map_err(io::Error::other)?;
+    format(snapshot).map_err(io::Error::other)
+}
+
+fn answer(handle: &DaemonHandle, mut stream: impl Client) -> io::Result<()> {
+    let deadline = Instant::now() + CLIENT_MAX;
+    let mut request = Vec::new();
+    let mut buffer = [0u8; 1024];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        stream.limit(deadline)?;
+        let n = stream.read(&mut buffer)?;
+        if n == 0 || request.len() + n > REQUEST_MAX_BYTES {
+            return Ok(());
         }
-        let found = request.starts_with(b"GET /metrics ");
-        let (status, body) = match found.then(|| self.text(encode)) {
-            None => ("404 Not Found", "only GET /metrics\n".to_owned()),
-            Some(Ok(text)) => ("200 OK", text),
-            Some(Err(e)) => ("503 Service Unavailable", format!("{e}\n")),
-        };
-        let kind = if status.starts_with("200") {
-            "application/openmetrics-text; version=1.0.0; charset=utf-8"
-        } else {
-            "text/plain"
-        };
-        let answer = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        let mut rest = answer.as_bytes();
-        while !rest.is_empty() {
-            stream.limit(deadline)?;
-            let n = stream.write(rest)?;
-            rest = &rest[n..];
-        }
-        Ok(())
+        request.extend_from_slice(&buffer[..n]);
     }
+    let found = request.starts_with(b"GET /metrics ");
+    let (status, body) = match found.then(|| text(handle, encode)) {
+        None => ("404 Not Found", "only GET /metrics\n".to_owned()),
+        Some(Ok(text)) => ("200 OK", text),
+        Some(Err(e)) => ("503 Service Unavailable", format!("{e}\n")),
+    };
+    let kind = if status.starts_with("200") {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain"
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut rest = answer.as_bytes();
+    while !rest.is_empty() {
+        stream.limit(deadline)?;
+        let n = stream.write(rest)?;
+        rest = &rest[n..];
+    }
+    Ok(())
 }
 
 /// A stream whose next call ends at a deadline.
@@ -251,8 +282,12 @@ mod tests {
                 }
             }
         });
-        let server = MetricsServer::start(&config, handle).unwrap().unwrap();
-        let silent = UnixStream::connect(&socket).unwrap();
+        let trap = dir.join("trap");
+        std::fs::write(&trap, "mine").unwrap();
+        std::os::unix::fs::symlink(&trap, dir.join("paracord.prom.new")).unwrap();
+        let server = MetricsServer::start(&config, None, handle).unwrap().unwrap();
+        let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let begun = Instant::now();
         let get = |path: &str| {
             let mut stream = UnixStream::connect(&socket).unwrap();
             stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
@@ -263,6 +298,8 @@ mod tests {
         let answer = get("/metrics");
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("# EOF\n"), "{answer}");
         assert!(get("/").starts_with("HTTP/1.1 404"));
+        assert!(begun.elapsed() < CLIENT_MAX, "silent clients were waited for");
+        assert_eq!(std::fs::read_to_string(&trap).unwrap(), "mine", "a symbolic link was followed");
         assert!(std::fs::read_to_string(&textfile).unwrap().contains("paracord_vms 0"));
         drop(silent);
         drop(server);

@@ -45,6 +45,8 @@ impl Setting {
             index: 10 + n as u32,
             vcpu_id: n as u32,
             tid: sleeper.tid,
+            start_ticks: paracord_sys::proc::thread_start_ticks(Path::new(PROC), sleeper.tid)
+                .unwrap(),
             cpu: 0,
         };
         let threads = self.sleepers.iter().enumerate().map(thread).collect();
@@ -97,6 +99,18 @@ fn an_order_holds_until_it_is_cleared() {
     let cleared = s.places.carry_out(&s.vm(), &PlaceKeys::default(), PlaceOrder::Clear).unwrap();
     assert_eq!(s.have(), [before, before]);
     assert!(cleared.vcpus.iter().all(|vcpu| vcpu.placement.is_none()));
+    assert_eq!(s.places.affinity.journal.entry(10), None);
+}
+
+#[test]
+fn a_thread_that_has_the_number_of_one_that_ended_is_left_alone() {
+    let mut s = Setting::new("reused", 1);
+    let (before, cpu) = (s.before, s.cpu);
+    let mut vm = s.vm();
+    vm.threads[0].start_ticks -= 1;
+    let order = PlaceOrder::Set(format!("0={cpu}").parse().unwrap(), PlaceMode::Affinity);
+    s.places.carry_out(&vm, &PlaceKeys::default(), order).unwrap();
+    assert_eq!(s.have(), [before]);
     assert_eq!(s.places.affinity.journal.entry(10), None);
 }
 

@@ -20,6 +20,8 @@ pub struct VcpuThread {
     pub vcpu_id: u32,
     /// Thread.
     pub tid: u32,
+    /// Its start, clock ticks since boot: another thread may have its number by now.
+    pub start_ticks: u64,
     /// Host CPU on which it ran last.
     pub cpu: u32,
 }
@@ -27,7 +29,8 @@ pub struct VcpuThread {
 impl VcpuThread {
     /// Whether `other` is the same thread of the same vCPU, on whatever CPU it ran.
     pub fn is(&self, other: &VcpuThread) -> bool {
-        (self.index, self.vcpu_id, self.tid) == (other.index, other.vcpu_id, other.tid)
+        let who = |one: &VcpuThread| (one.index, one.vcpu_id, one.tid, one.start_ticks);
+        who(self) == who(other)
     }
 }
 
@@ -102,6 +105,9 @@ impl Affinity {
         // Between two placements the thread is as it was before the first: each moment has an entry that fits.
         self.give_back(thread.index)?;
         let start_ticks = proc::thread_start_ticks(&self.proc_root, thread.tid)?;
+        if start_ticks != thread.start_ticks {
+            return Err(Failed::Gone);
+        }
         let had = proc::allowed_cpus(&self.proc_root, thread.tid)?;
         let cpuset = self.cpuset(thread.tid)?;
         let had_all = cpuset.is_some_and(|set| set.cpus.is_subset(&had));

@@ -35,7 +35,7 @@ impl Vms {
             Ok(None) => {}
             Err(error) => {
                 let reason = error.to_string();
-                if vm.log.allow() {
+                if self.user_logs.allow(identity.uid) {
                     warn!(vm = identity.name, "region refused: {reason}");
                 }
                 vm.region_refused = Some(reason);

@@ -24,7 +24,7 @@ use crate::domains::HostCpus;
 use crate::host_lines::HostLines;
 use crate::identity::{Identity, identify, vcpu_id_of_thread};
 use crate::io_threads::IoThreads;
-use crate::log_limit::LogLimit;
+use crate::log_limit::{LogLimit, UserLogs};
 use crate::place::{VcpuThread, VmThreads};
 use crate::quotas::Quotas;
 use crate::rt_thread::SensorTable;
@@ -55,6 +55,8 @@ pub struct Vms {
     io_looked: u32,
     adopts_threads: bool,
     log: LogLimit,
+    /// Of lines about VMs that come and go.
+    user_logs: UserLogs,
 }
 
 impl Vms {
@@ -85,6 +87,7 @@ impl Vms {
             refused: RefusedVms::default(),
             io_looked: 0,
             log: LogLimit::default(),
+            user_logs: UserLogs::default(),
         }
     }
 
@@ -154,7 +157,9 @@ impl Vms {
             Ok(identity) => identity,
             Err(error) if error.is_gone() => return false,
             Err(error) => {
-                warn!("process {pid} runs vCPUs and cannot be looked at: {error}");
+                if self.log.allow() {
+                    warn!("process {pid} runs vCPUs and cannot be looked at: {error}");
+                }
                 return false;
             }
         };
@@ -192,7 +197,9 @@ impl Vms {
             vm.write_config(&record);
         }
         let region = vm.region.as_ref().map_or("none", |region| region.name.as_str());
-        info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
+        if self.user_logs.allow(vm.identity.uid) {
+            info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
+        }
         self.by_pid.insert(pid, vm);
         // Its threads may have served a VM before.
         self.set_up_io(pid);
@@ -212,7 +219,9 @@ impl Vms {
                 vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
             }
             if vm.vcpus.is_empty() {
-                info!(vm = vm.identity.name, pid, "VM gone");
+                if self.user_logs.allow(vm.identity.uid) {
+                    info!(vm = vm.identity.name, pid, "VM gone");
+                }
                 if let Some(record) = self.sensor.vms().get(vm.index) {
                     record.set_tgid(0);
                 }
@@ -235,7 +244,8 @@ impl Vms {
     pub fn threads_of(&self, vm: &Vm) -> VmThreads {
         let thread = |(&index, &vcpu_id): (&u32, &u32)| {
             let vcpu = self.sensor.vcpus().get(index)?;
-            Some(VcpuThread { index, vcpu_id, tid: vcpu.tid(), cpu: vcpu.cpu() })
+            let start_ticks = self.table.start_of(index);
+            Some(VcpuThread { index, vcpu_id, tid: vcpu.tid(), start_ticks, cpu: vcpu.cpu() })
         };
         let mut threads: Vec<_> = vm.vcpus.iter().filter_map(thread).collect();
         threads.sort_by_key(|thread| (thread.vcpu_id, thread.index));

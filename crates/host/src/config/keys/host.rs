@@ -86,7 +86,7 @@ pub const GLOBAL: &[Key<Config>] = &[
     Key {
         name: "region_dir",
         kind: Kind::Path { optional: false },
-        doc: "Directory of the regions that guests share with the host; must lie on tmpfs or hugetlbfs.",
+        doc: "Directory of the regions that guests share with the host; must lie on tmpfs.",
         get: |c| from_path(&c.region_dir),
         set: |c, v| c.region_dir = path(v),
     },

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys that say how VMs are boosted and placed.
 
+use paracord_policy::{PC_PERIOD_MAX_MS, PC_PERIOD_MIN_MS};
+
 use super::{Key, MODES, mode_of, mode_word, same, text};
 use crate::config::boost::{BoostKeys, ReasonKeys};
 use crate::config::place::PlaceKeys;
@@ -15,7 +17,7 @@ const CPU_KEPT_LEAST_PCT: u32 = 5;
 pub const BOOST: &[Key<BoostKeys>] = &[
     plain!(
         "period_ms",
-        Kind::Int(1, 10_000),
+        Kind::Int(PC_PERIOD_MIN_MS, PC_PERIOD_MAX_MS),
         Int,
         same,
         period_ms,
