@@ -43,14 +43,14 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// Serves the regions of `region_dir`, those to come as well.
+    /// Serves the regions of `region_dir`, those to come as well. A directory that cannot be used is tried again.
     ///
     /// # Errors
-    /// A directory that cannot be made or watched, or no thread.
+    /// No thread.
     pub fn start(run_dir: &Path, region_dir: &Path, proc_root: &Path) -> io::Result<Ivshmem> {
         let directory = run_dir.join(DIRECTORY);
         let connected = Arc::<Connected>::default();
-        let mut server = Server::new(&directory, region_dir, Arc::clone(&connected))?;
+        let mut server = Server::new(&directory, region_dir, Arc::clone(&connected));
         let thread = StopThread::start("paracord-pci".into(), move |stop| server.run(stop))?;
         let proc_root = proc_root.to_owned();
         Ok(Ivshmem { directory, proc_root, connected, _thread: thread })

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use paracord_abi::RegionLayout;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::net::sockopt::socket_peercred;
@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 
 use super::protocol;
 use super::vectors::Vectors;
+use crate::file_identity::FileIdentity;
 use crate::log_limit::LogLimit;
 use crate::region::read_header;
 use crate::region_file::{check_name, prepare_directory};
@@ -27,6 +28,8 @@ use crate::region_file::{check_name, prepare_directory};
 const REGIONS_MAX: usize = 1024;
 /// Who connects in a loop is served so seldom.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How soon a directory is noticed that was made anew, or that can be used at last.
+const RENEW_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The VMs that are connected, by their region.
 #[derive(Debug, Default)]
@@ -55,12 +58,20 @@ struct Socket {
     owner: u32,
 }
 
+/// Both directories as they are served: each may be removed and made anew.
+struct Watched {
+    directory: FileIdentity,
+    region_dir: FileIdentity,
+    changes: OwnedFd,
+}
+
 /// The server's thread.
 pub struct Server {
     directory: PathBuf,
     region_dir: PathBuf,
     connected: Arc<Connected>,
-    changes: OwnedFd,
+    /// `None` while they cannot be: tried again and again.
+    watched: Option<Watched>,
     sockets: BTreeMap<String, Socket>,
     log: LogLimit,
 }
@@ -75,28 +86,45 @@ enum Ready {
 
 impl Server {
     /// Sockets appear in `directory`, for regions in `region_dir`.
-    pub fn new(
-        directory: &Path,
-        region_dir: &Path,
-        connected: Arc<Connected>,
-    ) -> io::Result<Server> {
-        let prepare = |path| prepare_directory(path).map_err(io::Error::other);
-        prepare(region_dir)?;
-        prepare(directory)?;
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
-        let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let watched = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
-        inotify::add_watch(&changes, region_dir, watched)?;
+    pub fn new(directory: &Path, region_dir: &Path, connected: Arc<Connected>) -> Server {
         let mut server = Server {
             directory: directory.to_owned(),
             region_dir: region_dir.to_owned(),
             connected,
-            changes,
+            watched: None,
             sockets: BTreeMap::new(),
             log: LogLimit::default(),
         };
-        server.look();
-        Ok(server)
+        server.renew();
+        server
+    }
+
+    /// Serves the directories that are there now, if they are others than before.
+    fn renew(&mut self) {
+        let is_at = |path: &Path, identity| identity_of(path).is_ok_and(|now| now == identity);
+        let still = self.watched.as_ref().is_some_and(|watched| {
+            is_at(&self.directory, watched.directory) && is_at(&self.region_dir, watched.region_dir)
+        });
+        if still {
+            return;
+        }
+        self.close();
+        match watch(&self.directory, &self.region_dir) {
+            Ok(watched) => {
+                self.watched = Some(watched);
+                self.look();
+            }
+            Err(error) => {
+                self.watched = None;
+                self.warn(&format!("guests have no interrupts for samples: {error}"));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        for name in std::mem::take(&mut self.sockets).keys() {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
     }
 
     /// Serves until `stop` is readable.
@@ -106,7 +134,10 @@ impl Server {
                 match ready {
                     Ready::Stop => return,
                     Ready::Changes => {
-                        while rustix::io::read(&self.changes, &mut [0; 4096]).is_ok() {}
+                        let changes = self.watched.as_ref().map(|watched| &watched.changes);
+                        while changes.is_some_and(|fd| rustix::io::read(fd, &mut [0; 4096]).is_ok())
+                        {
+                        }
                         self.look();
                     }
                     Ready::Socket(region) => {
@@ -119,6 +150,7 @@ impl Server {
                     Ready::Client(region) => drop(self.connected.lock().remove(&region)),
                 }
             }
+            self.renew();
         }
     }
 
@@ -131,7 +163,9 @@ impl Server {
             connected.iter().filter_map(copy).collect()
         };
         let mut fds = vec![(PollFd::new(stop, PollFlags::IN), Ready::Stop)];
-        fds.push((PollFd::new(&self.changes, PollFlags::IN), Ready::Changes));
+        if let Some(watched) = &self.watched {
+            fds.push((PollFd::new(&watched.changes, PollFlags::IN), Ready::Changes));
+        }
         // First those that are gone: the next one of the same region may be there already.
         for (region, stream) in &clients {
             fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
@@ -141,7 +175,7 @@ impl Server {
             fds.push((fd, Ready::Socket(region.clone())));
         }
         let (mut fds, what): (Vec<_>, Vec<_>) = fds.into_iter().unzip();
-        if poll(&mut fds, None).is_err() {
+        if poll(&mut fds, Some(&RENEW_EVERY)).is_err() {
             return Vec::new();
         }
         let ready = fds.iter().map(|fd| !fd.revents().is_empty());
@@ -202,9 +236,13 @@ impl Server {
             return Err(io::Error::other(format!("user {user} asks, it belongs to user {owner}")));
         }
         let memory = self.open(region)?;
+        let meta = memory.metadata()?;
+        // The socket's owner may ask for the region that was there, not for another one under its name.
+        if !meta.is_file() || meta.uid() != socket.owner {
+            return Err(io::Error::other("the region is not its socket's any more"));
+        }
         let header = read_header(&memory)?;
-        let layout =
-            RegionLayout::check(&header, memory.metadata()?.len()).map_err(io::Error::other)?;
+        let layout = RegionLayout::check(&header, meta.len()).map_err(io::Error::other)?;
         let vectors = Arc::new(Vectors::new(layout.slot_count)?);
         protocol::welcome(&stream, &memory, &vectors)?;
         debug!(region, pid = peer.pid.as_raw_nonzero().get(), "a VM has its vectors");
@@ -225,11 +263,25 @@ impl Server {
     }
 }
 
+fn identity_of(path: &Path) -> io::Result<FileIdentity> {
+    Ok(FileIdentity::of(&fs::symlink_metadata(path)?))
+}
+
+fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
+    let prepare = |path| prepare_directory(path).map_err(io::Error::other);
+    prepare(region_dir)?;
+    prepare(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+    let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let events = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+    inotify::add_watch(&changes, region_dir, events)?;
+    let (directory, region_dir) = (identity_of(directory)?, identity_of(region_dir)?);
+    Ok(Watched { directory, region_dir, changes })
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        for name in self.sockets.keys() {
-            let _ = fs::remove_file(self.directory.join(name));
-        }
+        self.close();
         // Notes of VMs that run on keep it.
         let _ = fs::remove_dir(&self.directory);
     }
@@ -265,7 +317,7 @@ mod tests {
         fs::create_dir(&regions).unwrap();
         make("old");
         let connected = Arc::<Connected>::default();
-        let mut server = Server::new(&sockets, &regions, Arc::clone(&connected)).unwrap();
+        let mut server = Server::new(&sockets, &regions, Arc::clone(&connected));
         let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let theirs = stop.try_clone().unwrap();
         let thread = std::thread::spawn(move || server.run(&theirs));
@@ -285,6 +337,17 @@ mod tests {
         fs::write(regions.join("old"), "no region").unwrap();
         let refused = UnixStream::connect(sockets.join("old")).unwrap();
         await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
+        // Both are gone, as after a reboot of the file system, and for a moment one cannot be made.
+        fs::remove_dir_all(&regions).unwrap();
+        fs::remove_dir_all(&sockets).unwrap();
+        fs::write(&sockets, "in the way").unwrap();
+        fs::create_dir(&regions).unwrap();
+        make("third");
+        std::thread::sleep(Duration::from_millis(2500));
+        fs::remove_file(&sockets).unwrap();
+        await_that("a socket in the directory that was made anew", || {
+            UnixStream::connect(sockets.join("third")).is_ok()
+        });
         rustix::io::write(&stop, &1u64.to_ne_bytes()).unwrap();
         thread.join().unwrap();
     }
