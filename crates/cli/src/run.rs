@@ -8,8 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use paracord_host::config::{Actuator, Config};
-use paracord_host::control::Reload;
-use paracord_host::daemon::{self, Surroundings};
+use paracord_host::daemon::{self, ReadConfig, Reloaded, Surroundings};
 use paracord_host::run_dir::{self, RunDir, RunDirError};
 use paracord_host::services::Services;
 use paracord_host::settings::Settings;
@@ -127,35 +126,29 @@ fn is_root() -> bool {
 }
 
 fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
-    let again = args.clone();
-    let read_settings =
-        move || configure(&again).map(|c| Settings::from(&c)).map_err(|e| e.message().to_owned());
     let surroundings = Surroundings {
         supervisor: args.daemon_of,
-        reload: Box::new(read_settings),
+        reload: read_again(args, config),
         ready: Box::new(notify::ready),
         ..Surroundings::default()
     };
-    daemon::run(settings, surroundings, |handle| {
-        Services::start(config, handle, control_reload(args, config))
-    })
-    .map_err(|e| Failure::new(e.to_string()))?;
+    daemon::run(settings, surroundings, |handle| Services::start(config, handle))
+        .map_err(|e| Failure::new(e.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `paracord reload` does: sockets stay as they are until the next start.
-fn control_reload(args: &RunArgs, config: &Config) -> Reload {
+/// The configuration as its file is now: sockets stay as they are until the next start.
+fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
-    Box::new(move |handle| {
+    Box::new(move || {
         let config = configure(&args).map_err(|e| e.message().to_owned())?;
-        handle.reload(Settings::from(&config)).map_err(|e| e.to_string())?;
         let same = config.control == started_with.control && config.metrics == started_with.metrics;
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
         let mut notes = Vec::new();
         notes.extend((!same).then(|| note.to_owned()));
         // A CPU that is offline may come back: what can be done is in force.
         notes.extend(not_for_this_host(args.config.as_deref()));
-        Ok(notes.join("\n"))
+        Ok(Reloaded { settings: Settings::from(&config), note: notes.join("\n") })
     })
 }
 

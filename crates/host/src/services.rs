@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use crate::config::Config;
-use crate::control::{Access, Reload, Server, Stop};
+use crate::control::{Access, Server, Stop};
 use crate::handle::DaemonHandle;
 use crate::metrics::MetricsServer;
 
@@ -21,16 +21,12 @@ impl Services {
     ///
     /// # Errors
     /// One line that names what could not be served.
-    pub fn start(
-        config: &Config,
-        handle: DaemonHandle,
-        reload: Reload,
-    ) -> Result<Services, String> {
+    pub fn start(config: &Config, handle: DaemonHandle) -> Result<Services, String> {
         let access = Access::new(&config.control.group, Path::new("/"));
         let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())
             .map_err(|e| e.to_string())?;
-        let server = Server::bind(&config.control.socket, access, handle, reload)
-            .map_err(|e| e.to_string())?;
+        let server =
+            Server::bind(&config.control.socket, access, handle).map_err(|e| e.to_string())?;
         let control = server.stopper();
         let thread = std::thread::Builder::new()
             .name("paracord-ctl".into())

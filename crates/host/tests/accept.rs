@@ -27,8 +27,7 @@ fn clients_that_cannot_be_accepted_take_no_cpu() {
     let (handle, _commands) = channel().unwrap();
     let (control, scrape) = (dir.path().join("control"), dir.path().join("metrics"));
     let access = Access::new("", Path::new("/"));
-    let server =
-        Server::bind(&control, access, handle.clone(), Box::new(|_| Ok(String::new()))).unwrap();
+    let server = Server::bind(&control, access, handle.clone()).unwrap();
     let stop = server.stopper();
     let thread = std::thread::spawn(move || server.run());
     let config = Metrics {

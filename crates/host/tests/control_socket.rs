@@ -13,17 +13,37 @@ use std::time::{Duration, Instant};
 use paracord_host::clamps::ClampTarget;
 use paracord_host::command_error::CommandError;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
-use paracord_host::handle::{Command, channel};
+use paracord_host::handle::{Message, channel};
 use paracord_host::place::{PlaceMode, PlaceReport};
 use paracord_host::settings::Mode;
 use paracord_host::snapshot::{Snapshot, VmSnapshot};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Gid, Uid, geteuid};
+use serde_json::Value;
 
 /// Neither root nor anybody who runs tests.
 const STRANGER: u32 = 65_534;
 /// A group that nobody is in.
 const GROUP: u32 = 54_321;
+
+/// The daemon's answers: it has a VM that is called web.
+fn play(request: Request) -> Result<Value, CommandError> {
+    match request {
+        Request::VmSet { vm, .. } if vm != "web" => Err(CommandError::NoSuchVm(vm)),
+        Request::VmPlace { vm, .. } if vm == "web" => {
+            Ok(serde_json::to_value(PlaceReport { vm, ..PlaceReport::default() }).unwrap())
+        }
+        Request::VmPlaceGet { vm } | Request::VmPlaceClear { vm } if vm == "web" => Ok(Value::Null),
+        Request::VmPlace { .. } | Request::VmPlaceGet { .. } | Request::VmPlaceClear { .. } => {
+            Err(CommandError::Invalid("vCPU 0: this host has no CPU 9".into()))
+        }
+        Request::Reload {} => Err(CommandError::Invalid("p.toml:3: rt_prio: unknown key".into())),
+        Request::ClampSet { .. } | Request::ClampGet { .. } | Request::ClampList {} => {
+            Ok(Value::Array(Vec::new()))
+        }
+        _ => Ok(Value::Null),
+    }
+}
 
 struct Served {
     socket: PathBuf,
@@ -40,40 +60,22 @@ impl Served {
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();
         let socket = dir.join("control.sock");
-        let (handle, commands) = channel().unwrap();
+        let (handle, messages) = channel().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
         std::thread::spawn(move || {
             loop {
-                let _ = poll(&mut [PollFd::from_borrowed_fd(commands.fd(), PollFlags::IN)], None);
-                while let Some(command) = commands.next() {
-                    log.lock().unwrap().push(format!("{command:?}"));
-                    match command {
-                        Command::Snapshot(answer) => drop(answer.send(Box::new(big_snapshot()))),
-                        Command::SetVm(name, _, answer) if name == "web" => {
-                            drop(answer.send(Ok(())))
-                        }
-                        Command::SetVm(name, _, answer) => {
-                            drop(answer.send(Err(CommandError::NoSuchVm(name))));
-                        }
-                        Command::Reload(_, answer) | Command::SetMode(_, answer) => {
-                            drop(answer.send(Ok(())));
-                        }
-                        Command::Clamp(_, answer) => drop(answer.send(Ok(Vec::new()))),
-                        Command::Place(vm, _, answer) if vm == "web" => {
-                            drop(answer.send(Ok(PlaceReport { vm, ..PlaceReport::default() })));
-                        }
-                        Command::Place(_, _, answer) => {
-                            let line = "vCPU 0: this host has no CPU 9";
-                            drop(answer.send(Err(CommandError::Invalid(line.into()))));
-                        }
-                        Command::Shutdown => {}
+                let _ = poll(&mut [PollFd::from_borrowed_fd(messages.fd(), PollFlags::IN)], None);
+                while let Some(message) = messages.next() {
+                    log.lock().unwrap().push(format!("{message:?}"));
+                    match message {
+                        Message::Snapshot(answer) => drop(answer.send(Box::new(big_snapshot()))),
+                        Message::Request(request, answer) => drop(answer.send(play(request))),
                     }
                 }
             }
         });
-        let reload = Box::new(|_: &_| Err("p.toml:3: rt_prio: unknown key".to_owned()));
-        let server = Server::bind(&socket, access, handle, reload).unwrap();
+        let server = Server::bind(&socket, access, handle).unwrap();
         let stop = server.stopper();
         let server = Some(std::thread::spawn(move || server.run()));
         Served { socket, stop, server, seen }
@@ -123,7 +125,6 @@ fn every_request_is_answered() {
     };
     client.ask(&set("web", "wake.grant_us", "500")).unwrap();
     assert_eq!(code(client.ask(&set("db", "mode", "off"))), ErrorCode::NoSuchVm);
-    assert_eq!(code(client.ask(&set("web", "wake.grant_us", "-1"))), ErrorCode::Invalid);
     assert_eq!(code(client.ask(&Request::Reload {})), ErrorCode::Invalid);
     let target = ClampTarget::Task(7);
     client.ask(&Request::ClampSet { target, min: None, max: Some(200) }).unwrap();
@@ -134,24 +135,22 @@ fn every_request_is_answered() {
         mode: PlaceMode::Hints,
     };
     assert_eq!(client.ask(&place("web", "0=4-5")).unwrap()["vm"], "web");
-    assert_eq!(code(client.ask(&place("web", "0=x"))), ErrorCode::Invalid);
     assert_eq!(code(client.ask(&place("db", "0=9"))), ErrorCode::Invalid);
     client.ask(&Request::VmPlaceGet { vm: "web".into() }).unwrap();
     client.ask(&Request::VmPlaceClear { vm: "web".into() }).unwrap();
     client.ask(&Request::Stop {}).unwrap();
-    // A stop is answered before the daemon has taken it.
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !served.seen.lock().unwrap().iter().any(|c| c == "Shutdown") {
-        assert!(Instant::now() < deadline, "no Shutdown: {:?}", served.seen.lock().unwrap());
-        std::thread::sleep(Duration::from_millis(10));
-    }
     let seen = served.seen.lock().unwrap().join("\n");
-    assert!(seen.contains("SetMode(Observe") && seen.contains("wake.grant_us"), "{seen}");
-    assert!(
-        seen.contains("Hints") && seen.contains("\"web\", Get") && seen.contains("Clear"),
-        "{seen}"
-    );
-    assert!(seen.contains("Set(Task(7), Clamp { min: 0, max: 200 })"), "{seen}");
+    for part in [
+        "Mode { mode: Observe }",
+        "wake.grant_us",
+        "mode: Hints",
+        "VmPlaceGet { vm: \"web\" }",
+        "VmPlaceClear { vm: \"web\" }",
+        "ClampSet { target: Task(7), min: None, max: Some(200) }",
+        "Request(Stop",
+    ] {
+        assert!(seen.contains(part), "no {part} in {seen}");
+    }
 }
 
 #[test]
@@ -234,17 +233,16 @@ fn there_is_a_limit_of_clients_and_room_again_afterwards() {
 #[test]
 fn a_dead_daemons_socket_is_replaced_and_a_file_is_not() {
     let served = Served::start("replace", own());
-    let reload = || Box::new(|_: &_| Ok(String::new()));
-    let error = Server::bind(&served.socket, own(), channel().unwrap().0, reload()).err().unwrap();
+    let error = Server::bind(&served.socket, own(), channel().unwrap().0).err().unwrap();
     assert!(error.to_string().contains("another paracord"), "{error}");
     let file = served.socket.with_file_name("file");
     std::fs::write(&file, "keep").unwrap();
-    let error = Server::bind(&file, own(), channel().unwrap().0, reload()).err().unwrap();
+    let error = Server::bind(&file, own(), channel().unwrap().0).err().unwrap();
     assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "keep");
     let stale = served.socket.with_file_name("stale");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-    Server::bind(&stale, own(), channel().unwrap().0, reload()).unwrap();
+    Server::bind(&stale, own(), channel().unwrap().0).unwrap();
 }
 
 /// Asks for the status in a thread with other credentials (they are per thread).

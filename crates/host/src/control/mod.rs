@@ -13,4 +13,4 @@ mod server;
 pub use access::Access;
 pub use client::{Client, ClientError};
 pub use protocol::{ErrorCode, PROTOCOL_VERSION, Request, Response};
-pub use server::{Reload, Server, ServerError, Stop};
+pub use server::{Server, ServerError, Stop};

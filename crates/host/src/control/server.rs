@@ -15,11 +15,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::access::Access;
 use super::protocol::{ErrorCode, Request, Response};
 use crate::accept::accept;
-use crate::clamps::{Clamp, ClampOrder};
 use crate::command_error::CommandError;
-use crate::config::keys;
 use crate::handle::DaemonHandle;
-use crate::place::{PlaceOrder, Placement};
 
 /// Clients at a time; beyond that a new one gets `busy`.
 const CLIENTS_MAX: usize = 32;
@@ -31,10 +28,6 @@ const REQUEST_MAX_BYTES: usize = 16 * 1024;
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// A snapshot is taken from the daemon at most this often, however many ask.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
-
-/// Reads the configuration file again and gives its settings to the daemon;
-/// returns a note for the user (may be empty) or what is wrong.
-pub type Reload = Box<dyn Fn(&DaemonHandle) -> Result<String, String> + Send>;
 
 /// Why the socket could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +54,6 @@ pub struct Server {
     listener: UnixListener,
     access: Access,
     handle: DaemonHandle,
-    reload: Reload,
     stop: Stop,
     clients: VecDeque<Connection>,
     snapshot: Option<(Instant, serde_json::Value)>,
@@ -84,12 +76,7 @@ impl Server {
     ///
     /// # Errors
     /// Names the path and what to do.
-    pub fn bind(
-        path: &Path,
-        access: Access,
-        handle: DaemonHandle,
-        reload: Reload,
-    ) -> Result<Server, ServerError> {
+    pub fn bind(path: &Path, access: Access, handle: DaemonHandle) -> Result<Server, ServerError> {
         let fail = |reason: String| ServerError { path: path.to_owned(), reason };
         match std::fs::symlink_metadata(path) {
             Ok(meta) if !meta.file_type().is_socket() => {
@@ -116,7 +103,6 @@ impl Server {
             listener,
             access,
             handle,
-            reload,
             stop: Stop(Arc::new(stop)),
             clients: VecDeque::new(),
             snapshot: None,
@@ -223,59 +209,18 @@ impl Server {
             Ok(request) => request,
             Err(e) => return Response::error(ErrorCode::BadRequest, format!("not a request: {e}")),
         };
-        let done = |result: Result<(), CommandError>| match result {
-            Ok(()) => Response::ok(serde_json::Value::Null),
-            Err(e) => command_error(&e),
-        };
         match request {
             Request::Status {} => self.status(),
-            Request::Mode { mode } => done(self.handle.set_mode(mode)),
-            Request::ClampSet { target, min, max } => {
-                let none = Clamp::NONE;
-                let clamp = Clamp { min: min.unwrap_or(none.min), max: max.unwrap_or(none.max) };
-                if !self.access.may_clamp(uid, &target) {
-                    return Response::error(
-                        ErrorCode::Denied,
-                        "only root may clamp threads and control groups; members of the control group may clamp VMs",
-                    );
-                }
-                self.clamp(ClampOrder::Set(target, clamp))
+            Request::ClampSet { ref target, .. } if !self.access.may_clamp(uid, target) => {
+                Response::error(
+                    ErrorCode::Denied,
+                    "only root may clamp threads and control groups; members of the control group may clamp VMs",
+                )
             }
-            Request::ClampGet { target } => self.clamp(ClampOrder::Get(target)),
-            Request::ClampList {} => self.clamp(ClampOrder::List),
-            Request::VmPlace { vm, place, mode } => match place.parse::<Placement>() {
-                Ok(placement) => self.place(&vm, PlaceOrder::Set(placement, mode)),
-                Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
+            request => match self.handle.request(request) {
+                Ok(result) => Response::ok(result),
+                Err(e) => command_error(&e),
             },
-            Request::VmPlaceGet { vm } => self.place(&vm, PlaceOrder::Get),
-            Request::VmPlaceClear { vm } => self.place(&vm, PlaceOrder::Clear),
-            Request::Stop {} => done(self.handle.shutdown()),
-            Request::Reload {} => match (self.reload)(&self.handle) {
-                Ok(note) => Response::ok(serde_json::json!({ "note": note })),
-                Err(reason) => Response::error(ErrorCode::Invalid, reason),
-            },
-            Request::VmSet { vm, set } => {
-                let overrides: Result<Vec<_>, _> =
-                    set.iter().map(|(key, value)| keys::parse_override(key, value)).collect();
-                match overrides {
-                    Ok(overrides) => done(self.handle.set_vm(&vm, overrides)),
-                    Err(e) => Response::error(ErrorCode::Invalid, e.to_string()),
-                }
-            }
-        }
-    }
-
-    fn place(&self, vm: &str, order: PlaceOrder) -> Response {
-        match self.handle.place(vm, order) {
-            Ok(report) => Response::ok(serde_json::to_value(report).unwrap_or_default()),
-            Err(e) => command_error(&e),
-        }
-    }
-
-    fn clamp(&self, order: ClampOrder) -> Response {
-        match self.handle.clamp(order) {
-            Ok(reports) => Response::ok(serde_json::to_value(reports).unwrap_or_default()),
-            Err(e) => command_error(&e),
         }
     }
 

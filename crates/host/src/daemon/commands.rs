@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out what the control socket and SIGHUP ask for.
+//! Carries out what clients of the control socket, and SIGHUP, ask for. A request is executed here and nowhere else.
+
+use std::collections::BTreeMap;
 
 use paracord_sensor::scheduler::State;
 use paracord_sys::clock::now_ns;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::Daemon;
 use super::running::Running;
-use crate::clamps::{ClampOrder, ClampReport};
+use super::{Daemon, ReadConfig};
+use crate::clamps::{Clamp, ClampOrder, ClampReport};
 use crate::command_error::CommandError;
-use crate::handle::Command;
+use crate::config::keys;
+use crate::control::Request;
+use crate::handle::Message;
 use crate::observe::snapshot;
-use crate::place::{PlaceOrder, PlaceReport};
-use crate::settings::Settings;
+use crate::place::{PlaceOrder, PlaceReport, Placement};
+use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::{SNAPSHOT_SCHEMA, Snapshot};
 
 impl Daemon {
-    pub(super) fn use_settings(&mut self, settings: Settings) -> Result<(), CommandError> {
+    fn use_settings(&mut self, settings: Settings) -> Result<(), CommandError> {
         let old = &self.settings;
         let asked = settings.own_scheduler;
         let may_choose = match &self.running {
@@ -49,34 +55,71 @@ impl Daemon {
         Ok(())
     }
 
-    /// Answers a command; false to end. An asker that has gone is no error.
-    pub(super) fn command(&mut self, command: Command) -> bool {
-        match command {
-            Command::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
-            Command::Reload(settings, answer) => {
-                drop(answer.send(self.use_settings(*settings)));
+    /// Uses the configuration as its file is now. Returns what whoever asked should know, which may be nothing.
+    pub(super) fn reload(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
+        let read = read().map_err(CommandError::Invalid)?;
+        self.use_settings(read.settings)?;
+        Ok(read.note)
+    }
+
+    /// Answers a message; false to end. An asker that has gone is no error.
+    pub(super) fn answer(&mut self, message: Message, read: &mut ReadConfig) -> bool {
+        match message {
+            Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
+            Message::Request(request, answer) => {
+                let ends = request == Request::Stop {};
+                drop(answer.send(self.carry_out(request, read)));
+                return !ends;
             }
-            Command::SetVm(name, overrides, answer) => {
-                let result = match &mut self.running {
-                    Some(running) => running.vms.set_vm(&name, overrides),
-                    None => Err(CommandError::NoSuchVm(name)),
-                };
-                self.reevaluate();
-                drop(answer.send(result));
-            }
-            Command::SetMode(mode, answer) => {
-                self.settings.mode = mode;
-                if let Some(running) = &mut self.running {
-                    running.vms.set_mode(mode);
-                }
-                self.reevaluate();
-                drop(answer.send(Ok(())));
-            }
-            Command::Clamp(order, answer) => drop(answer.send(self.clamp(order))),
-            Command::Place(vm, order, answer) => drop(answer.send(self.place(&vm, order))),
-            Command::Shutdown => return false,
         }
         true
+    }
+
+    fn carry_out(
+        &mut self,
+        request: Request,
+        read: &mut ReadConfig,
+    ) -> Result<Value, CommandError> {
+        match request {
+            Request::Status {} => Ok(json(self.snapshot())),
+            Request::Reload {} => self.reload(read).map(|note| json!({ "note": note })),
+            Request::Mode { mode } => {
+                self.set_mode(mode);
+                Ok(Value::Null)
+            }
+            Request::VmSet { vm, set } => self.set_vm(vm, &set).map(json),
+            Request::ClampSet { target, min, max } => {
+                let none = Clamp::NONE;
+                let clamp = Clamp { min: min.unwrap_or(none.min), max: max.unwrap_or(none.max) };
+                self.clamp(ClampOrder::Set(target, clamp)).map(json)
+            }
+            Request::ClampGet { target } => self.clamp(ClampOrder::Get(target)).map(json),
+            Request::ClampList {} => self.clamp(ClampOrder::List).map(json),
+            Request::VmPlace { vm, place, mode } => {
+                let placement = place.parse::<Placement>();
+                let placement = placement.map_err(|e| CommandError::Invalid(e.to_string()))?;
+                self.place(&vm, PlaceOrder::Set(placement, mode)).map(json)
+            }
+            Request::VmPlaceGet { vm } => self.place(&vm, PlaceOrder::Get).map(json),
+            Request::VmPlaceClear { vm } => self.place(&vm, PlaceOrder::Clear).map(json),
+            Request::Stop {} => Ok(Value::Null),
+        }
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        self.settings.mode = mode;
+        if let Some(running) = &mut self.running {
+            running.vms.set_mode(mode);
+            running.rt.reevaluate();
+        }
+    }
+
+    fn set_vm(&mut self, vm: String, set: &BTreeMap<String, String>) -> Result<(), CommandError> {
+        let overrides = overrides(set)?;
+        let Some(running) = &mut self.running else { return Err(CommandError::NoSuchVm(vm)) };
+        running.vms.set_vm(&vm, overrides)?;
+        running.rt.reevaluate();
+        Ok(())
     }
 
     fn clamp(&mut self, order: ClampOrder) -> Result<Vec<ClampReport>, CommandError> {
@@ -101,12 +144,6 @@ impl Daemon {
         report.map_err(CommandError::Invalid)
     }
 
-    pub(super) fn reevaluate(&self) {
-        if let Some(running) = &self.running {
-            running.rt.reevaluate();
-        }
-    }
-
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = match &self.running {
             Some(running) => {
@@ -128,5 +165,37 @@ impl Daemon {
         snapshot.conditions.extend(choice);
         snapshot.conditions.extend(self.leftovers.line());
         snapshot
+    }
+}
+
+/// What these types hold always becomes JSON.
+fn json(result: impl Serialize) -> Value {
+    serde_json::to_value(result).unwrap_or_default()
+}
+
+/// All of them, or what is wrong with the first that is wrong.
+fn overrides(set: &BTreeMap<String, String>) -> Result<Vec<Override>, CommandError> {
+    let checked = set.iter().map(|(key, value)| keys::parse_override(key, value));
+    checked.collect::<Result<_, _>>().map_err(|e| CommandError::Invalid(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_vm_are_taken_all_or_none() {
+        let set = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            overrides(&pairs.collect())
+        };
+        assert_eq!(set(&[("mode", "off"), ("wake.grant_us", "500")]).unwrap().len(), 2);
+        for wrong in [("wake.grant_us", "-1"), ("no_such_key", "1"), ("place", "all=auto")] {
+            let refusal = set(&[("mode", "off"), wrong]).unwrap_err();
+            assert!(
+                matches!(&refusal, CommandError::Invalid(line) if line.starts_with(wrong.0)),
+                "{refusal}"
+            );
+        }
     }
 }

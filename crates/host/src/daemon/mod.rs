@@ -39,14 +39,25 @@ const KVM_POLL: Duration = Duration::from_secs(1);
 /// How soon a vCPU that the actuator still holds is looked at again.
 const RESCAN: Duration = Duration::from_millis(20);
 
+/// A configuration that was read anew.
+pub struct Reloaded {
+    /// Its settings.
+    pub settings: Settings,
+    /// What whoever asked should know, such as keys that wait for the next start; may be empty.
+    pub note: String,
+}
+
+/// Reads the configuration; an error is one line that names the place.
+pub type ReadConfig = dyn FnMut() -> Result<Reloaded, String>;
+
 /// How the daemon is run.
 pub struct Surroundings {
     /// `/proc`.
     pub proc_root: PathBuf,
     /// The supervisor's process; the daemon ends when it does.
     pub supervisor: Option<u32>,
-    /// Reads the configuration anew (SIGHUP); an error is one line that names the place.
-    pub reload: Box<dyn FnMut() -> Result<Settings, String>>,
+    /// Reads the configuration anew (SIGHUP, `paracord reload`); an error is one line that names the place.
+    pub reload: Box<ReadConfig>,
     /// Where KVM shows that it is there: `/sys/module/kvm`.
     pub kvm_module: PathBuf,
     /// How the sensor is loaded.
@@ -91,9 +102,9 @@ pub fn run<Served>(
     let journal = Arc::new(journal);
     // Before this run has entries of its own.
     let leftovers = Leftovers::find(&run_dir, Arc::clone(&journal), &surroundings.proc_root)?;
-    let (handle, commands) = channel().map_err(system("command channel"))?;
+    let (handle, messages) = channel().map_err(system("command channel"))?;
     let mut daemon = Daemon {
-        wait: Wait::new(surroundings.supervisor, commands)?,
+        wait: Wait::new(surroundings.supervisor, messages)?,
         constants: Constants { started_ns: now_ns(), capabilities: Vec::new() },
         journal,
         leftovers,
@@ -157,10 +168,14 @@ impl Daemon {
                 return Ok(());
             }
             if woken.reload {
-                self.reload(&mut surroundings.reload);
+                match self.reload(&mut *surroundings.reload) {
+                    Ok(note) if note.is_empty() => info!("configuration reloaded"),
+                    Ok(note) => info!("configuration reloaded: {note}"),
+                    Err(error) => warn!("configuration not reloaded, the old one stays: {error}"),
+                }
             }
-            while let Some(command) = self.wait.commands.next() {
-                if !self.command(command) {
+            while let Some(message) = self.wait.messages.next() {
+                if !self.answer(message, &mut *surroundings.reload) {
                     return Ok(());
                 }
             }
@@ -231,16 +246,6 @@ impl Daemon {
         self.running = Some(running);
         (surroundings.ready)(&line);
         Ok(())
-    }
-
-    fn reload(&mut self, read: &mut dyn FnMut() -> Result<Settings, String>) {
-        match read() {
-            Ok(settings) => match self.use_settings(settings) {
-                Ok(()) => info!("configuration reloaded"),
-                Err(error) => warn!("configuration not reloaded: {error}"),
-            },
-            Err(line) => warn!("configuration not reloaded, the old one stays: {line}"),
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::error::{DaemonError, system};
-use crate::handle::CommandReceiver;
+use crate::handle::MessageReceiver;
 use crate::supervisor::take_signal;
 use crate::wake::clear_wake;
 
@@ -21,7 +21,7 @@ pub(super) struct Wait {
     end: UnixStream,
     reload: UnixStream,
     supervisor: Option<OwnedFd>,
-    pub commands: CommandReceiver,
+    pub messages: MessageReceiver,
 }
 
 /// What has woken it.
@@ -34,7 +34,7 @@ pub(super) struct Woken {
 }
 
 impl Wait {
-    pub fn new(supervisor: Option<u32>, commands: CommandReceiver) -> Result<Wait, DaemonError> {
+    pub fn new(supervisor: Option<u32>, messages: MessageReceiver) -> Result<Wait, DaemonError> {
         let stream = |signals: &[i32]| -> io::Result<UnixStream> {
             let (out, input) = UnixStream::pair()?;
             out.set_nonblocking(true)?;
@@ -47,7 +47,7 @@ impl Wait {
             end: stream(&[SIGTERM, SIGINT]).map_err(system("signal handlers"))?,
             reload: stream(&[SIGHUP]).map_err(system("signal handlers"))?,
             supervisor: supervisor.map(watch_supervisor).transpose()?,
-            commands,
+            messages,
         })
     }
 
@@ -55,11 +55,11 @@ impl Wait {
     pub fn wait(&self, vcpus: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
-        let commands = self.commands.fd();
+        let messages = self.messages.fd();
         let mut fds = vec![
             PollFd::new(&self.end, PollFlags::IN),
             PollFd::new(&self.reload, PollFlags::IN),
-            PollFd::new(&commands, PollFlags::IN),
+            PollFd::new(&messages, PollFlags::IN),
         ];
         let supervisor_at = fds.len();
         fds.extend(self.supervisor.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));

@@ -255,7 +255,7 @@ client!(UnixStream);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::{Command, channel};
+    use crate::handle::{Message, channel};
     use crate::snapshot::Snapshot;
 
     #[test]
@@ -270,13 +270,13 @@ mod tests {
             textfile: Some(textfile.clone()),
             textfile_interval_s: 1,
         };
-        let (handle, commands) = channel().unwrap();
+        let (handle, messages) = channel().unwrap();
         std::thread::spawn(move || {
             loop {
-                let mut fds = [PollFd::from_borrowed_fd(commands.fd(), PollFlags::IN)];
+                let mut fds = [PollFd::from_borrowed_fd(messages.fd(), PollFlags::IN)];
                 let _ = poll(&mut fds, None);
-                while let Some(command) = commands.next() {
-                    if let Command::Snapshot(answer) = command {
+                while let Some(message) = messages.next() {
+                    if let Message::Snapshot(answer) = message {
                         let _ = answer.send(Box::new(Snapshot::default()));
                     }
                 }
