@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::floors::FloorJournal;
 use crate::journal::{ENTRIES, Journal, JournalError, RestoreReport};
 use crate::journal_file::Armed;
 use crate::place::PlaceJournal;
-use crate::run_dir::floors_path;
+use crate::run_dir::uclamp_path;
+use crate::uclamp::UclampJournal;
 
 /// The threads. Used by the daemon's main thread.
 #[derive(Debug)]
 pub struct Leftovers {
     proc_root: PathBuf,
     boosts: Arc<Journal>,
-    clamps: Option<FloorJournal>,
+    clamps: Option<UclampJournal>,
     places: Option<PlaceJournal>,
     boosted: Vec<Armed>,
     clamped: Vec<Armed>,
@@ -41,7 +41,7 @@ impl Leftovers {
         boosts: Arc<Journal>,
         proc_root: &Path,
     ) -> Result<Leftovers, JournalError> {
-        let clamps = FloorJournal::open(&floors_path(run_dir), proc_root)?;
+        let clamps = UclampJournal::open(&uclamp_path(run_dir), proc_root)?;
         let places = PlaceJournal::open(run_dir, proc_root)?;
         let all = |armed: &dyn Fn(u32) -> Option<Armed>| (0..ENTRIES).filter_map(armed).collect();
         let boosted: Vec<Armed> = all(&|index| boosts.armed(index));

@@ -14,8 +14,9 @@ use crate::io_threads::IoThread;
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
-    BoostState, Capability, Histogram, IoThreadSnapshot, IoTotals, PlaceSnapshot, RegionSnapshot,
-    RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot, VmSnapshot,
+    BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot, IoTotals,
+    RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot,
+    VmSnapshot,
 };
 use crate::vms::{Vm, Vms};
 
@@ -230,8 +231,8 @@ fn boost_state(state: &pc_boost_state) -> BoostState {
     }
 }
 
-fn place_snapshot(place: HostPlace) -> PlaceSnapshot {
-    PlaceSnapshot {
+fn place_snapshot(place: HostPlace) -> HostPlaceSnapshot {
+    HostPlaceSnapshot {
         capacity: place.capacity,
         frequency: place.frequency,
         cluster: Some(place.cluster).filter(|cluster| *cluster != u32::MAX),

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::floors::{self, FloorJournal};
 use crate::imports;
 use crate::journal::{Journal, JournalError, RestoreReport};
 use crate::place::PlaceJournal;
+use crate::uclamp::{self, UclampJournal};
 
 /// How long to wait for an earlier daemon that is just restoring its threads.
 const HANDOVER: Duration = Duration::from_secs(3);
@@ -50,7 +50,7 @@ pub fn journal_path(run_dir: &Path) -> PathBuf {
 }
 
 /// Where the journal of clamps lies.
-pub fn floors_path(run_dir: &Path) -> PathBuf {
+pub fn uclamp_path(run_dir: &Path) -> PathBuf {
     run_dir.join("clamps")
 }
 
@@ -60,7 +60,7 @@ pub fn floors_path(run_dir: &Path) -> PathBuf {
 /// # Errors
 /// [`JournalError`].
 pub fn keep_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, JournalError> {
-    floors::keep(&floors_path(run_dir), proc_root)?;
+    uclamp::keep(&uclamp_path(run_dir), proc_root)?;
     PlaceJournal::keep(run_dir, proc_root)?;
     Journal::keep(&journal_path(run_dir), proc_root)
 }
@@ -71,7 +71,7 @@ pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
         opened.is_ok_and(|journal| journal.as_ref().is_none_or(is_clear))
     }
     all(Journal::open(&journal_path(run_dir), proc_root), Journal::is_clear)
-        && all(FloorJournal::open(&floors_path(run_dir), proc_root), FloorJournal::is_clear)
+        && all(UclampJournal::open(&uclamp_path(run_dir), proc_root), UclampJournal::is_clear)
         && all(PlaceJournal::open(run_dir, proc_root), PlaceJournal::is_clear)
 }
 
@@ -146,9 +146,9 @@ impl RunDir {
         let path = journal_path(&self.path);
         let mut report =
             Journal::open(&path, proc_root)?.map(|journal| journal.restore_all(proc_root));
-        if floors_path(&self.path).exists() {
+        if uclamp_path(&self.path).exists() {
             let report = report.get_or_insert_default();
-            floors::restore_all(&floors_path(&self.path), proc_root, report)?;
+            uclamp::restore_all(&uclamp_path(&self.path), proc_root, report)?;
         }
         if let Some(placements) = PlaceJournal::open(&self.path, proc_root)? {
             placements.restore_all(proc_root, report.get_or_insert_default());
@@ -167,7 +167,7 @@ impl RunDir {
 /// Removes the journal; all its threads were restored.
 pub fn remove_journal(run_dir: &Path) {
     let _ = std::fs::remove_file(journal_path(run_dir));
-    let _ = std::fs::remove_file(floors_path(run_dir));
+    let _ = std::fs::remove_file(uclamp_path(run_dir));
     let _ = std::fs::remove_file(PlaceJournal::path(run_dir));
 }
 
@@ -176,7 +176,7 @@ pub fn remove_journal(run_dir: &Path) {
 /// # Errors
 /// [`RunDirError::AlreadyRunning`] when paracord runs, and others.
 pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDirError> {
-    let journals = [journal_path(run_dir), floors_path(run_dir), PlaceJournal::path(run_dir)];
+    let journals = [journal_path(run_dir), uclamp_path(run_dir), PlaceJournal::path(run_dir)];
     if !journals.iter().any(|file| file.exists()) && !imports::exist(run_dir) {
         return Ok(RestoreReport::default());
     }

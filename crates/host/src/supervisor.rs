@@ -22,12 +22,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{error, info, warn};
 
-use crate::floors;
 use crate::imports;
 use crate::journal::{Journal, RestoreReport};
 use crate::place::PlaceJournal;
-use crate::run_dir::{RunDir, RunDirError, floors_path, keep_journals, remove_journal};
+use crate::run_dir::{RunDir, RunDirError, keep_journals, remove_journal, uclamp_path};
 use crate::settings::Settings;
+use crate::uclamp;
 
 /// How long the daemon may take to end by itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -201,8 +201,8 @@ impl Supervisor<'_> {
 
     fn restore(&self) -> RestoreReport {
         let mut report = self.journal.restore_all(self.proc_root);
-        let floors = floors_path(&self.settings.run_dir);
-        if let Err(error) = floors::restore_all(&floors, self.proc_root, &mut report) {
+        let uclamps = uclamp_path(&self.settings.run_dir);
+        if let Err(error) = uclamp::restore_all(&uclamps, self.proc_root, &mut report) {
             report.failed.push(error.to_string());
         }
         if let Some(placements) = &self.placements {

@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use paracord_sys::clock::now_ns;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
-use crate::floors::{Asked, Floors};
 use crate::journal::{ENTRIES, Entry, Journal, Restored};
 use crate::thread::Level;
+use crate::uclamp::{Asked, Uclamps};
 use stats::bump;
 
 pub use message::{Action, Message, VcpuTable};
@@ -47,7 +47,7 @@ impl Held {
 #[derive(Debug)]
 pub struct Actuator {
     journal: Arc<Journal>,
-    floors: Option<Floors>,
+    uclamps: Option<Uclamps>,
     stats: Arc<ActuatorStats>,
     priority: u32,
     default_slice_ns: u64,
@@ -67,7 +67,7 @@ impl Actuator {
     pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
         Actuator {
             journal,
-            floors: None,
+            uclamps: None,
             stats: Arc::new(ActuatorStats::new()),
             priority,
             default_slice_ns: sched::default_slice_ns(),
@@ -87,22 +87,22 @@ impl Actuator {
 
     /// The same, and what guests ask for becomes their vCPUs' clamps.
     #[must_use]
-    pub fn with_floors(self, floors: Floors) -> Actuator {
-        Actuator { floors: Some(floors), ..self }
+    pub fn with_uclamps(self, uclamps: Uclamps) -> Actuator {
+        Actuator { uclamps: Some(uclamps), ..self }
     }
 
     /// The guest of vCPU `index` asks for `request` and at most `limit` (0: no limit).
     pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
         let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
-        let Some((floors, thread)) = self.floors.as_mut().zip(live()) else { return };
+        let Some((uclamps, thread)) = self.uclamps.as_mut().zip(live()) else { return };
         // Under the scheduler: told before it was in force.
         if self.stats.lacks_clamps() || self.stats.effect() == Effect::Scheduler {
             return;
         }
-        let result = floors.ask(index, thread, request, limit);
+        let result = uclamps.ask(index, thread, request, limit);
         // It ended between the look and the call: its tid may name another thread by now.
         if matches!(result, Ok(Asked::InForce)) && live().is_none() {
-            let _ = floors.release(index);
+            let _ = uclamps.release(index);
         }
         self.count_requests();
         match result {
@@ -191,19 +191,19 @@ impl Actuator {
     }
 
     fn count_requests(&self) {
-        let count = self.floors.as_ref().map_or(0, Floors::count);
+        let count = self.uclamps.as_ref().map_or(0, Uclamps::count);
         self.stats.requests_now.store(count as u32, Ordering::Relaxed);
     }
 
     fn end_request(&mut self, table: &impl VcpuTable, index: u32) {
-        let Some(floors) = &mut self.floors else { return };
+        let Some(uclamps) = &mut self.uclamps else { return };
         match table.live_thread(index) {
-            Some(thread) if floors.is_of(index, thread) => {
-                if let Err(error) = floors.release(index) {
+            Some(thread) if uclamps.is_of(index, thread) => {
+                if let Err(error) = uclamps.release(index) {
                     self.stats.failed(&error);
                 }
             }
-            _ => floors.forget(index),
+            _ => uclamps.forget(index),
         }
     }
 
@@ -332,8 +332,8 @@ impl Actuator {
     }
 
     fn forget(&mut self, index: u32) -> bool {
-        if let Some(floors) = &mut self.floors {
-            floors.forget(index);
+        if let Some(uclamps) = &mut self.uclamps {
+            uclamps.forget(index);
         }
         self.count_requests();
         let held = self.boosted[index as usize];

@@ -14,7 +14,6 @@ use super::running::Running;
 use crate::actuator::Actuator;
 use crate::clamps::Clamps;
 use crate::counters::Counters;
-use crate::floors::Floors;
 use crate::host_lines::HostLines;
 use crate::imports::Imports;
 use crate::ivshmem::Ivshmem;
@@ -23,10 +22,11 @@ use crate::log_limit::LogLimit;
 use crate::performance::Performance;
 use crate::place::{PlaceJournal, Places};
 use crate::rt_thread::{RtThread, SensorTable};
-use crate::run_dir::floors_path;
+use crate::run_dir::uclamp_path;
 use crate::scheduler::Choice;
 use crate::settings::Settings;
 use crate::supervisor::lock_memory;
+use crate::uclamp::Uclamps;
 use crate::vms::Vms;
 
 impl Running {
@@ -46,8 +46,8 @@ impl Running {
             actuator = actuator.with_scheduler();
             sensor.set_own_boosts(true);
         }
-        let floors = floors_path(&settings.run_dir);
-        actuator = actuator.with_floors(Floors::open(&floors, &proc_root)?);
+        let uclamps = uclamp_path(&settings.run_dir);
+        actuator = actuator.with_uclamps(Uclamps::open(&uclamps, &proc_root)?);
         let placements = PlaceJournal::open(&settings.run_dir, &proc_root)?
             .ok_or_else(|| DaemonError::NoJournal(settings.run_dir.clone()))?;
         let stats = actuator.stats();

@@ -230,7 +230,7 @@ pub struct VcpuSnapshot {
     pub request: Option<RequestSnapshot>,
     /// Where the guest is told that the vCPU runs; none where it is told nothing.
     #[serde(default)]
-    pub place: Option<PlaceSnapshot>,
+    pub place: Option<HostPlaceSnapshot>,
     /// Counters.
     pub counters: VcpuCounters,
     /// From wakeup to running, while unboosted.
@@ -313,7 +313,7 @@ pub struct RequestSnapshot {
 
 /// A vCPU's place, as its host line says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceSnapshot {
+pub struct HostPlaceSnapshot {
     /// Of the physical CPU, 1..=1024; 0: not known.
     pub capacity: u16,
     /// Relative to that CPU's highest, 1..=1024; 0: not known.

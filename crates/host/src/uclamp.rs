@@ -35,7 +35,7 @@ type Pair = (u32, u32);
 
 /// A thread whose clamps are its guest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Floor {
+struct Uclamp {
     thread: Thread,
     had: Pair,
     given: Pair,
@@ -50,14 +50,14 @@ fn pair(word: u64) -> Pair {
     (word as u32, (word >> 32) as u32)
 }
 
-impl Floor {
+impl Uclamp {
     fn words(&self) -> [u64; WORDS - 1] {
-        let Floor { thread, had, given, given_before } = *self;
+        let Uclamp { thread, had, given, given_before } = *self;
         [thread.start_ticks, word(had), word(given), word(given_before)]
     }
 
-    fn from_words(tid: u32, words: [u64; WORDS]) -> Floor {
-        Floor {
+    fn from_words(tid: u32, words: [u64; WORDS]) -> Uclamp {
+        Uclamp {
             thread: Thread { tid, start_ticks: words[1] },
             had: pair(words[2]),
             given: pair(words[3]),
@@ -101,9 +101,9 @@ fn asked(tid: u32) -> io::Result<Pair> {
 
 /// The journal, and the clamps in force by vCPU index.
 #[derive(Debug)]
-pub struct Floors {
+pub struct Uclamps {
     journal: Option<JournalFile<WORDS>>,
-    held: Vec<Option<Floor>>,
+    held: Vec<Option<Uclamp>>,
     count: usize,
 }
 
@@ -118,11 +118,11 @@ pub enum Asked {
     Gone,
 }
 
-impl Floors {
+impl Uclamps {
     /// None in force; the journal is the file at [`keep`]'s path. Without one nothing is changed.
-    pub fn open(path: &Path, proc_root: &Path) -> Result<Floors, JournalError> {
+    pub fn open(path: &Path, proc_root: &Path) -> Result<Uclamps, JournalError> {
         let journal = JournalFile::open(path, proc_root, MAGIC)?;
-        Ok(Floors { journal, held: vec![None; ENTRIES as usize], count: 0 })
+        Ok(Uclamps { journal, held: vec![None; ENTRIES as usize], count: 0 })
     }
 
     /// How many threads have their guests' clamps.
@@ -163,18 +163,18 @@ impl Floors {
                 }
             },
         };
-        let mut floor = Floor { thread, had, given: had, given_before };
-        let host = floor.host();
+        let mut clamps = Uclamp { thread, had, given: had, given_before };
+        let host = clamps.host();
         let wanted = guest_clamp(host, request, limit);
         if wanted == host {
             return self.release(index).map(|()| Asked::Nothing);
         }
-        floor.given = (wanted.min, wanted.max);
-        journal.arm(index, thread.tid, floor.words());
+        clamps.given = (wanted.min, wanted.max);
+        journal.arm(index, thread.tid, clamps.words());
         match sched::set_util_clamps(thread.tid, Util::To(wanted.min), Util::To(wanted.max)) {
             Ok(()) => {
                 self.count += usize::from(slot.is_none());
-                *slot = Some(floor);
+                *slot = Some(clamps);
                 Ok(Asked::InForce)
             }
             Err(error) => {
@@ -228,15 +228,15 @@ pub fn keep(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
 
 /// The journal by itself: for those who restore.
 #[derive(Debug)]
-pub struct FloorJournal(JournalFile<WORDS>);
+pub struct UclampJournal(JournalFile<WORDS>);
 
-impl FloorJournal {
+impl UclampJournal {
     /// Opens it; `None` when there is none, or one of an earlier boot.
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn open(path: &Path, proc_root: &Path) -> Result<Option<FloorJournal>, JournalError> {
-        Ok(JournalFile::open(path, proc_root, MAGIC)?.map(FloorJournal))
+    pub fn open(path: &Path, proc_root: &Path) -> Result<Option<UclampJournal>, JournalError> {
+        Ok(JournalFile::open(path, proc_root, MAGIC)?.map(UclampJournal))
     }
 
     /// Entry `index`'s thread, if it is armed.
@@ -252,9 +252,9 @@ impl FloorJournal {
     /// Gives the thread of entry `index`, if it is armed, its own clamps. Nobody else may use that entry meanwhile.
     pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
         let Some((tid, words)) = self.0.entry(index) else { return };
-        let floor = Floor::from_words(tid, words);
+        let clamps = Uclamp::from_words(tid, words);
         let restored = match proc::thread_start_ticks(proc_root, tid) {
-            Ok(start) if start == floor.thread.start_ticks => floor.restore(),
+            Ok(start) if start == clamps.thread.start_ticks => clamps.restore(),
             Ok(_) => Ok(Restored::Gone),
             Err(error) if error.is_gone() => Ok(Restored::Gone),
             Err(error) => Err(io::Error::other(error)),
@@ -277,7 +277,7 @@ pub fn restore_all(
     proc_root: &Path,
     report: &mut RestoreReport,
 ) -> Result<(), JournalError> {
-    let Some(journal) = FloorJournal::open(path, proc_root)? else { return Ok(()) };
+    let Some(journal) = UclampJournal::open(path, proc_root)? else { return Ok(()) };
     for index in 0..ENTRIES {
         journal.restore(index, proc_root, report);
     }
@@ -304,12 +304,12 @@ mod tests {
         thread.join().unwrap();
     }
 
-    fn floors(name: &str) -> (std::path::PathBuf, Floors) {
+    fn uclamps(name: &str) -> (std::path::PathBuf, Uclamps) {
         let path =
-            std::env::temp_dir().join(format!("paracord-floors-{name}-{}", std::process::id()));
+            std::env::temp_dir().join(format!("paracord-uclamps-{name}-{}", std::process::id()));
         keep(&path, Path::new("/proc")).unwrap();
-        let floors = Floors::open(&path, Path::new("/proc")).unwrap();
-        (path, floors)
+        let uclamps = Uclamps::open(&path, Path::new("/proc")).unwrap();
+        (path, uclamps)
     }
 
     fn is_supported(thread: Thread) -> bool {
@@ -318,39 +318,39 @@ mod tests {
 
     #[test]
     fn an_entry_is_what_was_written() {
-        let floor = Floor {
+        let clamps = Uclamp {
             thread: Thread { tid: 7, start_ticks: 99 },
             had: (NONE, 800),
             given: (300, 800),
             given_before: (NONE, 800),
         };
         let mut words = [0; WORDS];
-        words[1..].copy_from_slice(&floor.words());
-        assert_eq!(Floor::from_words(7, words), floor);
-        assert_eq!(floor.host(), pc_clamp { min: 0, max: 800 });
+        words[1..].copy_from_slice(&clamps.words());
+        assert_eq!(Uclamp::from_words(7, words), clamps);
+        assert_eq!(clamps.host(), pc_clamp { min: 0, max: 800 });
     }
 
     #[test]
     fn a_thread_gets_what_its_guest_asks_for_within_its_own_and_gets_its_own_back() {
         with_thread(|thread| {
-            let (path, mut floors) = floors("ask");
+            let (path, mut uclamps) = uclamps("ask");
             // A kernel without them: nothing is held, and the error says so.
             if !is_supported(thread) {
-                let error = floors.ask(3, thread, 500, 0).unwrap_err();
+                let error = uclamps.ask(3, thread, 500, 0).unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
-                return assert_eq!(floors.count(), 0);
+                return assert_eq!(uclamps.count(), 0);
             }
             sched::set_util_clamps(thread.tid, Util::Keep, Util::To(600)).unwrap();
             let now = || sched::util_clamps(thread.tid).unwrap();
-            assert_eq!(floors.ask(3, thread, 500, 0).unwrap(), Asked::InForce);
+            assert_eq!(uclamps.ask(3, thread, 500, 0).unwrap(), Asked::InForce);
             assert_eq!(now(), (500, 600));
-            assert_eq!(floors.ask(3, thread, 9999, 0).unwrap(), Asked::InForce);
-            assert_eq!((now(), floors.count()), ((600, 600), 1));
-            assert_eq!(floors.ask(3, thread, 0, 0).unwrap(), Asked::Nothing);
-            assert_eq!((now(), floors.count()), ((0, 600), 0));
+            assert_eq!(uclamps.ask(3, thread, 9999, 0).unwrap(), Asked::InForce);
+            assert_eq!((now(), uclamps.count()), ((600, 600), 1));
+            assert_eq!(uclamps.ask(3, thread, 0, 0).unwrap(), Asked::Nothing);
+            assert_eq!((now(), uclamps.count()), ((0, 600), 0));
             // The daemon dies with a request in force.
-            floors.ask(3, thread, 100, 200).unwrap();
-            drop(floors);
+            uclamps.ask(3, thread, 100, 200).unwrap();
+            drop(uclamps);
             let mut report = RestoreReport::default();
             restore_all(&path, Path::new("/proc"), &mut report).unwrap();
             assert_eq!((now(), report.clamps), ((0, 600), 1));
@@ -362,16 +362,16 @@ mod tests {
     #[test]
     fn the_entry_of_a_thread_of_an_earlier_run_is_neither_used_nor_forgotten() {
         with_thread(|thread| {
-            let (path, mut floors) = floors("earlier");
+            let (path, mut uclamps) = uclamps("earlier");
             let other = Thread { tid: 4_000_000, start_ticks: 99 };
-            let floor = Floor { thread: other, had: (0, 0), given: (1, 1), given_before: (1, 1) };
-            let journal = floors.journal.as_ref().unwrap();
-            journal.arm(3, other.tid, floor.words());
+            let clamps = Uclamp { thread: other, had: (0, 0), given: (1, 1), given_before: (1, 1) };
+            let journal = uclamps.journal.as_ref().unwrap();
+            journal.arm(3, other.tid, clamps.words());
             let entry = journal.entry(3);
-            assert_eq!(floors.ask(3, thread, 500, 0).unwrap(), Asked::Nothing);
-            floors.release(3).unwrap();
-            floors.forget(3);
-            assert_eq!((floors.journal.as_ref().unwrap().entry(3), floors.count()), (entry, 0));
+            assert_eq!(uclamps.ask(3, thread, 500, 0).unwrap(), Asked::Nothing);
+            uclamps.release(3).unwrap();
+            uclamps.forget(3);
+            assert_eq!((uclamps.journal.as_ref().unwrap().entry(3), uclamps.count()), (entry, 0));
             std::fs::remove_file(path).unwrap();
         });
     }
@@ -379,11 +379,11 @@ mod tests {
     #[test]
     fn what_somebody_else_has_set_meanwhile_stays() {
         with_thread(|thread| {
-            let (path, mut floors) = floors("others");
+            let (path, mut uclamps) = uclamps("others");
             if is_supported(thread) {
-                floors.ask(0, thread, 500, 0).unwrap();
+                uclamps.ask(0, thread, 500, 0).unwrap();
                 sched::set_util_clamps(thread.tid, Util::To(77), Util::Keep).unwrap();
-                floors.release(0).unwrap();
+                uclamps.release(0).unwrap();
                 assert_eq!(sched::util_clamps(thread.tid).unwrap().0, 77);
             }
             std::fs::remove_file(path).unwrap();
