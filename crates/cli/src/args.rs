@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paracord_abi::layout::PARACORD_SLOTS_MAX;
-use paracord_host::clamps::Clamp;
 use paracord_host::place::Placement;
+use paracord_host::scheduler::clamps::Clamp;
 use paracord_host::settings::Mode;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, \

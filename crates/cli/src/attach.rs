@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::output::print;
 
 fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
-    paracord_host::region_file::check_name(&args.name)?;
+    paracord_host::regions::region_file::check_name(&args.name)?;
     let config = load_config(args.target.config.as_deref())?;
     if args.counters {
         let socket = ivshmem::socket_path(&config.run_dir, &args.name);

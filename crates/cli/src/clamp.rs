@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use paracord_host::clamps::{ClampReport, ClampTarget};
 use paracord_host::control::Request;
+use paracord_host::scheduler::clamps::{ClampReport, ClampTarget};
 
 use crate::args::{ClampCommand, Target, Whose};
 use crate::control::ask;
@@ -73,7 +73,7 @@ fn table(reports: &[ClampReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paracord_host::clamps::Clamp;
+    use paracord_host::scheduler::clamps::Clamp;
 
     #[test]
     fn a_row_per_report() {

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use paracord_host::counters::{EventSet, Offered};
-use paracord_host::domains::HostCpus;
 use paracord_host::ivshmem;
-use paracord_host::region_file::{self, ListedDomain, Offer, RegionFileError};
+use paracord_host::machine::domains::HostCpus;
+use paracord_host::regions::region_file::{self, ListedDomain, Offer, RegionFileError};
 
 use crate::args::{RegionArgs, RegionCommand};
 use crate::control::load_config;

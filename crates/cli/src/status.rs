@@ -9,7 +9,7 @@ use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
     BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
 };
-use paracord_host::vm_names::{self, Called};
+use paracord_host::vms::names::{self, Called};
 
 use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
 use crate::control::ask;
@@ -68,7 +68,7 @@ pub fn vm(args: &VmArgs) -> Result<ExitCode, Failure> {
 
 fn find<'s>(snapshot: &'s Snapshot, vm: &str) -> Result<&'s VmSnapshot, Failure> {
     let called = |v: &'s VmSnapshot| Called { pid: v.pid, name: &v.name, uuid: v.uuid.as_deref() };
-    vm_names::find(vm, snapshot.vms.iter(), called).map_err(|error| Failure::new(error.to_string()))
+    names::find(vm, snapshot.vms.iter(), called).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn render(s: &Snapshot) -> String {

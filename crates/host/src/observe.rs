@@ -9,8 +9,7 @@ use paracord_policy::{
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::now_ns;
 
-use crate::actuator::ActuatorStats;
-use crate::io_threads::IoThread;
+use crate::boosts::actuator::ActuatorStats;
 use crate::place::Places;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
@@ -18,6 +17,7 @@ use crate::snapshot::{
     RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot,
     VmSnapshot,
 };
+use crate::vms::io_threads::IoThread;
 use crate::vms::{Vm, Vms};
 
 /// What does not change while the daemon runs.

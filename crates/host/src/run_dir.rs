@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::imports;
-use crate::journal::{Journal, JournalError, RestoreReport};
+use crate::boosts::journal::{Journal, JournalError, RestoreReport};
+use crate::boosts::uclamp::{self, UclampJournal};
 use crate::place::PlaceJournal;
-use crate::uclamp::{self, UclampJournal};
+use crate::scheduler::imports;
 
 /// How long to wait for an earlier daemon that is just restoring its threads.
 const HANDOVER: Duration = Duration::from_secs(3);
@@ -186,7 +186,8 @@ pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDir
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{journal, place};
+    use crate::boosts::journal;
+    use crate::place;
     use paracord_sys::affinity::CpuMask;
     use paracord_sys::sched::SchedAttr;
 

@@ -17,7 +17,7 @@ use paracord_policy::{
 use serde::{Deserialize, Serialize};
 
 pub use crate::config::{Override, PlaceKeys, VmRules, Who};
-use crate::governors::Frequency;
+use crate::machine::governors::Frequency;
 
 const NS_PER_US: u64 = 1000;
 

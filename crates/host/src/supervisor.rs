@@ -22,12 +22,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tracing::{error, info, warn};
 
-use crate::imports;
-use crate::journal::{Journal, RestoreReport};
+use crate::boosts::journal::{Journal, RestoreReport};
+use crate::boosts::uclamp;
 use crate::place::PlaceJournal;
 use crate::run_dir::{RunDir, RunDirError, keep_journals, remove_journal, uclamp_path};
+use crate::scheduler::imports;
 use crate::settings::Settings;
-use crate::uclamp;
 
 /// How long the daemon may take to end by itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);

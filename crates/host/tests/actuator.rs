@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use paracord_host::actuator::{Action, Actuator, Message, VcpuTable};
-use paracord_host::journal::{Entry, Journal, RestoreReport};
-use paracord_host::thread::{Level, Thread};
+use paracord_host::boosts::actuator::{Action, Actuator, Message, VcpuTable};
+use paracord_host::boosts::journal::{Entry, Journal, RestoreReport};
+use paracord_host::boosts::thread::{Level, Thread};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use paracord_host::clamps::ClampTarget;
 use paracord_host::command_error::CommandError;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
 use paracord_host::handle::{Message, channel};
 use paracord_host::place::{PlaceMode, PlaceReport};
+use paracord_host::scheduler::clamps::ClampTarget;
 use paracord_host::settings::Mode;
 use paracord_host::snapshot::{Snapshot, VmSnapshot};
 use rustix::event::{PollFd, PollFlags, poll};

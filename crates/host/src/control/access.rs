@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-use crate::clamps::ClampTarget;
+use crate::scheduler::clamps::ClampTarget;
 
 /// Users and the group that may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clamps::ClampTarget;
 use crate::place::PlaceMode;
+use crate::scheduler::clamps::ClampTarget;
 use crate::settings::Mode;
 
 /// Version of the protocol; grows when a request or a field changes its
@@ -44,12 +44,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<u32>,
     },
-    /// What they may ask for: a list of one [`ClampReport`](crate::clamps::ClampReport).
+    /// What they may ask for: a list of one [`ClampReport`](crate::scheduler::clamps::ClampReport).
     ClampGet {
         /// Whose.
         target: ClampTarget,
     },
-    /// A [`ClampReport`](crate::clamps::ClampReport) of each that was set.
+    /// A [`ClampReport`](crate::scheduler::clamps::ClampReport) of each that was set.
     ClampList {},
     /// Places vCPUs of one running VM: a [`PlaceReport`](crate::place::PlaceReport).
     VmPlace {

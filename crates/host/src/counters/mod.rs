@@ -18,12 +18,12 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-use crate::identity::Identity;
 use crate::ivshmem::{Ivshmem, Vectors};
 use crate::log_limit::LogLimit;
-use crate::region::Region;
+use crate::regions::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
+use crate::vms::identity::Identity;
 use table::{Served, Table};
 use workers::Workers;
 

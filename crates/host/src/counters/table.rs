@@ -11,7 +11,7 @@ use paracord_policy::PC_VCPUS_MAX;
 use paracord_sys::clock::now_ns;
 
 use crate::ivshmem::Vectors;
-use crate::region::Region;
+use crate::regions::region::Region;
 
 /// What a worker costs besides its work: it is switched in and out.
 const TURN: Duration = Duration::from_micros(3);

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::running::Running;
 use super::{Daemon, ReadConfig};
-use crate::clamps::{Clamp, ClampOrder, ClampReport};
 use crate::command_error::CommandError;
 use crate::config::keys;
 use crate::control::Request;
 use crate::handle::Message;
 use crate::observe::snapshot;
 use crate::place::{PlaceOrder, PlaceReport, Placement};
+use crate::scheduler::clamps::{Clamp, ClampOrder, ClampReport};
 use crate::settings::{Mode, Override, Settings};
 use crate::snapshot::{SNAPSHOT_SCHEMA, Snapshot};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use paracord_sensor::Error as SensorError;
 
-use crate::journal::JournalError;
+use crate::boosts::journal::JournalError;
 
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]

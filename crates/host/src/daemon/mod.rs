@@ -2,7 +2,7 @@
 //! The daemon's main thread: VMs that come and go, commands, signals.
 //!
 //! It is a child of the supervisor and works on the supervisor's journal. Nothing
-//! here is on the way of a decision: that is [`crate::rt_thread`].
+//! here is on the way of a decision: that is [`crate::boosts::rt_thread`].
 
 mod commands;
 mod error;
@@ -20,9 +20,9 @@ use paracord_sensor::{Options, PrintLevel, Sensor, set_print};
 use paracord_sys::clock::now_ns;
 use tracing::{debug, info, warn};
 
+use crate::boosts::journal::Journal;
+use crate::boosts::leftovers::Leftovers;
 use crate::handle::{DaemonHandle, channel};
-use crate::journal::Journal;
-use crate::leftovers::Leftovers;
 use crate::observe::{Constants, capabilities};
 use crate::run_dir::{journal_path, journals_are_clear, remove_journal};
 use crate::scheduler::{Choice, Step};

@@ -5,8 +5,8 @@ use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 
 use super::check::{Check, Status};
 use super::files::Tree;
-use crate::identity::{identify, vcpu_id_of_thread};
 use crate::quotas::{binding, unknown};
+use crate::vms::identity::{identify, vcpu_id_of_thread};
 
 /// VMs that one line names.
 const NAMED_MAX: usize = 5;

@@ -13,7 +13,7 @@ use paracord_sys::proc;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::vectors::Vectors;
-use crate::identity::Identity;
+use crate::vms::identity::Identity;
 
 /// Longest note: a VM and its vectors.
 const NOTE_BYTES: u64 = 16 << 10;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::identity::Identity;
 use crate::stop_thread::StopThread;
+use crate::vms::identity::Identity;
 use server::{Connected, Server};
 
 pub use vectors::Vectors;

@@ -19,10 +19,10 @@ use tracing::{debug, warn};
 
 use super::protocol;
 use super::vectors::Vectors;
-use crate::file_identity::FileIdentity;
 use crate::log_limit::LogLimit;
-use crate::region::read_header;
-use crate::region_file::{check_name, prepare_directory};
+use crate::regions::file_identity::FileIdentity;
+use crate::regions::region::read_header;
+use crate::regions::region_file::{check_name, prepare_directory};
 
 /// Sockets at most: a file descriptor each.
 const REGIONS_MAX: usize = 1024;

@@ -9,7 +9,7 @@ use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc::Cpuset;
 
 use super::spec::{Cpus, Placement, Who};
-use crate::domains::HostCpus;
+use crate::machine::domains::HostCpus;
 
 /// CPUs of one kind that have their frequency together, or equal CPUs that each have their own.
 #[derive(Clone, Debug, PartialEq, Eq)]

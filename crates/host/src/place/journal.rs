@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs that every placed thread had before, in a file that outlives the daemon ([`crate::journal_file`]).
+//! The CPUs that every placed thread had before, in a file that outlives the daemon ([`crate::boosts::journal_file`]).
 //!
-//! As in the [journal of boosts](crate::journal) an entry is complete before its thread is touched, and cleared
+//! As in the [journal of boosts](crate::boosts::journal) an entry is complete before its thread is touched, and cleared
 //! after it was restored.
 //!
 //! ```text
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use paracord_sys::affinity::{self, CpuMask, WORDS};
 use paracord_sys::proc::{self, ProcError};
 
-use crate::journal::{RestoreReport, Restored};
-use crate::journal_file::{Armed, ENTRIES, JournalError, JournalFile};
+use crate::boosts::journal::{RestoreReport, Restored};
+use crate::boosts::journal_file::{Armed, ENTRIES, JournalError, JournalFile};
 
 /// "PCPLACE" and the layout's version.
 const MAGIC: u64 = 0x4543_414c_5043_5001;

@@ -11,8 +11,8 @@ use super::report::{PlaceReport, shared_cpus};
 use super::spec::{PlaceMode, Placement, Who};
 use super::state::{Placed, Places, VmPlaces, Wanted};
 use super::threads::{VcpuThread, VmThreads};
+use crate::boosts::journal::RestoreReport;
 use crate::config::PlaceKeys;
-use crate::journal::RestoreReport;
 
 /// An order or a question about one VM.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -120,7 +120,7 @@ fn whoever_outlives_the_daemon_restores() {
     s.order(&format!("0={}", s.cpu), PlaceMode::Affinity).unwrap();
     assert_eq!(s.have(), [s.one()]);
     let left = PlaceJournal::open(&s.run_dir, Path::new(PROC)).unwrap().unwrap();
-    let mut report = crate::journal::RestoreReport::default();
+    let mut report = crate::boosts::journal::RestoreReport::default();
     left.restore_all(Path::new(PROC), &mut report);
     assert_eq!((report.placements, report.failed.len()), (1, 0));
     assert_eq!(s.have(), [s.before]);

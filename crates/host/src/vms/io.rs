@@ -9,7 +9,7 @@ use paracord_sensor::Life;
 use paracord_sys::proc;
 
 use super::{Vm, Vms};
-use crate::io_threads::{self, IoThread};
+use crate::vms::io_threads::{self, IoThread};
 
 impl Vms {
     /// Looks for threads of VMMs that are no vCPUs, at some VMs' each time.

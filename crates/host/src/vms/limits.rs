@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::vm::write_setups;
 use super::{Vm, Vms};
-use crate::actuator::Effect;
+use crate::boosts::actuator::Effect;
 use crate::settings::Mode;
 
 impl Vms {

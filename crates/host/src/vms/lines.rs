@@ -10,8 +10,8 @@ use tracing::warn;
 use super::vm::write_setups;
 use super::{Vm, Vms};
 use crate::place::{Places, VmThreads};
-use crate::place_line::Line;
-use crate::region::{Region, RegionError};
+use crate::regions::place_line::Line;
+use crate::regions::region::{Region, RegionError};
 
 impl Vms {
     pub(super) fn attach_region(&mut self, vm: &mut Vm) {

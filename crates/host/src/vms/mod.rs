@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
 
+pub mod identity;
+pub(crate) mod io_threads;
+pub mod names;
+pub(crate) mod slots;
+
 mod io;
 mod limits;
 mod lines;
@@ -17,21 +22,21 @@ use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
 use tracing::{info, warn};
 
-use crate::actuator::ActuatorStats;
+use crate::boosts::actuator::ActuatorStats;
+use crate::boosts::rt_thread::SensorTable;
 use crate::command_error::CommandError;
 use crate::counters::Counters;
-use crate::domains::HostCpus;
-use crate::host_lines::HostLines;
-use crate::identity::{Identity, identify, vcpu_id_of_thread};
-use crate::io_threads::IoThreads;
 use crate::log_limit::{LogLimit, UserLogs};
+use crate::machine::domains::HostCpus;
 use crate::place::{VcpuThread, VmThreads};
 use crate::quotas::Quotas;
-use crate::rt_thread::SensorTable;
+use crate::regions::host_lines::HostLines;
 use crate::settings::Settings;
 use crate::snapshot::{IoTotals, PmuSnapshot};
-use crate::vm_names::{self, Called};
-use crate::vm_slots::{self, RefusedVms, free_slot};
+use crate::vms::identity::{Identity, identify, vcpu_id_of_thread};
+use crate::vms::io_threads::IoThreads;
+use names::Called;
+use slots::{RefusedVms, free_slot};
 
 pub use vm::Vm;
 
@@ -266,7 +271,7 @@ impl Vms {
     }
 
     fn vms_per_user(&self) -> u32 {
-        vm_slots::per_user(self.settings.vcpus_per_user)
+        slots::per_user(self.settings.vcpus_per_user)
     }
 
     /// How many VMs got no record.
@@ -287,9 +292,9 @@ impl Vms {
     /// The VM with this name, uuid or pid.
     ///
     /// # Errors
-    /// As [`vm_names::find`].
+    /// As [`names::find`].
     pub fn find(&self, who: &str) -> Result<&Vm, CommandError> {
-        vm_names::find(who, self.by_pid.values(), |vm| {
+        names::find(who, self.by_pid.values(), |vm| {
             let Identity { pid, name, uuid, .. } = &vm.identity;
             Called { pid: *pid, name, uuid: uuid.as_deref() }
         })

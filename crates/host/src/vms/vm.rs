@@ -10,14 +10,14 @@ use paracord_policy::{PC_REFUSED_ALL, pc_vcpu_setup};
 use paracord_sensor::{Life, Sensor};
 use tracing::{info, warn};
 
-use crate::actuator::Effect;
+use crate::boosts::actuator::Effect;
 use crate::counters::VmCounters;
-use crate::identity::Identity;
 use crate::log_limit::LogLimit;
 use crate::quotas::{self, Quotas};
-use crate::region::Region;
+use crate::regions::region::Region;
 use crate::settings::{BoostConfig, Mode, Override};
 use crate::snapshot::IoTotals;
+use crate::vms::identity::Identity;
 
 /// Bytes of a guest line that reaches to what the guest asks for.
 const LINE_WITH_REQUEST_BYTES: usize =

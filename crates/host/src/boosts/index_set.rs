@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::journal_file::ENTRIES;
+use crate::boosts::journal_file::ENTRIES;
 
 /// A set of vCPU indices, one bit each; marking is one atomic or.
 #[derive(Debug)]

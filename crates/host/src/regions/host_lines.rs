@@ -22,9 +22,9 @@ use paracord_sys::clock::now_ns;
 use paracord_sys::sched;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::actuator::ActuatorStats;
-use crate::place_line::{Line, Seen, is_worth_telling, pressure};
-use crate::rt_thread::RtShared;
+use crate::boosts::actuator::ActuatorStats;
+use crate::boosts::rt_thread::RtShared;
+use crate::regions::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::wake::clear_wake;
 
 /// SCHED_FIFO priority of the thread: the lowest, as a boosted vCPU's may be.

@@ -4,7 +4,7 @@
 /// How far a boost goes (`PC_LEVEL_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Before normal threads, behind those with a full boost: see [`Entry::priority_at`].
+    /// Before normal threads, behind those with a full boost: see [`priority_at`](crate::boosts::journal::Entry::priority_at).
     Interrupt,
     /// The configured priority.
     Full,

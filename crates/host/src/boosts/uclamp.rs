@@ -20,9 +20,9 @@ use paracord_policy::{PC_CAPACITY, pc_clamp};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, Util};
 
-use crate::journal::{ENTRIES, RestoreReport, Restored};
-use crate::journal_file::{Armed, JournalError, JournalFile};
-use crate::thread::Thread;
+use crate::boosts::journal::{ENTRIES, RestoreReport, Restored};
+use crate::boosts::journal_file::{Armed, JournalError, JournalFile};
+use crate::boosts::thread::Thread;
 
 /// "PCFLOR" and the layout's version.
 const MAGIC: u64 = 0x524f_4c46_4350_0001;

@@ -2,7 +2,7 @@
 //! What threads, control groups and VMs may ask for: `paracord clamp`.
 //!
 //! These are paracord's own clamps. The kernel's frequency governor takes the largest of a CPU's tasks, where
-//! paracord adds them up (docs/clamps.md); see [`crate::imports`].
+//! paracord adds them up (docs/clamps.md); see [`crate::scheduler::imports`].
 
 use std::fs;
 use std::io;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use paracord_abi::HostPlace;
 use paracord_sensor::Whereabouts;
 
-use crate::domains::HostCpus;
-use crate::region::Region;
+use crate::machine::domains::HostCpus;
+use crate::regions::region::Region;
 
 /// Top of the scales.
 const SCALE: u64 = 1024;

@@ -22,11 +22,11 @@ use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::actuator::{Action, Actuator, Effect, Message, VcpuTable};
-use crate::index_set::IndexSet;
-use crate::journal_file::ENTRIES;
+use crate::boosts::actuator::{Action, Actuator, Effect, Message, VcpuTable};
+use crate::boosts::index_set::IndexSet;
+use crate::boosts::journal_file::ENTRIES;
+use crate::boosts::thread::{Level, Thread};
 use crate::settings::RtSettings;
-use crate::thread::{Level, Thread};
 use crate::wake::{clear_wake, wake};
 
 /// How long starting and stopping the thread may take before it counts as stuck.

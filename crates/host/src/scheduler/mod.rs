@@ -2,6 +2,10 @@
 //! Whether paracord's scheduler has the host's ordinary tasks: as asked, or, with actuator `auto`, as long as it keeps all
 //! that the host uses of the kernel's. That is looked at again while the daemon runs.
 
+pub mod clamps;
+pub mod imports;
+pub mod performance;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

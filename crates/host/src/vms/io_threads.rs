@@ -7,7 +7,7 @@ use std::path::Path;
 
 use paracord_sys::proc;
 
-use crate::identity::{printable, vcpu_id_of_thread};
+use crate::vms::identity::{printable, vcpu_id_of_thread};
 
 /// Such threads of one process that are looked after.
 pub const PER_VM: usize = 16;

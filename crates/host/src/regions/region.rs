@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Regions of running VMs: finding, checking and reading them, and writing host
-//! lines. [`region_file`](crate::region_file) makes and removes them.
+//! lines. [`region_file`](crate::regions::region_file) makes and removes them.
 //!
 //! A region belongs to the VM's user, who may shorten or punch the file at any
 //! moment. So the daemon does not map it: it reads and writes with pread and
@@ -18,8 +18,8 @@ use paracord_abi::{
 };
 use paracord_sys::proc;
 
-use crate::file_identity::FileIdentity;
-use crate::region_file::check_name;
+use crate::regions::file_identity::FileIdentity;
+use crate::regions::region_file::check_name;
 
 /// Why a region that a VM maps is not used.
 #[derive(Debug, thiserror::Error)]

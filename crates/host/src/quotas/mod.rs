@@ -7,6 +7,8 @@
 //! Limits change and threads are moved without a word to anybody, so they are looked at again and again. A look reads
 //! one small file per vCPU, and each control group above them once ([`QuotaReader`]).
 
+pub mod reserves;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,8 +17,8 @@ use paracord_policy::{PC_REFUSED_ALL, PC_REFUSED_RT};
 use paracord_sensor::Reserves;
 use paracord_sys::proc::{CgroupMounts, CpuLimit, Limit, ProcError, QuotaReader};
 
-use crate::actuator::Effect;
-use crate::reserves::Groups;
+use crate::boosts::actuator::Effect;
+use crate::quotas::reserves::Groups;
 
 /// What limits a vCPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

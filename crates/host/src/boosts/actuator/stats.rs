@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::journal_file::ENTRIES;
+use crate::boosts::journal_file::ENTRIES;
 use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 
 /// Where a boost takes effect.

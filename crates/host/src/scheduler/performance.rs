@@ -7,8 +7,8 @@ use std::path::Path;
 use paracord_sensor::{Sensor, scheduler::State};
 use tracing::info;
 
-use crate::energy::{self, EnergyError, Model};
-use crate::governors;
+use crate::machine::energy::{self, EnergyError, Model};
+use crate::machine::governors;
 use crate::settings::PerfSettings;
 
 /// What was found so far.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::journal::{ENTRIES, Journal, JournalError, RestoreReport};
-use crate::journal_file::Armed;
+use crate::boosts::journal::{ENTRIES, Journal, JournalError, RestoreReport};
+use crate::boosts::journal_file::Armed;
+use crate::boosts::uclamp::UclampJournal;
 use crate::place::PlaceJournal;
 use crate::run_dir::uclamp_path;
-use crate::uclamp::UclampJournal;
 
 /// The threads. Used by the daemon's main thread.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Entry;
+    use crate::boosts::journal::Entry;
     use crate::{place, run_dir};
     use paracord_sys::affinity::CpuMask;
     use paracord_sys::sched::SchedAttr;

@@ -18,8 +18,8 @@ use paracord_sys::sched::{self, Util};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::clamps::{Clamp, Clamps};
-use crate::journal::RestoreReport;
+use crate::boosts::journal::RestoreReport;
+use crate::scheduler::clamps::{Clamp, Clamps};
 
 const FILE: &str = "imported-clamps.json";
 /// Threads at one look: any user's program can have as many as it likes, and change them.

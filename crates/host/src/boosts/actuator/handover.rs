@@ -7,8 +7,8 @@ use paracord_sys::sched;
 
 use super::stats::bump;
 use super::{Actuator, Held, VcpuTable};
-use crate::journal::{ENTRIES, Entry, Restored};
-use crate::thread::Level;
+use crate::boosts::journal::{ENTRIES, Entry, Restored};
+use crate::boosts::thread::Level;
 
 /// How far the boost goes that a thread has.
 fn level_now(entry: &Entry) -> Level {

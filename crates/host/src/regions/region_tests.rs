@@ -2,7 +2,7 @@
 //! Regions in a fixture tree: real files, and maps that name their inodes.
 
 use super::*;
-use crate::region_file::{self, Offer, RegionFileError};
+use crate::regions::region_file::{self, Offer, RegionFileError};
 
 struct Tree {
     root: PathBuf,

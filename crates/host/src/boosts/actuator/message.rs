@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the actuator is told, and what it looks at.
 
-use crate::thread::{Level, Thread};
+use crate::boosts::thread::{Level, Thread};
 
 /// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Action {
 pub struct Message {
     /// What to do.
     pub action: Action,
-    /// vCPU index, below [`ENTRIES`].
+    /// vCPU index, below [`ENTRIES`](crate::boosts::journal_file::ENTRIES).
     pub index: u32,
     /// Thread.
     pub tid: u32,

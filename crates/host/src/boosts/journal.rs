@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every boosted thread had before, in a file that outlives the daemon ([`crate::journal_file`]).
+//! What every boosted thread had before, in a file that outlives the daemon ([`crate::boosts::journal_file`]).
 //!
 //! The daemon completes an entry *before* it touches the
 //! thread and clears it *after* it restored the thread, so whenever the
@@ -20,10 +20,10 @@ use std::path::Path;
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
-use crate::journal_file::{Armed, JournalFile};
-use crate::thread::Level;
+use crate::boosts::journal_file::{Armed, JournalFile};
+use crate::boosts::thread::Level;
 
-pub use crate::journal_file::{ENTRIES, JournalError};
+pub use crate::boosts::journal_file::{ENTRIES, JournalError};
 
 /// "PCJRNL" and the layout's version.
 const MAGIC: u64 = 0x4c4e_524a_4350_0001;

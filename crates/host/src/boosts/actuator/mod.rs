@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use paracord_sys::clock::now_ns;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
-use crate::journal::{ENTRIES, Entry, Journal, Restored};
-use crate::thread::Level;
-use crate::uclamp::{Asked, Uclamps};
+use crate::boosts::journal::{ENTRIES, Entry, Journal, Restored};
+use crate::boosts::thread::Level;
+use crate::boosts::uclamp::{Asked, Uclamps};
 use stats::bump;
 
 pub use message::{Action, Message, VcpuTable};

@@ -18,7 +18,7 @@ use paracord_sys::proc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 
-use crate::file_identity::FileIdentity;
+use crate::regions::file_identity::FileIdentity;
 
 /// Longest name of a region, bytes; leaves room for the temporary name.
 const NAME_MAX_BYTES: usize = 64;

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The host's CPUs: performance domains, their power, their frequency governors.
+
+pub mod domains;
+pub mod energy;
+pub mod governors;
