@@ -303,7 +303,7 @@ pub struct Whose {
 
 fn key_value(word: &str) -> Result<(String, String), String> {
     let (key, value) = word.split_once('=').ok_or("write KEY=VALUE")?;
-    paracord_host::config::keys::parse_override(key, value).map_err(|e| e.to_string())?;
+    paracord_host::config::parse_override(key, value).map_err(|e| e.to_string())?;
     Ok((key.to_owned(), value.to_owned()))
 }
 

@@ -16,7 +16,9 @@
 //! | 0x3c | interrupt line | scratch byte; there is no interrupt pin |
 //! | 0x40 | MSI-X | its enable and mask bits can be set |
 
-use crate::msix::{Msix, MsixControl};
+use crate::msix::Msix;
+
+pub use crate::msix::MsixControl;
 
 /// Bytes of a function's configuration space.
 pub const CONFIG_BYTES: usize = 256;

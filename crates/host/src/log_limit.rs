@@ -29,6 +29,10 @@ impl Default for LogLimit {
 }
 
 impl LogLimit {
+    fn of_user() -> LogLimit {
+        LogLimit { lines_max: LINES_OF_USER_MAX, ..LogLimit::default() }
+    }
+
     /// Whether one more line may be written. Writes how many were left out before.
     pub fn allow(&mut self) -> bool {
         let (allowed, left_out) = self.allow_at(Instant::now());
@@ -36,6 +40,13 @@ impl LogLimit {
             info!("{left_out} lines like the next one were left out");
         }
         allowed
+    }
+
+    /// Whether one more line may be written, of which only the latest counts: one that may not is asked for again, and is
+    /// not left out.
+    pub fn allow_next(&mut self) -> bool {
+        let now = Instant::now();
+        (self.is_over(now) || self.lines < self.lines_max) && self.allow()
     }
 
     /// Whether, and how many were left out since the last one that was written.
@@ -56,10 +67,16 @@ impl LogLimit {
 }
 
 /// Limits of users, for what whoever starts and ends VMs can cause.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UserLogs {
     by_user: BTreeMap<u32, LogLimit>,
     others: LogLimit,
+}
+
+impl Default for UserLogs {
+    fn default() -> UserLogs {
+        UserLogs { by_user: BTreeMap::new(), others: LogLimit::of_user() }
+    }
 }
 
 impl UserLogs {
@@ -69,14 +86,14 @@ impl UserLogs {
     }
 
     fn limit_of(&mut self, uid: u32, now: Instant) -> &mut LogLimit {
-        if self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
+        // Root, as which management daemons run, has its own whoever else comes.
+        if uid != 0 && self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
             self.by_user.retain(|_, limit| !limit.is_over(now));
             if self.by_user.len() >= USERS_MAX {
                 return &mut self.others;
             }
         }
-        let fresh = || LogLimit { lines_max: LINES_OF_USER_MAX, ..LogLimit::default() };
-        self.by_user.entry(uid).or_insert_with(fresh)
+        self.by_user.entry(uid).or_insert_with(LogLimit::of_user)
     }
 }
 
@@ -104,8 +121,8 @@ mod tests {
         assert_eq!(passed(1000, 5, start), 5);
         // The first 254 of them have their own.
         let crowd: usize = (2000..3000).map(|uid| passed(uid, 1, start)).sum();
-        assert_eq!(crowd, 254 + 10);
+        assert_eq!(crowd, 254 + 100);
         assert_eq!(passed(4000, 200, start + WINDOW), 100);
-        assert!(logs.by_user.len() <= USERS_MAX);
+        assert!(logs.by_user.len() <= USERS_MAX + 1);
     }
 }

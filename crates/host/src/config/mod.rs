@@ -18,6 +18,7 @@ mod value;
 
 pub use boost::{BoostKeys, ReasonKeys};
 pub use error::ConfigError;
+pub use lookup::{parse_override, vm_keys, vm_kind};
 pub use overrides::Override;
 pub(crate) use overrides::say;
 pub use parse::{load, load_for, parse, parse_for};

@@ -4,7 +4,7 @@
 use super::value::Value;
 
 /// One key that a section or `paracord vm set` overrides, already checked;
-/// [`super::keys::parse_override`] makes one.
+/// [`super::parse_override`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     pub(super) key: String,
@@ -23,7 +23,7 @@ pub fn say(before: &mut Vec<Override>, new: Vec<Override>) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::config::keys::parse_override;
+    use crate::config::parse_override;
 
     #[test]
     fn what_is_said_again_takes_the_place_of_what_was_said_before() {

@@ -202,7 +202,7 @@ fn push_override(
     key_offset: usize,
     value: &SpannedValue,
 ) -> Result<(), Placed> {
-    let Some(kind) = keys::vm_kind(key) else {
+    let Some(kind) = lookup::vm_kind(key) else {
         return Err((lookup::refused_in_vm(section, key), Some(key_offset)));
     };
     overrides.push(Override { key: key.to_owned(), value: checked(section, key, kind, value)? });

@@ -168,7 +168,7 @@ mod tests {
         let refused = |text| parse(text, "f".as_ref()).unwrap_err().to_string();
         assert!(refused("[vm.a]\nuid = \"root\"\n").contains("vm.\"a\".uid"));
         assert!(refused("[vm.a]\ncgroup = \"x\"\n").contains("absolute path"));
-        let set = keys::parse_override("uid", "0").unwrap_err().to_string();
+        let set = lookup::parse_override("uid", "0").unwrap_err().to_string();
         assert!(set.contains("section"), "{set}");
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let one = rules.resolve("web-1", &[]);
         assert_eq!((one.actuation_min_us, one.mode), (70, Mode::Off));
         assert_eq!(one.reason[Reason::Wake as usize].grant_max_us, 77);
-        let set = keys::parse_override("actuation_min_us", "90").unwrap();
+        let set = lookup::parse_override("actuation_min_us", "90").unwrap();
         assert_eq!(rules.resolve("web-1", &[set]).actuation_min_us, 90);
         assert_eq!(rules.resolve("db", &[]), BoostConfig::from(&rules.boost));
         assert!(!rules.resolve("a", &[]).use_region && rules.resolve("b", &[]).use_region);

@@ -91,7 +91,7 @@ impl Counters {
                 "its region offers events that are not counted: {names:?}; {first:?}: {why}"
             );
         }
-        let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(&region.name, vm));
+        let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(region, vm));
         let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(self.settings.quota)));
         Some(VmCounters { offer, budget, vectors })
     }

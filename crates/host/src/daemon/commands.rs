@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use super::running::Running;
 use super::{Daemon, ReadConfig};
 use crate::command_error::CommandError;
-use crate::config::keys;
+use crate::config::Override;
+use crate::config::parse_override;
 use crate::control::Request;
 use crate::handle::Message;
 use crate::observe::snapshot;
 use crate::place::{PlaceOrder, PlaceReport, Placement};
 use crate::scheduler::clamps::{Clamp, ClampOrder, ClampReport};
-use crate::settings::{Mode, Override, Settings};
+use crate::settings::{Mode, Settings};
 use crate::snapshot::{SNAPSHOT_SCHEMA, Snapshot};
 
 impl Daemon {
@@ -175,7 +176,7 @@ fn json(result: impl Serialize) -> Value {
 
 /// All of them, or what is wrong with the first that is wrong.
 fn overrides(set: &BTreeMap<String, String>) -> Result<Vec<Override>, CommandError> {
-    let checked = set.iter().map(|(key, value)| keys::parse_override(key, value));
+    let checked = set.iter().map(|(key, value)| parse_override(key, value));
     checked.collect::<Result<_, _>>().map_err(|e| CommandError::Invalid(e.to_string()))
 }
 

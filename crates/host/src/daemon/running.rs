@@ -126,14 +126,16 @@ impl Running {
     /// seldom.
     pub fn look_at_refusals(&mut self) {
         let (refused, groups) = (self.sensor.refusals(), self.sensor.unrecorded());
-        if (refused, groups) == (self.refused, self.unrecorded) || !self.log.allow() {
-            return;
-        }
         let more = groups.full > self.unrecorded.full || groups.deep > self.unrecorded.deep;
         let lines = [
             refusals(refused).filter(|_| refused != self.refused),
             unrecorded(groups).filter(|_| more),
         ];
+        let has_line = lines.iter().any(Option::is_some);
+        if has_line && !self.log.allow_next() {
+            // Told later, as of then.
+            return;
+        }
         for line in lines.into_iter().flatten() {
             warn!("{line}");
         }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
+use crate::regions::region::Region;
 use crate::stop_thread::StopThread;
 use crate::vms::identity::Identity;
 use server::{Connected, Server};
@@ -57,9 +58,9 @@ impl Ivshmem {
     }
 
     /// The vectors of a VM that maps `region`; `None` where it has no interrupts.
-    pub fn vectors(&self, region: &str, vm: &Identity) -> Option<Arc<Vectors>> {
-        let note = self.directory.join(format!(".{region}"));
-        let Some(vectors) = self.connected.vectors(region) else {
+    pub fn vectors(&self, region: &Region, vm: &Identity) -> Option<Arc<Vectors>> {
+        let note = self.directory.join(format!(".{}", region.name));
+        let Some(vectors) = self.connected.vectors(&region.name, region.identity) else {
             return kept::find(&note, &self.proc_root, vm).map(Arc::new);
         };
         if let Err(error) = kept::keep(&note, &self.proc_root, vm, &vectors) {

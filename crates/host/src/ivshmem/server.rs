@@ -37,15 +37,19 @@ pub struct Connected(Mutex<BTreeMap<String, Client>>);
 
 #[derive(Debug)]
 struct Client {
+    /// The region that it was sent.
+    region: FileIdentity,
     /// QEMU may not have read all that it was sent.
     stream: UnixStream,
     vectors: Arc<Vectors>,
 }
 
 impl Connected {
-    /// Of the VM that is connected to a region's socket.
-    pub fn vectors(&self, region: &str) -> Option<Arc<Vectors>> {
-        self.lock().get(region).map(|client| Arc::clone(&client.vectors))
+    /// Of the VM that was sent this region, which may have been made anew under its name.
+    pub fn vectors(&self, name: &str, region: FileIdentity) -> Option<Arc<Vectors>> {
+        let connected = self.lock();
+        let client = connected.get(name).filter(|client| client.region == region)?;
+        Some(Arc::clone(&client.vectors))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Client>> {
@@ -72,6 +76,8 @@ pub struct Server {
     connected: Arc<Connected>,
     /// `None` while they cannot be: tried again and again.
     watched: Option<Watched>,
+    /// Why, as last told.
+    unwatched: Option<String>,
     sockets: BTreeMap<String, Socket>,
     log: LogLimit,
 }
@@ -92,6 +98,7 @@ impl Server {
             region_dir: region_dir.to_owned(),
             connected,
             watched: None,
+            unwatched: None,
             sockets: BTreeMap::new(),
             log: LogLimit::default(),
         };
@@ -112,11 +119,17 @@ impl Server {
         match watch(&self.directory, &self.region_dir) {
             Ok(watched) => {
                 self.watched = Some(watched);
+                self.unwatched = None;
                 self.look();
             }
             Err(error) => {
                 self.watched = None;
-                self.warn(&format!("guests have no interrupts for samples: {error}"));
+                let line = format!("guests have no interrupts for samples: {error}");
+                // Once for each reason, not at each try.
+                if self.unwatched.as_ref() != Some(&line) {
+                    warn!("{line}");
+                    self.unwatched = Some(line);
+                }
             }
         }
     }
@@ -246,7 +259,9 @@ impl Server {
         let vectors = Arc::new(Vectors::new(layout.slot_count)?);
         protocol::welcome(&stream, &memory, &vectors)?;
         debug!(region, pid = peer.pid.as_raw_nonzero().get(), "a VM has its vectors");
-        self.connected.lock().insert(region.to_owned(), Client { stream, vectors });
+        self.connected
+            .lock()
+            .insert(region.to_owned(), Client { region: FileIdentity::of(&meta), stream, vectors });
         Ok(())
     }
 
@@ -273,10 +288,12 @@ fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
     prepare(directory)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let events = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+    let is_of = (identity_of(directory)?, identity_of(region_dir)?);
+    // A region that gets another owner gets another socket.
+    let events =
+        WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ATTRIB;
     inotify::add_watch(&changes, region_dir, events)?;
-    let (directory, region_dir) = (identity_of(directory)?, identity_of(region_dir)?);
-    Ok(Watched { directory, region_dir, changes })
+    Ok(Watched { directory: is_of.0, region_dir: is_of.1, changes })
 }
 
 impl Drop for Server {
@@ -328,20 +345,25 @@ mod tests {
         let client = UnixStream::connect(sockets.join("new")).unwrap();
         let numbers: Vec<i64> = (0..5).map(|_| receive(&client).0).collect();
         assert_eq!(numbers, [0, 0, -1, 0, 0]);
-        await_that("the client is known", || connected.vectors("new").is_some());
-        assert_eq!(connected.vectors("new").unwrap().0.len(), 2);
+        let vectors =
+            |name: &str| connected.vectors(name, identity_of(&regions.join(name)).unwrap());
+        await_that("the client is known", || vectors("new").is_some());
+        assert_eq!(vectors("new").unwrap().0.len(), 2);
+        assert!(connected.vectors("new", identity_of(&regions.join("old")).unwrap()).is_none());
         drop(client);
-        await_that("it is gone", || connected.vectors("new").is_none());
+        await_that("it is gone", || vectors("new").is_none());
         fs::remove_file(regions.join("new")).unwrap();
         await_that("its socket is gone", || !sockets.join("new").exists());
         fs::write(regions.join("old"), "no region").unwrap();
         let refused = UnixStream::connect(sockets.join("old")).unwrap();
         await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
         // Both are gone, as after a reboot of the file system, and for a moment one cannot be made.
+        await_that("a file is in the way", || {
+            let _ = fs::remove_dir_all(&sockets);
+            fs::write(&sockets, "in the way").is_ok()
+        });
         fs::remove_dir_all(&regions).unwrap();
-        fs::remove_dir_all(&sockets).unwrap();
-        fs::write(&sockets, "in the way").unwrap();
-        fs::create_dir(&regions).unwrap();
+        fs::create_dir_all(&regions).unwrap();
         make("third");
         std::thread::sleep(Duration::from_millis(2500));
         fs::remove_file(&sockets).unwrap();

@@ -11,11 +11,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::families::{encode, encode_textfile};
 use crate::accept::accept;
@@ -25,10 +25,15 @@ use crate::stop_thread::StopThread;
 
 /// Time for one scraper, from its connection to the end of its answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
-/// Scrapers that are answered at the same time; further ones are turned away.
+/// Scrapers of a listener that are answered at the same time; further ones are turned away.
 const CLIENTS_MAX: usize = 16;
+/// However many scrape, the daemon is asked for a snapshot no more often.
+const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
 /// Of a scraper's thread: the daemon's memory is locked, this too.
 const STACK_BYTES: usize = 128 * 1024;
+/// Time for a scraper that is turned away, which has not read anything yet.
+const BUSY_MAX: Duration = Duration::from_millis(20);
+const BUSY: &str = "too many scrapers; try again\n";
 /// A request line and headers of any real scraper.
 const REQUEST_MAX_BYTES: usize = 8 * 1024;
 
@@ -52,9 +57,16 @@ struct Serving {
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     textfile: Option<(PathBuf, Duration)>,
-    /// One reference for each scraper that is being answered, and one.
-    clients: Arc<()>,
+    /// The metrics as the last scraper got them, and when.
+    last: Arc<Last>,
+    tcp_clients: Clients,
+    unix_clients: Clients,
 }
+
+type Last = Mutex<Option<(Instant, Arc<str>)>>;
+
+/// One reference for each scraper that is being answered, and one.
+type Clients = Arc<()>;
 
 impl MetricsServer {
     /// Opens what `config` names and serves it; `None` when it names nothing. The unix socket is `group`'s.
@@ -91,7 +103,9 @@ impl MetricsServer {
             tcp,
             unix,
             textfile: config.textfile.clone().map(|path| (path, interval)),
-            clients: Arc::new(()),
+            last: Arc::default(),
+            tcp_clients: Clients::default(),
+            unix_clients: Clients::default(),
         };
         let thread = StopThread::start("paracord-metrics".into(), move |stop| serving.run(stop))
             .map_err(fail("listen", String::new()))?;
@@ -107,7 +121,7 @@ fn bind_unix(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
-    std::os::unix::fs::chown(path, None, group)?;
+    std::os::unix::fs::lchown(path, None, group)?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o660))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -143,10 +157,10 @@ impl Serving {
                 break;
             }
             if let Some(stream) = self.tcp.as_ref().and_then(|l| accept(l.accept())) {
-                self.serve(stream);
+                self.serve(stream, &self.tcp_clients);
             }
             if let Some(stream) = self.unix.as_ref().and_then(|(l, _)| accept(l.accept())) {
-                self.serve(stream);
+                self.serve(stream, &self.unix_clients);
             }
         }
         if let Some((_, path)) = &self.unix {
@@ -154,18 +168,23 @@ impl Serving {
         }
     }
 
-    /// Answers a scraper in a thread of its own. No thread, or too many of them: it is turned away.
-    fn serve(&self, stream: impl Client + Send + 'static) {
-        if Arc::strong_count(&self.clients) > CLIENTS_MAX {
+    /// Answers a scraper in a thread of its own.
+    fn serve(&self, stream: impl Client + Send + 'static, clients: &Clients) {
+        let client = Arc::clone(clients);
+        if Arc::strong_count(clients) > CLIENTS_MAX + 1 {
+            let _ = respond(stream, Instant::now() + BUSY_MAX, "503 Service Unavailable", BUSY);
             return;
         }
-        let (handle, client) = (self.handle.clone(), Arc::clone(&self.clients));
+        let (handle, last) = (self.handle.clone(), Arc::clone(&self.last));
         let thread =
             std::thread::Builder::new().name("paracord-scrape".into()).stack_size(STACK_BYTES);
-        let _ = thread.spawn(move || {
-            let _ = answer(&handle, stream);
+        let spawned = thread.spawn(move || {
+            let _ = answer(&handle, &last, stream);
             drop(client);
         });
+        if let Err(error) = spawned {
+            debug!("a scraper gets no thread: {error}");
+        }
     }
 
     /// The file is complete whenever it is read.
@@ -191,7 +210,18 @@ fn text(handle: &DaemonHandle, format: Format) -> io::Result<String> {
     format(snapshot).map_err(io::Error::other)
 }
 
-fn answer(handle: &DaemonHandle, mut stream: impl Client) -> io::Result<()> {
+/// As of this moment, or of one [`SNAPSHOT_AGE_MAX`] ago at most.
+fn recent(handle: &DaemonHandle, last: &Last) -> io::Result<Arc<str>> {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < SNAPSHOT_AGE_MAX) {
+        return Ok(Arc::clone(text));
+    }
+    let text: Arc<str> = text(handle, encode)?.into();
+    *last = Some((Instant::now(), Arc::clone(&text)));
+    Ok(text)
+}
+
+fn answer(handle: &DaemonHandle, last: &Last, mut stream: impl Client) -> io::Result<()> {
     let deadline = Instant::now() + CLIENT_MAX;
     let mut request = Vec::new();
     let mut buffer = [0u8; 1024];
@@ -204,11 +234,14 @@ fn answer(handle: &DaemonHandle, mut stream: impl Client) -> io::Result<()> {
         request.extend_from_slice(&buffer[..n]);
     }
     let found = request.starts_with(b"GET /metrics ");
-    let (status, body) = match found.then(|| text(handle, encode)) {
-        None => ("404 Not Found", "only GET /metrics\n".to_owned()),
-        Some(Ok(text)) => ("200 OK", text),
-        Some(Err(e)) => ("503 Service Unavailable", format!("{e}\n")),
-    };
+    match found.then(|| recent(handle, last)) {
+        None => respond(stream, deadline, "404 Not Found", "only GET /metrics\n"),
+        Some(Ok(text)) => respond(stream, deadline, "200 OK", &text),
+        Some(Err(e)) => respond(stream, deadline, "503 Service Unavailable", &format!("{e}\n")),
+    }
+}
+
+fn respond(mut stream: impl Client, deadline: Instant, status: &str, body: &str) -> io::Result<()> {
     let kind = if status.starts_with("200") {
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
     } else {
@@ -299,6 +332,15 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("# EOF\n"), "{answer}");
         assert!(get("/").starts_with("HTTP/1.1 404"));
         assert!(begun.elapsed() < CLIENT_MAX, "silent clients were waited for");
+        let crowd: Vec<_> =
+            (0..CLIENTS_MAX).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let refused = |mut stream: &UnixStream| {
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            answer.starts_with("HTTP/1.1 503")
+        };
+        assert_eq!(crowd.iter().filter(|stream| refused(stream)).count(), silent.len());
         assert_eq!(std::fs::read_to_string(&trap).unwrap(), "mine", "a symbolic link was followed");
         assert!(std::fs::read_to_string(&textfile).unwrap().contains("paracord_vms 0"));
         drop(silent);

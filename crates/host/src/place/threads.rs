@@ -9,7 +9,7 @@ use paracord_sys::affinity::{self, CpuMask};
 use paracord_sys::proc::{self, Cpuset, ProcError};
 
 use super::journal::{Entry, PlaceJournal};
-use crate::settings::Who;
+use crate::config::Who;
 
 /// A vCPU's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,14 @@ impl Affinity {
         if let Err(error) = affinity::set(thread.tid, cpus) {
             self.journal.disarm(thread.index);
             return Err(error.into());
+        }
+        // It ended between the look and the call, and its number may be another thread's by now: that one gets back what
+        // the look saw.
+        let still = proc::thread_start_ticks(&self.proc_root, thread.tid).ok();
+        if still != Some(thread.start_ticks) {
+            let _ = affinity::set(thread.tid, &before);
+            self.journal.disarm(thread.index);
+            return Err(Failed::Gone);
         }
         let now = proc::allowed_cpus(&self.proc_root, thread.tid)?;
         if now == *cpus {

@@ -318,7 +318,7 @@ fn group_id(path: &Path) -> Result<u64, CommandError> {
     if leaves || !full.starts_with(CGROUPS) {
         return Err(fail(&format!("not a control group: give a directory below {CGROUPS}")));
     }
-    // That file system has no symbolic links.
+    // Only root makes symbolic links there.
     if !full.join("cgroup.procs").exists() {
         return Err(fail("there is no such control group"));
     }

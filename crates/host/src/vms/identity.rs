@@ -5,7 +5,7 @@ use std::path::Path;
 
 use paracord_sys::proc::{self, ProcError};
 
-use crate::settings::Who;
+use crate::config::Who;
 
 /// Longest name that is kept: it comes from the VMM's command line.
 const NAME_MAX_CHARS: usize = 80;

@@ -5,7 +5,8 @@ use super::vm::write_setups;
 use super::{Vms, serve_counters};
 use crate::command_error::CommandError;
 use crate::config;
-use crate::settings::{Mode, Override, Settings};
+use crate::config::Override;
+use crate::settings::{Mode, Settings};
 
 impl Vms {
     /// Uses `settings` from now on. The caller has the policy look at every vCPU afterwards.

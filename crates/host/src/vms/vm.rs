@@ -11,11 +11,12 @@ use paracord_sensor::{Life, Sensor};
 use tracing::{info, warn};
 
 use crate::boosts::actuator::Effect;
+use crate::config::Override;
 use crate::counters::VmCounters;
 use crate::log_limit::LogLimit;
 use crate::quotas::{self, Quotas};
 use crate::regions::region::Region;
-use crate::settings::{BoostConfig, Mode, Override};
+use crate::settings::{BoostConfig, Mode};
 use crate::snapshot::IoTotals;
 use crate::vms::identity::Identity;
 

@@ -26,7 +26,6 @@ use std::path::PathBuf;
 use super::value::{Kind, Value};
 use crate::settings::Mode;
 
-pub use super::lookup::{parse_override, vm_keys, vm_kind};
 pub use host::{CONTROL, COUNTERS, GLOBAL, METRICS, PERF, SECTIONS, SUPERVISOR};
 pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
 pub(super) use vm::{PIN_CGROUP, PIN_UID};

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How a VM is boosted. Times are in microseconds here, and nanoseconds in `struct pc_boost_config`
+//! (policy/boost_types.h).
+
+use paracord_policy::{
+    PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, pc_boost_config, pc_reason_config,
+};
+use serde::{Deserialize, Serialize};
+
+const NS_PER_US: u64 = 1000;
+
+/// What paracord does with decisions (`PC_MODE_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nothing is decided.
+    Off,
+    /// Decided and counted, not carried out.
+    Observe,
+    /// Decided, counted and carried out.
+    #[default]
+    On,
+}
+
+/// Why a vCPU is boosted (`PARACORD_REASON_*`); the discriminant is the bit's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// The vCPU wakes from a halt.
+    Wake = 0,
+    /// An interrupt is pending or injected.
+    Irq = 1,
+    /// A guest task above SCHED_OTHER runs.
+    Rt = 2,
+    /// Preemption is off in the guest.
+    Critical = 3,
+}
+
+impl Reason {
+    /// All reasons in the order of their bits.
+    pub const ALL: [Reason; 4] = [Reason::Wake, Reason::Irq, Reason::Rt, Reason::Critical];
+
+    /// The reasons in a mask of `1 << PARACORD_REASON_*`; unknown bits are ignored.
+    pub fn from_mask(mask: u8) -> Vec<Reason> {
+        Self::ALL.into_iter().filter(|&r| mask & (1 << r as u8) != 0).collect()
+    }
+
+    /// The name used in configuration, output and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Wake => "wake",
+            Reason::Irq => "irq",
+            Reason::Rt => "rt",
+            Reason::Critical => "critical",
+        }
+    }
+}
+
+/// One reason's switch and limits (`struct pc_reason_config`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonConfig {
+    /// Whether this reason may boost.
+    pub enabled: bool,
+    /// Longest continuous grant, running time. 0: no grant.
+    pub grant_max_us: u64,
+    /// Running time per period of one vCPU.
+    pub budget_us: u64,
+}
+
+/// How one VM is boosted (`struct pc_boost_config`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoostConfig {
+    /// Off, observe or on.
+    pub mode: Mode,
+    /// Whether a region that the VM maps is used (false: as an unmodified guest).
+    pub use_region: bool,
+    /// Whether a hint also boosts at a VM exit, not only at preemption.
+    pub hints_at_exit: bool,
+    /// Whether what the guest's governor asks for counts.
+    pub guest_requests: bool,
+    /// Whether threads of the VMM's own that work for the VM are boosted when they wake.
+    pub io: bool,
+    /// Period of every budget.
+    pub period_us: u64,
+    /// All reasons together, running time per period of one vCPU.
+    pub vcpu_budget_us: u64,
+    /// All vCPUs of the VM together, running time per period.
+    pub vm_budget_us: u64,
+    /// All threads of the VMM's own together, running time per period.
+    pub io_budget_us: u64,
+    /// Per period and host CPU: kept for unboosted work.
+    pub cpu_kept_us: u64,
+    /// Shortest time from one boost of a vCPU to its next.
+    pub actuation_min_us: u64,
+    /// Upper bound of the growing throttle, periods.
+    pub penalty_max_periods: u32,
+    /// Indexed by [`Reason`].
+    pub reason: [ReasonConfig; 4],
+}
+
+impl Default for BoostConfig {
+    /// The policy's own defaults (policy/boost_defaults.h), the only place of their numbers.
+    fn default() -> Self {
+        BoostConfig::of(&paracord_policy::defaults(), &paracord_policy::io_defaults())
+    }
+}
+
+impl BoostConfig {
+    /// From the policy's configurations of vCPUs and of a VMM's other threads.
+    fn of(c: &pc_boost_config, io: &pc_boost_config) -> Self {
+        BoostConfig {
+            mode: match c.mode {
+                PC_MODE_ON => Mode::On,
+                PC_MODE_OBSERVE => Mode::Observe,
+                _ => Mode::Off,
+            },
+            use_region: true,
+            hints_at_exit: c.hints_at_exit != 0,
+            guest_requests: true,
+            io: true,
+            period_us: c.period_ns / NS_PER_US,
+            vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
+            vm_budget_us: c.vm_budget_ns / NS_PER_US,
+            io_budget_us: io.vm_budget_ns / NS_PER_US,
+            cpu_kept_us: c.cpu_kept_ns / NS_PER_US,
+            actuation_min_us: c.actuation_min_ns / NS_PER_US,
+            penalty_max_periods: c.penalty_max_periods,
+            reason: c.reason.map(|r| ReasonConfig {
+                enabled: r.enabled != 0,
+                grant_max_us: r.grant_max_ns / NS_PER_US,
+                budget_us: r.budget_ns / NS_PER_US,
+            }),
+        }
+    }
+
+    /// The policy's configurations of vCPUs and of the VMM's other threads.
+    pub fn of_threads(&self) -> (pc_boost_config, pc_boost_config) {
+        let ns = |us: u64| us.saturating_mul(NS_PER_US);
+        let vcpus = pc_boost_config {
+            mode: match self.mode {
+                Mode::On => PC_MODE_ON,
+                Mode::Observe => PC_MODE_OBSERVE,
+                Mode::Off => PC_MODE_OFF,
+            },
+            penalty_max_periods: self.penalty_max_periods,
+            hints_at_exit: self.hints_at_exit.into(),
+            reserved: 0,
+            period_ns: ns(self.period_us),
+            vcpu_budget_ns: ns(self.vcpu_budget_us),
+            vm_budget_ns: ns(self.vm_budget_us),
+            cpu_kept_ns: ns(self.cpu_kept_us),
+            actuation_min_ns: ns(self.actuation_min_us),
+            reason: self.reason.map(|r| pc_reason_config {
+                enabled: r.enabled.into(),
+                reserved: 0,
+                grant_max_ns: ns(r.grant_max_us),
+                budget_ns: ns(r.budget_us),
+            }),
+        };
+        let io_threads = pc_boost_config {
+            vm_budget_ns: ns(self.io_budget_us),
+            penalty_max_periods: vcpus
+                .penalty_max_periods
+                .min(paracord_policy::io_defaults().penalty_max_periods),
+            ..vcpus
+        };
+        (vcpus, io_threads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_gets_back_what_it_gave() {
+        let defaults = (paracord_policy::defaults(), paracord_policy::io_defaults());
+        assert_eq!(BoostConfig::default().of_threads(), defaults);
+    }
+
+    #[test]
+    fn mask_ignores_unknown_bits() {
+        assert_eq!(Reason::from_mask(0b1111_0101), vec![Reason::Wake, Reason::Rt]);
+    }
+}
