@@ -53,6 +53,7 @@ class VmQuota(Scenario):
             lambda one: one[ROGUE_BOOST_EXT.name]["rogue_boosts_per_s"],
             ">=",
             BOOSTS_MIN,
+            every=True,
         ),
     )
     columns = (
