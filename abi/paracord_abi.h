@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause) */
 /*
  * paracord ABI: the memory that a host and one guest share so that their
- * schedulers can work together. This header is the only place where offsets,
- * units and magic numbers are written down; every other form is generated from
- * it (crates/abi) or includes it (guest module, BPF programs, policy).
+ * schedulers can work together. This header is the only place that defines
+ * offsets, units and magic numbers. Every other form is generated from this
+ * header (crates/abi) or includes it (guest module, BPF programs, policy).
  *
- * Layout of a region (all little-endian, naturally aligned):
+ * Layout of a region (all fields are little-endian and naturally aligned):
  *
  *   offset 0                      struct paracord_header, host line
  *   offset 64                     struct paracord_header, guest line
  *   domain_offset_bytes           domain 0: struct paracord_domain
  *   domain_offset_bytes + n*stride  domain n, of domain_count
  *   event_offset_bytes + n*stride   event n that guests may count: struct paracord_event
- *   slot_offset_bytes             slot 0
+ *   slot_offset_bytes             slot 0: struct paracord_slot
  *   slot_offset_bytes + n*stride  slot n, n = architectural id of the vCPU
  *                                 (x86: APIC ID = KVM vcpu_id)
  *
- * Every cache line has ONE writer, named in its comment. The other side copies
- * a line (or a word of it) once and then checks the copy. No field depends on
- * another one to be valid, so torn reads are harmless and no lock exists.
+ * Every cache line has ONE writing side, which the comment of its structure
+ * names. The other side copies a line (or a word of the line) once and then
+ * checks the copy. There is no lock, and a torn read of a host line or a guest
+ * line is harmless: no field in it depends on another field to be valid.
+ * Three words are ordered against the words that belong to them: the guest
+ * stores guest_features of the header last at probe and first at remove, it
+ * stores paracord_pmu_guest.asked last, and the host stores
+ * paracord_pmu_host.served last.
  *
- * Versions: a different major is refused by both sides. A minor only appends.
- * A reader uses a field only if it ends inside the number of bytes that the
- * line's writer declared (guest_line_bytes, host_line_bytes, header_bytes);
- * PARACORD_FIELD_IN() is that test.
+ * Versions: each side refuses a region with a different major version. A new
+ * minor version only appends fields. A reader uses a field only if the field
+ * ends inside the number of bytes that the line's writer declared
+ * (guest_line_bytes, host_line_bytes, header_bytes); PARACORD_FIELD_IN() is
+ * that test.
  */
 #ifndef PARACORD_ABI_H
 #define PARACORD_ABI_H
@@ -36,7 +42,7 @@
 #include <stddef.h>
 #endif
 
-/* "PARACORD" as the bytes lie in memory. */
+/* The bytes in memory read "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
 #define PARACORD_ABI_MINOR		2
@@ -45,42 +51,42 @@
 #define PARACORD_HEADER_BYTES		128
 #define PARACORD_SLOT_STRIDE_BYTES	1024
 #define PARACORD_SLOT_OFFSET_BYTES	4096
-/* Upper limit on slots that a reader accepts; KVM's own limit is 4096. */
+/* Largest number of slots that a reader accepts; KVM's own limit is 4096 vCPUs. */
 #define PARACORD_SLOTS_MAX		4096
-/* Upper limit on the stride that a reader accepts. */
+/* Largest slot stride that a reader accepts. */
 #define PARACORD_SLOT_STRIDE_MAX_BYTES	65536
 
-/* Performance domains lie between the header and the first slot (since 1.1). */
+/* The performance domains lie between the header and the first slot (since 1.1). */
 #define PARACORD_DOMAIN_OFFSET_BYTES	128
 #define PARACORD_DOMAIN_STRIDE_BYTES	192
 #define PARACORD_DOMAINS_MAX		16
 #define PARACORD_LEVELS_MAX		64
-/* Events that a guest may count lie behind them (since 1.2). */
+/* The events that a guest may count follow the domains (since 1.2). */
 #define PARACORD_EVENT_OFFSET_BYTES	3200
 #define PARACORD_EVENT_STRIDE_BYTES	32
 #define PARACORD_EVENTS_MAX		28
 #define PARACORD_EVENT_NAME_BYTES	24
-/* Counters of a vCPU. */
+/* Number of counters of a vCPU. */
 #define PARACORD_COUNTERS		16
-/* The top of every scale: capacities, requests, levels, frequencies. */
+/* Full scale of capacities, requests, levels and frequencies. */
 #define PARACORD_SCALE			1024
 
 /* PCI identity of the transport: QEMU's ivshmem-plain, region in BAR 2. */
 #define PARACORD_IVSHMEM_VENDOR_ID	0x1af4
 #define PARACORD_IVSHMEM_DEVICE_ID	0x1110
 #define PARACORD_IVSHMEM_BAR		2
-/* The register of BAR 0 that ivshmem calls Doorbell: 32 bits, whatever is written (since 1.2). */
+/* ivshmem's Doorbell register in BAR 0: 32 bits wide, the written value does not matter (since 1.2). */
 #define PARACORD_DOORBELL_BAR		0
 #define PARACORD_DOORBELL_OFFSET	12
 
-/* Features. Host offers in host_features, guest accepts in guest_features. */
-#define PARACORD_F_BOOST		(1u << 0) /* guest line steers vCPU boosting */
-#define PARACORD_F_PREEMPT_COUNT	(1u << 1) /* preempt_count_gpa is followed */
-#define PARACORD_F_KICK			(1u << 2) /* guest may kick on a stale boost */
-#define PARACORD_F_PERF_REQUEST		(1u << 3) /* perf_* of the guest line */
-#define PARACORD_F_CAPACITY		(1u << 4) /* capacity, frequency of the host line */
-#define PARACORD_F_PMU			(1u << 5) /* PMU area (since 1.2) */
-#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* it is served at a write to the doorbell; else at a kick */
+/* Feature bits. The host offers features in host_features, the guest accepts them in guest_features. */
+#define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
+#define PARACORD_F_PREEMPT_COUNT	(1u << 1) /* the host reads preempt_count at preempt_count_gpa */
+#define PARACORD_F_KICK			(1u << 2) /* the guest may kick when a boost is stale */
+#define PARACORD_F_PERF_REQUEST		(1u << 3) /* perf_request and perf_limit of the guest line */
+#define PARACORD_F_CAPACITY		(1u << 4) /* capacity and frequency of the host line */
+#define PARACORD_F_PMU			(1u << 5) /* PMU area of the slots (since 1.2) */
+#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* the PMU area is served at a doorbell write; without this bit at a kick */
 
 struct paracord_header {
 	/* --- host line: written by the host before the guest starts --- */
@@ -88,21 +94,21 @@ struct paracord_header {
 	__u16 abi_major;
 	__u16 abi_minor;
 	__u32 header_bytes;		/* bytes of this structure that the host knows */
-	__u64 region_bytes;		/* whole region */
-	__u32 slot_offset_bytes;	/* first slot */
-	__u32 slot_stride_bytes;	/* distance of slots, multiple of 64 */
+	__u64 region_bytes;		/* size of the whole region */
+	__u32 slot_offset_bytes;	/* offset of slot 0 */
+	__u32 slot_stride_bytes;	/* distance between slots, a multiple of 64 */
 	__u32 slot_count;
 	__u32 host_features;		/* PARACORD_F_*, offered */
 	__u32 host_line_bytes;		/* bytes of struct paracord_host_line in use */
-	__u32 stale_boost_kick_us;	/* kick when a dropped boost is older; 0: default */
-	__u32 domain_offset_bytes;	/* first domain (since 1.1) */
-	__u16 domain_count;		/* 0: the host's frequencies are not for guests to ask for */
-	__u16 domain_stride_bytes;	/* distance of domains, multiple of 64 */
-	__u32 event_offset_bytes;	/* first event (since 1.2) */
-	__u16 event_count;		/* 0: nothing is for guests to count */
-	__u16 event_stride_bytes;	/* distance of events, multiple of 8 */
+	__u32 stale_boost_kick_us;	/* the guest kicks when a stale boost is older; 0: guest's default */
+	__u32 domain_offset_bytes;	/* offset of domain 0 (since 1.1) */
+	__u16 domain_count;		/* 0: guests cannot request host frequencies */
+	__u16 domain_stride_bytes;	/* distance between domains, a multiple of 64 */
+	__u32 event_offset_bytes;	/* offset of event 0 (since 1.2) */
+	__u16 event_count;		/* 0: guests cannot count any event */
+	__u16 event_stride_bytes;	/* distance between events, a multiple of 8 */
 	/* --- guest line: written by the guest driver at probe and remove --- */
-	__u32 guest_features;		/* PARACORD_F_*, accepted; 0: no driver */
+	__u32 guest_features;		/* PARACORD_F_*, accepted; 0: the guest has no driver */
 	__u16 guest_abi_major;
 	__u16 guest_abi_minor;
 	__u32 guest_line_bytes;		/* bytes of struct paracord_guest_line in use */
@@ -110,24 +116,25 @@ struct paracord_header {
 };
 
 /* paracord_domain.flags */
-#define PARACORD_DOMAIN_SHARED		(1u << 0) /* its CPUs have one frequency: one policy for its vCPUs */
+#define PARACORD_DOMAIN_SHARED		(1u << 0) /* its CPUs share one frequency, so its vCPUs share one cpufreq policy */
 
 /*
- * Host CPUs with the same capacity and frequencies (since 1.1). Written by the
- * host before the guest starts, constant from then on. A reader checks that
- * levels rise strictly: equal ones make a guest's cpufreq core divide by nothing.
+ * A performance domain: host CPUs with the same capacity and the same
+ * frequencies (since 1.1). The host writes it before the guest starts and does
+ * not change it afterwards. A reader checks that the levels rise strictly,
+ * because two equal frequencies make the guest's cpufreq core divide by zero.
  */
 struct paracord_domain {
 	__u32 max_khz;			/* highest frequency, for people to read; never 0 */
-	__u16 capacity;			/* 1..1024 at max_khz, on the host's scale */
+	__u16 capacity;			/* 1..1024 at max_khz, on the host's capacity scale */
 	__u16 level_count;		/* 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
 	__u8  host_reserved[52];
-	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, rising; the last is 1024 */
+	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
 };
 
 /* Scheduling class of the task on a vCPU: paracord_context.task_class. */
-#define PARACORD_TASK_UNKNOWN		0 /* no driver on this vCPU (boot, hot-unplug) */
+#define PARACORD_TASK_UNKNOWN		0 /* no driver runs on this vCPU (boot, hot-unplug) */
 #define PARACORD_TASK_IDLE		1
 #define PARACORD_TASK_NORMAL		2 /* SCHED_OTHER, BATCH, IDLE, EXT */
 #define PARACORD_TASK_RT		3 /* SCHED_FIFO, SCHED_RR */
@@ -135,46 +142,50 @@ struct paracord_domain {
 #define PARACORD_TASK_STOP		5 /* stopper, migration */
 
 /*
- * What runs on the vCPU. Each member is one byte that the vCPU itself stores
- * plainly; the host loads all eight at once through paracord_guest_line.context.
+ * What runs on the vCPU. Each member is one byte, which the vCPU itself writes
+ * with a plain store. The host loads all eight bytes at once through
+ * paracord_guest_line.context.
  */
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
-	__u8 task_prio;			/* kernel effective prio 0..139, lower is more urgent */
-	__u8 hardirq;			/* nonzero: in a hard interrupt handler; like the next two
-					 * it may stay 0 where preempt_count tells it */
+	__u8 task_prio;			/* effective priority in the kernel (task->prio), 0..139, lower is more urgent */
+	/* hardirq, softirq and nmi may stay 0 where the host can read the same from preempt_count. */
+	__u8 hardirq;			/* nonzero: in a hard interrupt handler */
 	__u8 softirq;			/* nonzero: in a softirq handler */
 	__u8 nmi;			/* nonzero: in an NMI handler */
-	__u8 critical;			/* nonzero: preemption off, when it is known without preempt_count */
+	__u8 critical;			/* nonzero: preemption is off; set only where this is known without preempt_count */
 	__u8 halting;			/* nonzero: idle, about to halt */
 	__u8 reserved;
 };
 
-/* Written by this vCPU only. */
+/* Written by this vCPU only, except for perf_request and perf_limit. */
 struct paracord_guest_line {
 	union {
 		struct paracord_context context;
 		__u64 context_word;
 	};
 	/*
-	 * Guest-physical address of this vCPU's kernel preempt_count word
-	 * (0: not offered) and the bits of it that mean "do not preempt me".
-	 * The host reads the word where it lies: the guest pays nothing.
+	 * Guest-physical address of this vCPU's preempt_count word in the guest
+	 * kernel (0: not offered), and the bits of the word that mean "do not
+	 * preempt". The host reads the word in place, so a change of
+	 * preempt_count costs the guest nothing.
 	 *
 	 *  preempt_count  | NMI 23..20 | hardirq 19..16 | softirq 15..8 | preempt 7..0 |
 	 */
 	__u64 preempt_count_gpa;
 	__u32 preempt_count_mask;
 	/*
-	 * What the vCPU's governor asks for, and the most that it may ask for, on the
-	 * host's capacity scale. Read as one word. Where vCPUs share a policy, each of
-	 * their lines has the policy's values, stored under the policy's lock.
+	 * What the guest's cpufreq governor requests for this vCPU, and the most
+	 * that the governor may request, on the host's capacity scale. The host
+	 * reads both as one word. vCPUs that share a cpufreq policy have the same
+	 * values in their lines. The CPU that changes the policy stores the word
+	 * into all of these lines, under the lock of the policy or of its governor.
 	 */
-	__u16 perf_request;		/* 0..1024; 0: nothing */
-	__u16 perf_limit;		/* 1..1024; 0: none */
+	__u16 perf_request;		/* 0..1024; 0: no request */
+	__u16 perf_limit;		/* 1..1024; 0: no limit */
 	__u16 runqueue_util;		/* 0..1024, PELT utilisation of the guest's run queue */
 	__u16 guest_reserved16;
-	__u32 kicks;			/* kicks sent, wraps */
+	__u32 kicks;			/* number of kicks sent, wraps */
 	__u8  guest_reserved[32];
 };
 
@@ -183,79 +194,82 @@ struct paracord_guest_line {
 #define PARACORD_BOOST_ON		1
 #define PARACORD_BOOST_THROTTLED	2
 
-/* paracord_host_line.boost_reason: why it is on; bit n of a mask is reason n */
+/* paracord_host_line.boost_reasons: why the boost is on; bit n of the mask is reason n */
 #define PARACORD_REASON_WAKE		0 /* the vCPU wakes from a halt */
 #define PARACORD_REASON_IRQ		1 /* an interrupt is pending or injected */
-#define PARACORD_REASON_RT		2 /* a guest task above SCHED_OTHER runs */
-#define PARACORD_REASON_CRITICAL	3 /* preemption off, lock held */
+#define PARACORD_REASON_RT		2 /* a guest task of a class above SCHED_OTHER runs */
+#define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while it holds a lock */
 #define PARACORD_REASONS		4
 
 /* Written by the host only. */
 struct paracord_host_line {
 	__u8  boost_state;		/* PARACORD_BOOST_* */
 	__u8  boost_reasons;		/* mask of 1 << PARACORD_REASON_* */
-	__u8  host_flags;		/* 0 */
+	__u8  host_flags;		/* always 0 */
 	__u8  host_reserved8;
-	__u32 boosts;			/* boosts so far, wraps; changes with each new boost */
-	__u32 throttles;		/* forced unboosts so far, wraps */
+	__u32 boosts;			/* number of boosts, wraps; changes with each new boost */
+	__u32 throttles;		/* number of forced unboosts, wraps */
 	__u16 capacity;			/* of the physical CPU, 0..1024; 0: unknown */
-	__u16 frequency;		/* current/maximum, 0..1024; 0: unknown */
+	__u16 frequency;		/* current / maximum frequency of the physical CPU, 0..1024; 0: unknown */
 	__u32 physical_cpu;		/* ~0: unknown */
 	__u32 cluster;			/* ~0: unknown */
-	__u16 pressure;			/* capacity taken by others, 0..1024 */
+	__u16 pressure;			/* share of time in which other threads had the CPU while the vCPU waited, 0..1024 */
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
 	__u32 host_reserved32;
-	__u64 steal_ns;			/* runnable but not running */
+	__u64 steal_ns;			/* time that the vCPU was runnable but did not run */
 	__u8  host_reserved[24];
 };
 
 /*
- * An event that a guest's vCPUs may count (since 1.2). Written by the host
- * before the guest starts, constant from then on.
+ * An event that a guest's vCPUs may count (since 1.2). The host writes it
+ * before the guest starts and does not change it afterwards.
  */
 struct paracord_event {
-	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits and '-', ended by 0: a file's name in the guest */
-	__u64 min_period;		/* a period is at least so long; 0: it only counts, no overflow is told */
+	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits, '-'; NUL-terminated; the file's name in the guest's sysfs */
+	__u64 min_period;		/* shortest period; 0: the event only counts, the host reports no overflow */
 };
 
-/* paracord_pmu_want.flags: where it counts */
+/* paracord_pmu_want.flags: the modes in which the counter counts */
 #define PARACORD_WANT_USER		(1u << 0)
 #define PARACORD_WANT_KERNEL		(1u << 1)
 
-/* What one counter shall count from now on. Only a change does anything: of the same, the period goes on. */
+/* What one counter counts from now on. Only a change has an effect: with an unchanged want, the period in progress continues. */
 struct paracord_pmu_want {
-	__u64 period;			/* it overflows each so many; 0: it only counts */
-	__u16 event;			/* index + 1; 0: it stands still */
+	__u64 period;			/* counts from one overflow to the next; 0: the counter only counts */
+	__u16 event;			/* index + 1 of the event; 0: the counter is off */
 	__u16 flags;			/* PARACORD_WANT_* */
-	__u32 elapsed;			/* of the period, in 2^-32: the first overflow is earlier by so much */
+	__u32 elapsed;			/* elapsed part of the period, in 2^-32 of it: the first overflow is earlier by this */
 };
 
-/* Written by this vCPU only, read by the host when the vCPU has said so by an exit. */
+/* Written by this vCPU only. The vCPU announces a batch by a VM exit, and the host reads the lines then. */
 struct paracord_pmu_guest {
-	__u32 asked;			/* number of the last batch, never 0; another one is work for the host */
+	__u32 asked;			/* number of the last batch; 0: there was none. A new number is work for the host */
 	__u32 read;			/* mask of counters whose count the guest wants to know */
 	__u8  guest_reserved[56];
 	struct paracord_pmu_want want[PARACORD_COUNTERS];
 };
 
-/* What a counter has counted since the VM started, over all that it was for. Only differences mean something. */
+/* What a counter has counted since the VM started, over all events that it was used for. Only differences are meaningful. */
 struct paracord_pmu_count {
 	__u64 count;
 	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
-	__u64 running_ns;		/* of that, time that was counted; less where the host multiplexes */
-	__u32 overflows;		/* wraps; another value than before is told by the MSI-X vector of the slot's number */
+	__u64 running_ns;		/* part of enabled_ns in which the counter counted; less where the host multiplexes */
+	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals a change in slot n */
 	__u32 host_reserved;
 };
 
-/* Written by the host only, before the guest goes on after its exit. Of a counter that changes: when it stopped. */
+/*
+ * Written by the host only: at an overflow, and when it serves a batch. The host normally serves a batch before the vCPU enters
+ * the guest again. The count of a counter whose want changes is the count at the moment when the counter stopped.
+ */
 struct paracord_pmu_host {
-	__u32 served;			/* paracord_pmu_guest.asked of what it has served last */
-	__u32 refused;			/* mask of counters that shall count and do not: no such event, or no budget */
+	__u32 served;			/* paracord_pmu_guest.asked of the batch that the host has served last */
+	__u32 refused;			/* mask of counters that should count but do not: no such event, or no budget is left */
 	__u8  host_reserved[56];
 	struct paracord_pmu_count counter[PARACORD_COUNTERS];
 };
 
-/* One vCPU. */
+/* The slot of one vCPU. */
 struct paracord_slot {
 	struct paracord_guest_line guest;	/* offset 0 */
 	struct paracord_host_line host;		/* offset 64 */
@@ -263,7 +277,7 @@ struct paracord_slot {
 	struct paracord_pmu_host pmu_host;	/* offset 448 (since 1.2) */
 };
 
-/* A field may be read if it ends inside the bytes that the writer declared. */
+/* A reader may use a field if the field ends inside the bytes that the writer declared. */
 #define PARACORD_FIELD_IN(type, field, declared_bytes) \
 	(offsetof(type, field) + sizeof(((type *)0)->field) <= (declared_bytes))
 

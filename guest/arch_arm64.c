@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; no NMI handlers. */
+/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; there are no NMI handlers. */
 #include <linux/arch_topology.h>
 #include <linux/arm-smccc.h>
 #include <linux/of.h>
@@ -10,8 +10,8 @@
 #include "paracord_guest.h"
 
 /*
- * KVM makes MPIDR out of vcpu_id: Aff0 has bits 3..0, Aff1 bits 11..4,
- * Aff2 bits 19..12 (reset_mpidr() in arch/arm64/kvm/sys_regs.c).
+ * KVM derives MPIDR from vcpu_id: Aff0 has bits 3..0, Aff1 has bits 11..4,
+ * Aff2 has bits 19..12 (reset_mpidr() in arch/arm64/kvm/sys_regs.c).
  */
 u32 pc_arch_slot_index(void)
 {
@@ -33,11 +33,11 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* KVM answers calls of its own range only where it has said so at boot. */
+	/* KVM handles calls of its own range only if it has announced this at boot. */
 	return kvm_arm_hyp_service_available(ARM_SMCCC_KVM_FUNC_FEATURES);
 }
 
-/* The cheapest call that means nothing: KVM lists its services (kvm_smccc_call_handler()). */
+/* The cheapest call without a side effect: KVM lists its services (kvm_smccc_call_handler()). */
 void pc_arch_kick(void)
 {
 	struct arm_smccc_res unused;
@@ -55,8 +55,8 @@ void pc_arch_nmi_stop(void)
 }
 
 /*
- * Kernels before 6.13 have no name for a virtual machine's source; firmware's is free
- * where no driver of firmware's frequencies is in use.
+ * Kernels before 6.13 have no SCALE_FREQ_SOURCE_VIRT. The source for CPPC firmware is free
+ * unless a cpufreq driver for CPPC is in use.
  */
 #ifdef PC_SCALE_FREQ_SOURCE_VIRT
 #define PC_SCALE_FREQ_SOURCE	SCALE_FREQ_SOURCE_VIRT

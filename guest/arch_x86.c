@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * x86: APIC ID, per-CPU preempt_count, the hypercall that KVM does not know,
+ * x86: APIC ID, per-CPU preempt_count, a hypercall that KVM does not know,
  * NMI handlers, frequency scale.
  */
 #include <linux/kvm_para.h>
@@ -14,14 +14,14 @@
 #include "paracord_guest.h"
 
 /*
- * No hypercall has this number: KVM answers -KVM_ENOSYS in the kernel, and the
- * VM exit is all that is wanted.
+ * No hypercall has this number. KVM answers it with -KVM_ENOSYS in the kernel;
+ * the only purpose is the VM exit.
  */
 #define PC_KICK_HYPERCALL	0x50434b	/* "PCK" */
 
 /*
- * KVM's vcpu_id is the initial APIC ID. CPUID tells it without the kernel's
- * tables, which have moved between versions.
+ * KVM's vcpu_id is the initial APIC ID. CPUID provides it without the kernel's
+ * tables, which differ between kernel versions.
  */
 u32 pc_arch_slot_index(void)
 {
@@ -29,7 +29,7 @@ u32 pc_arch_slot_index(void)
 		u32 eax, ebx, ecx, edx;
 
 		cpuid_count(0xb, 0, &eax, &ebx, &ecx, &edx);
-		if (ebx)	/* level 0 exists: x2APIC ID in EDX */
+		if (ebx)	/* level 0 exists: EDX has the x2APIC ID */
 			return edx;
 	}
 	return cpuid_ebx(1) >> 24;
@@ -48,7 +48,7 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* Elsewhere the instruction means something else, or is undefined. */
+	/* On another hypervisor, the instruction means something else or is undefined. */
 	return hypervisor_is_type(X86_HYPER_KVM) && kvm_para_available() &&
 	       kvm_hypercall0(PC_KICK_HYPERCALL) == -KVM_ENOSYS;
 }
@@ -59,8 +59,8 @@ void pc_arch_kick(void)
 }
 
 /*
- * Handlers run in the order of the list: one sits at its head, the other at
- * its tail. Both decline the NMI, so whoever owns it still gets it.
+ * NMI handlers run in the order of their list. pc_nmi_first() is at the head of the
+ * list, pc_nmi_last() at the tail. Both decline the NMI, so its owner still gets it.
  */
 static int pc_nmi_first(unsigned int type, struct pt_regs *regs)
 {
@@ -95,8 +95,8 @@ void pc_arch_nmi_stop(void)
 }
 
 /*
- * A vCPU with APERF and MPERF has the kernel's own writer. 6.8 is where schedutil
- * became what pc_arch_reference_khz() counts on.
+ * On a vCPU with APERF and MPERF, the kernel itself writes the scale. Since 6.8,
+ * schedutil computes as pc_arch_reference_khz() expects.
  */
 unsigned long *pc_arch_freq_scale(int nr)
 {
@@ -121,15 +121,16 @@ void pc_arch_ticks_stop(void)
 {
 }
 
-/* Else tsc.c scales the TSC's rate with the frequency, or takes it for unstable. */
+/* Without a constant TSC, tsc.c scales the TSC's rate with the frequency, or marks the TSC unstable. */
 bool pc_arch_clock_is_constant(void)
 {
 	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC);
 }
 
 /*
- * What runs at policy->cur is taken for a share of it, and a quarter added for not being
- * sure of it (get_capacity_ref_freq()). Nobody but the kernel can set the key that says otherwise.
+ * schedutil does not know that utilisation is invariant, because modules cannot set the
+ * static key that says so. It scales from policy->cur plus a quarter then
+ * (get_capacity_ref_freq()), and 4/5 of max_khz plus a quarter is max_khz.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz)
 {

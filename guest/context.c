@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What runs on a CPU, stored by that CPU into its line.
+ * What runs on a CPU, stored by that CPU into its guest line.
  *
- * Probes are called with preemption or at least migration off, and each store
- * is one instruction, so a line is never written by two CPUs and a probe that
- * interrupts another one leaves nothing half done. A read by the host between
- * two stores sees a state that was true a few nanoseconds ago: good enough for a hint.
+ * Probes run with preemption off, or at least with migration off, and each store
+ * is one instruction. So two CPUs never write the same line, and a probe that
+ * interrupts another probe leaves no half-written value. A host that reads between
+ * two stores sees a state that was true a few nanoseconds ago, which is good enough
+ * for a hint.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -16,13 +17,14 @@
 #include "paracord_guest.h"
 
 /*
- * preempt_count bits that mean "do not preempt me". Not in it: x86's inverted
- * PREEMPT_NEED_RESCHED (bit 31; 63 since 7.3). The macros follow the kernel's own layout.
+ * preempt_count bits that mean "do not preempt". The mask excludes x86's inverted
+ * PREEMPT_NEED_RESCHED (bit 31; bit 63 since 7.3). The macros follow the layout of the
+ * kernel that the module is built for.
  */
 #define PC_PREEMPT_MASK \
 	((u32)(PREEMPT_MASK | SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK))
 
-/* The idle loop always runs with preemption off: no reason to boost it. */
+/* The idle loop always runs with preemption off, which is no reason for a boost. */
 #define PC_IDLE_PREEMPT_MASK	(PC_PREEMPT_MASK & ~(u32)PREEMPT_MASK)
 
 static bool pc_idle_hook;
@@ -35,7 +37,7 @@ static u8 pc_class_of_prio(const struct task_struct *task, int prio)
 		return PARACORD_TASK_NORMAL;
 	if (prio < 0)
 		return PARACORD_TASK_DEADLINE;
-	/* The stopper's class is private; it alone is per-CPU at prio 0. */
+	/* The stopper's sched_class is private to the kernel. Only the stopper is a per-CPU kthread at prio 0. */
 	if (!prio && (task->flags & PF_KTHREAD) && (task->flags & PF_NO_SETAFFINITY) &&
 	    task->nr_cpus_allowed == 1)
 		return PARACORD_TASK_STOP;
@@ -49,12 +51,12 @@ static struct paracord_context pc_context_of(const struct task_struct *task, int
 		.task_prio = clamp(prio, 0, MAX_PRIO - 1),
 	};
 
-	/* Without the hook of the idle loop, being idle is all that is known. */
+	/* Without the hook of the idle loop, the driver only knows that the idle task runs. */
 	context.halting = context.task_class == PARACORD_TASK_IDLE && !pc_idle_hook;
 	return context;
 }
 
-/* Guest-physical address of a kernel object; 0 if it has none that is fixed. */
+/* Guest-physical address of a kernel object; 0 if the object has no fixed address. */
 static u64 pc_gpa(const void *object)
 {
 	if (!object)
@@ -75,7 +77,7 @@ static void pc_store_context(struct paracord_guest_line *line,
 	WRITE_ONCE(line->context_word, store.word);
 }
 
-/* The running task's class changed without a context switch. */
+/* For a change of the running task's class without a context switch. */
 static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
 			  int prio)
 {
@@ -87,7 +89,7 @@ static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
 	WRITE_ONCE(line->context.task_prio, context.task_prio);
 }
 
-/* First words of a zeroed line; interrupts are off. */
+/* Stores the first words of a zeroed line. Called with interrupts off. */
 void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 {
 	struct paracord_guest_line *line = cpu->line;
@@ -108,10 +110,10 @@ void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 	pc_store_context(line, context);
 }
 
-/* The host finds hardirq, softirq and NMI in preempt_count: no hook has to tell it. */
+/* True if the host finds hardirq, softirq and NMI in preempt_count, so that no hook has to publish them. */
 bool pc_context_irqs_readable(const struct pc_region *region)
 {
-	/* Where the word moves with the task, the host cannot follow each move. */
+	/* Where the word lies in the task, the host cannot follow each change of its address. */
 	return (region->features & PARACORD_F_PREEMPT_COUNT) && !PC_PREEMPT_COUNT_PER_TASK;
 }
 
@@ -132,9 +134,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 		return;
 	context = pc_context_of(next, next->prio);
 	/*
-	 * Tasks alike follow each other most of the time: then the line, and its
-	 * page, stay untouched. The other bytes are reset where they are set; only
-	 * on PREEMPT_RT a task switch can leave a softirq behind.
+	 * Most switches are between tasks of the same class and priority. The line,
+	 * and its page, then stay untouched. The probes that set the other bytes also
+	 * reset them; only on PREEMPT_RT a task switch can leave the softirq byte set.
 	 */
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || context.task_class != before ||
 	    context.task_prio != cpu->task_prio) {
@@ -159,8 +161,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 }
 
 /*
- * Priority inheritance is about to change @task. Only the running task's own
- * CPU may write its line; another CPU's line follows when that CPU looks again.
+ * Priority inheritance is about to change the priority of @task. Only the CPU that runs
+ * @task may write the line of that CPU. The line of another CPU follows when that CPU
+ * calls pc_context_look_again().
  */
 void pc_probe_pi_setprio(void *data, struct task_struct *task,
 			 struct task_struct *pi_task)
@@ -177,8 +180,9 @@ void pc_probe_pi_setprio(void *data, struct task_struct *task,
 }
 
 /*
- * sched_setscheduler() on the running task has no tracepoint, priority inheritance of
- * a task on another CPU reaches only that one's line this way.
+ * Publishes the running task's class again. sched_setscheduler() on a running task has no
+ * tracepoint, and priority inheritance of a task that runs on another CPU reaches the line
+ * of that CPU only by this function.
  */
 void pc_context_look_again(struct pc_cpu *cpu)
 {

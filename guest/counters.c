@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU's counters, which are the host's: stores into this vCPU's lines of the PMU area, and
- * one exit by which the host does what they say before the vCPU goes on.
+ * The counters of a CPU, which the host counts. The guest stores what it wants into the
+ * vCPU's lines of the PMU area and makes one VM exit. The host normally serves the lines
+ * before it enters the vCPU again.
  */
 #include <linux/io.h>
 #include <linux/log2.h>
@@ -12,17 +13,20 @@
 
 #include "counters.h"
 
-/* What perf in a guest does with fewer counters than events: to be measured. */
+/* Fewer counters serve to measure how perf in a guest multiplexes events. */
 static unsigned int counters = PARACORD_COUNTERS;
 module_param(counters, uint, 0444);
 MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
 
 DEFINE_PER_CPU(struct pc_counters, pc_counters);
 
-/* Interrupts are off. An emulated host takes so long; others have answered at the exit, or after some microseconds. */
+/*
+ * Longest wait for an answer, with interrupts off. An emulated host may take this long; other hosts have answered when the exit
+ * returns, or some microseconds later.
+ */
 #define PC_ANSWER_MAX_NS	(10 * NSEC_PER_MSEC)
 
-/* The register whose writes leave the guest, the same for all CPUs; NULL: the host's daemon sees kicks. */
+/* The doorbell register, whose writes leave the guest; the same for all CPUs. NULL: the host's daemon reacts to kicks. */
 static void __iomem *pc_doorbell;
 
 unsigned int pc_counters_in_use(void)
@@ -30,7 +34,7 @@ unsigned int pc_counters_in_use(void)
 	return clamp_t(unsigned int, counters, 1, PARACORD_COUNTERS);
 }
 
-/* All but when it overflows. */
+/* The want of an event, with 1 in place of the period if the event is sampled: pc_overflow_begin() sets the period. */
 static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -44,8 +48,8 @@ static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 }
 
 /*
- * One that counted the same until now is best: where a task follows another one with the
- * same events, the host has nothing to do but to read.
+ * Prefers a free counter that has counted the same event until now. If a task follows another
+ * task with the same events, the host then only has to read the counter.
  */
 int pc_counter_take(struct pc_counters *c, struct perf_event *event)
 {
@@ -92,7 +96,7 @@ void pc_counter_start(struct pc_counters *c, int nr)
 void pc_counter_stop(struct pc_counters *c, int nr)
 {
 	c->changed |= BIT(nr);
-	/* One that came in the same batch has not counted yet. */
+	/* If @left is set, the present event took the counter in this same batch and has not counted yet. */
 	if (!c->left[nr])
 		c->left[nr] = c->event[nr];
 	if (c->lines)
@@ -100,9 +104,9 @@ void pc_counter_stop(struct pc_counters *c, int nr)
 }
 
 /*
- * Time in which the host did not count is none in which the event ran, and perf shows it so. It keeps
- * total_time_running up to date only when an event comes, goes or is read: what does not
- * fit into it yet is taken off the next time.
+ * Subtracts time in which the host did not count from the event's running time, so that perf shows the
+ * event as multiplexed. perf updates total_time_running only when an event is added, removed or read.
+ * What exceeds total_time_running now stays in config_base and is subtracted the next time.
  */
 static void pc_not_running(struct perf_event *event, u64 ns)
 {
@@ -124,7 +128,7 @@ static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_
 	if (!event || c->strays & BIT(nr))
 		return;
 	local64_add(now->count - last->count, &event->count);
-	/* Below zero: it went before its sample was taken, which is due when it comes back. */
+	/* period_left below 0: the event left before its sample was taken, so a sample is due when the event returns. */
 	if (is_sampling_event(event))
 		local64_sub(now->count - last->count, &event->hw.period_left);
 	if (c->refused & BIT(nr))
@@ -158,7 +162,10 @@ static void pc_take_answer(struct pc_counters *c, u32 mask)
 	c->refused = READ_ONCE(c->host->refused);
 }
 
-/* A batch that nobody waited for any longer is served by now: from here on it is known whose counts those are. */
+/*
+ * The host has meanwhile served a batch for which this CPU did not wait any longer. From now on, the event to which each count
+ * belongs is known again.
+ */
 static void pc_take_late_answer(struct pc_counters *c)
 {
 	int nr;
@@ -196,7 +203,7 @@ static void pc_note_latency(struct pc_counters *c, u64 ns)
 	c->batch_buckets[min_t(u32, ilog2(ns | 1), PC_BATCH_BUCKETS - 1)]++;
 }
 
-/* Overflows that were told before the exit are those of the events that leave with it. */
+/* Overflows that the host reported before this exit belong to events that leave their counters with this batch. */
 static void pc_forget_overflows(struct pc_counters *c)
 {
 	int nr;
@@ -207,8 +214,9 @@ static void pc_forget_overflows(struct pc_counters *c)
 }
 
 /*
- * The host's daemon works before this vCPU goes on, but where its thread is moved to another
- * CPU meanwhile. A host that has not answered the last time until now is not waited for.
+ * The host's daemon normally serves the batch before it lets this vCPU continue, except when the
+ * vCPU thread moves to another CPU meanwhile. If the host has not served the last batch by now,
+ * or has refused counters in it, this CPU does not wait.
  */
 static bool pc_await_answer(struct pc_counters *c)
 {
@@ -229,14 +237,14 @@ bool pc_counters_ring(struct pc_counters *c)
 		return false;
 	c->patient |= READ_ONCE(c->host->served) == c->asked && !READ_ONCE(c->host->refused);
 	pc_take_late_answer(c);
-	/* Zero is no number. */
+	/* 0 is not a valid batch number. */
 	c->asked = c->asked + 1 ?: 1;
 	pc_forget_overflows(c);
 	WRITE_ONCE(c->lines->read, mask);
 	smp_wmb();
 	WRITE_ONCE(c->lines->asked, c->asked);
 	c->told_ns = local_clock();
-	/* Ordered after the stores above, as a call that leaves the guest is. */
+	/* The doorbell write is ordered after the stores above, and so is the exit of the kick. */
 	if (pc_doorbell)
 		iowrite32(0, pc_doorbell);
 	else
@@ -244,7 +252,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	c->changed = 0;
 	c->read = 0;
 	served = pc_await_answer(c);
-	/* A host whose budget for this guest is used up may not hear the next one at all. */
+	/* A host on which this guest has used up its budget may ignore the next batch. */
 	c->patient = served && !READ_ONCE(c->host->refused);
 	pc_note_latency(c, local_clock() - c->told_ns);
 	c->batches++;
@@ -253,7 +261,7 @@ bool pc_counters_ring(struct pc_counters *c)
 		pc_take_answer(c, mask);
 		return true;
 	}
-	/* What is wanted stays in the lines, for the next batch; whose counts those were is not known then. */
+	/* The wants stay in the lines for the next batch, but then it is unknown to which events the counts belong. */
 	c->batches_unserved++;
 	c->strays |= changed;
 	memset(c->left, 0, sizeof(c->left));
@@ -261,7 +269,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	return false;
 }
 
-/* On the CPU itself. */
+/* Called on the CPU itself. */
 void pc_counters_online(const struct pc_region *region)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -276,11 +284,11 @@ void pc_counters_online(const struct pc_region *region)
 	memset(c, 0, sizeof(*c));
 	memset(&slot->pmu, 0, sizeof(slot->pmu));
 	c->host = &slot->pmu_host;
-	/* Whoever used the lines before: the next number is a new one for the host. */
+	/* A former user of the lines may have used any numbers: make the next number a new one for the host. */
 	c->asked = READ_ONCE(c->host->served);
 	c->lines = &slot->pmu;
 	c->patient = true;
-	/* Nothing is wanted, and what the counters say counts from here. */
+	/* The first batch wants nothing; it makes the present counts the starting point. */
 	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
 	pc_counters_ring(c);
 	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
@@ -289,7 +297,7 @@ void pc_counters_online(const struct pc_region *region)
 	pc_overflow_online(region, pc_arch_slot_index());
 }
 
-/* On the CPU itself. Events that perf has on it stand still from now on. */
+/* Called on the CPU itself. Events that perf has on this CPU stop counting. */
 void pc_counters_offline(void)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -308,7 +316,7 @@ void pc_counters_offline(void)
 	local_irq_restore(flags);
 }
 
-/* One line per CPU that has counters. */
+/* One line per CPU that has counters. Return: bytes written. */
 int pc_counters_list(char *buf)
 {
 	int nr, n = 0;
@@ -324,7 +332,7 @@ int pc_counters_list(char *buf)
 	return n;
 }
 
-/* One line per power of two that occurred, over all CPUs. */
+/* One line per power of two that has occurred, summed over all CPUs. Return: bytes written. */
 int pc_counters_latency(char *buf)
 {
 	int bucket, nr, n = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cpufreq driver "paracord": what the guest's governor asks for is one word in the
- * line of each CPU of the policy. The host reads it at its own moments; a change is
- * a store, and no exit.
+ * cpufreq driver "paracord": the request of the guest's governor is one word in the
+ * guest line of each CPU of the policy. A change is a store without an exit; the host
+ * reads the word at moments of its own choice.
  *
- * A frequency here is a level of the host's performance domain that the vCPU is in,
- * as kHz for people and governors to read.
+ * A frequency is a level of the host's performance domain that the vCPU is in,
+ * expressed in kHz for users and governors.
  */
 #include <linux/build_bug.h>
 #include <linux/cpu.h>
@@ -22,7 +22,7 @@
 
 #include "paracord_guest.h"
 
-/* A request costs nothing; more often than this the host would not act on it. */
+/* A request is cheap, but the host would not act on requests more often than this. */
 #define PC_RATE_LIMIT_US	1000
 #define PC_TRANSITION_NS	1000
 
@@ -37,7 +37,7 @@ struct pc_policy {
 };
 
 static bool pc_running;
-static struct cpumask pc_in_policy;	/* CPUs of the policies that exist */
+static struct cpumask pc_in_policy;	/* CPUs of all existing policies */
 
 bool pc_cpufreq_possible(void)
 {
@@ -45,8 +45,9 @@ bool pc_cpufreq_possible(void)
 }
 
 /*
- * @khz as a share of the host's largest CPU. Rounded up to a level, as tables have
- * rounded it down: a table's frequency gives the level that it was made of.
+ * @khz as a share of the host's largest CPU. The level is rounded up, because the
+ * frequency table rounds down: a frequency of the table yields the level from which it
+ * was computed.
  */
 static u16 pc_request_of(const struct paracord_domain *domain, unsigned int khz)
 {
@@ -83,7 +84,7 @@ static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
 	rcu_read_unlock();
 }
 
-/* Under the policy's lock, or the governor's. CPUs that are offline find it when they come. */
+/* Called under the lock of the policy or of the governor. CPUs that are offline use the word when they come online. */
 static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 {
 	const struct pc_policy *own = policy->driver_data;
@@ -94,9 +95,9 @@ static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 }
 
 /*
- * policy->cur after a change to @khz: that, for all governors but one. It is never a
- * frequency of the table that was not asked for, as the core leaves out what is
- * in force already.
+ * policy->cur after a change to @khz. This is @khz for all governors except schedutil,
+ * which may need reference_khz. reference_khz is never a frequency of the table: the
+ * core skips a change to the frequency that policy->cur says is in force.
  */
 static unsigned int pc_cur_of(const struct cpufreq_policy *policy, unsigned int khz)
 {
@@ -115,9 +116,9 @@ static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int k
 }
 
 /*
- * What schedutil wants of a CPU that has a policy of its own, where utilisation is invariant: not rounded up to a level,
- * so that the host adds vCPUs' requests up as it does its own tasks'. Of @capacity; the core leaves
- * limits to the driver here, and the trace.
+ * Request of schedutil for a CPU with a policy of its own, if utilisation is invariant: @target, on a scale of @capacity. The
+ * request is not rounded up to a level, so that the host can add up the requests of vCPUs like those of its own tasks. On this
+ * path, the core leaves the limits and the trace event to the driver.
  */
 static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 		      unsigned long capacity)
@@ -127,7 +128,7 @@ static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 	unsigned int khz = div_u64(wanted, max_t(u32, capacity, 1));
 	unsigned int floor_khz;
 
-	/* The lowest frequency is what a CPU has anyway: less is asked for where less is needed. */
+	/* The lowest frequency is no floor: a CPU runs that fast anyway, and a smaller need makes a smaller request. */
 	floor_khz = READ_ONCE(policy->min);
 	if (floor_khz > policy->cpuinfo.min_freq)
 		khz = max(khz, floor_khz);
@@ -158,8 +159,8 @@ static void pc_adjust_perf(unsigned int cpu, unsigned long floor, unsigned long 
 #endif
 
 /*
- * Not target_index(): the core leaves that out when the frequency stays, and then a
- * new limit would not reach the host.
+ * The driver does not implement target_index(): the core skips it if the frequency stays
+ * the same, and then a new limit would not reach the host.
  */
 static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 		     unsigned int relation)
@@ -177,8 +178,9 @@ static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 }
 
 /*
- * The host's frequency, which other guests and the host's own tasks choose too. Not
- * by get(): the core would take it for the one that was asked for.
+ * The host's present frequency, which also depends on other guests and on the host's own
+ * tasks. The driver does not report it by get(), because the core would take it for the
+ * requested frequency.
  */
 static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 {
@@ -189,7 +191,7 @@ static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 }
 cpufreq_freq_attr_ro_perm(cpuinfo_cur_freq, 0400);
 
-/* Levels that are too close for kHz become one: equal frequencies make the core divide by 0. */
+/* Levels that are equal in kHz become one entry, because equal frequencies make the core divide by zero. */
 static struct cpufreq_frequency_table *pc_table_of(const struct paracord_domain *domain)
 {
 	struct cpufreq_frequency_table *table;
@@ -228,7 +230,7 @@ static int pc_policy_init(struct cpufreq_policy *policy)
 	cpufreq_for_each_entry(entry, policy->freq_table)
 		own->reference_khz += entry->frequency == own->reference_khz;
 	policy->driver_data = own;
-	/* A CPU that comes later than its domain's policy gets one of its own. */
+	/* A CPU that comes online after its domain's policy was created gets a policy of its own. */
 	if (domain->flags & PARACORD_DOMAIN_SHARED)
 		for_each_possible_cpu(nr)
 			if (per_cpu(pc_cpus, nr).domain == domain &&
@@ -239,9 +241,9 @@ static int pc_policy_init(struct cpufreq_policy *policy)
 	policy->cpuinfo.transition_latency = PC_TRANSITION_NS;
 	policy->transition_delay_us = PC_RATE_LIMIT_US;
 	policy->fast_switch_possible = true;
-	/* A CPU whose line this is not could store there, but the host would not look at it sooner. */
+	/* Another CPU could store into the line, but the host would not read the line any sooner. */
 	policy->dvfs_possible_from_any_cpu = false;
-	/* As if that had been asked for. */
+	/* Start as if the highest frequency had been requested. */
 	policy->cur = domain->max_khz;
 	pc_store(policy->cpus, domain->capacity, 0);
 	return 0;
@@ -251,10 +253,10 @@ static void pc_policy_end(struct cpufreq_policy *policy)
 {
 	int nr;
 
-	/* A policy that failed early has no related CPUs yet, one that ends has no others. */
+	/* A policy that failed early has no ->related_cpus yet; a policy that ends has no CPUs outside of them. */
 	pc_store(policy->related_cpus, 0, 0);
 	pc_store(policy->cpus, 0, 0);
-	/* Without invariance.c, arm64 has taken for a CPU's speed what was asked for. */
+	/* Without invariance.c, arm64 has used the requested frequency as the CPU's speed. */
 	for_each_cpu(nr, policy->related_cpus)
 		if (pc_arch_freq_scale(nr))
 			WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);
@@ -278,7 +280,7 @@ static void pc_policy_exit(struct cpufreq_policy *policy)
 }
 #endif
 
-/* These two keep a policy whose last CPU went offline, with its limits. */
+/* With these two callbacks, the core keeps a policy and its limits when the last CPU of the policy goes offline. */
 static int pc_policy_online(struct cpufreq_policy *policy)
 {
 	return 0;
@@ -323,14 +325,14 @@ void pc_cpufreq_online(struct pc_cpu *cpu)
 	if (!pc_running)
 		return;
 	WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
-	/* A governor that sees no change says nothing to a CPU that joins its policy. */
+	/* A governor that sees no change makes no request for a CPU that joins its policy. */
 	WRITE_ONCE(*cpu->perf, READ_ONCE(cpu->perf_word));
 }
 
 /*
- * The line is about to be withdrawn. Another CPU of the policy may be storing into
- * it if the cpufreq core gives this CPU up only later; the order of the two is that in
- * which they came to the hotplug machine.
+ * The line is about to be withdrawn. Another CPU of the policy may still store into it,
+ * because the cpufreq core may remove this CPU from the policy only later: the order of
+ * the two hotplug states is the order in which they were registered.
  */
 void pc_cpufreq_offline(struct pc_cpu *cpu)
 {
@@ -340,7 +342,7 @@ void pc_cpufreq_offline(struct pc_cpu *cpu)
 	synchronize_rcu();
 }
 
-/* Nobody stores any more. */
+/* No CPU stores into a line any more. */
 static void pc_cpufreq_forget(void)
 {
 	int nr;

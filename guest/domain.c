@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The host's performance domains: capacity and frequencies of the CPUs that a
- * vCPU may run on, and which domain each vCPU is in.
+ * The host's performance domains: capacity and frequencies of the CPUs on which a
+ * vCPU may run, and the domain of each vCPU.
  *
- * The table is copied once and the copy is checked. A table that is wrong costs the
- * guest its frequencies and nothing else. A vCPU's domain is in its host line, which
- * the host's daemon writes when it has found the vCPU: perhaps after this module
- * was loaded.
+ * The table is copied once and the copy is checked. An invalid table disables the
+ * guest's frequencies and nothing else. The host line of a vCPU names the vCPU's
+ * domain. The host's daemon writes the host line when it has found the vCPU, which may
+ * be after this module was loaded.
  */
 #include <linux/cpu.h>
 #include <linux/slab.h>
@@ -14,12 +14,12 @@
 
 #include "paracord_guest.h"
 
-/* The daemon finds a new VM within a second or two; it may itself start a moment later, or hours. */
+/* The daemon finds a new VM within a second or two. The daemon itself may start a moment later, or hours later. */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
 #define PC_WAIT_FOR_DAEMON_MS	5000
 
-/* A frequency of more is a mistake, and the cpufreq core gives the highest numbers a meaning. */
+/* A higher frequency is an error, and the cpufreq core gives the highest numbers a special meaning. */
 #define PC_MAX_KHZ		100000000
 
 #define pc_refuse(region, format, ...)						\
@@ -87,13 +87,13 @@ static bool pc_domain_usable(const struct pc_region *region, unsigned int index,
 	return true;
 }
 
-/* Copies the table; region->domain_count stays 0 if there is none, or it is not usable. */
+/* Copies the table. region->domain_count stays 0 if there is no table or if the table is not usable. */
 void pc_domains_read(struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
 	unsigned int i;
 
-	/* Before 1.1 these bytes meant nothing. */
+	/* Before ABI 1.1, these bytes had no meaning. */
 	if (!h->abi_minor || !h->domain_count || !pc_table_fits(region))
 		return;
 	region->domains = devm_kcalloc(region->dev, h->domain_count,
@@ -111,8 +111,8 @@ void pc_domains_read(struct pc_region *region)
 }
 
 /*
- * What the host line of a CPU that comes online says. It is looked at until it says something,
- * and not again: a policy keeps the frequencies that it began with.
+ * Reads a CPU's domain from its host line, when the CPU comes online and until the line names a domain. After that, the
+ * domain does not change: a policy keeps the frequencies with which it was created.
  */
 void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
 {
@@ -161,12 +161,15 @@ static void pc_find_domains(struct work_struct *work)
 				      msecs_to_jiffies(PC_WAIT_FOR_DAEMON_MS));
 		return;
 	}
-	/* The second one looks at whose driver there is. */
+	/* pc_invariance_start() comes second, because it checks which cpufreq driver is in use. */
 	pc_cpufreq_start(region);
 	pc_invariance_start(region);
 }
 
-/* Frequencies and capacities, now or as soon as the host line of each vCPU names its domain. */
+/*
+ * Starts frequencies and capacities when the host lines name the domains of the vCPUs: of all vCPUs in the first 10 s, of any
+ * vCPU after that.
+ */
 void pc_domains_start(struct pc_region *region)
 {
 	INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tracepoints. Most are not exported by name, so they are looked up by name in
- * the kernel's table when the driver starts. Only sched_switch must exist.
+ * Tracepoints. Most tracepoints are not exported to modules, so the driver looks them
+ * up by name in the kernel's table when it starts. Only sched_switch must exist.
  */
 #include <linux/interrupt.h>
 #include <linux/module.h>
@@ -28,12 +28,12 @@ static const char * const pc_hook_names[] = {
 	"switch", "prio", "irq", "timer", "softirq", "idle", "nmi",
 };
 
-/* What each costs is in docs/guest-module.md; none is in the path of a switch. */
+/* docs/guest-module.md lists the cost of each hook. None of the optional hooks is in the path of a context switch. */
 static char *hooks = "auto";
 module_param(hooks, charp, 0444);
 MODULE_PARM_DESC(hooks, "what to publish besides the running task: prio,irq,timer,softirq,idle,nmi; none; all; auto (default): what the host cannot read in preempt_count");
 
-/* Words that stand for several hooks. */
+/* Parameter words that stand for several hooks. */
 static const struct pc_hook_set {
 	const char *name;
 	unsigned int mask;
@@ -47,7 +47,7 @@ struct pc_probe {
 	const char *tracepoint;
 	unsigned int hook;
 	void *function;
-	bool paired;			/* with the next row, which undoes this one */
+	bool paired;			/* belongs to the next row, whose probe undoes this one */
 	struct tracepoint *registered;
 };
 
@@ -62,8 +62,8 @@ static struct pc_probe pc_probes[] = {
 #ifdef CONFIG_X86
 	/*
 	 * The tick does not pass irq_handler_entry. The other interrupts of the
-	 * local APIC are left to preempt_count: each tracepoint patches the
-	 * running kernel's text, twice.
+	 * local APIC have no hook, because preempt_count shows them, and each
+	 * tracepoint patches the text of the running kernel twice.
 	 */
 	{ "local_timer_entry", PC_HOOK_TIMER, pc_probe_timer_entry, .paired = true },
 	{ "local_timer_exit", PC_HOOK_TIMER, pc_probe_timer_exit },
@@ -72,7 +72,7 @@ static struct pc_probe pc_probes[] = {
 
 static unsigned int pc_hooks_on;
 
-/* The compiler compares the probes with the tracepoints of this kernel. */
+/* Lets the compiler compare the types of the probes with the tracepoints of this kernel. */
 static void __maybe_unused pc_check_probe_types(void)
 {
 	check_trace_callback_type_sched_switch(pc_probe_sched_switch);
@@ -93,14 +93,14 @@ static bool pc_word_is(const char *word, size_t length, const char *name)
 	return strlen(name) == length && !strncmp(word, name, length);
 }
 
-/* Return: mask of PC_HOOK_*, 0 for an unknown word. */
+/* Return: mask of PC_HOOK_*; 0 for an unknown word. */
 static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_readable)
 {
 	int i;
 
 	/*
-	 * What the host reads for itself costs no wakeup anything: each tracepoint in
-	 * the way of one touches pages and lines of cache that nothing else there needs.
+	 * Hooks publish only what the host cannot read itself: each tracepoint in the
+	 * wakeup path touches pages and cache lines that nothing else there needs.
 	 */
 	if (pc_word_is(word, length, "auto")) {
 		word = irqs_readable ? "prio" : "all";
@@ -115,7 +115,7 @@ static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_
 	return 0;
 }
 
-/* Return: mask of PC_HOOK_*, or 0 for an unknown name after one line. */
+/* Return: mask of PC_HOOK_*; 0 for an unknown name, after one log line. */
 static unsigned int pc_parse_hooks(const char *list, bool irqs_readable)
 {
 	unsigned int mask = PC_HOOK_SWITCH;
@@ -171,7 +171,7 @@ int pc_hooks_start(bool irqs_readable)
 	for (i = 0; i < ARRAY_SIZE(pc_probes); i++) {
 		struct pc_probe *probe = &pc_probes[i];
 
-		/* Half a pair would set its byte and never reset it. */
+		/* One probe of a pair without the other would set its byte and never reset it. */
 		if (probe->paired && (!probe[0].registered || !probe[1].registered)) {
 			pc_unregister(&probe[0]);
 			pc_unregister(&probe[1]);
@@ -190,7 +190,7 @@ int pc_hooks_start(bool irqs_readable)
 	return 0;
 }
 
-/* After this no probe runs and none will. */
+/* When this returns, no probe runs any more. */
 void pc_hooks_stop(void)
 {
 	int i;
@@ -203,7 +203,7 @@ void pc_hooks_stop(void)
 	pc_hooks_on = 0;
 }
 
-/* Names of the hooks in use, one line. Return: bytes written. */
+/* Lists the names of the hooks in use, on one line. Return: bytes written. */
 int pc_hooks_list(char *buf, size_t bytes)
 {
 	int i, n = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Load tracking that knows how fast the CPU was: the host's line says capacity and
- * frequency of the CPU that the vCPU runs on, and the kernel scales what
- * tasks used by it. One load of that line per tick, no exit.
+ * Load tracking that takes the speed of the CPU into account. The host line has the
+ * capacity and the frequency of the CPU that the vCPU runs on, and the guest kernel
+ * scales the utilisation of tasks by them. The cost is one load from the host line per
+ * tick, and no exit.
  *
- * The host may write anything into it: what comes out is 1..1024 for any word.
+ * The host may write any values into the line: the result is 1..1024 for any word.
  */
 #include <linux/build_bug.h>
 #include <linux/minmax.h>
@@ -19,8 +20,8 @@ module_param(invariance, bool, 0444);
 MODULE_PARM_DESC(invariance, "scale utilisation by the speed of the host's CPU (default: on)");
 
 static bool pc_running;
-static bool pc_by_looks;		/* no tick calls pc_invariance_look() */
-static struct cpumask pc_capacity_set;	/* CPUs whose capacity is from the domain */
+static bool pc_by_looks;		/* the timer of vcpu.c calls pc_invariance_look(), not the tick */
+static struct cpumask pc_capacity_set;	/* CPUs whose capacity comes from the domain */
 
 bool pc_invariance_possible(void)
 {
@@ -70,7 +71,7 @@ void pc_invariance_look(void)
 		WRITE_ONCE(*kept, scale);
 }
 
-/* Where nobody has told the kernel this CPU's capacity, it is its domain's. */
+/* Sets the capacity of a CPU to the capacity of its domain, unless the kernel has one from another source. */
 static void pc_set_capacity(int nr)
 {
 	const struct paracord_domain *domain = per_cpu(pc_cpus, nr).domain;
@@ -95,7 +96,7 @@ void pc_invariance_start(struct pc_region *region)
 
 	if (!(region->features & PARACORD_F_CAPACITY))
 		return;
-	/* A driver that knows of a frequency of its own has its own opinion. */
+	/* Another cpufreq driver has a frequency scale of its own. */
 	if (pc_cpufreq_is_foreign()) {
 		pc_region_drop_feature(region, PARACORD_F_CAPACITY);
 		return;
@@ -114,7 +115,7 @@ void pc_invariance_stop(void)
 		return;
 	pc_arch_ticks_stop();
 	WRITE_ONCE(pc_running, false);
-	/* A look that still saw it running has interrupts off. */
+	/* A call that still saw pc_running set runs with interrupts off, so synchronize_rcu() waits for it. */
 	synchronize_rcu();
 	for_each_possible_cpu(nr)
 		WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kick: one VM exit without any other meaning, so that the host looks at
- * the line of a vCPU that is still boosted although its reason is gone.
+ * The kick: one VM exit without any other meaning. It makes the host look at the
+ * guest line of a vCPU that is still boosted although the reason has ended.
  *
  * A vCPU that switches from a real-time to a normal task makes no VM exit by
- * itself; until the next one, perhaps a tick later, the normal task would run
- * with the boost. (Switching to idle needs no kick: HLT is an exit.)
+ * itself. Until the next exit, perhaps a tick later, the normal task would run
+ * with the boost. (A switch to idle needs no kick, because HLT is an exit.)
  *
- * When: the reason was dropped, the host line says "boosted", and the boost, or
+ * When: the reason has ended, the host line says "boosted", and the boost, or
  * the last kick, is older than a threshold. So a vCPU makes at most one kick
  * per threshold, whatever runs on it.
  *
- * Where: at the return to user mode, not in the context switch itself. There
- * the run queue is locked and preemption is off: a host that looked at that
- * moment would find a critical section and keep the boost, or, worse, take the CPU away
- * from the holder of a run queue lock.
+ * Where: at the return to user mode, not in the context switch itself. In the
+ * context switch, the run queue is locked and preemption is off. A host that
+ * looked at that moment would see a critical section and keep the boost, or,
+ * worse, preempt the holder of a run queue lock.
  */
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
@@ -22,8 +22,9 @@
 #include "paracord_guest.h"
 
 /*
- * Default threshold. Below it a kick costs more than it gives: an exit and the
- * two system calls of an unboost and a new boost are some 10 us, 2 % of it.
+ * Default threshold. With a lower threshold, a kick costs more than it gains: an
+ * exit and the two system calls of an unboost and a new boost take some 10 us,
+ * which is 2 % of this threshold.
  */
 #define PC_STALE_BOOST_KICK_DEFAULT_US	500
 
@@ -37,7 +38,7 @@ MODULE_PARM_DESC(stale_boost_kick_us, "kick when a dropped boost is older, us (d
 
 static unsigned int pc_host_threshold_us;
 static bool pc_accepted;	/* PARACORD_F_KICK is offered and possible */
-static bool pc_watch;		/* host lines hold boost state and counter */
+static bool pc_watch;		/* the host lines have the boost state and the counter of boosts */
 
 bool pc_kick_possible(void)
 {
@@ -61,10 +62,10 @@ unsigned int pc_kick_threshold_us(void)
 /*
  * Return: the host line says that this vCPU is boosted.
  *
- * A boost that was not there at the last look may have begun right after it. Its
- * age counts from there: taken as too old it costs one kick (a task that woke up from
- * idle was not looked at), taken as too young the usual case (the host boosts after the
- * real-time task has started) would never kick.
+ * A boost that was not there at the last look may have started right after that look, so
+ * its age counts from the last look. An age that is too high costs one kick: switches from
+ * idle do not look at the line. With an age that is too low, the usual case would never
+ * kick: the host boosts the vCPU after the real-time task has started.
  */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {
@@ -88,7 +89,7 @@ static void pc_stale_begin(struct pc_kick_state *k, u64 now_ns)
 	k->stale_boosts++;
 }
 
-/* An exit at which the host can see that the reason is gone: the first counts. */
+/* Notes an exit at which the host can see that the reason has ended. Only the first such exit counts. */
 static void pc_stale_exit(struct pc_kick_state *k, u64 now_ns)
 {
 	u64 ns = now_ns - k->stale_since_ns;
@@ -116,7 +117,7 @@ static void pc_disarm(struct pc_kick_state *k)
 	user_return_notifier_unregister(&k->on_user_return);
 }
 
-/* Interrupts are off, nothing is locked, user mode is next. */
+/* Interrupts are off, no lock is held, and the CPU is about to return to user mode. */
 static void pc_on_user_return(struct user_return_notifier *notifier)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
@@ -143,7 +144,7 @@ static void pc_arm(struct pc_kick_state *k)
 		return;
 	k->armed = true;
 	k->on_user_return.on_user_return = pc_on_user_return;
-	/* Marks the task that is left; the switch carries the mark to the next. */
+	/* This marks the previous task; the context switch passes the mark on to the next task. */
 	user_return_notifier_register(&k->on_user_return);
 }
 #else
@@ -151,7 +152,7 @@ static void pc_disarm(struct pc_kick_state *k) { }
 static void pc_arm(struct pc_kick_state *k) { }
 #endif
 
-/* In the context switch, run queue locked, interrupts off. */
+/* Called in the context switch, with the run queue locked and interrupts off. */
 void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 {
 	struct pc_kick_state *k = &cpu->kick;
@@ -171,7 +172,7 @@ void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 		pc_arm(k);
 }
 
-/* At the end of an interrupt, which is an exit of its own: only the bookkeeping. */
+/* Called at the end of an interrupt and by the timer of vcpu.c. An interrupt is an exit, so this only updates the bookkeeping. */
 void pc_kick_poll(struct pc_cpu *cpu)
 {
 	u64 now_ns = local_clock();
@@ -181,13 +182,13 @@ void pc_kick_poll(struct pc_cpu *cpu)
 		pc_stale_end(&cpu->kick, now_ns);
 }
 
-/* Counters start again with each region and each time the CPU comes online. */
+/* The counters start again with each region and each time the CPU comes online. */
 void pc_kick_begin(struct pc_cpu *cpu)
 {
 	memset(&cpu->kick, 0, sizeof(cpu->kick));
 }
 
-/* On the CPU itself, interrupts off, after the last probe that may arm. */
+/* Called on the CPU itself, with interrupts off, after the last probe that may arm the notifier. */
 void pc_kick_end(struct pc_cpu *cpu)
 {
 	pc_disarm(&cpu->kick);

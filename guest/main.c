@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * paracord guest driver: publishes what runs on each vCPU in memory shared with
- * the host, so that the host can schedule the vCPU's thread accordingly.
+ * paracord guest driver: publishes what runs on each vCPU in memory that is shared
+ * with the host, so that the host can schedule the vCPU thread accordingly.
  *
- * The guest only hints. The fast path is plain stores into one cache line per
- * CPU; the host reads the line when it is about to decide something anyway.
+ * The guest only gives hints. The fast path consists of plain stores into one cache
+ * line per CPU. The host reads the line when it makes a scheduling decision anyway.
  */
 #include <linux/module.h>
 
 #include "paracord_guest.h"
 
-/*
- * Slots are indexed by CPU, and probes are global: one region per kernel.
- */
+/* Slots are indexed by CPU and probes are global, so a kernel can use one region only. */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
-/* A device was there; what became of it has been said. */
+/* A device was probed, and the probe has logged the outcome. */
 static bool pc_device_seen;
 
 static int pc_start(struct pci_dev *pdev)
@@ -65,7 +63,7 @@ static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	err = pc_start(pdev);
 	if (err) {
 		atomic_set(&pc_in_use, 0);
-		/* What is wrong has been said; for any other error the core adds a line with a bare number. */
+		/* The error is logged already. For any error but -ENODEV, the driver core would add a line with a bare number. */
 		return -ENODEV;
 	}
 	region = pci_get_drvdata(pdev);
@@ -99,7 +97,7 @@ static struct pci_driver pc_pci_driver = {
 	.id_table = pc_pci_ids,
 	.probe = pc_probe,
 	.remove = pc_remove,
-	/* kexec, reboot: the host must not follow addresses of a dead kernel. */
+	/* At kexec and reboot: the host must not read at addresses of a dead kernel. */
 	.shutdown = pc_remove,
 	.dev_groups = pc_sysfs_groups,
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sampling: the host counts a period down, interrupts the CPU by its vector, and a sample is written.
+ * Sampling: the host counts a period down and interrupts the CPU by the CPU's MSI-X vector, and the interrupt handler writes
+ * a sample.
  *
- * An ordinary interrupt: where interrupts are off, samples fall on the instruction that turns them on. What perf's
- * core does at an overflow is not exported to modules: no throttling (the shortest period is the host's), no
- * PERF_EVENT_IOC_REFRESH, and from 6.10 on no BPF program of the event's.
+ * This is an ordinary interrupt, not an NMI. Samples of code that runs with interrupts off fall on the instruction that enables
+ * interrupts. perf's own overflow handling is not exported to modules. So there is no throttling (the host limits the period),
+ * no PERF_EVENT_IOC_REFRESH, and since 6.10 the event's BPF program does not run.
  */
 #include <linux/fs.h>
 #include <linux/interrupt.h>
@@ -16,13 +17,13 @@
 
 #include "counters.h"
 
-/* A period that differs by less is not worth an exit: perf corrects that of a frequency all the time. */
+/* A smaller difference of periods is not worth an exit: with a sampling frequency, perf adjusts the period all the time. */
 static bool pc_is_near(u64 a, u64 b)
 {
 	return (a > b ? a - b : b - a) <= b / 8;
 }
 
-/* How much of @period is over, in 2^-32. @left: below zero if a sample is due, zero if the period is a new one. */
+/* Elapsed part of @period, in 2^-32 of it. @left: rest of the period; below 0: a sample is due; 0: the period is new. */
 static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 {
 	int shift = max(fls64(period) - 32, 0);
@@ -30,7 +31,7 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 
 	if (!left)
 		return 0;
-	/* A task that has just come would not leave the kernel in less. */
+	/* A shorter rest would overflow before a task that was just switched in has left the kernel. */
 	left = max(left, (s64)min_left);
 	if ((u64)left >= period)
 		return 0;
@@ -39,8 +40,9 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 }
 
 /*
- * Where the host counts down a period like the event's already, that one goes on, whoever began it: samples are
- * as frequent, and nothing changes for the host. Else what was left when the event stopped is left now.
+ * If the host already counts down a similar period of the same event, that period continues, whichever event started it: the
+ * samples are as frequent, and nothing changes for the host. Otherwise the event continues with the rest of the period that was
+ * left when it stopped.
  */
 void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want, const struct paracord_pmu_want *told)
 {
@@ -55,7 +57,7 @@ void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want,
 	hw->last_period = want->period;
 }
 
-/* The period that has ended is sampled; the next one began when it did. */
+/* The sample belongs to the period that has ended. The next period started at the end of that period. */
 static void pc_next_period(struct hw_perf_event *hw)
 {
 	s64 left = local64_read(&hw->period_left);
@@ -67,7 +69,7 @@ static void pc_next_period(struct hw_perf_event *hw)
 	local64_set(&hw->period_left, hw->last_period - over);
 }
 
-/* SIGIO, for who wants it; what a full ring buffer does is done where it is written. */
+/* Sends SIGIO to processes that asked for it. The code that writes the ring buffer handles the wakeup for a full buffer. */
 static void pc_signal(struct perf_event *event)
 {
 	if (!(event->parent ? event->parent : event)->fasync)
@@ -80,7 +82,7 @@ static void pc_sample(struct perf_event *event, struct pt_regs *regs)
 {
 	struct perf_sample_data data;
 
-	/* The host cannot tell for all events. */
+	/* For some events, the host cannot distinguish user mode from kernel mode. */
 	if (user_mode(regs) ? event->attr.exclude_user : event->attr.exclude_kernel)
 		return;
 	perf_sample_data_init(&data, 0, event->hw.last_period);
@@ -107,7 +109,7 @@ static irqreturn_t pc_overflow_interrupt(int irq, void *unused)
 	return IRQ_HANDLED;
 }
 
-/* On the CPU itself, after it has lines. Without a vector its events are never sampled. */
+/* Called on the CPU itself, after the CPU has lines. Without a vector, events on this CPU are never sampled. */
 void pc_overflow_online(const struct pc_region *region, u32 slot)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -127,7 +129,7 @@ void pc_overflow_online(const struct pc_region *region, u32 slot)
 		c->irq = irq;
 }
 
-/* On the CPU itself, before its lines go. */
+/* Called on the CPU itself, before its lines are withdrawn. */
 void pc_overflow_offline(void)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * paracord guest driver: what its files share.
+ * paracord guest driver: shared declarations.
  *
- *   main.c      PCI device, order of setting up and tearing down
- *   region.c    checks of the shared region, what the guest declares in it
- *   domain.c    the host's performance domains, and which of them a CPU is in
+ *   main.c      PCI device, order of setup and teardown
+ *   region.c    checks of the shared region, the guest's declaration in it
+ *   domain.c    the host's performance domains, and the domain of each CPU
  *   vcpu.c      which slot belongs to which CPU, CPU hotplug
  *   context.c   what runs on a CPU, published by tracepoint probes
- *   hooks.c     finding the tracepoints by name, the "hooks" parameter
+ *   hooks.c     lookup of the tracepoints by name, the "hooks" parameter
  *   kick.c      one VM exit when a boost has become stale
- *   cpufreq.c   driver "paracord": what the governor asks for, in the line
- *   invariance.c  how fast the CPU is, out of the host's line, for load tracking
- *   pmu.c       perf's PMU "paracord": events that the host counts
- *   counters.c  a CPU's counters: batches of wishes, one exit, the answer
- *   overflow.c  the interrupt when a counter has overflowed: samples
+ *   cpufreq.c   cpufreq driver "paracord": stores the governor's request in the guest line
+ *   invariance.c  speed of the CPU, from the host line, for load tracking
+ *   pmu.c       perf PMU "paracord": events that the host counts
+ *   counters.c  a CPU's counters: a batch of changes, one exit, the answer
+ *   overflow.c  the interrupt of a counter that has overflowed: samples
  *   sysfs.c     state for the administrator
  *   arch_*.c    slot index, preempt_count, the exit, NMIs, frequency scale
  */
@@ -31,59 +31,59 @@
 
 #include "paracord_abi.h"
 
-/* What this driver can do with a region, before it asks the host. */
+/* Features that this driver supports, before the host's offer is known. */
 #define PC_DRIVER_FEATURES \
 	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK | \
 	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY | PARACORD_F_PMU)
 
 /*
- * One region, mapped. @host is the copy of the header that was checked; the
- * mapped header is not read again, so the host cannot change what was checked.
+ * A mapped region. @host is the checked copy of the header. The driver does not
+ * read the mapped header again, so the host cannot change what was checked.
  */
 struct pc_region {
 	struct device *dev;
 	void *base;
-	resource_size_t bytes;		/* mapped of the BAR */
+	resource_size_t bytes;		/* mapped bytes of the BAR */
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
-	void __iomem *doorbell;		/* NULL: the host has none for counters */
-	unsigned int vectors;		/* interrupts, of the slot's number; 0: none */
-	struct paracord_domain *domains;	/* the copy that was checked */
+	void __iomem *doorbell;		/* NULL: counters do not use a doorbell, or it is not mapped */
+	unsigned int vectors;		/* number of MSI-X vectors; vector n belongs to slot n; 0: none */
+	struct paracord_domain *domains;	/* checked copy of the table */
 	unsigned int domain_count;
 	struct delayed_work find_domains;
-	unsigned int looks_left;	/* of @find_domains, before it waits for a daemon */
+	unsigned int looks_left;	/* runs of @find_domains before it waits for a daemon */
 	bool told_of_wait;
 };
 
 /*
- * Stale boost bookkeeping of one CPU; times are local_clock() nanoseconds.
- * Touched by its CPU only, with interrupts off; sysfs reads the counters.
+ * Bookkeeping of stale boosts for one CPU. Times are local_clock() nanoseconds.
+ * Only the CPU itself accesses it, with interrupts off; sysfs reads the counters.
  */
 struct pc_kick_state {
 	struct user_return_notifier on_user_return;
 	bool armed;			/* @on_user_return is registered */
-	bool boosted;			/* host line said so when last looked at */
-	bool stale;			/* boosted, and its reason was dropped here */
-	bool seen_by_host;		/* there was an exit since @stale began */
-	u32 boosts_seen;		/* host line's counter when last looked at */
-	u64 observed_ns;		/* when the host line was last looked at */
-	u64 boosted_since_ns;		/* at the earliest; or since the last kick */
+	bool boosted;			/* the host line said so at the last look */
+	bool stale;			/* boosted although the reason has ended on this CPU */
+	bool seen_by_host;		/* there was a VM exit since @stale began */
+	u32 boosts_seen;		/* counter of the host line at the last look */
+	u64 observed_ns;		/* when this CPU last looked at the host line */
+	u64 boosted_since_ns;		/* earliest possible start of the boost; or the last kick */
 	u64 stale_since_ns;
 	u64 stale_boosts;
 	u64 stale_ns;
 	u64 stale_max_ns;
 };
 
-/* One CPU. @line is NULL while nothing may be published. */
+/* State of one CPU. @line is NULL while nothing may be published. */
 struct pc_cpu {
 	struct paracord_guest_line *line;
 	const struct paracord_host_line *host;
 	u32 preempt_mask;		/* 0: preempt_count is not published */
-	u8 task_class;			/* of the running task, as published */
+	u8 task_class;			/* class of the running task, as published */
 	u8 task_prio;
 	const struct paracord_domain *domain;	/* NULL: not known, or none */
-	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: not to be stored */
-	u32 perf_word;			/* what the policy asks for, for when the CPU comes online */
+	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: do not store it */
+	u32 perf_word;			/* request of the policy, stored when the CPU comes online */
 	struct pc_kick_state kick;
 	struct timer_list look;
 };
@@ -96,9 +96,7 @@ void pc_region_declare(struct pc_region *region);
 void pc_region_withdraw(struct pc_region *region);
 void pc_region_drop_feature(struct pc_region *region, u32 feature);
 
-/*
- * Slot @index of an open region. Return: NULL if there is none.
- */
+/* Slot @index of an open region. Return: NULL if there is none. */
 struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index);
 
 /* domain.c */
@@ -113,7 +111,7 @@ void pc_vcpus_stop(void);
 unsigned int pc_vcpus_published(void);
 unsigned int pc_vcpus_without_slot(void);
 
-/* context.c: probes; their order of arguments is the tracepoint's */
+/* context.c. The probes have the arguments of their tracepoints. */
 struct irqaction;
 void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count);
 bool pc_context_irqs_readable(const struct pc_region *region);
@@ -140,8 +138,9 @@ int pc_hooks_list(char *buf, size_t bytes);
 /* kick.c */
 
 /*
- * Between a real-time and a normal task, either way. From and to idle nothing becomes
- * stale, and the way of a task that wakes up from there has to be short.
+ * Whether a switch can start or end a stale boost: only a switch between a real-time
+ * and a normal task, in either direction. A switch from or to idle makes no boost
+ * stale, and the wakeup path from idle must stay short.
  */
 static inline bool pc_kick_concerns(u8 before, u8 next)
 {
@@ -183,12 +182,12 @@ bool pc_invariance_needs_looks(void);
 void pc_invariance_online(int nr);
 
 /*
- * Store how fast the CPU that runs this is, for its load tracking. Interrupts
- * are off.
+ * Stores the speed of the CPU that runs this, for the CPU's load tracking. Called
+ * with interrupts off.
  */
 void pc_invariance_look(void);
 
-/* How fast a CPU is, of its domain's highest frequency: 1..1024; 1024 if the host does not say. */
+/* Speed of a CPU, relative to the highest frequency of its domain: 1..1024; 1024 if the host does not say. */
 unsigned long pc_freq_scale(const struct pc_cpu *cpu);
 
 /* pmu.c, counters.c */
@@ -217,58 +216,58 @@ extern const struct attribute_group *pc_sysfs_groups[];
 
 /* arch_*.c */
 
-/* Index of the slot of the CPU that runs this: KVM's vcpu_id. */
+/* Slot index of the CPU that runs this: KVM's vcpu_id. */
 u32 pc_arch_slot_index(void);
 
 /*
  * The preempt_count word of this CPU while @task runs on it. Return: NULL if
- * the kernel does not keep one.
+ * the kernel keeps no preempt_count.
  */
 const void *pc_arch_preempt_count(struct task_struct *task);
 
-/* True if the exit of pc_arch_kick() is answered in the host's kernel. */
+/* True if the host's kernel handles the exit of pc_arch_kick() itself. */
 bool pc_arch_kick_possible(void);
 void pc_arch_kick(void);
 
 /*
- * Where the kernel keeps how fast a CPU is. Return: NULL if it is not for modules
- * to write, or the kernel writes it itself.
+ * Where the kernel keeps the frequency scale of a CPU. Return: NULL if modules
+ * cannot write it, or if the kernel writes it itself.
  */
 unsigned long *pc_arch_freq_scale(int nr);
 
 /*
- * Where the kernel keeps the CPU's capacity. Return: NULL if that cannot be set, or
- * firmware has told it.
+ * Where the kernel keeps the capacity of a CPU. Return: NULL if it cannot be set, or
+ * if it comes from firmware.
  */
 unsigned long *pc_arch_cpu_capacity(int nr);
 
 /*
- * Calls of pc_invariance_look() at each tick. Return: an error where there are none:
- * then the timer of vcpu.c calls it.
+ * Arranges calls of pc_invariance_look() at each tick. Return: a negative error if
+ * the architecture cannot do this; the timer of vcpu.c then calls it.
  */
 int pc_arch_ticks_start(void);
 void pc_arch_ticks_stop(void);
 
 /*
- * False if the kernel takes a change of a CPU's frequency for one of its clock's
- * rate, so that it must not be told.
+ * False if the kernel treats a change of the CPU's frequency as a change of the
+ * clock rate. The driver must not announce frequency changes then.
  */
 bool pc_arch_clock_is_constant(void);
 
 /*
- * schedutil's choice is a share of the highest frequency if it knows that utilisation
- * is invariant, and of policy->cur if not. Return: what that has to be for the same
- * choice, or 0 if it knows.
+ * schedutil chooses a share of the highest frequency if it knows that utilisation is
+ * frequency-invariant, and else a share that is based on policy->cur. Return: the
+ * policy->cur in kHz that leads to the same choice, or 0 if schedutil knows.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz);
 
-/* Calls of pc_context_nmi() around NMIs, where the architecture has them. */
+/* Arranges calls of pc_context_nmi() around NMIs, on architectures with NMI handlers. */
 int pc_arch_nmi_start(void);
 void pc_arch_nmi_stop(void);
 
 /*
- * x86 keeps preempt_count per CPU, the others in the task: there its address
- * changes with each context switch.
+ * x86 keeps preempt_count per CPU. Other architectures keep it in the task, so its
+ * address changes with each context switch.
  */
 #define PC_PREEMPT_COUNT_PER_TASK (!IS_ENABLED(CONFIG_X86))
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * perf's PMU "paracord": events that the host has on offer, counted by the host.
+ * perf PMU "paracord": events that the host offers and counts.
  *
- * perf disables a PMU, takes events off and puts events on, and enables it: one batch for
- * the host (counters.c). Samples are overflow.c's.
+ * perf disables a PMU, removes and adds events, and enables the PMU again. The driver sends
+ * these changes to the host as one batch (counters.c). overflow.c writes the samples.
  */
 #include <linux/ctype.h>
 #include <linux/device.h>
@@ -14,19 +14,19 @@
 
 #include "counters.h"
 
-/* Before 6.2 a task has one context for all of the hardware's PMUs, and takes one PMU only. */
+/* Before 6.2, a task has one perf context for hardware PMUs, and this context takes events of one PMU only. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #define PC_TASK_CONTEXT	perf_hw_context
 #else
 #define PC_TASK_CONTEXT	perf_sw_context
 #endif
 
-/* Events of perf's that exist, and whether new ones are refused. A PMU with some cannot be unregistered. */
+/* Number of open events, and whether the driver refuses new ones. A PMU with open events cannot be unregistered. */
 static atomic_t pc_pmu_events = ATOMIC_INIT(0);
 static bool pc_pmu_ends;
 static bool pc_pmu_registered;
 
-/* One region per guest: its table, for as long as the PMU is registered. */
+/* The table of events of the region, valid while the PMU is registered. A guest has one region. */
 struct pc_event_file {
 	struct device_attribute attr;
 	char name[PARACORD_EVENT_NAME_BYTES];
@@ -69,7 +69,7 @@ u64 pc_event_min_period(const struct perf_event *event)
 	return pc_event_files[event->attr.config].min_period;
 }
 
-/* Whether all of a group's events can be on at once. */
+/* Whether all events of a group can count at the same time. */
 static bool pc_group_fits(const struct perf_event *event)
 {
 	const struct perf_event *leader = event->group_leader, *sibling;
@@ -96,7 +96,7 @@ static int pc_event_init(struct perf_event *event)
 	if (!pc_group_fits(event))
 		return -EINVAL;
 	atomic_inc(&pc_pmu_events);
-	/* The other side of this is in pc_pmu_stop(). */
+	/* Pairs with smp_mb() in pc_pmu_stop(). */
 	smp_mb__after_atomic();
 	if (READ_ONCE(pc_pmu_ends)) {
 		atomic_dec(&pc_pmu_events);
@@ -108,7 +108,7 @@ static int pc_event_init(struct perf_event *event)
 	return 0;
 }
 
-/* Tell the host now, but where perf goes on changing things. */
+/* Sends the changes to the host now, unless perf has disabled the PMU and will make further changes. */
 static void pc_pmu_changed(struct pc_counters *c)
 {
 	if (!c->collecting && (c->changed || c->read))
@@ -142,7 +142,7 @@ static int pc_event_add(struct perf_event *event, int flags)
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
 	int nr;
 
-	/* Of a region that is gone: its number may be another event's in the next one. */
+	/* The event belongs to a region that is gone; its number may mean another event in the next region. */
 	if (READ_ONCE(pc_pmu_ends))
 		return -ENODEV;
 	nr = pc_counter_take(c, event);
@@ -165,7 +165,7 @@ static void pc_event_del(struct perf_event *event, int flags)
 	event->hw.idx = -1;
 }
 
-/* An exit: the count is the host's. */
+/* This costs an exit, because only the host knows the count. */
 static void pc_event_read(struct perf_event *event)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -207,7 +207,7 @@ static struct pmu pc_pmu = {
 	dev_err((region)->dev, "events: " format ": nothing can be counted; recreate the region\n", \
 		__VA_ARGS__)
 
-/* Letters, digits and '-', ended within the name's bytes. */
+/* Letters, digits and '-', NUL-terminated within the bytes of the name. */
 static bool pc_is_name(const u8 *name)
 {
 	size_t length = strnlen(name, PARACORD_EVENT_NAME_BYTES), i;
@@ -218,7 +218,7 @@ static bool pc_is_name(const u8 *name)
 	return length && length < PARACORD_EVENT_NAME_BYTES;
 }
 
-/* Return: the table is as it should be, and files are made of it. */
+/* Return: the table is valid, and pc_event_files has its events. */
 static bool pc_events_read(const struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
@@ -271,7 +271,7 @@ static bool pc_host_answers(void)
 	return answers;
 }
 
-/* Return: what @region offers can be used: a way out of the guest, slots with a PMU area. */
+/* Return: the guest can use the counters of @region: there is a way to make an exit, and the slots have a PMU area. */
 bool pc_pmu_possible(const struct pc_region *region)
 {
 	bool leaves = region->host.host_features & PARACORD_F_PMU_DOORBELL ? !!region->doorbell :
@@ -280,7 +280,7 @@ bool pc_pmu_possible(const struct pc_region *region)
 	return leaves && region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
 }
 
-/* After CPUs are online. Whatever goes wrong costs the guest its counters and nothing else. */
+/* Called when the CPUs are online. Any error disables the guest's counters and nothing else. */
 void pc_pmu_start(struct pc_region *region)
 {
 	int err;
@@ -304,16 +304,16 @@ void pc_pmu_start(struct pc_region *region)
 	pc_region_drop_feature(region, PARACORD_F_PMU);
 }
 
-/* Events that are open stand still, and keep the module. */
+/* Open events stop counting, and keep the module loaded. */
 void pc_pmu_stop(void)
 {
 	WRITE_ONCE(pc_pmu_ends, true);
-	/* The other side of this is in pc_event_init(). */
+	/* Pairs with smp_mb__after_atomic() in pc_event_init(). */
 	smp_mb();
 	pc_pmu_exit();
 }
 
-/* At the module's end there are no events any more. */
+/* Unregisters the PMU if no event is open. At module exit, no event is open any more. */
 void pc_pmu_exit(void)
 {
 	if (!pc_pmu_registered || atomic_read(&pc_pmu_events))

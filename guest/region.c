@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The shared region: is it ours, does it hold what its header claims, and the
- * guest line of the header.
+ * The shared region: whether it is a paracord region, whether it is as large as its
+ * header claims, and the guest line of the header.
  *
- * The header is copied once and the copy is checked; nothing beyond the sizes
- * that the copy declares, and nothing beyond the BAR, is ever touched.
+ * The header is copied once and the copy is checked. The driver accesses nothing
+ * beyond the sizes that the copy declares, and nothing beyond the BAR.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -17,7 +17,7 @@ static bool publish_preempt_count = true;
 module_param_named(preempt_count, publish_preempt_count, bool, 0444);
 MODULE_PARM_DESC(preempt_count, "tell the host where preempt_count lies (default: on)");
 
-/* Return: 0, or a negative error after one line that says what is wrong. */
+/* Return: 0, or a negative error, after one log line that says what is wrong. */
 static int pc_region_check(struct device *dev, const struct paracord_header *h,
 			   u64 bar_bytes)
 {
@@ -63,7 +63,7 @@ static int pc_region_check(struct device *dev, const struct paracord_header *h,
 	return 0;
 }
 
-/* No region is larger: a BAR of gigabytes is not mapped as a whole. */
+/* Largest size of a region. A BAR of gigabytes is not mapped as a whole. */
 #define PC_REGION_MAX_BYTES \
 	(PARACORD_SLOT_OFFSET_BYTES + (u64)PARACORD_SLOTS_MAX * PARACORD_SLOT_STRIDE_MAX_BYTES)
 
@@ -74,10 +74,11 @@ static void pc_region_unmap(void *base)
 }
 
 /*
- * The BAR is RAM of the host, so it wants write-back: a store then costs a
- * store. memremap() refuses that on x86, because firmware marks the window below
- * 4 GiB uncacheable in the (virtual) MTRRs; Intel hosts ignore the guest's
- * memory type, AMD hosts follow it and would make each store an uncached one.
+ * The BAR is RAM of the host, so the mapping should be write-back, which makes a
+ * store as cheap as any other store. memremap() refuses this on x86, because firmware
+ * marks the window below 4 GiB as uncacheable in the (virtual) MTRRs. Intel hosts
+ * ignore the guest's memory type. AMD hosts honour it, and would make each store an
+ * uncached store.
  */
 static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 {
@@ -105,7 +106,7 @@ static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 }
 #endif
 
-/* Return: what the host offers and this kernel can do. */
+/* Return: the features that the host offers and this kernel supports. */
 static u32 pc_region_features(const struct pc_region *region)
 {
 	u32 features = PC_DRIVER_FEATURES & region->host.host_features;
@@ -113,11 +114,11 @@ static u32 pc_region_features(const struct pc_region *region)
 
 	if (!publish_preempt_count || !IS_ENABLED(CONFIG_PREEMPT_COUNT))
 		features &= ~PARACORD_F_PREEMPT_COUNT;
-	/* The kick needs the host line's boost state and counter. */
+	/* The kick needs the boost state and the counter of boosts in the host line. */
 	if (!PARACORD_FIELD_IN(struct paracord_host_line, boosts, host_line_bytes) ||
 	    !pc_kick_possible())
 		features &= ~PARACORD_F_KICK;
-	/* Requests and speeds are shares of a vCPU's performance domain. */
+	/* Requests and speeds are relative to the performance domain of a vCPU. */
 	if (!region->domain_count ||
 	    !PARACORD_FIELD_IN(struct paracord_host_line, domain, host_line_bytes))
 		features &= ~(PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY);
@@ -130,7 +131,7 @@ static u32 pc_region_features(const struct pc_region *region)
 	return features;
 }
 
-/* Without it, there are no counters. */
+/* If the host serves counters at doorbell writes, there are no counters without the mapping. */
 static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pdev)
 {
 	void __iomem *registers;
@@ -143,7 +144,7 @@ static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pde
 		region->doorbell = registers + PARACORD_DOORBELL_OFFSET;
 }
 
-/* Without them nothing can be sampled. They go with the device. */
+/* Without vectors, nothing can be sampled. The driver core frees the vectors with the device. */
 static void pc_region_find_vectors(struct pc_region *region, struct pci_dev *pdev)
 {
 	int count = pci_msix_vec_count(pdev);
@@ -156,10 +157,10 @@ static void pc_region_find_vectors(struct pc_region *region, struct pci_dev *pde
 }
 
 /*
- * Map the region behind @pdev and check it.
+ * Maps the region behind @pdev and checks it.
  *
- * Return: 0; -ENODEV if it is somebody else's ivshmem; another negative error
- * if it is a paracord region that cannot be used.
+ * Return: 0; -ENODEV if the ivshmem device is not a paracord region; another
+ * negative error if it is a paracord region that cannot be used.
  */
 int pc_region_open(struct pc_region *region, struct pci_dev *pdev)
 {
@@ -202,7 +203,7 @@ struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index)
 	       (u64)index * region->host.slot_stride_bytes;
 }
 
-/* Tell the host what the lines hold; the lines are filled already. */
+/* Declares to the host what the guest lines contain. The lines are filled already. */
 void pc_region_declare(struct pc_region *region)
 {
 	struct paracord_header *h = region->base;
@@ -210,12 +211,12 @@ void pc_region_declare(struct pc_region *region)
 	WRITE_ONCE(h->guest_abi_major, PARACORD_ABI_MAJOR);
 	WRITE_ONCE(h->guest_abi_minor, PARACORD_ABI_MINOR);
 	WRITE_ONCE(h->guest_line_bytes, sizeof(struct paracord_guest_line));
-	/* The host looks at guest_features first: 0 means no driver. */
+	/* The host reads guest_features first; 0 means that there is no driver. */
 	smp_wmb();
 	WRITE_ONCE(h->guest_features, region->features);
 }
 
-/* After pc_region_declare(): what was accepted turned out not to be possible. */
+/* Called after pc_region_declare(), if an accepted feature turns out not to be possible. */
 void pc_region_drop_feature(struct pc_region *region, u32 feature)
 {
 	struct paracord_header *h = region->base;
@@ -229,7 +230,7 @@ void pc_region_withdraw(struct pc_region *region)
 	struct paracord_header *h = region->base;
 
 	WRITE_ONCE(h->guest_features, 0);
-	/* As above: features go first, what they refer to follows. */
+	/* Clear the features first, then the words that they refer to. */
 	smp_wmb();
 	WRITE_ONCE(h->guest_line_bytes, 0);
 	WRITE_ONCE(h->guest_abi_minor, 0);

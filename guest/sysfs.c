@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * State in the PCI device's directory, group "paracord": one value per file, or
- * one line per domain or CPU.
- * The files are described in docs/guest-module.md.
+ * State in the sysfs directory of the PCI device, group "paracord": one value per
+ * file, or one line per domain or CPU. docs/guest-module.md describes the files.
  */
 #include <linux/cpumask.h>
 #include <linux/minmax.h>
@@ -79,7 +78,7 @@ static ssize_t kicks_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(kicks);
 
-/* Sum or maximum over the CPUs of a u64 in struct pc_kick_state. */
+/* Shows the sum or the maximum, over the online CPUs, of a u64 in struct pc_kick_state. */
 #define PC_STALE_ATTR(name, expression)						\
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr,	\
 			   char *buf)						\
@@ -120,7 +119,7 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(domains);
 
-/* -1: not known, or none. */
+/* A value of -1 means: not known, or none. */
 static ssize_t places_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct pc_region *region = pc_region_of(dev);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slots and CPUs. The hotplug state machine calls both functions on the CPU
- * itself, for the present CPUs at once: a line has one writer from the first
- * byte to the last.
+ * Slots and CPUs. The hotplug state machine calls pc_cpu_online() and
+ * pc_cpu_offline() on the CPU itself, and at registration for all CPUs that are
+ * online already. So the CPU itself writes its line from the first byte to the last.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/jiffies.h>
@@ -11,10 +11,10 @@
 
 #include "paracord_guest.h"
 
-/* How long a change of the running task that no hook tells may stay unpublished. */
+/* How long a change of the running task may stay unpublished, if no hook reports the change. */
 #define PC_LOOK_MS	20
 
-/* ... where this look also reads how fast the CPU is: as often as the host writes it. */
+/* The same interval if the timer also reads the speed of the CPU: as often as the host writes it. */
 #define PC_LOOK_INVARIANT_MS	8
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
@@ -28,7 +28,7 @@ static int pc_hotplug_state;
 static atomic_t pc_published = ATOMIC_INIT(0);
 static atomic_t pc_without_slot = ATOMIC_INIT(0);
 
-/* In the tick's softirq; an idle CPU is not woken for it. */
+/* Runs in the timer softirq. The timer is deferrable, so it does not wake an idle CPU. */
 static void pc_look(struct timer_list *timer)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
@@ -54,7 +54,7 @@ static int pc_cpu_online(unsigned int nr)
 
 	slot = pc_region_slot(pc_region, pc_arch_slot_index());
 	if (!slot) {
-		/* Counted, not logged: the host chose the number of slots. */
+		/* A CPU without a slot is counted but not logged: the host has chosen the number of slots. */
 		atomic_inc(&pc_without_slot);
 		return 0;
 	}
@@ -92,7 +92,7 @@ static int pc_cpu_offline(unsigned int nr)
 	pc_cpufreq_offline(cpu);
 	timer_delete_sync(&cpu->look);
 	local_irq_save(flags);
-	/* An NMI may come between any two lines: no store after the zeroes. */
+	/* An NMI may come at any point: clear cpu->line first, so that no probe stores into the line after the memset(). */
 	WRITE_ONCE(cpu->line, NULL);
 	barrier();
 	pc_kick_end(cpu);

@@ -1,42 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fairness between CPUs: which of them takes over a task that waits elsewhere.
+ * Fairness between CPUs: which CPU takes over a task that waits on another CPU.
  *
- * Fair queueing over several CPUs is a matter of weights: where 1000 waits and 2000, no order within the two queues makes
- * their tasks equal. A CPU's pace is the virtual time that it has made lately: the time in which it ran ordinary tasks, times
- * 1024 over the sum of the weights that share it, forgotten with a time constant. The difference of two paces is what
- * the tasks of the slower CPU have missed. Once that is worth a few slices, the faster CPU takes one of them over, and the
- * account is settled: both paces are equal then. So three loops on two CPUs take turns, and a task that weighs as much as
- * a CPU can do has one for itself.
+ * Fairness over several CPUs depends on the weight on each CPU. If one run queue holds weight 1000 and another one holds weight
+ * 2000, no order within the two run queues gives their tasks equal shares.
  *
- * Forgotten, because a difference that no move can settle says nothing about later: a task may weigh more than its share of
- * all CPUs, or be bound to one.
+ * A CPU's pace is the virtual time by which the CPU has advanced lately: the time in which it ran ordinary tasks, times 1024
+ * over the sum of the weights that share the CPU. The pace decays with a time constant. The difference of two paces is the
+ * service that the tasks of the slower CPU have missed. Once this difference is worth a few slices, the faster CPU takes over
+ * one of these tasks. That settles the account: both paces are equal afterwards. So three busy loops take turns on two CPUs,
+ * and a task whose weight is worth a whole CPU has a CPU for itself.
+ *
+ * The pace decays because a difference that no migration can settle says nothing about the future: a task may have more weight
+ * than its share of all CPUs, or its affinity may bind it to one CPU.
  */
 #ifndef PARACORD_POLICY_BALANCE_H
 #define PARACORD_POLICY_BALANCE_H
 
 #include "fair.h"
 
-/* Time constant of a pace, 268 ms: a difference of rates of 2 % comes to more than PC_BALANCE_SLICES on a host of few CPUs. */
+/*
+ * Time constant of a pace: 2^28 ns = 268 ms. With it, rates that differ by 2 % add up to more than PC_BALANCE_SLICES on a host
+ * with few CPUs.
+ */
 #define PC_PACE_SHIFT		28
-/* Longest time counted at once. */
+/* Longest time that is added to a pace at once. */
 #define PC_PACE_MAX_NS		(1ull << PC_PACE_SHIFT)
-/* Slices of the slower CPU that its tasks have missed before one of them is taken over. */
+/* Number of slices that the tasks of the slower CPU have missed before the faster CPU takes over one of them. */
 #define PC_BALANCE_SLICES	3
 
 #define PC_NO_HOME		(~0u)
-/* How long a task waits before an idle CPU of another node takes it: to wait for its own is dearer from here on. */
+/*
+ * How long a task waits before an idle CPU of another node takes it. From then on, waiting for a CPU of its own node costs more
+ * than the migration.
+ */
 #define PC_CROSS_WAIT_NS	(1 * PC_NSEC_PER_MSEC)
-/* The same of a vCPU at home, whose memory all lies there. */
+/* The same for a vCPU in its home node, which holds all of the VM's memory. */
 #define PC_CROSS_HOME_NS	(4 * PC_NSEC_PER_MSEC)
-/* That many times the difference that is settled between CPUs of a cache is settled between those of two. */
+/*
+ * Between CPUs of two last-level caches, the difference that leads to a migration is this many times the difference between
+ * CPUs of one cache.
+ */
 #define PC_CROSS_CACHE		4
-/* One in so many looks of a busy CPU goes beyond its cache, beyond its node. */
+/* One of PC_LOOKS_IN_NODE searches of a busy CPU goes beyond its cache, one of PC_LOOKS_EVERYWHERE beyond its node. */
 #define PC_LOOKS_IN_NODE	4
 #define PC_LOOKS_EVERYWHERE	8
-/* A node's pace follows its CPUs' by that much, a 32nd, at each look beyond the node. */
+/*
+ * Each time a CPU searches beyond its node, the node's pace moves towards that CPU's pace by this much: 1/32 of the difference.
+ */
 #define PC_NODE_PACE_SHIFT	5
-/* No CPU counts for more than twice its node's pace: one loop of least weight would outweigh all others. */
+/*
+ * A CPU's pace counts for at most twice its node's pace, plus this value. Otherwise a single busy loop of the least weight would
+ * outweigh all other CPUs.
+ */
 #define PC_NODE_PACE_LEAST	(1ull << 20)
 
 PC_INLINE u64 pc_node_pace(u64 node, u64 cpu)
@@ -46,16 +62,22 @@ PC_INLINE u64 pc_node_pace(u64 node, u64 cpu)
 	return node + ((s64)(counted - node) >> PC_NODE_PACE_SHIFT);
 }
 
-/* Nodes whose paces differ by less, of 1024, are equal: 3 %. */
+/* Two nodes count as equal if their paces differ by less than this, in 1/1024 of the faster pace: 3 %. */
 #define PC_CROSS_LEAST		32
-/* With that difference busy CPUs of the faster node take a task from the other one so often; with twice that, four times as often. */
+/*
+ * At a difference of PC_CROSS_LEAST, the busy CPUs of the faster node take a task from the other node at this interval. At twice
+ * the difference, they do so four times as often.
+ */
 #define PC_CROSS_EVERY_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_CROSS_NEVER		(~0ull)
 
-/* How often the busy CPUs of a node together take a task from another one. `ours`, `theirs`: the paces of the two nodes. */
+/*
+ * Interval at which all busy CPUs of a node together take a task from another node. `ours`, `theirs`: the paces of the two nodes.
+ * Return: ns, or PC_CROSS_NEVER.
+ */
 PC_INLINE u64 pc_cross_every_ns(u64 ours, u64 theirs)
 {
-	/* Paces are below 2^52. */
+	/* A pace is below 2^52. */
 	u64 ahead = ours > theirs ? (ours - theirs) * 1024 / ours : 0;
 
 	if (ahead < PC_CROSS_LEAST)
@@ -64,8 +86,8 @@ PC_INLINE u64 pc_cross_every_ns(u64 ours, u64 theirs)
 }
 
 /*
- * How long a task waits before an idle CPU takes it. `home`: the node where its VM is at home, PC_NO_HOME if it has none or is
- * no vCPU. `from`, `to`: nodes of the two CPUs; 0: any.
+ * How long a task waits before an idle CPU takes it, in ns. `home`: home node of the task's VM, PC_NO_HOME if the VM has none or
+ * the task is not a vCPU. `from`, `to`: nodes of the two CPUs; 0: any node.
  */
 PC_INLINE u64 pc_cross_wait_ns(u32 home, u32 from, u32 to)
 {
@@ -75,13 +97,13 @@ PC_INLINE u64 pc_cross_wait_ns(u32 home, u32 from, u32 to)
 }
 
 /*
- * A CPU's pace, ns for nice 0, after another `ns` in which it ran ordinary tasks that weigh `weight` 64ths together; 0: in
- * which it ran none of them.
+ * A CPU's pace, in ns of virtual time at nice 0, after another `ns` in which the CPU ran ordinary tasks. `weight`: sum of the
+ * weights of these tasks, in 64ths; 0: the CPU ran no ordinary task.
  */
 PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 {
 	u64 counted = pc_min_u64(ns, PC_PACE_MAX_NS);
-	/* At most 2^44 for a task of a 64th, times 2^28. */
+	/* A pace is at most 2^44, for a task of weight 1/64; `counted` is at most 2^28. */
 	u64 forgotten = (pace >> 10) * counted >> (PC_PACE_SHIFT - 10);
 
 	if (weight)
@@ -90,10 +112,12 @@ PC_INLINE u64 pc_pace(u64 pace, u64 ns, u64 weight)
 }
 
 /*
- * Whether a CPU takes over a task that waits elsewhere. `ahead`: its pace less the other's. `with`: weight on it, the
- * task's included; `there`: weight on the other CPU as it is, the task's included. The difference that it takes grows by as
- * much again for each eighth by which this CPU would be the slower one afterwards. By more than a half it never is: many
- * CPUs see the same slow one, and would leave it with nothing, and themselves with far too much.
+ * Whether a CPU takes over a task that waits on another CPU. `ahead`: pace of this CPU less the pace of the other CPU. `with`:
+ * weight on this CPU after the move, with the task. `there`: weight on the other CPU before the move, with the task.
+ *
+ * The difference of paces that a move needs grows by its own size for each eighth by which `with` exceeds `there`, because this
+ * CPU is then the slower one. A move never makes `with` larger than `there` by more than a half: many CPUs see the same slow
+ * CPU, and together they would leave it with nothing and take far too much themselves.
  */
 PC_INLINE int pc_balance_takes(s64 ahead, u64 with, u64 there, u32 slice_ns)
 {

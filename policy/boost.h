@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a vCPU thread deserves to run before the host's other work.
+ * When a vCPU thread runs ahead of the host's other work.
  *
- * pc_boost_step() decides; pc_boost_is_quiet(), _resume() and _note_irq() tell when
- * a step may be left out. A step charges the running time since the last
- * step, refills the buckets, collects the reasons that hold now, and drops those
- * whose grant or budget is used up. Integer arithmetic, no clock, no loop but
- * over the four reasons; any bytes in the state or the configuration are
- * survived (docs/policy.md names the test for each bound).
+ * pc_boost_step() decides. pc_boost_is_quiet(), pc_boost_resume() and
+ * pc_boost_note_irq() tell when the caller may skip a step. A step charges the
+ * running time since the last step, refills the buckets, collects the reasons
+ * that hold now, and drops the reasons whose grant or budget is used up. The
+ * code uses integer arithmetic only and reads no clock; its only loop runs over
+ * the four reasons. It tolerates any bytes in the state and in the configuration
+ * (docs/policy.md names the test for each bound).
  *
- * A reason's life:
+ * The life of a reason:
  *
- *            raised                              ends             grant renewed by
+ *            raised by                           ends with        grant renewed by
  *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
- *  IRQ       kick while not running;             grant; guest     the next kick while
- *            PREEMPT soon after a kick or        says served      not boosted for IRQ
- *            inside the guest's irq handler;
- *            with a normal task to overtake
- *  RT        PREEMPT (boosted: also EXIT)        hint drops,      hint drops, SLEEP
+ *  IRQ       a kick while not running;           grant; guest     the next kick while
+ *            PREEMPT soon after a kick or        is in no irq     not running or not
+ *            inside the guest's irq handler;     handler          boosted for IRQ
+ *            only with a normal task to overtake
+ *  RT        PREEMPT (boosted: also EXIT)        end of hint,     end of hint, SLEEP
  *            with the guest's RT hint            grant
- *  CRITICAL  PREEMPT with preemption off         hint drops,      hint drops, SLEEP
+ *  CRITICAL  PREEMPT with preemption off         end of hint,     end of hint, SLEEP
  *                                                grant
  *
- * A guest that flips a hint renews its grant as often as it likes: grants keep
- * honest guests tidy, budgets are what contains the others.
+ * A guest that flips a hint renews the grant of this hint at will. Grants only
+ * bound the boosts of an honest guest; budgets contain any guest.
  */
 #ifndef PARACORD_POLICY_BOOST_H
 #define PARACORD_POLICY_BOOST_H
@@ -36,21 +37,22 @@
 #define PC_CRITICAL	(1u << PARACORD_REASON_CRITICAL)
 #define PC_ALL_REASONS	((1u << PC_REASONS) - 1)
 
-/* Periods without exhaustion that forgive one strike. */
+/* Number of periods without an exhausted budget that forgive one strike. */
 #define PC_STRIKE_DECAY_PERIODS	8
-/* 2^16 periods exceed any penalty_max_periods in use. */
+/* 2^16 periods are more than any penalty_max_periods in use. */
 #define PC_STRIKES_MAX		16
 #define PC_PENALTY_MAX_PERIODS	65536u
 /*
- * A guest that has run this long on an IRQ boost and shows neither a handler
- * nor anything else has taken the interrupt: one emulated injection is 80 us.
+ * A vCPU that has run this long on an IRQ boost and is not in an interrupt
+ * handler has taken the interrupt: one injection on an emulated host takes 80 us.
  */
 #define PC_IRQ_SERVED_NS	(100 * PC_NSEC_PER_USEC)
 
 /*
- * The same value, through memory. The BPF verifier follows every combination of
- * branches while it knows a value exactly; it does not know what lies in a map.
- * Without this it needs ten seconds per program, with it a fraction of one.
+ * Passes a value through memory, so that the BPF verifier forgets the value. The
+ * verifier follows every combination of branches while it knows a value exactly,
+ * and it does not know the contents of a map. The verifier needs ten seconds per
+ * program without this function, and a fraction of a second with it.
  */
 PC_INLINE u64 pc_forget(struct pc_boost_state *st, u64 value)
 {
@@ -65,7 +67,7 @@ PC_INLINE u64 pc_cpu_budget_ns(const struct pc_boost_config *cfg)
 	return period - pc_min_u64(cfg->cpu_kept_ns, period);
 }
 
-/* Charges the running time since the last step; returns the boosted part of it. */
+/* Charges the running time since the last step. Return: the boosted part of this time, in ns. */
 PC_INLINE u64 pc_boost_charge(struct pc_boost_state *st, struct pc_bucket *vm, struct pc_bucket *cpu,
 			      u32 running, u64 now_ns)
 {
@@ -83,7 +85,7 @@ PC_INLINE u64 pc_boost_charge(struct pc_boost_state *st, struct pc_bucket *vm, s
 	for (r = 0; r < PC_REASONS; r++) {
 		if (!(st->reasons & (1u << r)))
 			continue;
-		/* Saturates: a grant is at most 2^64 - 1, so the sum may not wrap to 0. */
+		/* Saturate: a configured grant may be as large as 2^64 - 1, and the sum must not wrap to 0. */
 		if (st->grant_used_ns[r] + used < used)
 			st->grant_used_ns[r] = ~0ULL;
 		else
@@ -110,7 +112,7 @@ PC_INLINE void pc_boost_refill(const struct pc_boost_config *cfg, struct pc_boos
 	pc_bucket_refill_shared(cpu, pc_cpu_budget_ns(cfg), period, now_ns);
 }
 
-/* A sleep begins new grants, and no interrupt is on its way. */
+/* A sleep starts new grants of WAKE, RT and CRITICAL, and no interrupt is pending any more. */
 PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 {
 	st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
@@ -119,7 +121,7 @@ PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 	st->irq_wanted = 0;
 }
 
-/* Reasons that hold now, before grants and budgets are looked at; renews grants. */
+/* The reasons that hold now, without regard to grants and budgets. Renews grants. */
 PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 			      const struct pc_boost_obs *obs, u64 now_ns)
 {
@@ -147,9 +149,10 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 		claims |= PC_WAKE;
 
 	/*
-	 * Preempted with an interrupt on its way: a guest timer and the host's tick
-	 * expire together all the time. A guest with a driver tells us when the handler
-	 * runs, so there only the time until injection is guessed.
+	 * The host preempts the vCPU while an interrupt is pending. This is common,
+	 * because guest timers and the host's tick often expire together. A guest with
+	 * a driver tells when its handler runs, so for such a guest only the time until
+	 * the injection is an estimate.
 	 */
 	if (preempt && st->irq_wanted) {
 		u64 window = guest->valid ? PC_IRQ_SERVED_NS :
@@ -161,7 +164,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 			st->irq_wanted = 0;
 	}
 	if (!guest->valid) {
-		/* Not read at this event, or no driver: hints last until their grant ends. */
+		/* The hints were not read at this event, or there is no driver: RT and CRITICAL last until their grant ends. */
 		claims |= held & (PC_RT | PC_CRITICAL);
 		return claims;
 	}
@@ -187,7 +190,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 		st->irq_wanted = 0;
 	}
 
-	/* About to sleep: the boost becomes the next wakeup's now, instead of ending here to begin again there. */
+	/* The vCPU is about to sleep. Its boost becomes the boost of the next wakeup now; else it would end and begin again. */
 	if (guest->halting && held && !(held & PC_WAKE)) {
 		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
 		claims |= PC_WAKE;
@@ -208,7 +211,7 @@ PC_INLINE u32 pc_penalty_periods(const struct pc_boost_config *cfg, u32 strikes)
 	return (1u << strikes) < limit ? 1u << strikes : limit;
 }
 
-/* No boost until the bucket's next period start, doubled with each strike. */
+/* Forbids boosts until the next period of the bucket starts. Each strike doubles the number of periods. */
 PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 u64 period_start_ns, u8 cause, u64 now_ns)
 {
@@ -225,14 +228,14 @@ PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_bo
 		st->strikes++;
 }
 
-/* Ends a throttle whose time has come; one longer than the longest is corrupt or outdated. */
+/* Ends a throttle that has expired. A throttle longer than the longest penalty is corrupt or outdated, and is shortened. */
 PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_boost_state *st, u64 now_ns)
 {
 	u64 longest = (u64)pc_penalty_periods(cfg, PC_STRIKES_MAX) * pc_period_ns(cfg);
 	u64 left = pc_elapsed_ns(st->throttled_until_ns, now_ns);
 
 	if (!st->throttled) {
-		/* In the future only if corrupt: it would delay forgiveness. */
+		/* An end in the future is corrupt here, and would delay the forgiveness of strikes. */
 		if (left)
 			st->throttled_until_ns = now_ns;
 		return;
@@ -246,11 +249,10 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 }
 
 /*
- * The first empty bucket, or PC_THROTTLE_NONE. *claims loses the reasons without budget.
+ * Return: PC_THROTTLE_* of the first empty bucket, or PC_THROTTLE_NONE. Removes the reasons without budget from *claims.
  *
- * A guest that spins has an interrupt (its tick) and a softirq at any moment: empty IRQ
- * and CRITICAL budgets are everyday life and only drop their reason until the
- * refill. They are small enough to contain a rogue without a penalty.
+ * A guest that spins has an interrupt (its tick) and a softirq at any moment. Empty IRQ and CRITICAL budgets are therefore
+ * common, and only drop their reason until the refill. These budgets are small enough to contain a rogue guest without a penalty.
  */
 PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_bucket *vm,
 			    const struct pc_bucket *cpu, u32 *claims)
@@ -275,8 +277,8 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 }
 
 /*
- * Running time for which nothing but an empty shared bucket could end the boost: a
- * wakeup's grant holds whatever the guest says meanwhile. Without WAKE: none.
+ * Running time in ns for which only an empty shared bucket could end the boost: the grant of a wakeup is valid whatever the
+ * guest's hints are. Return: 0 if WAKE does not hold.
  */
 PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
 				const struct pc_bucket *vm, const struct pc_bucket *cpu)
@@ -293,9 +295,9 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 }
 
 /*
- * True: PC_EV_EXIT at now_ns would keep the boost, so the step may be left out. A vCPU
- * that serves a timer is spared a step at each of its exits. What others take from
- * the VM's or the CPU's bucket in the meantime is noticed when the quiet time ends.
+ * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. This saves a vCPU that serves a timer
+ * a step at each of its exits. What other vCPUs take from the bucket of the VM or of the CPU meanwhile is noticed when the quiet
+ * time ends.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -304,8 +306,8 @@ PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * False: whatever the guest says, PC_EV_PREEMPT at now_ns would end the same way, so nobody
- * has to read it. A second reason beside WAKE ends by what the guest says.
+ * False if PC_EV_PREEMPT at now_ns has the same result whatever the guest's hints are, so that the caller need not read them.
+ * The end of a second reason beside WAKE depends on the hints.
  */
 PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -313,8 +315,8 @@ PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * PC_EV_RUN of a boosted vCPU, in short: charging starts. Return: 0 if it takes a step: another vCPU may have used up what
- * the CPU has for boosts.
+ * Short form of PC_EV_RUN for a boosted vCPU: starts charging. Return: 0 if a step is needed, for example because other vCPUs
+ * have used up the CPU's budget for boosts.
  */
 PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns)
 {
@@ -326,9 +328,8 @@ PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket 
 }
 
 /*
- * PC_EV_RUN, _PREEMPT and _SLEEP of a vCPU that serves a wakeup: nothing but time has passed
- * for its boost, which lasts as long as the wakeup's grant. After charge and refill.
- * Return: 0 if the whole step is needed.
+ * Short form of PC_EV_RUN, _PREEMPT and _SLEEP for a vCPU that serves a wakeup. Only time has passed for its boost, which lasts
+ * as long as the grant of the wakeup. To be called after the charge and the refill. Return: 0 if the whole step is needed.
  */
 PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 const struct pc_bucket *vm, const struct pc_bucket *cpu, u32 events)
@@ -338,7 +339,7 @@ PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_bo
 	if ((cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE) ||
 	    !cfg->reason[PARACORD_REASON_WAKE].enabled)
 		return 0;
-	/* A second reason ends by what the guest says; a sleep ends it anyway. */
+	/* The end of a second reason depends on the guest's hints, but a sleep ends it in any case. */
 	if (events & PC_EV_SLEEP)
 		pc_boost_renew(st);
 	else if (st->reasons != PC_WAKE)
@@ -348,9 +349,8 @@ PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_bo
 }
 
 /*
- * PC_EV_IRQ of a vCPU whose boost outlives it anyway, in short: remembered for the next
- * preemption. Return: 0 if it takes a step. May race with a step, which then sees the
- * interrupt or the one before it.
+ * Short form of PC_EV_IRQ for a vCPU whose boost the event cannot end: remembers the interrupt for the next preemption.
+ * Return: 0 if a step is needed. May race with a step, which then sees either this interrupt or the one before.
  */
 PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
@@ -363,10 +363,9 @@ PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick)
- * all the time: what it may take of the CPU for that, it takes from normal tasks, not from
- * a vCPU that woke up or runs a real-time task. A lock holder is not put behind those:
- * they may spin on its lock.
+ * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. The CPU time that it gets
+ * for this interrupt comes from normal tasks, not from a vCPU that woke up or that runs a real-time task. A vCPU that holds a
+ * lock does not rank behind those vCPUs, because they may spin on its lock.
  */
 PC_INLINE u32 pc_boost_level(u32 reasons)
 {
@@ -376,16 +375,15 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 }
 
 /*
- * The actuation rate limit: one boost per actuation_min_ns on average, PC_BOOSTS_AT_ONCE at once. Were
- * they held strictly apart, two claims that happen to come together would leave the second
- * one to wait for the host's other work. A wakeup is never held back: its boost lasts over
- * sleeps until its grant is used, which is a limit of its own.
+ * The actuation rate limit: one boost per actuation_min_ns on average, with a burst of PC_BOOSTS_AT_ONCE. With a strict distance
+ * between boosts, the second of two claims that happen to come together would wait for the host's other work. A wakeup is never
+ * held back: its boost lasts over sleeps until its grant is used up, which is a limit of its own.
  */
 PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u32 claims,
 				 u64 now_ns)
 {
 	u64 each = pc_min_u64(cfg->actuation_min_ns, PC_NSEC_PER_SEC);
-	/* No further than it can be: corrupt, another CPU's clock, or a new configuration. */
+	/* Clamped: boosts_due_ns may be corrupt, from another CPU's clock, or from an older configuration. */
 	u64 due_ns = st->has_boosted ? st->boosts_due_ns : now_ns;
 	u64 ahead = pc_min_u64(pc_elapsed_ns(due_ns, now_ns), PC_BOOSTS_AT_ONCE * each);
 	int may = (claims & PC_WAKE) || ahead <= (PC_BOOSTS_AT_ONCE - 1) * each;
@@ -396,8 +394,9 @@ PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_bo
 }
 
 /*
- * One step of one vCPU. The caller serialises steps of the same vCPU; vm and cpu
- * may be shared. cpu is the bucket of the CPU that it runs on or ran on last.
+ * One step of one vCPU. The caller serialises the steps of a vCPU; the buckets
+ * vm and cpu may be shared. cpu is the bucket of the CPU that the vCPU runs on or
+ * ran on last.
  */
 PC_INLINE struct pc_boost_decision
 pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, struct pc_bucket *vm,
@@ -405,7 +404,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 {
 	struct pc_boost_decision out = { .action = PC_KEEP };
 	u32 was = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
-	/* By arithmetic: a branch would have the verifier follow all of this twice. */
+	/* Arithmetic instead of a branch, after which the verifier would follow all of this function twice. */
 	u32 allowed = (obs->refused & 1) - 1;
 	u32 wanted, claims = 0, granted = 0;
 	u8 empty = PC_THROTTLE_NONE;
@@ -447,8 +446,8 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	/*
-	 * Asked for more than a budget holds, boosted or not. A CPU's kept share is
-	 * nobody's fault: no strike for it.
+	 * The vCPU claimed more than a budget holds, boosted or not. An exhausted
+	 * kept share of a CPU is no fault of this guest, so it costs no strike.
 	 */
 	if (empty && empty != PC_THROTTLE_CPU) {
 		u64 start = empty == PC_THROTTLE_VM ?
@@ -459,7 +458,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 		out.cause = empty;
 	}
 	if (st->boosted && !claims) {
-		/* WAKE and IRQ end with their grant; a hint that still stands is cut off. */
+		/* WAKE and IRQ normally end with their grant. An unboost is forced if it cuts off a hint that still holds. */
 		out.forced = empty || st->throttled || (wanted & (PC_RT | PC_CRITICAL));
 		out.cause = empty;
 		out.action = PC_UNBOOST;
@@ -476,7 +475,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	st->reasons = 0;
-	/* For an interrupt it would overtake normal tasks only. What is asked is remembered for the next event. */
+	/* A boost for an interrupt overtakes normal tasks only, and there are none. The next event still sees the interrupt. */
 	if (!claims || (obs->alone && pc_boost_level(claims) == PC_LEVEL_IRQ))
 		return out;
 	if (!pc_boost_may_begin(cfg, st, claims, now_ns)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The default boost configuration, the only place where its numbers are
- * written. docs/policy.md gives the reason for each of them.
+ * The default boost configuration. These numbers are written here only;
+ * docs/policy.md gives the reason for each of them.
  */
 #ifndef PARACORD_POLICY_BOOST_DEFAULTS_H
 #define PARACORD_POLICY_BOOST_DEFAULTS_H
@@ -46,13 +46,16 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 	return cfg;
 }
 
-/* Of the threads of a VMM that are no vCPUs: less for all of a VM together than for one vCPU. */
+/* Defaults for the threads of a VMM that are not vCPUs. All of these threads of a VM together have less than one vCPU has. */
 PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)
 {
 	struct pc_boost_config cfg = pc_boost_defaults();
 
 	cfg.vm_budget_ns = 20 * PC_NSEC_PER_MSEC;
-	/* One of them uses up what all have: who plays sound must not wait for seconds for who reads a disk. */
+	/*
+	 * One thread can use up the budget of all of them. A thread that plays audio must not wait for seconds because another
+	 * thread reads from a disk.
+	 */
 	cfg.penalty_max_periods = 4;
 	return cfg;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Token buckets of running time. A bucket refills by its budget at each period
- * start, never above the budget, and may go into debt: boosted time is noticed
- * at the next event (at worst a host tick later), and the debt carries the
- * overrun into the periods after it. So in any n periods a bucket pays at most
- * (n + 1) * budget plus ONE overrun, however late each single one was noticed.
+ * Token buckets of running time. A bucket refills by its budget at the start of
+ * each period, never above the budget, and may go into debt. The policy notices
+ * boosted time at the next event, at worst one host tick later. The debt carries
+ * this overrun into the following periods. So in any n periods a bucket pays at
+ * most (n + 1) * budget plus ONE overrun, however late each overrun was noticed.
  *
- * A vCPU's own buckets have one writer (its evaluator). A VM's and a CPU's
- * bucket are shared between CPUs; the _shared functions use one atomic add
- * and let exactly one CPU refill a period. Race tolerated: a charge landing
- * between the winner's read and its add makes that refill smaller than it
- * could be, by that charge: the guest loses it, the host never does.
+ * The buckets of a vCPU have one writer, the evaluator of the vCPU. The buckets
+ * of a VM and of a CPU are shared between CPUs. The _shared functions use one
+ * atomic add and let exactly one CPU refill a period. One race is tolerated: a
+ * charge that lands between the winner's read and the winner's add makes this
+ * refill too small by the charge. The guest loses that time; the host never
+ * loses any.
  */
 #ifndef PARACORD_POLICY_BUDGET_H
 #define PARACORD_POLICY_BUDGET_H
@@ -20,8 +21,8 @@
 #define PC_INLINE static inline __attribute__((always_inline, unused))
 
 /*
- * A function with a loop that others call often. The BPF verifier checks a global function once, with any arguments; others
- * again for each state of each caller. Its pointers may be NULL.
+ * For a function with a loop and many callers. The BPF verifier checks a global function once, for any arguments. It checks a
+ * static function again for each state of each caller. The pointer arguments of a global function may be NULL.
  */
 #ifdef __bpf__
 #define PC_VERIFIED_ALONE __attribute__((noinline))
@@ -33,17 +34,17 @@
 #define PC_NSEC_PER_MSEC	1000000ULL
 #define PC_NSEC_PER_SEC		1000000000ULL
 
-/* Whatever a configuration says, it is clamped into this. */
+/* Range into which the configured period is clamped. */
 #define PC_PERIOD_MIN_NS	(PC_PERIOD_MIN_MS * PC_NSEC_PER_MSEC)
 #define PC_PERIOD_MAX_NS	(PC_PERIOD_MAX_MS * PC_NSEC_PER_MSEC)
-/* A VM's budget may exceed the period: this many CPUs' worth of it at most. */
+/* The budget of a VM may exceed the period: at most 4096 CPUs times the longest period. */
 #define PC_BUDGET_MAX_NS	(4096 * PC_PERIOD_MAX_NS)
 /*
- * Longest running time charged at once, and deepest debt. A tick ends a boost
- * within milliseconds; more than this means a corrupt time stamp.
+ * Longest running time that is charged at once, and deepest debt. A tick ends a
+ * boost within milliseconds, so a longer time means a corrupt time stamp.
  */
 #define PC_DEBT_MAX_NS		(10 * PC_NSEC_PER_SEC)
-/* Refills more periods at once than any debt needs; keeps the product in 63 bits. */
+/* Largest number of periods that is refilled at once: more than any debt needs. It keeps the product within 63 bits. */
 #define PC_REFILL_MAX_PERIODS	65536ULL
 
 PC_INLINE u64 pc_min_u64(u64 a, u64 b)
@@ -62,8 +63,9 @@ PC_INLINE u64 pc_max_u64(u64 a, u64 b)
 }
 
 /*
- * Time from since to now. CPUs' clocks may differ a little and the counter may
- * wrap: the difference is taken modulo 2^64, and the past half means 0.
+ * Time from since_ns to now_ns, modulo 2^64, because the counter may wrap. A
+ * negative difference counts as 0, because the clocks of CPUs may differ a
+ * little.
  */
 PC_INLINE u64 pc_elapsed_ns(u64 now_ns, u64 since_ns)
 {
@@ -77,7 +79,7 @@ PC_INLINE u64 pc_period_ns(const struct pc_boost_config *cfg)
 	return pc_max_u64(PC_PERIOD_MIN_NS, pc_min_u64(cfg->period_ns, PC_PERIOD_MAX_NS));
 }
 
-/* left_ns of a bucket into [-PC_DEBT_MAX_NS, budget]: garbage, or a smaller budget now. */
+/* Clamps left_ns into [-PC_DEBT_MAX_NS, budget_ns]: it may be garbage, or stem from a larger budget. */
 PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 {
 	if (left_ns > (s64)budget_ns)
@@ -87,7 +89,7 @@ PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 	return left_ns;
 }
 
-/* Start of the period that now lies in; a start more than a period ahead is corrupt. */
+/* Start of the period that contains now_ns. A start that lies more than one period ahead is corrupt. */
 PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 {
 	u64 past = pc_elapsed_ns(now_ns, start_ns);
@@ -99,7 +101,7 @@ PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 	return start_ns + past / period_ns * period_ns;
 }
 
-/* What a refill adds to a bucket that has left_ns, periods periods after the last one. */
+/* What a refill adds to a bucket with left_ns, if the last refill was `periods` periods ago. */
 PC_INLINE u64 pc_refill_ns(s64 left_ns, u64 periods, u64 budget_ns)
 {
 	u64 room = (u64)((s64)budget_ns - left_ns);
@@ -107,7 +109,7 @@ PC_INLINE u64 pc_refill_ns(s64 left_ns, u64 periods, u64 budget_ns)
 	return pc_min_u64(pc_min_u64(periods, PC_REFILL_MAX_PERIODS) * budget_ns, room);
 }
 
-/* One writer. */
+/* For a bucket with one writer. */
 PC_INLINE void pc_bucket_charge(struct pc_bucket *b, u64 used_ns)
 {
 	s64 left = pc_bucket_clamp(b->left_ns, PC_BUDGET_MAX_NS);
@@ -127,7 +129,7 @@ PC_INLINE void pc_bucket_refill(struct pc_bucket *b, u64 budget_ns, u64 period_n
 	b->period_start_ns = start;
 }
 
-/* Many writers: see the top of this file. */
+/* For a bucket with many writers: see the top of this file. */
 PC_INLINE void pc_bucket_charge_shared(struct pc_bucket *b, u64 used_ns)
 {
 	__sync_fetch_and_add(&b->left_ns, -(s64)used_ns);
@@ -140,7 +142,10 @@ PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 p
 	s64 left = *(volatile s64 *)&b->left_ns;
 	s64 sane = pc_bucket_clamp(left, budget_ns);
 
-	/* Only after a smaller budget, garbage or the deepest debt; a lost charge is less than that. */
+	/*
+	 * This happens only after the budget has shrunk, after garbage, and at the deepest debt. The store may lose a concurrent
+	 * charge, which is smaller than the correction.
+	 */
 	if (sane != left)
 		*(volatile s64 *)&b->left_ns = sane;
 	if (start == old || __sync_val_compare_and_swap(&b->period_start_ns, old, start) != old)

@@ -1,40 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling: whose turn it is on a core whose threads tasks of different cookies do not share (PR_SCHED_CORE). The kernel
- * has one CPU of the core run its task and keeps the others idle beside it, unless they have one of the same cookie.
+ * Core scheduling (PR_SCHED_CORE): which task runs next on an SMT core, where tasks with different cookies must not share the
+ * core. The kernel lets one CPU of the core run its task and forces the other CPUs of the core idle, unless they have a task
+ * with the same cookie.
  *
- * The tasks of a core's CPUs take turns as those of one CPU do, by virtual times. Each CPU's queue has its own: what is compared
- * is how far each has come since the CPUs were first kept apart, as the kernel does (cfs_prio_less(), kernel/sched/fair.c).
- * Who waits for the core does not come further, also where tasks of another cookie run in its CPU's queue meanwhile.
+ * The tasks of a core's CPUs take turns by virtual time, as the tasks of one CPU do. Each CPU's run queue has a virtual time of
+ * its own. The comparison therefore uses how far the virtual time of each task has advanced since the CPUs were first kept
+ * apart, as the kernel does (cfs_prio_less(), kernel/sched/fair.c). The virtual time of a task that waits for the core does not
+ * advance, even while tasks with another cookie run from the same run queue.
  */
 #ifndef PARACORD_POLICY_CORE_H
 #define PARACORD_POLICY_CORE_H
 
 #include "fair.h"
 
-/* CPUs that were not compared for that long begin equal: nothing kept them apart. A tick is 10 ms at most. */
+/*
+ * CPUs whose tasks were not compared for this long start as equal, because nothing kept the CPUs apart. A tick lasts 10 ms at
+ * most.
+ */
 #define PC_CORE_APART_NS	(24 * PC_NSEC_PER_MSEC)
-/* Who is next on its CPU has the core after that time, whatever its weight: all others of its CPU stand behind it. */
+/*
+ * A task that has been the next task of its CPU for this long gets the core, whatever its weight: all other tasks of the CPU wait
+ * behind it.
+ */
 #define PC_CORE_LATE_NS		(100 * PC_NSEC_PER_MSEC)
-/* A turn on the core lasts as long as that, until the next tick. */
+/* A turn on the core lasts this long, and then until the next tick. */
 #define PC_CORE_TURN_NS		(5 * PC_NSEC_PER_MSEC)
-/* Who runs goes on until it is that much further, or each look at the core would be a switch. */
+/* The running task keeps the core until it is ahead by this running time. Otherwise each comparison would cause a switch. */
 #define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct pc_core {
-	u64 zero;		/* of the queue's virtual time: where the CPUs were equal */
-	u64 compared_ns;	/* when one of its tasks was compared last */
+	u64 zero;		/* virtual time of the CPU's run queue at which the core's CPUs were equal */
+	u64 compared_ns;	/* when a task of this CPU was last compared */
 };
 
-/* How far a task counts as having come, beside that of another CPU: it is behind by `most` at most. */
+/*
+ * How far a task counts as having advanced (`come`), compared with the task of another CPU (`other`). The result is behind
+ * `other` by `most` at most.
+ */
 PC_INLINE u64 pc_core_beside(u64 come, u64 other, u64 most)
 {
 	return (s64)(other - come) > (s64)most ? other - most : come;
 }
 
 /*
- * Whether a task comes after one of another CPU of its core. `vtime`, `other_vtime`: their virtual times, each of its CPU's queue,
- * up to now. A task is owed no more than a turn of the other one, however often it sleeps.
+ * Whether a task runs after the task of another CPU of its core. `vtime`, `other_vtime`: virtual times of the two tasks up to
+ * now, each in the run queue of its own CPU. A task is owed at most one turn of the other task, however often it sleeps.
  */
 PC_INLINE int pc_core_comes_after(struct pc_core *core, u64 vtime, u32 inverse, struct pc_core *other, u64 other_vtime,
 				  u32 other_inverse, u64 now)

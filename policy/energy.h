@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task costs least: the kernel's energy-aware placement (find_energy_efficient_cpu(), kernel/sched/fair.c),
- * on sums of requests instead of maxima of clamps.
+ * Energy-aware placement: on which CPU a task costs the least energy. It follows the kernel's placement
+ * (find_energy_efficient_cpu(), kernel/sched/fair.c), with sums of requests instead of maxima of clamps.
  *
- * In each domain the CPU is taken with the least sum among those where the task fits; the domain that needs the least
- * energy more wins. A task fits where the sum with it stays within the CPU's capacity: requests have their room to
- * grow in them (perf.h), and a capped task needs none. All CPUs of a domain run at the
- * frequency that the largest sum asks for.
+ * In each domain, the candidate is the CPU with the least sum of requests among the CPUs where the task fits. The domain whose
+ * energy grows the least wins. A task fits on a CPU if the sum with the task stays within the CPU's capacity. Requests already
+ * include headroom (perf.h), and a capped task needs no headroom. All CPUs of a domain run at the frequency that the largest
+ * sum in the domain asks for.
  *
- * It stays where it is unless a sixteenth of what it costs there is saved, or another CPU of the domain is emptier by
- * half of the task: so equal tasks spread evenly and then rest. Where it fits nowhere, the CPU with the most room
- * is taken, and left for one with more room by half of the task, or by an eighth where that CPU is too small for it anyway. (The kernel once asked for a sixteenth of all energy: with half of eight equal tasks on
- * small CPUs, the rest would stay on large ones.)
+ * A task stays on its CPU unless the move saves 1/16 of the task's cost there, or the sum on another CPU of the domain is lower
+ * by half of the task's request. So equal tasks spread evenly and then stay. If a task fits nowhere, the CPU with the most room
+ * is chosen. The task leaves this CPU for a CPU that has more room by half of the request. If the present CPU is too small for
+ * the task even alone, the task leaves for a larger CPU with more room by 1/8 of the request. (The kernel once required a saving
+ * of 1/16 of all energy. With four of eight equal tasks on small CPUs, the other four would then stay on large CPUs.)
  */
 #ifndef PARACORD_POLICY_ENERGY_H
 #define PARACORD_POLICY_ENERGY_H
@@ -21,7 +22,7 @@
 
 #define PC_SAVING_SHIFT		4
 #define PC_EMPTIES_SHIFT	6
-/* An eighth of its request more room makes a task leave a CPU that is too small for it. */
+/* A task leaves a CPU that is too small for it for a larger CPU with more room by 1/8 of its request. */
 #define PC_CRAMPED_SHIFT	3
 
 PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
@@ -48,7 +49,10 @@ PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
 	place->widest_capacity = 0;
 }
 
-/* A CPU's sum of requests, without the task's own; `allowed`: the task may run there. Return: 0 for a domain that there cannot be. */
+/*
+ * Notes one CPU. `sum`: the CPU's sum of requests, without the task's own request. `allowed`: the task's affinity includes the
+ * CPU. Return: 0 if the domain is out of range.
+ */
 PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum, u32 capacity, int allowed)
 {
 	struct pc_domain_load *load;
@@ -87,7 +91,7 @@ PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum
 	return 1;
 }
 
-/* Energy of `total` work in a domain whose busiest CPU is asked for `peak`. */
+/* Energy of a domain with a sum of requests `total`, whose busiest CPU has the sum `peak`. */
 PC_VERIFIED_ALONE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak, u32 total)
 {
 	u64 cost = 0;
@@ -106,7 +110,7 @@ PC_VERIFIED_ALONE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak,
 	return pc_min_u64(cost, 1ull << 32) * total;
 }
 
-/* What the task costs in a domain beside what is there, on a CPU with this sum. */
+/* Energy that the task adds to a domain when it runs on a CPU with this sum of requests. */
 PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_domain_load *load, u32 sum, u32 request)
 {
 	u64 without = pc_domain_energy(domain, load->peak, load->total);
@@ -116,8 +120,9 @@ PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_doma
 }
 
 /*
- * Whether all of `there` and the task would cost less on the CPUs of `here`, evenly spread, than in both domains. Moving
- * one task may cost more where it makes a domain faster, and moving all of them less.
+ * Whether the task and all tasks of the domain `there` would cost less on the CPUs of the domain `here`, evenly spread, than they
+ * cost in both domains. Moving one task may cost more, because it raises the frequency of a domain, while moving all tasks costs
+ * less.
  */
 PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
 				       const struct pc_domain *there, const struct pc_domain_load *on_there,
@@ -132,7 +137,7 @@ PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struc
 	all = on_here->total + on_there->total + request;
 	cpus = pc_max_u32(on_here->cpus, 1);
 	peak = pc_max_u32(on_here->peak, (all + cpus - 1) / cpus);
-	/* What one CPU there does must fit on one here, or a task of its may not. */
+	/* The load of any CPU of `there` must fit on one CPU of `here`; otherwise a single task of that CPU might not fit. */
 	if (on_here->best_cpu < 0 || peak > on_here->capacity || busiest > on_here->capacity)
 		return 0;
 	both = pc_domain_energy(here, on_here->peak, on_here->total) +
@@ -140,7 +145,7 @@ PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struc
 	return pc_domain_energy(here, peak, all) < both - (both >> PC_EMPTIES_SHIFT);
 }
 
-/* The domain where the task costs least, PC_DOMAINS_MAX: it fits nowhere. *cost: what it costs there. */
+/* Return: the domain where the task costs least, PC_DOMAINS_MAX if the task fits nowhere. *cost: its cost in this domain. */
 PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_place *place, u64 *cost)
 {
 	u32 best = PC_DOMAINS_MAX, d;
@@ -171,7 +176,10 @@ PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_pla
 	return best;
 }
 
-/* It fits nowhere: whether to stay. On a CPU that could not serve it alone less is gained by waiting for more room elsewhere. */
+/*
+ * Whether a task that fits nowhere stays on its CPU. On a CPU that is too small for the task even alone, a smaller gain is enough
+ * to leave.
+ */
 PC_INLINE int pc_place_stays(const struct pc_place *place)
 {
 	s32 gain = place->widest_room - place->prev_room;
@@ -181,7 +189,7 @@ PC_INLINE int pc_place_stays(const struct pc_place *place)
 	return gain <= (s32)(place->request / 2);
 }
 
-/* The CPU for the task: `prev` wherever that is as good. */
+/* Return: the CPU for the task, `prev` if no other CPU is better; -1 if no CPU is allowed. */
 PC_INLINE s32 pc_place_choose(const struct pc_energy *model, const struct pc_place *place)
 {
 	u64 least = 0, stays;

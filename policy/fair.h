@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Weighted fairness among ordinary tasks: virtual time.
+ * Weighted fairness among ordinary tasks, by virtual time.
  *
- * A task's virtual time grows by the time that it runs, times 1024 / weight: the
- * one that is furthest behind runs next, so over time each gets its weight's
- * share. Every CPU's queue has a base, the virtual time that it has reached; a
- * task that moves takes along its distance from the base, not the number.
+ * A task's virtual time grows by the time that the task runs, times 1024 / weight.
+ * The task with the least virtual time runs next, so over time each task gets the
+ * share that its weight entitles it to. The run queue of each CPU has a base, which
+ * is the virtual time that the run queue has reached. A task that moves to another
+ * run queue keeps its distance from the base, not the absolute value.
  *
- * Weights and their steps of 1.25 per nice level are the kernel's
+ * The weights, with steps of 1.25 per nice level, are the kernel's
  * (sched_prio_to_weight, kernel/sched/core.c).
  */
 #ifndef PARACORD_POLICY_FAIR_H
@@ -17,38 +18,38 @@
 
 #define PC_NICE_LEVELS		40
 #define PC_WEIGHT_NICE_0	1024u
-#define PC_WEIGHT_IDLE		3u	/* SCHED_IDLE, whatever its nice value */
+#define PC_WEIGHT_IDLE		3u	/* SCHED_IDLE, whatever the nice value */
 /*
- * Weights of tasks in groups are counted in 64ths: the least is what one of 64 tasks has of weight 1, or one of 192 in a
- * group with cpu.idle.
+ * Weights of tasks in groups are in units of 1/64. The least weight is the weight of one of 64 tasks that share a weight of 1, or
+ * of one of 192 tasks in a group with cpu.idle.
  */
 #define PC_FINE_SHIFT		6
 #define PC_FINE_NICE_0		(PC_WEIGHT_NICE_0 << PC_FINE_SHIFT)
-/* 2^32 / weight in 64ths: virtual time without a division. For 1024 that is 2^16. */
+/* Inverse of a weight, 2^32 / (weight in 64ths): it gives virtual time without a division. The inverse of 1024 is 2^16. */
 #define PC_INVERSE(weight)	((u32)((1ull << (32 - PC_FINE_SHIFT)) / (weight)))
 #define PC_INVERSE_SHIFT	16
 
-/* Slice on one CPU; more CPUs, longer slices: pc_fair_slice_ns(). The kernel's (sysctl_sched_base_slice). */
+/* Slice on a host with one CPU, the kernel's (sysctl_sched_base_slice). More CPUs mean longer slices: pc_fair_slice_ns(). */
 #define PC_FAIR_BASE_SLICE_NS	(700 * PC_NSEC_PER_USEC)
 /*
- * Who has waited this long runs next, whatever its weight: a task of nice 19 beside one of
- * nice -20 would wait for 24 s, and the kernel ejects a scheduler that lets a task wait for 30.
+ * A task that has waited this long runs next, whatever its weight. A task of nice 19 beside a task of nice -20 would wait for
+ * 24 s, and the kernel ejects a scheduler that lets a runnable task wait for 30 s.
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
 /*
- * Sooner, who was preempted while it read under RCU: everybody who waits for a grace period waits for it, and the kernel
- * ejects a scheduler under which one takes 21 s.
+ * The shorter limit for a task that was preempted in an RCU read-side critical section: everything that waits for the grace
+ * period waits for this task, and the kernel ejects a scheduler under which a grace period takes 21 s.
  */
 #define PC_FAIR_READER_WAIT_MAX_NS	(2 * PC_NSEC_PER_SEC)
 /*
- * Who wakes another one and says that it is about to sleep (pipes and sockets do) has this long for more of the
- * kind before it is preempted by whom it woke. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
+ * A task that makes a sync wakeup (WF_SYNC: the waker is about to sleep, as with pipes and sockets) may run this long, and so
+ * make further wakeups, before the task that it woke preempts it. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */
 #define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
-/* Longest time charged at once: more is a corrupt stamp. Times the largest inverse: below 2^64. */
+/* Longest time charged at once: more is a corrupt time stamp. Times the largest inverse, it stays below 2^64. */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
-/* PC_INVERSE of a nice level, -20 .. 19; beyond: the nearest. */
+/* PC_INVERSE of a nice value, which is clamped to -20..19. */
 PC_INLINE u32 pc_fair_inverse(s32 nice)
 {
 	static const u32 inverse[PC_NICE_LEVELS] = {
@@ -63,16 +64,16 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 	};
 	u32 level = nice < -20 ? 0 : nice > 19 ? PC_NICE_LEVELS - 1 : (u32)(nice + 20);
 
-	return inverse[level < PC_NICE_LEVELS ? level : 0];	/* the verifier does not follow */
+	return inverse[level < PC_NICE_LEVELS ? level : 0];	/* the verifier does not know the range */
 }
 
 /*
- * A task in a control group has its weight times its group's share of itself: the group's weight
- * over the sum of the weights of what is runnable in it, tasks and groups; and so on upwards. That is what
- * the kernel's own hierarchy comes to (calc_group_shares()), without a queue per group and CPU.
+ * The effective weight of a task in a control group is the task's weight times the group's weight, over the sum of the weights of
+ * the runnable tasks and groups in the group; and so on for each level upwards. The kernel's own hierarchy yields the same
+ * shares (calc_group_shares()); this one does so without a run queue per group and CPU.
  *
- * Factor: what the inverse is multiplied with, times 2^20. A group of weight 100 (1024 as a
- * task's) that has one task of nice 0 has the factor 1.
+ * The factor multiplies the inverse of a task's weight; it is scaled by 2^20. A group of weight 100 (1024 on the scale of task
+ * weights) with one task of nice 0 has the factor 1.
  */
 #define PC_FACTOR_SHIFT		20
 #define PC_FACTOR_ONE		(1ull << PC_FACTOR_SHIFT)
@@ -80,7 +81,7 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 #define PC_GROUP_WEIGHT_MAX	10000u
 #define PC_GROUP_WEIGHT_USUAL	100u
 
-/* A group's weight (1..10000; 0: it has cpu.idle) on the scale of tasks'. */
+/* A group's cpu.weight (1..10000; 0: the group has cpu.idle) on the scale of task weights. */
 PC_INLINE u64 pc_group_weight(u32 weight)
 {
 	u32 sane = weight > PC_GROUP_WEIGHT_MAX ? PC_GROUP_WEIGHT_MAX : weight;
@@ -90,7 +91,7 @@ PC_INLINE u64 pc_group_weight(u32 weight)
 	return (u64)sane * PC_WEIGHT_NICE_0 / 100;
 }
 
-/* Of the tasks in a group; `active`: sum of the weights of what is runnable in it. */
+/* Factor of the tasks in a group. `active`: sum of the weights of the runnable tasks and groups in it. */
 PC_INLINE u64 pc_group_factor(u64 parents_factor, s64 active, u32 weight)
 {
 	u64 sum = active > 1 ? pc_min_u64((u64)active, 1ull << 27) : 1;
@@ -99,7 +100,7 @@ PC_INLINE u64 pc_group_factor(u64 parents_factor, s64 active, u32 weight)
 	return factor < 1 ? 1 : pc_min_u64(factor, PC_FACTOR_MAX);
 }
 
-/* Inverse of a task's weight in a group. A weight below a 64th counts as that. */
+/* Inverse of a task's effective weight in a group. A weight below 1/64 counts as 1/64. */
 PC_INLINE u32 pc_fair_in_group(u32 inverse, u64 factor)
 {
 	u64 scaled = inverse * pc_min_u64(factor, PC_FACTOR_MAX) >> PC_FACTOR_SHIFT;
@@ -107,25 +108,25 @@ PC_INLINE u32 pc_fair_in_group(u32 inverse, u64 factor)
 	return scaled < 1 ? 1 : (u32)pc_min_u64(scaled, 0xffffffffu);
 }
 
-/* Weight with this inverse, in 64ths; PC_FINE_NICE_0: that of nice 0. */
+/* The weight that has this inverse, in 64ths. PC_FINE_NICE_0 is the weight of nice 0. */
 PC_INLINE u32 pc_fair_weight(u32 inverse)
 {
 	return inverse ? (u32)pc_min_u64((1ull << 32) / inverse, 0xffffffffu) : 0xffffffffu;
 }
 
-/* Virtual time of ran_ns with this inverse weight. */
+/* Virtual time of a running time ran_ns with this inverse weight. */
 PC_INLINE u64 pc_fair_virtual(u64 ran_ns, u32 inverse)
 {
 	return pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS) * inverse >> PC_INVERSE_SHIFT;
 }
 
-/* Virtual times wrap: order is the sign of the difference. */
+/* Virtual times wrap, so the sign of the difference tells their order. */
 PC_INLINE int pc_fair_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
-/* How long a task runs before another one of its CPU may, on a host with that many CPUs (get_update_sysctl_factor()). */
+/* The slice: how long a task runs before another task of its CPU, on a host with `cpus` CPUs (get_update_sysctl_factor()). */
 PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 {
 	u32 factor = cpus >= 8 ? 4 : cpus >= 4 ? 3 : cpus >= 2 ? 2 : 1;
@@ -133,25 +134,25 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 	return factor * (u32)PC_FAIR_BASE_SLICE_NS;
 }
 
-/* How long it runs at least, if somebody wakes who would have had the turn. */
+/* Shortest turn, if a task wakes that would have run in this turn, had it been runnable when the turn began. */
 PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
 {
 	return slice_ns / 4;
 }
 
 /*
- * Running time that a new task waits for first, where turns end at ticks: what it owes when it ends vanishes with it, and
- * that is a turn at most.
+ * Running time that a new task owes in advance, where turns end at ticks. What a task owes when it exits vanishes with the task,
+ * and that is at most one turn.
  */
 #define PC_FAIR_TICK_NS		(4 * PC_NSEC_PER_MSEC)
 
-/* Farthest that a task can be ahead of its queue: 16 of the largest charges. */
+/* Largest distance of a task ahead of the base of its run queue: 16 of the largest charges. */
 #define PC_FAIR_AHEAD_MAX	(1ull << 52)
 
 /*
- * Where a task's virtual time lies when it comes to a queue with this base: a sleeper comes back at most
- * one slice behind it, so that sleep is no savings account. Who seems farther ahead than anybody can be has slept for so
- * long that the numbers have come around: at the least weight that is a day.
+ * Virtual time of a task that is enqueued on a run queue with this base. A task that slept is placed at most one slice behind the
+ * base, so that sleep does not accumulate credit. A task that seems to be farther ahead than PC_FAIR_AHEAD_MAX has slept for so
+ * long that the virtual time has wrapped: at the least weight, this takes a day.
  */
 PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
@@ -161,8 +162,8 @@ PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 }
 
 /*
- * Where a task's virtual time lies after a change of its weight: what it owes is the same running time. What it is owed is a
- * slice at most (pc_fair_place()). As the kernel does it (reweight_entity()).
+ * Virtual time of a task after a change of its weight: the running time that the task owes stays the same, as in the kernel
+ * (reweight_entity()). Time that the task is owed is not rescaled, because it is at most one slice (pc_fair_place()).
  */
 PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
 {
@@ -170,13 +171,14 @@ PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
 
 	if (before == after || !before || pc_fair_before(vtime, base))
 		return vtime;
-	/* At most 4 s of running time, in units of 2^16 / 2^8 ns. */
+	/* At most 4 s of running time, in units of 2^16 / 2^8 = 256 ns. */
 	return base + (pc_min_u64((pc_min_u64(ahead, PC_FAIR_AHEAD_MAX) << 8) / before, 1ull << 24) * after >> 8);
 }
 
 /*
- * Where a task's virtual time lies after it has run with a boost: at most a slice ahead. What a boost takes, its budgets
- * pay for; charged as well, it is a debt of seconds that the next wakeup without a boost waits for.
+ * Virtual time of a task after it has run with a boost: at most one slice ahead of the base. The budgets of boosts already pay
+ * for boosted time. If boosted time were charged here as well, it would be a debt of seconds, for which the next wakeup without a
+ * boost would wait.
  */
 PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -186,31 +188,35 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 }
 
 /*
- * Whether a task that is called may run next, whatever its place in its queue: while it has had no more than a slice beyond the
- * queue's base: tasks that call each other have their share and a slice. (The kernel takes one that is owed something.)
+ * Whether the target of a directed yield may run next, whatever its place in its run queue: yes, while it is no more than one
+ * slice ahead of the base. So tasks that yield to each other get their share and one slice. (The kernel requires that the target
+ * is owed time.)
  */
 PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
 	return pc_fair_before(vtime, base + pc_fair_virtual(slice_ns, inverse));
 }
 
-/* The same distance from the base of another queue. */
+/* Virtual time at the same distance from the base of another run queue. */
 PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 {
 	return vtime - from_base + to_base;
 }
 
 /*
- * Whether a task that wakes takes the CPU from the one that runs at running_vtime now: if that is ahead of it
- * by more than a slice, in the virtual time of the one that wakes. Less, and tasks that wake each other switch all the
- * time: at a third of a slice hackbench took two to three times as long.
+ * Whether a task that wakes preempts the running task, whose virtual time is running_vtime now: yes, if the running task is ahead
+ * by more than one slice, in the virtual time of the task that wakes. With a smaller distance, tasks that wake each other switch
+ * all the time: at a third of a slice hackbench took two to three times as long.
  */
 PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
 {
 	return pc_fair_before(vtime + pc_fair_virtual(slice_ns, inverse), running_vtime);
 }
 
-/* Whether a task that has run for ran_ns keeps its CPU from one that it woke synchronously: not from a heavier one. */
+/*
+ * Whether a task that has run for ran_ns keeps its CPU after a sync wakeup. `inverse`: of the woken task, `wakers_inverse`: of
+ * the waker. A waker does not keep the CPU from a heavier task.
+ */
 PC_INLINE int pc_fair_batches(u64 ran_ns, u32 inverse, u32 wakers_inverse)
 {
 	return ran_ns < PC_FAIR_BATCH_NS && inverse >= wakers_inverse;

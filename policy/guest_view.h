@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * From the guest's bytes to the checked copy that the policy looks at. The
- * bytes were copied once by the caller and are hostile: every value of every
- * byte gives a view, and the view holds only 0 and 1.
+ * Converts the guest's bytes into the checked copy that the policy uses. The
+ * caller has copied the bytes once. The bytes may be hostile: every value of
+ * every byte gives a view, and a view contains only 0 and 1.
  */
 #ifndef PARACORD_POLICY_GUEST_VIEW_H
 #define PARACORD_POLICY_GUEST_VIEW_H
@@ -10,12 +10,12 @@
 #include "budget.h"
 #include "../abi/paracord_abi.h"
 
-/* In a handler of an NMI, of a hard interrupt, of a softirq (not: softirqs off). */
+/* Bits for a handler of an NMI, a hardirq or a softirq, but not for softirqs that are merely disabled. */
 #define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
 
 /*
- * preempt_count: what *preempt_count_gpa held, 0 when it was not read.
- * The idle task runs with preemption off: that is not a critical section.
+ * preempt_count: the value at preempt_count_gpa, 0 if it was not read.
+ * The idle task runs with preemption off, which is not a critical section.
  */
 PC_INLINE struct pc_guest_view pc_guest_view_of(struct paracord_context context, u32 preempt_count,
 						u32 preempt_count_mask)

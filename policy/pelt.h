@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Per-entity load tracking, exactly as the kernel computes utilisation
+ * Per-entity load tracking (PELT). Utilisation is computed exactly as in the kernel
  * (kernel/sched/pelt.c): a geometric series over periods of 1024 units of 1024 ns,
- * y^32 = 1/2. Two signals may be carried with it: see policy/perf.h.
+ * y^32 = 1/2. policy/perf.h derives the signals of a task from it.
  *
- * The clock is the caller's. Where it runs at the pace of the CPU, as the kernel's
- * clock_pelt does, utilisation does not depend on capacity and frequency.
+ * The caller supplies the clock. If the clock runs at the pace of the CPU, as the
+ * kernel's clock_pelt does, utilisation does not depend on capacity and frequency.
  */
 #ifndef PARACORD_POLICY_PELT_H
 #define PARACORD_POLICY_PELT_H
@@ -17,7 +17,7 @@
 #define PC_PELT_PERIOD		1024	/* units */
 #define PC_PELT_PERIOD_NS	((u64)PC_PELT_PERIOD << PC_PELT_UNIT_SHIFT)
 #define PC_PELT_HALF_LIFE	32	/* periods */
-#define PC_PELT_SUM_MAX		47742	/* of the series, in units: what an endless run adds up to */
+#define PC_PELT_SUM_MAX		47742	/* sum of the series, in units: the limit for a task that runs all the time */
 
 /* value * y^periods. */
 PC_INLINE u64 pc_pelt_decay(u64 value, u64 periods)
@@ -33,26 +33,26 @@ PC_INLINE u64 pc_pelt_decay(u64 value, u64 periods)
 
 	if (halvings > 63)
 		return 0;
-	/* 32 by 64 bits, upper half: values here stay below 2^32. */
+	/* The product of two 32-bit factors fits into 64 bits: values here stay below 2^32. */
 	return (value >> halvings) * y_n[periods % PC_PELT_HALF_LIFE] >> 32;
 }
 
-/* What running all the time added: the rest of the old period, whole ones, a piece of the new one. */
+/* What uninterrupted running adds: the rest of the old period, the whole periods, and a part of the new period. */
 PC_INLINE u32 pc_pelt_segments(u64 periods, u32 rest_of_old, u32 into_new)
 {
 	return (u32)(pc_pelt_decay(rest_of_old, periods) +
 		     (PC_PELT_SUM_MAX - pc_pelt_decay(PC_PELT_SUM_MAX, periods) - PC_PELT_PERIOD) + into_new);
 }
 
-/* util_sum over what it could be at this point of the period. */
+/* util_sum, divided by the largest possible sum at this point of the period. */
 PC_INLINE u32 pc_pelt_average(const struct pc_pelt *pelt)
 {
 	return pelt->util_sum / (PC_PELT_SUM_MAX - PC_PELT_PERIOD + pelt->period_units);
 }
 
 /*
- * Accounts the time since the last update as running or not.
- * Return: 1 if a period was crossed, so that util_avg is new.
+ * Accounts the time since the last update as running or as not running.
+ * Return: 1 if a period has ended, so that util_avg is new.
  */
 PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 {
@@ -61,7 +61,7 @@ PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 	u64 periods;
 
 	if (!units) {
-		/* A clock that went back starts anew. */
+		/* After the clock went back, accounting restarts at now_ns. */
 		if (pc_elapsed_ns(pelt->last_ns, now_ns))
 			pelt->last_ns = now_ns;
 		return 0;

@@ -5,14 +5,14 @@
 
 #include "types.h"
 
-/* The largest CPU at its highest frequency: scale of utilisation, requests and clamps. */
+/* Scale of utilisation, requests and clamps: 1024 is the largest CPU at its highest frequency. */
 #define PC_CAPACITY_SHIFT	10
 #define PC_CAPACITY		1024u
 
 struct pc_pelt {
-	u64 last_ns;		/* clock of the last update, a multiple of 1024 ns from the first */
+	u64 last_ns;		/* time of the last update, a multiple of 1024 ns after the first update */
 	u32 util_sum;		/* units times 1024 */
-	u32 util_avg;		/* 0..1024, as of the last crossed period */
+	u32 util_avg;		/* 0..1024, as of the end of the last period */
 	u32 period_units;	/* units into the current period */
 	u32 reserved;
 };

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much performance a CPU is asked for: frequency follows the requests of its
- * tasks, added up, and never mixes with the time that they need.
+ * How much performance a CPU is asked for. The frequency follows the sum of the
+ * requests of the CPU's tasks. Requests are kept apart from the CPU time that the
+ * tasks need.
  *
- * Two signals per task: its demand (pelt.h), which placement and overload look at,
- * and its request, the demand clamped into what it may ask for. A CPU's request is the
- * sum over its runnable tasks; a sleeper's part decays as its demand does, so that a
- * task that comes and goes does not make the frequency jump (seed 003).
+ * Each task has two signals: its demand (pelt.h), which placement and the detection
+ * of overload use, and its request, which is the demand clamped by the task's
+ * clamps. The request of a CPU is the sum over its runnable tasks. The part of a
+ * sleeping task decays as the task's demand does, so that a task that sleeps and
+ * wakes often does not make the frequency jump (seed 003).
  *
- * A task that wakes after a long sleep starts with the request that it had before it,
- * once (seed 004): its demand has decayed meanwhile, and would be wrong for the first
- * window. A window that is not as busy spends the carry, so small tasks that
- * follow a large one do not keep the frequency high; where they follow each time,
- * they get none at all.
+ * A task that wakes after a long sleep starts once with the request that it had
+ * before the sleep: the carry (seed 004). Its demand has decayed meanwhile and would
+ * be too low for the first window. A window that is less busy than the carry ends
+ * the carry, so a small burst after a large one does not keep the frequency high.
+ * If a small burst follows every time, the task gets no carry at all.
  */
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
@@ -21,9 +23,9 @@
 #include "pelt.h"
 #include "perf_types.h"
 
-/* One window of a governor that samples: what seed 004 carries over. */
+/* One window of a governor that samples: the interval that seed 004 carries over. */
 #define PC_CARRY_WINDOW_NS	(10 * PC_NSEC_PER_MSEC)
-/* A sleep of two windows is a long one (dbs_update(), drivers/cpufreq/cpufreq_governor.c). */
+/* A sleep of two windows is a long sleep (dbs_update(), drivers/cpufreq/cpufreq_governor.c). */
 #define PC_CARRY_SLEEP_NS	(2 * PC_CARRY_WINDOW_NS)
 
 PC_INLINE u32 pc_min_u32(u32 a, u32 b)
@@ -36,10 +38,10 @@ PC_INLINE u32 pc_max_u32(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* Room to grow for a task that nobody capped: without it a busy CPU would never be asked for more (schedutil's). */
+/* Headroom for a task without a cap, as in schedutil: without it, a busy CPU would never be asked for more. */
 #define PC_HEADROOM_SHIFT	2	/* a quarter */
 
-/* What a task may ask for inside its control group: each end within the group's (uclamp_tg_restrict()). */
+/* Clamps of a task inside its control group: both clamps lie within the clamps of the group (uclamp_tg_restrict()). */
 PC_INLINE struct pc_clamp pc_clamp_within(struct pc_clamp task, struct pc_clamp group)
 {
 	struct pc_clamp both = {
@@ -50,7 +52,7 @@ PC_INLINE struct pc_clamp pc_clamp_within(struct pc_clamp task, struct pc_clamp 
 	return both;
 }
 
-/* A group's clamps under its parent's: never more than those allow (cpu_util_update_eff()). */
+/* Effective clamps of a group: at most the clamps of its parent (cpu_util_update_eff()). */
 PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp parent)
 {
 	struct pc_clamp both = { .min = pc_min_u32(group.min, parent.min), .max = pc_min_u32(group.max, parent.max) };
@@ -59,10 +61,10 @@ PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp 
 }
 
 /*
- * What a vCPU may ask for when its guest's governor asks (paracord_guest_line.perf_request, .perf_limit; any values).
- * The request raises the floor, never above the cap that the host gave: `host.max`. The limit lowers the
- * cap, never below what the host granted: `host.min`. A limit of 0 is none, and a request above the guest's own
- * limit is held to it. The request has the governor's room to grow in it: the floor gets none on top.
+ * Clamps of a vCPU whose guest's governor makes requests (paracord_guest_line.perf_request and .perf_limit, any values). The
+ * request raises the floor, but never above the cap that the host has set, `host.max`. The limit lowers the cap, but never below
+ * the floor that the host has granted, `host.min`. A limit of 0 means no limit. A request above the guest's own limit is reduced
+ * to this limit. The request includes the governor's headroom already, so the floor gets no headroom on top.
  */
 PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 limit)
 {
@@ -74,17 +76,17 @@ PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 
 	return both;
 }
 
-/* A request or limit of which somebody outside the scheduler is to be told: a sixteenth, or from or to nothing. */
+/* Whether a request or limit has changed enough to tell the daemon: by 1/16 of the scale, or from or to 0. */
 PC_INLINE int pc_request_moved(u32 told, u32 now)
 {
 	return told == now ? 0 : !told || !now ||
 	       (told > now ? told - now : now - told) >= PC_CAPACITY / 16;
 }
 
-/* How often at most somebody is told about a vCPU. */
+/* Shortest interval between two such notifications about one vCPU. */
 #define PC_REQUEST_TELL_NS	(8 * PC_NSEC_PER_MSEC)
 
-/* A value between a task's clamps; clamps beyond the scale, or crossed, are taken as far as they make sense. */
+/* A value between a task's clamps. A cap beyond the scale counts as the scale; if the clamps cross, the cap wins. */
 PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 {
 	u32 max = pc_min_u32(clamp.max, PC_CAPACITY);
@@ -92,7 +94,7 @@ PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 	return pc_min_u32(pc_max_u32(value, clamp.min), max);
 }
 
-/* What a sleeper's part of the sum has become. */
+/* The part of a sleeping task in the sum, after a sleep of slept_ns. */
 PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 {
 	u64 periods = slept_ns / PC_PELT_PERIOD_NS;
@@ -101,7 +103,10 @@ PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 			 contribution;
 }
 
-/* A window ends. One that was busy makes a burst; a carry goes on as long as they are as busy as it says. */
+/*
+ * Ends a window that is long enough. A busy window confirms a burst. Without a carry, a window is busy if the task ran for half
+ * of it. With a carry in force, the task must run for the share that the carry's level stands for; otherwise the carry ends.
+ */
 PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 {
 	u64 length = pc_elapsed_ns(now_ns, t->window_start_ns);
@@ -120,9 +125,9 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 }
 
 /*
- * The task's request now: its demand and some room, between its clamps. What a guest's governor asks for stands in
- * the demand's place: it knows what the guest's tasks need, their bursts too, and the demand of a vCPU's thread has
- * in it what the VM costs the host.
+ * The task's request now: its demand plus headroom, between its clamps. For a vCPU, the request of the guest's governor takes the
+ * place of the demand. The governor knows what the guest's tasks need, including their bursts, while the demand of a vCPU thread
+ * includes the host's costs of running the VM.
  */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
@@ -136,7 +141,7 @@ PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clam
 	return pc_clamped(wanted, clamp);
 }
 
-/* Its part of the CPU's sum follows its request. */
+/* Makes the task's part of the CPU's sum equal to its request. */
 PC_INLINE void pc_perf_contribute(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u32 request)
 {
 	cpu->runnable = cpu->runnable - pc_min_u32(cpu->runnable, t->contribution) + request;
@@ -153,7 +158,7 @@ PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
 	cpu->sleeping_ns += periods * PC_PELT_PERIOD_NS;
 }
 
-/* A new task: half of what its CPU has left, as the kernel assumes (post_init_entity_util_avg()). */
+/* The demand of a new task: half of the capacity that its CPU has left, as in the kernel (post_init_entity_util_avg()). */
 PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
 {
 	u32 util = (PC_CAPACITY - pc_min_u32(cpu->runnable, PC_CAPACITY)) / 2;
@@ -164,8 +169,8 @@ PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task 
 }
 
 /*
- * CPUs' clocks differ: one that came from another CPU was last accounted elapsed_ns before now_ns, on this
- * CPU's clock.
+ * For a task that came from another CPU: the clocks of CPUs differ. On this CPU's clock, the task was last accounted elapsed_ns
+ * before now_ns.
  */
 PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns)
 {
@@ -178,20 +183,20 @@ PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns
 		t->slept_ns = last_ns | 1;
 }
 
-/* What a sleeper's part of the sum has become, as `sleeping` counts it. */
+/* The same part on the scale of pc_perf_cpu.sleeping. */
 PC_INLINE u64 pc_perf_part(const struct pc_perf_task *t, u64 slept_ns)
 {
 	return (u64)pc_perf_decayed(t->contribution, slept_ns) << PC_CAPACITY_SHIFT;
 }
 
-/* A sleeper's part leaves the sum of the CPU on which it slept, as far as it is still in it. */
+/* Removes the part of a sleeping task from the sum of the CPU on which the task slept, as far as the sum still contains it. */
 PC_INLINE void pc_perf_take(struct pc_perf_cpu *home, u64 part, u64 now_ns)
 {
 	pc_perf_decay_sleeping(home, now_ns);
 	home->sleeping -= pc_min_u64(home->sleeping, part);
 }
 
-/* The task becomes runnable on a CPU; its sleeper's part is gone (pc_perf_take()). `carry`: 0/1, the switch. */
+/* The task becomes runnable on a CPU; pc_perf_take() has removed its sleeping part. `carry`: 0/1, whether carries are on. */
 PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, int carry,
 			    u64 now_ns)
 {
@@ -204,14 +209,14 @@ PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, str
 	t->carry_due = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
 	if (t->carry_due)
 		t->carry_armed = 0;
-	/* One that was for nothing is not given again before it would have been right once. */
+	/* After a wasted carry, no carry is given until one would have been right again. */
 	t->carry_in_force = t->carry_due && !t->carry_wasted;
 	t->window_start_ns = now_ns;
 	t->window_ran_ns = 0;
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
 }
 
-/* Accounts the time since the last account as running or waiting; at its end the request is new. */
+/* Accounts the time since the last call as running or as waiting, and updates the request. */
 PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp,
 			       int running, u64 now_ns)
 {
@@ -224,15 +229,15 @@ PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
 }
 
-/* The task leaves the CPU's sum at once: for another CPU, or another class. */
+/* Removes the task from the CPU's sum at once: it goes to another CPU or to another scheduling class. */
 PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
 {
 	cpu->runnable -= pc_min_u32(cpu->runnable, contribution);
 }
 
 /*
- * The task goes to sleep: its part decays from here on, and a burst that was one is remembered. A blip leaves
- * behind what it needed, not the carry that it began with.
+ * The task goes to sleep. Its part in the sum decays from now on, and a confirmed burst arms the next carry. A task that ran only
+ * briefly leaves behind the request that it needed, not the carry that it started with.
  */
 PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, u64 now_ns)
 {
@@ -248,7 +253,7 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 	t->slept_ns = now_ns | 1;
 	if (t->carry_due)
 		t->carry_wasted = !t->confirmed;
-	/* A blip between long sleeps: what was armed stays armed only if it was not used. */
+	/* An unconfirmed run between long sleeps arms nothing: an armed carry stays armed only if no wakeup has used it. */
 	if (t->confirmed) {
 		t->carry_armed = 1;
 		t->carry_level = t->contribution;
@@ -256,7 +261,7 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 	t->carry_in_force = 0;
 }
 
-/* What the CPU is asked for, 0..1024: runnable tasks, the rest of sleepers, and what others (RT, DL, IRQ) need. */
+/* Request of the CPU, 0..1024: runnable tasks, the decayed parts of sleeping tasks, and `pressure` (RT, DL, IRQ). */
 PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)
 {
 	u64 sum;
@@ -267,15 +272,15 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 }
 
 /*
- * A request falls no sooner than that after it was needed, and no later than twice that. A frame at 60 Hz: the
- * longest period of tasks that somebody waits for.
+ * A request falls no sooner than this time after it was last needed, and no later than twice this time. It is one frame at 60 Hz,
+ * the longest period of tasks for which a person waits.
  */
 #define PC_HOLD_NS	(17 * PC_NSEC_PER_MSEC)
 
 /*
- * A request with its ripple taken out: the largest of this window and the one before. A task that runs 4 ms of every
- * 10 has a utilisation that rises and falls by a tenth each time; where a frequency lies in
- * between, a CPU would change it with every wakeup.
+ * A request without ripple: the largest request of this window and of the window before. The utilisation of a task that runs for
+ * 4 ms of every 10 ms rises and falls by a tenth each time. If a frequency step lies in between, the CPU would change its
+ * frequency at every wakeup.
  */
 PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 {
@@ -291,9 +296,9 @@ PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 }
 
 /*
- * Time that a task is charged for ran_ns on a CPU where others wait: a capped task pays as if it
- * had run until its work rate was its cap. `speed`: the CPU's capacity at its frequency, 0..1024.
- * Fairness then gives the rest to the others. At most PC_FAIR_CHARGE_MAX_NS are charged at once.
+ * Time that a task is charged for ran_ns on a CPU where other tasks wait. A capped task is charged as if it had run until its
+ * rate of work was equal to its cap. Fairness then gives the rest of the CPU to the other tasks. `speed`: the CPU's capacity at
+ * its present frequency, 0..1024. At most PC_FAIR_CHARGE_MAX_NS of running time are charged at once.
  */
 PC_INLINE u64 pc_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which perf event of the host serves which counter of a guest's vCPU, what is kept, and what is closed.
+ * Which perf event of the host serves which counter of a guest's vCPU, which events stay open, and which events are closed.
  *
- * An event costs several times more to open than to use again (docs/design/0005), so one that a counter gives back is
- * paused and stays. It is found by its key, whichever counter had it: perf in a guest rotates more
- * events than it has counters, and meets its events again in other places. (KVM's own reuse, seed 001, looks at the
- * counter's last event only, and a rotation defeats it.)
+ * Opening a perf event costs several times more than using an open one again (docs/design/0005). So an event that a counter gives
+ * back is paused and stays open. The pool finds it by its key, whichever counter had it: perf in a guest rotates more events than
+ * it has counters, and an event returns on another counter. (KVM's own reuse, seed 001, looks at the last event of the counter
+ * only, which a rotation defeats.)
  *
- * What stays has a price at each context switch of the thread, so events that are not asked for are closed, but never
- * the last one: the first event opened on a host without any costs milliseconds, as the kernel patches its code for it.
+ * An open event costs time at each context switch of the thread, so unused events are closed. The last open event is never
+ * closed: opening the first event on a host without any costs milliseconds, because the kernel patches its code for it.
  *
- * The caller carries out what is decided; the pool's state is as if that had succeeded. pc_pmu_drop() tells of an
- * event that could not be opened. Keys and numbers of counters are a guest's: any are as good as others.
+ * The caller carries out the decisions. The state of the pool assumes that they succeed; the caller reports an event that could
+ * not be opened by pc_pmu_drop(). Keys and counter numbers come from the guest: any values are safe.
  */
 #ifndef PARACORD_POLICY_PMU_POOL_H
 #define PARACORD_POLICY_PMU_POOL_H
@@ -20,18 +20,17 @@
 #include "pmu_pool_types.h"
 
 /*
- * The kernel's own rotation interval is 4 ms or less (perf_pmu_register()): an event that is one of twenty for four
- * counters comes back after 64 ms. Seed 001 closes after one idle slice, and would open each event of such a
- * rotation anew.
+ * The kernel rotates events every 4 ms or more often (perf_pmu_register()). If twenty events share four counters, an event
+ * returns after 64 ms. Seed 001 closes an event after one idle slice, and would open each event of such a rotation anew.
  */
 #define PC_PMU_RELEASE_SLICES	8
 
-/* A guest that is over its budget is not served for so long. */
+/* Budget period: a guest that has exceeded its budget is not served until the next period. */
 #define PC_PMU_PERIOD_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PMU_PERIODS_PER_SEC	(PC_NSEC_PER_SEC / PC_PMU_PERIOD_NS)
-/* A guest's perf with changing events opens some at each of its starts; more than this is a loop. */
+/* Each start of perf in the guest may open some events, if the events change. More than this per second is a loop. */
 #define PC_PMU_OPENS_PER_SEC	1000
-/* A twentieth of a CPU per VM; two vCPUs that rotate with 1 kHz need a hundredth. */
+/* 1/20 of a CPU per VM. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
 #define PC_PMU_CALLS_NS_PER_SEC	(50 * PC_NSEC_PER_MSEC)
 
 PC_INLINE int pc_pmu_same_key(const struct pc_pmu_key *a, const struct pc_pmu_key *b)
@@ -47,16 +46,16 @@ PC_INLINE struct pc_pmu_decision pc_pmu_refuse(u8 cause)
 }
 
 /* What pc_pmu_find() looks for. */
-#define PC_PMU_FIND_HELD	0	/* the event that the counter has */
-#define PC_PMU_FIND_KEY		1	/* that no counter has, with the key; the one used last */
-#define PC_PMU_FIND_OWN		2	/* that no counter has and the counter had; the one used last */
-#define PC_PMU_FIND_OLDEST	3	/* that no counter has; the one used longest ago */
+#define PC_PMU_FIND_HELD	0	/* the event that the counter holds */
+#define PC_PMU_FIND_KEY		1	/* of the events with the key that no counter holds, the one used last */
+#define PC_PMU_FIND_OWN		2	/* of the counter's former events that no counter holds, the one used last */
+#define PC_PMU_FIND_OLDEST	3	/* of the events that no counter holds, the one used longest ago */
 #define PC_PMU_FIND_PLACE	4	/* a free place */
 
-/* Return: the index of an event or place, -1 for none. */
+/* Return: the index of an event or of a free place, -1 if there is none. */
 PC_VERIFIED_ALONE s32 pc_pmu_find(const struct pc_pmu_pool *pool, const struct pc_pmu_key *key, u32 counter, u32 what)
 {
-	u64 turn = what == PC_PMU_FIND_OLDEST ? ~0ULL : 0;	/* turns lie in between */
+	u64 turn = what == PC_PMU_FIND_OLDEST ? ~0ULL : 0;	/* all turns lie between 0 and ~0 */
 	s32 found = -1;
 	u32 i;
 
@@ -89,7 +88,7 @@ PC_VERIFIED_ALONE s32 pc_pmu_find(const struct pc_pmu_pool *pool, const struct p
 	return found;
 }
 
-/* Which event, and how the counter gets it. */
+/* Chooses an event for the counter, and how the counter gets it. */
 PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, const struct pc_pmu_key *key,
 					       u32 counter)
 {
@@ -100,7 +99,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, c
 		if (!pc_pmu_same_key(&pool->event[event].key, key))
 			return pc_pmu_refuse(PC_PMU_BUSY);
 	} else if (pool->mode == PC_PMU_LAST) {
-		/* The place of its last event, even where others are free. */
+		/* The place of the counter's last event, even if other places are free. */
 		event = pc_pmu_find(pool, key, counter, PC_PMU_FIND_OWN);
 		if (event >= 0 && event < PC_PMU_EVENTS && !pc_pmu_same_key(&pool->event[event].key, key))
 			chosen.action = PC_PMU_REPLACE;
@@ -122,8 +121,8 @@ PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, c
 }
 
 /*
- * A counter takes an event: one with its key that no counter has, the one that was used last; else a free place;
- * else the place of the event that was used longest ago and no counter has. `allowed`: pc_pmu_allowed().
+ * A counter takes an event. First choice is the last used event with the key that no counter holds; then a free place; then the
+ * place of the event that was used longest ago and that no counter holds. `allowed`: result of pc_pmu_allowed().
  */
 PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 counter, const struct pc_pmu_key *key,
 					     u32 allowed)
@@ -140,7 +139,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 count
 		return taken;
 	if (taken.action != PC_PMU_USE && allowed != PC_PMU_ALLOW_OPEN)
 		return pc_pmu_refuse(PC_PMU_NO_BUDGET);
-	e = &pool->event[taken.event & (PC_PMU_EVENTS - 1)];	/* for the verifier */
+	e = &pool->event[taken.event & (PC_PMU_EVENTS - 1)];	/* bounds the index for the verifier */
 	e->key = *key;
 	e->turn = ++pool->turn;
 	e->idle_slices = 0;
@@ -150,7 +149,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 count
 	return taken;
 }
 
-/* The event is gone: it could not be opened, or was closed for a reason of the caller's. */
+/* The event is gone: the caller could not open it, or has closed it for a reason of its own. */
 PC_INLINE void pc_pmu_drop(struct pc_pmu_pool *pool, u32 event)
 {
 	struct pc_pmu_event none = { .open = 0 };
@@ -186,7 +185,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_give(struct pc_pmu_pool *pool, u32 count
 #define PC_PMU_IS_OPEN		1
 #define PC_PMU_IS_TO_CLOSE	2
 
-/* An event at the end of a slice. Return: the bits above. */
+/* Ages one event at the end of a slice. Return: a mask of the bits above. */
 PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 {
 	if (!e || !e->open)
@@ -200,15 +199,15 @@ PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 }
 
 /*
- * A slice ends: the thread was switched out and in again, or PC_PMU_SLICE_NS passed. Return: the events to close, as
- * a mask; never the last one that is open.
+ * A slice ends: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return: mask of the events to close,
+ * never the last event that is open.
  */
 PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 {
 	u32 open = 0, close = 0, latest = 0, i;
 	u64 turn = 0;
 
-	/* No branch on what was found so far: the verifier would walk each combination. */
+	/* No branch depends on earlier rounds of the loop: the verifier would walk every combination. */
 	for (i = 0; i < PC_PMU_EVENTS; i++) {
 		u32 is = pc_pmu_age(&pool->event[i], pool->release_slices);
 
@@ -228,8 +227,8 @@ PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 }
 
 /*
- * What the VM may do now. Time in calls is known afterwards only, and its vCPUs ask at once: a budget is overrun by one
- * batch of each, and goes into debt for it (budget.h).
+ * What the VM may do now: PC_PMU_ALLOW_*. The time in system calls is known only after the calls, and the vCPUs of a VM ask
+ * concurrently. So each vCPU may overrun the budget by one batch, for which the budget goes into debt (budget.h).
  */
 PC_INLINE u32 pc_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u64 now_ns)
 {
@@ -244,7 +243,7 @@ PC_INLINE u32 pc_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_q
 	return PC_PMU_ALLOW_OPEN;
 }
 
-/* What the VM has caused. */
+/* Charges what the VM has caused: a number of opened events, and time in system calls. */
 PC_INLINE void pc_pmu_charge(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u32 opens, u64 used_ns)
 {
 	u64 share_ns = PC_NSEC_PER_SEC / pc_max_u64(quota->opens_per_sec, 1);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * State of a vCPU's pool of perf events (pmu_pool.h). All zeroes is an empty pool, keyed, without lazy release.
- * Events and counters in it are named by 1 + their index, so that 0 is none.
+ * State of a vCPU's pool of perf events (pmu_pool.h). All zeroes is an empty pool in mode PC_PMU_KEYED that never closes idle
+ * events. The pool refers to a counter by 1 + its index, so that 0 means none.
  */
 #ifndef PARACORD_POLICY_PMU_POOL_TYPES_H
 #define PARACORD_POLICY_PMU_POOL_TYPES_H
 
 #include "boost_types.h"
 
-#define PC_PMU_COUNTERS	16	/* of a guest's vCPU: what its perf may have on at once */
-#define PC_PMU_EVENTS	32	/* of the host: bits of a mask, and file descriptors per vCPU */
+#define PC_PMU_COUNTERS	16	/* counters per vCPU: events that perf in the guest may count at once */
+#define PC_PMU_EVENTS	32	/* host events per vCPU: bits of a mask, and file descriptors */
 
-/* A slice of a thread that is never switched out. */
+/* Length of a slice of a thread that is never switched out. */
 #define PC_PMU_SLICE_NS	10000000
 
-/* What makes an event another one for perf. */
+/* What distinguishes two events for perf. */
 struct pc_pmu_key {
 	u64 config;		/* perf_event_attr.config */
 	u32 type;		/* perf_event_attr.type */
@@ -24,53 +24,53 @@ struct pc_pmu_key {
 #define PC_PMU_EXCLUDE_USER	(1u << 0)
 #define PC_PMU_EXCLUDE_KERNEL	(1u << 1)
 #define PC_PMU_EXCLUDE_HOST	(1u << 2)
-#define PC_PMU_SAMPLES		(1u << 3)	/* it has a period */
+#define PC_PMU_SAMPLES		(1u << 3)	/* the event has a period */
 
 struct pc_pmu_event {
 	struct pc_pmu_key key;
-	u64 turn;		/* pc_pmu_pool.turn when it was taken or given back last */
-	u32 idle_slices;	/* slices that ended since a counter had it */
+	u64 turn;		/* pc_pmu_pool.turn when a counter last took the event or gave it back */
+	u32 idle_slices;	/* number of slices that have ended since a counter held the event */
 	u8 open;		/* 0/1 */
-	u8 counter;		/* that has it */
-	u8 had_by;		/* the counter that had it last */
+	u8 counter;		/* 1 + index of the counter that holds the event; 0: none */
+	u8 had_by;		/* 1 + index of the counter that held the event last */
 	u8 reserved;
 };
 
-/* Modes. The other two are there to be measured against. */
-#define PC_PMU_KEYED	0	/* any counter uses any event with its key again */
-#define PC_PMU_LAST	1	/* a counter uses its own last event again (seed 001) */
-#define PC_PMU_RECREATE	2	/* an event is closed when it is given back */
+/* Modes. PC_PMU_LAST and PC_PMU_RECREATE exist for comparison in measurements. */
+#define PC_PMU_KEYED	0	/* any counter may reuse any event that has its key */
+#define PC_PMU_LAST	1	/* a counter may reuse its own last event only (seed 001) */
+#define PC_PMU_RECREATE	2	/* an event is closed when a counter gives it back */
 
-/* One per vCPU; one writer. */
+/* One per vCPU, with one writer. */
 struct pc_pmu_pool {
 	u32 mode;		/* PC_PMU_KEYED, _LAST, _RECREATE */
-	u32 release_slices;	/* an event that was idle for more slices is closed; 0: never */
+	u32 release_slices;	/* an event that is idle for more slices is closed; 0: never */
 	u64 turn;
 	struct pc_pmu_event event[PC_PMU_EVENTS];
 };
 
 /* Decisions. */
-#define PC_PMU_NOTHING	0	/* refused, or nothing to do */
-#define PC_PMU_USE	1	/* the event is open and paused: set its period, go on */
-#define PC_PMU_OPEN	2	/* its place is free: open one there */
-#define PC_PMU_REPLACE	3	/* close what is there, then open */
-#define PC_PMU_PAUSE	4	/* it stays */
+#define PC_PMU_NOTHING	0	/* the counter is refused, or there is nothing to do */
+#define PC_PMU_USE	1	/* the event is open and paused: set its period and enable it */
+#define PC_PMU_OPEN	2	/* the place is free: open an event there */
+#define PC_PMU_REPLACE	3	/* close the event in this place, then open one there */
+#define PC_PMU_PAUSE	4	/* disable the event; it stays open */
 #define PC_PMU_CLOSE	5
 
 /* Why a counter is refused. */
 #define PC_PMU_NO_SUCH_COUNTER	1
-#define PC_PMU_BUSY		2	/* it has an event with another key: give that back first */
-#define PC_PMU_NO_PLACE		3	/* counters have all events */
-#define PC_PMU_NO_BUDGET	4	/* until the next period */
+#define PC_PMU_BUSY		2	/* the counter holds an event with another key: give it back first */
+#define PC_PMU_NO_PLACE		3	/* counters hold all events */
+#define PC_PMU_NO_BUDGET	4	/* until the next budget period */
 
 struct pc_pmu_decision {
 	u8 action;
-	u8 event;		/* its index */
-	u8 cause;		/* when refused */
+	u8 event;		/* index of the event */
+	u8 cause;		/* PC_PMU_* above, if the counter is refused */
 	u8 reserved;
 };
 
-/* What a VM may cause. */
+/* Limits of what a VM may cause. */
 struct pc_pmu_quota {
 	u64 calls_ns_per_sec;	/* time in system calls */
 	u32 opens_per_sec;
@@ -80,10 +80,10 @@ struct pc_pmu_quota {
 /* One per VM, shared by its vCPUs. */
 struct pc_pmu_budget {
 	struct pc_bucket calls;
-	struct pc_bucket opens;	/* in time: one costs its share of a second */
+	struct pc_bucket opens;	/* in time: opening an event costs its share of a second */
 };
 
-/* What a budget has left for. */
+/* What the rest of a budget allows. */
 #define PC_PMU_ALLOW_NOTHING	0
 #define PC_PMU_ALLOW_REUSE	1
 #define PC_PMU_ALLOW_OPEN	2

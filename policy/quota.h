@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max: a control group may run quota_ns in each period, and burst_ns more of what it left of earlier ones.
+ * cpu.max: a control group may run for quota_ns in each period, plus up to burst_ns that it left unused in earlier periods.
  *
- * A group's runtime lies in a pool that all CPUs share. A CPU takes portions of it, and pays what tasks run from its portion:
- * only portions touch the pool. What was run beyond it is the pool's debt, so that over time a group has its quota,
- * however late each overrun was noticed.
+ * The runtime of a group lies in a pool that all CPUs share. A CPU takes portions from the pool and charges running time to its
+ * portion, so only portions touch the pool. Time that was run beyond a portion is a debt of the pool. So over time a group gets
+ * its quota, however late each overrun was noticed.
  */
 #ifndef PARACORD_POLICY_QUOTA_H
 #define PARACORD_POLICY_QUOTA_H
@@ -12,30 +12,33 @@
 #include "budget.h"
 #include "quota_types.h"
 
-/* The kernel's "max": no quota. */
+/* "max" in cpu.max: no quota. */
 #define PC_QUOTA_NONE		0xffffffffffffffffull
 /*
- * A portion, as the kernel's (sysctl_sched_cfs_bandwidth_slice); of small quotas an eighth. So many CPUs at once may each run on to a
- * tick: what that comes to is to be less than the deepest debt (below) at 100 Hz.
+ * Size of a portion: the kernel's (sysctl_sched_cfs_bandwidth_slice), or 1/8 of a small quota. As many CPUs as there are portions
+ * may each run on to the next tick. The sum of these overruns must be smaller than the deepest debt (below) at 100 Hz.
  */
 #define PC_PORTION_NS		(5 * PC_NSEC_PER_MSEC)
 #define PC_PORTION_MIN_NS	(1 * PC_NSEC_PER_MSEC)
-/* What a CPU keeps of a portion when nothing of the group runs there any more. */
+/* What a CPU keeps of its portion when no task of the group runs there any more. */
 #define PC_PORTION_KEPT_NS	(200 * PC_NSEC_PER_USEC)
-/* Longest period and largest quota that are reckoned with: more is garbage (max_cfs_quota_period, max_bw_runtime_us). */
+/* Longest period and largest quota that are accepted: more is garbage (max_cfs_quota_period, max_bw_runtime_us). */
 #define PC_QUOTA_PERIOD_MAX_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_QUOTA_MAX_NS		(1ull << 44)
 
-/* What tasks may have too much until a tick ends their turn, they may have later as well: periods shorter than this lose nothing. */
+/*
+ * The pool may hold the quotas of all periods that fit into this window. A task may run too long until a tick ends its turn, so
+ * a task may also use its quota later by as much. Otherwise quotas with periods shorter than this would lose runtime.
+ */
 #define PC_QUOTA_WINDOW_NS	(4 * PC_NSEC_PER_MSEC)
 
-/* Longest running time charged at once: more is a clock that jumped, or time that the host itself did not have. */
+/* Longest running time charged at once: a longer time means that the clock jumped, or that this host itself did not run. */
 #define PC_QUOTA_PAID_MAX_NS	(100 * PC_NSEC_PER_MSEC)
-/* Deepest debt, in quotas and in time. */
+/* Deepest debt: this many quotas, but at least this time. */
 #define PC_QUOTA_DEBT_QUOTAS	16
 #define PC_QUOTA_DEBT_MIN_NS	(50 * PC_NSEC_PER_MSEC)
 
-/* Whether that is a limit. */
+/* Whether these values are a limit. */
 PC_INLINE int pc_quota_is_set(u64 quota_ns, u64 period_ns)
 {
 	return quota_ns < PC_QUOTA_MAX_NS && period_ns > 0 && period_ns <= PC_QUOTA_PERIOD_MAX_NS;
@@ -46,7 +49,10 @@ PC_INLINE u64 pc_quota_portion_ns(const struct pc_quota *q)
 	return pc_max_u64(PC_PORTION_MIN_NS, pc_min_u64(PC_PORTION_NS, q->quota_ns / 8));
 }
 
-/* The pool at `now`: each period that has begun since adds a quota, up to what a burst may keep. Any CPU, many at once. */
+/*
+ * Refills the pool up to `now`: each period that has begun since the last refill adds a quota, up to the most that the pool may
+ * hold with a burst. Any number of CPUs may call this at once.
+ */
 PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 {
 	u64 old = *(volatile u64 *)&q->period_at_ns;
@@ -61,7 +67,7 @@ PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 	periods = (PC_QUOTA_WINDOW_NS + q->period_ns - 1) / q->period_ns;
 	most = periods * q->quota_ns + pc_min_u64(q->burst_ns, PC_QUOTA_MAX_NS);
 	periods = pc_elapsed_ns(start, old) / q->period_ns;
-	/* What is owed beyond the deepest debt is forgotten: it says more about the host than about the group. */
+	/* A debt beyond the deepest debt is forgotten: it says more about the host than about the group. */
 	had = *(volatile s64 *)&q->left_ns;
 	least = -(s64)pc_max_u64(PC_QUOTA_DEBT_QUOTAS * q->quota_ns, PC_QUOTA_DEBT_MIN_NS);
 	left = had < least ? least : pc_min_s64(had, (s64)most);
@@ -69,7 +75,7 @@ PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 	__sync_fetch_and_add(&q->left_ns, left - had);
 }
 
-/* As much of `wanted` as the pool has; all of it where the quota was taken away. */
+/* Takes runtime from the pool. Return: as much of `wanted` as the pool has; all of it if the group has no quota any more. */
 PC_INLINE u64 pc_quota_take(struct pc_quota *q, u64 wanted)
 {
 	s64 had;
@@ -84,7 +90,7 @@ PC_INLINE u64 pc_quota_take(struct pc_quota *q, u64 wanted)
 	return got;
 }
 
-/* Time that was taken and not used, or a debt. */
+/* Returns unused runtime to the pool; ns below 0 is a debt. */
 PC_INLINE void pc_quota_give(struct pc_quota *q, s64 ns)
 {
 	__sync_fetch_and_add(&q->left_ns, ns);
@@ -95,7 +101,7 @@ PC_INLINE int pc_quota_is_spent(const struct pc_quota *q)
 	return *(volatile s64 *)&q->left_ns <= 0;
 }
 
-/* Tasks that may begin to use up what a pool has: one for each portion; any number where the quota was taken away. */
+/* Number of tasks that may start to run on the pool: one per portion. PC_QUOTA_NONE if the group has no quota any more. */
 PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 {
 	s64 left = *(volatile s64 *)&q->left_ns;
@@ -105,7 +111,7 @@ PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 	return left <= 0 ? 0 : 1 + (u64)left / pc_quota_portion_ns(q);
 }
 
-/* When a pool that is spent has something again: after as many periods as its debt takes. */
+/* When a pool without runtime has runtime again: after as many periods as its debt takes. CLOCK_MONOTONIC. */
 PC_INLINE u64 pc_quota_again_ns(const struct pc_quota *q)
 {
 	s64 left = pc_bucket_clamp(*(volatile s64 *)&q->left_ns, q->quota_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Integer types for the three builds of policy/: BPF, native C, bindgen. */
+/* Integer types for the three builds of policy/: BPF, native C and bindgen. */
 #ifndef PARACORD_POLICY_TYPES_H
 #define PARACORD_POLICY_TYPES_H
-#ifndef PARACORD_HAVE_KERNEL_TYPES	/* BPF: kernel_types.h or vmlinux.h came first */
+#ifndef PARACORD_HAVE_KERNEL_TYPES	/* BPF includes kernel_types.h or vmlinux.h first */
 #include <stdint.h>
 typedef uint8_t u8;
 typedef uint16_t u16;
