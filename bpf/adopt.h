@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads get records: vCPUs at their first VM exit, and, as the daemon says, the other threads of a VMM: they work for its one
- * VM, and what that waits for waits for them. Those are boosted when they wake, as vCPUs are, out of budgets of the same kind.
+ * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. The daemon names the other threads
+ * of a VMM that get one: they work for the only VM of that VMM, and the VM waits for what they do. Such a thread is
+ * boosted when it wakes, like a vCPU, from budgets of the same kind.
  */
 #ifndef PARACORD_BPF_ADOPT_H
 #define PARACORD_BPF_ADOPT_H
 
-/* Weak: kernels without them (before 6.2) are not given the program that calls them (crates/sensor/src/load.rs). */
+/*
+ * Weak: kernels before 6.2 have neither function. The loader leaves out sensor_adopt(), which calls both, on kernels
+ * before 6.10: these do not let a syscall program look up tasks (crates/sensor/src/load.rs).
+ */
 #ifndef PC_EXT
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
 void bpf_task_release(struct task_struct *p) __ksym __weak;
 #endif
 
 /*
- * Charges a user for one more record. *uid becomes PC_UID_OTHERS for one too many to be told apart. Return: what was
- * charged, NULL where nothing is (root, no limit); *refused if the quota is used up.
+ * Charges a user for one more record. *uid becomes PC_UID_OTHERS if there are too many users to tell apart. Return: the
+ * counter that was charged; NULL if none was (root, no limit, quota used up). *refused: the user's quota is used up.
  */
 static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
 {
@@ -38,7 +42,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 		}
 	}
 	returned = bpf_map_lookup_elem(&user_returned, uid);
-	/* Below 0 for a user who was forgotten while it took one. */
+	/* Negative if the daemon forgot the user while the user took a record. */
 	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0));
 	if (held < (s32)a->per_user)
 		return taken;
@@ -47,7 +51,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 	return NULL;
 }
 
-/* Which vCPU of KVM's a record is. */
+/* Notes which vCPU of KVM a record belongs to. */
 static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vcpu, u32 index)
 {
 	u64 key = (u64)kvm_vcpu;
@@ -60,7 +64,7 @@ static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vc
 	}
 }
 
-/* VM exit of a thread that was not switched in as a vCPU: its first. */
+/* A VM exit of a thread that was not switched in as a vCPU: its first one, unless it was refused a record. */
 __noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -81,7 +85,7 @@ __noinline int adopt_thread(void)
 		__sync_fetch_and_add(&a->refused, 1);
 		return 0;
 	}
-	/* More vCPUs than indices: this thread is served by stock scheduling. */
+	/* No index is free: the kernel's stock scheduling serves this thread. */
 	if (bpf_map_pop_elem(&free_indices, &index)) {
 		t->vcpu = PC_NO_INDEX;
 		__sync_fetch_and_add(&a->full, 1);
@@ -102,7 +106,7 @@ __noinline int adopt_thread(void)
 	v->on_cpu = 1;
 	v->run_since_ns = bpf_ktime_get_ns();
 	know_vcpu(v, kvm_vcpu, index);
-	/* The daemon has given it one meanwhile: the next exit makes a vCPU of that. */
+	/* The daemon has given the thread a record meanwhile. The next exit turns it into the record of a vCPU. */
 	if (__sync_val_compare_and_swap(&t->vcpu, 0, index + 1)) {
 		v->kvm_vcpu = 0;
 		v->task = 0;
@@ -124,8 +128,9 @@ __noinline int adopt_thread(void)
 }
 
 /*
- * A thread of a VMM's own has its first VM exit: it was found before it entered its guest. It keeps its record, and its boost;
- * the daemon makes that of a vCPU of it. One that its user's quota has no room for stays what it was.
+ * A VMM thread has its first VM exit after the daemon found it as a thread that is not a vCPU. It keeps its record and
+ * its boost, and the daemon turns the record into that of a vCPU. If the quota of its user has no room for another vCPU,
+ * the thread stays what it was.
  */
 static __noinline int become_vcpu(u32 index)
 {
@@ -152,9 +157,11 @@ static __noinline int become_vcpu(u32 index)
 }
 
 /*
- * The daemon gives a thread of process `tgid` the record of an index that it has taken. `found`: it lives, and had none.
+ * The daemon gives a record to a thread of process `tgid`. `index`: a free record that the daemon has taken. `found`: the
+ * thread is alive and had no record.
  *
- * A thread that ends says so once (sensor_gone), after it has set PF_EXITING: who comes later sees the other one's mark.
+ * A thread that ends clears its record once (sensor_gone), after it has set PF_EXITING. Whichever of the two comes later
+ * sees what the other one has written.
  */
 SEC("syscall")
 int sensor_adopt(struct pc_adopt_call *call)

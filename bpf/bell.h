@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A guest that wants its counters changed leaves its VM by a kick, and one whose counters overflow by an interrupt.
- * The worker of this CPU is woken, and runs before the vCPU can enter the guest again: its priority is above the vCPU's.
+ * A guest that wants its counters changed causes a VM exit by a kick. A guest whose counters overflow causes one by an
+ * interrupt. The worker of this CPU is woken, and runs before the vCPU can enter the guest again: the priority of the
+ * worker is above that of the vCPU.
  */
 #ifndef PARACORD_BPF_BELL_H
 #define PARACORD_BPF_BELL_H
 
-/* A ring per CPU, as BPF can wake who waits for one. What lies in it is the index of a vCPU. */
+/*
+ * One ring buffer per CPU, because a BPF program can wake the task that waits for a ring buffer. An entry is the index of
+ * a vCPU.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, PC_CPUS_MAX);
@@ -17,7 +21,10 @@ struct {
 	});
 } bells SEC(".maps");
 
-/* In the vCPU's own context. An exit of any kind: which one it was, kernels and architectures tell differently. */
+/*
+ * Runs in the context of the vCPU thread, at any kind of exit: kernels and architectures differ in how they report the
+ * exit reason.
+ */
 static __noinline int ring_bell(u32 index, u32 cpu)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
@@ -33,15 +40,16 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 	if (asked == v->asked || (v->deaf_until_ns && bpf_ktime_get_ns() < v->deaf_until_ns))
 		return 0;
 	ring = bpf_map_lookup_elem(&bells, &cpu);
-	/* Where it does not fit, or nobody waits, the guest sees that it was not served. */
+	/* If the ring buffer is full, or no worker waits for it, the guest notices that it was not served. */
 	if (ring && !bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP))
 		v->asked = asked;
 	return 0;
 }
 
 /*
- * Perf runs it where a counter of the vCPU that runs on this CPU has overflowed, maybe in an NMI: the worker tells
- * the guest before that goes on. Return: 1, for the record by which the worker sees which event it was.
+ * Perf runs this program when a counter of the vCPU that runs on this CPU has overflowed, possibly in an NMI. The worker
+ * notifies the guest before the guest goes on. Return: 1, so that perf writes the sample from which the worker learns
+ * which event has overflowed.
  */
 SEC("perf_event")
 int overflow(void *ctx)

@@ -1,32 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One evaluator per vCPU, and nobody waits: a poster leaves its event in
- * `pending` and tries to take `lock`; who fails leaves, since the owner looks at
- * `pending` again after it let go. Steps of a vCPU are serial, their messages in order.
+ * Each vCPU has at most one evaluator at a time, and no poster waits for it. A poster sets its event in `pending` and
+ * tries to take `lock`. A poster that does not get the lock leaves: the owner checks `pending` again after it has
+ * released the lock. The steps of a vCPU are therefore serialized, and its messages are in order.
  *
  * Races tolerated:
- *  - After PC_ROUNDS_MAX rounds of events from elsewhere the rest waits for the
- *    next event of this vCPU (while it runs: the next exit, at most a host tick).
- *  - On kernels before 6.10 an evaluator can be preempted: the vCPU's events wait for it,
- *    in the worst case (an ordinary task, by the vCPU itself) until the kernel's
- *    reserve for ordinary tasks lets it go on, about a second.
- *  - A RUN that was not posted because the vCPU was unboosted, while another CPU
- *    boosts it: charging starts at its next exit.
+ * - After PC_ROUNDS_MAX rounds of events from elsewhere, the remaining events wait for the next event of this vCPU (while
+ *   the vCPU runs: its next exit, at most a host tick away).
+ * - On kernels before 6.10 an evaluator can be preempted, and the events of the vCPU wait for it. In the worst case the
+ *   evaluator is an ordinary task, and the vCPU itself has preempted it. The events then wait until the kernel's reserve
+ *   for ordinary tasks lets that task go on, after about a second.
+ * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU at that moment, charging starts at its next
+ *   exit.
  */
 #ifndef PARACORD_BPF_EVALUATE_H
 #define PARACORD_BPF_EVALUATE_H
 
 #define PC_ROUNDS_MAX	4
-/* Events whose poster has just refreshed the guest's view. */
+/* Events whose poster has just refreshed v->guest. */
 #define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
+/* Since 6.10. Older kernels do without them. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+static __always_inline void preempt_off(void)
+{
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_disable();
+}
+
+static __always_inline void preempt_on(void)
+{
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_enable();
+}
+
+/*
+ * Runs without preemption. The reader of the ring buffer stops at a message that is reserved and not submitted: a boosted
+ * vCPU that preempts the sender would stay boosted until the sender runs again.
+ */
 static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
 					const struct pc_boost_decision *decision, u64 now)
 {
-	struct pc_msg *msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+	struct pc_msg *msg;
 
-	if (!msg)
+	preempt_off();
+	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
+	if (!msg) {
+		preempt_on();
 		return -1;
+	}
 	*msg = (struct pc_msg){ .kind = kind, .vcpu = index, .tid = tid,
 			       .level = (u8)level, .now_ns = now };
 	if (decision) {
@@ -35,6 +59,7 @@ static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
 		msg->cause = decision->cause;
 	}
 	bpf_ringbuf_submit(msg, 0);
+	preempt_on();
 	return 0;
 }
 
@@ -58,8 +83,8 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 }
 
 /*
- * No other normal task waits for the vCPU's CPU or runs there: what is ahead of it, if anything, is real-time. The scheduler's
- * own queues are not looked at: there a boost costs nothing.
+ * No other normal task waits for the CPU of the vCPU, or runs there: anything ahead of the vCPU is real-time. The queues
+ * of paracord's scheduler are not checked, because a boost costs nothing there.
  */
 static __always_inline bool is_alone(const struct pc_vcpu *v)
 {
@@ -77,10 +102,6 @@ static __always_inline bool is_alone(const struct pc_vcpu *v)
 		return BPF_CORE_READ((struct cfs_rq___old *)queue, h_nr_running) == 1;
 	return false;
 }
-
-/* Since 6.10; older kernels do without. */
-extern void bpf_preempt_disable(void) __ksym __weak;
-extern void bpf_preempt_enable(void) __ksym __weak;
 
 static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 {
@@ -106,11 +127,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 		return;
 	threads = &vm->threads[v->setup.io & 1];
 	obs.running = *(volatile u32 *)&v->on_cpu;
-	/* The scheduler's boosts make no thread real-time: it charges quotas itself. While it comes and goes others do. */
+	/*
+	 * A boost by the scheduler makes no thread real-time, and the scheduler charges quotas itself. While the
+	 * scheduler is attached or detached, boosts are real-time ones: only both flags together say that the boosts are
+	 * its own.
+	 */
 	host = bpf_map_lookup_elem(&adoption, &zero);
 	own = host ? ext_on & *(volatile u32 *)&host->own_boosts & 1 : 0;
 	reserve = *(volatile u32 *)&v->setup.reserve & (own - 1);
-	/* By arithmetic, as in pc_boost_step(). */
+	/* Arithmetic instead of branches, as in pc_boost_step(): the verifier would follow both sides of a branch. */
 	refused = *(volatile u32 *)&v->setup.refused;
 	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
 	if (events & PC_EV_WITH_VIEW)
@@ -128,8 +153,9 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	}
 
 	/*
-	 * Compare with what the daemon was told: a lost message repairs itself, so does a change of mode.
-	 * A boost's level only rises, once at most: what a guest can cause stays in proportion to its boosts.
+	 * Compare with what the daemon was told last. A lost message is then sent again at the next event, and so is a
+	 * change of mode. The level of a boost can only rise, and only once: the messages that a guest can cause are
+	 * proportional to its boosts.
 	 */
 	if (level ? level <= v->actuated : !v->actuated)
 		return;
@@ -140,11 +166,11 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 }
 
 /*
- * Takes the lock and the pending events, if nobody else has them. Return: 1 if there
- * may be more. A global function, like evaluate(): verified once, not at each call.
+ * Takes the lock and the pending events, unless another evaluator has the lock. Return: 1 if there may be more events.
+ * This function is global, like evaluate(): the verifier checks it once, and not at each call.
  *
- * Without preemption: a kick comes from ordinary tasks too, and the vCPU that one of
- * them is about to wake could preempt it here, boosted, with nobody left to end that.
+ * Preemption is disabled. Ordinary tasks kick vCPUs too, and the vCPU that such a task is about to wake could preempt it
+ * here. That vCPU would be boosted, and no evaluator could end its boost.
  */
 __noinline int evaluate_pending(u32 index)
 {
@@ -154,18 +180,16 @@ __noinline int evaluate_pending(u32 index)
 
 	if (!v)
 		return 0;
-	if (bpf_ksym_exists(bpf_preempt_disable))
-		bpf_preempt_disable();
+	preempt_off();
 	if (!__sync_val_compare_and_swap(&v->lock, 0, 1)) {
 		events = __sync_lock_test_and_set(&v->pending, 0);
 		if (events)
 			step(index, v, events);
-		/* Full barrier; pairs with the poster's fetch_or before its compare-and-swap. */
+		/* Full barrier. Pairs with the fetch_or of a poster before its compare-and-swap. */
 		__sync_lock_test_and_set(&v->lock, 0);
 		more = *(volatile u32 *)&v->pending != 0;
 	}
-	if (bpf_ksym_exists(bpf_preempt_disable))
-		bpf_preempt_enable();
+	preempt_on();
 	return more;
 }
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reading what the guest says, in the vCPU thread's own context: the address
- * space is the VMM's. Page faults are off there: an absent page is an error
- * that is counted, never a wait.
+ * Reads the guest line in the context of the vCPU thread, whose address space is the VMM's. Page faults are disabled
+ * there: an absent page is an error that is counted, and never a wait.
  */
 #ifndef PARACORD_BPF_GUEST_LINE_H
 #define PARACORD_BPF_GUEST_LINE_H
 
-/* An rb tree of 2^32 slots is at most 64 deep; KVM allows 2^15. */
+/* A red-black tree of 2^32 slots is at most 64 deep. KVM allows 2^15 slots: at most 30 deep. */
 #define PC_MEMSLOT_DEPTH_MAX	40
-/* A guest may change preempt_count_gpa as often as it likes: ten walks a second each. */
+/* A guest may change preempt_count_gpa as often as it likes: at most ten walks per second for each vCPU. */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
-/* Bytes of the line in use when it reaches to preempt_count_mask. */
+/* Bytes of the line in use if the line includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
 
-/* The start of struct paracord_guest_line, copied at once. */
+/* The start of struct paracord_guest_line, copied with one read. */
 struct guest_words {
 	struct paracord_context context;
 	u64 preempt_count_gpa;
@@ -29,7 +28,7 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_request) == 20, "layout");
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22, "layout");
 
-/* The vCPU that this thread has loaded: KVM is the only user of preempt notifiers. */
+/* The vCPU that this thread has loaded. KVM is the only user of preempt notifiers. */
 static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 {
 	struct hlist_node *node;
@@ -44,9 +43,9 @@ static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 }
 
 /*
- * Guest-physical address to the VMM's address, by KVM's slots. Runs without
- * KVM's SRCU lock: a walk that races with a change of the slots may end at a
- * wrong address, still inside the VMM's own address space, hence a wrong hint.
+ * Translates a guest-physical address to an address of the VMM, by the memory slots of KVM. The function does not hold
+ * KVM's SRCU lock: a walk that races with a change of the slots may end at a wrong address. That address is still in the
+ * address space of the VMM, so the result is only a wrong hint.
  */
 static __noinline u64 gpa_to_hva(u64 gpa)
 {
@@ -107,7 +106,7 @@ static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 no
 	return count;
 }
 
-/* The scheduler looks at it at each switch and tick (sched_queue.h); any value is survived there. */
+/* The scheduler reads the request at each switch and tick (sched_queue.h), and handles any value. */
 static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 {
 	if (asks == v->asks)
@@ -116,7 +115,7 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 	v->counters.requests++;
 }
 
-/* At an exit that needs nothing else of the line. A line that is gone asks for nothing. */
+/* For an exit that needs nothing else from the line. A line that cannot be read requests nothing. */
 static __always_inline void read_request(struct pc_vcpu *v)
 {
 	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);
@@ -131,7 +130,7 @@ static __always_inline void read_request(struct pc_vcpu *v)
 	note_request(v, asks);
 }
 
-/* Refreshes v->guest. Call in the vCPU's own context only. */
+/* Refreshes v->guest. Must be called in the context of the vCPU thread. */
 static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
 {
 	struct guest_words words = {};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few kernel types that the sensor touches, by hand, instead of a
- * vmlinux.h of one kernel: field offsets are relocated at load time (CO-RE),
- * so the object builds without any kernel at hand and loads on all of them.
- * Only names and types of the fields matter here, not their order.
+ * The few kernel types that the sensor uses, written by hand instead of taken from the vmlinux.h of one kernel. Field
+ * offsets are relocated at load time (CO-RE), so the object builds without a kernel at hand and loads on all of them.
+ * Only the names and types of the fields matter here, not their order.
  */
 #ifndef PARACORD_BPF_KERNEL_TYPES_H
 #define PARACORD_BPF_KERNEL_TYPES_H
@@ -31,11 +30,11 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* For policy/ and abi/: the types are here. */
+/* For policy/ and abi/: the integer types are defined here. */
 #define PARACORD_HAVE_KERNEL_TYPES
 #define PARACORD_ABI_NO_TYPES
 
-/* include/uapi/linux/bpf.h; bpf_helpers.h brings the functions, not these. */
+/* include/uapi/linux/bpf.h. bpf_helpers.h declares the functions, but not these constants. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -50,7 +49,7 @@ enum {
 /* task_struct.flags (include/linux/sched.h) */
 #define PC_PF_EXITING			0x00000004u
 #define PC_PF_KTHREAD			0x00200000u
-/* task_struct.__state of one that is switched out for the last time */
+/* task_struct.__state of a task that is switched out for the last time */
 #define PC_TASK_DEAD			0x80
 
 #define BPF_ANY				0
@@ -61,7 +60,7 @@ enum {
 #define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
 #define CLOCK_MONOTONIC			1
 
-/* Between these, types of the kernel's own. A native build (crates/sim) has them as they are written here. */
+/* These two enclose the kernel's own types. A native build (crates/sim) uses them as they are written here. */
 #ifdef __bpf__
 #define PC_KERNEL_TYPES_BEGIN \
 	_Pragma("clang attribute push(__attribute__((preserve_access_index)), apply_to = record)")
@@ -113,7 +112,7 @@ struct sched_info {
 
 struct rq;
 
-/* Where tasks of all classes have the run queue of their CPU. */
+/* se.cfs_rq->rq is the run queue of the CPU of a task, for tasks of all classes. */
 struct cfs_rq {
 	struct rq *rq;
 	unsigned int h_nr_queued;
@@ -134,12 +133,12 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* In signatures of functions: see describes_cpumask(). */
+/* Appears in the signatures of kfuncs: see describes_cpumask(). */
 struct cpumask {
 	unsigned long bits[1];
 };
 
-/* kernel/bpf/cpumask.c: one that programs make. */
+/* kernel/bpf/cpumask.c: a cpumask that a program creates. */
 struct bpf_cpumask {
 	struct cpumask cpumask;
 };
@@ -162,7 +161,7 @@ union rcu_special {
 	} b;
 };
 
-/* kernel/sched: what the cpu controller's files of a control group say, whatever scheduler runs. */
+/* kernel/sched: the values in the cpu controller's files of a cgroup, kept under every scheduler. */
 struct cfs_bandwidth {
 	s64 period;
 	u64 quota;
@@ -211,7 +210,7 @@ struct cpufreq_policy {
 	unsigned int cur;
 };
 
-/* virt/kvm, >= 5.17: memory slots in an interval tree and a tree by gfn. */
+/* virt/kvm, since 5.17: memory slots are in an interval tree, and in a tree that is ordered by gfn. */
 struct kvm_memory_slot {
 	struct rb_node gfn_node[2];
 	u64 base_gfn;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What CPU quotas above a vCPU leave for its boosts (policy/reserve.h). The daemon fills it. No global functions: Linux
- * 6.12 lets none be called while preemption is off, as it is where the policy takes a step.
+ * What the CPU quotas above a vCPU leave for its boosts (policy/reserve.h). The daemon fills the records. There are no
+ * global functions here: Linux 6.12 does not allow calling one while preemption is disabled, and it is disabled during a
+ * step of the policy.
  */
 #ifndef PARACORD_BPF_RESERVE_H
 #define PARACORD_BPF_RESERVE_H
 
 /*
- * Whether a group or one above has nothing left: 0, 1. Record 0 is nobody's and never empty, so that the verifier knows no
- * result of this, and follows what comes after it once.
+ * Whether a group or a group above it has nothing left: 0, 1. Record 0 belongs to no group and is never empty. It is
+ * looked up nevertheless: the verifier then does not know any result of this function, and follows the code after the
+ * call once.
  */
 static __noinline u64 reserve_is_empty(u32 index)
 {
@@ -28,7 +30,7 @@ static __noinline u64 reserve_is_empty(u32 index)
 	return empty;
 }
 
-/* Boosted time, of a group and those above. */
+/* Charges boosted time to a group and to the groups above it. */
 static __noinline void charge_reserve(u32 index, u64 ns)
 {
 	int i;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that wait on one CPU and run on another (policy/balance.h). The CPU that takes one over decides: it reads the other's
- * record, and needs no lock of it.
+ * Tasks that wait on one CPU and run on another (policy/balance.h). The CPU that takes over a task decides: it reads the
+ * record of the other CPU, and needs no lock of that CPU for this.
  */
 #ifndef PARACORD_BPF_SCHED_BALANCE_H
 #define PARACORD_BPF_SCHED_BALANCE_H
 
-/* What is left for the next look, and counted with that. */
+/* A shorter interval is left for the next update, and counted there. */
 #define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
-/* CPUs looked at by one that is busy, at the end of a slice. */
+/* CPUs that a busy CPU looks at, at the end of a slice. */
 #define PC_BALANCE_STEPS	4
-/* Tasks looked at in the queue of each; by an idle CPU. */
+/* Tasks looked at in the queue of each other CPU: by a busy CPU; by an idle CPU of another node. */
 #define PC_BALANCE_DEPTH	4
 #define PC_WAITED_DEPTH		16
-/* Tasks of a CPU's own queue that are looked at for those that idle CPUs may run; each may go, if there are as many. */
+/* Tasks of a CPU's own queue that are offered to idle CPUs. All of them may go, if there are enough idle CPUs. */
 #define PC_GIVE_DEPTH		64
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
@@ -23,21 +23,21 @@ static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 	return waiting > 0 ? waiting : 0;
 }
 
-/* The same of a CPU that runs an ordinary task, which counts. */
+/* The same for a CPU that runs an ordinary task, whose weight is included. */
 static __always_inline u64 weight_shared(const struct pc_rq *rq)
 {
 	return weight_waiting(rq) + pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
 }
 
-/* Weight of what waits on a CPU, and of the ordinary task that runs there. Any CPU may look. */
+/* The weight of the tasks that wait on a CPU, and of the ordinary task that runs there. Any CPU may read it. */
 static __always_inline u64 weight_on(const struct pc_rq *rq)
 {
 	return runs_ordinary(rq) ? weight_shared(rq) : weight_waiting(rq);
 }
 
 /*
- * A CPU's pace up to now. One that had nothing to do was as fast as for one task of nice 0: what it takes over is no debt.
- * While a boosted vCPU or a real-time task runs nothing is made.
+ * The pace of a CPU up to now. A CPU that had nothing to do made the pace of one task of nice 0, so that a task that it
+ * takes over has no debt. No pace is made while a boosted vCPU runs, or while tasks wait for a task of a higher class.
  */
 static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
@@ -50,7 +50,7 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }
 
-/* Before anything changes on the CPU. From one task to the next one no time passes that would count. */
+/* Called before anything changes on the CPU. The time from one task to the next is too short to count. */
 static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 {
 	if (pc_elapsed_ns(now, rq->pace_ns) < PC_PACE_LEAST_NS)
@@ -59,7 +59,10 @@ static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 	rq->pace_ns = now;
 }
 
-/* No CPU is idle: the waker's, if less waits there than where the task ran last. */
+/*
+ * No CPU is idle: the CPU of the waker if less weight waits there than on `cpu`, where the task ran last. Return: that
+ * CPU, or `cpu`.
+ */
 static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
 {
 	u32 here = bpf_get_smp_processor_id();
@@ -72,9 +75,9 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 }
 
 /*
- * No CPU is idle, and a task wakes that weighs `weight`: another CPU that would take it over if it waited, as that CPU's tasks
- * have had more. One that sleeps again before it has to wait is never found by balance(), and would keep its CPU's tasks from
- * what they are due. Return: the CPU, or `cpu`.
+ * No CPU is idle, and a task of weight `weight` wakes. Another CPU is used if it would take over the task once the task
+ * waits, because the tasks of that CPU have had more. balance() never finds a task that sleeps again before it has to
+ * wait. Such a task would keep the tasks of its CPU from what they are owed. Return: the other CPU, or `cpu`.
  */
 PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 {
@@ -91,12 +94,12 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 	    !pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight,
 			      weight_on(rq) + weight, rq->slice_ns))
 		return cpu;
-	/* The next one goes elsewhere. */
+	/* The next task looks at another CPU. */
 	wakers->victim[ring] = theirs->near.next[ring];
 	return other;
 }
 
-/* A CPU that was claimed and gets nothing is among the idle ones again once it has looked. */
+/* A CPU that was claimed and gets no task is marked as idle again after it has looked for work. */
 static __always_inline void wake_idle(u32 cpu)
 {
 #ifdef PC_HAVE_KICK
@@ -104,7 +107,10 @@ static __always_inline void wake_idle(u32 cpu)
 #endif
 }
 
-/* A CPU that was given a task looks first where more may wait when it has nothing to do again. A hint: anybody may write it. */
+/*
+ * When a CPU that was given a task has nothing to do again, it looks first where more tasks may wait. This is a hint: any
+ * CPU may write it.
+ */
 static __always_inline void look_here(u32 idle, u32 cpu)
 {
 	struct pc_rq *theirs = rq_of(idle), *rq = rq_of(cpu);
@@ -119,8 +125,8 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 }
 
 /*
- * Somebody waits on this CPU, and another one is idle: it looked at some CPUs before it went idle, and not at this one, or
- * has just come. The first who may run there goes there.
+ * Tasks wait on this CPU while another CPU is idle. The idle CPU looked at some CPUs before it went idle, but not at this
+ * one, or it has just come online. Each task that may run on an idle CPU goes there.
  */
 PC_VERIFIED_ALONE int give(u32 cpu)
 {
@@ -130,7 +136,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	u64 now = rq_now();
 	int i;
 
-	/* Without the kick a CPU that is claimed in vain would be lost. */
+	/* Without the kick, a CPU that is claimed in vain would not be marked as idle again. */
 	if (!PC_CAN_KICK || !describes_cpumask() || !rq)
 		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
@@ -147,7 +153,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 			idle = idle_cpu_for(p, t, rq, now);
 			if (idle < 0)
 				continue;
-			/* It leaves the queue's counts where it runs, which may be before this returns. */
+			/* The task leaves the sums of this queue when it runs, possibly before move_to() returns. */
 			if (move_to(&it, p, SCX_DSQ_LOCAL_ON | idle))
 				look_here(idle, cpu);
 			else
@@ -158,14 +164,17 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	return 0;
 }
 
-/* For a CPU that has something to run. */
+/* For a CPU that has a task to run. */
 static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
 {
 	if (due && *(volatile s32 *)&rq->queued > 0 && gives_away(rq, now))
 		give(cpu);
 }
 
-/* The first task of another CPU's queue, of another node, that has waited for long enough; NULL: none has. */
+/*
+ * Takes the first task that has waited for long enough from the queue of a CPU of another node. Return: 1 if a task was
+ * moved.
+ */
 PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
@@ -196,7 +205,7 @@ PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 	return moved;
 }
 
-/* Along a ring, from where the last look at it stopped. */
+/* Looks for a task along a ring, starting where the last search of the ring stopped. */
 PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs;
@@ -218,7 +227,7 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 			break;
 		}
 		victim = theirs->near.next[ring];
-		/* Once around. */
+		/* The search has come around the ring. */
 		if (victim == rq->victim[ring])
 			break;
 	}
@@ -226,21 +235,24 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 	return taken;
 }
 
-/* For a CPU that has nothing to run: the first task of another's queue, of one near by if there is any. */
+/* For a CPU that has nothing to run: takes the first task of another CPU's queue, from a nearby CPU if possible. */
 static __always_inline bool steal(u32 cpu)
 {
 	return steal_along(cpu, PC_NEAR_CACHE) || steal_along(cpu, PC_NEAR_NODE) || steal_along(cpu, PC_NEAR_ALL);
 }
 
-/* False when somebody else changes its class or affinity while it runs: nothing of its own can be read then. */
+/*
+ * False if another task changes the class or affinity of the task while it runs. The address space of the task cannot be
+ * read then.
+ */
 static __always_inline bool is_current(const struct task_struct *p)
 {
 	return bpf_get_current_task_btf()->pid == p->pid;
 }
 
 /*
- * The task that runs is a vCPU, and about to lose the CPU: what does its guest say? A
- * boost decided here keeps it on the CPU.
+ * The running task is a vCPU and about to lose the CPU: what does its guest say? A boost that is decided here keeps the
+ * vCPU on the CPU.
  */
 static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 {
@@ -257,7 +269,10 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 	return v->level != PC_LEVEL_NONE;
 }
 
-/* Whether a busy CPU may take a task of another node now, for its node, and takes it (`takes`). */
+/*
+ * Whether a busy CPU may take a task from another node for its node now. `takes`: it also uses up the permission, which
+ * only one CPU gets.
+ */
 PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 {
 	struct pc_node *ours = bpf_map_lookup_elem(&nodes, &node), *theirs = bpf_map_lookup_elem(&nodes, &from);
@@ -272,8 +287,8 @@ PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 }
 
 /*
- * The first task of another CPU's queue that shall rather run here than the present one: whether there is one, or takes it
- * (`takes`).
+ * Finds the first task of another CPU's queue that should run here instead of the current task. Return: whether there is
+ * one; with `takes`, whether it was moved here.
  */
 PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 {
@@ -292,10 +307,13 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 		return false;
 	crosses = theirs->near.node != rq->near.node;
 	slice_ns = rq->slice_ns;
-	/* Between nodes it is their paces that say how often. */
+	/* Between nodes, the paces of the nodes limit how often this happens (may_cross()). */
 	if (!crosses && theirs->near.cache != rq->near.cache)
 		slice_ns *= PC_CROSS_CACHE;
-	/* It may not have switched for long, under a real-time task for example. */
+	/*
+	 * The other CPU may not have switched for a long time, for example because of a real-time task: its pace is
+	 * computed for the same moment.
+	 */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
@@ -322,7 +340,10 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 	return found;
 }
 
-/* A CPU's part of its node's pace. Of two that do this at once one may be lost: it comes again. */
+/*
+ * Adds the pace of a CPU to the average of its node. If two CPUs do this at once, one update may be lost: that CPU adds
+ * its pace again at a later look.
+ */
 static __always_inline void tell_pace(const struct pc_rq *rq)
 {
 	u32 node = rq->near.node;
@@ -332,11 +353,11 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 		*(volatile u64 *)&n->pace = pc_node_pace(*(volatile u64 *)&n->pace, rq->pace);
 }
 
-/* The CPUs among which a busy one looks now: most often those of its cache. */
+/* The ring in which a busy CPU looks this time: most often the CPUs that share its cache. */
 static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 {
 	u32 look = ++rq->looks;
-	/* With nothing but what is to run when nobody else wants to, it is as good as idle. */
+	/* A CPU with so little weight, for example with SCHED_IDLE tasks only, is as good as idle. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
 	bool everywhere = look % PC_LOOKS_EVERYWHERE == 0;
@@ -351,8 +372,8 @@ static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 }
 
 /*
- * Another CPU with a task that shall rather run here, or this one: there is none. A few CPUs are looked at each time, the next
- * ones the next time.
+ * Another CPU with a task that should run here; `cpu` if there is none. Each call looks at a few CPUs, the next call at
+ * the next ones.
  */
 PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 {
@@ -378,7 +399,7 @@ PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 	return cpu;
 }
 
-/* Takes a task over, instead of `prev` if that could go on. */
+/* Takes over a task, in place of `prev` if `prev` could go on. */
 static __always_inline bool balance(u32 cpu, struct task_struct *prev)
 {
 	u32 victim = slower_cpu(cpu);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a boost and its end do to a vCPU's thread under the scheduler.
+ * What a boost and its end do to the thread of a vCPU under the scheduler.
  *
- * A boosted thread is inserted into its CPU's local queue and preempts. Who is boosted while it runs or
- * sleeps needs nothing: it is kept, or comes first when it wakes. Who is boosted while it waits is
- * fetched from the queue, and who loses its boost while it runs makes room if somebody
- * waits; both take a kick of the CPU. On kernels where the kick cannot be called (scx.h) that
- * happens at the CPU's next tick.
+ * A boosted thread is inserted into the local DSQ of its CPU and preempts. A thread that is boosted while it runs or
+ * sleeps needs nothing else: it keeps the CPU, or comes first when it wakes. A thread that is boosted while it waits is
+ * fetched from the queue. A thread that loses its boost while it runs makes room if another task waits. The last two need
+ * a kick of the CPU. On kernels where the kick cannot be called (scx.h) they happen at the next tick of the CPU.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
 
-/* How deep the queue is searched for a vCPU; a task that was preempted stands near its front. */
+/* How deep a queue is searched for a vCPU. A task that was preempted is near the front of its queue. */
 #define PC_PROMOTE_DEPTH	64
 
-/* Called by the evaluator when a vCPU's level has changed. */
+/* The evaluator calls this after it has changed the level of a vCPU. */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events)
 {
 	u32 cpu = v->cpu;
@@ -29,10 +28,10 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 			preempt_cpu(rq, cpu);
 		return;
 	}
-	/* At a preemption the thread is put into its queue after this, boosted. */
+	/* At a preemption the thread is enqueued after this, as a boosted one. */
 	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
 		return;
-	/* After the level, and cleared before the search: as exchanges they are barriers. */
+	/* Set after the level, and cleared before the search. Both are exchanges, and therefore barriers. */
 	__sync_lock_test_and_set(&rq->promotes, 1);
 	preempt_cpu(rq, cpu);
 }
@@ -44,13 +43,16 @@ static __always_inline u32 task_level(const struct pc_task *t)
 	return level_of(vcpu_of(t, &index));
 }
 
-/* Whether what runs on a CPU, nothing perhaps, gives way to a thread boosted to this level. */
+/* Whether what runs on a CPU, possibly nothing, gives way to a thread that is boosted to this level. */
 static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 {
 	return runs_nothing(rq) || level_on(rq) < level;
 }
 
-/* Fetches the first vCPU that was boosted while it waited here, or the first task that was called. */
+/*
+ * Fetches the first vCPU that was boosted while it waited here; with `called`, the first task that was called
+ * (sched_yield.h).
+ */
 static __noinline bool fetch_marked(u32 cpu, bool called)
 {
 	struct bpf_iter_scx_dsq it;
@@ -76,7 +78,7 @@ static __noinline bool fetch_marked(u32 cpu, bool called)
 	return moved;
 }
 
-/* Of several vCPUs that were boosted while they waited, the others come at the next switches. */
+/* If several vCPUs were boosted while they waited, the other ones follow at the next switches. */
 static __noinline bool promote(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -90,7 +92,10 @@ static __noinline bool promote(u32 cpu)
 	return true;
 }
 
-/* Before a boosted vCPU runs on, only whom that one has called. Return: 1 if somebody was. */
+/*
+ * If a boosted vCPU runs here, only a task that this vCPU has called may run before it goes on. Return: 1 if a task was
+ * fetched.
+ */
 PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -102,9 +107,9 @@ PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 }
 
 /*
- * A boosted thread that wakes goes to the CPU where it ran last, if that is idle or runs what it may preempt, as a
- * real-time task does (select_task_rq_rt()): the search for an idle one takes longer, and is made by the one that
- * is preempted.
+ * A boosted thread that wakes goes to the CPU where it ran last, if that CPU is idle or runs a task that the thread may
+ * preempt, as a real-time task does (select_task_rq_rt()). The search for an idle CPU takes longer, and is left to the
+ * task that is preempted.
  */
 static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
 {
@@ -114,7 +119,7 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return true;
 	}
-	/* Not idle, and nothing of the scheduler's: a task of a higher class, or a switch is under way. */
+	/* The CPU is not idle, and runs no task of the scheduler: it runs a task of a higher class, or is switching. */
 	if (runs_nothing(rq) || !gives_way(rq, level))
 		return false;
 	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, SCX_ENQ_PREEMPT);
@@ -122,9 +127,9 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 }
 
 /*
- * An idle CPU as large as that where a boosted thread ran last; negative: none, or that is too small. Any idle one
- * would do for its latency, but a large CPU for each interrupt that finds its own taken by a task of a higher class is
- * what nobody asked for.
+ * An idle CPU of the same domain, and so as large, as the CPU where a boosted thread ran last. Negative: there is none,
+ * or these CPUs are too small for the thread. Any idle CPU would do for latency. But if a task of a higher class has the
+ * CPU of the thread when an interrupt comes, this should not use a large CPU that was not requested.
  */
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
@@ -148,7 +153,7 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 	return -1;
 }
 
-/* A CPU for a boosted thread that found none idle: one whose task it may preempt. */
+/* A CPU for a boosted thread that found no idle CPU: one whose task the thread may preempt. */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
 	struct pc_rq *rq = rq_of(first);
@@ -169,7 +174,7 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 			break;
 		rq = rq_of(cpu);
 	}
-	/* All of the node run boosts, or tasks of a higher class. */
+	/* The CPUs of the node run boosted vCPUs, or tasks of a higher class. */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	return idle >= 0 ? (u32)idle : first;
 }

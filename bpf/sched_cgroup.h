@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Control groups that come, go and change their weight, and tasks that move between them. */
+/* Cgroups that come, go and change their weight, and tasks that move between them. */
 #ifndef PARACORD_BPF_SCHED_CGROUP_H
 #define PARACORD_BPF_SCHED_CGROUP_H
 
-/* A group comes or goes that has no record of its own. */
+/* Counts a group without a record of its own when it comes or goes. */
 static __always_inline void count_unrecorded(u32 record, s32 by)
 {
 	u32 zero = 0;
@@ -13,7 +13,7 @@ static __always_inline void count_unrecorded(u32 record, s32 by)
 		__sync_fetch_and_add(record == PC_RECORD_DEEP ? &all->deep : &all->full, by);
 }
 
-/* Takes a free record for a group. Return: its index; PC_GROUP_ROOT: none is left. */
+/* Takes a free record for a group. Return: its index; PC_GROUP_ROOT if no record is free. */
 static __always_inline u32 take_record(u32 parent, u32 weight)
 {
 	u32 index;
@@ -39,7 +39,10 @@ static __always_inline u32 take_record(u32 parent, u32 weight)
 	return PC_GROUP_ROOT;
 }
 
-/* No record is left, or its parent has none: its tasks count as the next group's above that has one. */
+/*
+ * If no record is free, if the group is too deep, or if its parent has no record, the tasks of the group count as tasks
+ * of the nearest group above that has a record.
+ */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {

@@ -2,13 +2,16 @@
 /*
  * Core scheduling (policy/core.h): the kernel asks which of two tasks of a core comes first, and does all the rest.
  *
- * Before 7.3 the kernel took the answer the other way round than documented (scx_prio_less(), kernel/sched/ext/ext.c): there the
- * loader leaves the operation out, and the kernel compares waiting times.
+ * Before 7.3 the kernel interpreted the answer the other way round than documented (scx_prio_less(),
+ * kernel/sched/ext/ext.c). On these kernels the loader leaves out the operation, and the kernel compares waiting times.
  */
 #ifndef PARACORD_BPF_SCHED_CORE_H
 #define PARACORD_BPF_SCHED_CORE_H
 
-/* A task's virtual time up to now in its CPU's queue: it runs, waits, or comes there when it runs, as in arrive(). */
+/*
+ * The virtual time of a task, up to now, in the queue of its CPU. The task runs there, waits there, or will be placed
+ * there when it runs, as in arrive().
+ */
 static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const struct pc_rq *rq, u64 now)
 {
 	struct pc_rq *from;
@@ -16,7 +19,7 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 
 	if (place_of(t) == PC_AT(PC_AT_RUN, cpu + 1) && !runs_nothing(rq))
 		return running_vtime(rq, now) - pc_fair_virtual(PC_CORE_LEAST_NS, t->inverse);
-	/* What waits here does not come further by what the base does, which follows tasks that run out of turn. */
+	/* A waiting task does not advance with the base, which follows tasks that run out of turn. */
 	if (t->queue == cpu)
 		return t->vtime;
 	from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
@@ -24,7 +27,7 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 	return pc_fair_place(vtime, rq->base, rq->slice_ns);
 }
 
-/* How long a task stands there that is next on its CPU. */
+/* For how long a task has been the next one on its CPU. */
 static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 {
 	u64 at = place_of(t);
@@ -36,7 +39,7 @@ static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 	return pc_elapsed_ns(now, t->stands_ns);
 }
 
-/* A task waits on a CPU that is kept idle: the other one's turn ends, tick or not. */
+/* A task waits on a CPU that is kept idle: the turn of the task on the other CPU ends, with a tick or without one. */
 static __always_inline void ends_its_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	if (rq->tickless && !runs_nothing(rq))
@@ -61,7 +64,7 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 		return level > level_other;
 	vtime = vtime_now(t, cpu, rq, now);
 	other_vtime = vtime_now(other, there, rq_there, now);
-	/* The kernel sorts a CPU's tasks of each cookie: none of them is next there by that. */
+	/* The kernel sorts the tasks of each cookie on a CPU. This does not make either task the next one there. */
 	if (cpu == there)
 		return pc_fair_before(vtime, other_vtime);
 	ends_its_turn(rq, cpu, now);
@@ -70,7 +73,7 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	other_stands = stands_for(other, now);
 	if (pc_max_u64(stands, other_stands) >= PC_CORE_LATE_NS)
 		return stands > other_stands;
-	/* The locks of all CPUs of a core are held: nobody else writes. */
+	/* The run queue locks of all CPUs of the core are held: there is no other writer. */
 	return pc_core_comes_after(core_there, other_vtime, other->inverse, core, vtime, t->inverse, now);
 }
 

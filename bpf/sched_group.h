@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Control groups: a task's weight is scaled by its group's share (policy/fair.h).
+ * Cgroups: the weight of a task is scaled by the share of its group (policy/fair.h).
  *
- * A group's sum of runnable weights is one counter for the whole machine, changed by an atomic add when a task
- * becomes runnable or sleeps; the parent's only when a sum comes from or to zero, or the group's weight changes. A group
- * records what its parent counts for it: whoever changes something sets that anew, and passes the difference on. So nobody
- * waits and the sums are exact, though for a moment they may lag or be negative. Factors are computed at most once in a
- * millisecond per group. Tasks of the root group pay nothing.
+ * The sum of the runnable weights of a group is one counter for the whole machine. It is changed by an atomic add when a
+ * task becomes runnable or sleeps. The sum of the parent changes only when the sum of the group becomes zero or nonzero,
+ * or when the weight of the group changes. A group records what the sum of its parent contains for it. A CPU that changes
+ * the group replaces this record by an exchange, and adds the difference to the sum of the parent. So no CPU waits, and
+ * no difference is lost. A sum may lag or be negative for a moment. If other CPUs change the group in all PC_SETTLE_MAX
+ * rounds of settle(), the record may stay outdated until the next change of the group.
+ *
+ * Factors are computed at most once per millisecond for each group. Tasks of the root group cost nothing.
  */
 #ifndef PARACORD_BPF_SCHED_GROUP_H
 #define PARACORD_BPF_SCHED_GROUP_H
@@ -30,11 +33,11 @@ struct {
 
 /* pc_group_ref.record */
 #define PC_RECORD_OWN	0
-#define PC_RECORD_FULL	1	/* none was left */
-#define PC_RECORD_DEEP	2	/* it lies too deep, or a group above does */
+#define PC_RECORD_FULL	1	/* no record was free */
+#define PC_RECORD_DEEP	2	/* the group, or a group above it, is too deep */
 
 struct pc_group_ref {
-	u32 index;	/* where there is no record of its own, of the next group above that has one */
+	u32 index;	/* of its record, or of the nearest one above */
 	u32 record;	/* PC_RECORD_* */
 };
 
@@ -60,7 +63,7 @@ static __always_inline u32 group_index(struct cgroup *cgrp)
 	return ref ? ref->index : PC_GROUP_ROOT;
 }
 
-/* The task is in this group from now on. */
+/* The task belongs to this group from now on. */
 static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 {
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
@@ -73,10 +76,10 @@ static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 	t->generation = g ? g->generation : 0;
 }
 
-/* How often what a parent counts is set anew because others change the group meanwhile: the last of them has it right. */
+/* Rounds in which settle() follows changes that other CPUs make to the group at the same time. */
 #define PC_SETTLE_MAX		4
 
-/* What its parent shall count for it. */
+/* What the sum of the parent should contain for this group. */
 static __always_inline u32 weight_in_parent(const struct pc_group *g)
 {
 	if (!*(volatile u32 *)&g->used || !*(volatile s64 *)&g->active)
@@ -84,14 +87,14 @@ static __always_inline u32 weight_in_parent(const struct pc_group *g)
 	return pc_group_weight(*(volatile u8 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
 }
 
-/* After a change. Return: by how much the parent's sum has to change. */
+/* Called after a change of the group. Return: the difference for the sum of the parent. */
 static __always_inline s64 settle(struct pc_group *g)
 {
 	u32 counts = weight_in_parent(g);
 	s64 by = (s64)counts - __sync_lock_test_and_set(&g->counted, counts);
 	int i;
 
-	/* Who changes the group after this look settles it after this one. */
+	/* A CPU that changes the group after this check calls settle() after this check. */
 	bpf_for(i, 0, PC_SETTLE_MAX) {
 		u32 again = weight_in_parent(g);
 
@@ -103,7 +106,10 @@ static __always_inline s64 settle(struct pc_group *g)
 	return by;
 }
 
-/* Adds to a group's sum, and to its ancestors' as far as that makes them active or idle. Return: 0. */
+/*
+ * Adds `by` to the sum of a group, and updates the sums of the groups above as far as groups become active or inactive.
+ * Return: 0.
+ */
 PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 {
 	int i;
@@ -128,7 +134,7 @@ PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 	return 0;
 }
 
-/* Its weight has changed, or the group is gone. Return: 0. */
+/* The weight of the group has changed, or the group is gone. Return: 0. */
 PC_VERIFIED_ALONE int follow_weight(u32 index)
 {
 	struct pc_group *g = group_at(index);
@@ -141,14 +147,17 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 
 #include "sched_quota.h"
 
-/* What a group's files say now: kernels before 6.19 tell nothing of it. `of`: the kernel's own object for the group. */
+/*
+ * Reads the cpu controller's files of a group: kernels before 6.19 do not report changes. `of`: the kernel's own object
+ * for the group.
+ */
 static __always_inline void follow_files(u32 index, struct pc_group *g, const struct task_group *of)
 {
 	struct pc_quota *q = quota_at(index);
 	u8 idle = !!BPF_CORE_READ(of, idle);
 
 	if (*(volatile u8 *)&g->idle != idle) {
-		/* kernel/sched/fair.c: sched_group_set_idle() begins anew with the usual weight. */
+		/* kernel/sched/fair.c: sched_group_set_idle() resets the weight to the default. */
 		if (!idle)
 			*(volatile u32 *)&g->weight = PC_GROUP_WEIGHT_USUAL;
 		*(volatile u8 *)&g->idle = idle;
@@ -158,7 +167,10 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 		follow_quota(q, of);
 }
 
-/* Address of the kernel's object for a task's group: a number, so that the verifier follows it once. 0: it is not known. */
+/*
+ * Address of the kernel's object for the group of a task; 0: not known. It is a number, so that the verifier follows it
+ * once.
+ */
 static __always_inline u64 kernels_group(const struct task_struct *p)
 {
 	if (!bpf_core_field_exists(p->sched_task_group) || !bpf_core_field_exists(struct task_group, idle))
@@ -171,7 +183,7 @@ static __always_inline bool is_fresh(const struct pc_group *g, u64 now, u64 age_
 	return pc_elapsed_ns(now, *(volatile u64 *)&g->factor_ns) < age_ns;
 }
 
-/* Factor, clamps and quota of a group under those above it. */
+/* Updates factor, clamps and quota of a group below the group `above`. */
 static __always_inline void refresh_level(u32 index, struct pc_group *g, const struct pc_group *above, u64 now)
 {
 	u16 limited = *(volatile u16 *)&above->limited;
@@ -185,13 +197,13 @@ static __always_inline void refresh_level(u32 index, struct pc_group *g, const s
 	g->clamp = pc_clamp_under(g->own, above->clamp);
 	g->lazy = above->lazy | g->idle;
 	*(volatile u16 *)&g->limited = limited;
-	/* Who sees that it is fresh sees what is new: as an exchange it is a barrier. */
+	/* A CPU that sees the new factor_ns also sees the new values: the exchange is a barrier. */
 	__sync_lock_test_and_set(&g->factor_ns, now);
 }
 
 /*
- * The same of the highest group, at or above this one, for which nobody has done it within a millisecond. `kernels`:
- * kernels_group(); 0: its files are not read. Return: 1 if that was this group itself.
+ * Does the same for the highest group, at or above this one, that was not updated within a millisecond (two without
+ * `kernels`). `kernels`: kernels_group(); 0: the files are not read. Return: 1 if that was this group itself.
  */
 PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 {
@@ -203,7 +215,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 		u32 parent = g ? g->parent : PC_GROUP_ROOT;
 
 		above = group_at(parent);
-		/* The root's record is never looked at, and says what holds without groups. */
+		/* The record of the root group is never updated, and has the values that hold without groups. */
 		if (!above || parent == PC_GROUP_ROOT ||
 		    is_fresh(above, now, (kernels ? 1 : 2) * PC_FACTOR_MAX_AGE_NS))
 			break;
@@ -220,7 +232,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 	return index == own;
 }
 
-/* From there down to this group: so a group costs what it costs by itself, however deep it lies. Return: 0. */
+/* Updates the groups from there down to this one. So the cost of a group does not depend on its depth. Return: 0. */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 {
 	int i;
@@ -231,14 +243,15 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 	return 0;
 }
 
-/* The task's group, its factor and clamps at most a millisecond old for each level; NULL: the root group. */
+/* The group of a task; NULL: the root group. Its factor and clamps are at most a millisecond old per level. */
 static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	/*
-	 * Where a task is in a group below one that has a record, it reads the files of neither: others come first. A task that
-	 * ends may outlive its group, whose index another one has then.
+	 * If a task is in a group without a record of its own, it reads the files of neither its own group nor the group
+	 * above that has a record. It waits twice as long, so that tasks of that other group come first. A task that ends
+	 * may outlive its group, and the index may belong to another group by then.
 	 */
 	if (g && g->generation == t->generation && *(volatile u32 *)&g->used && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);
@@ -249,7 +262,7 @@ static __always_inline void group_join(struct pc_task *t, u32 weight)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
-	/* A task that ends may outlive its group, whose index another one has then. */
+	/* A task that ends may outlive its group, and the index may belong to another group by then. */
 	if (!g || g->generation != t->generation)
 		return;
 	t->counted = weight;

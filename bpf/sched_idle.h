@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An idle CPU asks for nothing new, but where CPUs share a frequency its last request holds: schedutil takes the
- * largest of all. A timer lets it fall as the sleepers' part of its sum does. It also ends requests where they are not
- * wanted any more: a scheduler that asks for nothing has the highest frequency. Nothing else may ask for another
- * CPU: no run queue may be locked.
+ * An idle CPU makes no new request. But where CPUs share a frequency its last request stays in force: schedutil takes the
+ * largest request. A timer lets the request fall with the sleepers' part of the CPU's sum. The timer also withdraws
+ * requests that are not wanted any more: while the scheduler requests nothing, the kernel uses the highest frequency.
+ * Only a timer can make a request for another CPU, because no run queue may be locked then.
  */
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
 
-/* A sum halves in 32 ms; the kernel looks at idle CPUs' load as often. */
+/* A sum halves in 32 ms. The kernel updates the load of idle CPUs as often. */
 #define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
-/* With nothing to let fall, and where no frequency is shared. */
+/* If no request is left to fall; if no CPU shares its frequency. */
 #define PC_IDLE_REST_NS		(256 * PC_NSEC_PER_MSEC)
 #define PC_IDLE_OFF_NS		(1 * PC_NSEC_PER_SEC)
-/* Less than that is nothing: a 64th. */
+/* A smaller request counts as none: a 64th. */
 #define PC_IDLE_FLOOR		(PC_CAPACITY / 64)
 
 struct pc_idle_timer {
@@ -65,7 +65,7 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 	return 0;
 }
 
-/* Without a timer the requests of idle CPUs stay. */
+/* Without the timer, the requests of idle CPUs stay in force. */
 static __always_inline void start_idle_timer(void)
 {
 	u32 zero = 0;
@@ -73,7 +73,7 @@ static __always_inline void start_idle_timer(void)
 
 	if (!timer)
 		return;
-	/* It has been made when the scheduler was in force before. */
+	/* This fails if the scheduler was in force before: the timer exists already. */
 	bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, idle_look);
 	bpf_timer_start(&timer->timer, PC_IDLE_NS, 0);

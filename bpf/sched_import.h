@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which ordinary tasks have clamps of the kernel's: the daemon takes them over (crates/host/src/imports.rs). */
+/* Finds the ordinary tasks that have clamps in the kernel. The daemon takes them over (crates/host/src/scheduler/imports.rs). */
 #ifndef PARACORD_BPF_SCHED_IMPORT_H
 #define PARACORD_BPF_SCHED_IMPORT_H
 
@@ -10,7 +10,7 @@ static __always_inline u32 asked_for(struct uclamp_se *clamp)
 	return BPF_CORE_READ_BITFIELD_PROBED(clamp, value);
 }
 
-/* A record of each. */
+/* Writes a record for each of these tasks. */
 SEC("iter/task")
 int ext_kernel_clamps(struct bpf_iter__task *ctx)
 {
@@ -19,7 +19,7 @@ int ext_kernel_clamps(struct bpf_iter__task *ctx)
 
 	if (!p || !bpf_core_field_exists(p->uclamp_req))
 		return 0;
-	/* Real-time and deadline tasks are not the scheduler's. */
+	/* Real-time and deadline tasks do not belong to the scheduler. */
 	if (p->policy != SCHED_OTHER_POLICY && p->policy != SCHED_BATCH_POLICY && p->policy != SCHED_IDLE_POLICY &&
 	    p->policy != SCHED_EXT_POLICY)
 		return 0;

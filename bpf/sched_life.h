@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* CPUs and tasks that come and go, and the scheduler itself. */
+/* CPUs, tasks and the scheduler itself: how they come and go. */
 #ifndef PARACORD_BPF_SCHED_LIFE_H
 #define PARACORD_BPF_SCHED_LIFE_H
 
-/* One record: why it ended. */
+/* One record: why the scheduler ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -12,7 +12,7 @@ struct {
 	__type(value, struct pc_ext_exit);
 } ext_exit SEC(".maps");
 
-/* Without these two the kernel would unload the scheduler when a CPU comes or goes. */
+/* Without these two operations, the kernel would unload the scheduler when a CPU comes or goes. */
 SEC("struct_ops/ext_cpu_online")
 int BPF_PROG(ext_cpu_online, s32 cpu)
 {
@@ -24,8 +24,8 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
 }
 
 /*
- * Nobody asks for the queue of a CPU that goes. Who waits there, pinned to it or not, goes where the
- * kernel finds another CPU for it.
+ * No CPU looks into the queue of a CPU that goes offline. The tasks that wait there, pinned or not, go where the kernel
+ * finds another CPU for them.
  */
 SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
@@ -39,16 +39,17 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
-/* What a task owes when it ends, at most: a turn. Without the kick turns end at ticks. */
+/* The most that a task owes when it ends: one turn. Without the kick, turns end at ticks. */
 static __always_inline u32 most_owed(const struct pc_rq *rq)
 {
 	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
 }
 
 /*
- * A new task waits for what it may owe when it ends. Its parent's next child waits for no more than this one has run then:
- * who makes one after the other pays for what they use. Only the last one that was made counts, or many that were made in
- * reserve would. The first child of one that is new itself waits for nothing, as that one has waited.
+ * A new task starts with a debit: the most that it may owe when it ends. The debit of the next child of the same parent
+ * is only what this child has run by its end, so that a parent that makes one child after the other pays for what they
+ * use. Only the last child that was made counts. Otherwise a parent could make many children in reserve. The first child
+ * of a task that is itself new has no debit, because its parent has already waited.
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
@@ -67,17 +68,17 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
 	maker->last_child = 0;
-	/* It is of another class. */
+	/* The maker belongs to another class. */
 	if (!rq || runs_nothing(rq))
 		return;
 	maker->last_child = p->pid;
-	/* What it has run until now is counted later, with the rest (charge_from()). */
+	/* What the maker has run until now is counted later, with the rest (charge_from()): subtract it here. */
 	maker->after_ns = -(s32)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC);
 }
 
 /*
- * A task ends, and what it has run since it made its last child would be on nobody's account: that child owes it. So a chain
- * whose links go on after they have made the next one gets no more than one task.
+ * What a task has run since it made its last child would be on no account when the task ends: the child owes it. So a
+ * chain of tasks, each of which goes on after it has made the next one, gets no more than one task.
  */
 static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *rq)
 {
@@ -90,13 +91,13 @@ static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *r
 	if (!child)
 		return;
 	heir = task_of(child);
-	/* Its thread number may be another task's by now, which is another one's child. */
+	/* The thread ID may belong to another task by now, whose parent is another one. */
 	if (heir && heir->number == t->children)
 		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed(rq));
 	bpf_task_release(child);
 }
 
-/* A task that has made another one has run that long. */
+/* Accounts `ran_ns` of a task that has made another one. */
 static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 ran_ns)
 {
 	if (t->after_ns < (s32)PC_FAIR_TICK_NS)
@@ -111,8 +112,11 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	struct pc_task *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!t)
-		return -12;	/* ENOMEM: the fork fails, as it does without us */
-	/* The scheduler may have been in force before. The sensor may find it to be a vCPU at this moment. */
+		return -12;	/* ENOMEM: the fork fails, as it does without the scheduler */
+	/*
+	 * The scheduler may have been in force before. `vcpu` stays: the sensor may find at this moment that the task is
+	 * a vCPU.
+	 */
 	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
 	if (args->fork)
@@ -123,7 +127,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return 0;
 }
 
-/* A new task has run that long. */
+/* Accounts `ran_ns` of a new task. */
 static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, u64 ran_ns)
 {
 	struct pc_task *parent;
@@ -136,7 +140,7 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
 }
 
-/* It may become a real-time task while it waits. */
+/* A task may become a real-time task while it waits. */
 SEC("struct_ops/ext_disable")
 int BPF_PROG(ext_disable, struct task_struct *p)
 {
@@ -150,7 +154,7 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 	return 0;
 }
 
-/* What a CPU's record has of an earlier time goes; what the daemon has set stays. */
+/* Clears what the record of a CPU has from an earlier time. What the daemon has set stays. */
 static __always_inline void begin_rq(struct pc_rq *rq)
 {
 	*rq = (struct pc_rq){

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The scheduler's operations. Order at a switch: dispatch (may keep the task that
- * runs), stopping, enqueue if it still can run, running of the next one; then the
- * tracepoint sched_switch, where the sensor finds nothing left to do.
+ * The operations of the scheduler. Their order at a switch: dispatch (may keep the running task), stopping, enqueue if
+ * the task can still run, running of the next task. The tracepoint sched_switch comes after them, and the sensor finds
+ * nothing left to do there.
  */
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
@@ -17,7 +17,7 @@
 #include "sched_life.h"
 #include "sched_yield.h"
 
-/* A task that wakes runs on a CPU that it has taken from the idle ones. */
+/* A task that wakes runs on a CPU that was claimed from the idle ones. */
 static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -29,7 +29,7 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 	return true;
 }
 
-/* A thread of a VM that woke away from home runs on an idle CPU there: which one; negative: it does not. */
+/* A thread of a VM that woke away from home runs on an idle CPU at home. Return: that CPU; negative if it does not. */
 static __always_inline s32 goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
 	s32 cpu = idle_at_home(p, t, rq, prev);
@@ -46,7 +46,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	bool is_idle = false;
 	s32 cpu = -1;
 
-	/* It goes where it waits (ext_enqueue), and takes no CPU from the idle ones. */
+	/* A task that its quota holds back is parked by ext_enqueue, and claims no idle CPU. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
 	if (t && rq)
@@ -55,7 +55,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		return cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
-		/* A boosted vCPU is not for saving at each of its wakeups. */
+		/* A boosted vCPU is not placed to save energy at each of its wakeups. */
 		if (!level || place_is_due(t, rq, rq_now()))
 			cpu = place(p, t, prev_cpu);
 	}
@@ -79,7 +79,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
 	cpu = less_busy(p, rq, cpu);
-	/* Once in a slice a task looks for a faster CPU when it wakes. */
+	/* A task that wakes looks for a faster CPU once per slice. */
 	if (cpu != prev_cpu || !t || is_pinned(p) || !is_due(&t->placed_ns, rq_now(), rq->slice_ns))
 		return cpu;
 	cpu = faster_cpu(prev_cpu, t->weight);
@@ -97,7 +97,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	bool born;
 	s32 idle;
 
-	if (!t || !rq) {	/* no memory when the task was made */
+	if (!t || !rq) {	/* there was no memory when the task was created */
 		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
 		return 0;
 	}
@@ -106,7 +106,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	born = t->birth & PC_BIRTH_NEW;
 	if (born)
 		inherit(t, now);
-	/* Without a tick nobody has done it lately; as if the last one had been a slice ago. */
+	/* Without a tick nothing has raised the base lately. Raise it as if the last tick had been a slice ago. */
 	if (rq->tickless && runs_ordinary(rq) && *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, running_vtime(rq, now) - pc_fair_virtual(rq->slice_ns, rq->cur_inverse));
 	arrive(p, t, rq, cpu, now);
@@ -118,7 +118,10 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (moves(p, t, to, rq->slice_ns, enq_flags))
 		return 0;
-	/* Nothing else is there, and the kernel would go idle: it was to move, and may not any more. */
+	/*
+	 * The task is alone, and the kernel would go idle: the task was to move and may not any more, or it begins a new
+	 * turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
+	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		preempt_cpu(rq, cpu);
@@ -126,12 +129,15 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	level = task_level(t);
 	if (level) {
-		/* One that is put back comes after its equals that wait already: the CPU runs nothing at that moment. */
+		/*
+		 * A boosted vCPU that is put back comes after waiting vCPUs of the same level: the CPU runs nothing at
+		 * that moment.
+		 */
 		bool first = !runs_nothing(rq) && gives_way(rq, level);
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
 
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags | preempt);
-		/* Put back by a switch that has chosen the next one already: that one makes room (ext_running). */
+		/* The switch that puts back the vCPU has already chosen the next task, which makes room (ext_running). */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
 			rq->put_back = level;
 		return 0;
@@ -146,7 +152,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		watch_turn(rq, cpu, now);
 		return 0;
 	}
-	/* It was parked and is moved to a group that has some quota left: the CPU may have gone idle meanwhile. */
+	/* The task was parked, and is moved to a group that has some quota left. The CPU may have gone idle meanwhile. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		watch_claimed(rq, cpu);
@@ -157,7 +163,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		if (idle >= 0) {
 			insert_local(p, t, idle, rq->slice_ns, enq_flags);
 			look_here(idle, cpu);
-			/* It looks for work in any case: the task may be taken away before it gets there. */
+			/* The kick makes the CPU look for work in any case: the task may be taken away before it gets there. */
 			wake_idle(idle);
 			return 0;
 		}
@@ -167,8 +173,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * For another CPU than this one: with core scheduling the kernel asks for all threads of a core at once, and holds the lock
- * that moves between queues would take. What waits on that CPU, or the one that runs there.
+ * Dispatches for a CPU other than the current one. With core scheduling the kernel calls dispatch for all threads of a
+ * core at once, and holds the lock that moves between queues would take. So the next task comes from the queue of that
+ * CPU, or is the one that runs there.
  */
 static __noinline void dispatch_sibling(s32 cpu, struct task_struct *prev)
 {
@@ -203,10 +210,13 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
 	now = rq_now();
-	/* Once in a slice a CPU that has something to run looks at others. */
+	/* A CPU that has something to run looks at other CPUs once per slice. */
 	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
-		/* With what balance() has moved, the kernel would not ask again if give() let go of the run queue's lock. */
+		/*
+		 * No give() after balance(): give() may drop the run queue lock, and the task that balance() has moved
+		 * may be dequeued meanwhile. The kernel would not call dispatch again in this case.
+		 */
 		if (due && balance(cpu, NULL))
 			return 0;
 		if (take(cpu) || steal(cpu))
@@ -214,14 +224,17 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	}
 	t = task_of(prev);
-	/* It is parked when it is put back. It runs: however long it had to wait before says nothing. */
+	/*
+	 * The task is parked when it is put back. It is running, so that the time for which it waited before does not
+	 * matter.
+	 */
 	if (t && is_short(prev, t, rq)) {
 		if (take(cpu) || steal(cpu))
 			give_if_due(cpu, rq, due, now);
 		return 0;
 	}
 	if (runs_ordinary(rq)) {
-		/* It gives the CPU up in any case (sched_place.h). */
+		/* The task gives up the CPU in any case (sched_place.h). */
 		if (t && leaves_for(place_of(t))) {
 			take(cpu);
 			return 0;
@@ -260,27 +273,27 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	in_order = is_in_queue_of(at, cpu);
 	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
 	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
-	/* It has its turn whatever its quota, or it would never come further. */
+	/* Such a task has a turn whatever its quota is. Otherwise it would never make progress. */
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
 	t->stands_ns = 0;
-	/* Whom the task before has called does not come before this one if it is boosted. */
+	/* A task that the previous task has called does not run before this one if this one is boosted. */
 	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
 		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
-	/* A new task that an idle CPU took at once has not been enqueued. */
+	/* A new task that an idle CPU took at once was not enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
-	/* It was inserted where it woke, or another CPU's queue gave it away. */
+	/* The task was inserted directly when it woke, or another CPU's queue gave it away. */
 	if (!has_arrived(at) || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
 	else if (rq->features & PC_PERF_TRACK)
 		perf_arrive(p, t, rq, NULL, now);
-	/* One that preempts may be ahead of some that wait: it says nothing about the queue. */
+	/* A task that preempts may be ahead of tasks that wait: its virtual time says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	if (*(volatile u32 *)&t->owed_ns)
 		t->vtime += pc_fair_virtual(__sync_lock_test_and_set(&t->owed_ns, 0), t->inverse);
-	/* A quota may have come or gone while it waited. */
+	/* A quota may have been set or removed while the task waited. */
 	g = t->group == PC_GROUP_ROOT || waited_ns < PC_FACTOR_MAX_AGE_NS ? NULL : group_at(t->group);
 	if (g)
 		t->limited = *(volatile u16 *)&g->limited;
@@ -303,18 +316,24 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	*(volatile u32 *)&rq->runs = v ? PC_RUNS_VCPU + index : PC_RUNS_TASK;
 	if (v)
 		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
-	/* Its equals take turns with it, and nobody runs on a quota that is used up (sched_turn.h). */
+	/*
+	 * No task runs on a quota that is used up, and a task makes room for a boosted vCPU of a higher level that was
+	 * put back. vCPUs of the same level take turns (sched_turn.h).
+	 */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged && !called))
 		preempt_cpu(rq, cpu);
 	else if (spent && (aged || t->reads))
 		begin_short_turn(rq, cpu, PC_TURN_NS, now);
 	else if (rq->put_back > level_of(v) && called)
-		/* By a boosted vCPU, which comes next. */
+		/* A boosted vCPU has called the task, and comes next. */
 		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
 		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
-	/* One that is put back before its first instruction has not run: else it might never. */
+	/*
+	 * A task that is put back before its first instruction has not run, and has to keep its waiting time. Otherwise
+	 * it might never run.
+	 */
 	if (!held)
 		t->waits_ns = 0;
 	rq->put_back = PC_LEVEL_NONE;
@@ -322,7 +341,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	return 0;
 }
 
-/* It is not runnable any more. */
+/* The task is no longer runnable. */
 static __always_inline void departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	group_leave(t);
@@ -344,7 +363,10 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
-	/* It may be another thread's turn on the core: it waits in its queue then, in order, and not as the local queue's first. */
+	/*
+	 * It may be the turn of another thread of the core. The task then waits in the queue in order, and not as the
+	 * first one of the local DSQ.
+	 */
 	if (runnable && shares_core(cpu, now))
 		p->scx.slice = 0;
 	t->vtime = running_vtime(rq, now);
@@ -368,26 +390,26 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
 	}
-	/* What ext_quiescent would do next: it costs as much again to find the record there. */
+	/* ext_quiescent would do this next. To find the record again there costs as much again. */
 	if (!runnable) {
 		departs(p, t, cpu, p->__state != 0);
 	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
-	/* One that is to leave is asked for its CPU where it is enqueued. */
+	/* A task that is to leave keeps its state: ext_enqueue reads the destination CPU from it. */
 	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);
 	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
 			here->running = 0;
-		/* One that changes its own affinity or class stops too, but does not sleep. */
+		/* A task that changes its own affinity or class stops too, but does not sleep. */
 		switched_out(p, v, index, runnable || !p->__state, bpf_ktime_get_ns());
 	}
 	return 0;
 }
 
-/* While a task runs alone, its queue's base follows it. */
+/* While a task runs alone, the base of the queue follows it. */
 SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
@@ -408,7 +430,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	vtime = running_vtime(rq, now);
 	if (t->last_child)
 		run_after_fork(p, t, rq, ran_ns);
-	/* Others in its group may have come or gone, and the CPU's frequency with them. */
+	/* Other tasks of the group may have come or gone, and the frequency of the CPU may have changed. */
 	weigh(p, t, now);
 	vtime = pc_fair_rescale(vtime, rq->base, rq->cur_inverse, t->inverse);
 	spent |= pay_for(rq, t->limited);
@@ -429,7 +451,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
-	/* Of a CPU without a tick, once in a second and by another CPU: whoever waits there unseen. */
+	/* For a CPU without a tick, another CPU does this once per second: it finds tasks that wait there unseen. */
 	if (*(volatile u32 *)&rq->expired || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;
@@ -437,7 +459,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	return 0;
 }
 
-/* A task of a higher class takes the CPU: what was meant for it goes elsewhere. */
+/* A task of a higher class takes the CPU: the tasks in its local DSQ are enqueued elsewhere. */
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -450,7 +472,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct pc_task *t;
 
-	/* It ran until now, and has just stopped. */
+	/* The task ran until now: ext_stopping has done this. */
 	if (is_current(p))
 		return 0;
 	t = task_of(p);
@@ -463,7 +485,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	return 0;
 }
 
-/* The kernel ejects a scheduler under which a task waits longer; at most 30 s. */
+/* The kernel ejects a scheduler under which a task waits longer than this. The kernel's maximum is 30 s. */
 #define PC_WATCHDOG_MS	30000
 
 SEC(".struct_ops.link")

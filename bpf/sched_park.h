@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of a group that has used its quota up wait in a queue of the group's own, where no CPU looks. A timer lets them go
- * when the pool has something again.
+ * Tasks of a group that has used up its quota wait in a queue of the group, where no CPU looks for tasks. A timer
+ * releases them when the pool has runtime again.
  *
- * A task is looked at where it is enqueued, and while it runs. One that waits in a CPU's queue when its group runs out
- * begins to run, finds nothing to pay with and is put back at once: that is a debt of microseconds, and nothing has to be
- * searched. Meanwhile it counts for nothing in its group's sum: others under the same parent have what it leaves.
+ * A task is checked when it is enqueued and while it runs. A task that waits in the queue of a CPU when its group runs
+ * out of quota begins to run, finds nothing to pay with, and is put back at once: this is a debt of microseconds, and no
+ * queue has to be searched. A parked task does not count in the sum of its group: other groups under the same parent have
+ * what it leaves.
  */
 #ifndef PARACORD_BPF_SCHED_PARK_H
 #define PARACORD_BPF_SCHED_PARK_H
 
 #define PC_PARK_WORDS		(PC_GROUPS_MAX / 64)
-/* Tasks that one look lets go, of each group: so many at most, and one for each portion that there is. */
+/*
+ * The most tasks of a group that one look releases. Up to this number, a look releases one task for each portion in the
+ * pool.
+ */
 #define PC_UNPARK_MAX		64
-/* Of so many that wait for a group's quota, one more that has waited for too long goes at a look. */
+/* One look releases one task that has waited for too long, plus one per this many parked tasks of the group. */
 #define PC_UNPARK_OLD_OF	1024
-/* What one look may take; the other groups come at the next one. */
+/* How long one look may take. The other groups come at the next look. */
 #define PC_LOOK_NS		(50 * PC_NSEC_PER_USEC)
-/* Tasks of a group that are looked at after a CPU has gone, and looks that do so: some may have been on their way. */
+/*
+ * After a CPU has gone offline: tasks of a group that a look checks, and the number of looks that do this, because some
+ * tasks may have been on their way to a queue.
+ */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
-/* How soon the timer looks again while somebody waits; while there are quotas; while there are none. */
+/* Intervals of the timer: the shortest one while tasks wait; while there are quotas; while there are none. */
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
 #define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
 
 struct pc_parked {
-	u64 groups[PC_PARK_WORDS];	/* a bit for each in whose queue somebody waits */
+	u64 groups[PC_PARK_WORDS];	/* a bit for each group in whose queue a task waits */
 };
 
 struct {
@@ -47,21 +54,22 @@ struct {
 	__type(value, struct pc_park_timer);
 } park_timer SEC(".maps");
 
-/* Looks that are left of PC_GONE_LOOKS. */
+/* How many of the PC_GONE_LOOKS looks are left. */
 static u32 gone_looks;
 
 /*
- * Whether a quota holds the task back at all. Not one that may not change its CPU: it is in the middle of something in the
- * kernel, with a lock perhaps (PREEMPT_RT). BPF itself keeps the current task on its CPU, once.
+ * Whether a quota can hold back the task at all. A task that may not migrate is never held back: it is in the middle of
+ * something in the kernel, possibly with a lock held (PREEMPT_RT). BPF itself disables migration of the current task,
+ * once.
  */
 static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
 {
-	/* Without the kick nobody would wake the CPU for one that is let go. */
+	/* Without the kick nothing would wake the CPU for a task that is released. */
 	return PC_CAN_KICK && t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
-/* Whether nothing is left on the CPU of `rq` for a task to go on. */
+/* Whether nothing is left on the CPU of `rq` with which the task could go on. */
 static __always_inline bool is_short(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
 {
 	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline)
@@ -70,8 +78,8 @@ static __always_inline bool is_short(const struct task_struct *p, const struct p
 }
 
 /*
- * Whether a task may not begin to run on the CPU of `rq` now. Who has waited for too long may, for a moment: the kernel
- * ejects a scheduler that lets a task wait for ever, whatever its quota.
+ * Whether a task may not begin to run on the CPU of `rq` now. A task that has waited for too long may run for a moment:
+ * the kernel ejects a scheduler that lets a task wait for ever, whatever the quota.
  */
 static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 				    u64 now)
@@ -79,7 +87,7 @@ static __always_inline bool is_held(const struct task_struct *p, const struct pc
 	return !(t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS) && is_short(p, t, rq);
 }
 
-/* Somebody waits for a group's quota. */
+/* A task waits for the quota of a group. */
 static __always_inline void note_parked(u32 index)
 {
 	u32 zero = 0;
@@ -91,8 +99,9 @@ static __always_inline void note_parked(u32 index)
 }
 
 /*
- * Nobody waits there any more, it seems: neither in the queue nor on the way to it. Who comes now has been counted before it
- * looks at the bit, and is counted here after the bit is gone: one of both sees the other.
+ * No task seems to wait there any more: none is in the queue, and none is on its way to the queue. A CPU that parks a
+ * task counts the task before it checks the bit. This function clears the bit before it reads the count again. So one of
+ * the two CPUs sees what the other one has written.
  */
 static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 {
@@ -103,12 +112,12 @@ static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 	if (!all || index >= PC_GROUPS_MAX || *(volatile s32 *)&q->parked > 0 ||
 	    scx_bpf_dsq_nr_queued(PC_PARK | index) > 0)
 		return;
-	/* As one that returns what was there it is a barrier on all machines. */
+	/* An atomic operation that returns the old value is a barrier on all architectures. */
 	if ((__sync_fetch_and_and(&all->groups[index / 64], ~bit) & bit) && *(volatile s32 *)&q->parked > 0)
 		note_parked(index);
 }
 
-/* Instead of a CPU's queue. It finds its place there again by its virtual time. */
+/* Parks a task instead of adding it to the queue of a CPU. It gets its place there again by its virtual time. */
 static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags, u64 now)
 {
 	if (!t->waits_ns)
@@ -121,7 +130,7 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
 }
 
-/* Lets the first that waits go, to an idle CPU or to the queue of its own. False: it is not there any more. */
+/* Releases the first parked task to an idle CPU, or to the queue of its own CPU. False: the task is no longer parked here. */
 static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u32 cpu = t->queue;
@@ -132,29 +141,33 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 
 	if (!rq)
 		return false;
-	/* Where it is pinned to a CPU that goes, the kernel finds another. */
+	/* The kernel finds another CPU even if the task is pinned to the CPU that goes offline. */
 	if (rq->offline) {
 		moved = move_to(it, p, SCX_DSQ_GLOBAL);
 		wake_idle(cpu);
 		return moved;
 	}
 	/*
-	 * To its own CPU it goes through the queue, also if that is idle: a move to the local queue there lets the CPU's next switch
-	 * go without a look at the clock (wakeup_preempt()), and the kernel would count its idle time as the task's.
+	 * A task that goes to its own CPU goes through the queue, even if the CPU is idle. After a move to the local DSQ
+	 * there, the next switch of the CPU would not update the clock (wakeup_preempt()), and the kernel would charge
+	 * the idle time of the CPU to the task.
 	 */
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0) {
 		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
-		/* It looks for work in any case, and kernels before 6.19 wake no CPU for a task of its own. */
+		/*
+		 * The CPU looks for work in any case. Kernels before 6.19 wake no CPU for a task that is already on its
+		 * run queue.
+		 */
 		wake_idle(idle);
 		return moved;
 	}
-	/* It counts there before it is seen there, unless it has been taken away from here. */
+	/* The task is counted there before it is visible there, unless it was taken away from here. */
 	if (state_of(was) != PC_AT_PARKED || !wait_instead(t, was, there))
 		return false;
 	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
-		/* It was taken away and has been parked anew meanwhile: it still waits here. */
+		/* The task was taken away and parked again meanwhile: it still waits here. */
 		wait_instead(t, there, was);
 		return false;
 	}
@@ -163,7 +176,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	return true;
 }
 
-/* Tasks that may begin to use up what the pools of a group and those above it have. */
+/* How many tasks may begin to use up what the pools of a group and of the groups above it have. */
 PC_VERIFIED_ALONE u64 portions_of(u32 index)
 {
 	u64 most = PC_QUOTA_NONE;
@@ -181,8 +194,8 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 }
 
 /*
- * What the files say of the group of a task that is parked for `index`: nobody else reads them while all of the group
- * waits. The timer has no lock of the task's, which may move to another group meanwhile: then nothing is read.
+ * Reads the files of the group of a task that is parked for `index`: no other task reads them while the whole group
+ * waits. The timer does not hold the lock of the task, which may move to another group meanwhile: nothing is read then.
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
@@ -190,7 +203,10 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 	u32 group = *(volatile u32 *)&t->group;
 	struct pc_group *g;
 
-	/* It leaves the queue before it moves (ext_quiescent). An atomic that returns what was there is a barrier. */
+	/*
+	 * A task leaves the queue before it moves (ext_quiescent). An atomic operation that returns the old value is a
+	 * barrier.
+	 */
 	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
 	if (at != PC_AT(PC_AT_PARKED, index) || *(volatile u32 *)&t->group != group)
 		return;
@@ -199,7 +215,7 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 		refresh_group(group, t->shares ? 0 : kernels, now);
 }
 
-/* Lets tasks of a group go, as far as its pool has something. Return: when to look again. */
+/* Releases tasks of a group, as far as its pool has runtime. Return: the time until the next look. */
 static __noinline u64 unpark(u32 index, u64 now)
 {
 	struct pc_quota *q = quota_at(index);
@@ -211,7 +227,7 @@ static __noinline u64 unpark(u32 index, u64 now)
 
 	if (!q)
 		return PC_PARK_LATEST_NS;
-	/* Of thousands who have waited for too long more than one has to go at a time. */
+	/* If thousands of tasks have waited for too long, more than one has to be released at a time. */
 	old = 1 + (u32)q->parked / PC_UNPARK_OLD_OF;
 	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
 		bpf_for(i, 0, PC_UNPARK_MAX) {
@@ -241,7 +257,10 @@ static __noinline u64 unpark(u32 index, u64 now)
 	return pc_max_u64(PC_PARK_SOONEST_NS, pc_min_u64(again, PC_PARK_LATEST_NS));
 }
 
-/* A CPU that goes has to wait for all tasks that were parked from there: the kernel finds another CPU for each. */
+/*
+ * A CPU that goes offline has to wait for all tasks that were parked from there: the kernel finds another CPU for each of
+ * them.
+ */
 static __noinline void unpark_gone(u32 index)
 {
 	struct bpf_iter_scx_dsq it;
@@ -265,17 +284,17 @@ static __noinline void unpark_gone(u32 index)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* A look of the timer. */
+/* One look of the timer. */
 struct pc_park_look {
-	u64 now;	/* of the run queues' clock, which says since when tasks wait */
+	u64 now;	/* run queue clock, as pc_task.waits_ns */
 	u64 began_ns;	/* CLOCK_MONOTONIC */
-	u64 again_ns;	/* when to look again */
-	u32 gone;	/* 1: a CPU has gone not long ago */
-	u32 late;	/* 1: it has taken long enough */
-	u32 left_out;	/* the first group that was due and not looked at; 0: there was none */
+	u64 again_ns;	/* time until the next look */
+	u32 gone;	/* 1: a CPU has gone offline recently */
+	u32 late;	/* 1: this look has used up its time */
+	u32 left_out;	/* first group that was due and not looked at; 0: none */
 };
 
-/* A group in whose queue somebody waits. */
+/* Looks at a group in whose queue a task waits. */
 static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 {
 	struct pc_quota *q = quota_at(index);
@@ -299,7 +318,7 @@ static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 	look->again_ns = pc_min_u64(look->again_ns, again);
 }
 
-/* Who came to the queue of a CPU that goes after that was emptied (ext_cpu_offline). */
+/* Moves tasks that came to the queue of an offline CPU after it was emptied (ext_cpu_offline). */
 static __noinline void empty_gone(void)
 {
 	int cpu;
@@ -333,12 +352,12 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 
 	if (!ext_on || !all)
 		return 0;
-	/* The kernel takes the callback of a timer that a sleepable program has started for sleepable (before 6.19). */
+	/* Before 6.19 the verifier takes the callback for sleepable, because a sleepable program starts the timer. */
 	bpf_rcu_read_lock();
 	if (look.gone)
 		empty_gone();
 	bpf_rcu_read_unlock();
-	/* Once around: of the word in which it begins, the groups before that one come last. */
+	/* One round: the groups before `begin` in its word come last. */
 	bpf_for(i, 0, PC_PARK_WORDS + 1) {
 		u32 n = (begin / 64 + i) % PC_PARK_WORDS;
 		u64 word = *(volatile u64 *)&all->groups[n], before = (1ull << begin % 64) - 1;
@@ -373,7 +392,7 @@ static __always_inline s32 start_park_timer(void)
 		return -2;
 	gone_looks = 0;
 	error = bpf_timer_init(&timer->timer, &park_timer, CLOCK_MONOTONIC);
-	/* EBUSY: it has been made when the scheduler was loaded before. */
+	/* EBUSY: the timer exists since the scheduler was loaded before. */
 	if (error && error != -16)
 		return error;
 	error = bpf_timer_set_callback(&timer->timer, park_look);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Load tracking of tasks, and what their CPU is asked for (policy/perf.h).
+ * Load tracking of tasks, and the performance requests of their CPUs (policy/perf.h).
  *
- * A task belongs to the CPU whose virtual time it has (pc_task.queue). Its CPU's sums are changed under
- * that CPU's run queue lock only. Who leaves for another CPU posts what is to be taken off, and the CPU takes it off
- * itself, as the kernel does with a cfs_rq's `removed`.
+ * A task belongs to the CPU whose virtual time it has (pc_task.queue). The sums of this CPU change only under its run
+ * queue lock. A task that leaves for another CPU posts what is to be subtracted, and the CPU subtracts it itself, as the
+ * kernel does with `removed` of a cfs_rq.
  *
- * The clock is the run queue's: the kernel lets it go at the pace of the CPU, so that utilisation does not
- * depend on capacity and frequency, and has just updated it in every operation.
+ * The clock is that of the run queue, which the kernel has just updated in every operation. The kernel scales this clock
+ * by the speed of the CPU, so that utilization does not depend on capacity and frequency.
  */
 #ifndef PARACORD_BPF_SCHED_PERF_H
 #define PARACORD_BPF_SCHED_PERF_H
@@ -17,7 +17,7 @@ static __always_inline u64 pelt_clock(struct task_struct *p)
 	return p->se.cfs_rq->rq->clock_pelt;
 }
 
-/* What left for other CPUs. */
+/* Subtracts what has left for other CPUs. */
 static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 {
 	if (*(volatile u64 *)&rq->left)
@@ -26,7 +26,7 @@ static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 		pc_perf_take(&rq->perf, __sync_lock_test_and_set(&rq->removed, 0), clock);
 }
 
-/* What a CPU is asked for now; any CPU may look, and sees what its owner last accounted. */
+/* What is requested of a CPU now. Any CPU may call this, and sees what the owner has accounted last. */
 static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 {
 	u64 periods = pc_elapsed_ns(now, rq->sum_ns) / PC_PELT_PERIOD_NS;
@@ -37,13 +37,13 @@ static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 	return sum > gone ? sum - gone : 0;
 }
 
-/* Whether others may take tasks of this CPU's queue. */
+/* Whether other CPUs may take tasks from the queue of this CPU. */
 static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
 {
 	return !(rq->features & PC_PERF_PLACE) || sum_of(rq, now) > rq->capacity;
 }
 
-/* schedutil adds a quarter to all that it is asked for, and ours is in `wanted`. */
+/* schedutil adds a quarter to every request. `wanted` has paracord's own quarter in it already. */
 static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 {
 	rq->requested = wanted;
@@ -53,7 +53,10 @@ static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 	}
 }
 
-/* A request inside the governor's rate limit is lost: it is made anew at each switch and tick. `p`: runs there. */
+/*
+ * A request within the rate limit of the governor is lost, so it is made again at each switch and tick. `p`: the task
+ * that runs there.
+ */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
 	u64 clock = pelt_clock(p);
@@ -62,7 +65,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	if (!rq)
 		return 0;
 	take_off(rq, clock);
-	/* Real-time, deadline and interrupt time are the governor's own to add. */
+	/* The governor itself adds real-time, deadline and interrupt time. */
 	wanted = pc_perf_cpu_request(&rq->perf, 0, clock);
 	if (rq->features & PC_PERF_HOLD)
 		wanted = pc_perf_hold(&rq->perf, wanted, clock);
@@ -71,7 +74,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	return 0;
 }
 
-/* What it contributed is taken off where it did: on this CPU, or `from`. */
+/* Subtracts what a task has contributed where it has contributed it: on this CPU, or on `from`. */
 static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, struct pc_rq *from, u64 now, u64 clock)
 {
 	u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
@@ -89,8 +92,8 @@ static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, st
 }
 
 /*
- * A task comes to this CPU: wakes, comes from another one (`from`, else NULL), or has waited and runs now.
- * `now`: rq_now(). Where loads are not tracked, it is forgotten.
+ * A task comes to this CPU: it wakes, comes from another CPU (`from`, otherwise NULL), or has waited and runs now. `now`:
+ * rq_now(). If this CPU does not track loads, the load of the task is forgotten.
  */
 static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
 				  u64 now)
@@ -126,7 +129,7 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 {
 	if (!t || !rq)
 		return 0;
-	/* It ran when tracking began. */
+	/* The task was running when tracking began. */
 	if (!t->known)
 		return perf_arrive(p, t, rq, NULL, now);
 	t->seen_ns = now;
@@ -134,7 +137,7 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 	return 0;
 }
 
-/* The task does not want to run any more, or (`sleeps` = 0) is another class's. */
+/* The task is no longer runnable; or, with `sleeps` = 0, it is parked or has moved to another class. */
 static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	struct pc_rq *rq;
@@ -144,7 +147,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 	rq = rq_of(t->queue);
 	if (!rq)
 		return 0;
-	/* It was moved here, and has not run here: nothing of it is in this CPU's sums. */
+	/* The task was moved here and has not run here: the sums of this CPU have nothing of it. */
 	if (t->queue != cpu) {
 		__sync_fetch_and_add(&rq->left, t->perf.contribution);
 		t->perf.contribution = 0;

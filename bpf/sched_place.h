@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where tasks run on a host whose CPUs differ (policy/energy.h): at a wakeup, and now and then while they run. The daemon
- * switches it on (PC_PERF_PLACE) where the kernel has an energy model and CPUs of several capacities.
+ * Placement of tasks on a host whose CPUs differ (policy/energy.h): at a wakeup, and from time to time while a task runs.
+ * The daemon enables it (PC_PERF_PLACE) if the kernel has an energy model and CPUs of several capacities.
  *
- * As long as a CPU can do what its tasks ask for, nobody takes them over: a placement by energy that the next
- * idle CPU undoes would be none.
+ * As long as a CPU can do what its tasks request, no other CPU takes over its tasks. Otherwise the next idle CPU would
+ * undo a placement by energy.
  */
 #ifndef PARACORD_BPF_SCHED_PLACE_H
 #define PARACORD_BPF_SCHED_PLACE_H
 
-/* How often a task that runs on and on is looked at. */
+/* How often a task that runs without a pause is looked at. */
 #define PC_PLACE_EVERY_NS	(32 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct pc_energy);
 } energy SEC(".maps");
 
-/* A placement's notes: too large for the stack. */
+/* The data of one placement: too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct pc_place);
 } places SEC(".maps");
 
-/* The task's own part of the sum of the CPU on which it is or slept. */
+/* The task's own part of the sum of the CPU where it is, or where it slept. */
 static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 {
 	if (!t->perf.slept_ns)
@@ -37,8 +37,8 @@ static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 }
 
 /*
- * A CPU is looked at: `own` is the task's part of the sum there. Return: 0 if there is no such CPU.
- * Global, and place_choose() too: the verifier looks at such functions once, and not for each state of their callers.
+ * Looks at a CPU. `own`: the task's part of the sum there. Return: 0 if there is no such CPU. This function and
+ * place_choose() are global: the verifier checks such functions once, and not for each state of their callers.
  */
 __noinline int place_look(struct pc_place *notes, u32 cpu, u32 own, u32 allowed)
 {
@@ -61,7 +61,7 @@ __noinline int place_choose(const struct pc_energy *model, const struct pc_place
 	return pc_place_choose(model, notes);
 }
 
-/* The cheapest CPU for a task, `prev` if that is as good; negative: the kernel shall choose. */
+/* The cheapest CPU for a task; `prev` if it is as good. Negative: the kernel should choose. */
 static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 {
 	u32 zero = 0, own = 0, cpus, request;
@@ -72,7 +72,7 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	if (!notes || !model || !t || !p || !describes_cpumask())
 		return -1;
 	cpus = model->cpus;
-	/* A new task: half of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
+	/* A new task requests half of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
 	request = t->known ? pc_perf_request(&t->perf, t->clamp) : pc_clamped(model->small / 2, t->clamp);
 	if (t->known)
 		own = own_part(t, rq_now());
@@ -86,7 +86,7 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	return place_choose(model, notes);
 }
 
-/* A guest that asks for more than the CPU of its vCPU can do is not to wait for the next look. */
+/* A guest that requests more than the CPU of its vCPU can do should not wait for the next look. */
 static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq, u32 floor_before)
 {
 	if (t->clamp.min > floor_before && t->clamp.min > rq->capacity)
@@ -94,15 +94,16 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 }
 
 /*
- * A vCPU that wakes boosted: at once if its guest asks for more than the CPU can do, else now and then. It need not
- * ask: one that an interrupt once took to a large CPU would stay there, as it finds that idle each time.
+ * A vCPU that wakes boosted is placed at once if its guest requests more than the CPU can do, otherwise from time to
+ * time. The latter does not depend on a request: a vCPU that an interrupt has taken to a large CPU would stay there,
+ * because it finds this CPU idle each time.
  */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	return is_due(&t->placed_ns, now, t->clamp.min <= rq->capacity ? PC_PLACE_EVERY_NS : 0);
 }
 
-/* A task that runs: shall it go elsewhere? It leaves when it is put back (ext_enqueue). */
+/* Whether a running task should go to another CPU. It leaves when it is put back (ext_enqueue). */
 static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
 {
 	s32 better;
@@ -116,7 +117,10 @@ static __always_inline void place_running(struct task_struct *p, struct pc_task 
 	p->scx.slice = 0;
 }
 
-/* Takes a task where it is to go: a CPU + 1. Return: false if it is to go nowhere, or may not any more. */
+/*
+ * Moves a task to its destination. `to`: a CPU + 1. Return: false if there is no destination, or if the task may not go
+ * there any more.
+ */
 static __always_inline bool moves(struct task_struct *p, struct pc_task *t, u32 to, u64 slice_ns, u64 enq_flags)
 {
 	u32 cpu = to - 1;

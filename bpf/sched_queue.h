@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One queue per CPU, ordered by virtual time; its number is the CPU's. The virtual time of
- * the task that runs lies in pc_rq, so that a CPU's record says all about it.
+ * One queue per CPU, ordered by virtual time. The ID of the DSQ is the number of the CPU. The virtual time of the running
+ * task is in pc_rq, so that the record of a CPU describes all of it.
  */
 #ifndef PARACORD_BPF_SCHED_QUEUE_H
 #define PARACORD_BPF_SCHED_QUEUE_H
 
 /*
- * How often a queue is searched for who waited for too long, and how far. Once one was found, much sooner again:
- * hundreds wait where a crowd in a light group meets a heavy one, or where real-time tasks leave 5 % of the CPU. Each
- * gets a slice, which ends at a tick: half of the CPU at most where that comes every 4 ms.
+ * How often a queue is searched for tasks that have waited for too long, and how deep. After such a task was found, the
+ * next search comes much sooner: hundreds of them wait if a crowd of tasks in a light group competes with a heavy group,
+ * or if real-time tasks leave 5 % of the CPU. Each of these tasks gets a slice, which ends at a tick. Together they get
+ * at most half of the CPU if a tick comes every 4 ms.
  */
 #define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_AGED_AGAIN_NS	(8 * PC_NSEC_PER_MSEC)
@@ -27,7 +28,7 @@ static __always_inline u32 own_inverse(const struct task_struct *p)
 	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
 }
 
-/* A vCPU's clamps as its guest's governor asks, within what the host lets it. */
+/* The clamps of a vCPU: what the governor of its guest requests, within what the host allows. */
 static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_clamp host)
 {
 	u32 index, asks;
@@ -41,20 +42,20 @@ static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_
 	return pc_clamp_guest(host, asks & 0xffff, asks >> 16);
 }
 
-/* `g`: the task's group, NULL: in none. */
+/* `g`: the group of the task; NULL: none. */
 static __always_inline void clamp(struct pc_task *t, const struct pc_group *g)
 {
 	t->clamp = guest_clamp(t, g ? pc_clamp_within(t->own, g->clamp) : t->own);
 }
 
-/* The same where only a guest may have changed them. */
+/* Does the same if only a guest may have changed the clamps. */
 static __always_inline void follow_guest(struct pc_task *t)
 {
 	if (t->vcpu)
 		clamp(t, t->group == PC_GROUP_ROOT ? NULL : group_at(t->group));
 }
 
-/* Its weight and clamps as they are now, in its group. */
+/* Updates the weight and the clamps of a task in its group. */
 static __always_inline void weigh(struct task_struct *p, struct pc_task *t, u64 now)
 {
 	struct pc_group *g = fresh_group(p, t, now);
@@ -73,13 +74,13 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled;
 }
 
-/* Where the kernel can preempt who reads under RCU, it notes that before it asks who is next (CONFIG_PREEMPT_RCU). */
+/* A kernel that can preempt RCU readers (CONFIG_PREEMPT_RCU) marks such a reader before it asks for the next task. */
 static __always_inline bool reads_under_rcu(const struct task_struct *p)
 {
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
-/* A task that waits here runs next, whatever its place in the queue. False: it is not there any more. */
+/* A task that waits here runs next, wherever it is in the queue. False: the task has left the queue. */
 static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u64 at = place_of(t);
@@ -90,7 +91,7 @@ static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struc
 	return moved;
 }
 
-/* The task comes to a CPU: its weight as it is now, its distance from the base kept and bounded. */
+/* A task comes to a CPU. Its weight is updated, and its distance from the base is kept and bounded. */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
 	struct pc_rq *from = NULL;
@@ -110,7 +111,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		perf_arrive(p, t, rq, from, now);
 }
 
-/* A task begins to run, or goes on at a tick: what its time costs from now on. */
+/* A task begins to run, or goes on at a tick: sets what its running time costs from now on. */
 static __always_inline void charge_from(struct pc_rq *rq, const struct pc_task *t, u32 cpu, u64 vtime, u64 now)
 {
 	rq->cur_vtime = vtime;
@@ -128,8 +129,8 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 }
 
 /*
- * The first that waits is who the queue has reached: a task that ends takes along what it ran. Otherwise those who come
- * after it, each as the queue's first, would keep the others waiting for ever.
+ * The base rises to the first waiting task, because a task that ends takes along what it ran. Otherwise each task that
+ * follows it would be placed first in the queue, and would keep the others waiting for ever.
  */
 static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 {
@@ -144,10 +145,10 @@ static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 }
 
 /*
- * A new task begins where the one that makes it stands, so that a chain of them gets what one task gets. It has no
- * more than others who begin now: what its maker had left is not its own.
+ * A new task begins at the virtual time of the task that makes it, so that a chain of tasks gets what one task gets. It
+ * does not begin before the base: what its maker is owed does not belong to it.
  *
- * It begins later by a debit (sched_life.h).
+ * A debit is added to this virtual time (sched_life.h).
  */
 static __always_inline void inherit(struct pc_task *t, u64 now)
 {
@@ -155,7 +156,7 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	struct pc_rq *makers = rq_of(here);
 
 	t->birth &= ~PC_BIRTH_NEW;
-	/* Made by a task of another class: at its queue's base. */
+	/* A task of another class has made it: it begins at the base of its queue. */
 	if (!makers || runs_nothing(makers))
 		return;
 	t->vtime = running_vtime(makers, now);
@@ -164,10 +165,10 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	t->queue = here;
 }
 
-/* Tasks that are moved from the queue of a CPU that goes. */
+/* The most tasks that are moved from the queue of a CPU that goes offline. */
 #define PC_OFFLINE_MAX	65536
 
-/* To where the kernel finds another CPU for them. */
+/* Moves the tasks to where the kernel finds another CPU for them. */
 static __noinline void empty_queue(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -185,7 +186,7 @@ static __noinline void empty_queue(u32 cpu)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* Into a CPU's local queue: it runs there next, or with SCX_ENQ_PREEMPT now. */
+/* Inserts a task into the local DSQ of a CPU: it runs there next, or with SCX_ENQ_PREEMPT now. */
 static __always_inline void insert_local(struct task_struct *p, struct pc_task *t, u32 cpu, u64 slice_ns, u64 enq_flags)
 {
 	go_to(t, PC_AT(PC_AT_LOCAL, cpu + 1));
@@ -204,11 +205,11 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 		watch_turn(rq, cpu, now);
 }
 
-/* Whether a task that wakes on this CPU takes it from the one that runs there. */
+/* Whether a task that wakes on this CPU preempts the task that runs there. */
 static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				     u64 now)
 {
-	/* Said for this wakeup only; of a pinned task the kernel says nothing. */
+	/* `sync` is valid for this wakeup only: select_cpu, which sets it, is not called for a pinned task. */
 	bool sync = t->sync;
 
 	t->sync = 0;
@@ -220,14 +221,14 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 		return false;
 	if (pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns))
 		return true;
-	/* Had it been here when the turn began, it would have had that: it has the next, soon. */
+	/* A task that would have had the current turn, had it been here at its start, has the next one, soon. */
 	return pc_fair_before(t->vtime, rq->turn_vtime) && shorten_turn(rq, now);
 }
 
 /*
- * Whether a task that wakes may wait in the CPU's local queue, which costs less: it may run here only, so that no other CPU
- * could take it over; nobody else waits; and it is no more than a slice of its own ahead of the one that runs. It
- * comes next whatever that one is due: what it has too early is bounded by the slice.
+ * Whether a task that wakes may wait in the local DSQ of the CPU, which costs less. The task may run only here, so that
+ * no other CPU could take it over. No other task waits. The task is at most a slice of its own ahead of the running task.
+ * It then comes next, whatever the running task is owed: what it gets too early is bounded by the slice.
  */
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
@@ -239,10 +240,7 @@ static __always_inline bool goes_direct(const struct task_struct *p, const struc
 		pc_fair_before(t->vtime, running_vtime(rq, now) + pc_fair_virtual(rq->slice_ns, t->inverse)));
 }
 
-/*
- * Whether the task that runs on this CPU and could go on has to make room for the first
- * that waits.
- */
+/* Whether the running task, which could go on, has to make room for the first waiting task. */
 static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 {
 	struct bpf_iter_scx_dsq it;
@@ -257,7 +255,7 @@ static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 	return yield;
 }
 
-/* From the queue's end, where those of little weight stand. */
+/* Searches from the end of the queue, where the tasks of little weight are. */
 static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u32 reads)
 {
 	struct bpf_iter_scx_dsq it;
@@ -289,8 +287,8 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 }
 
 /*
- * Who waited for too long runs next, whatever its weight: fairness alone would let it wait for minutes, and the kernel
- * ejects a scheduler that does. Readers first: all others may wait for them.
+ * A task that has waited for too long runs next, whatever its weight. Fairness alone would let it wait for minutes, and
+ * the kernel ejects a scheduler that does this. Readers come first: all other tasks may wait for them.
  */
 static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
 {

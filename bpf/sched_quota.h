@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max (policy/quota.h): what each CPU has of the pool of the group whose task runs there. A CPU has a portion of one group
- * at a time. Groups above that have quotas too are charged the same.
+ * cpu.max (policy/quota.h): what each CPU has of the pool of the group whose task runs there. A CPU has a portion of one
+ * group at a time. Groups above that have a quota too are charged the same.
  */
 #ifndef PARACORD_BPF_SCHED_QUOTA_H
 #define PARACORD_BPF_SCHED_QUOTA_H
@@ -15,10 +15,10 @@ struct {
 	__type(value, struct pc_quota);
 } quotas SEC(".maps");
 
-/* Queues of groups, for who waits for their quota; those of CPUs have the CPUs' numbers. */
+/* The DSQs of groups, for tasks that wait for the quota of the group. The DSQs of CPUs have the numbers of the CPUs. */
 #define PC_PARK			(1ull << 32)
 
-/* 1: some group has, or had, a quota. */
+/* 1: a group has, or had, a quota. */
 static u32 has_quotas;
 
 static __always_inline struct pc_quota *quota_at(u32 index)
@@ -26,7 +26,7 @@ static __always_inline struct pc_quota *quota_at(u32 index)
 	return bpf_map_lookup_elem(&quotas, &index);
 }
 
-/* What the group's files say now. A quota that is new, or has changed, begins with a full pool. */
+/* Reads the quota from the group's files. A quota that is new, or has changed, begins with a full pool. */
 static __always_inline void follow_quota(struct pc_quota *q, const struct task_group *of)
 {
 	u64 quota, period, burst;
@@ -49,7 +49,7 @@ static __always_inline void follow_quota(struct pc_quota *q, const struct task_g
 	has_quotas = 1;
 }
 
-/* The index is a new group's: nothing of the former one's quota is left. Return: 0, or an error. */
+/* The index belongs to a new group: nothing of the former group's quota is left. Return: 0, or an error. */
 static __always_inline s32 begin_quota(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -62,10 +62,10 @@ static __always_inline s32 begin_quota(u32 index)
 	q->look_ns = 0;
 	q->above = PC_GROUP_ROOT;
 	error = scx_bpf_create_dsq(PC_PARK | index, -1);
-	return error == -17 ? 0 : error;	/* EEXIST: of a group that was there before */
+	return error == -17 ? 0 : error;	/* EEXIST: from a former group */
 }
 
-/* Whether a group or one above has used its quota up. */
+/* Whether a group, or a group above it, has used up its quota. */
 PC_VERIFIED_ALONE int is_spent(u32 index)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -84,7 +84,10 @@ PC_VERIFIED_ALONE int is_spent(u32 index)
 	return 0;
 }
 
-/* Time back to the pools of a group and those above, so many levels; below 0: a debt. Return: 0. */
+/*
+ * Returns runtime to the pools of a group and of the groups above it, on this many levels. A negative value is a debt.
+ * Return: 0.
+ */
 PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 {
 	int i;
@@ -100,7 +103,7 @@ PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 	return 0;
 }
 
-/* The same of a CPU's portion, if its quota is still the same one. */
+/* Returns runtime of a CPU's portion, if the quota is still the same one. */
 static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 {
 	struct pc_quota *q = rq->paying ? quota_at(rq->paying) : NULL;
@@ -109,7 +112,7 @@ static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 		give_back(rq->paying, PC_GROUP_DEPTH_MAX, ns);
 }
 
-/* Out of one pool. Alone: the verifier would follow what is left, level by level. */
+/* Takes runtime from one pool. A global function: otherwise the verifier would follow what is left, level by level. */
 PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 {
 	struct pc_quota *q = quota_at(index);
@@ -120,7 +123,7 @@ PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 	return pc_quota_take(q, ns);
 }
 
-/* A portion, or as much of it as all pools have. */
+/* Takes a portion, or as much of it as all pools have. */
 PC_VERIFIED_ALONE u64 take_portion(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -138,7 +141,7 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 		if (!q || !got)
 			break;
 		here = take_at(at, got);
-		/* Those below have given more than can be used. */
+		/* The pools below have given more than can be used. */
 		if (here < got)
 			give_back(index, i, got - here);
 		got = here;
@@ -148,7 +151,8 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 }
 
 /*
- * What the task of this CPU ran since it was charged last. True: its group, or one above, has nothing left.
+ * Pays for what the task of this CPU has run since it was charged last. True: its group, or a group above it, has nothing
+ * left.
  */
 static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
 {
@@ -166,8 +170,8 @@ static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
 }
 
 /*
- * A task of a group with this quota begins to run, or goes on; 0: none. What is left of another group's portion goes back.
- * True: the quota is used up.
+ * A task of a group with this quota begins to run, or goes on; 0: no quota. What is left of a portion of another group
+ * goes back. True: the quota is used up.
  */
 static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 {
@@ -183,7 +187,7 @@ static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 	return index && rq->portion_ns <= 0 && pay(rq, 0);
 }
 
-/* Nothing of the group runs here any more: others may have most of it. */
+/* No task of the group runs here any more: other CPUs may have most of the portion. */
 static __always_inline void pay_no_more(struct pc_rq *rq)
 {
 	s64 spare = rq->portion_ns - (s64)PC_PORTION_KEPT_NS;

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where each task is, as far as the scheduler knows: one word, pc_task.at. States and what may follow them are written down
- * here, and the simulator checks each step (crates/sim/native/bpf.c).
+ * Where each task is, as far as the scheduler knows: one word, pc_task.at. The states and the transitions between them
+ * are written down here. The simulator checks each transition (crates/sim/native/bpf.c).
  *
- *  state      the task                                              then
- *  NOWHERE    sleeps, is new or ended; or the kernel has it, and    it is enqueued, or runs
- *             says nothing before it runs
- *  QUEUE      waits in a CPU's queue                                it runs, or is taken away (NOWHERE, LOCAL)
- *  RELEASED   the same; its quota has let it go, and it counts      it runs, or is taken away (NOWHERE); back to PARKED where
- *             for nothing in its group yet                          the move there fails
- *  PARKED     waits for its group's quota                           it is RELEASED, or runs on an idle CPU, or is taken away
- *  LOCAL      was put into a CPU's local queue                      it runs, or is taken away
+ *  state      the task                                              next
+ *  NOWHERE    sleeps, is new or has ended; or the kernel has it,    it is enqueued, or runs
+ *             and says nothing before it runs
+ *  QUEUE      waits in the queue of a CPU                           it runs, or is taken away (NOWHERE, LOCAL)
+ *  RELEASED   the same; its quota has released it, and it does      it runs, or is taken away (NOWHERE); it is PARKED
+ *             not count in its group yet                            again if the move to the queue fails
+ *  PARKED     waits for the quota of its group                      it is RELEASED, or runs on an idle CPU, or is taken
+ *                                                                   away
+ *  LOCAL      was inserted into the local DSQ of a CPU              it runs, or is taken away
  *  RUN        runs                                                  it stops (NOWHERE), or is to LEAVE
  *  LEAVE      runs, and goes to another CPU when it stops           it goes on (RUN), or is enqueued (NOWHERE)
  *
- * Of a task that waits (QUEUE, RELEASED, PARKED) the word says what is in the sums of the place where it waits. The CPU that
- * runs it, who takes it over and who enqueues it anew may change that at once: the word is exchanged as a whole, and each
- * takes off what it finds. In the other states only the holder of its run queue's lock changes it.
+ * For a task that waits (QUEUE, RELEASED, PARKED) the word says what the sums of its queue contain for it. The CPU that
+ * runs the task, a CPU that takes it over and a CPU that enqueues it again may change the word at the same time. So the
+ * word is exchanged as a whole, and each CPU subtracts what it finds there. In the other states only the holder of the
+ * run queue lock of the task changes the word.
  */
 #ifndef PARACORD_BPF_SCHED_STATE_H
 #define PARACORD_BPF_SCHED_STATE_H
 
 #define PC_AT(state, where)	((u64)(state) << PC_AT_STATE_SHIFT | (where))
 
-/* What the simulator makes of a step. */
+/* The simulator's check of a transition. */
 #ifndef PC_CHECK_STEP
 #define PC_CHECK_STEP(was, is)
 #endif
@@ -33,7 +35,7 @@ static __always_inline u32 state_of(u64 at)
 	return at >> PC_AT_STATE_SHIFT & (PC_AT_STATE >> PC_AT_STATE_SHIFT);
 }
 
-/* Whether a state may follow another one. */
+/* Whether the state `is` may follow the state `was`. */
 static __always_inline bool state_follows(u32 was, u32 is)
 {
 #define TO(state) (1u << PC_AT_##state)
@@ -56,7 +58,7 @@ static __always_inline bool state_follows(u32 was, u32 is)
 #undef TO
 }
 
-/* QUEUE, RELEASED, PARKED: it is in the sums of a queue. */
+/* QUEUE, RELEASED, PARKED: the task is in the sums of a queue. */
 static __always_inline bool waits(u64 at)
 {
 	return state_of(at) - PC_AT_QUEUE <= PC_AT_PARKED - PC_AT_QUEUE;
@@ -67,7 +69,7 @@ static __always_inline u64 place_of(const struct pc_task *t)
 	return *(volatile u64 *)&t->at;
 }
 
-/* What a task that waits is in the sums of its queue, or is not any more. */
+/* Adds a waiting task to the sums of its queue, or subtracts it. */
 static __always_inline void count_waiting(u64 at, s32 by)
 {
 	u32 where = at & PC_AT_WHERE;
@@ -89,7 +91,7 @@ static __always_inline void count_waiting(u64 at, s32 by)
 		__sync_fetch_and_add(&rq->readers, by);
 }
 
-/* Takes it off where it waits, if it still does. */
+/* Changes the word, and subtracts the task from where it waits, if it still waits. */
 static __always_inline void exchange_place(struct pc_task *t, u64 at)
 {
 	u64 was = __sync_lock_test_and_set(&t->at, at);
@@ -99,14 +101,14 @@ static __always_inline void exchange_place(struct pc_task *t, u64 at)
 		count_waiting(was, -1);
 }
 
-/* It waits there from now on. */
+/* The task waits there from now on. */
 static __always_inline void wait_at(struct pc_task *t, u64 at)
 {
 	count_waiting(at, 1);
 	exchange_place(t, at);
 }
 
-/* It does not wait from now on. */
+/* The task does not wait from now on. */
 static __always_inline void go_to(struct pc_task *t, u64 at)
 {
 	u64 was = place_of(t);
@@ -119,7 +121,7 @@ static __always_inline void go_to(struct pc_task *t, u64 at)
 	*(volatile u64 *)&t->at = at;
 }
 
-/* It waits elsewhere instead, unless somebody has taken it away meanwhile. */
+/* The task waits elsewhere instead, unless another CPU has taken it away meanwhile. */
 static __always_inline bool wait_instead(struct pc_task *t, u64 was, u64 at)
 {
 	if (__sync_val_compare_and_swap(&t->at, was, at) != was)
@@ -130,7 +132,7 @@ static __always_inline bool wait_instead(struct pc_task *t, u64 was, u64 at)
 	return true;
 }
 
-/* In a CPU's queue. */
+/* The word of a task in the queue of a CPU. */
 static __always_inline u64 in_queue(const struct pc_task *t, u32 state, u32 cpu)
 {
 	return (u64)t->weight << PC_AT_WEIGHT_SHIFT | (t->reads ? PC_AT_READS : 0) | PC_AT(state, cpu + 1);
@@ -143,7 +145,7 @@ static __always_inline bool is_in_queue_of(u64 at, u32 cpu)
 	return (state == PC_AT_QUEUE || state == PC_AT_RELEASED) && (at & PC_AT_WHERE) == cpu + 1;
 }
 
-/* It has its place and weight on the CPU where it was enqueued last (arrive()). */
+/* The task has its virtual time and weight on the CPU where it was enqueued last (arrive()). */
 static __always_inline bool has_arrived(u64 at)
 {
 	u32 state = state_of(at);
@@ -151,7 +153,7 @@ static __always_inline bool has_arrived(u64 at)
 	return state == PC_AT_QUEUE || state == PC_AT_LOCAL;
 }
 
-/* CPU + 1 where a task goes when it gives this one up; 0: nowhere. */
+/* CPU + 1 where a task goes when it gives up this CPU; 0: nowhere. */
 static __always_inline u32 leaves_for(u64 at)
 {
 	return state_of(at) == PC_AT_LEAVE ? at & PC_AT_WHERE : 0;

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine's shape, as the loader has written it into the CPUs' records (crates/policy/src/topology.rs): rings of CPUs that
- * share a last cache, a node, and all of them; and the same as sets, for the kernel's search for an idle CPU.
+ * The topology of the machine. The loader has written it into the records of the CPUs (crates/policy/src/topology.rs) as
+ * rings: of the CPUs that share a last-level cache, of the CPUs of a node, and of all CPUs. Caches and nodes are also
+ * kept as cpumasks, for the kernel's search for an idle CPU.
  *
- * A task that wakes stays in its node: its memory is there, and the kernel's balancing of memory (NUMA balancing) does not
- * run for tasks of sched_ext. Who waits for longer than a short while is taken by an idle CPU of any node; busy
- * CPUs of two nodes settle what is left between them a few times per second (policy/balance.h).
+ * A task that wakes stays in its node: its memory is there, and the kernel's automatic NUMA balancing does not run for
+ * tasks of sched_ext. An idle CPU of any node takes over a task that has waited for longer than a short while. Busy CPUs
+ * of two nodes settle what is left between them a few times per second (policy/balance.h).
  */
 #ifndef PARACORD_BPF_SCHED_TOPOLOGY_H
 #define PARACORD_BPF_SCHED_TOPOLOGY_H
 
 #include "../policy/balance.h"
 
-/* Of the kernel's search: a CPU whose core's other threads are idle too. */
+/* For the kernel's search: a CPU whose core has only idle threads. */
 #define SCX_PICK_IDLE_CORE	1ull
 
-/* A set of CPUs that the scheduler has made. Clang 14 forgets the mark of a pointer to a structure, but for a name of it. */
+/*
+ * A cpumask that the scheduler has made. Clang 14 loses the type tag of a pointer to a structure, but not that of a
+ * pointer to a typedef of it.
+ */
 typedef struct bpf_cpumask pc_cpumask;
 
 struct pc_mask {
 	pc_cpumask __kptr *cpus;
 };
 
-/* One for each CPU to put together what it looks for; nodes; caches. */
+/* Masks: a scratch mask for each CPU; one for each node; one for each cache. */
 #define PC_MASK_NODE	PC_CPUS_MAX
 #define PC_MASK_CACHE	(PC_MASK_NODE + PC_NODES_MAX)
 #define PC_MASKS	(PC_MASK_CACHE + PC_CACHES_MAX)
@@ -34,10 +38,10 @@ struct {
 	__type(value, struct pc_mask);
 } masks SEC(".maps");
 
-/* A node's, on a line of its own. */
+/* The record of a node, on a cache line of its own. */
 struct pc_node {
 	u64 crossed_ns;		/* when a busy CPU last took a task from another node */
-	u64 pace;		/* of its busy CPUs on average, as they looked last; any of them writes it */
+	u64 pace;		/* average of its busy CPUs, each as of its last look; any of them writes it */
 	u64 reserved[6];
 };
 
@@ -48,13 +52,13 @@ struct {
 	__type(value, struct pc_node);
 } nodes SEC(".maps");
 
-/* What a set of a machine with one node would be is never asked for. */
+/* A machine with one node has no masks: they are never asked for. */
 static __always_inline bool has_nodes(const struct pc_rq *rq)
 {
 	return rq->near.node != PC_NO_NODE;
 }
 
-/* The widest ring that stays within a CPU's node. */
+/* The widest ring that stays within the node of a CPU. */
 static __always_inline u32 widest_in_node(const struct pc_rq *rq)
 {
 	u32 ring = rq->near.within;
@@ -62,7 +66,7 @@ static __always_inline u32 widest_in_node(const struct pc_rq *rq)
 	return ring < PC_NEAR_LEVELS ? ring : PC_NEAR_ALL;
 }
 
-/* The set with this number; it is there before the scheduler is in force. */
+/* The mask with this index. It exists before the scheduler is in force. */
 static __always_inline struct bpf_cpumask *mask_at(u32 index)
 {
 	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
@@ -70,7 +74,7 @@ static __always_inline struct bpf_cpumask *mask_at(u32 index)
 	return mask ? mask->cpus : NULL;
 }
 
-/* Takes the place of another one, or of none; NULL: there is none any more. */
+/* Replaces a mask, if there was one. NULL: no mask from now on. */
 static __always_inline void set_mask(struct pc_mask *mask, struct bpf_cpumask *made)
 {
 	struct bpf_cpumask *before = bpf_kptr_xchg(&mask->cpus, made);
@@ -93,7 +97,7 @@ PC_VERIFIED_ALONE s32 make_mask(u32 index)
 	return 0;
 }
 
-/* Return: 0 where there is no such set yet. */
+/* Return: 0 if there is no such mask yet. */
 PC_VERIFIED_ALONE int enter_mask(u32 index, u32 cpu)
 {
 	struct bpf_cpumask *mask;
@@ -127,7 +131,7 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* What is left of an earlier time goes: sets, the nodes' paces, where VMs were at home. */
+/* Clears what is left from an earlier time: masks, the paces of nodes, the homes of VMs. */
 static __always_inline void forget_topology(void)
 {
 	u32 index;
@@ -140,7 +144,7 @@ static __always_inline void forget_topology(void)
 		if (n)
 			n->pace = n->crossed_ns = 0;
 	}
-	/* Without the scheduler the kernel may have moved a VM, and its memory. */
+	/* While the scheduler was not in force, the kernel may have moved a VM and its memory. */
 	bpf_for(index, 0, PC_VMS_MAX) {
 		struct pc_vm *vm = bpf_map_lookup_elem(&vms, &index);
 
@@ -149,7 +153,7 @@ static __always_inline void forget_topology(void)
 	}
 }
 
-/* Adds a CPU to the sets that it belongs to. Return: a negative error number, or 0. */
+/* Adds a CPU to the masks that it belongs to. Return: a negative error number, or 0. */
 PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -166,8 +170,8 @@ PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 }
 
 /*
- * An idle CPU of a set, for a task; negative: none. The set that is put together belongs to this CPU: where others might do
- * the same at any moment, in the kernel's timers, nobody calls this.
+ * An idle CPU of a mask, for a task; negative: none. The mask that is searched is built in the scratch mask of this CPU.
+ * The callbacks of timers do not call this function, because they may interrupt another call on the same CPU.
  */
 static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 flags)
 {
@@ -189,8 +193,9 @@ static __always_inline bool is_idle_core(s32 cpu)
 }
 
 /*
- * An idle CPU in the node where a task ran last (`prev`, which it may use); negative: none. As scx_select_cpu_dfl() looks for
- * one, which goes on in other nodes. An idle core first: threads of a core share what it can do.
+ * An idle CPU in the node where a task ran last; negative: none. `prev`: that CPU, which the task may use. The search is
+ * like that of scx_select_cpu_dfl(), which goes on in other nodes. It prefers an idle core, because the threads of a core
+ * share its capacity.
  */
 static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 {
@@ -213,7 +218,10 @@ static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 	return cpu < 0 && cache != node ? idle_in(node, p, 0) : cpu;
 }
 
-/* A task of a higher class has the CPU, for however long. It might be idle since then, too; who asks has looked. */
+/*
+ * A task of a higher class has had the CPU for at least PC_CROSS_WAIT_NS. The CPU may also have been idle since then,
+ * which the callers have ruled out.
+ */
 static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
 {
 	return runs_nothing(rq) && pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns) >= PC_CROSS_WAIT_NS;
@@ -227,8 +235,8 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 }
 
 /*
- * The node where a task's VM is at home, plus 1; 0: it is at home nowhere. A record that is not set up, or whose VM has gone,
- * names some other VM.
+ * The home node of the VM of a task, plus 1; 0: none. A record that is not set up yet, or whose VM has gone, refers to
+ * some other VM.
  */
 static __always_inline u32 home_of(const struct pc_task *t)
 {
@@ -240,8 +248,8 @@ static __always_inline u32 home_of(const struct pc_task *t)
 }
 
 /*
- * An idle CPU for a thread of a VM that woke away from home; negative: none, or it is at home. Who has an idle core where it
- * is does not come for a thread of one that is in use.
+ * An idle CPU at home for a thread of a VM that woke away from home; negative: none, or the thread is at home. A thread
+ * that has an idle core where it is does not go home for one thread of a core in use.
  */
 static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
@@ -252,14 +260,14 @@ static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_t
 	return idle_in(PC_MASK_NODE + home - 1, p, is_idle_core(prev) ? SCX_PICK_IDLE_CORE : 0);
 }
 
-/* An idle CPU for a task that wakes or is new, `prev` if there is none; a new one has no memory anywhere. */
+/* An idle CPU for a task that wakes or is new; `prev` if there is none. A new task has no memory anywhere. */
 static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
 {
 	struct pc_rq *rq = rq_of(prev);
 	bool allowed = bpf_cpumask_test_cpu(prev, p->cpus_ptr);
 	s32 cpu;
 
-	/* What the kernel's search begins with, which takes longer. */
+	/* The kernel's search begins with this too, but takes longer. */
 	if (allowed && is_idle_core(prev) && scx_bpf_test_and_clear_cpu_idle(prev)) {
 		*is_idle = true;
 		return prev;
@@ -273,7 +281,7 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
 	return *is_idle ? cpu : prev;
 }
 
-/* A VM is at home where the first of its vCPUs runs that the daemon knows: that one is about to touch its memory. */
+/* A VM is at home where the first of its vCPUs that the daemon knows runs: this vCPU is about to touch the memory of the VM. */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
 	struct pc_vm *vm = *(volatile u32 *)&v->life == PC_VCPU_READY && !v->setup.io ? vm_of(v) : NULL;
@@ -282,7 +290,10 @@ static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_r
 		vm->home = rq->near.node + 1;
 }
 
-/* How long a task waits in the queue of one CPU before an idle one of another node takes it. `to`: that one plus 1; 0: any. */
+/*
+ * How long a task waits in the queue of a CPU before an idle CPU of another node takes it. `to`: that node plus 1; 0: any
+ * node.
+ */
 static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {
 	u32 home = home_of(t);
@@ -290,7 +301,7 @@ static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_
 	return pc_cross_wait_ns(home ? home : PC_NO_HOME, from->near.node + 1, to);
 }
 
-/* An idle CPU for a task that waits on a CPU, in another node only once it has waited; negative: none. */
+/* An idle CPU for a task that waits on a CPU; negative: none. A CPU of another node is used only after the task has waited. */
 static __noinline s32 idle_cpu_for(struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	s32 cpu;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Turns that end between two ticks: the kernel looks at slices in its tick, which comes every 1 to 10 ms. A timer per CPU ends
- * the turn of an ordinary task after a slice, if somebody waits, as the kernel's own scheduler does (HRTICK); and sooner that of a
- * task that runs although its group's quota is used up.
+ * Turns that end between two ticks. The kernel checks slices in its tick, which comes every 1 to 10 ms. A timer per CPU
+ * ends the turn of an ordinary task after a slice if another task waits, as the kernel's own scheduler does (HRTICK). It
+ * ends the turn of a task sooner if the quota of its group is used up.
  *
- * The timer is set where somebody begins to wait, or to run while somebody waits, unless it is set already: about once in a
- * slice, however often tasks come and go. It may be early, and then looks again.
+ * The timer is set when a task begins to wait, or begins to run while another task waits, unless it is already set: about
+ * once per slice, however often tasks come and go. The timer may be early, and then checks again later.
  */
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-/* The turn of a task whose group's quota is used up: it has waited for too long, or reads under RCU. */
+/* The turn of a task whose group has used up its quota: the task has waited for too long, or reads under RCU. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
-/* The timer is not set for less than that, and what is left of a turn by less is no turn. */
+/* The timer is not set for less than this. A rest of a turn that is shorter is not a turn. */
 #define PC_TURN_REST_NS		(20 * PC_NSEC_PER_USEC)
-/* A timer that is late by that much has been lost. */
+/* A timer that is late by this much has been lost. */
 #define PC_TURN_LOST_NS		(20 * PC_NSEC_PER_MSEC)
 
 /* One per CPU. */
@@ -31,13 +31,13 @@ struct {
 	__type(value, struct pc_turn_timer);
 } turn_timers SEC(".maps");
 
-/* The timer looks at what runs on a CPU when its turn is over, at the latest. */
+/* Makes the timer check what runs on a CPU, at the latest when the turn is over. */
 static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	u64 at = *(volatile u64 *)&rq->until_ns, set = *(volatile u64 *)&rq->timer_ns;
 	struct pc_turn_timer *timer;
 
-	/* Without the kick it could do nothing. */
+	/* Without the kick the timer could do nothing. */
 	if (!PC_CAN_KICK || (set && !pc_fair_before(at, set) && pc_fair_before(now, set + PC_TURN_LOST_NS)))
 		return;
 	timer = bpf_map_lookup_elem(&turn_timers, &cpu);
@@ -47,15 +47,16 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 	bpf_timer_start(&timer->timer, pc_max_u64(pc_elapsed_ns(at, now), PC_TURN_REST_NS), 0);
 }
 
-/* Somebody waits for the CPU, in its queue or next to run. */
+/* A task waits for the CPU, in its queue or as the next one to run. */
 static __always_inline bool is_waited_for(const struct pc_rq *rq)
 {
 	return *(volatile s32 *)&rq->queued > 0 || *(volatile u16 *)&rq->direct;
 }
 
 /*
- * The same on a CPU without a tick, where it has to be seen whoever put the task there: the kernel puts some into the local queue
- * without a word (those that end, for example). One may wait on another thread of the core, too.
+ * The same for a CPU that may be without a tick. Waiting tasks have to be found there even if the scheduler has not
+ * inserted them: the kernel puts some tasks into the local DSQ without telling the scheduler (tasks that exit, for
+ * example). A task may also wait on another thread of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
@@ -63,7 +64,7 @@ static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 	       (rq->tickless && (shares_core(cpu, rq_now()) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0));
 }
 
-/* Somebody was put into the local queue of a CPU that seemed idle: it may have begun to run another one. */
+/* A task was inserted into the local DSQ of a CPU that seemed idle. The CPU may have begun to run another task. */
 static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 {
 	if (rq->tickless)
@@ -71,9 +72,10 @@ static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 }
 
 /*
- * On a CPU that the kernel can leave without a tick (nohz_full) a task that nobody waits for has a slice without end: only so
- * the kernel stops the tick, and only where the slice has none when the task begins to run. Who comes sets the timer. One that
- * comes for a moment brings no tick with it: that begins where the timer has ended a turn, and somebody waits for the next.
+ * On a CPU that the kernel can leave without a tick (nohz_full), a task that no other task waits for has an infinite
+ * slice. The kernel stops the tick only then, and only if the slice is infinite when the task begins to run. A task that
+ * arrives sets the timer. A task that stays only for a moment does not bring back the tick: the tick starts when the
+ * timer has ended a turn and another task waits for the next turn.
  */
 static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
 {
@@ -81,8 +83,8 @@ static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limite
 }
 
 /*
- * The turn of a task is over that could go on. Return: 1 if it is to be put back, as the last one, so that it begins anew
- * without a tick; 0: somebody waits, and from now on tasks take turns.
+ * The turn of a task that could go on is over. Return: 1 if the task should be put back, as the last one, so that it
+ * begins again without a tick; 0 if another task waits, and tasks take turns from now on.
  */
 PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 {
@@ -94,7 +96,7 @@ PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 	return runs_without_tick(rq, rq->paying);
 }
 
-/* For the task that is about to run on such a CPU. */
+/* For a task that is about to run on a CPU that may be without a tick. */
 static __always_inline void begin_without_tick(struct task_struct *p, struct pc_rq *rq, u32 cpu, const struct pc_task *t)
 {
 	if (!is_waited_for_on(rq, cpu))
@@ -102,7 +104,7 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
-/* The task that runs has a turn from now on. `boosted`: it has none, and is interrupted by no timer of its own. */
+/* The running task has a turn from now on. `boosted`: it has no turns, and its own timer does not interrupt it. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
@@ -112,7 +114,7 @@ static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, 
 		watch_turn(rq, cpu, now);
 }
 
-/* The present turn ends as soon as a turn may. Whether it has lasted that long. */
+/* Makes the current turn end as soon as a turn may end. Return: whether it has lasted that long. */
 static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 {
 	u64 least = pc_fair_turn_min_ns(rq->slice_ns), until = *(volatile u64 *)&rq->until_ns;
@@ -125,7 +127,7 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
 }
 
-/* A short one, whoever waits. */
+/* Begins a short turn, whether a task waits or not. */
 static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
 	*(volatile u16 *)&rq->turn = PC_TURN_OWED;
@@ -164,7 +166,7 @@ static __always_inline s64 make_turn_timer(u32 cpu)
 		return -2;
 	timer->cpu = cpu;
 	error = bpf_timer_init(&timer->timer, &turn_timers, CLOCK_MONOTONIC);
-	/* EBUSY: it has been made when the scheduler was in force before. */
+	/* EBUSY: the timer exists since the scheduler was in force before. */
 	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, look_at_turn);
 }
 

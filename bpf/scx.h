@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's sched_ext interface as far as the scheduler uses it, by hand and
- * relocated at load time like kernel_types.h: one object for kernels from 6.12.
+ * The part of the kernel's sched_ext interface that the scheduler uses, written by hand and relocated at load time like
+ * kernel_types.h: one object for all kernels from 6.12.
  *
- * Functions were renamed, and got their arguments packed, as the interface grew; each
- * wrapper takes the newest that the kernel has. The part of a name from "___" on
- * is ignored by libbpf. Some builds of 7.2 describe a few functions wrongly in
- * their BTF, so that nobody can call them (docs/ext.md): of those, only the
- * kick is used, and an object without it exists.
+ * As the interface grew, functions were renamed and got their arguments packed. Each wrapper uses the newest function
+ * that the kernel has. libbpf ignores the part of a name from "___" on. Some builds of 7.2 describe a few functions
+ * wrongly in their BTF, so that no program can call them (docs/ext.md). Of these functions only the kick is used, and
+ * there is an object without it.
  */
 #ifndef PARACORD_BPF_SCX_H
 #define PARACORD_BPF_SCX_H
@@ -16,7 +15,7 @@
 #define SCX_DSQ_LOCAL		0x8000000000000002ull
 #define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
 
-/* Same in all kernels so far; others are asked from BTF. */
+/* These are the same in all kernels so far. Other values are read from BTF. */
 #define SCX_WAKE_EXEC		0x02ull
 #define SCX_WAKE_FORK		0x04ull
 #define SCX_WAKE_SYNC		0x10ull
@@ -40,7 +39,10 @@ enum scx_enq_flags {
 	SCX_ENQ_CPU_SELECTED = 1 << 20,
 };
 
-/* Part of task_struct.scx.flags; since 7.1 with the states in place, before that with their numbers apart. */
+/*
+ * A part of task_struct.scx.flags. Since 7.1 the states are defined in place. Before 7.1 they have an enum of their own,
+ * whose values have to be shifted.
+ */
 enum scx_ent_flags {
 	SCX_TASK_STATE_SHIFT = 8,
 	SCX_TASK_STATE_MASK = 7 << 8,
@@ -60,7 +62,7 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-/* What an iterator over tasks is given. */
+/* The context of an iterator over tasks. */
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -101,9 +103,9 @@ struct bpf_iter_scx_dsq {
 
 PC_KERNEL_TYPES_END
 
-/* The operations that the scheduler has; libbpf finds each by its name. */
+/* The operations of the scheduler. libbpf finds each one by its name. */
 struct sched_ext_ops {
-	/* The first: the loader clears it for kernels that take its answer the wrong way round. */
+	/* The first member: the loader clears it on kernels that interpret its result the wrong way round. */
 	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -148,7 +150,10 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 
 void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
 void scx_bpf_dispatch___old(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
-/* Older compilers describe no function whose name begins with an underscore: kernels to 7.3 only. */
+/*
+ * Older compilers emit no BTF for a function whose name begins with an underscore. An object that they build is for
+ * kernels up to 7.3 only.
+ */
 #if __clang_major__ >= 17
 #define PC_HAVE_PACKED_VTIME
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
@@ -183,7 +188,7 @@ int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __k
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 
-/* A kernel without the kick moves no task that runs (sched_place.h). */
+/* Without the kick, a running task cannot be moved (sched_place.h). */
 #ifdef PC_HAVE_KICK
 #define PC_CAN_KICK	1
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
@@ -191,7 +196,7 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 #define PC_CAN_KICK	0
 #endif
 
-/* The run queue's clock, which the kernel has just read for itself; to be compared with its own only. */
+/* The run queue clock, which the kernel has just read for itself. It may be compared only with itself. */
 static __always_inline u64 rq_now(void)
 {
 	return bpf_ksym_exists(scx_bpf_now) ? scx_bpf_now() : bpf_ktime_get_ns();
@@ -224,7 +229,7 @@ static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 
 		scx_bpf_dispatch_vtime___old(p, dsq_id, slice_ns, vtime, enq_flags);
 }
 
-/* A task that an iterator points to, to another queue. False: it is not in its queue any more. */
+/* Moves a task that an iterator points to into another DSQ. False: the task has left its DSQ. */
 static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
@@ -232,7 +237,7 @@ static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_str
 	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, 0);
 }
 
-/* The same to a queue that is ordered by virtual time. */
+/* Does the same to a DSQ that is ordered by virtual time. */
 static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 vtime)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_vtime___new)) {
@@ -243,7 +248,7 @@ static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct ta
 	return scx_bpf_dispatch_vtime_from_dsq___old(it, p, dsq_id, 0);
 }
 
-/* The first task of a queue that may run on this CPU, to its local queue. False: there is none. */
+/* Moves the first task of a DSQ that may run on this CPU to the local DSQ. False: there is no such task. */
 static __always_inline bool take(u64 dsq_id)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2))
@@ -253,7 +258,7 @@ static __always_inline bool take(u64 dsq_id)
 	return scx_bpf_consume___old(dsq_id);
 }
 
-/* What waits in this CPU's local queue is enqueued anew, elsewhere perhaps. In cpu_release only. */
+/* Enqueues the tasks of this CPU's local DSQ again, possibly elsewhere. Only for cpu_release. */
 static __always_inline void reenqueue_local(void)
 {
 	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___compat))
@@ -263,15 +268,15 @@ static __always_inline void reenqueue_local(void)
 }
 
 /*
- * Always true. A structure whose members nobody touches lacks its description in the object, and
- * the functions above that point to one would not compare equal to the kernel's.
+ * Always true. The object has no BTF of a structure if no code uses its members. The functions above that take a pointer
+ * to such a structure would then not match the kernel's functions.
  */
 static __always_inline bool describes_cpumask(void)
 {
 	return bpf_core_type_exists(struct cpumask);
 }
 
-/* Whether a scheduler of sched_ext has a task now: the kernel hands tasks over, and takes them back, one by one. */
+/* Whether a sched_ext scheduler has the task now: the kernel hands over tasks, and takes them back, one by one. */
 static __always_inline bool is_in_scx(const struct task_struct *p)
 {
 	u32 enabled;
@@ -284,7 +289,7 @@ static __always_inline bool is_in_scx(const struct task_struct *p)
 	return (p->scx.flags & bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_STATE_MASK)) == enabled;
 }
 
-/* Whether select_cpu was asked: not for a task that may run on one CPU only. */
+/* Whether select_cpu was called. It is not called for a task that may run on only one CPU. */
 static __always_inline bool cpu_was_selected(u64 enq_flags)
 {
 	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED))

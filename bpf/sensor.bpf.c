@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The sensor: watches the vCPU threads of all VMs, asks policy/boost.h what to
- * do with them, and tells the daemon. It changes nothing by itself.
+ * The sensor: observes the vCPU threads of all VMs, asks policy/boost.h what to do with them, and tells the daemon. It
+ * changes nothing by itself.
  *
- *  program           hook                        for
+ *  program           hook                        purpose
  *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
  *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
  *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
- *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same where the hardware posts interrupts
+ *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same if the hardware posts interrupts
  *  sensor_gone       tp_btf sched_process_exit   GONE (or the last switch: note_end())
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
- *  sensor_adopt      syscall                     threads of a VMM's own that work for its VM (adopt.h)
+ *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
- * Cost. A task that is no vCPU has no BPF task storage: two loads at a context
- * switch. (One that lived while the scheduler was in force, which has gone since, keeps its own: a look-up more.)
- * Wakeups of the host are not watched: KVM kicks a vCPU to wake it. Which vCPU
- * runs on a CPU is noted there when it is switched in: an unboosted one pays two array
- * look-ups at a VM exit, one that serves a wakeup a look at the clock besides, and one whose guest's governor asks
- * for performance a read of four bytes of its line; so does one whose guest's counters the daemon serves (bell.h). Only the
- * other exits of a boosted vCPU, and the switches of any, reach the policy.
+ * Cost: a task that is not a vCPU has no BPF task storage, and costs two loads at a context switch. (A task that lived
+ * while the scheduler was in force keeps its storage after the scheduler has gone, and costs a lookup more.) Wakeups on
+ * the host are not traced, because KVM kicks a vCPU to wake it. The vCPU that runs on a CPU is noted there when it is
+ * switched in. An unboosted vCPU costs two array lookups at a VM exit. A vCPU that serves a wakeup also costs a read of
+ * the clock. A vCPU whose guest's governor requests performance also costs a read of four bytes of its guest line, and so
+ * does a vCPU for whose guest the daemon serves counters (bell.h). Only the other exits of a boosted vCPU, and the
+ * switches of any vCPU, reach the policy.
  *
- * kvm_exit is a plain raw tracepoint, and the vCPU is found through the thread's
- * preempt notifier: the tracepoint's arguments differ between kernels and
- * architectures (arm64's have no vCPU), this does not.
+ * kvm_exit is a plain raw tracepoint, and the vCPU is found through the preempt notifier of the thread. The arguments of
+ * the tracepoint differ between kernels and architectures (those of arm64 have no vCPU). The preempt notifier does not
+ * differ.
  */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -70,7 +70,7 @@ struct {
 	__type(value, struct pc_reserve);
 } reserves SEC(".maps");
 
-/* Filled by the daemon. First in, first out: an index is reused as late as can be. */
+/* Filled by the daemon. First in, first out: an index is reused as late as possible. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, PC_VCPUS_MAX);
@@ -85,7 +85,7 @@ struct {
 	__type(value, struct pc_adoption);
 } adoption SEC(".maps");
 
-/* By user. */
+/* By user: records that the sensor has charged to the user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_USERS_MAX);
@@ -93,7 +93,7 @@ struct {
 	__type(value, u32);
 } user_taken SEC(".maps");
 
-/* Written by the daemon. */
+/* By user: records that the daemon has given back. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_USERS_MAX);
@@ -108,7 +108,7 @@ struct {
 	__type(value, struct pc_task);
 } tasks SEC(".maps");
 
-/* struct kvm_vcpu * to index, for kicks. */
+/* From struct kvm_vcpu * to index, for kicks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_VCPUS_MAX);
@@ -117,19 +117,19 @@ struct {
 } kvm_vcpus SEC(".maps");
 
 /*
- * Index of the vCPU whose struct kvm_vcpu hashes to here, if its record agrees: spares
- * most kicks the look-up in kvm_vcpus.
+ * The index of the vCPU whose struct kvm_vcpu hashes to this slot, if the record of the vCPU agrees. It saves most kicks
+ * the lookup in kvm_vcpus.
  */
 #define PC_KICK_HINT_BITS	8
 u32 kick_hints[1 << PC_KICK_HINT_BITS];
 
-/* Boosts are rare: one ring keeps the decisions of one vCPU in their order. */
+/* Boosts are rare: one ring buffer is enough, and keeps the decisions about a vCPU in order. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } messages SEC(".maps");
 
-/* The vCPU that a task is; NULL: none. */
+/* The vCPU record of a task; NULL: none. */
 static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *index)
 {
 	if (!t || !t->vcpu || t->vcpu == PC_NO_INDEX)
@@ -169,8 +169,8 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 }
 
 /*
- * Without a scheduler of ours the daemon acts on what a guest asks for: it is told, seldom. A guest that may not ask any
- * more asks for nothing.
+ * Without paracord's scheduler the daemon acts on what a guest requests, and is told at a limited rate. A guest that may
+ * no longer make requests requests nothing.
  */
 static __noinline int tell_request(u32 index)
 {
@@ -188,23 +188,27 @@ static __noinline int tell_request(u32 index)
 	now = bpf_ktime_get_ns();
 	if (pc_elapsed_ns(now, v->told_ns) < PC_REQUEST_TELL_NS)
 		return 0;
+	preempt_off();
 	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
-	if (!msg)
-		return 0;	/* told at a later exit */
+	if (!msg) {
+		preempt_on();
+		return 0;	/* the daemon is told at a later exit */
+	}
 	*msg = (struct pc_msg){ .kind = PC_MSG_ASKS, .vcpu = index, .tid = v->tid, .asks = asks, .now_ns = now };
 	bpf_ringbuf_submit(msg, 0);
+	preempt_on();
 	v->told_asks = asks;
 	v->told_ns = now;
 	return 0;
 }
 
-/* Whether there is nothing to tell, at a glance. */
+/* A quick check for whether the daemon knows the current request. */
 static __always_inline bool is_told(const struct pc_vcpu *v)
 {
 	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
 }
 
-/* An exit that says nothing about boosts. */
+/* An exit that does not matter for boosts. */
 static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
@@ -244,7 +248,7 @@ int sensor_exit(void *ctx)
 	return evaluate(index, PC_EV_EXIT);
 }
 
-/* The scheduler's own account of waiting: CONFIG_SCHED_INFO, and a way to its clock. */
+/* The kernel's own account of waiting: CONFIG_SCHED_INFO, and a way to the clock of the account. */
 static __always_inline bool has_waiting_account(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq) &&
@@ -252,16 +256,18 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 }
 
 /*
- * A thread ends: true if it had a record, once. Here after it has set PF_EXITING (sensor_adopt()).
+ * A thread ends. Returns true once, if the thread had a record. Called after the thread has set PF_EXITING
+ * (sensor_adopt()).
  *
- * Usually its exit's tracepoint says so. Since 7.0 that can be preempted, and then the kernel does not run the program for
- * another thread that ends on this CPU (bpf_prog_get_recursion_context()): what remains is its last switch, which cannot be.
+ * Usually the tracepoint of its exit reports the end. Since 7.0 the program at this tracepoint can be preempted, and then
+ * the kernel does not run it for another thread that ends on this CPU (bpf_prog_get_recursion_context()). In this case
+ * the last switch of the thread reports the end: the program at that switch cannot be preempted.
  */
 static __noinline int note_end(struct task_struct *task)
 {
 	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
 	struct pc_vcpu *v;
-	u32 index;
+	u32 index, *named;
 	u64 key;
 
 	index = t ? __sync_lock_test_and_set(&t->vcpu, 0) : 0;
@@ -272,7 +278,9 @@ static __noinline int note_end(struct task_struct *task)
 	if (!v)
 		return 0;
 	key = v->kvm_vcpu;
-	if (key)
+	named = key ? bpf_map_lookup_elem(&kvm_vcpus, &key) : NULL;
+	/* At the last switch KVM may have freed the vCPU, and a vCPU of another VM may have its address. */
+	if (named && *named == index)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
 	v->task = 0;
@@ -319,11 +327,11 @@ static __always_inline u32 latency_bucket(u64 ns)
 }
 
 /*
- * From wakeup to running, of a vCPU that is being switched in after it slept: since its kick. If
- * nobody kicked it (VMM, or a kernel without the probe), what the scheduler's account says. The tracepoint
- * comes before that is closed: run_delay has what the task waited on other CPUs' queues,
- * last_queued the time that it came to this one's. Its clock is not read again for a task
- * that preempts at once: such a wakeup counts as no time at all.
+ * The latency from wakeup to running of a vCPU that is switched in after it slept. It is measured from the kick of the
+ * vCPU. If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's own account is used.
+ * The tracepoint comes before that account is closed: run_delay has the time for which the task waited in the queues of
+ * other CPUs, last_queued the time when the task came to the queue of this CPU. The kernel does not read the clock of the
+ * account again for a task that preempts at once: such a wakeup counts as no time at all.
  */
 static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
@@ -359,7 +367,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		*(volatile u32 *)&v->asleep = 0;
 		v->counters.wakeups++;
 		note_latency(v, task, now);
-		/* It went to sleep without a boost (no budget), and nobody kicked it. */
+		/* The vCPU went to sleep without a boost (no budget), and there was no kick. */
 		if (!v->state.boosted)
 			events |= PC_EV_WAKEUP;
 	}
@@ -367,7 +375,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		evaluate(index, events);
 }
 
-/* A vCPU perhaps, whose switches the scheduler's operations (sched_ops.h) do not see. */
+/* Possibly a vCPU whose switches the operations of the scheduler (sched_ops.h) do not see. */
 static __always_inline bool may_be_vcpu(const struct task_struct *task)
 {
 	return task->bpf_storage && !(ext_on && is_in_scx(task));
@@ -397,7 +405,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		return 0;
 	now = bpf_ktime_get_ns();
 	out = here->running;
-	/* The next one may be noted already (ext_running). */
+	/* The next vCPU may be noted here already (ext_running). */
 	if (ext_on)
 		out = may_be_vcpu(prev) ? running_vcpu(prev) : 0;
 	if (out) {
@@ -407,6 +415,9 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		v = bpf_map_lookup_elem(&vcpus, &index);
 		if (v)
 			switched_out(prev, v, index, preempt || !prev->__state, now);
+	} else if (prev->__state & PC_TASK_DEAD && may_be_vcpu(prev)) {
+		/* A thread that got its record after it was switched in. */
+		note_end(prev);
 	}
 	if (may_be_vcpu(next)) {
 		v = find_vcpu(next, &index);
@@ -418,7 +429,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 
 static __always_inline int kicked(u64 kvm_vcpu)
 {
-	/* The verifier lets a pointer be hashed after another one was subtracted. */
+	/* The verifier lets the program hash a pointer only after another pointer was subtracted from it. */
 	u64 key = kvm_vcpu - (u64)kick_hints;
 	u32 slot = (key * 0x9e3779b97f4a7c15ull) >> (64 - PC_KICK_HINT_BITS);
 	u32 *hint = &kick_hints[slot & ((1 << PC_KICK_HINT_BITS) - 1)];
@@ -426,7 +437,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	/* Two vCPUs in one slot, or none yet. The record of a dead one names no kvm_vcpu. */
+	/* Two vCPUs share this slot, or it has none yet. The record of a vCPU that has gone has no kvm_vcpu. */
 	if (!v || v->kvm_vcpu != kvm_vcpu) {
 		found = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
 		if (!found)
@@ -439,19 +450,19 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
 	now = bpf_ktime_get_ns();
-	/* The caller wakes it next. */
+	/* The caller wakes the vCPU next. */
 	if (*(volatile u32 *)&v->asleep) {
 		events |= PC_EV_WAKEUP;
 		if (!*(volatile u64 *)&v->wakeup_ns)
 			*(volatile u64 *)&v->wakeup_ns = now;
 	}
-	/* Boosted while it slept, the usual case, or serving a wakeup. */
+	/* The vCPU was boosted while it slept, which is the usual case, or it serves a wakeup. */
 	if (pc_boost_note_irq(&v->state, now))
 		return 0;
 	return evaluate(index, events);
 }
 
-/* One of the two is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
+/* One of these two programs is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
 SEC("fentry/kvm_vcpu_kick")
 int sensor_kick(u64 *ctx)
 {
@@ -464,7 +475,7 @@ int sensor_kick_new(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
-/* APICv, AVIC: KVM kicks seldom, but it wakes a vCPU that does not run. kvm_vcpu_kick() ends here too. */
+/* With APICv or AVIC, KVM rarely kicks, but it wakes a vCPU that does not run. kvm_vcpu_kick() also ends here. */
 SEC("fentry/kvm_vcpu_wake_up")
 int sensor_wake_up(u64 *ctx)
 {
@@ -477,9 +488,13 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 	u32 cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
 
-	/* It is switched out once more, as no vCPU. */
-	if (task->bpf_storage && note_end(task) && here)
+	if (!task->bpf_storage)
+		return 0;
+	preempt_off();
+	/* The thread is switched out once more, but not as a vCPU. */
+	if (note_end(task) && here)
 		here->running = 0;
+	preempt_on();
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where vCPUs run and how fast their CPUs are, for the daemon's thread that writes host lines. It runs this program when
- * it wants to know: nothing is hooked, and no hot path pays.
+ * Where vCPUs run and how fast their CPUs are. The daemon's thread that writes host lines runs this program when it needs
+ * to know: there is no hook, and no hot path pays for it.
  *
- * The frequency is what the kernel takes for its own load tracking, where it has such a thing; elsewhere (x86
- * without APERF and MPERF) the one that cpufreq has set last.
+ * The frequency is the one that the kernel uses for its own load tracking, if it has one. Otherwise (x86 without APERF
+ * and MPERF) it is the frequency that cpufreq has set last.
  */
 #ifndef PARACORD_BPF_WHEREABOUTS_H
 #define PARACORD_BPF_WHEREABOUTS_H
@@ -15,7 +15,7 @@ extern const unsigned long arch_freq_scale __ksym __weak;
 extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
 
 #ifdef __TARGET_ARCH_x86
-/* A static key: its first word is not 0 where somebody writes arch_freq_scale. */
+/* A static key. Its first word is not 0 if the kernel updates arch_freq_scale. */
 extern const void arch_scale_freq_key __ksym __weak;
 
 static __always_inline bool is_frequency_invariant(void)
@@ -34,7 +34,7 @@ static __always_inline bool is_frequency_invariant(void)
 }
 #endif
 
-/* A CPU's frequency of its highest, 1..1024; 0: not known. */
+/* The frequency of a CPU, as a share of its highest one: 1..1024; 0: not known. */
 static __noinline u32 frequency_of(u32 cpu)
 {
 	u64 now_khz, max_khz, scale = 0;
@@ -47,7 +47,7 @@ static __noinline u32 frequency_of(u32 cpu)
 	} else if (&cpufreq_cpu_data) {
 		struct cpufreq_policy *const *policy = bpf_per_cpu_ptr(&cpufreq_cpu_data, cpu);
 
-		/* One that goes at this moment is read as far as it still is there. */
+		/* A policy that is being freed is read as far as it is still there. */
 		if (!policy || !*policy)
 			return 0;
 		now_khz = BPF_CORE_READ(*policy, cur);

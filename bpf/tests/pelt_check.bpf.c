@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Holds policy/pelt.h against the kernel: each time that the kernel updates the load average of a
- * scheduling entity, the policy does the same from the same state, and the results are compared.
+ * Checks policy/pelt.h against the kernel. Each time the kernel updates the load average of a scheduling entity, the
+ * policy does the same from the same state, and the results are compared.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -20,13 +20,13 @@ struct sched_avg {
 	unsigned long util_avg;
 };
 
-/* Beside those of kernel_types.h: this one's other members. */
+/* In addition to the members in kernel_types.h: other members of this structure. */
 struct sched_entity___load {
 	unsigned char on_rq;
 	struct sched_avg avg;
 };
 
-/* Which of its entities runs: h_curr since queues of groups are flat (7.3), before that curr. */
+/* Which of its entities runs: h_curr since the queues of groups are flat (7.3), curr before that. */
 struct cfs_rq___load {
 	struct sched_entity___load *h_curr;
 	struct sched_entity___load *curr;
@@ -49,9 +49,9 @@ struct {
 
 struct comparison {
 	u64 compared;
-	u64 crossed;		/* of them: a period ended, so that the average is new */
+	u64 crossed;		/* updates in which a period ended, so that the average is new */
 	u64 differing;
-	struct pc_pelt ours;	/* of the first that differs */
+	struct pc_pelt ours;	/* the first pair that differs */
 	struct pc_pelt theirs;
 };
 
