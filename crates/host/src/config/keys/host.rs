@@ -104,7 +104,7 @@ pub const CONTROL: &[Key<Config>] = &[
     Key {
         name: "group",
         kind: Kind::Group,
-        doc: "Group whose members may use the socket besides root; if it does not exist or is \"\": root only.",
+        doc: "Group whose members may use the socket, and that of [metrics], besides root; if it does not exist or is \"\": root only.",
         get: |c| Value::Text(c.control.group.clone()),
         set: |c, v| c.control.group = text(v),
     },
