@@ -18,6 +18,7 @@ KERNEL_OPTIONS = (
     ("CONFIG_UCLAMP_TASK", "utilisation clamps"),
 )
 PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng", "bpftool": "bpftool"}
+EMULATORS = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 MOUNT_POINTS = ("/share", "/payload", "/logs")
 
 
@@ -43,12 +44,19 @@ def check() -> None:
         )
         if not present:
             missing.append(f"the kernel has no {purpose} ({option})")
-    emulator = f"qemu-system-{platform.machine()}"
-    for program, package in {emulator: "QEMU", **PROGRAMS}.items():
-        if not shutil.which(program):
-            missing.append(f"{program} is not installed ({package})")
+    missing += _programs_missing()
     if missing:
         raise Unavailable(f"LAB_HOST=native is not possible here: {'; '.join(missing)}")
+
+
+def _programs_missing() -> list[str]:
+    """One line with the command that installs what is missing, if anything is."""
+    architecture = platform.machine()
+    packages = {f"qemu-system-{architecture}": EMULATORS.get(architecture, "qemu-system"), **PROGRAMS}
+    absent = {program: package for program, package in packages.items() if not shutil.which(program)}
+    if not absent:
+        return []
+    return [f"{', '.join(absent)} not installed (apt install {' '.join(absent.values())})"]
 
 
 def agent_command(agent: Path, channel_fd: int, payload: Path, share: Path, logs: Path) -> list[str]:
