@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why a command failed.
 
-/// Said to whoever gave the command, in one line.
+/// The reason, in one line, for the client that sent the command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// No VM has this name (or uuid, or pid).
+    /// No VM has this name, uuid or pid.
     #[error("no VM named {0:?}; `paracord vm list` shows those that run")]
     NoSuchVm(String),
-    /// A value is out of its range.
+    /// The command is not valid: for example, a value is out of range.
     #[error("{0}")]
     Invalid(String),
     /// The daemon is shutting down or does not answer.

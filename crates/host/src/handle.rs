@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How other threads (the control socket, metrics) ask the daemon.
+//! The channel on which other threads (control socket, metrics) send requests to the daemon.
 //!
-//! A [`DaemonHandle`] sends a message to the daemon's main thread and waits for
-//! the answer. [`channel`] makes both ends, so a test can play the daemon.
+//! A [`DaemonHandle`] sends a message to the daemon's main thread and waits for the answer.
+//! [`channel`] creates both ends, so a test can take the place of the daemon.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use crate::command_error::CommandError;
 use crate::control::Request;
 use crate::snapshot::Snapshot;
 
-/// An answer is waited for at most this long; the main thread never blocks nearly as long.
+/// Longest wait for an answer. The main thread never blocks nearly as long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What another thread asks of the daemon, with the place where the answer goes.
+/// A request from another thread, with the channel for the answer.
 #[derive(Debug)]
 pub enum Message {
     /// Take a snapshot.
     Snapshot(SyncSender<Box<Snapshot>>),
-    /// Carry a request out. The answer is the result that a client of the control socket gets.
+    /// Execute a request. The answer is the result that the client of the control socket gets.
     Request(Request, SyncSender<Result<serde_json::Value, CommandError>>),
 }
 
-/// Asks the daemon; cheap to clone, usable from any thread.
+/// The end that sends requests. It is cheap to clone and usable from any thread.
 #[derive(Clone, Debug)]
 pub struct DaemonHandle {
     messages: Sender<Message>,
     wake: Arc<OwnedFd>,
 }
 
-/// The daemon's end: readable [`fd`](MessageReceiver::fd) when messages wait.
+/// The daemon's end. Its [`fd`](MessageReceiver::fd) is readable when messages may wait.
 #[derive(Debug)]
 pub struct MessageReceiver {
     messages: Receiver<Message>,
     wake: Arc<OwnedFd>,
 }
 
-/// Both ends of the channel.
+/// Creates both ends of the channel.
 ///
 /// # Errors
-/// When the kernel has no file descriptor left.
+/// If no file descriptor is left.
 pub fn channel() -> std::io::Result<(DaemonHandle, MessageReceiver)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = queue();
@@ -72,7 +72,7 @@ impl DaemonHandle {
         })
     }
 
-    /// The state of everything.
+    /// Requests a snapshot of the daemon's state.
     ///
     /// # Errors
     /// [`CommandError::NoAnswer`].
@@ -80,7 +80,7 @@ impl DaemonHandle {
         self.ask(Message::Snapshot).map(|snapshot| *snapshot)
     }
 
-    /// Carries a request out.
+    /// Has the daemon execute a request.
     ///
     /// # Errors
     /// Any [`CommandError`].
@@ -90,12 +90,13 @@ impl DaemonHandle {
 }
 
 impl MessageReceiver {
-    /// Readable when messages may wait.
+    /// A file descriptor that is readable when messages may wait.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// The next waiting message; clears the readable state first, so none is missed.
+    /// Returns the next waiting message, or `None` if there is none. Clears the readable state
+    /// before it looks, so that no message is missed: call it until it returns `None`.
     pub fn next(&self) -> Option<Message> {
         let mut counter = [0u8; 8];
         let _ = rustix::io::read(&*self.wake, &mut counter);

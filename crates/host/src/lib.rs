@@ -4,18 +4,18 @@
 //! | module | job |
 //! |---|---|
 //! | [`supervisor`], [`daemon`] | the parent process, and the main thread of its child |
-//! | [`boosts`] | carries decisions out, and gives threads back what they had |
-//! | [`vms`] | the VMs that run |
+//! | [`boosts`] | carries decisions out, and restores the attributes of threads |
+//! | [`vms`] | the running VMs |
 //! | [`regions`], [`ivshmem`] | memory shared with guests, and interrupts for them |
 //! | [`counters`] | performance counters of guests |
-//! | [`place`] | where vCPUs run |
+//! | [`place`] | the CPUs on which vCPUs run |
 //! | [`quotas`] | CPU limits of control groups above vCPUs |
-//! | [`scheduler`] | when paracord's scheduler is in force, and clamps of its tasks |
+//! | [`scheduler`] | decides when paracord's scheduler is in force; clamps of its tasks |
 //! | [`machine`] | the host's CPUs |
-//! | [`config`], [`settings`] | the file, and what the daemon runs with |
-//! | [`control`], [`handle`] | the control socket, and how other threads ask the daemon |
-//! | [`snapshot`], [`metrics`] | what can be seen of the daemon |
-//! | [`doctor`] | what this host lacks |
+//! | [`config`], [`settings`] | the configuration file, and the settings in force |
+//! | [`control`], [`handle`] | the control socket, and requests of other threads to the daemon |
+//! | [`snapshot`], [`metrics`] | the state of the daemon as others see it |
+//! | [`doctor`] | finds features that this host lacks |
 #![forbid(unsafe_code)]
 
 mod accept;

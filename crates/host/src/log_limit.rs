@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Limits on log lines that guests and users can cause. What is left out is counted in a later line.
+//! Limits on log lines that guests and users can cause. A later line gives the number of lines that
+//! were left out.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tracing::info;
 
-/// Lines per [`WINDOW`] of one VM, or of one kind.
+/// Lines per [`WINDOW`] about one VM, or of one kind.
 const LINES_MAX: u32 = 10;
-/// Lines per [`WINDOW`] of one user: a management daemon starts many VMs at once.
+/// Lines per [`WINDOW`] about the VMs of one user. This limit is higher than [`LINES_MAX`], because
+/// a management daemon starts many VMs at once.
 const LINES_OF_USER_MAX: u32 = 100;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Users that are told apart; the others share a limit.
+/// Number of users with a limit of their own. All other users share one limit.
 const USERS_MAX: usize = 256;
 
-/// So many lines a minute.
+/// A limit on the number of log lines per minute.
 #[derive(Debug)]
 pub struct LogLimit {
     lines_max: u32,
@@ -33,7 +35,8 @@ impl LogLimit {
         LogLimit { lines_max: LINES_OF_USER_MAX, ..LogLimit::default() }
     }
 
-    /// Whether one more line may be written. Writes how many were left out before.
+    /// Returns whether one more line may be written. If lines were left out before it, logs their
+    /// number first.
     pub fn allow(&mut self) -> bool {
         let (allowed, left_out) = self.allow_at(Instant::now());
         if left_out > 0 {
@@ -42,14 +45,15 @@ impl LogLimit {
         allowed
     }
 
-    /// Whether one more line may be written, of which only the latest counts: one that may not is asked for again, and is
-    /// not left out.
+    /// Like [`allow`](LogLimit::allow), for a line of which only the latest version counts. A line
+    /// that is refused here does not count as left out, because the caller asks again later.
     pub fn allow_next(&mut self) -> bool {
         let now = Instant::now();
         (self.is_over(now) || self.lines < self.lines_max) && self.allow()
     }
 
-    /// Whether, and how many were left out since the last one that was written.
+    /// Returns whether a line may be written at `now`, and the number of lines that were left out
+    /// since the last one that was written.
     fn allow_at(&mut self, now: Instant) -> (bool, u32) {
         let mut left_out = 0;
         if self.is_over(now) {
@@ -66,7 +70,7 @@ impl LogLimit {
     }
 }
 
-/// Limits of users, for what whoever starts and ends VMs can cause.
+/// One limit per user, for lines that a user can cause by starting and ending VMs.
 #[derive(Debug)]
 pub struct UserLogs {
     by_user: BTreeMap<u32, LogLimit>,
@@ -86,7 +90,8 @@ impl UserLogs {
     }
 
     fn limit_of(&mut self, uid: u32, now: Instant) -> &mut LogLimit {
-        // Root, as which management daemons run, has its own whoever else comes.
+        // Management daemons run as root. Root gets a limit of its own however many users there
+        // are.
         if uid != 0 && self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
             self.by_user.retain(|_, limit| !limit.is_over(now));
             if self.by_user.len() >= USERS_MAX {
@@ -119,7 +124,7 @@ mod tests {
         };
         assert_eq!(passed(0, 1000, start), 100);
         assert_eq!(passed(1000, 5, start), 5);
-        // The first 254 of them have their own.
+        // The first 254 of these users have a limit of their own. The others share one.
         let crowd: usize = (2000..3000).map(|uid| passed(uid, 1, start)).sum();
         assert_eq!(crowd, 254 + 100);
         assert_eq!(passed(4000, 200, start + WINDOW), 100);

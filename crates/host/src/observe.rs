@@ -20,16 +20,16 @@ use crate::snapshot::{
 use crate::vms::io_threads::IoThread;
 use crate::vms::{Vm, Vms};
 
-/// What does not change while the daemon runs.
+/// State that does not change while the daemon runs.
 #[derive(Clone, Debug)]
 pub struct Constants {
-    /// CLOCK_MONOTONIC of the start.
+    /// Start of the daemon, CLOCK_MONOTONIC.
     pub started_ns: u64,
-    /// What the host can do.
+    /// Capabilities of the host.
     pub capabilities: Vec<Capability>,
 }
 
-/// The whole daemon now.
+/// Takes a snapshot of the whole daemon.
 pub fn snapshot(
     constants: &Constants,
     vms: &Vms,
@@ -66,8 +66,9 @@ fn refused(sensor: &Sensor) -> u64 {
     of_users + full
 }
 
-/// vCPU threads that got no record, one line. They are counted from the start on, and the sensor looks at none a second
-/// time: whether they still run is not known.
+/// Describes in one line the vCPU threads that got no record; `None` if there are none. They are
+/// counted since the start of the daemon, and the sensor checks no thread a second time: whether
+/// these threads still run is not known.
 pub fn refusals(refused: Refusals) -> Option<String> {
     let parts = counted([
         (refused.of_users, "their user had all that vcpus_per_user allows".to_owned()),
@@ -76,14 +77,15 @@ pub fn refusals(refused: Refusals) -> Option<String> {
     Some(format!("vCPU threads left to stock scheduling so far, each until it ends: {parts}"))
 }
 
-/// How many there are for each reason; `None`: there are none.
+/// Formats the count for each reason. `None` if all counts are 0.
 fn counted(all: [(u64, String); 2]) -> Option<String> {
     let parts = all.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Control groups that paracord's scheduler has no record of, one line.
+/// Describes in one line the control groups for which paracord's scheduler has no record; `None` if
+/// there are none.
 pub fn unrecorded(groups: Unrecorded) -> Option<String> {
     let parts = counted([
         (groups.full.into(), format!("{} others have records", PC_GROUPS_MAX - 1)),
@@ -269,7 +271,7 @@ fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
     }
 }
 
-/// What this host's kernel lets the sensor see.
+/// The capabilities that the kernel of this host gives to the sensor.
 pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
     let found = sensor.capabilities();
     let one = |name: &str, available, detail: &str| Capability {

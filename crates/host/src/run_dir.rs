@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The run directory: one paracord at a time, and what it must clean up.
+//! The run directory: a lock that admits one paracord at a time, and the cleanup after an earlier
+//! run.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
@@ -14,48 +15,51 @@ use crate::boosts::uclamp::{self, UclampJournal};
 use crate::place::PlaceJournal;
 use crate::scheduler::imports;
 
-/// How long to wait for an earlier daemon that is just restoring its threads.
+/// How long to wait for an earlier daemon that is still restoring its threads.
 const HANDOVER: Duration = Duration::from_secs(3);
 
 /// Why the run directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// Another one runs.
+    /// Another paracord runs.
     #[error(
         "paracord is already running (process {pid}): `paracord stop` ends it, `paracord reload` has it read its configuration anew"
     )]
     AlreadyRunning {
-        /// Its supervisor, as it wrote into the lock file.
+        /// Pid of its supervisor, from the lock file.
         pid: String,
     },
-    /// Others could change what lies there.
+    /// Other users could change files in the directory.
     #[error("{}: must belong to root and be writable by root only", .0.display())]
     Unsafe(PathBuf),
-    /// The system refused something.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// File or directory.
         path: PathBuf,
-        /// Why.
+        /// Error of the call.
         source: io::Error,
     },
-    /// The journal.
+    /// A journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// Where the journal lies.
+/// Path of the journal of boosts.
 pub fn journal_path(run_dir: &Path) -> PathBuf {
     run_dir.join("journal")
 }
 
-/// Where the journal of clamps lies.
+/// Path of the journal of clamps.
 pub fn uclamp_path(run_dir: &Path) -> PathBuf {
     run_dir.join("clamps")
 }
 
-/// Makes the journals of a new run: that of boosts, of clamps and of placements. Those that [`RunDir::clean_up`] has
-/// left stay, with their entries: nothing else tells what those threads had (leftovers.rs).
+/// Creates the journals of boosts, clamps and placements for a new run. Returns the journal of
+/// boosts.
+///
+/// A journal that [`RunDir::clean_up`] has left stays, with its entries: nothing else records the
+/// attributes that those threads had (leftovers.rs).
 ///
 /// # Errors
 /// [`JournalError`].
@@ -65,7 +69,8 @@ pub fn keep_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, Journa
     Journal::keep(&journal_path(run_dir), proc_root)
 }
 
-/// Whether no journal has an entry, so that all may be removed. One that cannot be read may have some.
+/// Whether no journal has an entry, so that all journals may be removed. A journal that cannot be
+/// read may have entries.
 pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
     fn all<J>(opened: Result<Option<J>, JournalError>, is_clear: fn(&J) -> bool) -> bool {
         opened.is_ok_and(|journal| journal.as_ref().is_none_or(is_clear))
@@ -75,7 +80,8 @@ pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
         && all(PlaceJournal::open(run_dir, proc_root), PlaceJournal::is_clear)
 }
 
-/// The run directory, locked: as long as this or a duplicate of its file lives, no other paracord runs.
+/// The locked run directory. No other paracord runs as long as this value or a duplicate of its
+/// lock file exists.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -83,7 +89,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes the directory if need be and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     ///
     /// # Errors
     /// [`RunDirError`].
@@ -129,16 +135,16 @@ impl RunDir {
         Ok(RunDir { path: path.to_owned(), lock })
     }
 
-    /// A duplicate of the lock's file for a child: the lock holds until both are closed.
+    /// Duplicates the lock file for a child process. The lock is held until both are closed.
     ///
     /// # Errors
-    /// When there is no file descriptor left.
+    /// If no file descriptor is left.
     pub fn share_lock(&self) -> io::Result<File> {
         self.lock.try_clone()
     }
 
-    /// Restores the threads of an earlier daemon that could not do it itself,
-    /// and removes its journals if it could restore all. `None` when there was nothing left.
+    /// Restores the threads that an earlier daemon could not restore itself, and removes the
+    /// journals if all these threads are restored. Returns `None` if the earlier run left nothing.
     ///
     /// # Errors
     /// [`RunDirError`].
@@ -164,17 +170,18 @@ impl RunDir {
     }
 }
 
-/// Removes the journal; all its threads were restored.
+/// Removes the journals. The caller has made sure that all their threads are restored.
 pub fn remove_journal(run_dir: &Path) {
     let _ = std::fs::remove_file(journal_path(run_dir));
     let _ = std::fs::remove_file(uclamp_path(run_dir));
     let _ = std::fs::remove_file(PlaceJournal::path(run_dir));
 }
 
-/// Restores what an earlier run left behind (`paracord restore`, systemd's ExecStopPost).
+/// Restores the threads that an earlier run left changed (`paracord restore`, systemd's
+/// ExecStopPost).
 ///
 /// # Errors
-/// [`RunDirError::AlreadyRunning`] when paracord runs, and others.
+/// [`RunDirError::AlreadyRunning`] if paracord runs, or another [`RunDirError`].
 pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDirError> {
     let journals = [journal_path(run_dir), uclamp_path(run_dir), PlaceJournal::path(run_dir)];
     if !journals.iter().any(|file| file.exists()) && !imports::exist(run_dir) {
@@ -209,7 +216,8 @@ mod tests {
         std::fs::remove_dir_all(path).unwrap();
     }
 
-    /// A thread that cannot be looked at: its journals' entries outlive the clean-up and the start of the next daemon.
+    /// The stat of a thread cannot be parsed: the journal entries of the thread survive the cleanup
+    /// and the start of the next daemon.
     #[test]
     fn what_could_not_be_restored_is_there_for_the_next_run_and_the_one_after_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -238,7 +246,7 @@ mod tests {
             let placements = PlaceJournal::open(&path, &proc_root).unwrap().unwrap();
             assert_eq!(placements.entry(5), Some(place));
         }
-        // Either one alone is a reason to keep all.
+        // An entry in a single journal is a reason to keep all journals.
         keep_journals(&path, &proc_root).unwrap().disarm(3);
         assert!(!journals_are_clear(&path, &proc_root));
         std::fs::remove_dir_all(proc_root.join("4000000")).unwrap();

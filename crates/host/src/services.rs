@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the daemon serves beside its work: the control socket and metrics.
+//! Services of the daemon for other processes: the control socket and metrics.
 
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use crate::control::{Access, Server, Stop};
 use crate::handle::DaemonHandle;
 use crate::metrics::MetricsServer;
 
-/// Served until dropped.
+/// The running services. They end when this value is dropped.
 pub struct Services {
     control: Stop,
     thread: Option<JoinHandle<()>>,
@@ -17,10 +17,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// Opens the sockets that `config` names and serves them in threads of their own.
+    /// Opens the sockets that `config` names, and serves them in threads of their own.
     ///
     /// # Errors
-    /// One line that names what could not be served.
+    /// One line that names the service that could not be started.
     pub fn start(config: &Config, handle: DaemonHandle) -> Result<Services, String> {
         let access = Access::new(&config.control.group, Path::new("/"));
         let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())

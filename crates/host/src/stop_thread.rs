@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A thread that waits for file descriptors, one of which tells it to end.
+//! A thread that waits for file descriptors. One of them tells the thread to end.
 
 use std::io;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use rustix::fd::OwnedFd;
 
 use crate::wake::wake;
 
-/// Of threads that one is started of for each CPU; the usual 2 MiB would be 256 MiB of locked memory on 128 CPUs.
+/// Stack size of threads of which one is started per CPU. With the usual 2 MiB, the stacks would
+/// take 256 MiB of locked memory on 128 CPUs.
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
-/// Dropping it ends the thread, and waits for that.
+/// A running thread. Dropping this value tells the thread to end, and joins it.
 #[derive(Debug)]
 pub(crate) struct StopThread {
     stop: Arc<OwnedFd>,
@@ -21,10 +22,11 @@ pub(crate) struct StopThread {
 }
 
 impl StopThread {
-    /// Runs `body`, which returns when its descriptor is readable, or before.
+    /// Runs `body` in a new thread. `body` must return when the file descriptor that it gets is
+    /// readable, and may return earlier.
     ///
     /// # Errors
-    /// No descriptor or no thread is left.
+    /// If no file descriptor is left, or the thread cannot be created.
     pub(crate) fn start(
         name: String,
         body: impl FnOnce(&OwnedFd) + Send + 'static,
@@ -32,10 +34,11 @@ impl StopThread {
         StopThread::spawn(Builder::new().name(name), body)
     }
 
-    /// The same of one of many: the daemon's memory is locked, stacks included.
+    /// Like [`start`](StopThread::start), with a small stack, for one of many threads: the memory
+    /// of the daemon is locked, stacks included.
     ///
     /// # Errors
-    /// As above.
+    /// As [`start`](StopThread::start).
     pub(crate) fn start_small(
         name: String,
         body: impl FnOnce(&OwnedFd) + Send + 'static,
@@ -55,7 +58,7 @@ impl StopThread {
 }
 
 impl StopThread {
-    /// Tells it to end, and waits for nothing: dropping it does not either, then.
+    /// Tells the thread to end, and does not join it. A later drop does not join it either.
     pub(crate) fn abandon(&mut self) {
         wake(&self.stop);
         drop(self.thread.take());
@@ -75,7 +78,8 @@ impl Drop for StopThread {
 mod tests {
     use super::*;
 
-    /// Of the mapping below the thread's stack pointer, from /proc/thread-self/maps.
+    /// Size of the mapping that contains a local variable of this thread, from
+    /// /proc/thread-self/maps.
     fn stack_bytes() -> usize {
         let local = 0u8;
         let at = &raw const local as usize;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The supervisor: the parent of the daemon, which restores every boosted
-//! thread when the daemon dies at any moment, and starts it again.
+//! The supervisor is the parent process of the daemon. Whenever the daemon dies, the supervisor
+//! restores every thread that the daemon changed, and starts the daemon again.
 //!
 //! | killed     | who restores                                                        |
 //! |------------|---------------------------------------------------------------------|
 //! | daemon     | the supervisor, from the journal                                    |
-//! | supervisor | the daemon, which watches it and ends                               |
+//! | supervisor | the daemon, which notices that and ends                             |
 //! | both       | `paracord restore` (systemd's ExecStopPost), or the next start      |
 
 use std::io;
@@ -31,35 +31,35 @@ use crate::settings::Settings;
 
 /// How long the daemon may take to end by itself.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a killed daemon may take to be gone.
+/// How long a killed daemon may take to exit.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
-/// Wait before the first restart; doubles with each.
+/// Delay before the first restart. The delay doubles with each restart.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
-/// A daemon that ran this long is a good one: its end starts a new count.
+/// If a daemon that ran at least this long dies, the count of restarts starts again.
 const GOOD_RUN: Duration = Duration::from_secs(60);
 
-/// Why the supervisor ended.
+/// Why the supervisor ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// Not root.
+    /// The process does not run as root.
     #[error("must run as root: it changes the scheduling of other users' processes")]
     NotRoot,
-    /// The run directory.
+    /// The run directory cannot be used.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// A system call.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// Error of the call.
         source: io::Error,
     },
-    /// The daemon ended with an error of its own, which it has told.
+    /// The daemon ended with an error of its own, which it has reported.
     #[error("the daemon ended with exit status {0}")]
     Daemon(i32),
-    /// The daemon died again and again, or may not be restarted.
+    /// The daemon died, and restarts are disabled or their limit is reached.
     #[error("the daemon died ({0}); all threads are restored")]
     Died(String),
 }
@@ -68,8 +68,9 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
     move |source| SupervisorError::System { what, source }
 }
 
-/// Runs the daemon until it is told to end. `command` makes the command line of
-/// a daemon (see [`crate::daemon::run`]); its standard input is taken for the lock.
+/// Runs the daemon, and restarts it when it dies, until the supervisor is told to end or the daemon
+/// ends by itself. `command` creates the command of a daemon process (see [`crate::daemon::run`]).
+/// The standard input of that process becomes the lock file.
 ///
 /// # Errors
 /// [`SupervisorError`].
@@ -101,8 +102,9 @@ pub fn run(
     result
 }
 
-/// Boosted vCPUs that nobody unboosts any more can take every CPU: the
-/// supervisor must come before them. Its children start with normal scheduling.
+/// Gives the supervisor a real-time priority above boosted vCPUs. When nothing ends their boosts
+/// any more, boosted vCPUs can take every CPU. Children of the supervisor start with normal
+/// scheduling.
 fn outrank_vcpus(priority: u32) {
     if let Err(error) = sched::become_realtime(priority) {
         warn!("supervisor without real-time priority, a recovery may be late: {error}");
@@ -110,7 +112,7 @@ fn outrank_vcpus(priority: u32) {
     lock_memory();
 }
 
-/// A page fault must not delay what undoes boosts.
+/// Locks the memory of this process: a page fault must not delay code that ends boosts.
 pub(crate) fn lock_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
@@ -148,7 +150,7 @@ impl Signals {
     }
 }
 
-/// Whether a signal came; forgets it.
+/// Returns whether a signal has arrived, and clears it.
 pub(crate) fn take_signal(mut stream: &UnixStream) -> bool {
     let mut some = [0u8; 64];
     matches!(io::Read::read(&mut stream, &mut some), Ok(n) if n > 0)
@@ -175,7 +177,7 @@ impl Supervisor<'_> {
             let died = Instant::now();
             let report = self.restore();
             let how = match (status.code(), status.signal()) {
-                // It told its reason; a restart would tell it again.
+                // The daemon has reported its reason. After a restart it would report the same.
                 (Some(code), _) if code != PANIC_EXIT => return Err(SupervisorError::Daemon(code)),
                 (Some(_), _) => "a bug".to_owned(),
                 (_, Some(signal)) => format!("signal {signal}"),
@@ -238,8 +240,10 @@ impl Supervisor<'_> {
             let left = STOP_PATIENCE.saturating_sub(start.elapsed());
             if self.wait(Some(pidfd), Some(left)) == Event::Ended {
                 let status = child.wait().map_err(system("waiting for the daemon"))?;
-                // Asked to end: however it ended, that is it.
-                return Ok(if status.code().is_some() { status } else { ExitStatus::default() });
+                // The daemon was told to end: death by a signal or a panic counts as success, so that it is not started
+                // again. Another exit status stays.
+                let kept = status.code().is_some_and(|code| code != PANIC_EXIT);
+                return Ok(if kept { status } else { ExitStatus::default() });
             }
         }
         warn!("the daemon does not end, killing it");
@@ -252,7 +256,8 @@ impl Supervisor<'_> {
                 return Ok(ExitStatus::default());
             }
         }
-        // It hangs in the kernel and never comes back to its own code: its threads are restored without it.
+        // The daemon hangs in the kernel and never returns to its own code. Its threads can be
+        // restored before it is gone.
         warn!("the daemon is killed and does not die, going on without it");
         Ok(ExitStatus::default())
     }
@@ -279,7 +284,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// Exit status of a Rust program that panicked.
+/// Exit status of a Rust program that has panicked.
 const PANIC_EXIT: i32 = 101;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a thread that sleeps in between does again and again.
+//! Timers for the periodic work of a thread that sleeps in between.
 //!
-//! Several of them share one sleep. It lasts as long as the shortest [`rest`](Timer::rest): a sleep of a whole interval
-//! that others interrupt would begin anew each time, and what is due would be late by up to an interval.
+//! Several timers share one sleep, which lasts as long as the shortest [`rest`](Timer::rest). If
+//! the thread slept for a whole interval instead, each wakeup for another reason would start that
+//! interval anew, and the work would be late by up to an interval.
 
 use std::time::{Duration, Instant};
 
-/// One of them. How often may change from one time to the next.
+/// A timer. Its interval may change from one period to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     last: Instant,
 }
 
 impl Timer {
-    /// Due for the first time an interval after `now`.
+    /// Creates a timer that is due for the first time one interval after `now`.
     pub fn new(now: Instant) -> Timer {
         Timer { last: now }
     }
 
-    /// How long it is until it is due, if it is so each `interval`.
+    /// Time until the timer is due, if it is due every `interval`.
     pub fn rest(&self, interval: Duration, now: Instant) -> Duration {
         interval.saturating_sub(now.saturating_duration_since(self.last))
     }
 
-    /// Whether it is due; then the next interval begins.
+    /// Returns whether the timer is due. If it is, the next interval begins at `now`.
     pub fn is_due(&mut self, interval: Duration, now: Instant) -> bool {
         let is_due = self.rest(interval, now).is_zero();
         if is_due {
@@ -32,7 +33,7 @@ impl Timer {
         is_due
     }
 
-    /// Done now, due or not.
+    /// Starts the next interval at `now`, whether the timer is due or not.
     pub fn restart(&mut self, now: Instant) {
         self.last = now;
     }
@@ -48,7 +49,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Woken at 0.9 s for something else, it does not sleep for another whole second.
+    /// A thread that is woken after 0.9 s for another reason does not sleep for another whole
+    /// second.
     #[test]
     fn a_sleep_that_is_interrupted_goes_on_for_the_rest() {
         let start = Instant::now();
@@ -59,7 +61,7 @@ mod tests {
         assert_eq!(timer.rest(SECOND, woken), ms(100));
         assert!(timer.is_due(SECOND, woken + ms(100)));
         assert_eq!(timer.rest(SECOND, woken + ms(100)), SECOND);
-        // Shorter intervals than before: due at once.
+        // The interval is shorter than before: the timer is due at once.
         assert_eq!(timer.rest(ms(500), woken + ms(700)), Duration::ZERO);
         timer.restart(woken + ms(700));
         assert_eq!(timer.rest(ms(500), woken + ms(800)), ms(400));

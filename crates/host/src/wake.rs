@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads wake each other by eventfds.
+//! Eventfds with which threads wake each other.
 
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Makes the other side of an eventfd readable.
+/// Makes an eventfd readable.
 pub(crate) fn wake(fd: &OwnedFd) {
-    // A full counter already is readable.
+    // If the counter is full, the eventfd is readable already.
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-/// Makes an eventfd unreadable.
+/// Clears an eventfd, so that it is not readable any more.
 pub(crate) fn clear_wake(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0u8; 8]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A process without a file descriptor left: clients wait, and who serves them waits too. A process of its own, whose
-//! limit the test lowers.
+//! A process without a free file descriptor: clients wait, and the servers sleep meanwhile. This
+//! test has a process of its own, because it lowers the limit of its process.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -50,7 +50,7 @@ fn clients_that_cannot_be_accepted_take_no_cpu() {
     for (client, address) in &clients {
         connect(client, address).unwrap();
     }
-    // One for the look at the time.
+    // Free one descriptor, to read the CPU time.
     let at_start = {
         held.pop();
         let ticks = cpu_ticks();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The actuator on real threads of this process. Needs CAP_SYS_NICE:
+//! Tests the actuator on real threads of this process. Needs CAP_SYS_NICE:
 //! `cargo test -p paracord-host --test actuator -- --ignored` as root.
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ const BOOST: Action = Action::Boost(Level::Full);
 const BOOST_FOR_IRQ: Action = Action::Boost(Level::Interrupt);
 const PROC: &str = "/proc";
 
-/// A thread that sleeps until it is dropped.
+/// A thread that sleeps until this value is dropped.
 struct Sleeper {
     tid: u32,
     start_ticks: u64,
@@ -53,7 +53,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// vCPU 0 is the sleeper, while it lives.
+/// A table in which vCPU 0 is the sleeper, while `live` is set.
 struct Table {
     thread: Thread,
     live: AtomicBool,
@@ -125,7 +125,7 @@ fn gives_back_exactly_what_the_thread_had() {
         SchedAttr { policy: policy::BATCH, ..nice(5) },
         SchedAttr { policy: policy::IDLE, ..nice(0) },
         SchedAttr { flags: sched::FLAG_RESET_ON_FORK, ..nice(3) },
-        // A slice of its own; kernels before 6.12 ignore it.
+        // A thread with its own slice, which kernels before 6.12 ignore.
         SchedAttr { runtime_ns: 7_000_000, ..nice(1) },
     ];
     for (n, case) in cases.iter().enumerate() {
@@ -180,7 +180,7 @@ fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
     let before = s.sleeper.attr();
     s.act(&[BOOST_FOR_IRQ]);
     assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().priority), (policy::RR, PRIORITY - 1));
-    // Killed at this moment, the journal undoes it.
+    // If the daemon is killed at this moment, the journal undoes the boost.
     let report = s.journal.restore_all(Path::new(PROC));
     assert_eq!((report.restored, s.sleeper.attr()), (1, before));
 
@@ -202,8 +202,8 @@ fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
     assert_eq!(s.sleeper.attr().nice, 11, "somebody else decided");
 }
 
-/// A message that was sent before the policy was told of the quota, and a boost of the scheduler's that would become one
-/// of ours.
+/// Two cases: a message that was sent before the policy knew of the quota, and a boost by the
+/// scheduler that would become a real-time boost.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
@@ -256,7 +256,8 @@ fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
         s.act(&[Action::Unboost]);
         assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().nice), (policy::OTHER, 3));
     }
-    // Somebody else has changed it meanwhile: left alone, and no boost of ours any more.
+    // Somebody else has changed the thread meanwhile: it is left alone, and does not count as
+    // boosted any more.
     s.act(&[BOOST]);
     sched::set(s.sleeper.tid, &nice(7)).unwrap();
     s.actuator.scheduler_came(&s.table, |_| ());
@@ -277,14 +278,14 @@ fn a_thread_at_its_end_is_not_touched() {
     assert_eq!(s.actuator.stats().snapshot().boosted_now, 0);
     let restore = SchedAttr { runtime_ns: 0, ..nice(0) };
     sched::set(s.sleeper.tid, &restore).unwrap();
-    // A message that came too late: the index belongs to another thread now.
+    // This message comes too late: the index belongs to another thread now.
     s.table.thread.tid += 1;
     s.act(&[BOOST]);
     assert_eq!(s.sleeper.attr().policy, policy::OTHER);
     assert_eq!(s.actuator.stats().snapshot().gone, 2);
 }
 
-/// Its tid may name another thread by now.
+/// The tid of a thread that has ended may name another thread by now.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_boost_is_not_raised_at_the_end_of_its_thread() {
@@ -297,7 +298,8 @@ fn a_boost_is_not_raised_at_the_end_of_its_thread() {
     assert_eq!((stats.raised, stats.gone), (0, 1));
 }
 
-/// Without CAP_SYS_NICE nobody may clear SCHED_FLAG_RESET_ON_FORK, which a boost sets.
+/// Runs `body` without CAP_SYS_NICE. Without it no thread may clear SCHED_FLAG_RESET_ON_FORK, which
+/// a boost sets.
 fn without_sys_nice(body: impl FnOnce()) {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let before = capabilities(None).unwrap();
@@ -319,18 +321,18 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::RR, entry));
     let stats = s.actuator.stats().snapshot();
     assert_eq!((stats.errors, stats.unboosts, stats.boosted_now), (1, 0, 1));
-    // The daemon tries again, as long as it lives.
+    // The daemon tries again, as long as it is alive.
     s.actuator.reconcile(&s.table, |_| ());
     assert_eq!((s.sleeper.attr(), s.journal.entry(0)), (before, None));
 
-    // It does not live: whoever comes after it has the entry.
+    // The daemon is not alive any more: a later process finds the entry.
     s.act(&[BOOST]);
     without_sys_nice(|| s.actuator.restore_all(&s.table));
     assert!(!s.journal.is_clear());
     let report = s.journal.restore_all(Path::new(PROC));
     assert_eq!((report.restored, s.sleeper.attr(), s.journal.is_clear()), (1, before, true));
 
-    // Boosted anew before it could be given back: then it is no debt.
+    // The thread is boosted again before it could be restored: the retry must not restore it.
     let mut s = Setting::new("owed-again", &nice(0));
     s.act(&[BOOST]);
     without_sys_nice(|| s.act(&[Action::Unboost]));
@@ -342,7 +344,8 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
     assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
 }
 
-/// The daemon that boosted it has died, and the supervisor could not restore it.
+/// The daemon that boosted the other thread has died, and the supervisor could not restore the
+/// thread.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
@@ -361,7 +364,7 @@ fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
     s.actuator.restore_all(&s.table);
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
 
-    // Nor by the end of a boost of the scheduler's, which has none.
+    // The end of a boost by the scheduler, which has no entry, does not clear the entry either.
     let mut actuator = Actuator::new(Arc::clone(&s.journal), PRIORITY).with_scheduler();
     for action in [BOOST, Action::Unboost, BOOST] {
         actuator.take(Message { action, index: 0, tid: s.sleeper.tid, decided_ns: 0 });
@@ -369,7 +372,7 @@ fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
     }
     actuator.scheduler_gone(&s.table, |_| ());
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
-    // Restored at last, it is in nobody's way.
+    // Once the other thread is restored, the index can be used.
     s.journal.disarm(0);
     s.act(&[BOOST]);
     assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
@@ -384,7 +387,7 @@ fn the_journal_alone_restores_and_knows_a_reused_tid() {
     let path = s.dir.join("journal");
     let entry = s.journal.entry(0).unwrap();
     let other = Journal::open(&path, Path::new(PROC)).unwrap().unwrap();
-    // The same tid with another start is another thread: not to be touched.
+    // The same tid with another start time is another thread, which must not be touched.
     let mut reused = entry;
     reused.start_ticks += 1;
     other.arm(0, &reused);

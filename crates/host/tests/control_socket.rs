@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The control socket against good, wrong and hostile clients; the test plays the daemon.
+//! Tests the control socket with good, wrong and hostile clients. The test takes the place of the
+//! daemon.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,12 +22,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Gid, Uid, geteuid};
 use serde_json::Value;
 
-/// Neither root nor anybody who runs tests.
+/// A user that is neither root nor a user that runs tests.
 const STRANGER: u32 = 65_534;
-/// A group that nobody is in.
+/// A group without members.
 const GROUP: u32 = 54_321;
 
-/// The daemon's answers: it has a VM that is called web.
+/// The answers of a daemon that has one VM, which is called web.
 fn play(request: Request) -> Result<Value, CommandError> {
     match request {
         Request::VmSet { vm, .. } if vm != "web" => Err(CommandError::NoSuchVm(vm)),
@@ -95,7 +96,7 @@ impl Drop for Served {
     }
 }
 
-/// Larger than any socket buffer.
+/// A snapshot that is larger than any socket buffer.
 fn big_snapshot() -> Snapshot {
     let vm = VmSnapshot { name: "x".repeat(200), ..Default::default() };
     Snapshot { vms: vec![vm; 4000], ..Default::default() }
@@ -205,7 +206,8 @@ fn clients_that_do_not_read_hold_nobody_up() {
     for _ in 0..5 {
         served.client().ask(&Request::Status {}).unwrap();
     }
-    // Whoever waited for a lazy client would wait for a minute (IDLE_MAX); a busy machine is slow too.
+    // A server that waited for a lazy client would wait for a minute (IDLE_MAX). The limit is high,
+    // because a busy machine is slow too.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     drop(lazy);
 }
@@ -245,7 +247,7 @@ fn a_dead_daemons_socket_is_replaced_and_a_file_is_not() {
     Server::bind(&stale, own(), channel().unwrap().0).unwrap();
 }
 
-/// Asks for the status in a thread with other credentials (they are per thread).
+/// Sends a request from a thread with other credentials (credentials are per thread).
 fn ask_as(uid: u32, gid: u32, groups: &[u32], socket: &Path) -> Result<(), ClientError> {
     let (socket, groups) = (socket.to_owned(), groups.to_owned());
     std::thread::spawn(move || {
@@ -263,7 +265,8 @@ fn ask_as(uid: u32, gid: u32, groups: &[u32], socket: &Path) -> Result<(), Clien
 #[test]
 fn strangers_are_refused_even_when_the_mode_lets_them_connect() {
     if !geteuid().is_root() {
-        // Without root no credentials can be changed: refuse this user instead.
+        // Without root the test cannot change credentials: have the server refuse this user
+        // instead.
         let served = Served::start("stranger", Access { user: STRANGER, group: None });
         let result = served.client().ask(&Request::Status {});
         assert_eq!(code(result), ErrorCode::Denied);

@@ -11,49 +11,55 @@ unsafe extern "C" {
     fn paracord_node_pace(node: u64, cpu: u64) -> u64;
 }
 
-/// Weight of an inverse, in 64ths; 65536: that of nice 0 (`pc_fair_weight`).
+/// Weight that has this inverse, in 64ths; 65536 is the weight of nice 0 (`pc_fair_weight`).
 #[must_use]
 pub fn weight(inverse: u32) -> u32 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_fair_weight(inverse) }
 }
 
-/// A CPU's pace after `ns` for tasks that weigh `weight` 64ths together; 0: for none (`pc_pace`).
+/// A CPU's pace after another `ns` (`pc_pace`). `weight` is the sum of the weights of the tasks that
+/// it ran, in 64ths; 0: it ran none.
 #[must_use]
 pub fn pace(pace: u64, ns: u64, weight: u64) -> u64 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_pace(pace, ns, weight) }
 }
 
-/// Whether a CPU takes over a task (`pc_balance_takes`).
+/// Whether a CPU takes over a task that waits on another CPU (`pc_balance_takes`).
 #[must_use]
 pub fn takes(ahead: i64, with: u64, there: u64, slice_ns: u32) -> bool {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_balance_takes(ahead, with, there, slice_ns) != 0 }
 }
 
-/// How long a task waits before an idle CPU takes it, by its VM's home and the nodes of the two CPUs; `home` is `None` for one
-/// that has none, `to` for any node (`pc_cross_wait_ns`).
+/// How long a task waits before an idle CPU takes it, in ns (`pc_cross_wait_ns`).
+///
+/// `home`: home node of the task's VM, if it has one. `from`, `to`: nodes of the two CPUs; `None`:
+/// any node.
 #[must_use]
 pub fn cross_wait_ns(home: Option<u32>, from: u32, to: Option<u32>) -> u64 {
     let number = |node: u32| node + 1;
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe {
         paracord_cross_wait_ns(home.map_or(u32::MAX, number), number(from), to.map_or(0, number))
     }
 }
 
-/// How often a node's busy CPUs take a task from another node, by the nodes' paces; `None`: never (`pc_cross_every_ns`).
+/// Interval at which a node's busy CPUs take a task from another node (`pc_cross_every_ns`);
+/// `None`: never.
+///
+/// `ours`, `theirs`: the paces of the two nodes.
 #[must_use]
 pub fn cross_every_ns(ours: u64, theirs: u64) -> Option<u64> {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     let every = unsafe { paracord_cross_every_ns(ours, theirs) };
     (every != u64::MAX).then_some(every)
 }
 
-/// A node's pace after one of its CPUs has told its own (`pc_node_pace`).
+/// A node's pace after one of its CPUs has contributed its own pace (`pc_node_pace`).
 #[must_use]
 pub fn node_pace(node: u64, cpu: u64) -> u64 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_node_pace(node, cpu) }
 }

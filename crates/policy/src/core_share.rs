@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose turn it is on a core whose threads tasks of different cookies do not share (policy/core.h).
+//! Core scheduling: which task runs next on an SMT core where tasks with different cookies must not
+//! share the core (policy/core.h).
 
 unsafe extern "C" {
     fn paracord_core_comes_after(
@@ -17,16 +18,17 @@ unsafe extern "C" {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// Where the CPUs were equal, of the virtual time of this one's queue.
+    /// Virtual time of the CPU's run queue at which the CPUs of the core were equal.
     pub zero: u64,
-    /// When one of its tasks was compared last.
+    /// When a task of this CPU was last compared.
     pub compared_ns: u64,
 }
 
-/// A task: its virtual time, of its CPU's queue, and its inverse ([`crate::fair::inverse`]).
+/// A task: its virtual time in the run queue of its CPU, and its inverse
+/// ([`crate::fair::inverse`]).
 pub type Task = (u64, u32);
 
-/// Whether a task comes after one of another CPU of its core (`pc_core_comes_after`).
+/// Whether a task runs after the task of another CPU of its core (`pc_core_comes_after`).
 pub fn comes_after(
     core: &mut Core,
     (vtime, inverse): Task,
@@ -34,7 +36,7 @@ pub fn comes_after(
     (other_vtime, other_inverse): Task,
     now: u64,
 ) -> bool {
-    // SAFETY: two records, for the length of the call.
+    // SAFETY: both records come from exclusive references, which last for the call.
     let after = unsafe {
         paracord_core_comes_after(core, vtime, inverse, other, other_vtime, other_inverse, now)
     };

@@ -16,7 +16,8 @@ unsafe extern "C" {
     fn paracord_place_choose(model: *const pc_energy, place: *const pc_place) -> i32;
 }
 
-/// A domain with these frequencies, ascending; what exceeds [`PC_POINTS_MAX`] is left out.
+/// A domain with these frequencies, in ascending order. Points beyond [`PC_POINTS_MAX`] are left
+/// out.
 #[must_use]
 pub fn domain(points: &[pc_point]) -> pc_domain {
     let points = &points[..points.len().min(PC_POINTS_MAX as usize)];
@@ -31,19 +32,21 @@ pub fn domain(points: &[pc_point]) -> pc_domain {
 pub struct Cpu {
     /// Index of its domain.
     pub domain: u32,
-    /// 0..1024, at its highest frequency.
+    /// Capacity at the highest frequency, 0..1024.
     pub capacity: u32,
-    /// Requests of its tasks added up, without the one that is placed.
+    /// Sum of the requests of the CPU's tasks, without the task that is placed.
     pub sum: u32,
-    /// Whether that one may run there.
+    /// Whether the task that is placed may run on this CPU.
     pub allowed: bool,
 }
 
-/// The CPU for a task that asks for `request` and is on `prev` (an index of `cpus`, -1: nowhere yet); -1: none is allowed.
+/// The CPU for a task that requests `request`; -1: no CPU is allowed.
+///
+/// `prev`: index in `cpus` of the CPU on which the task is; -1: it has no CPU yet.
 #[must_use]
 pub fn place(model: &pc_energy, cpus: &[Cpu], request: u32, prev: i32) -> i32 {
     let mut place = pc_place::default();
-    // SAFETY: an exclusive pointer for the length of the call.
+    // SAFETY: the pointer is exclusive and valid for the length of the call.
     unsafe { paracord_place_begin(&raw mut place, request, prev) };
     for (index, cpu) in cpus.iter().enumerate() {
         let index = i32::try_from(index).unwrap_or(i32::MAX);
@@ -53,6 +56,6 @@ pub fn place(model: &pc_energy, cpus: &[Cpu], request: u32, prev: i32) -> i32 {
             paracord_place_look(&raw mut place, cpu.domain, index, cpu.sum, cpu.capacity, allowed)
         };
     }
-    // SAFETY: valid pointers for the length of the call.
+    // SAFETY: both pointers are valid for the length of the call.
     unsafe { paracord_place_choose(model, &raw const place) }
 }

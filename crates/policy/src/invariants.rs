@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every policy step keeps, whatever bytes it was given. The property tests
-//! and the fuzz target share it.
+//! Invariants that hold after every policy step, whatever bytes the step was given. The property
+//! tests and the fuzz target share this check.
 
 use crate::{
     PC_BOOST, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_ON, PC_REASONS, PC_UNBOOST, pc_boost_config,
     pc_boost_obs, pc_boost_state, pc_bucket, step,
 };
 
-/// Bounds of policy/budget.h and policy/boost.h, written down again on purpose:
-/// a change there has to be meant.
+/// Bounds of policy/budget.h and policy/boost.h. They are repeated here so that nobody changes them
+/// there by accident.
 const PERIOD_MIN_NS: u64 = 10_000_000;
 const PERIOD_MAX_NS: u64 = 10_000_000_000;
 const DEBT_MAX_NS: i64 = 10_000_000_000;
@@ -25,13 +25,13 @@ pub struct Inputs {
     pub vm: pc_bucket,
     /// The host CPU's bucket.
     pub cpu: pc_bucket,
-    /// What was seen.
+    /// Observations.
     pub obs: pc_boost_obs,
-    /// Now.
+    /// Time of the step.
     pub now_ns: u64,
 }
 
-/// Plain integers: any bytes are a value.
+/// Types of plain integers: all byte patterns are valid values.
 trait Plain: Default {}
 impl Plain for pc_boost_config {}
 impl Plain for pc_boost_state {}
@@ -39,12 +39,13 @@ impl Plain for pc_bucket {}
 impl Plain for pc_boost_obs {}
 impl Plain for u64 {}
 
-/// Takes a value from the front of the bytes, or the default when they run out.
+/// Takes a value from the front of `bytes`, or the default value if too few bytes are left.
 fn take<T: Plain>(bytes: &mut &[u8]) -> T {
     match bytes.split_at_checked(size_of::<T>()) {
         Some((head, rest)) => {
             *bytes = rest;
-            // SAFETY: enough bytes, read at any alignment, and T is plain integers.
+            // SAFETY: there are enough bytes, the read is unaligned, and T consists of plain
+            // integers.
             unsafe { head.as_ptr().cast::<T>().read_unaligned() }
         }
         None => T::default(),
@@ -52,14 +53,14 @@ fn take<T: Plain>(bytes: &mut &[u8]) -> T {
 }
 
 impl Inputs {
-    /// Bytes of a complete set of inputs.
+    /// Size of a complete set of inputs.
     pub const BYTES: usize = size_of::<pc_boost_config>()
         + size_of::<pc_boost_state>()
         + 2 * size_of::<pc_bucket>()
         + size_of::<pc_boost_obs>()
         + size_of::<u64>();
 
-    /// Inputs from arbitrary bytes; missing ones are zero.
+    /// Inputs from arbitrary bytes. Missing bytes are zero.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
@@ -71,16 +72,17 @@ impl Inputs {
             obs: take(bytes),
             now_ns: take(bytes),
         };
-        // Not 0 in all but one of 2^32: nothing would ever be boosted.
+        // As 32 arbitrary bits, `refused` would nearly always be set, and nothing would ever be
+        // boosted.
         inputs.obs.refused &= 1;
         inputs
     }
 
-    /// Runs one step and checks what it must keep.
+    /// Runs one step and checks the invariants.
     ///
     /// # Panics
     ///
-    /// When the step broke an invariant.
+    /// If the step breaks an invariant.
     pub fn check(mut self) {
         let before = self.clone();
         let decision =

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The boost policy (policy/*.h), compiled natively for tests, fuzzing and the
-//! simulator, and the types that the sensor shares with the daemon.
+//! The boost policy (policy/*.h), compiled natively for tests, fuzzing and the simulator, and the
+//! types that the sensor shares with the daemon.
 //!
-//! All times are nanoseconds of `CLOCK_MONOTONIC`. No function can fail: any
-//! bytes in any argument are survived (see `tests/`).
+//! All times are in nanoseconds of `CLOCK_MONOTONIC`, except in load tracking ([`pelt`], [`perf`]),
+//! where the caller chooses the clock. No function fails, whatever bytes its arguments contain (see
+//! `tests/`).
 
-/// Layouts of policy/boost_types.h and bpf/sensor_shared.h.
+/// Layouts of bpf/sensor_shared.h (with the policy/*_types.h that it includes) and
+/// policy/pmu_pool_types.h.
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -61,27 +63,27 @@ unsafe extern "C" {
     );
 }
 
-/// The default configuration (policy/boost_defaults.h).
+/// The default configuration of vCPUs (policy/boost_defaults.h).
 #[must_use]
 pub fn defaults() -> pc_boost_config {
     let mut cfg = pc_boost_config::default();
-    // SAFETY: a valid, exclusive pointer to the type that the function fills.
+    // SAFETY: the pointer is valid and exclusive, and has the type that the function fills.
     unsafe { paracord_boost_defaults(&raw mut cfg) };
     cfg
 }
 
-/// The same of a VMM's threads that are no vCPUs.
+/// The default configuration of the other threads of a VMM.
 #[must_use]
 pub fn io_defaults() -> pc_boost_config {
     let mut cfg = pc_boost_config::default();
-    // SAFETY: a valid, exclusive pointer to the type that the function fills.
+    // SAFETY: the pointer is valid and exclusive, and has the type that the function fills.
     unsafe { paracord_boost_io_defaults(&raw mut cfg) };
     cfg
 }
 
 /// One policy step of one vCPU (`pc_boost_step`): charges running time, then decides.
 ///
-/// `vm` and `cpu` are the buckets of its VM and of the host CPU that it runs on
+/// `vm` is the bucket of the vCPU's VM. `cpu` is the bucket of the host CPU that the vCPU runs on
 /// or ran on last.
 pub fn step(
     cfg: &pc_boost_config,
@@ -92,50 +94,51 @@ pub fn step(
     now_ns: u64,
 ) -> pc_boost_decision {
     let mut decision = pc_boost_decision::default();
-    // SAFETY: valid pointers from references for the length of the call, exclusive
-    // where the function writes; it keeps none.
+    // SAFETY: the pointers come from references and are valid for the length of the call, and
+    // exclusive where the function writes. The function keeps none of them.
     unsafe { paracord_boost_step(cfg, state, vm, cpu, obs, now_ns, &raw mut decision) };
     decision
 }
 
-/// Whether the step for an exit at `now_ns` may be left out (`pc_boost_is_quiet`).
+/// Whether the caller may skip the step for an exit at `now_ns` (`pc_boost_is_quiet`).
 #[must_use]
 pub fn is_quiet(state: &pc_boost_state, now_ns: u64) -> bool {
-    // SAFETY: a valid pointer from a reference for the length of the call.
+    // SAFETY: the pointer comes from a reference and is valid for the length of the call.
     unsafe { paracord_boost_is_quiet(state, now_ns) != 0 }
 }
 
-/// Whether a preemption at `now_ns` depends on what the guest says (`pc_boost_wants_view`).
+/// Whether the result of a preemption at `now_ns` depends on the guest's hints
+/// (`pc_boost_wants_view`).
 #[must_use]
 pub fn wants_view(state: &pc_boost_state, now_ns: u64) -> bool {
-    // SAFETY: a valid pointer from a reference for the length of the call.
+    // SAFETY: the pointer comes from a reference and is valid for the length of the call.
     unsafe { paracord_boost_wants_view(state, now_ns) != 0 }
 }
 
-/// `PC_EV_RUN` in short (`pc_boost_resume`); false when it takes a step.
+/// Short form of `PC_EV_RUN` (`pc_boost_resume`). False: the caller must make a step instead.
 pub fn resume(state: &mut pc_boost_state, cpu: &pc_bucket, now_ns: u64) -> bool {
-    // SAFETY: valid pointers from references for the length of the call, the first one exclusive.
+    // SAFETY: the pointers are valid for the length of the call, and the first one is exclusive.
     unsafe { paracord_boost_resume(state, cpu, now_ns) != 0 }
 }
 
-/// `PC_EV_IRQ` in short (`pc_boost_note_irq`); false when it takes a step.
+/// Short form of `PC_EV_IRQ` (`pc_boost_note_irq`). False: the caller must make a step instead.
 pub fn note_irq(state: &mut pc_boost_state, now_ns: u64) -> bool {
-    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_boost_note_irq(state, now_ns) != 0 }
 }
 
-/// `PC_LEVEL_*` of a boost for a mask of reasons (`pc_boost_level`).
+/// The `PC_LEVEL_*` of a boost with these reasons (`pc_boost_level`).
 #[must_use]
 pub fn level(reasons: u32) -> u32 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_boost_level(reasons) }
 }
 
-/// What a guest's context word and its preempt count say (`pc_guest_view_of`).
+/// The view that a guest's context word and its preempt count yield (`pc_guest_view_of`).
 #[must_use]
 pub fn guest_view(context_word: u64, preempt_count: u32, preempt_count_mask: u32) -> pc_guest_view {
     let mut view = pc_guest_view::default();
-    // SAFETY: a valid, exclusive pointer; the other arguments are plain integers.
+    // SAFETY: the pointer is valid and exclusive; the other arguments are plain integers.
     unsafe { paracord_guest_view(context_word, preempt_count, preempt_count_mask, &raw mut view) };
     view
 }

@@ -12,16 +12,16 @@ unsafe extern "C" {
     fn paracord_pelt_decay(value: u64, periods: u64) -> u64;
 }
 
-/// Accounts the time since the last update as running or not (`pc_pelt_update`); whether a
-/// period was crossed, so that `util_avg` is new.
+/// Accounts the time since the last update as running or as not running (`pc_pelt_update`). Returns
+/// whether a period has ended, so that `util_avg` is new.
 pub fn update(pelt: &mut pc_pelt, now_ns: u64, running: bool) -> bool {
-    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_pelt_update(pelt, now_ns, running.into()) != 0 }
 }
 
-/// `value` after so many periods of 1024 * 1024 ns (`pc_pelt_decay`).
+/// `value` after this many periods of 1024 * 1024 ns (`pc_pelt_decay`).
 #[must_use]
 pub fn decay(value: u64, periods: u64) -> u64 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_pelt_decay(value, periods) }
 }

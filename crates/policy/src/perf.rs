@@ -40,11 +40,12 @@ unsafe extern "C" {
 /// The task becomes runnable on the CPU on which it slept (`pc_perf_wake`).
 pub fn wake(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, clamp: pc_clamp, now_ns: u64) {
     let cpu: *mut pc_perf_cpu = cpu;
-    // SAFETY: valid pointers for the length of the call; the function allows that both CPUs are one.
+    // SAFETY: both pointers are valid for the length of the call. The function allows that both
+    // CPUs are the same.
     unsafe { paracord_perf_wake(cpu, cpu, task, &raw const clamp, now_ns) };
 }
 
-/// The same, on another CPU than the one on which it slept.
+/// The task becomes runnable on another CPU than the one on which it slept (`pc_perf_wake`).
 pub fn wake_elsewhere(
     cpu: &mut pc_perf_cpu,
     home: &mut pc_perf_cpu,
@@ -52,11 +53,11 @@ pub fn wake_elsewhere(
     clamp: pc_clamp,
     now_ns: u64,
 ) {
-    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    // SAFETY: the pointers are valid and exclusive for the length of the call.
     unsafe { paracord_perf_wake(cpu, home, task, &raw const clamp, now_ns) };
 }
 
-/// Accounts the time since the last account, in which it ran or waited (`pc_perf_account`).
+/// Accounts the time since the last account, as running or as waiting (`pc_perf_account`).
 pub fn account(
     cpu: &mut pc_perf_cpu,
     task: &mut pc_perf_task,
@@ -64,60 +65,60 @@ pub fn account(
     running: bool,
     now_ns: u64,
 ) {
-    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    // SAFETY: the pointers are valid and exclusive for the length of the call.
     unsafe { paracord_perf_account(cpu, task, &raw const clamp, running.into(), now_ns) };
 }
 
-/// A task that is new on its CPU (`pc_perf_begin`).
+/// Sets the demand of a task that is new on its CPU (`pc_perf_begin`).
 pub fn begin(cpu: &pc_perf_cpu, task: &mut pc_perf_task, now_ns: u64) {
-    // SAFETY: valid pointers from references for the length of the call.
+    // SAFETY: the pointers are valid for the length of the call.
     unsafe { paracord_perf_begin(cpu, task, now_ns) };
 }
 
-/// What a task may ask for in a group under a parent (`pc_clamp_within`, `pc_clamp_under`).
+/// The clamps of a task in a group under a parent (`pc_clamp_within`, `pc_clamp_under`).
 #[must_use]
 pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) -> pc_clamp {
-    // SAFETY: valid pointers from references for the length of the call.
+    // SAFETY: the pointers are valid for the length of the call.
     unsafe { paracord_clamp_effective(&raw mut task, &raw const group, &raw const parent) };
     task
 }
 
-/// What a vCPU may ask for when its guest asks for `request` and at most `limit` (`pc_clamp_guest`).
+/// The clamps of a vCPU whose guest requests `request` and at most `limit` (`pc_clamp_guest`).
 #[must_use]
 pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
-    // SAFETY: a valid pointer from a reference for the length of the call.
+    // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_clamp_guest(&raw mut host, request, limit) };
     host
 }
 
-/// Whether somebody outside the scheduler is to be told of the change (`pc_request_moved`).
+/// Whether the request has changed enough to tell the daemon (`pc_request_moved`).
 #[must_use]
 pub fn request_moved(told: u32, now: u32) -> bool {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_request_moved(told, now) != 0 }
 }
 
 /// The task goes to sleep (`pc_perf_sleep`).
 pub fn sleep(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, clamp: pc_clamp, now_ns: u64) {
-    // SAFETY: valid, exclusive pointers from references for the length of the call.
+    // SAFETY: the pointers are valid and exclusive for the length of the call.
     unsafe { paracord_perf_sleep(cpu, task, &raw const clamp, now_ns) };
 }
 
-/// What the CPU is asked for, 0..1024 (`pc_perf_cpu_request`).
+/// Performance request of the CPU, 0..1024 (`pc_perf_cpu_request`).
 pub fn cpu_request(cpu: &mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32 {
-    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_perf_cpu_request(cpu, pressure, now_ns) }
 }
 
-/// Time that a capped task is charged for `ran_ns` while others wait (`pc_perf_capped_ns`).
+/// Time that a capped task is charged for `ran_ns` while other tasks wait (`pc_perf_capped_ns`).
 #[must_use]
 pub fn capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64 {
-    // SAFETY: plain integers.
+    // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_perf_capped_ns(ran_ns, speed, cap) }
 }
 
-/// A request with its ripple taken out (`pc_perf_hold`).
+/// The request without its ripple (`pc_perf_hold`).
 pub fn hold(cpu: &mut pc_perf_cpu, request: u32, now_ns: u64) -> u32 {
-    // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+    // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_perf_hold(cpu, request, now_ns) }
 }

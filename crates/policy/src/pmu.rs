@@ -36,48 +36,48 @@ unsafe extern "C" {
     );
 }
 
-/// What is used again.
+/// Which events are reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Any event with the key asked for, whichever counter had it.
+    /// Any event that has the requested key, whichever counter held it.
     #[default]
     Keyed,
-    /// A counter's own last event, where the key is the same (seed 001).
+    /// The counter's own last event, if it has the same key (seed 001).
     Last,
-    /// Nothing: an event is closed when it is given back.
+    /// None: an event is closed when a counter gives it back.
     Recreate,
 }
 
-/// What a VM's budget has left for.
+/// What the rest of a VM's budget allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowed {
-    /// No counter is served before the next period.
+    /// No counter is served until the next period.
     Nothing,
-    /// Events that are open.
+    /// Events that are open may be reused.
     Reuse,
-    /// Openings too.
+    /// Events may be opened, too.
     Open,
 }
 
-/// How a counter gets its event. The number is the event's place, below [`PC_PMU_EVENTS`].
+/// How a counter gets its event. The number is the event's place, which is below [`PC_PMU_EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The event is open and paused.
     Use(usize),
-    /// One is to be opened in a free place.
+    /// The place is free: open an event there.
     Open(usize),
-    /// What is in the place is to be closed before.
+    /// Close the event in this place, then open one there.
     Replace(usize),
 }
 
-/// What becomes of an event that a counter gives back.
+/// What happens to an event that a counter gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Give {
-    /// It stays, paused.
+    /// Disable the event; it stays open.
     Pause(usize),
-    /// It is to be closed.
+    /// Close the event.
     Close(usize),
-    /// The counter had none.
+    /// The counter held no event.
     Nothing,
 }
 
@@ -86,11 +86,11 @@ pub enum Give {
 pub enum Refusal {
     /// There is no such counter.
     NoSuchCounter,
-    /// It has an event with another key, to be given back before.
+    /// The counter holds an event with another key, and must give it back first.
     Busy,
-    /// Counters have all events.
+    /// Counters hold all events.
     NoPlace,
-    /// Not before the next period.
+    /// The budget is used up until the next period.
     NoBudget,
 }
 
@@ -99,7 +99,8 @@ pub enum Refusal {
 pub struct Pool(pc_pmu_pool);
 
 impl Pool {
-    /// An empty pool. An event that was idle for more than `release_slices` slices is closed; 0: never.
+    /// An empty pool. An event that is idle for more than `release_slices` slices is closed; 0:
+    /// never.
     #[must_use]
     pub fn new(mode: Mode, release_slices: u32) -> Pool {
         let mode = match mode {
@@ -110,13 +111,13 @@ impl Pool {
         Pool(pc_pmu_pool { mode, release_slices, ..pc_pmu_pool::default() })
     }
 
-    /// A pool in any state: for tests.
+    /// A pool in any state, for tests.
     #[must_use]
     pub fn from_state(state: pc_pmu_pool) -> Pool {
         Pool(state)
     }
 
-    /// Its state.
+    /// The state of the pool.
     #[must_use]
     pub fn state(&self) -> &pc_pmu_pool {
         &self.0
@@ -125,7 +126,7 @@ impl Pool {
     /// A counter takes an event with `key` (`pc_pmu_take`).
     ///
     /// # Errors
-    /// Why it gets none; nothing has changed then.
+    /// Why the counter gets no event; the pool is unchanged then.
     pub fn take(
         &mut self,
         counter: u32,
@@ -138,7 +139,8 @@ impl Pool {
             Allowed::Open => PC_PMU_ALLOW_OPEN,
         };
         let mut decision = pc_pmu_decision::default();
-        // SAFETY: valid pointers from references for the length of the call, exclusive where it writes.
+        // SAFETY: the pointers come from references and are valid for the length of the call, and
+        // exclusive where the function writes.
         unsafe { paracord_pmu_take(&raw mut self.0, counter, key, allowed, &raw mut decision) };
         let event = usize::from(decision.event);
         match u32::from(decision.action) {
@@ -157,7 +159,7 @@ impl Pool {
     /// A counter gives its event back (`pc_pmu_give`).
     pub fn give(&mut self, counter: u32) -> Give {
         let mut decision = pc_pmu_decision::default();
-        // SAFETY: valid, exclusive pointers from references for the length of the call.
+        // SAFETY: the pointers are valid and exclusive for the length of the call.
         unsafe { paracord_pmu_give(&raw mut self.0, counter, &raw mut decision) };
         match u32::from(decision.action) {
             PC_PMU_PAUSE => Give::Pause(decision.event.into()),
@@ -166,51 +168,53 @@ impl Pool {
         }
     }
 
-    /// An event is gone without the pool's decision (`pc_pmu_drop`).
+    /// The event is gone, and not by a decision of the pool (`pc_pmu_drop`).
     pub fn forget(&mut self, event: usize) {
         let event = u32::try_from(event).unwrap_or(u32::MAX);
-        // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+        // SAFETY: the pointer is valid and exclusive for the length of the call.
         unsafe { paracord_pmu_drop(&raw mut self.0, event) };
     }
 
-    /// A slice ends (`pc_pmu_end_slice`): the events to close.
+    /// A slice ends (`pc_pmu_end_slice`). Returns the events to close.
     pub fn end_slice(&mut self) -> impl Iterator<Item = usize> + use<> {
-        // SAFETY: a valid, exclusive pointer from a reference for the length of the call.
+        // SAFETY: the pointer is valid and exclusive for the length of the call.
         let close = unsafe { paracord_pmu_end_slice(&raw mut self.0) };
         (0..PC_PMU_EVENTS as usize).filter(move |event| close & (1 << event) != 0)
     }
 }
 
-/// `PC_PMU_RELEASE_SLICES`.
+/// The default of `release_slices`: `PC_PMU_RELEASE_SLICES`.
 #[must_use]
 pub fn default_release_slices() -> u32 {
     let mut pool = pc_pmu_pool::default();
-    // SAFETY: a valid, exclusive pointer; the function allows that the other is null.
+    // SAFETY: the pointer is valid and exclusive. The function allows that the other pointer is
+    // null.
     unsafe { paracord_pmu_defaults(&raw mut pool, core::ptr::null_mut()) };
     pool.release_slices
 }
 
-/// What a VM may cause by default.
+/// The default limits of what a VM may cause.
 #[must_use]
 pub fn default_quota() -> pc_pmu_quota {
     let mut quota = pc_pmu_quota::default();
-    // SAFETY: a valid, exclusive pointer; the function allows that the other is null.
+    // SAFETY: the pointer is valid and exclusive. The function allows that the other pointer is
+    // null.
     unsafe { paracord_pmu_defaults(core::ptr::null_mut(), &raw mut quota) };
     quota
 }
 
-/// A VM's budget, shared by the pools of its vCPUs. Times are of `CLOCK_MONOTONIC`.
+/// A VM's budget, which the pools of its vCPUs share. Times are `CLOCK_MONOTONIC`.
 pub struct Budget {
     quota: pc_pmu_quota,
     buckets: UnsafeCell<pc_pmu_budget>,
 }
 
-// SAFETY: `buckets` is only touched by the C functions, which use atomic and volatile accesses and
-// tolerate what others do meanwhile (policy/budget.h, _shared).
+// SAFETY: only the C functions touch `buckets`. They use atomic and volatile accesses and tolerate
+// concurrent changes (policy/budget.h, _shared).
 unsafe impl Sync for Budget {}
 
 impl Budget {
-    /// A full one.
+    /// A full budget.
     #[must_use]
     pub fn new(quota: pc_pmu_quota) -> Budget {
         Budget { quota, buckets: UnsafeCell::default() }
@@ -219,7 +223,8 @@ impl Budget {
     /// What the VM may do now (`pc_pmu_allowed`).
     #[must_use]
     pub fn allowed(&self, now_ns: u64) -> Allowed {
-        // SAFETY: valid pointers for the length of the call; see Sync for the shared one.
+        // SAFETY: the pointers are valid for the length of the call. For the shared pointer, see
+        // Sync.
         match unsafe { paracord_pmu_allowed(self.buckets.get(), &raw const self.quota, now_ns) } {
             PC_PMU_ALLOW_OPEN => Allowed::Open,
             PC_PMU_ALLOW_REUSE => Allowed::Reuse,
@@ -227,9 +232,10 @@ impl Budget {
         }
     }
 
-    /// What it has caused (`pc_pmu_charge`).
+    /// Charges what the VM has caused: opened events and time in system calls (`pc_pmu_charge`).
     pub fn charge(&self, opens: u32, used_ns: u64) {
-        // SAFETY: valid pointers for the length of the call; see Sync for the shared one.
+        // SAFETY: the pointers are valid for the length of the call. For the shared pointer, see
+        // Sync.
         unsafe {
             paracord_pmu_charge(self.buckets.get(), &raw const self.quota, opens, used_ns);
         }

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the pool of perf events keeps, whatever is asked of it. The property tests and the fuzz target share it.
+//! Invariants of the pool of perf events, whatever operations are carried out on it. The property
+//! tests and the fuzz target share this check.
 
 use crate::pmu::{Allowed, Give, Mode, Pool, Refusal, Take};
 use crate::{PC_PMU_COUNTERS, PC_PMU_EVENTS, pc_pmu_key};
 
 const EVENTS: usize = PC_PMU_EVENTS as usize;
 
-/// What is open on the host if everything is carried out as decided: its key, and the counter that has it.
+/// The events that are open on the host if every decision is carried out: the key of each, and the
+/// counter that holds it.
 type Host = [Option<(pc_pmu_key, Option<u32>)>; EVENTS];
 
-/// Carries out what bytes say, two per operation, and checks each against what is open.
+/// Carries out the operations that `bytes` describe, two bytes per operation, and checks each of
+/// them against the open events.
 ///
 /// # Panics
-/// When an operation broke an invariant.
+/// If an operation breaks an invariant.
 pub fn check(mode: Mode, release_slices: u32, bytes: &[u8]) {
     let mut pool = Pool::new(mode, release_slices);
     let mut host: Host = [None; EVENTS];
     for pair in bytes.chunks_exact(2) {
         let (what, which) = (pair[0], pair[1]);
-        // Beyond the last counter too.
+        // Indices beyond the last counter occur, too.
         let counter = u32::from(which) % (PC_PMU_COUNTERS + 2);
         match what % 8 {
             0..=3 => take(&mut pool, &mut host, counter, what),
@@ -42,7 +45,7 @@ fn take(pool: &mut Pool, host: &mut Host, counter: u32, what: u8) {
         1 => Allowed::Reuse,
         _ => Allowed::Open,
     };
-    // More keys than places.
+    // There are more keys than places.
     let key = pc_pmu_key { config: u64::from(what / 4), type_: 1, flags: 0 };
     let had = host.iter().flatten().find(|(_, by)| *by == Some(counter)).map(|(key, _)| *key);
     match pool.take(counter, &key, allowed) {
@@ -95,7 +98,7 @@ fn end_slice(pool: &mut Pool, host: &mut Host) {
     assert!(was_open == 0 || host.iter().flatten().count() > 0, "the last one stays");
 }
 
-/// The pool believes what is so, and no counter has two events.
+/// The pool's state matches the open events, and no counter has two events.
 fn same(pool: &Pool, host: &Host) {
     let mut seen = 0_u32;
     for (event, open) in pool.state().event.iter().zip(host) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPUs are near to which, as the scheduler needs it (`pc_near`): rings, and the numbers of nodes and caches.
+//! The distances between CPUs, as the scheduler needs them (`pc_near`): rings of CPUs, and the
+//! numbers of nodes and caches.
 //!
-//! A ring passes every CPU once, those of a node one after the other, and in a node those of a last cache: whoever goes
-//! along one begins with what is near.
+//! A ring visits each of its CPUs once. The CPUs of a node are consecutive, and within a node the
+//! CPUs of a last-level cache are consecutive. So a search along a ring visits near CPUs first.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +12,16 @@ use crate::{
     PC_NODES_MAX, pc_near,
 };
 
-/// Where a CPU is: its node and its last cache, by any numbers that tell them apart.
+/// The place of a CPU in the topology, by any numbers that distinguish nodes and caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Node.
+    /// The node.
     pub node: usize,
-    /// Last cache. It lies in one node.
+    /// The last-level cache. It lies in one node.
     pub cache: usize,
 }
 
-/// A record for each CPU, in their order.
+/// One record per CPU, in the order of `places`.
 #[must_use]
 pub fn near(places: &[Place]) -> Vec<pc_near> {
     let nodes = numbers(places.iter().map(|place| place.node));
@@ -58,14 +59,15 @@ pub fn near(places: &[Place]) -> Vec<pc_near> {
         .collect()
 }
 
-/// Numbers from 0 for what is told apart, in its order.
+/// Numbers the distinct keys from 0, in their order.
 fn numbers<T: Ord>(of: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     let mut numbers: BTreeMap<T, usize> = of.map(|key| (key, 0)).collect();
     numbers.values_mut().enumerate().for_each(|(number, value)| *value = number);
     numbers
 }
 
-/// Each CPU's successor among those of its group, and how many they are. A group's CPUs follow each other in `order`.
+/// For each CPU, its successor in its group and the size of the group. The CPUs of a group are
+/// consecutive in `order`.
 fn ring(order: &[usize], group: impl Fn(usize) -> (usize, usize)) -> Vec<(usize, usize)> {
     let mut ring = vec![(0, 0); order.len()];
     for cpus in order.chunk_by(|one, other| group(*one) == group(*other)) {
@@ -76,7 +78,7 @@ fn ring(order: &[usize], group: impl Fn(usize) -> (usize, usize)) -> Vec<(usize,
     ring
 }
 
-/// CPUs, nodes and caches are fewer.
+/// Converts a number of a CPU, node or cache. All of them are below `u16::MAX`.
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
@@ -93,7 +95,7 @@ mod tests {
         of.iter().map(|(node, cache)| Place { node: *node, cache: *cache }).collect()
     }
 
-    /// The CPUs of a ring, from one on.
+    /// The CPUs of a ring, starting with `first`.
     fn path(near: &[pc_near], first: usize, ring: usize) -> Vec<usize> {
         let mut path = vec![first];
         loop {
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_ring_passes_every_cpu_once_and_what_is_near_first() {
-        // Two nodes, numbered alternately; the first has two caches.
+        // Two nodes whose CPU numbers alternate. The first node has two caches.
         let near = near(&places(&[(0, 0), (3, 5), (0, 0), (3, 5), (0, 4), (3, 5), (0, 4), (3, 5)]));
         assert_eq!(path(&near, 0, CACHE), [0, 2]);
         assert_eq!(path(&near, 0, NODE), [0, 2, 4, 6]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A BPF array mapped into this process.
+//! A BPF array that is mapped into this process.
 
 use std::{
     io,
@@ -8,15 +8,15 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// Types that lie in the sensor's arrays, or that its programs are run on.
+/// Types of the records in the sensor's arrays, and of the contexts of its programs.
 ///
 /// # Safety
 ///
-/// Plain integers only: every bit pattern is a value, and the type has the size
-/// and layout of the map's value (the generated types assert theirs).
+/// The type consists of plain integers only, so every bit pattern is a valid value. It has the size
+/// and layout of the map's value. (The generated types assert theirs.)
 pub unsafe trait Record: Copy {}
 
-// SAFETY: generated from bpf/sensor_shared.h, integers and arrays of them.
+// SAFETY: the type is generated from bpf/sensor_shared.h and consists of integers and arrays of integers.
 unsafe impl Record for paracord_policy::pc_vcpu {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_vm {}
@@ -43,7 +43,7 @@ unsafe impl Record for paracord_policy::pc_where {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_reserve {}
 
-/// A mapped BPF array of `len` records that BPF programs write at the same time.
+/// A mapped BPF array of `len` records, which BPF programs write concurrently.
 pub struct Array<T: Record> {
     base: NonNull<T>,
     len: usize,
@@ -51,8 +51,8 @@ pub struct Array<T: Record> {
     records: PhantomData<T>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; all access is by
-// volatile or atomic operations on integers.
+// SAFETY: the mapping belongs to the process, not to a thread. All accesses are volatile or atomic
+// operations on integers.
 unsafe impl<T: Record> Send for Array<T> {}
 // SAFETY: as above.
 unsafe impl<T: Record> Sync for Array<T> {}
@@ -60,11 +60,12 @@ unsafe impl<T: Record> Sync for Array<T> {}
 impl<T: Record> Array<T> {
     /// Maps the first `len` records of a `BPF_F_MMAPABLE` array.
     pub(crate) fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        // The kernel rounds a value's size up to eight bytes; ours are multiples already.
+        // The kernel rounds the size of a value up to a multiple of eight bytes, which these sizes
+        // already are.
         const { assert!(size_of::<T>() % 8 == 0) };
         let bytes = len * size_of::<T>();
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice.
+        // SAFETY: this makes a new shared mapping at an address that the kernel chooses.
         let address = unsafe {
             libc::mmap(ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -87,27 +88,27 @@ impl<T: Record> Array<T> {
         self.len == 0
     }
 
-    /// Address of a record, valid as long as the array; `None` outside of it.
+    /// Address of a record, valid as long as the array; `None` if `index` is beyond the array.
     pub(crate) fn at(&self, index: u32) -> Option<NonNull<T>> {
         let index = usize::try_from(index).ok().filter(|index| *index < self.len)?;
-        // SAFETY: inside the mapping, by the check above.
+        // SAFETY: the check above ensures that the record is inside the mapping.
         Some(unsafe { self.base.add(index) })
     }
 
-    /// A copy of a record. Its fields may be from different moments.
+    /// A copy of a record. Its fields may have been read at different moments.
     #[must_use]
     pub fn read(&self, index: u32) -> Option<T> {
-        // SAFETY: in bounds, aligned, and any bytes are a valid T (`Record`).
+        // SAFETY: the record is in bounds and aligned, and any bytes are a valid T (`Record`).
         self.at(index).map(|record| unsafe { record.as_ptr().read_volatile() })
     }
 
-    /// Stores a whole record, which this side alone writes; nothing outside the array.
+    /// Stores a whole record, which only this side writes. Does nothing if `index` is beyond the array.
     pub(crate) fn write(&self, index: u32, value: &T)
     where
         T: Copy,
     {
         if let Some(record) = self.at(index) {
-            // SAFETY: in bounds and aligned, plain integers.
+            // SAFETY: the record is in bounds and aligned, and consists of plain integers.
             unsafe { record.as_ptr().write_volatile(*value) };
         }
     }
@@ -115,7 +116,7 @@ impl<T: Record> Array<T> {
 
 impl<T: Record> Drop for Array<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `map` made; nothing borrowed from it outlives self.
+        // SAFETY: this is the mapping that `map` made, and nothing that borrows from it outlives self.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

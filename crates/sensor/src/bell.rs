@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A ring buffer per CPU, by which the sensor wakes the worker of the CPU on which a guest asks for its counters, or
-//! on which they overflow.
+//! A ring buffer per CPU. The sensor uses it to wake the CPU's worker when a guest on this CPU makes a
+//! request to its counters, or when they overflow.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,19 +8,19 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBui
 
 use crate::{Error, Sensor};
 
-/// A CPU's ring, in the thread that waits for it.
+/// The ring buffer of a CPU, for the thread that waits for it.
 pub struct Bell<'a> {
     ring: RingBuffer<'a>,
-    // Its descriptor is what the thread waits for.
+    // The thread waits for this map's descriptor.
     _map: MapHandle,
 }
 
 impl Sensor {
-    /// The ring of a CPU, from now on. `on_ring` gets the index of each vCPU that has asked.
+    /// Creates the ring buffer of a CPU. From now on, `on_ring` gets the index of each vCPU that rings.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when the kernel refuses it.
+    /// [`Error::Bpf`] if the kernel refuses the ring buffer.
     pub fn bell<'a>(&self, cpu: u32, mut on_ring: impl FnMut(u32) + 'a) -> Result<Bell<'a>, Error> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -45,11 +45,11 @@ impl Sensor {
         Ok(Bell { ring, _map: map })
     }
 
-    /// The program for perf events on vCPU threads that rings the CPU's bell when they overflow.
+    /// The program for perf events on vCPU threads. It rings the bell of the CPU on which they overflow.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] without such a program, or without a descriptor left.
+    /// [`Error::Bpf`] if there is no such program, or no file descriptor is left.
     pub fn overflow_program(&self) -> Result<OwnedFd, Error> {
         let program = self.program("overflow")?;
         program
@@ -60,7 +60,7 @@ impl Sensor {
 }
 
 impl Bell<'_> {
-    /// Hands over what has rung.
+    /// Passes each vCPU that has rung to `on_ring`.
     ///
     /// # Errors
     ///
@@ -71,9 +71,9 @@ impl Bell<'_> {
 }
 
 impl AsFd for Bell<'_> {
-    /// Readable when something has rung.
+    /// A descriptor that is readable when a vCPU has rung.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring buffer's own, open as long as it.
+        // SAFETY: the descriptor belongs to the ring buffer and is open as long as the ring buffer exists.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 }

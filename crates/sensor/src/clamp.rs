@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks and control groups may ask for (bpf/sched_clamp.h).
+//! The clamps of tasks and control groups: what they may request (bpf/sched_clamp.h).
 
 use std::{io::Read, mem::offset_of};
 
@@ -10,56 +10,59 @@ use paracord_policy::{
 
 use crate::{Error, Sensor, object::run};
 
-/// Whom a clamp is about.
+/// The owner of a clamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClampOf {
-    /// A thread, by its id.
+    /// A thread, by its thread ID.
     Task(u32),
-    /// A control group that has the cpu controller, by its id (the inode number of its directory).
+    /// A control group with the cpu controller, by its ID (the inode number of its directory).
     Group(u64),
 }
 
-/// Ends of what may be asked for, 0..=1024.
+/// Bounds of what may be requested, 0..=1024.
 #[derive(Clone, Copy, Debug)]
 pub struct Clamps {
-    /// As set.
+    /// The clamps as they were set.
     pub own: pc_clamp,
-    /// In force: within the groups above; of a task as of when it was last queued.
+    /// The clamps in force, within those of the groups above. For a task, they are as of when the
+    /// task was last enqueued.
     pub effective: pc_clamp,
 }
 
-/// Clamps that an ordinary thread asked the kernel for (sched_setattr(2)); at least one of them.
+/// Clamps that an ordinary thread has requested from the kernel (sched_setattr(2)): at least one of
+/// the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClamps {
-    /// Thread id.
+    /// Thread ID.
     pub tid: u32,
-    /// 0..=1024; `None`: not asked for.
+    /// Minimum, 0..=1024; `None`: not requested.
     pub min: Option<u32>,
-    /// As `min`.
+    /// Maximum, like `min`.
     pub max: Option<u32>,
 }
 
 impl Sensor {
-    /// The clamps; `None` when there is nobody of that id under paracord's scheduler.
+    /// Reads the clamps. `None` if paracord's scheduler has no task or group with this ID.
     ///
     /// # Errors
-    /// [`Error::Bpf`] when the kernel refuses to run the program, or the scheduler was not loaded.
+    /// [`Error::Bpf`] if the kernel refuses to run the program, or the scheduler was not loaded.
     pub fn clamps(&self, of: ClampOf) -> Result<Option<Clamps>, Error> {
         self.call(of, None)
     }
 
-    /// Sets them; they end with the scheduler, the task or the group. `None` as [`clamps`](Self::clamps).
+    /// Sets the clamps. They last as long as the scheduler and the task or group. `None` as for
+    /// [`clamps`](Self::clamps).
     ///
     /// # Errors
-    /// As [`clamps`](Self::clamps).
+    /// As for [`clamps`](Self::clamps).
     pub fn set_clamp(&self, of: ClampOf, clamp: pc_clamp) -> Result<Option<Clamps>, Error> {
         self.call(of, Some(clamp))
     }
 
-    /// Every ordinary thread that has clamps of the kernel's.
+    /// All ordinary threads that have requested clamps from the kernel.
     ///
     /// # Errors
-    /// [`Error::Bpf`] when the kernel does not run the program, or the scheduler was not loaded.
+    /// [`Error::Bpf`] if the kernel refuses to run the program, or the scheduler was not loaded.
     pub fn kernel_clamps(&self) -> Result<Vec<KernelClamps>, Error> {
         const STEP: &str = "ext_kernel_clamps";
         let link = self.program(STEP)?.attach().map_err(Error::bpf(STEP))?;

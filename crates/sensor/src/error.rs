@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can go wrong between the sensor and the kernel.
+//! Errors between the sensor and the kernel.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum Error {
         "the kernel has no kvm_exit tracepoint ({0}): load KVM (modprobe kvm_intel or kvm_amd)"
     )]
     NoKvm(libbpf_rs::Error),
-    /// The kernel has no BTF of itself.
+    /// The kernel has no BTF for itself.
     #[error(
         "/sys/kernel/btf/vmlinux is missing: the sensor needs a kernel with CONFIG_DEBUG_INFO_BTF"
     )]
@@ -19,7 +19,7 @@ pub enum Error {
     /// The object could not be opened, verified or attached.
     #[error("BPF sensor: {step}: {source:#}")]
     Bpf {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
         /// libbpf's reason.
         source: libbpf_rs::Error,
@@ -29,12 +29,12 @@ pub enum Error {
         "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, from 6.12): use actuator = \"rt\""
     )]
     NoSchedExt,
-    /// The kernel refuses what the scheduler is made of (`check_map_prog_compatibility()`).
+    /// The kernel refuses a part that the scheduler needs (`check_map_prog_compatibility()`).
     #[error(
         "a PREEMPT_RT kernel refuses BPF timers, which paracord's scheduler needs: use actuator = \"rt\""
     )]
     Realtime,
-    /// Somebody else's scheduler is loaded.
+    /// A scheduler of another program is loaded.
     #[error("the scheduler {0} is loaded: stop it, or use actuator = \"rt\"")]
     OtherScheduler(String),
     /// The kernel refused the scheduler.

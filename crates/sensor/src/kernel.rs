@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the running kernel has and does, as far as the sensor depends on it.
+//! Properties of the running kernel on which the sensor depends.
 
 use std::{fs, path::Path};
 
-/// KVM's BTF is the module's, or the kernel's where KVM is built in.
+/// Whether there is BTF for KVM: in the module's BTF, or in the kernel's if KVM is built in.
 pub(crate) fn has_kvm_btf() -> bool {
     Path::new("/sys/kernel/btf/kvm").exists() || {
         libbpf_rs::Btf::from_vmlinux()
@@ -15,7 +15,7 @@ pub(crate) fn has_kvm_btf() -> bool {
     }
 }
 
-/// Major and minor number of the kernel that runs; (0, 0): they cannot be read.
+/// Major and minor version of the running kernel; (0, 0) if they cannot be read.
 pub(crate) fn release() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -25,15 +25,16 @@ pub(crate) fn release() -> (u32, u32) {
     }
 }
 
-/// Since then the kernel takes `ops.core_sched_before()` of a scheduler as it is documented.
+/// The kernel version since which a scheduler's `ops.core_sched_before()` is used as documented.
 const CORE_ORDER_SINCE: (u32, u32) = (7, 3);
 
-/// Whether the kernel asks a scheduler for the order of tasks on a core as it is documented.
+/// Whether the kernel asks a scheduler for the order of the tasks of a core, as documented.
 pub(crate) fn keeps_core_order() -> bool {
     release() >= CORE_ORDER_SINCE
 }
 
-/// Whether the scheduler hears of tasks that wait on another thread of a core, if the kernel keeps any waiting there.
+/// Whether the scheduler learns of all tasks that wait for another thread of their core: the kernel
+/// asks it for the order of tasks, or has no core scheduling and thus lets no task wait there.
 pub(crate) fn keeps_turns_on_cores() -> bool {
     let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     keeps_core_order() || !symbols().contains(" sched_core_share_pid")

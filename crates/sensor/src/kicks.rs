@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which of KVM's functions tell that an interrupt is wanted for a vCPU.
+//! Which functions of KVM show that an interrupt is wanted for a vCPU.
 
 use std::{ffi::OsStr, fs, path::Path};
 
-/// A function of KVM's and the sensor's program for it.
+/// A function of KVM, and the sensor's program for it.
 type Probe = (&'static str, &'static str);
 
-/// The kick by each name that it has had, newest name first.
+/// The kick function under each name that it has had, the newest name first.
 const KICKS: [Probe; 2] =
     [("__kvm_vcpu_kick", "sensor_kick_new"), ("kvm_vcpu_kick", "sensor_kick")];
 
-/// Where the hardware posts interrupts, KVM calls only this for a vCPU that does not run.
+/// If the hardware posts interrupts, this is the only function that KVM calls for a vCPU that does not run.
 const WAKE_UP: Probe = ("kvm_vcpu_wake_up", "sensor_wake_up");
 
-/// The functions that one way of loading the sensor watches.
+/// The functions of KVM that one variant of the sensor watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
     kick: Option<Probe>,
@@ -21,10 +21,11 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// No function of KVM's.
+    /// The variant that watches no function of KVM.
     pub const NOTHING: Self = Self { kick: None, wake_up: false };
 
-    /// Whether a program of this name belongs to it. All but the probes here always do.
+    /// Whether a program of this name belongs to the variant. All programs that are not listed here
+    /// as probes always do.
     pub fn loads(&self, program: &OsStr) -> bool {
         if program == WAKE_UP.1 {
             return self.wake_up;
@@ -33,18 +34,18 @@ impl Watched {
             || self.kick.is_some_and(|(_, kick)| program == kick)
     }
 
-    /// The kick function.
+    /// The kick function that is watched.
     pub fn kick(&self) -> Option<&'static str> {
         self.kick.map(|(function, _)| function)
     }
 
-    /// Whether KVM's wakeups are watched too.
+    /// Whether KVM's wakeups are watched, too.
     pub fn wake_ups(&self) -> bool {
         self.wake_up
     }
 }
 
-/// Whether the kernel or a module has this function, from the text of /proc/kallsyms.
+/// Whether the kernel or a module has this function. `kallsyms`: the content of /proc/kallsyms.
 fn has_function(kallsyms: &str, name: &str) -> bool {
     kallsyms.lines().any(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -52,7 +53,7 @@ fn has_function(kallsyms: &str, name: &str) -> bool {
     })
 }
 
-/// The kick function of a kernel with these symbols (the text of /proc/kallsyms).
+/// The kick function of a kernel with these symbols (the content of /proc/kallsyms).
 #[must_use]
 pub fn kick_function(kallsyms: &str) -> Option<&'static str> {
     KICKS
@@ -61,7 +62,8 @@ pub fn kick_function(kallsyms: &str) -> Option<&'static str> {
         .find(|function| has_function(kallsyms, function))
 }
 
-/// What to try on a kernel with these symbols, best first. `wake_ups`: they matter here.
+/// The variants to try on a kernel with these symbols, the best first. `wake_ups`: whether wakeups
+/// matter on this host.
 pub fn candidates(kallsyms: &str, wake_ups: bool) -> Vec<Watched> {
     let wake_ups = wake_ups && has_function(kallsyms, WAKE_UP.0);
     let mut found = Vec::new();
@@ -74,7 +76,7 @@ pub fn candidates(kallsyms: &str, wake_ups: bool) -> Vec<Watched> {
     found
 }
 
-/// Whether KVM lets the hardware post interrupts to vCPUs (APICv, AVIC), below /sys/module.
+/// Whether KVM lets the hardware post interrupts to vCPUs (APICv, AVIC). `modules`: /sys/module.
 pub fn posted_interrupts(modules: &Path) -> bool {
     ["kvm_intel/parameters/enable_apicv", "kvm_amd/parameters/avic"].iter().any(|parameter| {
         let value = fs::read_to_string(modules.join(parameter)).unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The BPF sensor (bpf/sensor.bpf.c): loading it, and typed access to the arrays
-//! and messages that it shares with the daemon.
+//! The BPF sensor (bpf/sensor.bpf.c): loads it, and gives typed access to the arrays and messages
+//! that it shares with the daemon.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), paracord_sensor::Error> {
@@ -13,9 +13,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The life of a vCPU: the sensor sends `PC_MSG_NEW`; the caller writes
-//! [`Vcpu::set_setup`], then [`Vcpu::set_ready`]. After `PC_MSG_GONE` the caller calls
-//! [`Sensor::release`].
+//! The life of a vCPU: the sensor sends `PC_MSG_NEW`. The caller then writes [`Vcpu::set_setup`]
+//! and calls [`Vcpu::set_ready`]. After `PC_MSG_GONE`, the caller calls [`Sensor::release`].
 
 mod array;
 mod bell;

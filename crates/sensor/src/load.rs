@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads the sensor's object: the most of it that this kernel takes.
+//! Loads the sensor's object: as much of it as this kernel accepts.
 
 use std::{ffi::OsStr, fs, path::Path};
 
@@ -18,26 +18,26 @@ macro_rules! object {
 }
 
 static SENSOR: &[u8] = object!("sensor.bpf.o");
-/// With the scheduler, best first.
+/// The objects with the scheduler, the best first.
 static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-kick.bpf.o")];
 
 /// How to load the sensor.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Go on without KVM: threads reach the sensor by [`crate::Sensor::adopt_stand_in`]
-    /// only. For benchmarks and tests of machines without KVM.
+    /// Do not fail without KVM. Then threads reach the sensor only by
+    /// [`crate::Sensor::adopt_stand_in`]. For benchmarks, and for tests on machines without KVM.
     pub without_kvm: bool,
-    /// Watch KVM's wakeups of vCPUs even where the hardware posts no interrupts. For tests.
+    /// Watch KVM's wakeups of vCPUs even if the hardware posts no interrupts. For tests.
     pub watch_wake_ups: bool,
-    /// With paracord's scheduler (sched_ext), for [`crate::Sensor::start_scheduler`].
+    /// Load paracord's scheduler (sched_ext), too, for [`crate::Sensor::start_scheduler`].
     pub scheduler: bool,
-    /// Records of vCPUs that a user other than root may take; 0: no limit.
+    /// Number of vCPU records that a user other than root may take; 0: no limit.
     pub vcpus_per_user: u32,
 }
 
-/// The program that a kernel may refuse for what it reads of cpufreq.
+/// The program that a kernel may refuse because of what the program reads of cpufreq.
 pub(crate) const WHERE: &str = "sensor_where";
-/// The one for kernels that let programs that are run by hand look for tasks, since 6.10.
+/// A program that runs on request and looks up tasks. Only kernels since 6.10 accept that.
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
@@ -57,7 +57,7 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting CPUs"))?;
     for mut map in object.maps_mut() {
         if map.name() == OsStr::new(OPERATIONS) && !kernel::keeps_core_order() {
-            // `core_sched_before()` is left out.
+            // Leaves out `core_sched_before()`, the first member of the operations.
             let first = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
             if let Some(operation) = first {
                 *operation = [0u8; size_of::<usize>()];
@@ -71,12 +71,12 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     Ok(object)
 }
 
-/// The most of an object that this kernel's BTF and verifier take.
+/// Loads as much of an object as this kernel's BTF and verifier accept.
 fn load(bytes: &[u8], options: &Options) -> Result<(Object, Watched), Error> {
     load_with(bytes, options, true).or_else(|_| load_with(bytes, options, false))
 }
 
-/// The same, with or without the program that tells where vCPUs are.
+/// The same, with or without the program that reads where vCPUs are.
 fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, Watched), Error> {
     let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
@@ -91,7 +91,8 @@ fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, W
     Ok((object, Watched::NOTHING))
 }
 
-/// With the scheduler if it is asked for; whether that one can kick.
+/// Loads the sensor, with the scheduler if `options` ask for it. The last result: whether the
+/// scheduler can kick CPUs.
 pub(crate) fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
     if !options.scheduler {
         return load(SENSOR, options).map(|(object, watched)| (object, watched, false));

@@ -11,22 +11,24 @@ use paracord_policy::pc_msg;
 
 use crate::{Error, Sensor};
 
-/// A message's bytes; `None` when they are too few (never, if object and library belong together).
+/// Reads a message; `None` if there are too few bytes. That never happens if object and library
+/// belong together.
 fn parse(bytes: &[u8]) -> Option<pc_msg> {
     if bytes.len() < size_of::<pc_msg>() {
         return None;
     }
-    // SAFETY: enough bytes by the check, any alignment, and any bytes are a valid message.
+    // SAFETY: the check above ensures that there are enough bytes. The read is unaligned, and any
+    // bytes are a valid message.
     Some(unsafe { bytes.as_ptr().cast::<pc_msg>().read_unaligned() })
 }
 
 impl Sensor {
-    /// The consumer of the sensor's messages, in the order of the decisions. Make
-    /// it in the thread that polls it; one consumer at a time.
+    /// Makes the consumer of the sensor's messages, which arrive in the order of the decisions.
+    /// Call it in the thread that polls the consumer. There may be one consumer at a time.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when the ring buffer cannot be mapped.
+    /// [`Error::Bpf`] if the ring buffer cannot be mapped.
     pub fn messages<'a>(
         &self,
         mut on_message: impl FnMut(pc_msg) + 'a,
@@ -40,19 +42,16 @@ impl Sensor {
         let ring = self.map("messages")?;
         let mut builder = RingBufferBuilder::new();
         builder.add(&ring, callback).map_err(Error::bpf("ring buffer"))?;
-        let ring = builder.build().map_err(Error::bpf("ring buffer"))?;
-        // Nothing old: a consumer that starts late reads `vcpus` for the present state.
-        debug_assert!(ring.poll(Duration::ZERO).is_ok());
-        Ok(ring)
+        builder.build().map_err(Error::bpf("ring buffer"))
     }
 }
 
 impl Sensor {
-    /// Readable when messages wait: for a thread that polls for other things too.
+    /// A descriptor that is readable when messages wait, for a thread that polls other descriptors, too.
     ///
     /// # Errors
     ///
-    /// [`Error::Map`] when the process has no file descriptor left.
+    /// [`Error::Map`] if the process has no file descriptor left.
     pub fn messages_fd(&self) -> Result<OwnedFd, Error> {
         let map = self.map("messages")?;
         let fd = map.as_fd().try_clone_to_owned();

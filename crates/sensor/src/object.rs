@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a loaded BPF object has: its maps by their names, and programs to be run on a record.
+//! Parts of a loaded BPF object: its maps, by name, and programs that run on a record.
 
 use std::{
     ffi::OsStr,
@@ -11,7 +11,7 @@ use libbpf_rs::{Map, MapCore, Object, ProgramInput, ProgramMut};
 
 use crate::{Array, Error, Record};
 
-/// A map by its name.
+/// Finds a map by its name.
 pub(crate) fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map<'a>, Error> {
     object
         .maps()
@@ -19,7 +19,7 @@ pub(crate) fn find_map<'a>(object: &'a Object, name: &'static str) -> Result<Map
         .ok_or_else(|| Error::Map { map: name, source: io::Error::from(io::ErrorKind::NotFound) })
 }
 
-/// An array by its name, mapped into this process.
+/// Maps an array into this process. The array is found by its name.
 pub(crate) fn map_array<T: Record>(object: &Object, name: &'static str) -> Result<Array<T>, Error> {
     let map = find_map(object, name)?;
     let fail = |source| Error::Map { map: name, source };
@@ -30,13 +30,14 @@ pub(crate) fn map_array<T: Record>(object: &Object, name: &'static str) -> Resul
     Array::map(fd, map.max_entries() as usize).map_err(fail)
 }
 
-/// Runs a program of type `syscall` on a record, which it may change.
+/// Runs a program of type `syscall` on a record, which the program may change.
 pub(crate) fn run<T: Record>(
     program: &ProgramMut<'_>,
     name: &'static str,
     context: &mut T,
 ) -> Result<(), Error> {
-    // SAFETY: integers without padding (`Record`), for the length of the call, by which alone they are used.
+    // SAFETY: the record consists of integers without padding (`Record`). The slice is used only
+    // for the length of the call.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>())
     };

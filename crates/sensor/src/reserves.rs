@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What CPU quotas leave for boosts, as the sensor takes it off and the daemon fills it (`pc_reserve`).
+//! Reserves: what CPU quotas leave for boosts. The sensor subtracts boosted time, and the daemon
+//! refills them (`pc_reserve`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,30 +8,31 @@ use paracord_policy::pc_reserve;
 
 use crate::Array;
 
-/// The records of control groups with a quota. Index 0 is nobody's.
+/// The records of control groups with a quota. Index 0 belongs to no group.
 pub trait Reserves {
-    /// How many there are.
+    /// Number of records.
     fn len(&self) -> u32;
-    /// Whether there are none.
+    /// Whether there are no records.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// A record begins anew, with nothing left, below that of `above` (0: none).
+    /// Starts a new record, with an empty reserve. `above`: index of the record of the group above;
+    /// 0: none.
     fn begin(&self, index: u32, above: u32);
-    /// The group that is above it now.
+    /// Sets the record of the group above.
     fn set_above(&self, index: u32, above: u32);
-    /// What is left, nanoseconds.
+    /// The reserve, in ns.
     fn left_ns(&self, index: u32) -> i64;
-    /// Adds to what is left; the sensor takes some off at the same time.
+    /// Adds to the reserve. The sensor may subtract from it at the same time.
     fn add_ns(&self, index: u32, ns: i64);
 }
 
 impl Array<pc_reserve> {
     fn left(&self, index: u32) -> Option<&AtomicI64> {
         let record = self.at(index)?.as_ptr();
-        // SAFETY: a field inside a mapped record, aligned.
+        // SAFETY: this is an aligned field inside a mapped record.
         let left = unsafe { &raw mut (*record).left_ns };
-        // SAFETY: alive as long as the array; both sides access it as one aligned word.
+        // SAFETY: the field lives as long as the array, and both sides access it as one aligned word.
         Some(unsafe { AtomicI64::from_ptr(left) })
     }
 }
@@ -46,9 +48,9 @@ impl Reserves for Array<pc_reserve> {
 
     fn set_above(&self, index: u32, above: u32) {
         let Some(record) = self.at(index) else { return };
-        // SAFETY: a field inside a mapped record, aligned.
+        // SAFETY: this is an aligned field inside a mapped record.
         let place = unsafe { &raw mut (*record.as_ptr()).above };
-        // SAFETY: as above; this side is its only writer.
+        // SAFETY: as above. Only this side writes the field.
         unsafe { place.write_volatile(above) };
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! paracord's scheduler (bpf/sched_ops.h): starting it, and what became of it.
+//! paracord's scheduler (bpf/sched_ops.h): starts and stops it, and reports its state.
 
 use std::{
     ffi::OsStr,
@@ -18,33 +18,34 @@ use crate::{Array, Error, kernel::keeps_turns_on_cores, object::map_array, topol
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
 const MAP: &str = "paracord";
-/// How long a scheduler may take to leave.
+/// Longest time that another scheduler may take to unload.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How the scheduler fares.
+/// State of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// It was not started, or was stopped.
+    /// The scheduler was not started, or was stopped.
     #[default]
     Absent,
-    /// It has the host's ordinary tasks.
+    /// The scheduler runs the host's ordinary tasks.
     Running,
     /// The kernel has unloaded it.
     Ended {
-        /// The kernel's word for the reason.
+        /// The kernel's name for the reason.
         reason: String,
-        /// The kernel's message, often empty.
+        /// The kernel's message, which is often empty.
         message: String,
     },
 }
 
-/// Control groups, there now, whose tasks count as those of the next group above: they have no record of their own.
+/// Number of existing control groups that have no record of their own. Their tasks count as tasks
+/// of the nearest group above that has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// No record was left.
+    /// Groups for which no record was left.
     pub full: u32,
-    /// They lie too deep.
+    /// Groups that are too deep.
     pub deep: u32,
 }
 
@@ -53,29 +54,30 @@ pub(crate) fn is_there() -> bool {
     fs::exists(STATE).unwrap_or_default()
 }
 
-/// Whether a kernel of this version (`uname -v`) is PREEMPT_RT. No file says so: /sys/kernel/realtime is of the patches
-/// that were outside of the kernel's tree.
+/// Whether a kernel with this version (`uname -v`) is PREEMPT_RT.
+///
+/// No file shows this: /sys/kernel/realtime exists only with the patches outside the kernel's tree.
 #[must_use]
 pub fn is_preempt_rt(version: &str) -> bool {
     version.contains("PREEMPT_RT")
 }
 
-/// The running kernel's version.
+/// Version of the running kernel (`uname -v`).
 pub(crate) fn kernel_version() -> String {
     fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default()
 }
 
-/// Whether a scheduler may be started, before the kernel is asked.
+/// Whether a scheduler may be started, as far as can be known without asking the kernel to start it.
 ///
 /// # Errors
-/// [`Error::NoSchedExt`] and [`Error::OtherScheduler`] say what stands in the way.
+/// [`Error::NoSchedExt`] and [`Error::OtherScheduler`] name the obstacle.
 fn may_start() -> Result<(), Error> {
     let start = Instant::now();
     loop {
         match fs::read_to_string(STATE).as_deref().map(str::trim) {
             Err(_) => return Err(Error::NoSchedExt),
             Ok("disabled") => return Ok(()),
-            // One that is on its way out, as ours is after a restart of the daemon.
+            // A scheduler is being unloaded, for example paracord's own after a restart of the daemon.
             Ok("disabling") if start.elapsed() < PATIENCE => thread::sleep(LOOK),
             Ok(_) => return Err(Error::OtherScheduler(loaded())),
         }
@@ -86,14 +88,15 @@ fn loaded() -> String {
     fs::read_to_string(NAME).map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
 }
 
-/// The kernel tells the scheduler of CPUs that come and go, not of those that are gone. Some have no such file.
+/// Whether a CPU is offline. The kernel tells the scheduler about CPUs that go online or offline
+/// later, but not about CPUs that are offline already. Some CPUs have no such file.
 fn is_offline(cpu: usize) -> bool {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/online"))
         .is_ok_and(|online| online.trim() == "0")
 }
 
 fn online_cpus() -> u32 {
-    // SAFETY: asks for a number.
+    // SAFETY: the call takes and returns plain integers.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(online).unwrap_or(1)
 }
@@ -101,15 +104,16 @@ fn online_cpus() -> u32 {
 const NOT_ENDED: pc_ext_exit =
     pc_ext_exit { kind: 0, reserved: 0, code: 0, reason: [0; 128], message: [0; 1024] };
 
-/// `MapMut::attach_struct_ops()` for an object that others read: it can be done again after the link has gone.
+/// Like `MapMut::attach_struct_ops()`, but for an object that is borrowed elsewhere. The scheduler
+/// can be attached again after its link was dropped.
 fn attach(object: &Object) -> Result<Link, libbpf_rs::Error> {
     let missing = || libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound));
     let map = object.maps().find(|map| map.name() == OsStr::new(MAP)).ok_or_else(missing)?;
-    // SAFETY: a map of a loaded object, which outlives the call. libbpf reads of it what loading has left there, and
-    // makes two system calls.
+    // SAFETY: the map belongs to a loaded object, which outlives the call. libbpf reads only what
+    // loading has left in the map, and makes two system calls.
     let link = unsafe { libbpf_sys::bpf_map__attach_struct_ops(map.as_libbpf_object().as_ptr()) };
     let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: libbpf's, and nobody else's.
+    // SAFETY: libbpf has just returned this link, and nothing else owns it.
     Ok(unsafe { Link::from_ptr(link) })
 }
 
@@ -125,12 +129,12 @@ pub(crate) struct Scheduler {
     rqs: Array<pc_rq>,
     energy: Array<pc_energy>,
     unrecorded: Array<pc_unrecorded>,
-    /// Since it was started.
+    /// The link, while the scheduler is started.
     link: Mutex<Option<Link>>,
 }
 
 impl Scheduler {
-    /// Its records in a loaded object. It is not in force.
+    /// Finds the scheduler's records in a loaded object. Does not start the scheduler.
     pub(crate) fn find(object: &Object) -> Result<Self, Error> {
         Ok(Self {
             exit: map_array(object, "ext_exit")?,
@@ -145,8 +149,8 @@ impl Scheduler {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Describes the machine's shape, sets the CPUs' slices, and hands the host's ordinary tasks to the scheduler, if it has not got
-    /// them. Returns when it has.
+    /// Describes the machine's topology, sets the slices of the CPUs, and hands the host's ordinary
+    /// tasks to the scheduler, unless it already has them. Returns when it has them.
     pub(crate) fn start(&self, object: &Object) -> Result<(), Error> {
         let mut link = self.link();
         if link.is_some() {
@@ -174,19 +178,20 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The host's ordinary tasks are the kernel's own scheduler's again, when this returns.
+    /// Gives the host's ordinary tasks back to the kernel's own scheduler. Returns when that
+    /// scheduler has them.
     pub(crate) fn stop(&self) {
         drop(self.link().take());
     }
 
-    /// Puts mechanisms in force, CPU by CPU.
+    /// Sets, for each CPU, the mechanisms of the performance policy that are in force.
     pub(crate) fn set_features(&self, features: impl Fn(u32) -> u32) {
         for cpu in 0..u32::try_from(self.rqs.len()).unwrap_or(u32::MAX) {
             self.rqs.set_features(cpu, features(cpu));
         }
     }
 
-    /// Stores the energy model, and each CPU's domain and capacity in it. Nothing acts on it before
+    /// Stores the energy model, and each CPU's domain and capacity in it. They have no effect until
     /// `PC_PERF_PLACE` is in force.
     pub(crate) fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
         for (cpu, (domain, capacity)) in (0..).zip(cpus) {
@@ -195,13 +200,13 @@ impl Scheduler {
         self.energy.write(0, model);
     }
 
-    /// Control groups without a record.
+    /// Number of control groups without a record.
     pub(crate) fn unrecorded(&self) -> Unrecorded {
         let now = self.unrecorded.read(0);
         now.map_or_else(Unrecorded::default, |now| Unrecorded { full: now.full, deep: now.deep })
     }
 
-    /// How it fares.
+    /// The scheduler's state.
     pub(crate) fn state(&self) -> State {
         if self.link().is_none() {
             return State::Absent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sensor, loaded and attached: its records, and what it does when it is asked.
+//! The loaded and attached sensor: its records and its operations.
 
 use std::{
     ffi::OsStr,
@@ -22,24 +22,24 @@ use crate::{
     users::{self, Users},
 };
 
-/// What the sensor could use of this kernel.
+/// What the sensor can use of this kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// VM exits are seen: vCPU threads are found and boosts end at exits.
+    /// VM exits are seen, so vCPU threads are found, and boosts end at exits.
     pub kvm_exit: bool,
-    /// KVM's function behind the IRQ reason; `None`: interrupts for a preempted vCPU are not seen.
+    /// The function of KVM behind the IRQ reason. `None`: interrupts for a preempted vCPU are not seen.
     pub kick: Option<&'static str>,
-    /// The hardware posts interrupts, so that KVM's wakeups are watched beside its kicks.
+    /// The hardware posts interrupts, so KVM's wakeups are watched in addition to its kicks.
     pub wake_ups: bool,
-    /// Host CPUs' frequencies and where vCPUs run can be read.
+    /// The frequencies of host CPUs, and the CPUs on which vCPUs run, can be read.
     pub whereabouts: bool,
-    /// KVM's types are in BTF: vCPU ids and preempt counts can be read.
+    /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
-    /// The scheduler can kick CPUs: boosts of those that wait, and ends of boosts, take effect at once.
+    /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once.
     pub scheduler_kicks: bool,
 }
 
-/// Programs that are run by hand.
+/// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
 
 /// The loaded and attached sensor. Dropping it detaches everything.
@@ -57,8 +57,10 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// Loads and attaches the sensor. It finds vCPU threads from then on. More than one way may be
-    /// tried: what libbpf says of those that the kernel refuses goes to [`crate::set_print`].
+    /// Loads and attaches the sensor. It finds vCPU threads from then on.
+    ///
+    /// Several variants may be tried. libbpf's messages about variants that the kernel refuses go
+    /// to [`crate::set_print`].
     ///
     /// # Errors
     ///
@@ -100,7 +102,7 @@ impl Sensor {
         }
         users::make_shared_entry(&sensor.object)?;
         sensor.set_vcpus_per_user(options.vcpus_per_user);
-        // Nobody's, and never empty.
+        // Reserve 0 belongs to no group and is never empty.
         sensor.reserves.add_ns(0, 1 << 62);
         sensor.attach(options)?;
         if options.scheduler {
@@ -111,7 +113,7 @@ impl Sensor {
 
     fn attach(&mut self, options: &Options) -> Result<(), Error> {
         for program in self.object.progs_mut() {
-            // The others are the scheduler's operations, and those that are run by hand.
+            // The other programs are operations of the scheduler, or run on request.
             if !program.autoload()
                 || !program.name().as_encoded_bytes().starts_with(b"sensor_")
                 || BY_HAND.iter().any(|name| program.name() == OsStr::new(name))
@@ -133,7 +135,8 @@ impl Sensor {
         find_map(&self.object, name)
     }
 
-    /// Hands the host's ordinary tasks to paracord's scheduler, if it was loaded and has not got them. Returns when it has.
+    /// Hands the host's ordinary tasks to paracord's scheduler, unless it was not loaded or already
+    /// has them. Returns when it has them.
     ///
     /// # Errors
     ///
@@ -142,32 +145,32 @@ impl Sensor {
         self.scheduler.as_ref().ok_or(Error::NoSchedExt)?.start(&self.object)
     }
 
-    /// Gives them back to the kernel's own scheduler. Returns when it has them.
+    /// Gives the tasks back to the kernel's own scheduler. Returns when that scheduler has them.
     pub fn stop_scheduler(&self) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.stop();
         }
     }
 
-    /// Whether [`Sensor::start_scheduler`] has something to start.
+    /// Whether there is a scheduler that [`Sensor::start_scheduler`] can start.
     #[must_use]
     pub fn has_scheduler(&self) -> bool {
         self.scheduler.is_some()
     }
 
-    /// How paracord's scheduler fares.
+    /// State of paracord's scheduler.
     #[must_use]
     pub fn scheduler(&self) -> scheduler::State {
         self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
-    /// Control groups that paracord's scheduler has no record of; none without it.
+    /// Number of control groups for which paracord's scheduler has no record; 0 without the scheduler.
     #[must_use]
     pub fn unrecorded(&self) -> scheduler::Unrecorded {
         self.scheduler.as_ref().map(Scheduler::unrecorded).unwrap_or_default()
     }
 
-    /// What could be used of this kernel.
+    /// What the sensor can use of this kernel.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -185,13 +188,13 @@ impl Sensor {
         &self.vms
     }
 
-    /// The host CPUs' kept shares, by CPU number.
+    /// The kept shares of the host CPUs, by CPU number.
     #[must_use]
     pub fn cpus(&self) -> &Array<pc_cpu> {
         &self.cpus
     }
 
-    /// What CPU quotas leave for boosts.
+    /// The reserves: what CPU quotas leave for boosts.
     #[must_use]
     pub fn reserves(&self) -> &Array<pc_reserve> {
         &self.reserves
@@ -203,11 +206,11 @@ impl Sensor {
             .map_err(Error::bpf("offering a vCPU index"))
     }
 
-    /// Gives back the index of a vCPU whose thread is gone; its record is zeroed.
+    /// Gives back the index of a vCPU whose thread is gone. The record is zeroed.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when the kernel refuses the update.
+    /// [`Error::Bpf`] if the kernel refuses the update.
     pub fn release(&self, vcpu: &Vcpu<'_>) -> Result<(), Error> {
         if let Some(uid) = vcpu.charged_user() {
             self.give_back(uid)?;
@@ -216,48 +219,51 @@ impl Sensor {
         self.offer(vcpu.index())
     }
 
-    /// An index that nobody uses; `None`: all are in use.
+    /// Takes a free index; `None` if all are in use.
     pub(crate) fn take_index(&self) -> Result<Option<u32>, Error> {
         let bytes = self.map("free_indices")?.lookup_and_delete(&[]).ok().flatten();
         Ok(bytes.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
     }
 
-    /// One record less is taken by this user.
+    /// Counts one record less for this user.
     pub(crate) fn give_back(&self, uid: u32) -> Result<(), Error> {
         self.users.give_back(&self.object, uid)
     }
 
-    /// Forgets users who hold no records, if many users are remembered. Call it now and then.
+    /// Forgets users that hold no records, if many users are remembered. Call it from time to time.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn forget_users(&self) -> Result<(), Error> {
         self.users.forget(&self.object, &self.vcpus)
     }
 
-    /// Records of vCPUs that a user other than root may take from now on; 0: no limit. Those taken stay.
+    /// Sets how many vCPU records a user other than root may take from now on; 0: no limit. Records
+    /// that are already taken stay.
     pub fn set_vcpus_per_user(&self, records: u32) {
         self.adoption.set_per_user(records);
     }
 
-    /// Whether boosts take effect in the scheduler, and make no thread real-time: CPU quotas bind those that do.
+    /// Sets whether boosts take effect in the scheduler and make no thread real-time. CPU quotas
+    /// still bind threads that are boosted this way.
     pub fn set_own_boosts(&self, own: bool) {
         self.adoption.set_own_boosts(own);
     }
 
-    /// Threads that run vCPUs and got no record, so far.
+    /// Number of threads so far that run vCPUs and got no record.
     #[must_use]
     pub fn refusals(&self) -> Refusals {
         self.adoption.refusals()
     }
 
-    /// Has the policy look at these vCPUs now: `events` is `PC_EV_TICK` or `PC_EV_CONFIG`.
-    /// Call it from the real-time thread: the vCPUs' events wait for it.
+    /// Lets the policy evaluate these vCPUs now. `events`: `PC_EV_TICK` or `PC_EV_CONFIG`.
+    ///
+    /// Call it from the real-time thread, because events of these vCPUs wait until it returns.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when the kernel refuses to run the program.
+    /// [`Error::Bpf`] if the kernel refuses to run the program.
     pub fn evaluate(&self, events: u32, indices: &[u32]) -> Result<(), Error> {
         let program = self.program("sensor_tick")?;
         for some in indices.chunks(PC_TICK_MAX as usize) {
@@ -268,27 +274,27 @@ impl Sensor {
         Ok(())
     }
 
-    /// Puts mechanisms of the performance policy in force: `features` gives a CPU's (`PC_PERF_*`). Nothing
-    /// happens without the scheduler.
+    /// Sets the mechanisms of the performance policy that are in force. `features` returns those of
+    /// a CPU (`PC_PERF_*`). Does nothing without the scheduler.
     pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.set_features(features);
         }
     }
 
-    /// Stores the host's energy model, and each CPU's domain and capacity in it, for `PC_PERF_PLACE`. Nothing
-    /// happens without the scheduler.
+    /// Stores the host's energy model, and each CPU's domain and capacity in it, for
+    /// `PC_PERF_PLACE`. Does nothing without the scheduler.
     pub fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.set_energy(model, cpus);
         }
     }
 
-    /// Runs a program by name, for benchmarks (`BPF_PROG_TEST_RUN`).
+    /// Finds a program by its name, so that benchmarks can run it (`BPF_PROG_TEST_RUN`).
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] when there is no such program.
+    /// [`Error::Bpf`] if there is no such program.
     pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, Error> {
         self.object.progs_mut().find(|program| program.name() == OsStr::new(name)).ok_or_else(
             || Error::Bpf {
@@ -298,17 +304,17 @@ impl Sensor {
         )
     }
 
-    /// All programs that were loaded.
+    /// All programs that are loaded.
     pub fn programs(&self) -> impl Iterator<Item = Program<'_>> {
         self.object.progs().filter(|program| program.autoload())
     }
 
-    /// Treats an ordinary thread as a vCPU that has had its first exit. For load
-    /// tests and benchmarks: everything but VM exits and kicks is then real.
+    /// Treats an ordinary thread as a vCPU that has had its first exit. For load tests and
+    /// benchmarks, in which everything except VM exits and kicks is then real.
     ///
     /// # Errors
     ///
-    /// [`Error`] when the thread is gone or no index is free.
+    /// [`Error`] if the thread is gone or no index is free.
     pub fn adopt_stand_in(&self, tid: u32, tgid: u32) -> Result<Vcpu<'_>, Error> {
         let index = self.take_index()?.ok_or_else(|| Error::Bpf {
             step: "no free vCPU index",
@@ -337,20 +343,21 @@ impl Sensor {
 }
 
 fn bytes_of(task: &pc_task) -> &[u8] {
-    // SAFETY: plain integers without padding, as long as the reference.
+    // SAFETY: the type consists of plain integers without padding. The slice lives as long as the
+    // reference.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
 }
 
-/// A pidfd of a single thread (Linux >= 6.9), or of a process's first thread.
+/// A pidfd of a single thread (Linux >= 6.9); on older kernels, of the first thread of a process.
 fn open_thread(tid: u32) -> io::Result<OwnedFd> {
     /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
     const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
     for flags in [PIDFD_THREAD, 0] {
-        // SAFETY: a system call with integers.
+        // SAFETY: the system call takes integers only.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, flags) };
         let fd = libc::c_int::try_from(fd).unwrap_or(-1);
         if fd >= 0 {
-            // SAFETY: a new descriptor that nobody else owns.
+            // SAFETY: the descriptor is new, and nothing else owns it.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads of a VMM's own that work for its VM, as records beside those of its vCPUs (bpf/adopt.h).
+//! Other threads of a VMM that work for its VM, and that get records like its vCPUs (bpf/adopt.h).
 
 use paracord_policy::pc_adopt_call;
 
 use crate::{Error, Sensor, Vcpu, load::ADOPT, object::run};
 
 impl Sensor {
-    /// Whether [`adopt_thread`](Sensor::adopt_thread) can be called: since Linux 6.10.
+    /// Whether [`adopt_thread`](Sensor::adopt_thread) works on this kernel (since Linux 6.10).
     #[must_use]
     pub fn adopts_threads(&self) -> bool {
         self.programs().any(|program| program.name() == std::ffi::OsStr::new(ADOPT))
     }
 
-    /// Gives a thread a record. The caller writes [`Vcpu::set_setup`] with `io`, then [`Vcpu::set_ready`], before it looks at
-    /// records that are new. Should the thread run a vCPU later, the sensor says so by `PC_MSG_NEW`, and
-    /// [`Vcpu::has_entered`].
+    /// Gives a thread a record.
     ///
-    /// `None`: the thread is gone, of another process or has a record, or no record is left.
+    /// The caller writes [`Vcpu::set_setup`] with `io` and calls [`Vcpu::set_ready`] before it
+    /// looks at new records. If the thread runs a vCPU later, the sensor reports this by
+    /// `PC_MSG_NEW`, and [`Vcpu::has_entered`] is true.
+    ///
+    /// `None`: the thread is gone, belongs to another process or already has a record, or no record
+    /// is left.
     ///
     /// # Errors
-    /// [`Error::Bpf`] when the kernel refuses to run the program.
+    /// [`Error::Bpf`] if the kernel refuses to run the program.
     pub fn adopt_thread(&self, tid: u32, tgid: u32) -> Result<Option<Vcpu<'_>>, Error> {
         let Some(index) = self.take_index()? else { return Ok(None) };
         let Some(vcpu) = self.vcpus().get(index) else { return Ok(None) };

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's shape, from sysfs: the node and the last cache of each CPU.
+//! The host's topology, from sysfs: the node and the last-level cache of each CPU.
 
 use std::{fs, path::Path};
 
 use paracord_policy::topology::Place;
 use paracord_sys::affinity::CpuMask;
 
-/// The CPUs of a file of sysfs; none where it names none (some kernels write `(null)` then), or is not there.
+/// The CPUs that a sysfs file lists. Empty if the file lists none (some kernels then write
+/// `(null)`) or does not exist.
 fn list(file: &Path) -> CpuMask {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or_default()
 }
 
-/// The last cache that the kernel describes for a CPU, by the first CPU that shares it; its own number where there is none.
+/// The last-level cache that the kernel describes for a CPU, as the number of the first CPU that
+/// shares it. If no cache is described, the CPU's own number.
 fn cache(cpu: usize, directory: &Path) -> usize {
     (0..=4)
         .rev()
@@ -23,7 +25,7 @@ fn cache(cpu: usize, directory: &Path) -> usize {
         .map_or(cpu, |first| first as usize)
 }
 
-/// A kernel without NUMA has one node, and no names for it.
+/// The node of a CPU. A kernel without NUMA has one node, and sysfs does not name it.
 fn node(directory: &Path) -> usize {
     let names =
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -31,12 +33,12 @@ fn node(directory: &Path) -> usize {
     nodes.next().unwrap_or(0)
 }
 
-/// CPUs that the kernel leaves without a tick where it can (`nohz_full=`).
+/// CPUs whose tick the kernel stops where it can (`nohz_full=`).
 pub(crate) fn tickless() -> CpuMask {
     list(Path::new("/sys/devices/system/cpu/nohz_full"))
 }
 
-/// Of `count` CPUs, those included that are offline or may come later.
+/// The places of `count` CPUs, including CPUs that are offline or may be added later.
 pub(crate) fn read(count: usize) -> Vec<Place> {
     read_from(Path::new("/sys/devices/system/cpu"), count)
 }

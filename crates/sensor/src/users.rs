@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The quotas of users: how many records of vCPUs each gave back, and who is not remembered any more.
+//! The users' quotas: how many vCPU records each user has given back, and which users are forgotten.
 //!
-//! The sensor counts what a user takes (`user_taken`), and never forgets one. 4096 users are told apart; those that come
-//! later share one quota. So a user with many ids (subordinate ones) could have everybody share it for ever. When
-//! half of them are in use, those that hold nothing are forgotten.
+//! The sensor counts what a user takes (`user_taken`), and never forgets a user by itself. It tells
+//! 4096 users apart; all later users share one quota. A user with many (subordinate) user IDs could
+//! thus make all other users share one quota forever. Therefore, once half of the 4096 entries are
+//! in use, users that hold nothing are forgotten.
 //!
-//! Race: the sensor looks a user's counter up, it is forgotten, the sensor counts. That takes a first VM exit of a user who
-//! had no vCPU for a whole look, in the same microsecond. It costs a record more or less of one user's quota, until that
-//! user has no vCPU for a look.
+//! There is a race: the sensor looks up a user's counter, the user is forgotten, and the sensor
+//! then increments the counter. This needs a user that had no vCPU during a whole interval between
+//! two checks, and whose first VM exit happens in the same microsecond. The quota of that user is
+//! then wrong by one record, until the user has no vCPU during another interval.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,21 +23,23 @@ use crate::{Array, Error, object::find_map};
 
 const TAKEN: &str = "user_taken";
 const RETURNED: &str = "user_returned";
-/// What was being done, for errors.
+/// The step that failed, for errors.
 const STEP: &str = "the quota of users";
 
-/// What the daemon's side knows of users.
+/// What the daemon knows about users.
 #[derive(Debug, Default)]
 struct Known {
-    /// Records that were given back; as in the map `user_returned`.
+    /// Number of records that each user has given back, as in the map `user_returned`.
     returned: HashMap<u32, u32>,
-    /// Users who held nothing at the last look, with what they had taken until then.
+    /// Users that held nothing at the last check, with the number of records that they had taken
+    /// until then.
     idle: HashMap<u32, u32>,
 }
 
 impl Known {
-    /// Those who hold nothing now, and have neither held nor taken anything since the last look. What was taken shortly
-    /// before a look may be in no record yet, so one look is not enough.
+    /// Users that hold nothing now, and that have neither held nor taken a record since the last
+    /// check. One check is not enough: a record that was taken shortly before a check may not show
+    /// its user yet.
     fn forgettable(&mut self, taken: &[(u32, u32)], charged: &HashSet<u32>) -> Vec<(u32, u32)> {
         let holds_nothing =
             |(uid, _): &&(u32, u32)| *uid != PC_UID_OTHERS && !charged.contains(uid);
@@ -55,14 +59,15 @@ fn taken_by(map: &Map<'_>, uid: u32) -> Option<u32> {
     number(map.lookup(&uid.to_ne_bytes(), MapFlags::ANY).ok()?)
 }
 
-/// Makes the entry that users find who have none of their own. To be called before a user can take it.
+/// Makes the entry for users without an entry of their own. To be called before a user can take the
+/// place of this entry.
 pub(crate) fn make_shared_entry(object: &Object) -> Result<(), Error> {
     find_map(object, TAKEN)?
         .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(Error::bpf(STEP))
 }
 
-/// The users of one sensor, which has the object that each call needs.
+/// The users of one sensor. Each call needs the sensor's object.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     known: Mutex<Known>,
@@ -73,7 +78,7 @@ impl Users {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One record less is taken by this user.
+    /// Counts one record less for this user.
     pub(crate) fn give_back(&self, object: &Object, uid: u32) -> Result<(), Error> {
         let mut known = self.known();
         let count = known.returned.entry(uid).or_default();
@@ -83,7 +88,7 @@ impl Users {
             .map_err(Error::bpf(STEP))
     }
 
-    /// Forgets those who hold none of the records of these vCPUs, if many users are remembered.
+    /// Forgets users that hold none of the records of these vCPUs, if many users are remembered.
     pub(crate) fn forget(&self, object: &Object, vcpus: &Array<pc_vcpu>) -> Result<(), Error> {
         let map = find_map(object, TAKEN)?;
         let uids: Vec<u32> = map.keys().filter_map(|key| number(Some(key))).collect();
@@ -121,7 +126,7 @@ mod tests {
         let charged = HashSet::from([1]);
         let first = [(1, 9), (2, 5), (3, 5), (4, 0), (PC_UID_OTHERS, 0)];
         assert_eq!(known.forgettable(&first, &charged), []);
-        // 3 has taken one, which is in no record yet; 4 never got one.
+        // User 3 has taken a record that does not show it yet. User 4 has never got a record.
         let second = [(1, 9), (2, 5), (3, 6), (4, 0), (PC_UID_OTHERS, 0)];
         assert_eq!(known.forgettable(&second, &charged), [(2, 5), (4, 0)]);
         assert_eq!(known.forgettable(&[(3, 6)], &HashSet::from([3])), []);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One vCPU and one VM of the shared arrays, field by field.
+//! One vCPU and one VM in the shared arrays, field by field.
 
 use std::{
     ptr::{self, NonNull},
@@ -14,16 +14,16 @@ use paracord_policy::{
 
 use crate::Array;
 
-/// `pc_vcpu.life`.
+/// State of a vCPU record: `pc_vcpu.life`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// The index is not in use.
     Free,
-    /// Seen by the sensor, not yet set up.
+    /// The sensor has found the thread; the daemon has not set it up yet.
     New,
-    /// The policy runs.
+    /// The policy runs for this vCPU.
     Ready,
-    /// The thread has exited; [`crate::Sensor::release`] the index.
+    /// The thread has exited. The index is to be released ([`crate::Sensor::release`]).
     Gone,
 }
 
@@ -31,7 +31,7 @@ pub enum Life {
 macro_rules! field {
     ($record:expr, $name:ident $([$index:expr] . $of:ident)?) => {{
         let record = $record.as_ptr();
-        // SAFETY: a field inside a mapped record, aligned; integers of any value.
+        // SAFETY: this is an aligned field inside a mapped record, and any bytes are valid integers.
         unsafe { ptr::read_volatile(&raw const (*record).$name$([$index].$of)?) }
     }};
 }
@@ -40,7 +40,7 @@ macro_rules! field {
 macro_rules! set_field {
     ($record:expr, $name:ident $([$index:expr] . $of:ident)?, $value:expr) => {{
         let record = $record.as_ptr();
-        // SAFETY: a field inside a mapped record, aligned; this side is its only writer.
+        // SAFETY: this is an aligned field inside a mapped record, and only this side writes it.
         unsafe { ptr::write_volatile(&raw mut (*record).$name$([$index].$of)?, $value) }
     }};
 }
@@ -54,13 +54,13 @@ pub struct Vcpu<'a> {
 }
 
 impl Array<pc_vcpu> {
-    /// The vCPU at an index; `None` beyond the array.
+    /// The vCPU at an index; `None` if the index is beyond the array.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Vcpu<'_>> {
         Some(Vcpu { index, record: self.at(index)?, array: std::marker::PhantomData })
     }
 
-    /// All vCPUs in use, whatever their life.
+    /// All records in use, whatever their state.
     pub fn iter(&self) -> impl Iterator<Item = Vcpu<'_>> {
         (0..u32::try_from(self.len()).unwrap_or(u32::MAX))
             .filter_map(|index| self.get(index))
@@ -68,12 +68,12 @@ impl Array<pc_vcpu> {
     }
 }
 
-/// Threads that run vCPUs and got no record.
+/// Number of threads that run vCPUs and got no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// Their user has as many as a user may have.
+    /// Threads whose user has as many records as a user may have.
     pub of_users: u64,
-    /// No record was left.
+    /// Threads for which no record was left.
     pub full: u64,
 }
 
@@ -101,8 +101,8 @@ impl Array<pc_adoption> {
 }
 
 impl Array<pc_rq> {
-    /// Sets a CPU's place in the machine, its slice, whether it is there, and whether the kernel may leave it without a
-    /// tick; nothing outside the array.
+    /// Sets a CPU's place in the topology, its slice, whether it is offline, and whether the kernel
+    /// may stop its tick. Does nothing if `cpu` is beyond the array.
     pub(crate) fn prepare(
         &self,
         cpu: u32,
@@ -119,7 +119,7 @@ impl Array<pc_rq> {
         }
     }
 
-    /// Sets a CPU's domain and capacity in the energy model; nothing outside the array.
+    /// Sets a CPU's domain and capacity in the energy model. Does nothing if `cpu` is beyond the array.
     pub(crate) fn set_place(&self, cpu: u32, domain: u32, capacity: u32) {
         if let Some(record) = self.at(cpu) {
             set_field!(record, domain, u16::try_from(domain).unwrap_or(u16::MAX));
@@ -127,7 +127,8 @@ impl Array<pc_rq> {
         }
     }
 
-    /// Puts mechanisms of the performance policy in force on a CPU; nothing outside the array.
+    /// Sets the mechanisms of the performance policy that are in force on a CPU. Does nothing if
+    /// `cpu` is beyond the array.
     pub(crate) fn set_features(&self, cpu: u32, features: u32) {
         if let Some(record) = self.at(cpu) {
             set_field!(record, features, features);
@@ -146,16 +147,16 @@ impl Vcpu<'_> {
         let record = self.record.as_ptr();
         // SAFETY: `life` is an aligned u32 inside the mapping.
         let life = unsafe { &raw mut (*record).life };
-        // SAFETY: alive as long as the array; both sides access it as one aligned word.
+        // SAFETY: the field lives as long as the array, and both sides access it as one aligned word.
         unsafe { AtomicU32::from_ptr(life) }
     }
 
-    /// No worker is woken for what its guest asks of its counters before then (CLOCK_MONOTONIC).
+    /// Until this time (CLOCK_MONOTONIC), no worker is woken for the guest's requests to its counters.
     pub fn set_deaf_until(&self, ns: u64) {
         set_field!(self.record, deaf_until_ns, ns);
     }
 
-    /// Where the vCPU is in its life.
+    /// State of the record.
     #[must_use]
     pub fn life(&self) -> Life {
         match self.life_cell().load(Ordering::Acquire) {
@@ -166,33 +167,33 @@ impl Vcpu<'_> {
         }
     }
 
-    /// NEW to READY: the policy runs from now on. False when the thread is gone already.
+    /// Changes NEW to READY: the policy runs from now on. False if the thread is already gone.
     pub fn set_ready(&self) -> bool {
         self.life_cell()
             .compare_exchange(PC_VCPU_NEW, PC_VCPU_READY, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    /// Whether a thread that was given a record ([`crate::Sensor::adopt_thread`]) has run a vCPU since.
+    /// Whether a thread that got a record by [`crate::Sensor::adopt_thread`] has run a vCPU since.
     #[must_use]
     pub fn has_entered(&self) -> bool {
         field!(self.record, entered) == PC_ENTERED_YES
     }
 
-    /// What the guest asks for is told anew once no scheduler of ours acts on it.
+    /// Makes the sensor report the guest's request again when paracord's scheduler no longer acts on it.
     pub fn forget_told(&self) {
-        // Under the scheduler, where this is called, no program writes it.
+        // This is called while the scheduler is loaded, when no BPF program writes this field.
         set_field!(self.record, told_asks, 0);
     }
 
-    /// Zeroes the whole record, which leaves it FREE.
+    /// Zeroes the whole record, which makes it FREE.
     pub(crate) fn clear(&self) {
         self.life_cell().store(PC_VCPU_FREE, Ordering::Release);
-        // SAFETY: all bytes zero is a valid record; no program uses a FREE one.
+        // SAFETY: a zeroed record is valid, and no program uses a FREE record.
         unsafe { ptr::write_volatile(self.record.as_ptr(), pc_vcpu::default()) };
     }
 
-    /// Makes a FREE record look as if the sensor had found `tid` of `tgid` at its first VM exit.
+    /// Makes a FREE record look as if the sensor had found thread `tid` of `tgid` at its first VM exit.
     pub(crate) fn adopt(&self, tid: u32, tgid: u32) {
         set_field!(self.record, tid, tid);
         set_field!(self.record, tgid, tgid);
@@ -200,61 +201,61 @@ impl Vcpu<'_> {
         self.life_cell().store(PC_VCPU_NEW, Ordering::Release);
     }
 
-    /// The user whose quota of records it takes.
+    /// The user to whose quota the record is charged.
     pub(crate) fn charged_user(&self) -> Option<u32> {
         (field!(self.record, charged) != 0).then(|| field!(self.record, uid))
     }
 
-    /// Thread id.
+    /// Thread ID.
     #[must_use]
     pub fn tid(&self) -> u32 {
         field!(self.record, tid)
     }
 
-    /// Process id of the VMM.
+    /// Process ID of the VMM.
     #[must_use]
     pub fn tgid(&self) -> u32 {
         field!(self.record, tgid)
     }
 
-    /// KVM's vCPU id; `None` on a kernel without BTF for KVM.
+    /// KVM's ID of the vCPU; `None` on a kernel without BTF for KVM.
     #[must_use]
     pub fn vcpu_id(&self) -> Option<u32> {
         Some(field!(self.record, vcpu_id)).filter(|id| *id != u32::MAX)
     }
 
-    /// Start of the thread in nanoseconds of `CLOCK_BOOTTIME`: field 22 of
-    /// /proc/PID/task/TID/stat in finer units.
+    /// Start of the thread, in nanoseconds of `CLOCK_BOOTTIME`: field 22 of
+    /// /proc/PID/task/TID/stat, with a finer unit.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         field!(self.record, start_ns)
     }
 
-    /// Host CPU that it runs on or ran on last.
+    /// Host CPU that the vCPU runs on or ran on last.
     #[must_use]
     pub fn cpu(&self) -> u32 {
         field!(self.record, cpu)
     }
 
-    /// When it was switched in last, `CLOCK_MONOTONIC`.
+    /// When the vCPU was last switched in, `CLOCK_MONOTONIC`.
     #[must_use]
     pub fn run_since_ns(&self) -> u64 {
         field!(self.record, run_since_ns)
     }
 
-    /// Whether it is on a CPU.
+    /// Whether the vCPU is on a CPU now.
     #[must_use]
     pub fn on_cpu(&self) -> bool {
         field!(self.record, on_cpu) != 0
     }
 
-    /// Whether the policy has it boosted (in observe mode: would have).
+    /// Whether the policy boosts the vCPU (in observe mode: would boost it).
     #[must_use]
     pub fn boosted(&self) -> bool {
         field!(self.record, state).boosted != 0
     }
 
-    /// Whether the last message about it was BOOST.
+    /// Whether the last message about the vCPU was BOOST.
     #[must_use]
     pub fn actuated(&self) -> bool {
         field!(self.record, actuated) != 0
@@ -266,8 +267,8 @@ impl Vcpu<'_> {
         field!(self.record, state)
     }
 
-    /// What its guest asks for, 0..=65535 on a scale of 1024, and the most that it wants (0: no limit). `None`
-    /// while that does not count.
+    /// The guest's request, 0..=65535 on a scale of 1024, and its limit (0: no limit). `None` while
+    /// the guest's requests do not count.
     #[must_use]
     pub fn guest_request(&self) -> Option<(u16, u16)> {
         let asks = field!(self.record, asks);
@@ -280,14 +281,13 @@ impl Vcpu<'_> {
         field!(self.record, counters)
     }
 
-    /// A copy of the set-up.
+    /// A copy of the setup.
     #[must_use]
     pub fn setup(&self) -> pc_vcpu_setup {
         field!(self.record, setup)
     }
 
-    /// Writes the set-up. Call it before [`Self::set_ready`]; later changes reach
-    /// the sensor field by field.
+    /// Writes the setup. Call it before [`Self::set_ready`]. Later changes reach the sensor field by field.
     pub fn set_setup(&self, setup: pc_vcpu_setup) {
         set_field!(self.record, setup, setup);
     }
@@ -301,7 +301,7 @@ pub struct Vm<'a> {
 }
 
 impl Array<pc_vm> {
-    /// The VM at an index; `None` beyond the array.
+    /// The VM at an index; `None` if the index is beyond the array.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Vm<'_>> {
         Some(Vm { record: self.at(index)?, array: std::marker::PhantomData })
@@ -309,31 +309,33 @@ impl Array<pc_vm> {
 }
 
 impl Vm<'_> {
-    /// Process id of the VMM; 0: the entry is free.
+    /// Process ID of the VMM; 0: the entry is free.
     #[must_use]
     pub fn tgid(&self) -> u32 {
         field!(self.record, tgid)
     }
 
-    /// Takes (or with 0 gives back) the entry. The budgets start anew, and it is at home nowhere.
+    /// Takes the entry, or gives it back if `tgid` is 0. The budgets start anew, and the VM's home
+    /// node is not known yet.
     pub fn set_tgid(&self, tgid: u32) {
-        // Not the configurations: threads that a VM leaves behind are still charged by what stands here.
+        // The configurations stay: they still apply to threads that an earlier VM has left behind.
         set_field!(self.record, threads[PC_VCPUS as usize].budget, pc_bucket::default());
         set_field!(self.record, threads[PC_IO_THREADS as usize].budget, pc_bucket::default());
         set_field!(self.record, home, 0);
         set_field!(self.record, tgid, tgid);
     }
 
-    /// Replaces the configurations of the vCPUs and of the VMM's other threads; then tick all of them with `PC_EV_CONFIG`.
+    /// Replaces the configurations of the vCPUs and of the VMM's other threads. The caller must
+    /// then evaluate all of them with `PC_EV_CONFIG` ([`crate::Sensor::evaluate`]).
     pub fn set_config(&self, vcpus: pc_boost_config, io_threads: pc_boost_config) {
         set_field!(self.record, threads[PC_VCPUS as usize].config, vcpus);
         set_field!(self.record, threads[PC_IO_THREADS as usize].config, io_threads);
     }
 
-    /// What is left of the budget of its vCPUs (`PC_VCPUS`) or of the VMM's other threads (`PC_IO_THREADS`).
+    /// The budget of the VM's vCPUs (`PC_VCPUS`) or of the VMM's other threads (`PC_IO_THREADS`).
     ///
     /// # Panics
-    /// For another number.
+    /// If `threads` is any other number.
     #[must_use]
     pub fn budget(&self, threads: u32) -> pc_bucket {
         field!(self.record, threads[threads as usize].budget)

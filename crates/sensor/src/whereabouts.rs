@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where vCPUs run and how fast their CPUs are (bpf/whereabouts.h).
+//! Where vCPUs run, and how fast their CPUs are (bpf/whereabouts.h).
 
 use paracord_policy::{PC_WHERE_MAX, pc_where, pc_where_one};
 
@@ -7,22 +7,22 @@ use crate::{Error, Sensor, object::run};
 
 const PROGRAM: &str = "sensor_where";
 
-/// Of one vCPU.
+/// Where one vCPU runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// Host CPU that it runs on or ran on last.
+    /// Host CPU that the vCPU runs on or ran on last.
     pub cpu: u32,
-    /// That CPU's frequency of its highest, 1..=1024; 0: the kernel does not say.
+    /// Frequency of this CPU relative to its highest frequency, 1..=1024; 0: the kernel does not report it.
     pub frequency: u32,
-    /// Time that the thread has waited for a CPU so far.
+    /// Time that the thread has spent waiting for a CPU so far.
     pub waited_ns: u64,
 }
 
 impl Sensor {
-    /// Tells `found` where these vCPUs are.
+    /// Calls `found` with the whereabouts of each of these vCPUs.
     ///
     /// # Errors
-    /// [`Error::Bpf`] when the kernel did not take the program, or refuses to run it.
+    /// [`Error::Bpf`] if the kernel refused the program when the sensor was loaded, or refuses to run it.
     pub fn whereabouts(
         &self,
         indices: &[u32],

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The CPUs that a thread may run on: sched_setaffinity(2), and sets of CPUs as the kernel writes them.
+//! The CPUs that a thread may run on: sched_setaffinity(2), and sets of CPUs in the kernel's text formats.
 //!
-//! What a thread has is read from procfs ([`crate::proc::allowed_cpus`]): sched_getaffinity(2) leaves out CPUs
-//! that are offline at the moment, so what it says cannot be given back.
+//! The affinity of a thread is read from procfs ([`crate::proc::allowed_cpus`]).
+//! sched_getaffinity(2) leaves out CPUs that are offline at the moment, so its result cannot be
+//! used to restore an affinity.
 
 use std::fmt;
 use std::io;
@@ -11,9 +12,9 @@ use std::str::FromStr;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Words of a [`CpuMask`].
+/// Number of words in a [`CpuMask`].
 pub const WORDS: usize = CPUS_MAX as usize / 64;
-/// CPUs that a [`CpuMask`] can name: 0 to this less one.
+/// Number of CPUs that a [`CpuMask`] can hold: 0 to `CPUS_MAX - 1`.
 pub const CPUS_MAX: u32 = 1024;
 const _: () = assert!(CpuSet::MAX_CPU == CPUS_MAX as usize);
 
@@ -22,69 +23,69 @@ const _: () = assert!(CpuSet::MAX_CPU == CPUS_MAX as usize);
 pub struct CpuMask([u64; WORDS]);
 
 impl CpuMask {
-    /// Every CPU that there may be. A thread that gets it may run wherever its cpuset lets it.
+    /// All CPUs. A thread with this mask may run on every CPU of its cpuset.
     pub const ALL: CpuMask = CpuMask([u64::MAX; WORDS]);
 
-    /// From words, the lowest CPUs first.
+    /// Makes a mask from words, with the lowest CPUs in the first word.
     pub fn from_words(words: [u64; WORDS]) -> CpuMask {
         CpuMask(words)
     }
 
-    /// The words, the lowest CPUs first.
+    /// The words, with the lowest CPUs in the first word.
     pub fn words(&self) -> &[u64; WORDS] {
         &self.0
     }
 
-    /// Adds a CPU; false, and nothing done, from [`CPUS_MAX`] on.
+    /// Adds a CPU. Returns false, and adds nothing, if the CPU is not below [`CPUS_MAX`].
     pub fn insert(&mut self, cpu: u32) -> bool {
         let word = self.0.get_mut(cpu as usize / 64);
         word.map(|word| *word |= 1 << (cpu % 64)).is_some()
     }
 
-    /// Whether a CPU is in it.
+    /// Whether the set contains this CPU.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 != 0)
     }
 
-    /// Whether there is none in it.
+    /// Whether the set contains no CPU.
     pub fn is_empty(&self) -> bool {
         *self == CpuMask::default()
     }
 
-    /// How many.
+    /// Number of CPUs in the set.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// In ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..CPUS_MAX).filter(|cpu| self.contains(*cpu))
     }
 
-    /// Whether all are in `other` too.
+    /// Whether `other` contains all CPUs of this set.
     pub fn is_subset(&self, other: &CpuMask) -> bool {
         self.minus(other).is_empty()
     }
 
-    /// Those that are in `other` too.
+    /// The CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &CpuMask) -> CpuMask {
         CpuMask(std::array::from_fn(|n| self.0[n] & other.0[n]))
     }
 
-    /// Those of either.
+    /// The CPUs that are in at least one of the sets.
     #[must_use]
     pub fn or(&self, other: &CpuMask) -> CpuMask {
         CpuMask(std::array::from_fn(|n| self.0[n] | other.0[n]))
     }
 
-    /// Those that are not in `other`.
+    /// The CPUs that are in this set and not in `other`.
     #[must_use]
     pub fn minus(&self, other: &CpuMask) -> CpuMask {
         CpuMask(std::array::from_fn(|n| self.0[n] & !other.0[n]))
     }
 
-    /// From the kernel's hexadecimal form, `f,ffffffff`: 32 CPUs per group, the highest first.
+    /// Parses the kernel's hexadecimal format, `f,ffffffff`: 32 CPUs per group, the highest group first.
     pub fn from_hex(text: &str) -> Option<CpuMask> {
         let mut mask = CpuMask::default();
         for (n, group) in text.trim().rsplit(',').enumerate() {
@@ -100,7 +101,7 @@ impl CpuMask {
 }
 
 impl FromIterator<u32> for CpuMask {
-    /// Leaves out CPUs from [`CPUS_MAX`] on.
+    /// CPUs that are not below [`CPUS_MAX`] are left out.
     fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> CpuMask {
         let mut mask = CpuMask::default();
         for cpu in cpus {
@@ -111,7 +112,7 @@ impl FromIterator<u32> for CpuMask {
 }
 
 impl fmt::Display for CpuMask {
-    /// As the kernel lists CPUs: `0-3,8`; nothing for an empty set.
+    /// The kernel's list format: `0-3,8`; an empty set is an empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         let mut next = 0;
@@ -127,7 +128,7 @@ impl fmt::Display for CpuMask {
     }
 }
 
-/// Why a text is no list of CPUs.
+/// The text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no list of CPUs such as 0-3,8 (0 to {last})", last = CPUS_MAX - 1)]
 pub struct NoCpuList(String);
@@ -135,7 +136,7 @@ pub struct NoCpuList(String);
 impl FromStr for CpuMask {
     type Err = NoCpuList;
 
-    /// From a list: `0-3,8`. An empty text is an empty set, as the kernel writes it.
+    /// Parses a list: `0-3,8`. An empty text is an empty set, as in the kernel's format.
     fn from_str(text: &str) -> Result<CpuMask, NoCpuList> {
         let wrong = || NoCpuList(text.chars().take(120).collect());
         let number = |digits: &str| {
@@ -158,11 +159,12 @@ impl FromStr for CpuMask {
     }
 }
 
-/// Lets thread `tid` (0: the calling one) run on these CPUs, as far as its cpuset has them.
+/// Sets the affinity of thread `tid` (0: the calling thread). The thread runs on those of these
+/// CPUs that its cpuset contains.
 ///
 /// # Errors
-/// ESRCH when there is no such thread, EPERM without CAP_SYS_NICE, EINVAL when no CPU of them is left to it, EBUSY
-/// when deadline admission fails.
+/// ESRCH if there is no such thread, EPERM without CAP_SYS_NICE, EINVAL if its cpuset contains none
+/// of these CPUs that is online, EBUSY if deadline admission fails.
 pub fn set(tid: u32, cpus: &CpuMask) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
@@ -199,7 +201,7 @@ mod tests {
             assert!(error.contains("0-3,8") && error.contains(wrong), "{error}");
         }
         assert_eq!(CpuMask::from_hex("g"), None);
-        // 1056 CPUs of which only the first exists.
+        // A mask of 1056 CPUs in which only CPU 0 is set.
         let wide = format!("{}1", "00000000,".repeat(32));
         assert_eq!(CpuMask::from_hex(&wide), Some("0".parse().unwrap()));
         assert_eq!(CpuMask::from_hex(&format!("1,{wide}")), None);
@@ -226,7 +228,7 @@ mod tests {
             assert_eq!(now(), one);
             set(0, &before).unwrap();
             assert_eq!(now(), before);
-            // No such CPU in any cpuset.
+            // An empty mask has no CPU in common with any cpuset.
             let error = set(0, &CpuMask::default()).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         })

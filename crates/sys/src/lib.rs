@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! System calls and procfs readers that the daemon and the device models need.
 //!
-//! [`sched`] changes a thread's scheduling, [`affinity`] its CPUs, [`clock`] tells the time, [`mapping`] shares words of a file
-//! between processes, [`perf`] counts what a thread does, [`proc`] reads procfs below a root path, so that tests
-//! use fixture trees. What `rustix` offers safely is used from there.
+//! [`sched`] changes the scheduling attributes of a thread, [`affinity`] its CPUs. [`clock`] reads
+//! the time. [`mapping`] shares words of a file between processes. [`perf`] counts events of a
+//! thread. [`peer`] identifies the other end of a unix socket. [`signal`] waits for SIGIO. [`proc`]
+//! reads procfs below a root path, so that tests can use fixture trees. System calls for which
+//! `rustix` has a safe function are made through `rustix`.
 
 pub mod affinity;
 pub mod clock;

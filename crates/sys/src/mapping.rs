@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Words of a file, shared between processes.
+//! Words of a file that processes share.
 
 use std::fs::File;
 use std::io;
@@ -10,30 +10,29 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A file mapped shared for reading and writing, as 64-bit words.
+/// A file that is mapped shared, for reading and writing, as 64-bit words.
 ///
-/// For files that only this project's processes can change (a root-owned run
-/// directory): whoever shortens the file makes the next access a SIGBUS.
+/// Only for files that no process outside this project can change (in a run directory that root
+/// owns): after a process has truncated the file, the next access raises SIGBUS.
 #[derive(Debug)]
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
     words: usize,
-    // Keeps the file's lock, if the caller took one, as long as the mapping.
+    // Keeps the file's lock, if the caller took one, for as long as the mapping exists.
     _file: File,
 }
 
 impl SharedWords {
-    /// Maps the first `words` words of `file`, which must be that long.
+    /// Maps the first `words` words of `file`, which must be at least that long.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file is shorter; what mmap(2) returns.
+    /// `UnexpectedEof` if the file is shorter; otherwise the error of mmap(2).
     pub fn map(file: File, words: usize) -> io::Result<SharedWords> {
         let bytes = words.checked_mul(size_of::<AtomicU64>()).ok_or(io::ErrorKind::InvalidInput)?;
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // SAFETY: a null hint lets the kernel choose a free range, so no
-        // existing mapping changes.
+        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping changes.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -53,23 +52,23 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: `map` mapped `words` words from a page boundary, hence
-        // aligned, and they stay mapped until drop. Other processes write them
-        // too, which atomics allow; any bit pattern is a valid AtomicU64.
+        // SAFETY: `map` mapped `words` words at a page boundary, so they are aligned, and they stay
+        // mapped until drop. Other processes also write the words, which atomics allow. Any bit
+        // pattern is a valid AtomicU64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `map` got, and no reference into it
-        // outlives `self`. An error would mean that it is not mapped: nothing to do.
+        // SAFETY: this is exactly the range that `map` mapped, and no reference into it outlives
+        // `self`. An error would mean that the range is not mapped, so it is ignored.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * size_of::<AtomicU64>()) };
     }
 }
 
-// SAFETY: the memory is only reached through `&[AtomicU64]`, which is Sync, and
-// belongs to the process, not to a thread.
+// SAFETY: the memory is accessed only through `&[AtomicU64]`, which is Sync. The mapping belongs to
+// the process, not to a thread.
 unsafe impl Send for SharedWords {}
 // SAFETY: as above.
 unsafe impl Sync for SharedWords {}

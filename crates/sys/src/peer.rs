@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Supplementary groups of the process at the other end of a unix socket.
+//! The process at the other end of a unix socket: its ID and its supplementary groups.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Linux' limit on a process' groups (NGROUPS_MAX).
+/// Linux's limit on the number of groups of a process (NGROUPS_MAX).
 const GROUPS_MAX: usize = 65_536;
 
-/// Supplementary groups that the peer of the connected unix socket had when it
-/// connected (`SO_PEERGROUPS`, Linux 4.13): unlike /proc/PID/status, not
-/// subject to the reuse of process ids.
+/// Supplementary groups that the peer had when it connected the unix socket (`SO_PEERGROUPS`, Linux
+/// 4.13). Unlike /proc/PID/status, the result does not depend on a process ID that may have been
+/// reused.
 ///
 /// # Errors
 /// The error of getsockopt(2).
@@ -19,9 +19,9 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     loop {
         let mut bytes = libc::socklen_t::try_from(groups.len() * size_of::<u32>())
             .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        // SAFETY: `fd` is open for the whole call (borrowed from `socket`); `groups`
-        // has `bytes` writable bytes and any bit pattern is a valid u32; the kernel
-        // writes at most `bytes` and stores the length into `bytes`, a live local.
+        // SAFETY: `fd` is open for the whole call, because it is borrowed from `socket`. `groups`
+        // has `bytes` writable bytes, and any bit pattern is a valid u32. The kernel writes at most
+        // `bytes` and stores the length into `bytes`, a live local.
         let rc = unsafe {
             libc::getsockopt(
                 fd,
@@ -47,8 +47,11 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Process that the peer of the connected unix socket was when it connected, or began to listen (`SO_PEERCRED`); `None`:
-/// it has no number in this process' namespace (rustix' own call takes 0 for a number there).
+/// ID of the process that was the peer of the unix socket when it called connect(2) or listen(2)
+/// (`SO_PEERCRED`).
+///
+/// `None`: that process has no ID in the PID namespace of this process. (rustix's own function
+/// treats the 0 that the kernel reports in this case as an ID.)
 ///
 /// # Errors
 /// The error of getsockopt(2).
@@ -56,8 +59,8 @@ pub fn peer_pid(socket: impl AsFd) -> io::Result<Option<u32>> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = libc::socklen_t::try_from(size_of::<libc::ucred>())
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the descriptor is open for the whole call; `peer` has `bytes` writable bytes, and any bit pattern is a
-    // valid ucred; the kernel writes at most `bytes`.
+    // SAFETY: the descriptor is open for the whole call. `peer` has `bytes` writable bytes, and any
+    // bit pattern is a valid ucred. The kernel writes at most `bytes`.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -16,7 +16,7 @@ pub mod kind {
     pub const HW_CACHE: u32 = 3;
 }
 
-/// `struct perf_event_attr`, first version: older than what any supported kernel demands. Its bit fields are one word.
+/// `struct perf_event_attr`, first version. Every supported kernel accepts it. Its bit fields are one word.
 #[repr(C)]
 #[derive(Default)]
 struct RawAttr {
@@ -51,31 +51,33 @@ const IOC_DISABLE: u32 = 0x2401;
 const IOC_REFRESH: u32 = 0x2402;
 const IOC_PERIOD: u32 = 0x4008_2404;
 
-/// What an event counts.
+/// What an event counts, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerfAttr {
-    /// [`kind`].
+    /// Type of the event: [`kind`].
     pub kind: u32,
-    /// Which event of this type.
+    /// The event within its type.
     pub config: u64,
-    /// It overflows each so many; 0: it only counts, and cannot be given a period later.
+    /// The event overflows after each `sample_period` counts. 0: it only counts, and cannot get a
+    /// period later.
     pub sample_period: u64,
-    /// Not in user mode.
+    /// Do not count in user mode.
     pub exclude_user: bool,
-    /// Not in kernel mode.
+    /// Do not count in kernel mode.
     pub exclude_kernel: bool,
-    /// Only in a guest of KVM's. Software events ignore it.
+    /// Count only in KVM guests. Software events ignore this.
     pub exclude_host: bool,
 }
 
-/// What an event has counted since it was opened.
+/// The counts of an event since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerfReading {
     /// The count.
     pub count: u64,
     /// Time that the thread ran while the event was enabled.
     pub enabled_ns: u64,
-    /// Of that, time on a hardware counter; less where the host had too few of them.
+    /// The part of `enabled_ns` in which a hardware counter was assigned to the event. It is less
+    /// if the host had too few counters.
     pub running_ns: u64,
 }
 
@@ -84,12 +86,12 @@ pub struct PerfReading {
 pub struct PerfEvent(OwnedFd);
 
 impl PerfEvent {
-    /// Opens an event of thread `tid` (0: the calling thread), on all CPUs, disabled.
+    /// Opens an event of thread `tid` (0: the calling thread) on all CPUs. The event is disabled.
     ///
     /// # Errors
-    /// EACCES or EPERM where the host forbids it (kernel.perf_event_paranoid, seccomp), ENOENT, EOPNOTSUPP or
-    /// ENODEV for an event that it does not have, EINVAL for one that cannot be counted this way, ESRCH without such
-    /// a thread, EMFILE without a file descriptor left.
+    /// EACCES or EPERM if the host forbids it (kernel.perf_event_paranoid, seccomp); ENOENT,
+    /// EOPNOTSUPP or ENODEV if the host does not have the event; EINVAL if the event cannot be
+    /// counted this way; ESRCH if there is no such thread; EMFILE if no file descriptor is left.
     pub fn open(tid: u32, attr: &PerfAttr) -> io::Result<PerfEvent> {
         let flag = |on: bool, flag: u64| if on { flag } else { 0 };
         let raw = RawAttr {
@@ -105,7 +107,8 @@ impl PerfEvent {
             ..RawAttr::default()
         };
         let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
-        // SAFETY: `raw` is valid for reading the ATTR_BYTES that it declares; the kernel keeps no reference.
+        // SAFETY: `raw` is valid for reading the ATTR_BYTES that it declares. The kernel keeps no
+        // reference.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -117,61 +120,66 @@ impl PerfEvent {
             )
         };
         match i32::try_from(fd) {
-            // SAFETY: the call just returned this descriptor, and nobody else knows it.
+            // SAFETY: the call has just returned this descriptor, and nothing else owns it.
             Ok(fd) if fd >= 0 => Ok(PerfEvent(unsafe { OwnedFd::from_raw_fd(fd) })),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// It counts from now on.
+    /// Enables the event: it counts from now on.
     ///
     /// # Errors
-    /// What ioctl(2) returns.
+    /// The error of ioctl(2).
     pub fn enable(&self) -> io::Result<()> {
         self.switch(IOC_ENABLE, 0)
     }
 
-    /// It counts from now on, and stands still after its next overflow; or after one more, if it was told so and
-    /// disabled before.
+    /// Enables the event until its next overflow, which disables it.
+    ///
+    /// If the event was enabled in this way before, and was disabled before it overflowed, it now
+    /// takes one more overflow.
     ///
     /// # Errors
-    /// EINVAL for an event that was opened without a period; what ioctl(2) returns.
+    /// EINVAL if the event was opened without a period; otherwise the error of ioctl(2).
     pub fn enable_once(&self) -> io::Result<()> {
         self.switch(IOC_REFRESH, 1)
     }
 
-    /// It stands still; its count stays.
+    /// Disables the event. It keeps its count.
     ///
     /// # Errors
-    /// What ioctl(2) returns.
+    /// The error of ioctl(2).
     pub fn disable(&self) -> io::Result<()> {
         self.switch(IOC_DISABLE, 0)
     }
 
     fn switch(&self, request: u32, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: an open perf event; the request takes no pointer.
+        // SAFETY: the descriptor is an open perf event, and the request takes no pointer.
         match unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// It overflows after `period` more, and then each so many.
+    /// Sets the period: the event overflows after `period` more counts, and then after each
+    /// `period` counts.
     ///
     /// # Errors
-    /// EINVAL for 0, for 2^63 and more, and for an event that was opened without a period.
+    /// EINVAL if the period is 0 or at least 2^63, or if the event was opened without a period.
     pub fn set_period(&self, period: u64) -> io::Result<()> {
-        // SAFETY: an open perf event; the request reads one u64, which is valid for the call.
+        // SAFETY: the descriptor is an open perf event. The request reads one u64, which is valid
+        // for the call.
         match unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_PERIOD as _, &raw const period) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// What it has counted.
+    /// Reads the counts.
     ///
     /// # Errors
-    /// `UnexpectedEof` for an event that the kernel has given up (its error state); what read(2) returns.
+    /// `UnexpectedEof` if the kernel has put the event into its error state; otherwise the error of
+    /// read(2).
     pub fn read(&self) -> io::Result<PerfReading> {
         let mut words = [[0_u8; 8]; 3];
         if rustix::io::read(&self.0, words.as_flattened_mut())? != size_of_val(&words) {
@@ -198,7 +206,7 @@ mod tests {
         exclude_host: false,
     };
 
-    /// Where this machine forbids perf events (kernel.perf_event_paranoid), these tests fail.
+    /// Fails on machines that forbid perf events (kernel.perf_event_paranoid).
     fn open(attr: &PerfAttr) -> PerfEvent {
         PerfEvent::open(0, attr).unwrap()
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Scheduling attributes of a thread: sched_getattr(2), sched_setattr(2).
 //!
-//! [`get`] and [`set`] handle policy, nice, priority and the deadline or slice parameters; utilisation
-//! clamps stay as they are then, because the flags that would set them are not passed. Those have functions
-//! of their own.
+//! [`get`] and [`set`] handle policy, nice value, priority, and the deadline parameters or the
+//! slice. They do not change utilisation clamps, because they do not pass the flags that would set
+//! clamps. Clamps have functions of their own.
 
 use std::io;
 
@@ -25,14 +25,14 @@ pub mod policy {
     pub const EXT: u32 = 7;
 }
 
-/// Children of the thread start with normal scheduling.
+/// Children of the thread start with a normal policy.
 pub const FLAG_RESET_ON_FORK: u64 = 0x01;
-/// Flags that describe the thread (reset-on-fork, deadline's reclaim and overrun),
-/// as opposed to flags that only steer the call.
+/// Flags that are attributes of the thread (reset-on-fork, and deadline's reclaim and overrun), as
+/// opposed to flags that only control the call.
 const FLAGS_KEPT: u64 = 0x01 | 0x02 | 0x04;
 
 /// `struct sched_attr` of include/uapi/linux/sched/types.h, second version. The kernel reads and
-/// writes as much of it as `size` says: without the clamps in its first version.
+/// writes the first `size` bytes. The first version does not have the clamps.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawAttr {
@@ -52,12 +52,12 @@ const FIRST_BYTES: u32 = 48;
 const CLAMPED_BYTES: u32 = 56;
 const _: () = assert!(size_of::<RawAttr>() == CLAMPED_BYTES as usize);
 
-/// `bytes` of the attributes of thread `tid`.
+/// Reads the first `bytes` bytes of the attributes of thread `tid`.
 fn get_raw(tid: u32, bytes: u32) -> io::Result<RawAttr> {
     let mut raw = RawAttr::default();
     debug_assert!(bytes <= CLAMPED_BYTES);
-    // SAFETY: `raw` is valid for CLAMPED_BYTES of writing, no less than the size that is passed,
-    // and all of its bit patterns are valid; the kernel keeps no reference.
+    // SAFETY: `raw` is valid for writing CLAMPED_BYTES, which is at least the size that is passed,
+    // and all of its bit patterns are valid. The kernel keeps no reference.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,
@@ -72,8 +72,8 @@ fn get_raw(tid: u32, bytes: u32) -> io::Result<RawAttr> {
 
 fn set_raw(tid: u32, raw: &RawAttr) -> io::Result<()> {
     debug_assert!(raw.size <= CLAMPED_BYTES);
-    // SAFETY: `raw` is valid for CLAMPED_BYTES of reading, no less than the size that it declares;
-    // the kernel keeps no reference.
+    // SAFETY: `raw` is valid for reading CLAMPED_BYTES, which is at least the size that it
+    // declares. The kernel keeps no reference.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_setattr,
@@ -89,21 +89,21 @@ fn set_raw(tid: u32, raw: &RawAttr) -> io::Result<()> {
 const FLAGS_KEEP_ALL: u64 = 0x08 | 0x10;
 const FLAG_UTIL_MIN: u64 = 0x20;
 const FLAG_UTIL_MAX: u64 = 0x40;
-/// What takes a clamp back (Linux >= 5.11).
+/// Value that resets a clamp (Linux >= 5.11).
 const UTIL_RESET: u32 = u32::MAX;
 
-/// How a thread is scheduled.
+/// The scheduling attributes of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedAttr {
-    /// [`policy`].
+    /// Scheduling policy: [`policy`].
     pub policy: u32,
-    /// [`FLAG_RESET_ON_FORK`] and deadline's flags.
+    /// [`FLAG_RESET_ON_FORK`] and the flags of deadline.
     pub flags: u64,
-    /// Nice value, -20..=19, of the normal policies.
+    /// Nice value of the normal policies, -20..=19.
     pub nice: i32,
     /// Priority of FIFO and RR, 1..=99.
     pub priority: u32,
-    /// Deadline: runtime. Normal policies: slice; 0 when set means the default slice.
+    /// Deadline: runtime. Normal policies: slice; setting 0 selects the default slice.
     pub runtime_ns: u64,
     /// Deadline: relative deadline.
     pub deadline_ns: u64,
@@ -112,21 +112,21 @@ pub struct SchedAttr {
 }
 
 impl SchedAttr {
-    /// SCHED_RR or SCHED_FIFO; children do not inherit it.
+    /// Attributes of SCHED_RR or SCHED_FIFO that children do not inherit.
     pub fn realtime(policy: u32, priority: u32) -> SchedAttr {
         SchedAttr { policy, priority, flags: FLAG_RESET_ON_FORK, ..SchedAttr::default() }
     }
 
-    /// FIFO, RR or deadline.
+    /// Whether the policy is FIFO, RR or deadline.
     pub fn is_realtime(&self) -> bool {
         matches!(self.policy, policy::FIFO | policy::RR | policy::DEADLINE)
     }
 }
 
-/// The attributes of thread `tid` (0: the calling thread).
+/// Reads the attributes of thread `tid` (0: the calling thread).
 ///
 /// # Errors
-/// ESRCH when there is no such thread; EPERM under some security modules.
+/// ESRCH if there is no such thread; EPERM under some security modules.
 pub fn get(tid: u32) -> io::Result<SchedAttr> {
     let raw = get_raw(tid, FIRST_BYTES)?;
     Ok(SchedAttr {
@@ -143,8 +143,8 @@ pub fn get(tid: u32) -> io::Result<SchedAttr> {
 /// Sets the attributes of thread `tid` (0: the calling thread).
 ///
 /// # Errors
-/// ESRCH when there is no such thread, EPERM without CAP_SYS_NICE, EINVAL for
-/// values out of range, EBUSY when deadline admission fails.
+/// ESRCH if there is no such thread, EPERM without CAP_SYS_NICE, EINVAL if a value is out of range,
+/// EBUSY if deadline admission fails.
 pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
     let raw = RawAttr {
         size: FIRST_BYTES,
@@ -160,21 +160,22 @@ pub fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
     set_raw(tid, &raw)
 }
 
-/// A change of one of a thread's utilisation clamps.
+/// A change of one utilisation clamp of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Util {
-    /// None.
+    /// Keeps the clamp.
     Keep,
-    /// As if nobody had asked for one.
+    /// Resets the clamp, as if none had ever been requested.
     Reset,
-    /// 0..=1024.
+    /// Sets the clamp to this value, 0..=1024.
     To(u32),
 }
 
-/// The utilisation clamps (least, most) that thread `tid` asked the kernel for; 0 and 1024 when it did not.
+/// The utilisation clamps (minimum, maximum) that thread `tid` has requested from the kernel; 0 and
+/// 1024 if it has requested none.
 ///
 /// # Errors
-/// As [`get`]. A kernel without clamps says 0 and 0.
+/// As for [`get`]. A kernel without clamps reports 0 and 0.
 pub fn util_clamps(tid: u32) -> io::Result<(u32, u32)> {
     let raw = get_raw(tid, CLAMPED_BYTES)?;
     Ok((raw.util_min, raw.util_max))
@@ -183,7 +184,7 @@ pub fn util_clamps(tid: u32) -> io::Result<(u32, u32)> {
 /// Changes the utilisation clamps of thread `tid`, and nothing else.
 ///
 /// # Errors
-/// As [`set`]; EOPNOTSUPP on kernels without clamps.
+/// As for [`set`]; EOPNOTSUPP on kernels without clamps.
 pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
     let change = |util, flag| match util {
         Util::Keep => (0, 0),
@@ -196,20 +197,23 @@ pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
     set_raw(tid, &RawAttr { size: CLAMPED_BYTES, flags, util_min, util_max, ..RawAttr::default() })
 }
 
-/// Makes the calling thread a real-time one (SCHED_FIFO; its children are not) that asks for no frequency: by
-/// default (kernel.sched_util_clamp_min_rt_default) each of its wakeups would set the CPU to its highest.
+/// Makes the calling thread a real-time thread (SCHED_FIFO, which its children do not inherit) that
+/// requests no frequency. By default (kernel.sched_util_clamp_min_rt_default), each of its wakeups
+/// would set its CPU to the highest frequency.
 ///
 /// # Errors
-/// As [`set`]. A kernel without clamps has no such default.
+/// As for [`set`]. A kernel without clamps has no such default, so failing to set the clamp is not
+/// an error.
 pub fn become_realtime(priority: u32) -> io::Result<()> {
     set(0, &SchedAttr::realtime(policy::FIFO, priority))?;
     let _ = set_util_clamps(0, Util::To(0), Util::Keep);
     Ok(())
 }
 
-/// The slice that a thread of a normal policy has when nobody asked for one:
-/// the calling thread's, if it is such a thread; 0 on kernels without slices
-/// (before 6.12). Used to tell a slice that was asked for from the default.
+/// The default slice of threads of the normal policies: the slice of the calling thread, which must
+/// not have requested one. Used to distinguish a requested slice from the default.
+///
+/// 0 if the calling thread is real-time, and on kernels without slices (before 6.12).
 pub fn default_slice_ns() -> u64 {
     match get(0) {
         Ok(attr) if !attr.is_realtime() => attr.runtime_ns,
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn missing_thread_and_bad_value_are_errors() {
-        // Above the kernel's own limit on thread ids (PID_MAX_LIMIT).
+        // This is above the kernel's limit on thread IDs (PID_MAX_LIMIT).
         let missing = get(1 << 23).unwrap_err();
         assert_eq!(missing.raw_os_error(), Some(libc::ESRCH));
         let bad = set(0, &SchedAttr { policy: 77, ..SchedAttr::default() }).unwrap_err();
@@ -249,7 +253,7 @@ mod tests {
             let before = get(0).unwrap();
             match set_util_clamps(0, Util::Keep, Util::To(200)) {
                 Ok(()) => assert_eq!(util_clamps(0).unwrap(), (0, 200)),
-                // A kernel without them.
+                // The kernel has no clamps.
                 Err(error) => {
                     return assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
                 }

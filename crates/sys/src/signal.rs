@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! SIGIO for a thread that waits for it where it chooses: blocked elsewhere, so that none is missed.
+//! SIGIO for a thread that waits for the signal at a place of its choice. It is blocked elsewhere,
+//! so that none is missed.
 
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -7,34 +8,38 @@ use std::ptr::{null, null_mut};
 /// Blocks SIGIO for the calling thread.
 pub fn block_sigio() {
     let set = sigio();
-    // SAFETY: a set that is valid for the call, and no place for another. With these arguments the call does not fail.
+    // SAFETY: the set is valid for the call, and the old set is not requested. With these arguments
+    // the call does not fail.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut()) };
 }
 
-/// What the calling thread blocks, but for SIGIO, as the kernel's 64 bits: signal n is bit n - 1.
+/// The signals that the calling thread blocks, except SIGIO, in the kernel's 64-bit form: signal n
+/// is bit n - 1.
 pub fn blocked_but_sigio() -> u64 {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: no set, and a place for one. With these arguments the call does not fail.
+    // SAFETY: no new set is passed, and there is room for the old one. With these arguments the
+    // call does not fail.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, null(), set.as_mut_ptr()) };
-    // SAFETY: a set begins with the kernel's bits, and any are a u64.
+    // SAFETY: a set begins with the kernel's 64 bits, and any bits are a valid u64.
     let bits = unsafe { set.as_ptr().cast::<u64>().read_unaligned() };
     bits & !(1 << (libc::SIGIO - 1))
 }
 
-/// Takes a blocked SIGIO. Return: there was one.
+/// Consumes a pending SIGIO, which must be blocked. Returns whether there was one.
 pub fn take_sigio() -> bool {
     let (set, now) = (sigio(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    // SAFETY: a set and a time that are valid for the call; nobody wants to know who sent it.
+    // SAFETY: the set and the time are valid for the call, and no information about the sender is
+    // requested.
     unsafe { libc::sigtimedwait(&raw const set, null_mut(), &raw const now) == libc::SIGIO }
 }
 
 fn sigio() -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: a place for a set.
+    // SAFETY: the pointer has room for a set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: a set, and a signal that exists.
+    // SAFETY: the pointer is to an initialised set, and the signal exists.
     unsafe { libc::sigaddset(set.as_mut_ptr(), libc::SIGIO) };
-    // SAFETY: the calls above made it a set.
+    // SAFETY: the calls above have initialised the set.
     unsafe { set.assume_init() }
 }
 
@@ -48,7 +53,7 @@ mod tests {
         block_sigio();
         assert_eq!(blocked_but_sigio(), before);
         assert!(!take_sigio());
-        // SAFETY: to this thread itself, which has blocked it.
+        // SAFETY: the signal goes to this thread, which blocks it.
         unsafe { libc::raise(libc::SIGIO) };
         assert!(take_sigio());
         assert!(!take_sigio());

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets of vCPUs.
+//! Sets of vCPU indices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::boosts::journal_file::ENTRIES;
 
-/// A set of vCPU indices, one bit each; marking is one atomic or.
+/// A set of vCPU indices, with one bit each. Adding an index is one atomic OR.
 #[derive(Debug)]
 pub struct IndexSet {
     words: Vec<AtomicU64>,
 }
 
 impl IndexSet {
-    /// An empty one.
+    /// Creates an empty set.
     pub fn new() -> IndexSet {
         IndexSet { words: (0..ENTRIES / 64).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -22,7 +22,7 @@ impl IndexSet {
         self.words[index as usize / 64].fetch_or(1 << (index % 64), Ordering::Release);
     }
 
-    /// Takes all indices out, lowest first.
+    /// Removes all indices, lowest first, and passes each of them to `each`.
     pub fn drain(&self, mut each: impl FnMut(u32)) {
         for (n, word) in self.words.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What every boosted thread had before, in a file that outlives the daemon ([`crate::boosts::journal_file`]).
+//! The scheduling attributes that boosted threads had before, in a file that outlives the daemon
+//! ([`crate::boosts::journal_file`]).
 //!
-//! The daemon completes an entry *before* it touches the
-//! thread and clears it *after* it restored the thread, so whenever the
-//! daemon dies, every changed thread has an entry; an entry whose thread was not
-//! changed (yet, or any more) is recognised by the thread's own attributes.
+//! The daemon completes an entry *before* it changes the thread, and clears the entry *after* it
+//! has restored the thread. Whenever the daemon dies, every changed thread therefore has an entry.
+//! The thread of an entry may not be changed yet, or may be restored already: its current
+//! attributes show that.
 //!
 //! ```text
 //! per entry 8 words:
@@ -29,32 +30,32 @@ pub use crate::boosts::journal_file::{ENTRIES, JournalError};
 const MAGIC: u64 = 0x4c4e_524a_4350_0001;
 const ENTRY_WORDS: usize = 8;
 
-/// One boosted thread.
+/// The entry of one boosted thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Start of the thread, clock ticks since boot: tells a reused tid.
+    /// Start time of the thread, clock ticks since boot. It reveals a reused tid.
     pub start_ticks: u64,
-    /// What the thread had; what an unboost gives back.
+    /// The attributes of the thread before the boost, which an unboost restores.
     pub before: SchedAttr,
     /// SCHED_RR priority of a full boost; see [`priority_at`](Entry::priority_at).
     pub boost_priority: u32,
 }
 
-/// How the restoring of one thread went.
+/// Result of the attempt to restore one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// It has again what it had.
+    /// The thread has its earlier attributes again.
     Done,
-    /// It has ended.
+    /// The thread has ended.
     Gone,
-    /// It is not as the boost left it: not boosted yet, or changed by somebody
-    /// else since. Left alone.
+    /// The thread does not have the attributes that the daemon gave it: it was not changed yet, or
+    /// somebody else has changed it since. It was left alone.
     NotOurs,
 }
 
-/// What [`Journal::restore_all`] did.
+/// Summary of the threads that [`Journal::restore_all`] and the other restores handled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Threads restored.
@@ -63,9 +64,9 @@ pub struct RestoreReport {
     pub gone: u32,
     /// Threads left alone (see [`Restored::NotOurs`]).
     pub not_ours: u32,
-    /// Threads that have again the clamps that they asked the kernel for (imports.rs).
+    /// Threads whose own clamps in the kernel were restored (uclamp.rs, imports.rs).
     pub clamps: u32,
-    /// Threads that have again the CPUs that they had before they were placed.
+    /// Threads whose CPU affinity from before their placement was restored.
     pub placements: u32,
     /// Threads that could not be restored, with the reason.
     pub failed: Vec<String>,
@@ -79,15 +80,15 @@ impl fmt::Display for RestoreReport {
     }
 }
 
-/// The mapped file.
+/// The journal of boosts, a mapped file.
 #[derive(Debug)]
 pub struct Journal {
     file: JournalFile<ENTRY_WORDS>,
 }
 
 impl Entry {
-    /// SCHED_RR priority that a boost of this level gives the thread. One entry stands for
-    /// both: a boost is raised without a moment in which the journal is wrong.
+    /// SCHED_RR priority that a boost of this level gives the thread. One entry covers both levels,
+    /// so the journal is correct at every moment while a boost is raised.
     pub fn priority_at(&self, level: Level) -> u32 {
         match level {
             Level::Full => self.boost_priority,
@@ -100,11 +101,11 @@ impl Entry {
         now.policy == policy::RR && given.contains(&now.priority)
     }
 
-    /// Gives the thread back what it had, if it still is as the boost left it.
-    /// The caller made sure that `tid` still is the same thread.
+    /// Restores the attributes of the thread, if it still has those of the boost. The caller has
+    /// made sure that `tid` still names the same thread.
     ///
     /// # Errors
-    /// What sched_setattr(2) returns, other than ESRCH.
+    /// Errors of sched_getattr(2) and sched_setattr(2), other than ESRCH.
     pub fn restore(&self) -> io::Result<Restored> {
         let gone = |error: io::Error| match error.raw_os_error() {
             Some(libc::ESRCH) => Ok(Restored::Gone),
@@ -123,11 +124,11 @@ impl Entry {
         }
     }
 
-    /// As [`restore`](Entry::restore), after a look into procfs whether `tid` still is the
-    /// same thread.
+    /// Like [`restore`](Entry::restore), after a check in procfs that `tid` still names the same
+    /// thread.
     ///
     /// # Errors
-    /// What the system calls return.
+    /// Errors of the system calls.
     pub fn restore_checked(&self, proc_root: &Path) -> io::Result<Restored> {
         match proc::thread_start_ticks(proc_root, self.tid) {
             Ok(start) if start == self.start_ticks => self.restore(),
@@ -139,7 +140,7 @@ impl Entry {
 }
 
 impl Journal {
-    /// Makes an empty journal, mode 0600, in place of what lies there.
+    /// Creates an empty journal with mode 0600, in place of a file that exists at `path`.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -147,7 +148,7 @@ impl Journal {
         Ok(Journal { file: JournalFile::create(path, proc_root, MAGIC)? })
     }
 
-    /// This boot's with all its entries, or an empty one.
+    /// Opens the journal of this boot with all its entries, or creates an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -155,16 +156,16 @@ impl Journal {
         Ok(Journal { file: JournalFile::keep(path, proc_root, MAGIC)? })
     }
 
-    /// Opens a journal; `None` when there is none, or one of an earlier boot.
+    /// Opens a journal. Returns `None` if there is none, or if it is of an earlier boot.
     ///
     /// # Errors
-    /// [`JournalError`] when the file cannot be read or is no journal.
+    /// [`JournalError`] if the file cannot be read or is not a journal.
     pub fn open(path: &Path, proc_root: &Path) -> Result<Option<Journal>, JournalError> {
         Ok(JournalFile::open(path, proc_root, MAGIC)?.map(|file| Journal { file }))
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]), which is not armed for another thread; the thread may be touched
-    /// afterwards.
+    /// Completes entry `index` (below [`ENTRIES`]), which must not be armed for another thread. The
+    /// caller may change the thread afterwards.
     pub fn arm(&self, index: u32, entry: &Entry) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let before = &entry.before;
@@ -180,7 +181,7 @@ impl Journal {
         self.file.arm(index, entry.tid, words);
     }
 
-    /// Clears entry `index`; the thread was restored before, or is gone.
+    /// Clears entry `index`, whose thread is restored or gone.
     pub fn disarm(&self, index: u32) {
         self.file.disarm(index);
     }
@@ -209,7 +210,7 @@ impl Journal {
         self.file.is_armed(index)
     }
 
-    /// Entry `index`'s thread, if it is armed.
+    /// The thread of entry `index`, if the entry is armed.
     pub fn armed(&self, index: u32) -> Option<Armed> {
         self.file.armed(index)
     }
@@ -219,8 +220,8 @@ impl Journal {
         self.file.is_clear()
     }
 
-    /// Restores every thread that has an entry. Nobody else may use the
-    /// journal meanwhile: the daemon is gone.
+    /// Restores every thread that has an entry. The daemon must be gone: no other process may use
+    /// the journal meanwhile.
     pub fn restore_all(&self, proc_root: &Path) -> RestoreReport {
         let mut report = RestoreReport::default();
         for index in 0..ENTRIES {
@@ -229,7 +230,8 @@ impl Journal {
         report
     }
 
-    /// Restores the thread of entry `index`, if it is armed. Nobody else may use that entry meanwhile.
+    /// Restores the thread of entry `index`, if the entry is armed. Nothing else may use the entry
+    /// meanwhile.
     pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
         let Some(entry) = self.entry(index) else { return };
         match entry.restore_checked(proc_root) {

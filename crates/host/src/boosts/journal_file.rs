@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The file of a journal: entries of equal size that outlive the process that writes them.
 //!
-//! It lies in the run directory and is mapped by the daemon, which writes it, and by the supervisor, which reads
-//! it when the daemon is gone. Entry n belongs to vCPU index n.
+//! The file lies in the run directory. The daemon maps and writes it. The supervisor maps it too,
+//! and reads it when the daemon is gone. Entry n belongs to vCPU index n.
 //!
 //! ```text
 //! word 0  magic          1,2  boot id          3  entries         4..63  0
-//! then the entries, of which word 0 is the head: it is stored last, and 0 means that there is none;
-//! word 1 is the start of the thread, clock ticks since boot
+//! then the entries:
+//!   word 0  head: stored last; 0 means that there is no entry
+//!   word 1  start time of the thread, clock ticks since boot
 //! ```
 
 use std::fs::{File, Permissions};
@@ -36,15 +37,15 @@ pub struct JournalError {
 /// A thread that has an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Armed {
-    /// The entry.
+    /// Index of the entry.
     pub index: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Its start, clock ticks since boot.
+    /// Start time of the thread, clock ticks since boot.
     pub start_ticks: u64,
 }
 
-/// Entries of `WORDS` words, the head included.
+/// A journal with entries of `WORDS` words, the head included.
 #[derive(Debug)]
 pub struct JournalFile<const WORDS: usize> {
     words: SharedWords,
@@ -53,7 +54,7 @@ pub struct JournalFile<const WORDS: usize> {
 impl<const WORDS: usize> JournalFile<WORDS> {
     const TOTAL_WORDS: usize = HEADER_WORDS + ENTRIES as usize * WORDS;
 
-    /// Makes an empty one, mode 0600, in place of what lies there.
+    /// Creates an empty journal with mode 0600, in place of a file that exists at `path`.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -69,7 +70,7 @@ impl<const WORDS: usize> JournalFile<WORDS> {
             let _ = std::fs::remove_file(&new);
             let file = File::options().read(true).write(true).create_new(true).open(&new)?;
             file.set_permissions(Permissions::from_mode(0o600))?;
-            // Reserved now: a full disk must not surface as SIGBUS later.
+            // Reserve the space now: a full disk must not surface as SIGBUS later.
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
             let words = SharedWords::map(file, Self::TOTAL_WORDS)?;
             words[1].store(boot[0], Ordering::Relaxed);
@@ -82,7 +83,8 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         write().map(|words| JournalFile { words }).map_err(|e| fail(&e))
     }
 
-    /// This boot's with all its entries, or an empty one: a thread that could not be restored keeps its entry.
+    /// Opens the journal of this boot with all its entries, or creates an empty one. A thread that
+    /// could not be restored keeps its entry.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -93,10 +95,10 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         }
     }
 
-    /// Opens one; `None` when there is none, or one of an earlier boot.
+    /// Opens a journal. Returns `None` if there is none, or if it is of an earlier boot.
     ///
     /// # Errors
-    /// [`JournalError`] when the file cannot be read or is no journal.
+    /// [`JournalError`] if the file cannot be read or is not a journal.
     pub fn open(path: &Path, proc_root: &Path, magic: u64) -> Result<Option<Self>, JournalError> {
         let fail = |reason: &dyn ToString| JournalError {
             path: path.to_owned(),
@@ -124,9 +126,11 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         &self.words[at..at + WORDS]
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]) about thread `tid`; `words` go behind the head. The thread may be
-    /// touched afterwards. An entry that is armed for another thread is the only trace of what that one had: look at
-    /// [`is_armed`](Self::is_armed) first.
+    /// Completes entry `index` (below [`ENTRIES`]) for thread `tid`. `words` are stored behind the
+    /// head. The caller may change the thread afterwards.
+    ///
+    /// An entry that is armed for another thread is the only record of the attributes that the
+    /// other thread had: check [`is_armed`](Self::is_armed) first.
     pub fn arm(&self, index: u32, tid: u32, words: impl IntoIterator<Item = u64>) {
         let slot = self.slot(index);
         for (cell, word) in slot[1..].iter().zip(words) {
@@ -136,7 +140,7 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         slot[0].store(ARMED | u64::from(tid) << 32, Ordering::Release);
     }
 
-    /// Clears entry `index`; the thread was restored before, or is gone.
+    /// Clears entry `index`, whose thread is restored or gone.
     pub fn disarm(&self, index: u32) {
         self.slot(index)[0].store(0, Ordering::Release);
     }
@@ -151,13 +155,13 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         (0..ENTRIES).all(|index| !self.is_armed(index))
     }
 
-    /// Entry `index`'s thread, if it is armed.
+    /// The thread of entry `index`, if the entry is armed.
     pub fn armed(&self, index: u32) -> Option<Armed> {
         let (tid, words) = self.entry(index)?;
         Some(Armed { index, tid, start_ticks: words[1] })
     }
 
-    /// The thread of entry `index` and all of its words, if it is armed.
+    /// The tid of entry `index` and all words of the entry, if it is armed.
     pub fn entry(&self, index: u32) -> Option<(u32, [u64; WORDS])> {
         let slot = self.slot(index);
         // Pairs with the release in `arm`.
@@ -167,7 +171,7 @@ impl<const WORDS: usize> JournalFile<WORDS> {
     }
 }
 
-/// The boot's identity as two words.
+/// The boot ID as two words.
 fn boot_words(proc_root: &Path) -> Result<[u64; 2], String> {
     let id = proc::boot_id(proc_root).map_err(|e| e.to_string())?;
     let digits: String = id.chars().filter(|c| *c != '-').collect();

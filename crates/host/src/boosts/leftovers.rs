@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Threads that an earlier run changed and that could not be restored so far.
 //!
-//! Their entries are all that is known of what they had, so they stay in the journals, beside those of this run,
-//! and are tried again. Meanwhile this run writes no entry of its own at such an index: a vCPU that gets it is neither
-//! boosted nor placed, and makes no requests, until the thread is restored or gone. One stuck thread costs one vCPU that,
-//! not the host its daemon.
+//! The entries of these threads are the only record of the attributes that the threads had. They
+//! stay in the journals, next to the entries of this run, and the daemon keeps trying to restore
+//! the threads. Meanwhile this run does not overwrite these entries. A vCPU that gets the index of
+//! such an entry is not boosted, not placed, or has its requests ignored, depending on the journal,
+//! until the thread is restored or gone. One stuck thread affects one vCPU, and does not keep the
+//! daemon from running.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::boosts::uclamp::UclampJournal;
 use crate::place::PlaceJournal;
 use crate::run_dir::uclamp_path;
 
-/// The threads. Used by the daemon's main thread.
+/// The threads that are left to restore. Used by the daemon's main thread.
 #[derive(Debug)]
 pub struct Leftovers {
     proc_root: PathBuf,
@@ -27,12 +29,13 @@ pub struct Leftovers {
     boosted: Vec<Armed>,
     clamped: Vec<Armed>,
     placed: Vec<Armed>,
-    /// Why the last try failed.
+    /// The errors of the last try.
     failed: Vec<String>,
 }
 
 impl Leftovers {
-    /// Those that have entries now: call it before this run makes its first.
+    /// Finds the threads that have entries now, and tries to restore them. Call it before this run
+    /// makes its first entry.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -58,7 +61,7 @@ impl Leftovers {
         Ok(found)
     }
 
-    /// Tries to restore them.
+    /// Tries again to restore the threads that are left.
     pub fn retry(&mut self) {
         if self.is_empty() {
             return;
@@ -95,7 +98,7 @@ impl Leftovers {
         self.boosted.is_empty() && self.clamped.is_empty() && self.placed.is_empty()
     }
 
-    /// Who is left, one line.
+    /// Describes in one line the changes that could not be undone; `None` if there are none.
     pub fn line(&self) -> Option<String> {
         let first = self.failed.first()?;
         let count = self.failed.len();
@@ -105,8 +108,8 @@ impl Leftovers {
     }
 }
 
-/// Restores those of `left` whose entries are still theirs: one with another thread is this run's. Those that could not
-/// be restored stay.
+/// Restores the threads of `left` whose entries are unchanged. An entry that names another thread
+/// belongs to this run. Threads that could not be restored stay in `left`.
 fn settle(
     left: &mut Vec<Armed>,
     armed: impl Fn(u32) -> Option<Armed>,
@@ -151,7 +154,8 @@ mod tests {
         let mut left = Leftovers::find(&dir, Arc::clone(&journal), &proc_root).unwrap();
         let line = left.line().unwrap();
         assert!(line.starts_with("2 changes") && line.contains("thread 4000000"), "{line}");
-        // This run's, at another index and in place of one that is settled: not to be touched.
+        // Entries of this run, at another index and in place of a settled entry: they must not be
+        // touched.
         journal.arm(4, &boost(4_000_001));
         places.disarm(7);
         places.arm(7, &place(4_000_001));

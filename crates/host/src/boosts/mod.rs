@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries boosts out, remembers what threads had, and gives it back.
+//! Carries out boosts, records the attributes that threads had, and restores them.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`rt_thread`] | takes the sensor's messages, in a thread above every boosted vCPU |
-//! | [`actuator`] | changes threads, or keeps the account of what the scheduler changes |
+//! | [`rt_thread`] | receives the sensor's messages, with a priority above every boosted vCPU |
+//! | [`actuator`] | changes threads, or only keeps account of boosts by the scheduler |
 //! | [`uclamp`] | the kernel's clamps of vCPU threads |
-//! | [`journal`], [`journal_file`] | what threads had, in files that outlive the daemon |
-//! | [`leftovers`] | entries of an earlier run that could not be restored |
+//! | [`journal`], [`journal_file`] | earlier thread attributes, in files that outlive the daemon |
+//! | [`leftovers`] | threads of an earlier run that could not be restored |
 
 pub mod actuator;
 pub(crate) mod index_set;

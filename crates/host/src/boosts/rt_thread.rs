@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The real-time thread: takes the sensor's messages, has the actuator carry
-//! them out, and runs the housekeeping tick while something is boosted.
+//! The real-time thread: it receives the sensor's messages, has the actuator carry them out, and
+//! runs the housekeeping tick while any thread is boosted.
 //!
-//! It runs above every boosted vCPU. In its loop it neither allocates nor
-//! logs nor takes a lock; what others must do it marks in [`RtShared`].
+//! Its priority is above that of every boosted vCPU. Its loop neither allocates nor logs nor takes
+//! a lock. It marks work for other threads in [`RtShared`].
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -29,24 +29,26 @@ use crate::boosts::thread::{Level, Thread};
 use crate::settings::RtSettings;
 use crate::wake::{clear_wake, wake};
 
-/// How long starting and stopping the thread may take before it counts as stuck.
+/// How long the start of the thread, or two rounds of its loop, may take before the thread counts
+/// as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const STOP: u32 = 1;
-/// Have the policy look at every vCPU: a configuration has changed.
+/// A configuration has changed: the policy must evaluate every vCPU.
 const REEVALUATE: u32 = 2;
 /// paracord's scheduler is in force.
 const SCHEDULER_CAME: u32 = 4;
-/// It is about to go.
+/// paracord's scheduler is about to be stopped.
 const SCHEDULER_GOES: u32 = 8;
 
-/// What the real-time thread shares with the others.
+/// State that the real-time thread shares with other threads.
 #[derive(Debug)]
 pub struct RtShared {
     requests: AtomicU32,
     vcpu_priority: AtomicU32,
     tick_ns: AtomicU64,
-    /// Loops begun: whoever sees it grow twice knows that the thread has seen all earlier stores.
+    /// Number of rounds of the loop that have begun. A reader that sees it grow twice knows that
+    /// the thread has seen all stores from before.
     rounds: AtomicU64,
     /// vCPUs whose host line must be written.
     pub host_lines: IndexSet,
@@ -82,49 +84,52 @@ impl RtShared {
         wake(&self.wake_rt);
     }
 
-    /// Readable when vCPUs came or went.
+    /// A file descriptor that is readable when vCPUs came or went.
     pub fn daemon_fd(&self) -> BorrowedFd<'_> {
         self.wake_daemon.as_fd()
     }
 
-    /// Readable when [`host_lines`](RtShared::host_lines) has something.
+    /// A file descriptor that is readable when [`host_lines`](RtShared::host_lines) may not be
+    /// empty.
     pub fn host_lines_fd(&self) -> BorrowedFd<'_> {
         self.wake_host_lines.as_fd()
     }
 
-    /// Has the host lines written that are marked.
+    /// Wakes the thread that writes the marked host lines.
     pub fn publish_host_lines(&self) {
         wake(&self.wake_host_lines);
     }
 }
 
-/// The tick while a thread of a VMM's own runs boosted: that is looked at here, as it makes no VM exits.
+/// Longest tick while a boosted VMM thread that is not a vCPU runs. Such a thread makes no VM
+/// exits, so the tick evaluates it.
 const IO_TICK: Duration = Duration::from_millis(10);
 
-/// The sensor's records with each thread's start as procfs tells it, which the
-/// daemon stores before it makes a vCPU ready.
+/// The sensor's records, with the start time of each thread from procfs. The daemon stores the
+/// start time before it makes a vCPU ready.
 pub struct SensorTable {
     sensor: Arc<Sensor>,
     start_ticks: Vec<AtomicU64>,
 }
 
 impl SensorTable {
-    /// No thread known.
+    /// Creates a table without start times.
     pub fn new(sensor: Arc<Sensor>) -> SensorTable {
         SensorTable { sensor, start_ticks: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Stores the start of the thread of vCPU `index`.
+    /// Stores the start time of the thread of vCPU `index`.
     pub fn set_start(&self, index: u32, ticks: u64) {
         self.start_ticks[index as usize].store(ticks, Ordering::Release);
     }
 
-    /// The start of the thread of vCPU `index`.
+    /// The start time of the thread of vCPU `index`.
     pub fn start_of(&self, index: u32) -> u64 {
         self.start_ticks[index as usize].load(Ordering::Acquire)
     }
 
-    /// Whether it is a thread of a VMM's own, which makes no VM exits, and runs.
+    /// Whether the thread of this index runs now and is a VMM thread that is not a vCPU. Such a
+    /// thread makes no VM exits.
     fn runs_io(&self, index: u32) -> bool {
         self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.on_cpu() && vcpu.setup().io != 0)
     }
@@ -146,7 +151,7 @@ impl VcpuTable for SensorTable {
     }
 }
 
-/// The running thread; dropping it restores every vCPU and ends it.
+/// The running thread. Dropping this value restores every vCPU and ends the thread.
 #[derive(Debug)]
 pub struct RtThread {
     shared: Arc<RtShared>,
@@ -154,10 +159,11 @@ pub struct RtThread {
 }
 
 impl RtThread {
-    /// Starts the thread; it has its priority and consumes messages when this returns.
+    /// Starts the thread. When this function returns, the thread has its priority and consumes
+    /// messages.
     ///
     /// # Errors
-    /// When the thread or its priority is refused (CAP_SYS_NICE), or the ring buffer.
+    /// If the thread, its priority (CAP_SYS_NICE) or the ring buffer is refused.
     pub fn start(
         sensor: Arc<Sensor>,
         table: Arc<SensorTable>,
@@ -193,37 +199,40 @@ impl RtThread {
         }
     }
 
-    /// What it shares.
+    /// The state that the thread shares with other threads.
     pub fn shared(&self) -> &Arc<RtShared> {
         &self.shared
     }
 
-    /// Priorities and tick from now on. The thread's own priority stays.
+    /// Sets the tick and the priority of later boosts. The thread's own priority stays.
     pub fn configure(&self, settings: &RtSettings) {
         self.shared.store(settings);
         wake(&self.shared.wake_rt);
     }
 
-    /// Has the policy look at every vCPU again.
+    /// Has the policy evaluate every vCPU again.
     pub fn reevaluate(&self) {
         self.shared.request(REEVALUATE);
     }
 
-    /// Boosts go on as the scheduler's, which is in force: none of them is lost. False when the thread is stuck.
+    /// Turns the boosts in force into boosts by paracord's scheduler, which is in force now. No
+    /// boost is lost. Returns false if the thread is stuck.
     #[must_use]
     pub fn scheduler_came(&self) -> bool {
         self.shared.request(SCHEDULER_CAME);
         self.wait_round()
     }
 
-    /// Boosts go on as real-time ones, so that the scheduler may go: none of them is lost. False when the thread is stuck.
+    /// Turns the boosts in force into real-time boosts, so that paracord's scheduler can be
+    /// stopped. No boost is lost. Returns false if the thread is stuck.
     #[must_use]
     pub fn scheduler_goes(&self) -> bool {
         self.shared.request(SCHEDULER_GOES);
         self.wait_round()
     }
 
-    /// Waits until the thread has seen all earlier stores of the caller. False when it is stuck.
+    /// Waits until the thread has seen all earlier stores of the caller. Returns false if the
+    /// thread is stuck.
     pub fn wait_round(&self) -> bool {
         let seen = self.shared.rounds.load(Ordering::Acquire);
         let start = Instant::now();
@@ -299,7 +308,7 @@ impl Loop<'_> {
         };
         started();
         let mut last_tick = Instant::now();
-        // As of the last tick, a thread of a VMM's own ran boosted.
+        // At the last tick, a boosted VMM thread that is not a vCPU was running.
         let mut has_io = false;
         let mut indices = Vec::with_capacity(ENTRIES as usize);
         loop {
@@ -308,7 +317,7 @@ impl Loop<'_> {
             let tick = if has_io { tick.min(IO_TICK) } else { tick };
             let active = actuator.borrow().is_active();
             self.wait(&messages_fd, active.then(|| tick.saturating_sub(last_tick.elapsed())));
-            // Errors of the ring are EINTR or nothing there.
+            // An error means EINTR, or that the ring buffer is empty.
             let _ = ring.consume();
             let requests = self.shared.requests.swap(0, Ordering::AcqRel);
             if requests & STOP != 0 {
@@ -317,7 +326,7 @@ impl Loop<'_> {
             let mut actuator = actuator.borrow_mut();
             actuator.set_priority(self.shared.vcpu_priority.load(Ordering::Relaxed));
             let mut host_lines = false;
-            // A guest without a region has no line: its boosts wake nobody else.
+            // A guest without a region has no host line: its boosts wake no other thread.
             let mut changed = |index| {
                 if self.table.has_line(index) {
                     self.shared.host_lines.mark(index);
@@ -348,14 +357,15 @@ impl Loop<'_> {
         }
     }
 
-    /// Has the policy look at every vCPU; `indices` is room for them.
+    /// Has the policy evaluate every vCPU. `indices` is preallocated space for their indices.
     fn reevaluate(&self, indices: &mut Vec<u32>) {
         indices.clear();
         indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
         let _ = self.sensor.evaluate(PC_EV_CONFIG, indices);
     }
 
-    /// Has the policy look at what is boosted. True when a thread of a VMM's own runs boosted.
+    /// Has the policy evaluate all boosted threads. Returns true if a VMM thread that is not a vCPU
+    /// runs with a real-time boost.
     fn tick(
         &self,
         actuator: &mut Actuator,
@@ -384,5 +394,5 @@ impl Loop<'_> {
     }
 }
 
-// `evaluate` cuts its argument into pieces of this many without allocating.
+// `evaluate` splits its argument into chunks of this size without allocating.
 const _: () = assert!(PC_TICK_MAX > 0);

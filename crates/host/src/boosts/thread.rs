@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A boosted thread: which one it is, and how far its boost goes.
+//! The identity of a boosted thread, and the level of its boost.
 
-/// How far a boost goes (`PC_LEVEL_*`).
+/// Level of a boost (`PC_LEVEL_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Before normal threads, behind those with a full boost: see [`priority_at`](crate::boosts::journal::Entry::priority_at).
+    /// Ahead of normal threads, behind threads with a full boost. See
+    /// [`priority_at`](crate::boosts::journal::Entry::priority_at).
     Interrupt,
     /// The configured priority.
     Full,
 }
 
-/// A thread as the sensor's record has it.
+/// A thread, as in the sensor's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Start, clock ticks since boot.
+    /// Start time, clock ticks since boot.
     pub start_ticks: u64,
 }

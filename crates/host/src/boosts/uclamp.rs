@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What guests ask for, without paracord's scheduler: utilisation clamps of their vCPUs' threads.
+//! Performance requests of guests without paracord's scheduler: utilisation clamps of vCPU threads.
 //!
-//! The kernel's own scheduler takes them (`uclamp.min`, `uclamp.max`). What a thread had is in a journal before it
-//! gets others, so whoever outlives the daemon can give it back. Like the actuator, whose thread this runs
-//! on, nothing here allocates, waits or logs.
+//! The kernel's own scheduler follows these clamps (`uclamp.min`, `uclamp.max`). The clamps that a
+//! thread had are written to a journal before the thread gets others, so that a process that
+//! outlives the daemon can restore them. [`Uclamps`] runs on the actuator's thread: like the
+//! actuator, it neither allocates nor waits nor logs once it is open.
 //!
 //! ```text
 //! an entry of the journal, behind its head (see journal_file.rs):
-//!   1  thread start, clock ticks since boot      2  min | max << 32 that the thread had; ~0: none of its own
-//!   3  min | max << 32 as given                  4  the same as given before that
+//!   1  start time of the thread, clock ticks since boot
+//!   2  min | max << 32 that the thread had; ~0: the thread had set none
+//!   3  min | max << 32 as given
+//!   4  min | max << 32 as given before that
 //! ```
-//! Two are noted as given: the daemon may die between the note and the change.
+//! An entry has two pairs of clamps as given, because the daemon may die between the write of the
+//! entry and the change of the thread.
 
 use std::io;
 use std::path::Path;
@@ -27,13 +31,13 @@ use crate::boosts::thread::Thread;
 /// "PCFLOR" and the layout's version.
 const MAGIC: u64 = 0x524f_4c46_4350_0001;
 const WORDS: usize = 5;
-/// A clamp that a thread did not ask for.
+/// Stands for a clamp that the thread did not set.
 const NONE: u32 = u32::MAX;
 
-/// A pair of clamps, least and most.
+/// A pair of clamps: minimum and maximum.
 type Pair = (u32, u32);
 
-/// A thread whose clamps are its guest's.
+/// A thread that has the clamps that its guest requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Uclamp {
     thread: Thread,
@@ -65,13 +69,13 @@ impl Uclamp {
         }
     }
 
-    /// What the host lets the guest ask for.
+    /// The clamps that the host has set: the bounds for the requests of the guest.
     fn host(&self) -> pc_clamp {
         let or = |value, otherwise| if value == NONE { otherwise } else { value };
         pc_clamp { min: or(self.had.0, 0), max: or(self.had.1, PC_CAPACITY) }
     }
 
-    /// The thread has its own again, unless somebody else has changed them since.
+    /// Restores the thread's own clamps, unless somebody else has changed them since.
     fn restore(&self) -> io::Result<Restored> {
         let now = match sched::util_clamps(self.thread.tid) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Restored::Gone),
@@ -88,18 +92,20 @@ impl Uclamp {
     }
 }
 
-/// What thread `tid` asked the kernel for. A real-time thread that did not ask shows the highest least.
+/// Returns the clamps that thread `tid` has set. The kernel reports the highest value as the
+/// minimum of a real-time thread that has set none.
 fn asked(tid: u32) -> io::Result<Pair> {
     let (min, max) = sched::util_clamps(tid)?;
     if (min, max) == (0, 0) {
-        // Said by a kernel without clamps, which refuses this; for others it changes nothing.
+        // A kernel without clamps reports this pair too, but refuses the call. On other kernels the
+        // call changes nothing.
         sched::set_util_clamps(tid, Util::Keep, Util::To(0))?;
     }
     let no_min = min == 0 || (min == PC_CAPACITY && sched::get(tid)?.is_realtime());
     Ok((if no_min { NONE } else { min }, if max == PC_CAPACITY { NONE } else { max }))
 }
 
-/// The journal, and the clamps in force by vCPU index.
+/// The journal, and the clamps in force, by vCPU index.
 #[derive(Debug)]
 pub struct Uclamps {
     journal: Option<JournalFile<WORDS>>,
@@ -107,33 +113,36 @@ pub struct Uclamps {
     count: usize,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The thread's clamps are what the guest asks for.
+    /// The thread has the clamps that the guest requests.
     InForce,
-    /// The guest asks for nothing: the thread has its own.
+    /// The thread has its own clamps: the guest requests nothing beyond them, or the journal cannot
+    /// record a change.
     Nothing,
     /// The thread has ended.
     Gone,
 }
 
 impl Uclamps {
-    /// None in force; the journal is the file at [`keep`]'s path. Without one nothing is changed.
+    /// Opens the journal that [`keep`] has created at `path`, with no clamps in force. Without a
+    /// journal no clamps are changed.
     pub fn open(path: &Path, proc_root: &Path) -> Result<Uclamps, JournalError> {
         let journal = JournalFile::open(path, proc_root, MAGIC)?;
         Ok(Uclamps { journal, held: vec![None; ENTRIES as usize], count: 0 })
     }
 
-    /// How many threads have their guests' clamps.
+    /// Number of threads that have clamps that their guests requested.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// vCPU `index`, whose thread is alive, asks for `request` and at most `limit`.
+    /// Handles a request of vCPU `index`, whose thread is alive: `request`, but at most `limit` (0:
+    /// no limit).
     ///
     /// # Errors
-    /// What the system calls return: EOPNOTSUPP on kernels without clamps.
+    /// Errors of the system calls: EOPNOTSUPP on kernels without clamps.
     pub fn ask(
         &mut self,
         index: u32,
@@ -143,11 +152,12 @@ impl Uclamps {
     ) -> io::Result<Asked> {
         let Some(journal) = &self.journal else { return Ok(Asked::Nothing) };
         let Some(slot) = self.held.get_mut(index as usize) else { return Ok(Asked::Nothing) };
-        // A thread of an earlier run that has not got its own back yet (leftovers.rs).
+        // The entry belongs to a thread of an earlier run whose clamps are not restored yet
+        // (leftovers.rs).
         if slot.is_none() && journal.is_armed(index) {
             return Ok(Asked::Nothing);
         }
-        // An earlier thread's.
+        // The slot belongs to an earlier thread.
         if slot.is_some_and(|held| held.thread != thread) {
             journal.disarm(index);
             *slot = None;
@@ -178,7 +188,7 @@ impl Uclamps {
                 Ok(Asked::InForce)
             }
             Err(error) => {
-                // As before: with clamps of the guest's, or with its own.
+                // The thread still has its earlier clamps: those of an earlier request, or its own.
                 match slot {
                     Some(held) => journal.arm(index, thread.tid, held.words()),
                     None => journal.disarm(index),
@@ -191,10 +201,11 @@ impl Uclamps {
         }
     }
 
-    /// The thread of vCPU `index` has its own clamps again. The caller knows that it lives.
+    /// Restores the own clamps of the thread of vCPU `index`. The caller knows that the thread is
+    /// alive.
     ///
     /// # Errors
-    /// What the system calls return; the journal's entry stays, for whoever tries again.
+    /// Errors of the system calls. The journal entry then stays, for a later try.
     pub fn release(&mut self, index: u32) -> io::Result<()> {
         let held = self.held.get(index as usize).copied().flatten();
         held.map_or(Ok(Restored::Gone), |held| held.restore())?;
@@ -202,9 +213,10 @@ impl Uclamps {
         Ok(())
     }
 
-    /// The thread of vCPU `index` has ended.
+    /// Forgets the thread of vCPU `index`, which has ended.
     pub fn forget(&mut self, index: u32) {
-        // An entry without one is a thread's of an earlier run, which keeps it (leftovers.rs).
+        // If nothing is held here, an armed entry belongs to a thread of an earlier run, and stays
+        // (leftovers.rs).
         let held = self.held.get_mut(index as usize).and_then(Option::take);
         if let Some((journal, _)) = self.journal.as_ref().zip(held) {
             self.count -= 1;
@@ -212,13 +224,13 @@ impl Uclamps {
         }
     }
 
-    /// Whether this thread has clamps as vCPU `index`.
+    /// Whether `thread` has clamps that were requested for vCPU `index`.
     pub fn is_of(&self, index: u32, thread: Thread) -> bool {
         self.held.get(index as usize).copied().flatten().is_some_and(|held| held.thread == thread)
     }
 }
 
-/// Keeps this boot's journal, or makes an empty one.
+/// Keeps the journal of this boot, or creates an empty one.
 ///
 /// # Errors
 /// [`JournalError`].
@@ -226,12 +238,12 @@ pub fn keep(path: &Path, proc_root: &Path) -> Result<(), JournalError> {
     JournalFile::<WORDS>::keep(path, proc_root, MAGIC).map(drop)
 }
 
-/// The journal by itself: for those who restore.
+/// The journal alone, for code that restores clamps.
 #[derive(Debug)]
 pub struct UclampJournal(JournalFile<WORDS>);
 
 impl UclampJournal {
-    /// Opens it; `None` when there is none, or one of an earlier boot.
+    /// Opens the journal. Returns `None` if there is none, or if it is of an earlier boot.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -239,17 +251,18 @@ impl UclampJournal {
         Ok(JournalFile::open(path, proc_root, MAGIC)?.map(UclampJournal))
     }
 
-    /// Entry `index`'s thread, if it is armed.
+    /// The thread of entry `index`, if the entry is armed.
     pub fn armed(&self, index: u32) -> Option<Armed> {
         self.0.armed(index)
     }
 
-    /// Whether no thread has clamps of its guest's: nothing is left to restore.
+    /// Whether no entry is armed, so that nothing is left to restore.
     pub fn is_clear(&self) -> bool {
         self.0.is_clear()
     }
 
-    /// Gives the thread of entry `index`, if it is armed, its own clamps. Nobody else may use that entry meanwhile.
+    /// Restores the own clamps of the thread of entry `index`, if the entry is armed. Nothing else
+    /// may use the entry meanwhile.
     pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
         let Some((tid, words)) = self.0.entry(index) else { return };
         let clamps = Uclamp::from_words(tid, words);
@@ -268,7 +281,8 @@ impl UclampJournal {
     }
 }
 
-/// Gives every thread of the journal its own clamps. Nobody else may use it meanwhile.
+/// Restores the own clamps of every thread in the journal. Nothing else may use the journal
+/// meanwhile.
 ///
 /// # Errors
 /// [`JournalError`].
@@ -289,7 +303,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// A thread that lives as long as the closure runs.
+    /// Runs `body` with a thread that lives until `body` returns.
     fn with_thread(body: impl FnOnce(Thread)) {
         let (tell, told) = channel();
         let (end, wait) = channel::<()>();
@@ -334,7 +348,7 @@ mod tests {
     fn a_thread_gets_what_its_guest_asks_for_within_its_own_and_gets_its_own_back() {
         with_thread(|thread| {
             let (path, mut uclamps) = uclamps("ask");
-            // A kernel without them: nothing is held, and the error says so.
+            // On a kernel without clamps nothing is held, and the error says why.
             if !is_supported(thread) {
                 let error = uclamps.ask(3, thread, 500, 0).unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
@@ -358,7 +372,7 @@ mod tests {
         });
     }
 
-    /// What it had stands nowhere else.
+    /// The entry is the only record of the clamps that the earlier thread had.
     #[test]
     fn the_entry_of_a_thread_of_an_earlier_run_is_neither_used_nor_forgotten() {
         with_thread(|thread| {

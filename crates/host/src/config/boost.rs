@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[boost]` and `[vm."NAME"]` in the units of the file: budgets are shares of a
-//! period, so that they follow when the period changes.
+//! `[boost]` and `[vm."NAME"]` in the units of the file. Budgets are shares of a period, so they
+//! follow when the period changes.
 
 use super::value::Share;
 use crate::settings::{BoostConfig, Mode, Reason, ReasonConfig};
@@ -16,44 +16,44 @@ pub struct ReasonKeys {
     pub budget: Share,
 }
 
-/// `[boost]` and what a VM section adds to it.
+/// `[boost]`, and the keys that a VM section has in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoostKeys {
-    /// What the policy does; the global mode is an upper bound.
+    /// What the policy does for the VM. The global mode is an upper bound.
     pub mode: Mode,
     /// Whether the VM's shared region is used.
     pub use_region: bool,
     /// Whether hints are read at every VM exit.
     pub hints_at_exit: bool,
-    /// Whether what the guest's governor asks for counts.
+    /// Whether the requests of the guest's frequency governor count.
     pub guest_requests: bool,
-    /// Whether threads of the VMM's own are boosted.
+    /// Whether the VMM's other threads are boosted.
     pub io: bool,
     /// Period of all budgets, ms.
     pub period_ms: u32,
-    /// One vCPU, all reasons.
+    /// Budget of one vCPU, all reasons together.
     pub vcpu_budget: Share,
-    /// All vCPUs of a VM.
+    /// Budget of all vCPUs of a VM.
     pub vm_budget: Share,
-    /// All other threads of a VMM.
+    /// Budget of all other threads of a VMM.
     pub io_budget: Share,
-    /// Kept for unboosted work on every host CPU.
+    /// Share of every host CPU that is kept for unboosted work.
     pub cpu_kept: Share,
-    /// Upper bound of the growing throttle, periods.
+    /// Upper bound of the throttle, which grows with each strike; in periods.
     pub penalty_max_periods: u32,
-    /// Shortest time from one boost to the next, µs.
+    /// Shortest average time from one boost of a vCPU to its next, µs.
     pub actuation_min_us: u32,
-    /// Indexed by [`Reason`].
+    /// Keys of the reasons, indexed by [`Reason`].
     pub reasons: [ReasonKeys; 4],
 }
 
 impl BoostKeys {
-    /// Settings of a reason.
+    /// The keys of a reason.
     pub fn reason(&self, r: Reason) -> &ReasonKeys {
         &self.reasons[r as usize]
     }
 
-    /// Settings of a reason, to change.
+    /// The keys of a reason, to change them.
     pub fn reason_mut(&mut self, r: Reason) -> &mut ReasonKeys {
         &mut self.reasons[r as usize]
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One line that names the file, the line, the key and the remedy.
+//! Errors in a configuration: one line that names the file, the line, the key and the remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration was refused.
+/// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     file: Option<PathBuf>,
@@ -14,7 +14,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// An error about `key` (empty: about the whole file).
+    /// An error about `key`; an empty key stands for the whole file.
     pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         ConfigError { file: None, line: None, key: key.into(), reason: reason.into() }
     }
@@ -25,7 +25,7 @@ impl ConfigError {
         self
     }
 
-    /// The key, with its section: `boost.wake.grant_us`.
+    /// The key with its section, for example `boost.wake.grant_us`.
     pub fn key(&self) -> &str {
         &self.key
     }

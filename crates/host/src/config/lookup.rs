@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys by their names: those of a VM section, `KEY=VALUE` of `paracord vm set`, and
-//! the nearest key to one that does not exist.
+//! Looks up keys by name: the keys of a VM section, `KEY=VALUE` of `paracord vm set`, and the
+//! nearest key to one that does not exist.
 
 use super::boost::BoostKeys;
 use super::keys::{BOOST, Key, PIN, PLACE, REASON, VM};
@@ -9,7 +9,7 @@ use super::value::{Given, Kind, Value};
 use super::{ConfigError, Override};
 use crate::settings::Reason;
 
-/// The reason of a word such as `wake`.
+/// The reason with this name, such as `wake`.
 pub(super) fn reason_named(word: &str) -> Option<Reason> {
     Reason::ALL.into_iter().find(|r| r.name() == word)
 }
@@ -23,14 +23,15 @@ fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
     keys.iter().find(|k| k.name == name)
 }
 
-/// Keys of `[boost]` that describe the host's CPUs, which all VMs share: no VM may have its own.
+/// Keys of `[boost]` that describe the host's CPUs. All VMs share the CPUs, so a VM cannot have
+/// values of its own.
 const HOST_WIDE: [&str; 2] = ["period_ms", "cpu_kept_pct"];
 
 fn boost_keys_of_a_vm() -> impl Iterator<Item = &'static Key<BoostKeys>> {
     BOOST.iter().filter(|k| !HOST_WIDE.contains(&k.name))
 }
 
-/// What the key of a VM section accepts; `None` for an unknown or host-wide key.
+/// The values that a key of a VM section accepts; `None` for an unknown or host-wide key.
 pub fn vm_kind(key: &str) -> Option<Kind> {
     if let Some((reason, rest)) = key.split_once('.') {
         reason_named(reason)?;
@@ -40,7 +41,7 @@ pub fn vm_kind(key: &str) -> Option<Kind> {
     place.or_else(|| VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind))
 }
 
-/// Stores a checked value if it belongs to a placement; `section` is where it stands.
+/// Stores a checked value if its key belongs to a placement. `section`: the section that contains the key.
 pub(super) fn apply_to_place(keys: &mut PlaceKeys, section: &str, key: &str, value: Value) {
     if let Some(k) = find(PLACE, key) {
         (k.set)(keys, value);
@@ -48,7 +49,7 @@ pub(super) fn apply_to_place(keys: &mut PlaceKeys, section: &str, key: &str, val
     }
 }
 
-/// Stores a checked value under a key of a VM section; unknown keys were refused before.
+/// Stores a checked value under a key of a VM section. Unknown keys have been refused before.
 pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
     if let Some((reason, rest)) = key.split_once('.') {
         if let (Some(r), Some(k)) = (reason_named(reason), find(REASON, rest)) {
@@ -76,7 +77,8 @@ pub fn vm_keys() -> Vec<String> {
 /// Checks `key=value` of `paracord vm set`.
 ///
 /// # Errors
-/// Unknown key (with the nearest one) or value out of range (with the range).
+/// The key is unknown (the error suggests the nearest key), or the value is out of range (the error
+/// names the range).
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
     if find(PLACE, key).is_some() {
         return Err(ConfigError::new(key, "is set with `paracord vm place`"));
@@ -103,7 +105,7 @@ pub(super) fn refused_in_vm(section: &str, key: &str) -> ConfigError {
     unknown(section, key, vm_keys().iter().map(String::as_str))
 }
 
-/// Error for an unknown key of `section` that suggests the nearest of `known`.
+/// Error for an unknown key of `section`. It suggests the nearest key of `known`.
 pub(super) fn unknown<'n>(
     section: &str,
     key: &str,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The daemon's configuration: a TOML file becomes a checked [`Config`].
+//! The daemon's configuration: turns a TOML file into a checked [`Config`].
 //!
-//! Every key is written down once, in [`keys`]; parsing, `paracord config show`,
-//! `paracord vm set` and the documentation test are driven by that table. The
-//! defaults of `[boost]` are the policy's own (`pc_boost_defaults`).
+//! Every key is described once, in [`keys`]. The parser, `paracord config show`, `paracord vm set`
+//! and the test of the documentation use this table. The defaults of `[boost]` are those of the
+//! policy (`pc_boost_defaults`).
 
 mod boost;
 mod error;
@@ -35,35 +35,36 @@ use crate::settings::{
     CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
 };
 
-/// Where `paracord run` looks for its configuration when none is named.
+/// Path of the configuration that `paracord run` reads if none is named.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 
-/// Who carries decisions out.
+/// What carries out decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// [`Actuator::Ext`] as long as it keeps all that the host uses of the kernel's scheduler, else [`Actuator::Rt`].
+    /// [`Actuator::Ext`] while paracord's scheduler keeps all features of the kernel's scheduler
+    /// that the host uses, otherwise [`Actuator::Rt`].
     Auto,
-    /// `SCHED_RR` by system call.
+    /// A system call makes the vCPU thread `SCHED_RR`.
     Rt,
     /// paracord's own scheduler (sched_ext).
     Ext,
-    /// Nobody: no VM goes beyond [`Mode::Observe`].
+    /// Nothing: no VM has a mode above [`Mode::Observe`].
     Observe,
 }
 
-/// Control socket.
+/// The control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Path of the unix stream socket.
     pub socket: PathBuf,
-    /// Members of this group may use it besides root; empty: root only.
+    /// Besides root, members of this group may use the socket; empty: root only.
     pub group: String,
 }
 
-/// Where metrics go. Each destination is off when empty.
+/// Destinations of the metrics. An empty destination is switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metrics {
-    /// Loopback TCP address, `127.0.0.1:9095`.
+    /// Loopback TCP address, for example `127.0.0.1:9095`.
     pub listen: Option<SocketAddr>,
     /// Unix stream socket that answers HTTP.
     pub socket: Option<PathBuf>,
@@ -78,19 +79,19 @@ pub struct Metrics {
 pub struct Config {
     /// Upper bound on every VM's mode.
     pub mode: Mode,
-    /// Who carries decisions out.
+    /// What carries out decisions.
     pub actuator: Actuator,
     /// `SCHED_RR` priority of a boosted vCPU thread.
     pub rt_priority: u32,
-    /// `SCHED_FIFO` priority of the thread that carries decisions out.
+    /// `SCHED_FIFO` priority of the thread that carries out decisions.
     pub actuator_priority: u32,
-    /// Distance of housekeeping ticks while something is boosted, ms.
+    /// Interval of the housekeeping ticks while something is boosted, ms.
     pub housekeeping_ms: u32,
-    /// vCPUs of one user other than root that are looked after.
+    /// Number of vCPUs of one user other than root that are looked after.
     pub vcpus_per_user: u32,
-    /// Journal and lock file.
+    /// Directory of the journal and the lock file.
     pub run_dir: PathBuf,
-    /// Shared regions.
+    /// Directory of the shared regions.
     pub region_dir: PathBuf,
     /// Control socket.
     pub control: Control,
@@ -98,18 +99,18 @@ pub struct Config {
     pub metrics: Metrics,
     /// The performance policy of paracord's scheduler.
     pub perf: PerfSettings,
-    /// Counters of guests.
+    /// Counters for guests.
     pub counters: CounterSettings,
-    /// Start the daemon again when it died unasked.
+    /// Whether to start the daemon again after it died without being stopped.
     pub restart: bool,
-    /// Restarts without a minute of good running in between before giving up.
+    /// Number of restarts, without a minute of normal operation in between, before giving up.
     pub restarts_max: u32,
-    /// `[boost]` and the per-VM sections.
+    /// `[boost]` and the sections of VMs.
     pub vm_rules: VmRules,
 }
 
 impl Default for Config {
-    /// The defaults of [`Settings`] and of the policy, with nothing served but the control socket.
+    /// The defaults of [`Settings`] and of the policy. Only the control socket is served.
     fn default() -> Self {
         let settings = Settings::default();
         Config {
@@ -145,7 +146,7 @@ impl From<&Config> for Settings {
         Settings {
             run_dir: c.run_dir.clone(),
             region_dir: c.region_dir.clone(),
-            // An actuator that does nothing must not be told of boosts in force.
+            // An actuator that does nothing must not be told that boosts are in force.
             mode: match c.actuator {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
@@ -173,7 +174,7 @@ impl Config {
     /// Checks rules that involve more than one key.
     ///
     /// # Errors
-    /// The key to change and why, without a place in a file.
+    /// Names the key to change, and why, without a position in a file.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.actuator_priority <= self.rt_priority {
             return Err(ConfigError::new(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is said of one key, by a section or by `paracord vm set`.
+//! Values of single keys that a section or `paracord vm set` has set.
 
 use super::value::Value;
 
-/// One key that a section or `paracord vm set` overrides, already checked;
+/// One key that a section or `paracord vm set` overrides. It is already checked.
 /// [`super::parse_override`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
@@ -11,7 +11,8 @@ pub struct Override {
     pub(super) value: Value,
 }
 
-/// Adds to what was said before; what is said of a key again takes its place, or it would grow for ever.
+/// Adds overrides to earlier ones. A new value of a key replaces the old one; otherwise the list
+/// would grow forever.
 pub fn say(before: &mut Vec<Override>, new: Vec<Override>) {
     for one in new {
         before.retain(|other| other.key != one.key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! TOML text to [`Config`], key by key through the table in [`super::keys`].
+//! Turns TOML text into a [`Config`], key by key, with the table in [`super::keys`].
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{Config, ConfigError, Override, VmSection};
 use crate::place::{Host, Placement};
 use crate::settings::Reason;
 
-/// A configuration is a few kB; anything larger is the wrong file.
+/// A configuration has a few kB. A larger file is the wrong file.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Reads and checks the file at `path`.
@@ -24,7 +24,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     load_text(path).and_then(|text| parse(&text, path))
 }
 
-/// As [`load`]; also refuses placements that this host cannot do.
+/// Like [`load`]. Also refuses placements that are not possible on this host.
 ///
 /// # Errors
 /// One line with file, line and key.
@@ -43,7 +43,7 @@ fn load_text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
 }
 
-/// Checks `text`; `file` appears in errors.
+/// Checks `text`. `file` is the name that errors contain.
 ///
 /// # Errors
 /// One line with file, line and key.
@@ -51,7 +51,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     parse_for(None, text, file)
 }
 
-/// As [`parse`]; with a host, also refuses placements that it cannot do.
+/// Like [`parse`]. With a host, also refuses placements that are not possible there.
 ///
 /// # Errors
 /// One line with file, line and key.
@@ -67,7 +67,7 @@ pub fn parse_for(host: Option<&Host>, text: &str, file: &Path) -> Result<Config,
     Ok(config)
 }
 
-/// An error and where in the text it is, in bytes.
+/// An error, and its byte offset in the text.
 type Placed = (ConfigError, Option<usize>);
 type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
@@ -102,7 +102,7 @@ fn table<'v, 'i>(name: &str, value: &'v SpannedValue<'i>) -> Result<&'v DeTable<
     }
 }
 
-/// Reads the scalar keys of a section; `subsections` are left to the caller.
+/// Reads the scalar keys of a section. The caller reads the `subsections`.
 fn read_keys<T>(
     section: &str,
     from: &DeTable,
@@ -146,7 +146,7 @@ fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Res
     if let Some(value) = doc.get("vm") {
         let vms = table("vm", value)?;
         let mut sections: Vec<_> = vms.iter().collect();
-        // The table is sorted by name; sections apply in the order of the file.
+        // The table is sorted by name, but sections apply in the order of the file.
         sections.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in sections {
             config.vm_rules.sections.push(read_vm(name.get_ref(), value)?);
@@ -158,7 +158,7 @@ fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Res
     Ok(())
 }
 
-/// Whether the host can do what a section's placement says.
+/// Checks whether the placement of a section is possible on the host.
 fn check_place(host: &Host, pattern: &str, value: &SpannedValue) -> Result<(), Placed> {
     let place = value.get_ref().get("place");
     let Some((place, text)) = place.and_then(|place| Some((place, place.get_ref().as_str()?)))
@@ -236,6 +236,7 @@ mod tests {
             ("a = \n", ["p.toml:1: ", ""]),
             ("mode = \"on\"\nmode = \"off\"", ["p.toml:2: ", "duplicate"]),
             ("[vm.\"x*\"]\nmod = \"on\"", ["p.toml:2: vm.\"x*\".mod: unknown", "\"mode\""]),
+            ("[boost]\nperiod_ms = 9", ["p.toml:2: boost.period_ms: 9", "from 10 to 10000"]),
             ("[vm.x]\nperiod_ms = 50", ["p.toml:2: vm.\"x\".period_ms:", "set it in [boost]"]),
             (
                 "[vm.x.wake]\ngrant_us = \"a\"",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the vCPUs of a VM run: keys of `[vm."NAME"]` only, and not of `paracord vm set`: `paracord vm place` also
-//! looks whether the host can do what is said.
+//! Keys that say where the vCPUs of a VM run. They exist in `[vm."NAME"]` only. `paracord vm set`
+//! does not accept them: `paracord vm place` sets placements, because it also checks that the host
+//! can do what is requested.
 
 use crate::place::{PlaceMode, Placement};
 
@@ -9,8 +10,8 @@ use crate::place::{PlaceMode, Placement};
 pub struct PlaceKeys {
     /// Where each vCPU runs.
     pub place: Placement,
-    /// What that does.
+    /// What the placement does.
     pub mode: PlaceMode,
-    /// Section whose `place` is in force, for people to read: `vm."web-*"`.
+    /// The section whose `place` is in force, in readable form: `vm."web-*"`.
     pub section: String,
 }

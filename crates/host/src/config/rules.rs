@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which settings a VM gets: the global ones, then every `[vm."PATTERN"]` section
-//! that matches its name, then what `paracord vm set` changed.
+//! Which settings a VM gets: the global settings, then each `[vm."PATTERN"]` section that matches
+//! its name, then the changes by `paracord vm set`.
 
 use super::boost::BoostKeys;
 use super::keys;
@@ -10,14 +10,14 @@ use super::place::PlaceKeys;
 use super::value::Value;
 use crate::settings::BoostConfig;
 
-/// What a section is matched with: a VM's process.
+/// Properties of a VM's process with which sections are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
-    /// Name, which the VM's user chooses.
+    /// Name of the VM, which its user chooses.
     pub name: &'a str,
-    /// User that the process runs as; `None`: not known, and no section that names one applies.
+    /// User that the process runs as. `None`: not known, and no section that names a user applies.
     pub uid: Option<u32>,
-    /// Its control group; as `uid`.
+    /// Control group of the process. `None` as for `uid`.
     pub cgroup: Option<&'a str>,
 }
 
@@ -30,9 +30,9 @@ impl<'a> From<&'a str> for Who<'a> {
 /// A `[vm."PATTERN"]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmSection {
-    /// VM name with `*` and `?`.
+    /// Pattern for the VM's name, with `*` and `?`.
     pub pattern: String,
-    /// In the order of the file.
+    /// The keys of the section, in the order of the file.
     pub overrides: Vec<Override>,
 }
 
@@ -49,17 +49,17 @@ impl VmSection {
     }
 }
 
-/// How VMs are boosted, by their names.
+/// The boost settings of VMs, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmRules {
     /// `[boost]`.
     pub boost: BoostKeys,
-    /// In the order of the file, which is the order in which they apply.
+    /// The sections of VMs, in the order of the file, in which they also apply.
     pub sections: Vec<VmSection>,
 }
 
 impl VmRules {
-    /// The configuration of a VM; `overrides` apply last, oldest first.
+    /// The configuration of a VM. `overrides` apply last, the oldest first.
     pub fn resolve<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
         let (mut boost, who) = (self.boost, who.into());
         let sections = self.sections.iter().filter(|s| s.applies_to(who));
@@ -82,12 +82,13 @@ impl VmRules {
     }
 }
 
-/// Whether `name` matches `pattern`: `*` is any run of characters, `?` any one.
-/// At most quadratic time, whatever the pattern.
+/// Whether `name` matches `pattern`. `*` stands for any number of characters, `?` for exactly one.
+/// The time is at most quadratic, whatever the pattern.
 fn pattern_matches(pattern: &str, name: &str) -> bool {
     let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut pi, mut ni) = (0, 0);
-    // After the last `*`: where to go on in the pattern, and what it has eaten.
+    // For the last `*`: the position after it in the pattern, and the end of the characters in the
+    // name that it stands for.
     let mut star: Option<(usize, usize)> = None;
     while ni < n.len() {
         if pi < p.len() && p[pi] == '*' {
@@ -142,7 +143,8 @@ mod tests {
         assert_eq!(rules.resolve("web", &[]), BoostConfig::from(&rules.boost));
     }
 
-    /// A name is the VM's user's choice: what is meant for one VM is not another's for the asking.
+    /// The user of a VM chooses its name. Without pinning, any user could claim the settings that
+    /// are meant for another VM.
     #[test]
     fn a_section_can_be_pinned_to_a_user_and_a_control_group() {
         let text = "[vm.\"web*\"]\nuid = 107\ncgroup = \"/machine.slice/*\"\nmode = \"off\"\nplace = \"0=4\"\n\

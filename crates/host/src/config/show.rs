@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The effective configuration as TOML: what differs from the default stands as it
-//! is, defaults are commented out. The result is a valid configuration file.
+//! Shows the effective configuration as TOML. Keys that have their default value are commented out.
+//! The result is a valid configuration file.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ fn section<T>(
     }
 }
 
-/// Renders `config`; with `explain`, each key is preceded by its meaning and range.
+/// Renders `config`. With `explain`, the meaning and the range of each key precede it.
 pub fn show(config: &Config, explain: bool) -> String {
     let default = Config::default();
     let mut out = String::new();
@@ -46,7 +46,7 @@ pub fn show(config: &Config, explain: bool) -> String {
     );
     for r in Reason::ALL {
         let header = format!("boost.{}", r.name());
-        // The same three keys four times: explained once.
+        // Each reason has the same three keys, so they are explained only once.
         let explain = explain && r == Reason::Wake;
         section(
             &mut out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of configuration keys and the ranges that they may take.
+//! Values of configuration keys, and the ranges of values.
 
 use std::fmt;
 
@@ -7,26 +7,27 @@ use paracord_devices::pmu::EventSet;
 
 use crate::place::Placement;
 
-/// A share of a period in hundredths of a percent (10 000 = 100 %).
+/// A share of a period, in hundredths of a percent (10 000 = 100 %).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u32);
 
 impl Share {
-    /// `part` of `period` (same unit), rounded to the nearest hundredth of a percent.
+    /// The share that `part` is of `period` (in the same unit), rounded to the nearest hundredth of
+    /// a percent.
     pub fn of(part: u64, period: u64) -> Share {
         let (part, period) = (u128::from(part), u128::from(period.max(1)));
         let parts = (part * 10_000 + period / 2) / period;
         Share(u32::try_from(parts).unwrap_or(u32::MAX))
     }
 
-    /// This share of `period`, in the same unit.
+    /// This share of `period`, in the unit of `period`.
     pub fn of_period(self, period: u64) -> u64 {
         let part = u128::from(period) * u128::from(self.0) / 10_000;
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    /// From a percentage; `None` when it is negative, not finite or too large.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // range checked first
+    /// Converts a percentage; `None` if it is negative, not finite or too large.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked first
     pub fn from_pct(pct: f64) -> Option<Share> {
         let parts = (pct * 100.0).round();
         (0.0..=f64::from(u32::MAX)).contains(&parts).then_some(Share(parts as u32))
@@ -44,10 +45,10 @@ impl fmt::Display for Share {
     }
 }
 
-/// A value of a key.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Whole number in the unit of the key's name.
+    /// Whole number, in the unit that the key's name contains.
     Int(u32),
     /// Percentage.
     Pct(Share),
@@ -58,7 +59,7 @@ pub enum Value {
 }
 
 impl fmt::Display for Value {
-    /// As TOML.
+    /// Formats the value as TOML.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Int(n) => write!(f, "{n}"),
@@ -69,29 +70,29 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a key accepts.
+/// The values that a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Whole number.
+    /// Whole number, from the first to the second limit.
     Int(u32, u32),
-    /// Percentage with up to two decimals, limits in whole percent.
+    /// Percentage with up to two decimals. The limits are whole percentages.
     Pct(u32, u32),
     /// `true` or `false`.
     Bool,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A file name; `optional` ones may be empty.
+    /// Absolute path of a file.
     Path {
-        /// Empty switches the feature off.
+        /// Whether the path may be empty, which switches the feature off.
         optional: bool,
     },
     /// Address and port on the loopback interface, or empty.
     Loopback,
     /// Name of a group, or empty.
     Group,
-    /// Where vCPUs run, or empty.
+    /// Placement of vCPUs, or empty.
     Placement,
-    /// What guests may count.
+    /// Events that guests may count.
     Events,
 }
 
@@ -127,10 +128,10 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Checks a value of the right TOML type.
+    /// Checks a value and its TOML type.
     ///
     /// # Errors
-    /// What is allowed instead.
+    /// Says what is allowed instead.
     pub fn check(&self, given: Given) -> Result<Value, String> {
         let wrong = |shown: String| Err(format!("{shown} is not allowed: must be {self}"));
         match (self, given) {
@@ -179,7 +180,7 @@ impl Kind {
     }
 }
 
-/// A value as it was written, before it is checked.
+/// A value as it was written, not checked yet.
 #[derive(Clone, Debug)]
 pub enum Given {
     /// Integer.
@@ -190,12 +191,12 @@ pub enum Given {
     Bool(bool),
     /// String.
     Text(String),
-    /// Any other TOML type: its name.
+    /// The name of any other TOML type.
     Other(&'static str),
 }
 
 impl Given {
-    /// Reads a word of a command line: numbers and booleans as such, the rest as text.
+    /// Reads a word of a command line: as a number or boolean if it is one, otherwise as text.
     pub fn from_word(word: &str) -> Given {
         if let Ok(n) = word.parse() {
             Given::Int(n)

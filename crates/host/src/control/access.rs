@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who may use the control socket: root, the daemon's own user, and members of one group.
+//! Access to the control socket: for root, the daemon's own user, and members of one group.
 //!
-//! The socket's mode (0660, that group) keeps others from connecting at all;
-//! the peer's credentials are checked as well, so that a changed mode opens nothing.
+//! The mode of the socket (0660 with that group, 0600 without a group) keeps other users from
+//! connecting. The credentials of the peer are checked as well, so that a changed mode does not
+//! give access.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -15,29 +16,31 @@ use crate::scheduler::clamps::ClampTarget;
 /// Users and the group that may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The daemon's own user; root may always.
+    /// The daemon's own user. Root always has access.
     pub user: u32,
-    /// Members may as well.
+    /// The group whose members have access.
     pub group: Option<u32>,
 }
 
 impl Access {
-    /// Access for root, this process' user and the group called `group`, if it
+    /// Access for root, for the user of this process, and for the group called `group`, if it
     /// exists in `/etc/group` under `root`.
     pub fn new(group: &str, root: &Path) -> Access {
         let file = std::fs::read_to_string(root.join("etc/group")).unwrap_or_default();
         Access { user: geteuid().as_raw(), group: group_id(&file, group) }
     }
 
-    /// Whether a user of the socket may set these clamps: the group's members are there for VMs, a thread may be anybody's.
+    /// Whether user `uid` of the socket may set the clamps of `target`. Members of the group may
+    /// clamp only VMs, because a thread may belong to any user.
     pub fn may_clamp(&self, uid: u32, target: &ClampTarget) -> bool {
         uid == 0 || uid == self.user || matches!(target, ClampTarget::Vm(_))
     }
 
-    /// Whether the peer may use the socket; its user id either way.
+    /// Returns whether the peer may use the socket, and in either case the user ID of the peer.
     ///
     /// # Errors
-    /// When the kernel does not tell who the peer is: refuse it.
+    /// If the kernel does not report the credentials of the peer. The caller must refuse such a
+    /// peer.
     pub fn check(&self, peer: impl AsFd) -> std::io::Result<(bool, u32)> {
         let credentials = socket_peercred(peer.as_fd())?;
         let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());

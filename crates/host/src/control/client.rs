@@ -12,17 +12,18 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
 
-/// The daemon answers within milliseconds; its own limit is 5 s.
+/// Longest wait for an answer. The daemon answers within milliseconds, and its own limit is 5 s.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
-/// It restores thousands of threads, and its own may be in a write that takes long.
+/// Longest wait for the end of the daemon, in seconds. The daemon restores thousands of threads,
+/// and its own threads may be in a write that takes long.
 const END_MAX_S: i64 = 30;
-/// 4096 vCPUs need about 8 MB.
+/// Longest response. 4096 vCPUs need about 8 MB.
 const RESPONSE_MAX_BYTES: u64 = 64 << 20;
 
 /// Why a request got no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens at the socket.
+    /// No process listens at the socket.
     #[error("no daemon at {}: start it with `paracord run` or `systemctl start paracord`", .0.display())]
     NotRunning(PathBuf),
     /// The caller may not use the socket.
@@ -31,7 +32,7 @@ pub enum ClientError {
     /// The daemon refused the request.
     #[error("{}", .0.message)]
     Refused(Failure),
-    /// The daemon answered something else, or not at all.
+    /// The daemon did not answer, or the answer was not a valid response.
     #[error("daemon at {}: {reason}", path.display())]
     Broken {
         /// The socket.
@@ -68,13 +69,15 @@ impl Client {
         Ok(Client { path: path.to_owned(), stream: BufReader::new(stream) })
     }
 
-    /// Stops the daemon and waits for its end: until then it restores threads. Where the caller cannot see the daemon's
-    /// process (another namespace), the end of the connection has to do.
+    /// Stops the daemon and waits until its process has ended: until then the daemon restores
+    /// threads. If the caller cannot see the daemon's process (another namespace), it waits for the
+    /// end of the connection instead.
     ///
     /// # Errors
     /// Any [`ClientError`].
     pub fn stop(mut self) -> Result<(), ClientError> {
-        // Who listens is the daemon. Before its answer: its number may be another process's afterwards.
+        // The process that listens is the daemon. Open its pidfd before it answers, because its pid
+        // may belong to another process afterwards.
         let daemon = peer_pid(self.stream.get_ref())
             .ok()
             .flatten()
@@ -103,8 +106,8 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<serde_json::Value, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|e| broken(&self.path, &e.into()))?;
         line.push(b'\n');
-        // A daemon that refuses the connection answers and closes before it reads: its
-        // answer says more than the broken pipe.
+        // A daemon that refuses the connection answers and closes before it reads. Its answer says
+        // more than the broken pipe.
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
         let read = self.stream.by_ref().take(RESPONSE_MAX_BYTES).read_line(&mut answer);
@@ -138,7 +141,7 @@ impl Client {
 
 fn broken(path: &Path, e: &std::io::Error) -> ClientError {
     let reason = match e.kind() {
-        // What a socket's time limit is reported as.
+        // A socket reports its time limit as either of these.
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             let limit = ANSWER_MAX.as_secs();
             format!("no answer within {limit} s: the host is overloaded, or the daemon hangs")

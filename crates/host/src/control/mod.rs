@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The control socket: line-delimited JSON over a unix stream socket.
 //!
-//! docs/control-socket.md documents the protocol. The server is one thread that
-//! never blocks on a client; everything that a client can make it hold is
-//! bounded by a constant in [`server`].
+//! docs/control-socket.md documents the protocol. The server is one thread that never blocks on a
+//! client. Constants in [`server`] bound everything that a client can make it hold.
 
 mod access;
 mod client;

@@ -9,21 +9,21 @@ use crate::place::PlaceMode;
 use crate::scheduler::clamps::ClampTarget;
 use crate::settings::Mode;
 
-/// Version of the protocol; grows when a request or a field changes its
-/// meaning, not when one is added.
+/// Version of the protocol. It grows when a request or a field changes its meaning, and not when
+/// one is added.
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// One line from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// The state of everything: a [`Snapshot`](crate::snapshot::Snapshot).
+    /// Returns the state of the daemon: a [`Snapshot`](crate::snapshot::Snapshot).
     Status {},
     /// Overrides keys of one running VM until the next reload.
     VmSet {
-        /// Name, uuid or pid.
+        /// Name, uuid or pid of the VM.
         vm: String,
-        /// Keys and values as in `[vm."NAME"]`, values as text.
+        /// Keys and values as in `[vm."NAME"]`. The values are text.
         set: BTreeMap<String, String>,
     },
     /// Reads the configuration file again.
@@ -33,42 +33,45 @@ pub enum Request {
         /// New upper bound for all VMs.
         mode: Mode,
     },
-    /// Sets what threads, a control group or a VM may ask for.
+    /// Sets the clamps of a thread, a process, a control group or a VM.
     ClampSet {
-        /// Whose.
+        /// The target of the clamps.
         target: ClampTarget,
-        /// At least this, 0..=1024; 0 if absent.
+        /// Minimum, 0..=1024. 0 if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         min: Option<u32>,
-        /// At most this, 0..=1024; 1024 if absent.
+        /// Maximum, 0..=1024. 1024 if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<u32>,
     },
-    /// What they may ask for: a list of one [`ClampReport`](crate::scheduler::clamps::ClampReport).
+    /// Returns the clamps of a target: a list of one
+    /// [`ClampReport`](crate::scheduler::clamps::ClampReport).
     ClampGet {
-        /// Whose.
+        /// The target of the clamps.
         target: ClampTarget,
     },
-    /// A [`ClampReport`](crate::scheduler::clamps::ClampReport) of each that was set.
+    /// Returns a [`ClampReport`](crate::scheduler::clamps::ClampReport) for each target whose
+    /// clamps were set.
     ClampList {},
-    /// Places vCPUs of one running VM: a [`PlaceReport`](crate::place::PlaceReport).
+    /// Places vCPUs of one running VM. Returns a [`PlaceReport`](crate::place::PlaceReport).
     VmPlace {
-        /// Name, uuid or pid.
+        /// Name, uuid or pid of the VM.
         vm: String,
-        /// As `place` in `[vm."NAME"]`; vCPUs that are not named stay.
+        /// Like `place` in `[vm."NAME"]`. vCPUs that are not named stay where they are.
         place: String,
-        /// Whether threads are bound, `affinity` if absent.
+        /// Whether threads are bound to CPUs. `affinity` if absent.
         #[serde(default)]
         mode: PlaceMode,
     },
-    /// Where vCPUs run: a [`PlaceReport`](crate::place::PlaceReport).
+    /// Returns where the vCPUs of a VM are placed: a [`PlaceReport`](crate::place::PlaceReport).
     VmPlaceGet {
-        /// Name, uuid or pid.
+        /// Name, uuid or pid of the VM.
         vm: String,
     },
-    /// Gives all vCPUs back what they had: a [`PlaceReport`](crate::place::PlaceReport).
+    /// Restores the CPUs that all vCPUs of a VM had before. Returns a
+    /// [`PlaceReport`](crate::place::PlaceReport).
     VmPlaceClear {
-        /// Name, uuid or pid.
+        /// Name, uuid or pid of the VM.
         vm: String,
     },
     /// Restores every thread and ends the daemon.
@@ -79,15 +82,16 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// Not a request of this version.
+    /// The line is not a request of this version.
     BadRequest,
-    /// The peer is neither root nor a member of the control group.
+    /// The peer may not use the socket (it is neither root, nor the daemon's user, nor a member of
+    /// the control group), or it may not make this request.
     Denied,
-    /// Too many clients.
+    /// There are too many clients.
     Busy,
     /// No VM has this name.
     NoSuchVm,
-    /// A value is out of range or a key unknown.
+    /// The request cannot be carried out: for example, a value is out of range or a key is unknown.
     Invalid,
     /// The daemon's main thread does not answer.
     NoAnswer,
@@ -98,7 +102,7 @@ pub enum ErrorCode {
 pub struct Response {
     /// [`PROTOCOL_VERSION`].
     pub protocol: u32,
-    /// Result of a request that succeeded; `null` when there is nothing to say.
+    /// Result of a request that succeeded. `null` if there is nothing to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<serde_json::Value>,
     /// Set when the request failed.
@@ -109,19 +113,19 @@ pub struct Response {
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// For programs.
+    /// The reason, for programs.
     pub code: ErrorCode,
-    /// For people: one line that says what to do.
+    /// The reason, for people: one line that says what to do.
     pub message: String,
 }
 
 impl Response {
-    /// A request that succeeded.
+    /// The response to a request that succeeded.
     pub fn ok(result: serde_json::Value) -> Response {
         Response { protocol: PROTOCOL_VERSION, result: Some(result), error: None }
     }
 
-    /// A request that failed.
+    /// The response to a request that failed.
     pub fn error(code: ErrorCode, message: impl Into<String>) -> Response {
         let error = Some(Failure { code, message: message.into() });
         Response { protocol: PROTOCOL_VERSION, result: None, error }

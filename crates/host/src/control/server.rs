@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The control socket's server: one thread, non-blocking sockets, bounded everything.
+//! The server of the control socket: one thread, non-blocking sockets, and bounds on everything
+//! that clients use.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -18,15 +19,17 @@ use crate::accept::accept;
 use crate::command_error::CommandError;
 use crate::handle::DaemonHandle;
 
-/// Clients at a time; beyond that a new one gets `busy`.
+/// Maximum number of clients at a time. A further client gets `busy`.
 const CLIENTS_MAX: usize = 32;
-/// Clients of one user other than root, so that one user cannot lock the others out.
+/// Maximum number of clients of one user other than root, so that one user cannot lock the others
+/// out.
 const CLIENTS_PER_USER_MAX: usize = 8;
-/// A request is at most a few hundred bytes; more is not a request.
+/// Longest line from a client. A request has at most a few hundred bytes: a longer line is not a
+/// request.
 const REQUEST_MAX_BYTES: usize = 16 * 1024;
-/// A client that neither asks nor takes its answer for this long is dropped.
+/// A client that neither sends a request nor reads its answer for this long is dropped.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// A snapshot is taken from the daemon at most this often, however many ask.
+/// Shortest interval between two snapshots of the daemon, however many clients request one.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
 
 /// Why the socket could not be served.
@@ -42,7 +45,7 @@ pub struct ServerError {
 pub struct Stop(Arc<OwnedFd>);
 
 impl Stop {
-    /// The server removes its socket and returns.
+    /// Has the server remove its socket and return.
     pub fn stop(&self) {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
@@ -66,16 +69,16 @@ struct Connection {
     output: Vec<u8>,
     written: usize,
     last_progress: Instant,
-    /// No more requests: close when the output is written.
+    /// No more requests are taken. The connection closes when the output is written.
     closing: bool,
 }
 
 impl Server {
-    /// Binds `path` with mode 0660 and the group of `access`. A socket that a
-    /// dead daemon left there is replaced; anything else is not touched.
+    /// Binds `path` with mode 0660 and the group of `access`, or with mode 0600 if `access` has no
+    /// group. A socket that a dead daemon left there is replaced. Anything else is not touched.
     ///
     /// # Errors
-    /// Names the path and what to do.
+    /// [`ServerError`] names the path and what to do.
     pub fn bind(path: &Path, access: Access, handle: DaemonHandle) -> Result<Server, ServerError> {
         let fail = |reason: String| ServerError { path: path.to_owned(), reason };
         match std::fs::symlink_metadata(path) {
@@ -109,7 +112,7 @@ impl Server {
         })
     }
 
-    /// Ends the server from another thread.
+    /// Returns a handle with which another thread ends the server.
     pub fn stopper(&self) -> Stop {
         self.stop.clone()
     }
@@ -117,7 +120,8 @@ impl Server {
     /// Serves until [`Stop::stop`], then removes the socket.
     pub fn run(mut self) {
         loop {
-            // A request that arrived together with the one before it waits in memory, not in the socket.
+            // A request that arrived together with the one before it waits in memory, and not in
+            // the socket: do not sleep then.
             let waiting = self.clients.iter().any(Connection::has_request);
             let timeout = Timespec { tv_sec: i64::from(!waiting), tv_nsec: 0 };
             let mut fds = vec![
@@ -175,7 +179,7 @@ impl Server {
             closing: false,
         };
         if let Some(response) = refusal {
-            // A new socket's buffer holds one line: written at once or not at all.
+            // The buffer of a new socket holds one line. The line is written at once or not at all.
             client.answer(&response);
             client.write();
             return;
@@ -183,7 +187,7 @@ impl Server {
         self.clients.push_back(client);
     }
 
-    /// Reads, answers at most one request, writes: so that clients take turns.
+    /// Reads, answers at most one request, and writes, so that clients take turns.
     fn advance(&mut self, client: &mut Connection) {
         client.write();
         if !client.output.is_empty() || client.closing {
@@ -250,7 +254,7 @@ fn command_error(e: &CommandError) -> Response {
 }
 
 impl Connection {
-    /// A client with an answer to take is not read from: it must take it first.
+    /// A client must take its answer before the server reads from it again.
     fn interest(&self) -> PollFlags {
         if !self.output.is_empty() { PollFlags::OUT } else { PollFlags::IN }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads, one per CPU, some of which may be slow to begin: a CPU may be another one's, by a real-time task that does
-//! not sleep. Whoever starts them waits for a bounded time, and hears later of those that were late.
+//! Threads, one per CPU. Some of them may be slow to start, because a real-time task that does not
+//! sleep can occupy their CPU. The caller that starts the threads waits for a bounded time, and
+//! learns later about threads that were late.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,35 +12,35 @@ use rustix::fd::OwnedFd;
 
 use crate::stop_thread::StopThread;
 
-/// How a thread says, once, that it works or cannot.
+/// The channel on which a thread reports, once, that it works, or why it cannot.
 pub(super) type Report = SyncSender<io::Result<()>>;
 
 struct Worker {
     thread: StopThread,
-    /// Until it has reported.
+    /// The channel for the report, until the thread has reported.
     starting: Option<Receiver<io::Result<()>>>,
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may never run: nobody waits for its end.
+        // The thread may never run: do not wait for its end.
         if self.starting.is_some() {
             self.thread.abandon();
         }
     }
 }
 
-/// Dropping it ends them.
+/// The threads. Dropping this value ends them.
 #[derive(Default)]
 pub(super) struct Crew {
     by_cpu: BTreeMap<u32, Worker>,
-    /// CPUs without one, and why.
+    /// CPUs without a working thread, and why.
     lacking: BTreeMap<u32, String>,
 }
 
 impl Crew {
-    /// Starts those of `cpus` that are not there yet, and waits for `patience` at most, for all of them together.
-    /// Those whose CPU is not among `cpus` end.
+    /// Starts a thread for each CPU of `cpus` that has none yet, and waits for the reports: at most
+    /// `patience`, for all threads together. Threads whose CPU is not in `cpus` end.
     pub fn follow<Body: FnOnce(&OwnedFd) + Send + 'static>(
         &mut self,
         cpus: &[u32],
@@ -64,7 +65,7 @@ impl Crew {
         self.await_starting(patience);
     }
 
-    /// Hears what those that were late have to say by now.
+    /// Takes the reports of late threads that have arrived by now.
     pub fn look(&mut self) {
         self.await_starting(Duration::ZERO);
     }
@@ -96,7 +97,7 @@ impl Crew {
         self.by_cpu.retain(|cpu, _| !failed.contains(cpu));
     }
 
-    /// CPUs without a thread that works, each with why.
+    /// CPUs without a working thread, each with the reason.
     pub fn lacking(&self) -> &BTreeMap<u32, String> {
         &self.lacking
     }
@@ -125,7 +126,7 @@ mod tests {
         crew.follow(&[0, 1, 2, 3], PATIENCE, move |cpu, report| {
             let gate = Arc::clone(&theirs);
             move |stop: &OwnedFd| {
-                // As one that waits for a CPU that another thread has.
+                // These stand in for threads that wait for a CPU that another thread has.
                 let opened = (cpu >= 2).then(|| gate.lock().unwrap());
                 let said = if cpu == 1 { Err(io::Error::other("refused")) } else { Ok(()) };
                 report.send(said).unwrap();

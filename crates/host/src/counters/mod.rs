@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters of guests whose VMM serves none (QEMU): the events are the daemon's, on vCPU threads.
+//! Performance counters for guests whose VMM serves none (QEMU). The daemon opens the events, on
+//! vCPU threads.
 //!
-//! A guest asks by a kick. The sensor sees it in the vCPU's context and wakes the worker of that CPU, a real-time thread
-//! above every vCPU: it runs before the guest goes on, while the vCPU's thread is switched out. So no call is an
-//! interrupt to another CPU, and what a guest causes is time in which it does not run itself.
+//! A guest makes a request by a kick. The sensor sees the kick in the context of the vCPU, and
+//! wakes the worker of that CPU: a real-time thread with a priority above every vCPU. The worker
+//! runs before the guest goes on, while the vCPU thread is switched out. No perf call therefore has
+//! to interrupt another CPU, and a guest pays for its requests with time in which it does not run
+//! itself.
 
 mod crew;
 mod table;
@@ -27,22 +30,24 @@ use crate::vms::identity::Identity;
 use table::{Served, Table};
 use workers::Workers;
 
-/// The counters of all guests. Dropping it closes every event.
+/// The counters of all guests. Dropping this value closes every event.
 pub struct Counters {
     sensor: Arc<Sensor>,
     table: Arc<Table>,
     ivshmem: Option<Ivshmem>,
     settings: CounterSettings,
-    /// What guests may count here; found when the first one may.
+    /// The events that guests may count on this host. They are probed for the first guest that may
+    /// have counters.
     offer: Option<Offer>,
-    /// The sensor's program that rings for overflows.
+    /// The sensor's BPF program that wakes a worker at an overflow.
     listener: Option<Arc<OwnedFd>>,
     workers: Workers,
     log: LogLimit,
 }
 
 impl Counters {
-    /// None yet. Workers run with a real-time priority above that of vCPUs. Without `ivshmem` nothing is sampled.
+    /// Creates the state without any counters. Workers run with real-time priority `priority`,
+    /// which must be above that of vCPUs. Without `ivshmem` nothing is sampled.
     pub fn new(
         sensor: Arc<Sensor>,
         ivshmem: Option<Ivshmem>,
@@ -64,7 +69,7 @@ impl Counters {
         }
     }
 
-    /// What VMs that come from now on may cost.
+    /// Sets the limits for VMs that come from now on.
     pub fn configure(&mut self, settings: CounterSettings) {
         if self.settings.events != settings.events {
             self.offer = None;
@@ -72,7 +77,7 @@ impl Counters {
         self.settings = settings;
     }
 
-    /// What a new VM may cost; `None` where its counters are not served.
+    /// Creates the counters of a new VM. `None` if its counters are not served.
     pub fn admit(&mut self, vm: &Identity, region: &Region) -> Option<VmCounters> {
         if !self.settings.serve || !region.asks_at_kicks() {
             return None;
@@ -96,7 +101,8 @@ impl Counters {
         Some(VmCounters { offer, budget, vectors })
     }
 
-    /// vCPU `index` of a VM is there, or its VM has changed: serves it from now on.
+    /// Serves the counters of vCPU `index` from now on. To be called for a new vCPU, and when its
+    /// VM has changed.
     pub fn attach(
         &mut self,
         counters: &VmCounters,
@@ -123,14 +129,14 @@ impl Counters {
         *entry = Some(Served { region, vcpu_id, area, budget, vectors });
     }
 
-    /// The vCPU is gone.
+    /// Ends the service for vCPU `index`.
     pub fn detach(&self, index: u32) {
         let served = self.table.entry(index).and_then(|mut entry| entry.take());
-        // Events are closed here, with no lock held.
+        // This closes the events, with no lock held.
         drop(served);
     }
 
-    /// What a VM's counters do, on the vCPUs of these indices.
+    /// The state of a VM's counters, on the vCPUs of these indices.
     pub fn snapshot(&self, vm: &VmCounters, indices: impl Iterator<Item = u32>) -> PmuSnapshot {
         let mut now = PmuSnapshot {
             interrupts: vm.vectors.is_some(),
@@ -152,8 +158,9 @@ impl Counters {
         now
     }
 
-    /// To be called now and then, with the vCPUs that are served. Events that nobody has asked for lately are closed, of
-    /// guests that do not ask at all; CPUs that came get their workers.
+    /// To be called now and then, with the indices of the vCPUs that are served. Closes events that
+    /// were not requested lately. Requests have the same effect, so this call is for guests that
+    /// make none at all. Starts workers for new CPUs.
     pub fn look(&mut self, indices: impl Iterator<Item = u32>) {
         let mut indices = indices.peekable();
         if indices.peek().is_some() {
@@ -171,7 +178,7 @@ impl Counters {
         }
     }
 
-    /// What it lacks, one line.
+    /// Describes in one line the CPUs without a worker. `None` if there are none.
     pub fn lacking(&self) -> Option<String> {
         self.workers.lacking()
     }
@@ -187,7 +194,8 @@ impl Counters {
     }
 }
 
-/// Up to 32 events per vCPU, and a vector: the usual soft limit of 1024 is that of programs that use select(2).
+/// Raises the limit on file descriptors: each vCPU needs up to 32 for events, and one for its
+/// vector. The usual soft limit of 1024 is for programs that use select(2).
 fn use_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit { current: limit.maximum, ..limit };
@@ -196,7 +204,7 @@ fn use_all_descriptors() {
     }
 }
 
-/// What the vCPUs of a VM share.
+/// The state that the vCPUs of a VM share.
 #[derive(Clone, Debug)]
 pub struct VmCounters {
     offer: Arc<Offer>,

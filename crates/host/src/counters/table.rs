@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The vCPUs whose counters are served, and what is done when one asks.
+//! The vCPUs whose counters are served, and the handling of their requests.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,22 +13,23 @@ use paracord_sys::clock::now_ns;
 use crate::ivshmem::Vectors;
 use crate::regions::region::Region;
 
-/// What a worker costs besides its work: it is switched in and out.
+/// Cost of a worker besides its work: it is switched in and out.
 const TURN: Duration = Duration::from_micros(3);
-/// A guest that asks on when its budget is used up would cost the host turns without end.
+/// How long a guest whose budget is used up is ignored. A guest that goes on making requests would
+/// otherwise cost the host turns without end.
 const DEAF: Duration = Duration::from_millis(10);
 
 /// A vCPU whose counters are served.
 pub struct Served {
-    /// Where it asks.
+    /// The region with its requests.
     pub region: Arc<Region>,
-    /// Its slot.
+    /// Its slot in the region.
     pub vcpu_id: u32,
     /// Its counters.
     pub area: Area,
-    /// Of its VM.
+    /// The budget of its VM.
     pub budget: Arc<Budget>,
-    /// Without them nothing can be sampled.
+    /// The interrupts of its VM. Without them nothing can be sampled.
     pub vectors: Option<Arc<Vectors>>,
 }
 
@@ -51,15 +52,17 @@ impl Served {
     }
 }
 
-/// By vCPU index. A lock is taken by the worker of the CPU on which the vCPU runs, and seldom by others.
+/// The served vCPUs, by index. The worker of the CPU on which a vCPU runs takes the lock of the
+/// vCPU; other threads take it seldom.
 pub struct Table {
     served: Vec<Mutex<Option<Served>>>,
-    /// Batches that could not be read or answered: the VMM's user has changed the file.
+    /// Number of batches that could not be read or answered, because the VMM's user has changed the
+    /// file.
     lost: AtomicU32,
 }
 
 impl Table {
-    /// None is served.
+    /// Creates a table in which no vCPU is served.
     pub fn new() -> Table {
         Table {
             served: (0..PC_VCPUS_MAX).map(|_| Mutex::new(None)).collect(),
@@ -67,24 +70,25 @@ impl Table {
         }
     }
 
-    /// Batches that were lost since this was asked last.
+    /// Number of batches that were lost since the last call.
     pub fn take_lost(&self) -> u32 {
         self.lost.swap(0, Ordering::Relaxed)
     }
 
-    /// One more is lost.
+    /// Counts one more lost batch.
     pub fn note_lost(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The vCPU of an index; `None` beyond the last.
+    /// The entry of vCPU `index`. `None` beyond the last index.
     pub fn entry(&self, index: u32) -> Option<MutexGuard<'_, Option<Served>>> {
         let entry = self.served.get(index as usize)?;
         Some(entry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The guest on vCPU `index` has asked, or its counters have overflowed; the worker works for it since `start_ns`.
-    /// Return: it is not heard before then.
+    /// Serves vCPU `index`: its guest has made a request, or its counters have overflowed. The
+    /// worker has worked for this vCPU since `start_ns`. Returns the time until which requests of
+    /// the vCPU are ignored, if the budget of the VM is used up.
     pub fn serve(&self, index: u32, start_ns: u64) -> Option<u64> {
         let mut entry = self.entry(index)?;
         let served = entry.as_mut()?;
@@ -93,7 +97,7 @@ impl Table {
             self.note_lost();
         }
         served.area.end_slice();
-        // The rest, which is not the pool's.
+        // Charge the time that the pool has not charged itself.
         let end_ns = now_ns();
         let all = TURN + Duration::from_nanos(end_ns.saturating_sub(start_ns));
         served.budget.charge(all.saturating_sub(served.area.spent() - before));

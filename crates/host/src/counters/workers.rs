@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A thread per CPU that works for the vCPUs that run there: bound to it, of a real-time priority above theirs.
+//! One thread per CPU that works for the vCPUs that run there. The thread is bound to its CPU, and
+//! its real-time priority is above that of the vCPUs.
 
 use std::cell::Cell;
 use std::fs;
@@ -20,11 +21,11 @@ use super::crew::{Crew, Report};
 use super::table::Table;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// How long the main thread waits for new workers, all of them together. On a CPU that something of a higher priority
-/// does not let go of, one may not begin for ever.
+/// How long the main thread waits for all new workers together. A worker may never start if a
+/// thread of a higher priority does not release its CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Dropping it ends them.
+/// The workers. Dropping this value ends them.
 pub struct Workers {
     sensor: Arc<Sensor>,
     table: Arc<Table>,
@@ -34,13 +35,13 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// None yet.
+    /// Creates the state without any worker.
     pub fn new(sensor: Arc<Sensor>, table: Arc<Table>, priority: u32) -> Workers {
         Workers { sensor, table, priority, online: CpuMask::default(), crew: Crew::default() }
     }
 
-    /// One for each CPU that is online now. A CPU that goes takes its worker's binding with it, so that one that comes
-    /// back has a new worker.
+    /// Starts and ends workers, so that each CPU that is online now has one. A worker loses its
+    /// binding when its CPU goes offline, so a CPU that comes back gets a new worker.
     pub fn follow_cpus(&mut self) {
         let Some(online) = read_mask(Path::new(ONLINE)).filter(|online| *online != self.online)
         else {
@@ -65,7 +66,7 @@ impl Workers {
         }
     }
 
-    /// CPUs without a worker, and why, as one line; `None` when each has one.
+    /// Describes in one line the CPUs without a worker, and why. `None` if each CPU has one.
     pub fn lacking(&self) -> Option<String> {
         let (cpu, why) = self.crew.lacking().first_key_value()?;
         let mut cpus = CpuMask::default();
@@ -78,7 +79,8 @@ impl Workers {
     }
 }
 
-/// Real-time first: bound to a CPU of a boosted vCPU's, an ordinary thread would wait for that one's end.
+/// Binds the calling thread to `cpu`. The thread becomes real-time first: an ordinary thread that
+/// is bound to the CPU of a boosted vCPU would wait for the end of the boost.
 fn bind(cpu: u32, priority: u32) -> io::Result<()> {
     let mut here = CpuMask::default();
     here.insert(cpu);
@@ -86,7 +88,7 @@ fn bind(cpu: u32, priority: u32) -> io::Result<()> {
     affinity::set(0, &here)
 }
 
-/// A worker's thread, until `stop` is readable.
+/// Body of a worker's thread. Runs until `stop` is readable.
 fn work(
     cpu: u32,
     sensor: &Sensor,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out what clients of the control socket, and SIGHUP, ask for. A request is executed here and nowhere else.
+//! Executes the requests of clients of the control socket, and the reload that SIGHUP requests.
+//! Requests are executed nowhere else.
 
 use std::collections::BTreeMap;
 
@@ -56,14 +57,16 @@ impl Daemon {
         Ok(())
     }
 
-    /// Uses the configuration as its file is now. Returns what whoever asked should know, which may be nothing.
+    /// Reads the configuration file again, and uses it. Returns a note for the requester, which may
+    /// be empty.
     pub(super) fn reload(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
         let read = read().map_err(CommandError::Invalid)?;
         self.use_settings(read.settings)?;
         Ok(read.note)
     }
 
-    /// Answers a message; false to end. An asker that has gone is no error.
+    /// Answers a message. Returns false if the daemon must end. A requester that has gone is not an
+    /// error.
     pub(super) fn answer(&mut self, message: Message, read: &mut ReadConfig) -> bool {
         match message {
             Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
@@ -169,12 +172,12 @@ impl Daemon {
     }
 }
 
-/// What these types hold always becomes JSON.
+/// Converts a result to JSON. The values of these types can always be converted.
 fn json(result: impl Serialize) -> Value {
     serde_json::to_value(result).unwrap_or_default()
 }
 
-/// All of them, or what is wrong with the first that is wrong.
+/// Parses all overrides, or returns the error of the first wrong one.
 fn overrides(set: &BTreeMap<String, String>) -> Result<Vec<Override>, CommandError> {
     let checked = set.iter().map(|(key, value)| parse_override(key, value));
     checked.collect::<Result<_, _>>().map_err(|e| CommandError::Invalid(e.to_string()))

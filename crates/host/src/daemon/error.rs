@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why the daemon ends without being asked to.
+//! Why the daemon ends without a request to end.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use crate::boosts::journal::JournalError;
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The sensor.
+    /// The sensor failed.
     #[error(transparent)]
     Sensor(#[from] SensorError),
-    /// The journal.
+    /// A journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// There is no journal: not started by a supervisor.
+    /// There is no journal: no supervisor has started the daemon.
     #[error("no journal in {}: start paracord with `paracord run`", .0.display())]
     NoJournal(PathBuf),
-    /// The control socket or metrics.
+    /// The control socket or metrics cannot be served.
     #[error("{0}")]
     Serve(String),
-    /// A system call.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// Error of the call.
         source: io::Error,
     },
 }
 
-/// What failed, for [`DaemonError::System`].
+/// Converts the error of operation `what` to a [`DaemonError::System`].
 pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |source| DaemonError::System { what, source }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The daemon's main thread: VMs that come and go, commands, signals.
 //!
-//! It is a child of the supervisor and works on the supervisor's journal. Nothing
-//! here is on the way of a decision: that is [`crate::boosts::rt_thread`].
+//! The daemon is a child of the supervisor and works on the supervisor's journal. Decisions do not
+//! pass through this thread, but through [`crate::boosts::rt_thread`].
 
 mod commands;
 mod error;
@@ -34,43 +34,46 @@ use wait::Wait;
 
 pub use error::DaemonError;
 
-/// How often a missing KVM is looked for.
+/// Interval between two checks for a missing KVM.
 const KVM_POLL: Duration = Duration::from_secs(1);
-/// How soon a vCPU that the actuator still holds is looked at again.
+/// Delay until a vCPU that the actuator still holds is checked again.
 const RESCAN: Duration = Duration::from_millis(20);
 
-/// A configuration that was read anew.
+/// A configuration that was read again.
 pub struct Reloaded {
-    /// Its settings.
+    /// The settings in it.
     pub settings: Settings,
-    /// What whoever asked should know, such as keys that wait for the next start; may be empty.
+    /// A note for the requester, such as keys that wait for the next start. It may be empty.
     pub note: String,
 }
 
-/// Reads the configuration; an error is one line that names the place.
+/// Reads the configuration. An error is one line that names the place in the file.
 pub type ReadConfig = dyn FnMut() -> Result<Reloaded, String>;
 
-/// How the daemon is run.
+/// The environment in which the daemon runs.
 pub struct Surroundings {
     /// `/proc`.
     pub proc_root: PathBuf,
-    /// The supervisor's process; the daemon ends when it does.
+    /// Pid of the supervisor. The daemon ends when the supervisor ends.
     pub supervisor: Option<u32>,
-    /// Reads the configuration anew (SIGHUP, `paracord reload`); an error is one line that names the place.
+    /// Reads the configuration again (SIGHUP, `paracord reload`). An error is one line that names
+    /// the place in the file.
     pub reload: Box<ReadConfig>,
-    /// Where KVM shows that it is there: `/sys/module/kvm`.
+    /// Path that exists while KVM is loaded: `/sys/module/kvm`.
     pub kvm_module: PathBuf,
-    /// How the sensor is loaded.
+    /// Options for loading the sensor.
     pub sensor: Options,
-    /// Hears that the daemon is ready, with its state in a line: the BPF programs are loaded and the actuator is in
-    /// force, or there is no KVM, and so no VM and nothing to load them for. Hears again when the state is another.
+    /// Called with the daemon's state in one line when the daemon is ready. Either the BPF programs
+    /// are loaded and the actuator is in force, or there is no KVM, and therefore no VM for which
+    /// to load them. Called again when the state changes.
     pub ready: Box<dyn FnMut(&str)>,
-    /// Sees the sensor when it is loaded: load tests name threads that stand in for vCPUs.
+    /// Called with the sensor when it is loaded. Load tests name threads there that stand in for
+    /// vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
 }
 
 impl Default for Surroundings {
-    /// This host, without a supervisor, with nothing to read anew.
+    /// This host, without a supervisor and without a configuration to read again.
     fn default() -> Self {
         Surroundings {
             proc_root: "/proc".into(),
@@ -84,10 +87,12 @@ impl Default for Surroundings {
     }
 }
 
-/// Runs until SIGTERM, SIGINT or a command, and restores every thread.
+/// Runs until SIGTERM, SIGINT, a stop command or the end of the supervisor, and restores every
+/// thread.
 ///
-/// `serve` gets a handle when commands are answered (KVM may still be missing
-/// then); what it returns is dropped before the end (control socket, metrics).
+/// `serve` gets the handle for commands before the main loop begins to answer them. KVM may still
+/// be missing then. The result of `serve` (control socket, metrics) is dropped when the main loop
+/// has ended.
 ///
 /// # Errors
 /// [`DaemonError`].
@@ -100,7 +105,7 @@ pub fn run<Served>(
     let journal = Journal::open(&journal_path(&run_dir), &surroundings.proc_root)?
         .ok_or_else(|| DaemonError::NoJournal(run_dir.clone()))?;
     let journal = Arc::new(journal);
-    // Before this run has entries of its own.
+    // Find the leftovers before this run has entries of its own.
     let leftovers = Leftovers::find(&run_dir, Arc::clone(&journal), &surroundings.proc_root)?;
     let (handle, messages) = channel().map_err(system("command channel"))?;
     let mut daemon = Daemon {
@@ -125,7 +130,7 @@ pub fn run<Served>(
             "not every thread could be restored: its journal stays, `paracord restore` tries again"
         );
     } else if result.is_ok() {
-        // The supervisor does the same, if it still lives.
+        // The supervisor does the same, if it is still alive.
         remove_journal(&run_dir);
     }
     result
@@ -231,7 +236,7 @@ impl Daemon {
         set_print(Some((PrintLevel::Warn, libbpf_says)));
         let mut choice = Choice::new(self.settings.own_scheduler, Path::new("/"));
         let sensor = Arc::new(choice.load(&options)?);
-        // Before there is any boost to be taken along.
+        // Start the scheduler now, while there are no boosts to hand over.
         if choice.look(&State::Absent, self.settings.mode, Instant::now()) == Step::Enter {
             sensor.start_scheduler().unwrap_or_else(|error| choice.refused(&error));
         }
@@ -249,7 +254,8 @@ impl Daemon {
     }
 }
 
-/// A refusal is an answer, mostly: libbpf's lines are for those who ask (`PARACORD_LOG=debug`).
+/// Logs a line of libbpf at debug level (`PARACORD_LOG=debug`): a refusal by the kernel is mostly
+/// just the answer to a probe.
 fn libbpf_says(_: PrintLevel, line: String) {
     debug!(target: "libbpf", "{}", line.trim_end());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the daemon does once KVM is there, beside commands.
+//! The work of the daemon once KVM is there, apart from commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::scheduler::{Choice, Step};
 use crate::settings::{Mode, PerfSettings, Settings};
 use crate::vms::Vms;
 
-/// What exists once KVM is there.
+/// The state that exists once KVM is there.
 pub(super) struct Running {
-    /// As last told.
+    /// State of the scheduler, as last reported.
     pub scheduler: State,
     pub clamps: Clamps,
     pub performance: Performance,
@@ -35,17 +35,17 @@ pub(super) struct Running {
     pub rt: RtThread,
     pub stats: Arc<ActuatorStats>,
     pub sensor: Arc<Sensor>,
-    /// As last told.
+    /// Threads without a record, as last logged.
     pub refused: Refusals,
-    /// As last told.
+    /// Control groups without a record, as last logged.
     pub unrecorded: Unrecorded,
     pub choice: Choice,
     pub log: LogLimit,
 }
 
 impl Running {
-    /// Tells once when the kernel has unloaded the scheduler. It is not loaded again before the next
-    /// start: what ejected it would eject it again.
+    /// Reports once that the kernel has unloaded the scheduler. The scheduler is not loaded again
+    /// before the next start: the cause of the ejection would eject it again.
     pub fn look_at_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
         if self.scheduler != State::Running {
             return;
@@ -61,7 +61,8 @@ impl Running {
         }
     }
 
-    /// With actuator auto: whether the scheduler is to come or to go. Boosts in force go on in either case.
+    /// Starts or stops the scheduler if [`Choice::look`] says so: with actuator auto, or after a
+    /// reload from auto to rt. Boosts in force go on in both cases.
     pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
         match self.choice.look(&self.scheduler, mode, Instant::now()) {
             Step::Stay => {}
@@ -73,8 +74,9 @@ impl Running {
         }
     }
 
-    /// The kernel has taken the scheduler. It may have unloaded it again at once, which it says by a message (to the real-time
-    /// thread, perhaps before that learns that the scheduler came) and by its state.
+    /// The kernel has accepted the scheduler, but may have unloaded it again at once. The state of
+    /// the scheduler shows that. So does a message to the real-time thread, which may arrive before
+    /// the real-time thread learns that the scheduler came.
     fn scheduler_came(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
         self.scheduler = State::Running;
         let is_there = self.sensor.scheduler() == State::Running;
@@ -93,22 +95,23 @@ impl Running {
         self.has_changed(ready);
     }
 
-    /// Boosts become real-time ones, and come out of what quotas leave, before the scheduler goes.
+    /// Stops the scheduler. Before that, boosts become real-time boosts, which are charged to the
+    /// time that quotas leave.
     fn leave_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
         self.vms.refill_reserves();
         self.sensor.set_own_boosts(false);
         if !self.rt.scheduler_goes() {
-            // The next look tries again.
+            // The next check tries again.
             return warn!("the real-time thread does not answer: the scheduler stays");
         }
-        // Before guests' requests become clamps of the same threads.
+        // End the imports before guests' requests become clamps of the same threads.
         self.end_imports(run_dir);
         self.sensor.stop_scheduler();
         self.scheduler = State::Absent;
         self.has_changed(ready);
     }
 
-    /// The scheduler has come or gone.
+    /// Reports that the scheduler has come or gone.
     fn has_changed(&mut self, ready: &mut dyn FnMut(&str)) {
         let effect = match self.scheduler {
             State::Running => Effect::Scheduler,
@@ -117,13 +120,14 @@ impl Running {
         let line = watching(effect);
         info!("{line}");
         ready(&line);
-        // Under the scheduler no boost gets past a quota; without it the policy refuses those that would.
+        // With the scheduler no boost escapes a quota. Without it the policy refuses boosts that
+        // would.
         self.vms.poll_quotas();
         self.rt.reevaluate();
     }
 
-    /// Tells of vCPU threads and control groups that got no record. Whoever may run VMs or make groups can cause that, so
-    /// seldom.
+    /// Logs vCPU threads and control groups that got no record. The log is limited, because any
+    /// user who may run VMs or create groups can cause it.
     pub fn look_at_refusals(&mut self) {
         let (refused, groups) = (self.sensor.refusals(), self.sensor.unrecorded());
         let more = groups.full > self.unrecorded.full || groups.deep > self.unrecorded.deep;
@@ -133,7 +137,7 @@ impl Running {
         ];
         let has_line = lines.iter().any(Option::is_some);
         if has_line && !self.log.allow_next() {
-            // Told later, as of then.
+            // A later call logs the state of that time.
             return;
         }
         for line in lines.into_iter().flatten() {
@@ -149,13 +153,14 @@ impl Running {
         }
     }
 
-    /// Threads have the kernel's clamps again, and no more those that were made of them.
+    /// Restores the clamps that threads had set in the kernel, and removes the clamps of paracord's
+    /// scheduler that were made from them.
     pub fn end_imports(&mut self, run_dir: &Path) {
         self.imports.forget(&self.sensor, &mut self.clamps);
         end_imports(run_dir, &self.proc_root);
     }
 
-    /// vCPUs that came get their places, and guests are told about those.
+    /// Places new vCPUs, and informs their guests about the places.
     pub fn follow_places(&mut self, settings: &Settings) {
         let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
         if !changed.is_empty() {
@@ -163,7 +168,7 @@ impl Running {
         }
     }
 
-    /// Restores every vCPU, tells the guests, detaches the sensor.
+    /// Restores every vCPU, informs the guests, and detaches the sensor.
     pub fn stop(mut self) {
         drop(self.rt);
         let placed = self.vms.threads();
@@ -175,12 +180,12 @@ impl Running {
     }
 }
 
-/// The daemon's state in a line.
+/// The daemon's state in one line.
 pub(super) fn watching(effect: Effect) -> String {
     format!("watching VMs, actuator {}", effect.name())
 }
 
-/// Gives the kernel's clamps back to threads.
+/// Restores the clamps that threads had set in the kernel.
 pub(super) fn end_imports(run_dir: &Path, proc_root: &Path) {
     if imports::exist(run_dir) {
         let mut report = RestoreReport::default();

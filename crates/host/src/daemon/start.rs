@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! KVM is there and the sensor is loaded: everything else starts.
+//! Starts everything else once KVM is there and the sensor is loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Running {
         lock_memory();
         let places = Places::new(Arc::new(placements), proc_root.clone(), PathBuf::from("/"));
         Ok(Running {
-            // One that has ended already is told of at the first look.
+            // If the scheduler has ended already, the first check reports that.
             scheduler: if scheduler == State::Absent { scheduler } else { State::Running },
             clamps: Clamps::default(),
             performance: Performance::default(),

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the main thread looks at again and again.
+//! The periodic checks of the main thread.
 
 use std::time::{Duration, Instant};
 
 use super::running::Running;
 use crate::timer::Timer;
 
-/// How often guest drivers are looked for in regions.
+/// Interval between two checks for guest drivers in regions.
 pub(super) const REGION_POLL: Duration = Duration::from_millis(500);
-/// A message about a new or gone vCPU that was lost is made up for after this.
+/// Interval between two scans. A scan makes up for a lost message about a new or gone vCPU.
 pub(super) const SCAN_POLL: Duration = Duration::from_secs(5);
-/// How often CPU limits above vCPUs are looked for: a VM that gets one gets past it for at most that long.
+/// Interval between two checks of CPU limits above vCPUs. Boosts escape a new limit for at most
+/// that long.
 pub(super) const QUOTA_POLL: Duration = Duration::from_secs(1);
 
 pub(super) struct Timers {
@@ -27,7 +28,7 @@ impl Timers {
         Timers { regions: timer, scan: timer, perf: timer, quotas: timer, reserves: timer }
     }
 
-    /// Until the first of them is due.
+    /// Time until the first timer is due.
     pub fn rest(&self, running: &Running, now: Instant) -> Duration {
         let polls = [
             self.scan.rest(SCAN_POLL, now),
@@ -41,7 +42,7 @@ impl Timers {
     }
 }
 
-/// How often quotas are looked for.
+/// Interval between two checks of CPU limits, which is longer while no VM runs.
 pub(super) fn quota_poll(running: &Running) -> Duration {
     if running.vms.is_empty() { SCAN_POLL } else { QUOTA_POLL }
 }

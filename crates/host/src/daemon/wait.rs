@@ -16,7 +16,7 @@ use crate::handle::MessageReceiver;
 use crate::supervisor::take_signal;
 use crate::wake::clear_wake;
 
-/// What wakes the main thread.
+/// The sources that wake the main thread.
 pub(super) struct Wait {
     end: UnixStream,
     reload: UnixStream,
@@ -24,7 +24,7 @@ pub(super) struct Wait {
     pub messages: MessageReceiver,
 }
 
-/// What has woken it.
+/// The sources that have woken the main thread.
 #[derive(Default)]
 pub(super) struct Woken {
     pub end: bool,
@@ -51,7 +51,8 @@ impl Wait {
         })
     }
 
-    /// `vcpus`: readable when vCPUs came or went.
+    /// Waits until a source is ready, for at most `timeout`. `vcpus` is readable when vCPUs came or
+    /// went.
     pub fn wait(&self, vcpus: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
@@ -82,11 +83,11 @@ impl Wait {
     }
 }
 
-/// A pidfd of the supervisor, if it still is our parent.
+/// Opens a pidfd of the supervisor, if the supervisor still is the parent of this process.
 fn watch_supervisor(pid: u32) -> Result<OwnedFd, DaemonError> {
     let gone = || system("the supervisor")(io::Error::from(io::ErrorKind::NotFound));
     let pid = Pid::from_raw(pid as i32).ok_or_else(gone)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
-    // Checked after the open: the descriptor is our parent's, or the parent is gone.
+    // Check after the open: either the pidfd is that of the parent, or the parent is gone.
     if getppid() == Some(pid) { Ok(pidfd) } else { Err(gone()) }
 }

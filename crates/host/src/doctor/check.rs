@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a look at the host has found.
+//! The result of one check of the host.
 
 use serde::Serialize;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// Nothing has to be changed.
     Ok,
-    /// paracord works, but less well; or a feature that nothing needs yet is absent.
+    /// paracord works, but less well, or a feature that nothing needs yet is absent.
     Warn,
     /// paracord cannot boost on this host until this is changed.
     Fail,
-    /// Not readable for this user.
+    /// This user cannot read it.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ pub struct Check {
     pub status: Status,
     /// What was found.
     pub found: String,
-    /// What to do; empty when there is nothing to do.
+    /// What to do; empty if there is nothing to do.
     pub remedy: String,
 }
 

@@ -17,7 +17,7 @@ pub fn uclamp(t: &Tree) -> Check {
     )
 }
 
-/// Kinds of CPUs, as `paracord vm place` names them.
+/// The kinds of CPUs, with the names that `paracord vm place` uses.
 pub fn clusters(t: &Tree) -> Check {
     let host = Host::read(&t.at("/"));
     let one = |cluster: &Cluster| {
@@ -33,7 +33,7 @@ pub fn clusters(t: &Tree) -> Check {
     Check::ok("clusters", found.join(", "))
 }
 
-/// Drivers that choose frequencies in hardware or firmware and ignore the scheduler's requests.
+/// Whether this driver chooses frequencies in hardware or firmware and ignores the scheduler's requests.
 fn ignores_requests(t: &Tree, driver: &str) -> bool {
     match driver {
         "intel_pstate" => t
@@ -100,7 +100,7 @@ pub fn pmu(t: &Tree) -> Check {
 pub fn perf_event_paranoid(t: &Tree) -> Check {
     let name = "perf_event_paranoid";
     match t.number("/proc/sys/kernel/perf_event_paranoid") {
-        // Debian's 3 and Ubuntu's 4 keep users without CAP_PERFMON out; root is not affected.
+        // With Debian's 3 and Ubuntu's 4, users without CAP_PERFMON may not use perf. Root is not affected.
         Some(level) if level > 2 => Check::new(
             name,
             Status::Warn,

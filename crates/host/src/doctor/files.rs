@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files below a root path.
+//! Reads files below a root path.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 /// A file system tree: `/`, or a fixture.
 pub struct Tree(PathBuf);
 
-/// Whether something is there.
+/// Whether a file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Present,
     Absent,
-    /// Not visible for this user.
+    /// This user cannot see it.
     Hidden,
 }
 
@@ -21,13 +21,13 @@ impl Tree {
         Tree(root.to_owned())
     }
 
-    /// The file that is at the absolute `path` on the examined host.
+    /// The file that has the absolute path `path` on the examined host.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Its text without surrounding white space; `None` when it cannot be read.
+    /// Text of a file, without surrounding white space; `None` if it cannot be read.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         std::fs::read_to_string(self.at(path)).ok().map(|t| t.trim().to_owned())
     }
@@ -48,7 +48,7 @@ impl Tree {
         self.presence(path) == Presence::Present
     }
 
-    /// Names in a directory, sorted; none when it cannot be read.
+    /// Names in a directory, sorted; empty if it cannot be read.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.at(directory)).into_iter().flatten().flatten();
         let mut names: Vec<String> =

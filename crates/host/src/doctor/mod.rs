@@ -18,7 +18,7 @@ use files::Tree;
 pub use check::{Check, Status};
 pub use promises::Promises;
 
-/// All checks of the host whose file system is at `root`, most important first.
+/// Makes all checks of the host whose file system is at `root`, the most important first.
 pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
     let t = Tree::new(root);
     vec![
@@ -46,7 +46,8 @@ pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
     ]
 }
 
-/// Whether nothing that paracord needs is missing. What could not be read does not count as missing.
+/// Whether the host has everything that paracord needs. Something that could not be read does not
+/// count as missing.
 pub fn usable(checks: &[Check]) -> bool {
     checks.iter().all(|c| c.status != Status::Fail)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this process may do: capabilities, real-time scheduling, memory, the region directory.
+//! What this process is allowed to do: capabilities, real-time scheduling, memory, the region directory.
 
 use std::path::Path;
 
@@ -69,7 +69,7 @@ pub fn rt_throttling(t: &Tree) -> Check {
     }
 }
 
-/// With CONFIG_RT_GROUP_SCHED a thread in a group without real-time budget may not become SCHED_RR.
+/// With CONFIG_RT_GROUP_SCHED, a thread in a group without a real-time budget may not become SCHED_RR.
 pub fn rt_group(t: &Tree) -> Check {
     let name = "rt_group";
     let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn region_dir(t: &Tree, directory: &Path) -> Check {
     let name = "region_dir";
     let shown = directory.display();
     let mounts = t.text("/proc/self/mounts").unwrap_or_default();
-    // The mount with the longest path that contains the directory.
+    // The file system of the mount with the longest path that contains the directory.
     let file_system = mounts
         .lines()
         .filter_map(|l| {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a host uses of the kernel's own scheduler that paracord's does not keep (docs/contract.md), as far as files tell.
-//! Only root can change those files. What users ask for by themselves is not looked for, or each could have the host's
-//! scheduler changed: slices of their own, groups below level 32.
+//! Features of the kernel's own scheduler that a host uses and that paracord's scheduler does not
+//! keep (docs/contract.md), as far as files show them.
+//!
+//! Only root can change these files. Features that any user can request (slices of their own,
+//! groups below level 32) are not checked. Otherwise each user could cause the host's scheduler to
+//! change.
 
 use std::path::Path;
 
@@ -10,26 +13,26 @@ use super::files::Tree;
 use super::kernel;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// The kernel's servers of time beside real-time tasks.
+/// Where the kernel shows its servers, which give other tasks time beside real-time tasks.
 const SERVERS: &str = "/sys/kernel/debug/sched";
 
-/// Looks again and again.
+/// The checks of one host, which are made repeatedly.
 pub struct Promises {
     tree: Tree,
-    /// Of the CPUs that were online then.
+    /// The CPUs that were online at the last check of core scheduling, and its result.
     core_scheduling: Option<(String, Option<String>)>,
 }
 
 impl Promises {
-    /// Of the host below `root` (`/`).
+    /// For the host below `root` (`/`).
     pub fn of(root: &Path) -> Promises {
         Promises { tree: Tree::new(root), core_scheduling: None }
     }
 
-    /// What the host uses now and would lose, each in a few words.
+    /// The features that the host uses now and would lose, each in a few words.
     pub fn unkept(&mut self) -> Vec<String> {
         let t = &self.tree;
-        // A long file: what it says changes only with the CPUs that are online.
+        // /proc/kallsyms is long, so the check is repeated only when other CPUs are online.
         let online = t.text(format!("{CPUS}/online")).unwrap_or_default();
         let known = self.core_scheduling.take().filter(|(cpus, _)| *cpus == online);
         let cores = known.unwrap_or_else(|| (online, core_scheduling(t)));
@@ -55,7 +58,9 @@ fn is_on(t: &Tree, path: &str) -> bool {
     t.number(path).is_some_and(|number| number > 0)
 }
 
-/// Threads of a core share it by cookies where the kernel can do that and somebody asks. Who has asked, no file tells.
+/// Core scheduling: only tasks with the same cookie share a core, if the kernel supports it and a
+/// program requests it. No file shows whether a program has requested it. So a host with SMT and such
+/// a kernel counts as using it.
 fn core_scheduling(t: &Tree) -> Option<String> {
     let can =
         || t.text("/proc/kallsyms").is_none_or(|symbols| symbols.contains(" sched_core_share_pid"));
@@ -65,16 +70,19 @@ fn core_scheduling(t: &Tree) -> Option<String> {
     })
 }
 
-/// They are for tasks of the root control group only, but whether that hands out the cpu controller changes as users come.
+/// Autogroups apply only to tasks for which the cpu controller knows no group but the root. Which
+/// tasks these are changes as users come, because the root group then enables the controller for
+/// the groups below. So this checks only whether autogroups are on.
 fn autogroups(t: &Tree) -> Option<String> {
     is_on(t, "/proc/sys/kernel/sched_autogroup_enabled")
         .then(|| "autogroups (kernel.sched_autogroup_enabled)".to_owned())
 }
 
-/// Without it a real-time task that never sleeps keeps its CPU's ordinary tasks waiting under any sched_ext scheduler.
+/// Without this server, a real-time task that never sleeps makes the ordinary tasks of its CPU
+/// wait, under any sched_ext scheduler.
 fn server(t: &Tree) -> Option<String> {
     let [fair, ext] = ["fair_server", "ext_server"].map(|s| t.exists(format!("{SERVERS}/{s}")));
-    // Without debugfs: kernels before 7.0 have the former only.
+    // Without debugfs, the release decides: kernels before 7.0 have only the fair server.
     let is_old = || {
         let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
         release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|m: u32| m < 7)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU limits of VMs that run: out of what a quota leaves actuator rt boosts them, with `cpu.idle` it does not.
+//! CPU limits of running VMs. Actuator rt boosts a VM within what its quotas leave, and does not
+//! boost it with `cpu.idle`.
 
 use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 
@@ -8,17 +9,18 @@ use super::files::Tree;
 use crate::quotas::{binding, unknown};
 use crate::vms::identity::{identify, vcpu_id_of_thread};
 
-/// VMs that one line names.
+/// Number of VMs that one line names.
 const NAMED_MAX: usize = 5;
 
-/// What limits a VM, and whether actuator rt boosts it nevertheless: out of what the quota leaves.
+/// The limit of a VM, and whether actuator rt boosts the VM nevertheless, within what the quota leaves.
 struct Limited {
     line: String,
     is_boosted: bool,
 }
 
-/// A VM with the first limit of its vCPU threads: libvirt gives those that emulate devices groups and quotas of their own
-/// (`<emulator_quota>`, `<iothread_quota>`). Where no thread has a vCPU's name, any may be one.
+/// Name and first limit of the vCPU threads of a VM. Other threads are ignored because libvirt
+/// gives the threads that emulate devices groups and quotas of their own (`<emulator_quota>`,
+/// `<iothread_quota>`). If no thread has the name of a vCPU, any thread may be one.
 fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     let proc_root = t.at("/proc");
     let tasks = t.names(&format!("/proc/{pid}/task"));
@@ -38,7 +40,7 @@ fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     Some(Limited { line: format!("{name}: {}", limit.line), ..limit })
 }
 
-/// The first of them.
+/// The first lines, and the number of those left out.
 fn named(mut lines: Vec<String>) -> String {
     let more = lines.len().saturating_sub(NAMED_MAX);
     lines.truncate(NAMED_MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Fixture trees: a good host, then one fault at a time.
+//! Tests with fixture trees: a good host, and then one fault at a time.
 
 use std::path::PathBuf;
 
@@ -133,7 +133,7 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     }
     host.remove("sys/kernel/debug/sched/ext_server");
     assert!(ext_keeps(&host).contains("no ext_server"), "{}", ext_keeps(&host));
-    // Without debugfs the release says it.
+    // Without debugfs, the release decides.
     host.remove("sys/kernel/debug/sched/fair_server");
     for (release, lacks) in [("6.18.3-amd64", true), ("7.3.4+deb13-amd64", false)] {
         host.put("proc/sys/kernel/osrelease", release);
@@ -143,7 +143,8 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
 }
 
-/// It is looked at each five seconds: the kernel's long list of names only where other CPUs are online.
+/// The check is made every five seconds, but the kernel's long list of symbols is read again only
+/// when other CPUs are online.
 #[test]
 fn names_of_the_kernel_are_read_anew_where_cpus_come_or_go() {
     let host = Fixture::good("symbols");
@@ -188,7 +189,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     host.put("proc/42/stat", "42 (x y) S 1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 5 0 777 1000 99");
     host.put("proc/42/task/42/cgroup", "0::/box\n");
     host.put("proc/42/task/43/cgroup", "0::/box/vcpu0\n");
-    // A thread's own id names it too.
+    // procfs also accepts a thread's own ID.
     host.put("proc/43/task/43/cgroup", "0::/box/vcpu0\n");
     host.put("proc/42/fd/x", "");
     host.put("sys/fs/cgroup/cgroup.procs", "");
@@ -213,7 +214,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     );
     assert!(found.remedy.contains("vcpu_budget_pct"), "{found:?}");
     host.put("sys/fs/cgroup/box/cpu.idle", "0\n");
-    // Who cannot be looked at is not boosted either.
+    // A VM whose limits cannot be read is not boosted either.
     host.put("proc/43/task/43/cgroup", "0::/../elsewhere\n");
     let found = check(&host);
     assert!(
@@ -242,7 +243,7 @@ fn a_limit_of_threads_that_are_no_vcpus_keeps_nobody_from_being_boosted() {
     assert_eq!(status(&host), Status::Ok);
 }
 
-/// What to change, and what the one check that notices must say.
+/// What to change, and what the one check that notices the fault must say.
 type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static str);
 
 #[test]

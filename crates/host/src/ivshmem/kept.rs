@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A VM's vectors outlive the daemon in the VM: KVM has them, QEMU holds their descriptors. A note says which they are,
-//! by the numbers that eventfds have in /proc/PID/fdinfo, and pidfd_getfd(2) copies them.
+//! The vectors of a VM outlive the daemon: KVM uses them, and QEMU holds their file descriptors. A
+//! note records the ids that these eventfds have in /proc/PID/fdinfo, and pidfd_getfd(2) copies the
+//! descriptors from QEMU.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,13 +16,13 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::vectors::Vectors;
 use crate::vms::identity::Identity;
 
-/// Longest note: a VM and its vectors.
+/// Longest note. A note names a VM and its vectors.
 const NOTE_BYTES: u64 = 16 << 10;
 
-/// Notes the vectors of a VM at `path`.
+/// Writes a note about the vectors of a VM to `path`.
 ///
 /// # Errors
-/// A file that cannot be written, or a kernel that does not number eventfds.
+/// If the file cannot be written, or the kernel does not number eventfds.
 pub fn keep(path: &Path, proc_root: &Path, vm: &Identity, vectors: &Vectors) -> io::Result<()> {
     let own = std::process::id();
     let mut note = format!("{} {}\n", vm.pid, vm.start_ticks);
@@ -36,7 +37,8 @@ pub fn keep(path: &Path, proc_root: &Path, vm: &Identity, vectors: &Vectors) -> 
     fs::rename(new, path)
 }
 
-/// The vectors that were noted at `path`, if they are this VM's. A note that is another's is removed.
+/// Copies the vectors that are noted at `path`, if they belong to this VM. A note of another VM is
+/// removed.
 pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     let mut note = String::new();
     File::open(path).ok()?.take(NOTE_BYTES).read_to_string(&mut note).ok()?;
@@ -47,7 +49,7 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     }
     let pid = Pid::from_raw(vm.pid.try_into().ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Checked after the open: the descriptor is this VM's.
+    // Check after the open: the pidfd is that of this VM.
     if proc::start_ticks(proc_root, vm.pid).ok() != Some(vm.start_ticks) {
         return None;
     }
@@ -55,14 +57,14 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     let vector = |line: &str| {
         let number = line.parse().ok()?;
         let copy = pidfd_getfd(&process, *held.get(&number)?, PidfdGetfdFlags::empty()).ok()?;
-        // It could have closed it, and opened another.
+        // The VM may have closed the descriptor and opened another one with the same number.
         let ours = number_of(proc_root, std::process::id(), copy.as_raw_fd()).ok()?;
         (ours == number).then_some(copy)
     };
     lines.map(vector).collect::<Option<Vec<OwnedFd>>>().map(Vectors)
 }
 
-/// The number of a process' eventfd.
+/// The id of eventfd `fd` of process `pid`.
 fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
     let text = fs::read_to_string(proc_root.join(format!("{pid}/fdinfo/{fd}")))?;
     let number = text.lines().find_map(|line| line.strip_prefix("eventfd-id:"));
@@ -70,7 +72,7 @@ fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
     number.ok_or_else(|| io::Error::other("the kernel does not number eventfds (before Linux 5.2)"))
 }
 
-/// All of them, by number.
+/// The descriptors of all eventfds of process `pid`, by id.
 fn numbers(proc_root: &Path, pid: u32) -> io::Result<BTreeMap<u32, RawFd>> {
     let mut numbers = BTreeMap::new();
     for entry in fs::read_dir(proc_root.join(format!("{pid}/fdinfo")))?.flatten() {

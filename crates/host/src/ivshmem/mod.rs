@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Interrupts for guests of an unmodified QEMU: the daemon is the server of its `ivshmem-doorbell` devices.
+//! Interrupts for guests of an unmodified QEMU. The daemon is the server of QEMU's
+//! `ivshmem-doorbell` devices.
 //!
-//! Each region has a socket of its own, `ivshmem/NAME` in the run directory, which belongs to the region's owner. A
-//! QEMU that connects gets the region's memory and a vector per vCPU; KVM takes a vector's eventfd for an interrupt.
+//! Each region has its own socket, `ivshmem/NAME` in the run directory, which belongs to the owner
+//! of the region. A QEMU that connects gets the memory of the region and one vector per vCPU. KVM
+//! turns the eventfd of a vector into an interrupt.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`server`] | sockets of regions that come and go, and who is connected |
-//! | [`protocol`] | what a QEMU is sent |
+//! | [`server`] | sockets of regions that come and go, and the connected VMs |
+//! | [`protocol`] | the messages to QEMU |
 //! | [`kept`] | finds a running VM's vectors again after the daemon has died |
 
 mod kept;
@@ -28,14 +30,15 @@ use server::{Connected, Server};
 
 pub use vectors::Vectors;
 
-/// Where the socket of a region appears; its directory exists while a daemon serves.
+/// Path of the socket of a region. The directory of the socket exists while a daemon serves.
 pub fn socket_path(run_dir: &Path, region: &str) -> PathBuf {
     run_dir.join(DIRECTORY).join(region)
 }
 
 const DIRECTORY: &str = "ivshmem";
 
-/// The server. Dropping it removes the sockets; vectors that were given away work on.
+/// The server. Dropping this value removes the sockets. Vectors that were given away continue to
+/// work.
 pub struct Ivshmem {
     directory: PathBuf,
     proc_root: PathBuf,
@@ -44,10 +47,11 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// Serves the regions of `region_dir`, those to come as well. A directory that cannot be used is tried again.
+    /// Serves the regions in `region_dir`, including regions that come later. A directory that
+    /// cannot be used is tried again.
     ///
     /// # Errors
-    /// No thread.
+    /// If the thread cannot be created.
     pub fn start(run_dir: &Path, region_dir: &Path, proc_root: &Path) -> io::Result<Ivshmem> {
         let directory = run_dir.join(DIRECTORY);
         let connected = Arc::<Connected>::default();
@@ -57,7 +61,7 @@ impl Ivshmem {
         Ok(Ivshmem { directory, proc_root, connected, _thread: thread })
     }
 
-    /// The vectors of a VM that maps `region`; `None` where it has no interrupts.
+    /// The vectors of a VM that maps `region`. `None` if the VM has no interrupts.
     pub fn vectors(&self, region: &Region, vm: &Identity) -> Option<Arc<Vectors>> {
         let note = self.directory.join(format!(".{}", region.name));
         let Some(vectors) = self.connected.vectors(&region.name, region.identity) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an ivshmem server sends (docs/specs/ivshmem-spec.rst of QEMU, "Messages"): numbers of 64 bits, little-endian,
-//! some with a file descriptor. The client sends nothing.
+//! The messages of an ivshmem server (docs/specs/ivshmem-spec.rst of QEMU, "Messages"): 64-bit
+//! little-endian numbers, some with a file descriptor. The client sends nothing.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -11,17 +11,19 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg,
 use super::vectors::Vectors;
 
 const VERSION: i64 = 0;
-/// The client's number among its peers. It has none.
+/// The client's ID among its peers. The client has no peers.
 const CLIENT: i64 = 0;
 const MEMORY: i64 = -1;
 
-/// Sends a new client all that it will ever get: its number, the memory, and its own vectors.
+/// Sends a new client everything that it will ever get: the version, its ID, the memory, and its
+/// own vectors.
 ///
 /// # Errors
-/// What sendmsg(2) returns; `WouldBlock` where the client does not read, and there are many vectors.
+/// The error of sendmsg(2). `WouldBlock` if the client does not read and there are many vectors.
 pub fn welcome(client: impl AsFd, memory: impl AsFd, vectors: &Vectors) -> io::Result<()> {
     let client = client.as_fd();
-    // A message is a hundred times larger in the kernel. The default does where that is refused.
+    // The kernel charges a hundred times the size of a message to the buffer. If a larger buffer is
+    // refused, the default size has to do.
     let _ = sockopt::set_socket_send_buffer_size_force(client, 1 << 20);
     send(client, VERSION, None)?;
     send(client, CLIENT, None)?;
@@ -53,7 +55,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The next message, as QEMU reads it.
+    /// Receives the next message, as QEMU reads it.
     pub fn receive(stream: &UnixStream) -> (i64, Option<OwnedFd>) {
         let (mut bytes, mut fd) = ([0; 8], None);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

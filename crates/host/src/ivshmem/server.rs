@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A socket for each region, and who has connected to it.
+//! A socket for each region, and the VMs that have connected to it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -24,11 +24,11 @@ use crate::regions::file_identity::FileIdentity;
 use crate::regions::region::read_header;
 use crate::regions::region_file::{check_name, prepare_directory};
 
-/// Sockets at most: a file descriptor each.
+/// Maximum number of sockets. Each takes a file descriptor.
 const REGIONS_MAX: usize = 1024;
-/// Who connects in a loop is served so seldom.
+/// Pause after each connection: a client that reconnects in a loop is served once in this time.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How soon a directory is noticed that was made anew, or that can be used at last.
+/// How soon the server notices that a directory was recreated, or can be used at last.
 const RENEW_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The VMs that are connected, by their region.
@@ -37,15 +37,16 @@ pub struct Connected(Mutex<BTreeMap<String, Client>>);
 
 #[derive(Debug)]
 struct Client {
-    /// The region that it was sent.
+    /// The region that the client was sent.
     region: FileIdentity,
-    /// QEMU may not have read all that it was sent.
+    /// Stays open, because QEMU may not have read everything that it was sent.
     stream: UnixStream,
     vectors: Arc<Vectors>,
 }
 
 impl Connected {
-    /// Of the VM that was sent this region, which may have been made anew under its name.
+    /// The vectors of the VM that was sent exactly this region. The region may have been recreated
+    /// under the same name since.
     pub fn vectors(&self, name: &str, region: FileIdentity) -> Option<Arc<Vectors>> {
         let connected = self.lock();
         let client = connected.get(name).filter(|client| client.region == region)?;
@@ -62,7 +63,7 @@ struct Socket {
     owner: u32,
 }
 
-/// Both directories as they are served: each may be removed and made anew.
+/// The two directories that are served now. Each may be removed and recreated.
 struct Watched {
     directory: FileIdentity,
     region_dir: FileIdentity,
@@ -74,15 +75,15 @@ pub struct Server {
     directory: PathBuf,
     region_dir: PathBuf,
     connected: Arc<Connected>,
-    /// `None` while they cannot be: tried again and again.
+    /// `None` while the directories cannot be watched. The server tries again at intervals.
     watched: Option<Watched>,
-    /// Why, as last told.
+    /// Why the directories cannot be watched, as last logged.
     unwatched: Option<String>,
     sockets: BTreeMap<String, Socket>,
     log: LogLimit,
 }
 
-/// What poll(2) has found.
+/// A source that poll(2) has found ready.
 enum Ready {
     Stop,
     Changes,
@@ -91,7 +92,7 @@ enum Ready {
 }
 
 impl Server {
-    /// Sockets appear in `directory`, for regions in `region_dir`.
+    /// Creates a server whose sockets appear in `directory`, for regions in `region_dir`.
     pub fn new(directory: &Path, region_dir: &Path, connected: Arc<Connected>) -> Server {
         let mut server = Server {
             directory: directory.to_owned(),
@@ -106,7 +107,7 @@ impl Server {
         server
     }
 
-    /// Serves the directories that are there now, if they are others than before.
+    /// Serves the directories that exist now, if they are not the ones that are served already.
     fn renew(&mut self) {
         let is_at = |path: &Path, identity| identity_of(path).is_ok_and(|now| now == identity);
         let still = self.watched.as_ref().is_some_and(|watched| {
@@ -125,7 +126,7 @@ impl Server {
             Err(error) => {
                 self.watched = None;
                 let line = format!("guests have no interrupts for samples: {error}");
-                // Once for each reason, not at each try.
+                // Log each reason once, and not at each try.
                 if self.unwatched.as_ref() != Some(&line) {
                     warn!("{line}");
                     self.unwatched = Some(line);
@@ -159,7 +160,7 @@ impl Server {
                         }
                         std::thread::sleep(PAUSE);
                     }
-                    // It has nothing to say but that it is gone.
+                    // A client sends nothing: if it is readable, it is gone.
                     Ready::Client(region) => drop(self.connected.lock().remove(&region)),
                 }
             }
@@ -179,7 +180,8 @@ impl Server {
         if let Some(watched) = &self.watched {
             fds.push((PollFd::new(&watched.changes, PollFlags::IN), Ready::Changes));
         }
-        // First those that are gone: the next one of the same region may be there already.
+        // Handle clients that are gone first: the next client of the same region may be waiting
+        // already.
         for (region, stream) in &clients {
             fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
         }
@@ -195,7 +197,7 @@ impl Server {
         what.into_iter().zip(ready).filter_map(|(what, ready)| ready.then_some(what)).collect()
     }
 
-    /// Regions have come or gone.
+    /// Adapts the sockets to regions that have come or gone.
     fn look(&mut self) {
         let mut regions = BTreeMap::new();
         for entry in fs::read_dir(&self.region_dir).into_iter().flatten().flatten() {
@@ -230,7 +232,7 @@ impl Server {
 
     fn listen(&self, name: &str, region: &fs::Metadata) -> io::Result<Socket> {
         let path = self.directory.join(name);
-        // A daemon's that was killed.
+        // Remove the socket of a daemon that was killed.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
@@ -250,7 +252,8 @@ impl Server {
         }
         let memory = self.open(region)?;
         let meta = memory.metadata()?;
-        // The socket's owner may ask for the region that was there, not for another one under its name.
+        // The socket's owner may get the region of the time when the socket was made, but not
+        // another user's region under the same name.
         if !meta.is_file() || meta.uid() != socket.owner {
             return Err(io::Error::other("the region is not its socket's any more"));
         }
@@ -299,7 +302,7 @@ fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
 impl Drop for Server {
     fn drop(&mut self) {
         self.close();
-        // Notes of VMs that run on keep it.
+        // This fails while the directory has notes of VMs that are still running.
         let _ = fs::remove_dir(&self.directory);
     }
 }
@@ -357,7 +360,8 @@ mod tests {
         fs::write(regions.join("old"), "no region").unwrap();
         let refused = UnixStream::connect(sockets.join("old")).unwrap();
         await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
-        // Both are gone, as after a reboot of the file system, and for a moment one cannot be made.
+        // Both directories are gone, as after a new mount of the file system, and one of them
+        // cannot be created for a moment.
         await_that("a file is in the way", || {
             let _ = fs::remove_dir_all(&sockets);
             fs::write(&sockets, "in the way").is_ok()

@@ -8,12 +8,12 @@ use rustix::fd::OwnedFd;
 
 use crate::wake::wake;
 
-/// Interrupts of a VM, by vCPU: eventfds that KVM takes for them.
+/// Interrupts of a VM, by vCPU: eventfds that KVM turns into interrupts.
 #[derive(Debug)]
 pub struct Vectors(pub(super) Vec<OwnedFd>);
 
 impl Vectors {
-    /// vCPUs beyond these have no interrupt.
+    /// Maximum number of vectors of a VM. vCPUs beyond them have no interrupt.
     pub const MAX: u32 = 256;
 
     pub(super) fn new(count: u32) -> io::Result<Vectors> {
@@ -21,7 +21,7 @@ impl Vectors {
         (0..count.min(Vectors::MAX)).map(one).collect::<io::Result<_>>().map(Vectors)
     }
 
-    /// Interrupts a vCPU's guest. Does nothing for one without a vector.
+    /// Interrupts the guest of a vCPU. Does nothing if the vCPU has no vector.
     pub fn raise(&self, vcpu_id: u32) {
         if let Some(vector) = self.0.get(vcpu_id as usize) {
             wake(vector);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs as guests are told about them: capacities, operating points, clusters.
+//! The host's CPUs as guests see them: capacities, operating points, clusters.
 //!
-//! A [`Cluster`] is what guests cannot tell apart: CPUs that have their frequency together, or equal CPUs that each
-//! have their own. The table that goes into a region has first "any CPU", the domain of a vCPU that may run everywhere:
-//! the capacity of the largest CPU, the operating points of all on its scale. Each cluster's follows.
+//! CPUs that guests cannot distinguish form a [`Cluster`]: CPUs that share a frequency, or equal
+//! CPUs that each have a frequency of their own. The first domain in a region's table is "any CPU",
+//! the domain of a vCPU that may run everywhere. It has the capacity of the largest CPU, and the
+//! operating points of all CPUs on the scale of the largest. The domains of the clusters follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,48 +15,49 @@ use paracord_sys::affinity::CpuMask;
 
 /// Where the kernel shows CPUs, below the root.
 const CPUS: &str = "sys/devices/system/cpu";
-/// Top of the kernel's scale of capacities.
+/// Top of the kernel's capacity scale.
 const SCALE: u16 = layout::PARACORD_SCALE as u16;
-/// Clusters that find a place behind "any CPU".
+/// Number of clusters that fit into the table after "any CPU".
 const CLUSTERS_MAX: usize = layout::PARACORD_DOMAINS_MAX as usize - 1;
-/// Steps of a driver that takes any frequency (`intel_pstate`): a guest's governor needs no finer ones.
+/// Number of operating points for a driver that accepts any frequency (`intel_pstate`). A guest's
+/// governor does not need finer steps.
 const STEPS: u32 = 32;
 
 /// CPUs of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Never empty.
+    /// The CPUs; never empty.
     pub cpus: BTreeSet<u32>,
-    /// 1..=1024, at the highest frequency.
+    /// Capacity at the highest frequency, 1..=1024.
     pub capacity: u16,
-    /// Operating points, ascending; none without cpufreq.
+    /// Operating points, in ascending order; empty without cpufreq.
     pub khz: Vec<u32>,
-    /// All have the same frequency at a time.
+    /// Whether all CPUs always have the same frequency.
     pub shared: bool,
 }
 
 impl Cluster {
-    /// How guests know it: its first CPU.
+    /// Name of the cluster for guests: its first CPU.
     pub fn id(&self) -> u32 {
         self.cpus.first().copied().unwrap_or(u32::MAX)
     }
 
-    /// The highest frequency; 0: not known.
+    /// Highest frequency; 0: not known.
     pub fn max_khz(&self) -> u32 {
         self.khz.last().copied().unwrap_or(0)
     }
 }
 
-/// All CPUs, and the domains that they make.
+/// All CPUs, and the domains that they form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCpus {
-    /// By their first CPU; each CPU is in one at most.
+    /// The clusters, in order of their first CPUs. Each CPU is in one cluster at most.
     clusters: Vec<Cluster>,
     table: Vec<Domain>,
 }
 
 impl HostCpus {
-    /// Reads them below `root` (`/`).
+    /// Reads the CPUs below `root` (`/`).
     pub fn read(root: &Path) -> HostCpus {
         let directory = root.join(CPUS);
         let capacities = capacities(&directory);
@@ -71,12 +73,12 @@ impl HostCpus {
         HostCpus { clusters, table }
     }
 
-    /// By their first CPU.
+    /// The clusters, in order of their first CPUs.
     pub fn clusters(&self) -> &[Cluster] {
         &self.clusters
     }
 
-    /// The domains for a guest; none without cpufreq.
+    /// The domains for a guest; empty without cpufreq.
     pub fn table(&self) -> &[Domain] {
         &self.table
     }
@@ -86,8 +88,9 @@ impl HostCpus {
         self.clusters.iter().find(|cluster| cluster.cpus.contains(&cpu))
     }
 
-    /// Index of the domain of a vCPU that may run on these CPUs only: a cluster's if all of them that exist are in it.
-    /// `None` without a table.
+    /// Index of the domain of a vCPU that may run only on these CPUs: the domain of a cluster if
+    /// all of these CPUs that exist are in this cluster, otherwise "any CPU". `None` without a
+    /// table.
     pub fn domain_of(&self, allowed: &CpuMask) -> Option<u16> {
         if self.table.is_empty() {
             return None;
@@ -101,7 +104,7 @@ impl HostCpus {
         Some(if usize::from(index) < self.table.len() { index } else { 0 })
     }
 
-    /// What guests are not told, in one line; `None`: nothing is missing.
+    /// What guests are not told, as one line; `None`: nothing is missing.
     pub fn lacking(&self) -> Option<String> {
         if self.table.is_empty() {
             return Some(
@@ -125,7 +128,7 @@ fn single(cpu: u32, capacity: u16) -> Cluster {
     Cluster { cpus: BTreeSet::from([cpu]), capacity, khz: Vec::new(), shared: false }
 }
 
-/// Joins those that `may` be and are equal.
+/// Joins clusters that are equal, if `may` is true for them.
 fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> {
     let mut folded: Vec<Cluster> = Vec::new();
     for cluster in clusters {
@@ -144,7 +147,7 @@ fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> 
 }
 
 fn table(clusters: &[Cluster]) -> Vec<Domain> {
-    // Of the largest CPUs those with the highest frequency, which is what people read.
+    // Of the largest CPUs, those with the highest frequency, because people read that one.
     let largest = clusters.iter().max_by_key(|c| (c.capacity, c.max_khz()));
     let Some(largest) = largest.filter(|largest| largest.max_khz() > 0) else { return Vec::new() };
     let scale = u64::from(largest.max_khz());
@@ -166,7 +169,7 @@ fn table(clusters: &[Cluster]) -> Vec<Domain> {
     });
     let mut table = vec![any];
     table.extend(own.take(CLUSTERS_MAX));
-    // One kind of CPUs without a common frequency is what "any CPU" says.
+    // If all CPUs are of one kind and do not share a frequency, their domain is the same as "any CPU".
     if table.len() == 2 && table[0] == table[1] {
         table.pop();
     }
@@ -182,7 +185,7 @@ fn numbers(path: &Path) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// By CPU. Kernels that show none have equal CPUs.
+/// The capacities by CPU. If the kernel shows none, all CPUs are equal.
 fn capacities(directory: &Path) -> BTreeMap<u32, u16> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let found = entries.filter_map(|entry| {
@@ -193,13 +196,13 @@ fn capacities(directory: &Path) -> BTreeMap<u32, u16> {
     found.collect()
 }
 
-/// Those of cpufreq that have a frequency, by their first CPU.
+/// The cpufreq policies that have frequencies, in order of their first CPUs.
 fn policies(directory: &Path, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
     let entries = fs::read_dir(directory.join("cpufreq")).into_iter().flatten().flatten();
     let mut policies: Vec<Cluster> = entries
         .filter_map(|entry| {
             let policy = entry.path();
-            // Those that are offline now, too.
+            // Includes CPUs that are offline now.
             let cpus: BTreeSet<u32> = numbers(&policy.join("related_cpus")).into_iter().collect();
             let capacity = cpus.first().and_then(|cpu| capacities.get(cpu)).copied()?;
             let khz = frequencies(&policy);
@@ -211,7 +214,8 @@ fn policies(directory: &Path, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
     policies
 }
 
-/// Ascending. Those above the limit of the hardware are boosts that are switched off.
+/// Frequencies in ascending order. Those above the limit of the hardware are boost frequencies that
+/// are switched off.
 fn frequencies(policy: &Path) -> Vec<u32> {
     let max = number(&policy.join("cpuinfo_max_freq")).unwrap_or(u32::MAX);
     let listed = ["scaling_available_frequencies", "scaling_boost_frequencies"];

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A root whose CPUs are removed with it.
+/// A root directory that is removed when this value is dropped.
 struct Root(PathBuf);
 
 impl Root {
-    /// CPUs by capacity; `None`: the kernel shows none.
+    /// Makes CPUs with these capacities; `None`: the kernel shows no capacity.
     fn new(name: &str, capacities: &[Option<u32>]) -> Root {
         let root =
             std::env::temp_dir().join(format!("paracord-domains-{name}-{}", std::process::id()));
@@ -67,7 +67,7 @@ fn two_clusters_and_any_cpu() {
     assert_eq!(domain(&[1, 2]), Some(1));
     assert_eq!(domain(&[5]), Some(2));
     assert_eq!((domain(&[3, 4]), domain(&[]), domain(&[77])), (Some(0), Some(0), Some(0)));
-    // CPUs that the kernel keeps room for.
+    // CPUs 6 and 7 do not exist: the kernel's masks have room for more CPUs than there are.
     assert_eq!((domain(&[4, 5, 6, 7]), host.domain_of(&CpuMask::ALL)), (Some(2), Some(0)));
     assert_eq!(host.cluster_of(5).map(|c| (c.id(), c.capacity)), Some((4, 1024)));
     assert_eq!(host.cluster_of(6), None);
@@ -122,7 +122,7 @@ fn what_the_table_cannot_hold_is_folded_or_left_to_any_cpu() {
     let shared = (0..20).fold(Root::new("many", &cpus), |root, n| {
         root.policy(&[2 * n, 2 * n + 1], &[(LISTED, "1000000 2000000")])
     });
-    // Twenty equal clusters: one kind.
+    // Twenty equal clusters are one kind of CPU.
     let host = shared.read();
     assert_eq!((host.table().len(), host.table()[0].shared, host.lacking()), (1, false, None));
     let differ = (0..20).fold(Root::new("differ", &cpus), |root, n| {

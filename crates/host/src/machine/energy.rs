@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's energy model (debugfs), for placement (policy/energy.h).
+//! The kernel's energy model (in debugfs), for the placement of tasks (policy/energy.h).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,35 +10,35 @@ use paracord_policy::{
     PC_CAPACITY, PC_DOMAINS_MAX, PC_PLACE_CPUS_MAX, PC_POINTS_MAX, pc_domain, pc_energy, pc_point,
 };
 
-/// Where the kernel shows it, below the root.
+/// Where the kernel shows the energy model, below the root.
 const MODEL: &str = "sys/kernel/debug/energy_model";
 
-/// Why tasks are not placed by energy, in one line.
+/// Why tasks are not placed by energy, as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnergyError {
-    /// Nothing to gain.
+    /// There is nothing to gain.
     #[error("all CPUs are equal")]
     Equal,
-    /// No model.
+    /// The kernel shows no model.
     #[error(
         "the kernel shows no energy model ({0}: is debugfs mounted, does the CPU's frequency driver have a model?)"
     )]
     Absent(String),
-    /// A model that cannot be used.
+    /// The model cannot be used.
     #[error("the kernel's energy model is not usable: {0}")]
     Inconsistent(String),
 }
 
-/// The model, and each CPU's place in it.
+/// The energy model, and the place of each CPU in it.
 #[derive(Clone)]
 pub struct Model {
-    /// As the scheduler reads it.
+    /// The model in the form that the scheduler reads.
     pub energy: pc_energy,
-    /// By CPU: index of its domain, capacity 1..=1024.
+    /// For each CPU, the index of its domain, and its capacity, 1..=1024.
     pub cpus: Vec<(u32, u32)>,
 }
 
-/// Numbers of a list such as `0-3,8`.
+/// Parses a list of CPUs such as `0-3,8`.
 fn cpu_list(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {
@@ -73,7 +73,8 @@ fn capacities(root: &Path) -> BTreeMap<usize, u32> {
     capacities
 }
 
-/// Frequency (kHz), work that a CPU does at it (0: the kernel does not say), cost; ascending.
+/// Points of a domain, in ascending order: frequency (kHz), performance at this frequency (0: the
+/// kernel does not show it), cost.
 fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
     let mut points: Vec<_> = fs::read_dir(domain)
         .into_iter()
@@ -89,7 +90,7 @@ fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
     points
 }
 
-/// A domain's frequencies and CPUs.
+/// The points and the CPUs of a domain.
 fn domain_at(
     path: &Path,
     capacities: &BTreeMap<usize, u32>,
@@ -120,10 +121,10 @@ fn domain_at(
     Ok((domain(&states), members))
 }
 
-/// Reads it below `root` (`/`).
+/// Reads the energy model below `root` (`/`).
 ///
 /// # Errors
-/// [`EnergyError`] says why there is nothing to place by.
+/// [`EnergyError`] says why tasks cannot be placed by energy.
 pub fn read(root: &Path) -> Result<Model, EnergyError> {
     let capacities = capacities(root);
     let small = capacities.values().copied().min().unwrap_or(0);
@@ -159,7 +160,7 @@ pub fn read(root: &Path) -> Result<Model, EnergyError> {
     if let Some(cpu) = capacities.keys().find(|cpu| !cpus.contains_key(*cpu)) {
         return Err(bad(format!("CPU {cpu} is in no domain")));
     }
-    // No gaps: each number below the count is a CPU.
+    // The scheduler's table has no gaps: each number below the count must be a CPU.
     if cpus.keys().enumerate().any(|(n, cpu)| n != *cpu) {
         return Err(bad("the CPUs' numbers have gaps".into()));
     }
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A root with two domains as Juno r2's.
+    /// A root with two domains like those of Juno r2.
     fn juno(name: &str) -> PathBuf {
         let root =
             std::env::temp_dir().join(format!("paracord-energy-{name}-{}", std::process::id()));

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPUs' frequency governors listen to the scheduler.
+//! Which CPUs have a frequency governor that follows the scheduler's requests.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The only governor of the kernel that takes a sched_ext scheduler's requests (kernel/sched/cpufreq_schedutil.c).
+/// The only governor of the kernel that follows the requests of a sched_ext scheduler
+/// (kernel/sched/cpufreq_schedutil.c).
 const LISTENS: &str = "schedutil";
 
-/// How a CPU has its frequency.
+/// Whether a CPU shares its frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frequency {
-    /// For itself.
+    /// The CPU has a frequency of its own.
     Own,
-    /// With others.
+    /// The CPU shares its frequency with other CPUs.
     Shared,
 }
 
-/// CPUs whose frequency is one, and what decides on it.
+/// CPUs that share one frequency, and the governor that decides about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// In ascending order.
+    /// The CPUs, in ascending order.
     pub cpus: Vec<u32>,
-    /// The governor's name, as the kernel has it.
+    /// Name of the governor, as the kernel shows it.
     pub governor: String,
 }
 
@@ -32,7 +33,7 @@ impl Policy {
     }
 }
 
-/// The policies below `sys` (`/sys`), by their first CPU; none without cpufreq.
+/// The policies below `sys` (`/sys`), in order of their first CPUs; empty without cpufreq.
 pub fn policies(sys: &Path) -> Vec<Policy> {
     let found = fs::read_dir(sys.join("devices/system/cpu/cpufreq"));
     let mut policies: Vec<_> = found
@@ -51,7 +52,7 @@ pub fn policies(sys: &Path) -> Vec<Policy> {
     policies
 }
 
-/// CPUs whose governor listens.
+/// The CPUs whose governor follows requests.
 pub fn listening(policies: &[Policy]) -> BTreeMap<u32, Frequency> {
     let mut cpus = BTreeMap::new();
     for policy in policies.iter().filter(|policy| policy.listens()) {
@@ -61,7 +62,7 @@ pub fn listening(policies: &[Policy]) -> BTreeMap<u32, Frequency> {
     cpus
 }
 
-/// One line: whether frequencies follow what tasks ask for, and what to do if they do not.
+/// One line that says whether frequencies follow the requests of tasks, and what to do if they do not.
 pub fn summary(policies: &[Policy]) -> String {
     if policies.is_empty() {
         return "no frequencies are asked for: this host's kernel does not set them (no cpufreq)"

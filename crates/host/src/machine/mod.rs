@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs: performance domains, their power, their frequency governors.
+//! The host's CPUs: performance domains, energy model and frequency governors.
 
 pub mod domains;
 pub mod energy;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A snapshot as OpenMetrics text.
+//! Formats a snapshot as OpenMetrics text.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub const NAMES: fn() -> Vec<String> = || {
 struct Families(Snapshot);
 
 fn vm_labels(vm: &VmSnapshot) -> Labels {
-    // A name is not unique: two users may start VMs of the same name.
+    // Names are not unique: two users may start VMs with the same name.
     vec![("vm", vm.name.clone()), ("pid", vm.pid.to_string())]
 }
 
@@ -51,8 +51,9 @@ fn vcpu_labels(vm: &VmSnapshot, v: &VcpuSnapshot) -> Labels {
     labels
 }
 
-/// Cumulative buckets are the encoder's business; upper ends in seconds. The sum is not
-/// recorded by the sensor: it is taken from the buckets' upper ends, hence an upper bound.
+/// Sum and buckets of a histogram, with the upper bounds in seconds. The encoder makes the buckets
+/// cumulative. The sensor does not record the sum, so it is computed from the upper bounds of the
+/// buckets and is itself an upper bound.
 fn buckets(h: &Histogram) -> (f64, Vec<(f64, u64)>) {
     let mut ends: Vec<(f64, u64)> = h
         .buckets
@@ -158,7 +159,7 @@ impl Collector for Families {
 }
 
 impl Families {
-    /// All vCPUs of a VM together: 66 series per vCPU would be too many.
+    /// The histograms cover all vCPUs of a VM together: 66 buckets per vCPU would be too many series.
     fn encode_wakeups(&self, e: &mut DescriptorEncoder) -> fmt::Result {
         let help = "From wakeup to running, all vCPUs of the VM";
         let mut family = e.encode_descriptor(WAKEUP, help, None, MetricType::Histogram)?;
@@ -188,10 +189,10 @@ impl Families {
     }
 }
 
-/// A snapshot as OpenMetrics text, for HTTP.
+/// Formats a snapshot as OpenMetrics text, for HTTP.
 ///
 /// # Errors
-/// None in practice: a `String` takes everything.
+/// None in practice: writing to a `String` does not fail.
 pub fn encode(snapshot: Snapshot) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(snapshot)));
@@ -200,11 +201,11 @@ pub fn encode(snapshot: Snapshot) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-/// A snapshot in Prometheus' text format, for node_exporter: there a counter is
+/// Formats a snapshot in Prometheus' text format, for node_exporter. In this format, a counter is
 /// declared under the name of its samples, and there is no end mark.
 ///
 /// # Errors
-/// As [`encode`].
+/// As for [`encode`].
 pub fn encode_textfile(snapshot: Snapshot) -> Result<String, fmt::Error> {
     let open_metrics = encode(snapshot)?;
     let types: std::collections::BTreeMap<&str, &str> =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Prometheus metrics: a snapshot as text, over HTTP or in a file.
+//! Prometheus metrics: a snapshot as text, served over HTTP or written to a file.
 //!
-//! docs/metrics.md lists every name; a test compares both.
+//! docs/metrics.md lists every name. A test compares the list with the code.
 
 mod families;
 mod server;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Metrics over HTTP on a loopback port or a unix socket, and as a textfile.
+//! Serves metrics over HTTP, on a loopback port or a unix socket, and writes them to a textfile.
 //!
-//! Each scraper has a thread while it is answered. A slow one is dropped after [`CLIENT_MAX`], and holds up neither
-//! the daemon nor other scrapers.
+//! Each scraper is answered in a thread of its own. A slow scraper is dropped after [`CLIENT_MAX`].
+//! It delays neither the daemon nor other scrapers.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -23,18 +23,18 @@ use crate::config::Metrics;
 use crate::handle::DaemonHandle;
 use crate::stop_thread::StopThread;
 
-/// Time for one scraper, from its connection to the end of its answer.
+/// Time limit for one scraper, from its connection to the end of the answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
-/// Scrapers of a listener that are answered at the same time; further ones are turned away.
+/// Number of scrapers of a listener that are answered at the same time. Further ones are turned away.
 const CLIENTS_MAX: usize = 16;
-/// However many scrape, the daemon is asked for a snapshot no more often.
+/// The daemon is asked for a snapshot no more often than this, however many scrapers there are.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
-/// Of a scraper's thread: the daemon's memory is locked, this too.
+/// Stack size of a scraper's thread. The daemon's memory is locked, and this stack is part of it.
 const STACK_BYTES: usize = 128 * 1024;
-/// Time for a scraper that is turned away, which has not read anything yet.
+/// Time limit for the answer to a scraper that is turned away. Such a scraper has not read anything yet.
 const BUSY_MAX: Duration = Duration::from_millis(20);
 const BUSY: &str = "too many scrapers; try again\n";
-/// A request line and headers of any real scraper.
+/// Longest request line and headers. Those of real scrapers are shorter.
 const REQUEST_MAX_BYTES: usize = 8 * 1024;
 
 /// Why metrics cannot be served.
@@ -46,7 +46,7 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Serves until dropped.
+/// Serves metrics until it is dropped.
 #[derive(Debug)]
 pub struct MetricsServer {
     _thread: StopThread,
@@ -57,7 +57,7 @@ struct Serving {
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     textfile: Option<(PathBuf, Duration)>,
-    /// The metrics as the last scraper got them, and when.
+    /// The metrics that the last scraper got, and when they were made.
     last: Arc<Last>,
     tcp_clients: Clients,
     unix_clients: Clients,
@@ -65,14 +65,15 @@ struct Serving {
 
 type Last = Mutex<Option<(Instant, Arc<str>)>>;
 
-/// One reference for each scraper that is being answered, and one.
+/// The number of references is one more than the number of scrapers that are being answered.
 type Clients = Arc<()>;
 
 impl MetricsServer {
-    /// Opens what `config` names and serves it; `None` when it names nothing. The unix socket is `group`'s.
+    /// Opens the destinations in `config` and serves them; `None` if there are none. The unix
+    /// socket belongs to `group`.
     ///
     /// # Errors
-    /// The key whose address or path cannot be used.
+    /// Names the key whose address or path cannot be used.
     pub fn start(
         config: &Metrics,
         group: Option<u32>,
@@ -113,7 +114,7 @@ impl MetricsServer {
     }
 }
 
-/// Replaces the socket of a daemon that died, never anything else.
+/// Replaces the socket of a daemon that has died, but never any other file.
 fn bind_unix(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(path)?,
@@ -136,7 +137,7 @@ impl Serving {
             if let Some((path, interval)) = due {
                 next_textfile = Instant::now() + *interval;
                 let written = self.write_textfile(path);
-                // Once per kind of trouble, not at every interval.
+                // Warn when writing begins to fail, not at every interval.
                 if let (Err(e), false) = (&written, textfile_failed) {
                     warn!("metrics.textfile = {}: {e}", path.display());
                 }
@@ -187,11 +188,12 @@ impl Serving {
         }
     }
 
-    /// The file is complete whenever it is read.
+    /// Replaces the file by renaming, so that it is complete whenever it is read.
     fn write_textfile(&self, path: &Path) -> io::Result<()> {
         let text = text(&self.handle, encode_textfile)?;
         let unfinished = path.with_extension("prom.new");
-        // The directory may be writable by others: what lies there, a symbolic link perhaps, is not written to.
+        // Other users may be able to write to the directory. So an existing file, which may be a
+        // symbolic link, is not written to.
         match std::fs::remove_file(&unfinished) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -210,7 +212,7 @@ fn text(handle: &DaemonHandle, format: Format) -> io::Result<String> {
     format(snapshot).map_err(io::Error::other)
 }
 
-/// As of this moment, or of one [`SNAPSHOT_AGE_MAX`] ago at most.
+/// The metrics as of now, or as of at most [`SNAPSHOT_AGE_MAX`] ago.
 fn recent(handle: &DaemonHandle, last: &Last) -> io::Result<Arc<str>> {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < SNAPSHOT_AGE_MAX) {

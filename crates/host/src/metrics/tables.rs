@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters and gauges of which there is one for each host, VM or vCPU.
+//! Counters and gauges with one value per host, VM or vCPU.
 
 use crate::place::PlaceMode;
 use crate::snapshot::{BoostState, IoTotals, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot};
 
-/// A counter or gauge: name, help, value.
+/// A counter or gauge: its name, its help text, and the function for its value.
 pub(super) type Value<T> = (&'static str, &'static str, fn(&T) -> f64);
 
 pub(super) const NS_PER_S: f64 = 1e9;
@@ -96,7 +96,7 @@ pub(super) const VM_GAUGES: [Value<VmSnapshot>; 6] = [
     ("paracord_vm_period_seconds", "Period of the budgets", |vm| vm.period_ns as f64 / NS_PER_S),
 ];
 
-/// Of the VMM's threads that are no vCPUs.
+/// Counters of the VMM's threads that are not vCPUs.
 pub(super) const IO_COUNTERS: [Value<IoTotals>; 4] = [
     ("paracord_vm_io_boosts", "Boosts of the VMM's other threads", |io| io.boosts as f64),
     ("paracord_vm_io_throttles", "Times that the VMM's other threads exhausted a budget", |io| {
@@ -112,7 +112,7 @@ pub(super) const IO_COUNTERS: [Value<IoTotals>; 4] = [
     }),
 ];
 
-/// Of VMs whose perf events the daemon serves.
+/// Counters of VMs whose perf events the daemon serves.
 pub(super) const PMU_COUNTERS: [Value<PmuSnapshot>; 4] = [
     ("paracord_vm_perf_openings", "perf events opened for the guest", |pmu| pmu.openings as f64),
     ("paracord_vm_perf_reuses", "Times that an open perf event served the guest again", |pmu| {

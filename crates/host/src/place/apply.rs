@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes: all checked before the first, all made or none.
+//! Changes of placements. All are checked before the first is made, and either all are made or none.
 
 use tracing::warn;
 
@@ -12,19 +12,21 @@ use crate::config::PlaceKeys;
 /// What a plan does about a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Nothing.
+    /// Do nothing.
     Skip,
-    /// What is wanted, if it is not so yet.
+    /// Put what is wanted in force, if it is not yet.
     IfNeeded,
-    /// What is wanted, even if it should be so: somebody else may have changed it.
+    /// Put what is wanted in force even if it should be already, because another program may have
+    /// changed it.
     Again,
 }
 
-/// A change of one thread; `None`: as if it had never been placed.
+/// A change of one thread. `None`: make it as if it had never been placed.
 pub(super) type Change = (VcpuThread, Option<Placed>);
 
 impl Places {
-    /// What has to change; `select` says about whom, by what is wanted of it.
+    /// Computes what has to change. `select` gets each thread and what is wanted of it, and chooses
+    /// what to do about it.
     pub(super) fn plan(
         &self,
         vm: &VmThreads,
@@ -61,13 +63,13 @@ impl Places {
         Ok(changes)
     }
 
-    /// Makes all changes, or leaves everything as it was.
+    /// Makes all changes, or restores the state before.
     pub(super) fn change(&self, now: &mut VmPlaces, changes: &[Change]) -> Result<(), String> {
         let had = |(thread, _): &Change| (*thread, now.placed.get(&thread.index).copied());
         let before: Vec<Change> = changes.iter().map(had).collect();
         for (n, (thread, wanted)) in changes.iter().enumerate() {
             if let Err(why) = self.change_one(now, *thread, *wanted) {
-                // The last one first, the one that failed included.
+                // In reverse order, including the change that failed.
                 for (thread, had) in before[..=n].iter().rev() {
                     if let Err(why) = self.change_one(now, *thread, *had) {
                         let tid = thread.tid;
@@ -80,7 +82,7 @@ impl Places {
         Ok(())
     }
 
-    /// Gives vCPUs back what they had, and forgets that they were placed.
+    /// Restores vCPUs to the state before their placement, and forgets that they were placed.
     pub(super) fn withdraw(
         &self,
         now: &mut VmPlaces,

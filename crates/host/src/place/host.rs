@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs as placements name them: what a placement means here, or why it means nothing.
+//! The host's CPUs as placements name them: which CPUs a placement stands for, or why it stands for none.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -11,28 +11,28 @@ use paracord_sys::proc::Cpuset;
 use super::spec::{Cpus, Placement, Who};
 use crate::machine::domains::HostCpus;
 
-/// CPUs of one kind that have their frequency together, or equal CPUs that each have their own.
+/// CPUs of one kind that share a frequency, or equal CPUs that each have a frequency of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Those that are offline now, too.
+    /// The CPUs, including those that are offline now.
     pub cpus: CpuMask,
-    /// 1..=1024.
+    /// Capacity, 1..=1024.
     pub capacity: u16,
-    /// The highest frequency; 0: not known.
+    /// Highest frequency; 0: not known.
     pub max_khz: u32,
 }
 
 impl Cluster {
-    /// How it is named: its first CPU.
+    /// Name of the cluster: its first CPU.
     pub fn id(&self) -> u32 {
         self.cpus.iter().next().unwrap_or(0)
     }
 }
 
-/// CPUs that there are, and those that can be used.
+/// The CPUs that exist, and those that can be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// By their first CPU.
+    /// The clusters, in order of their first CPUs.
     pub clusters: Vec<Cluster>,
     present: CpuMask,
     online: CpuMask,
@@ -43,7 +43,7 @@ fn list(root: &Path, file: &str) -> Option<CpuMask> {
 }
 
 impl Host {
-    /// Reads it below `root` (`/`).
+    /// Reads the host's CPUs below `root` (`/`).
     pub fn read(root: &Path) -> Host {
         let clusters: Vec<Cluster> = HostCpus::read(root)
             .clusters()
@@ -56,15 +56,15 @@ impl Host {
             .collect();
         let known = clusters.iter().fold(CpuMask::default(), |all, one| all.or(&one.cpus));
         let present = list(root, "present").unwrap_or(known);
-        // A kernel without hotplug has no list.
+        // A kernel without CPU hotplug has no such list.
         let online = list(root, "online").unwrap_or(present);
         Host { clusters, present, online }
     }
 
-    /// Whether every CPU list and cluster of a placement is there and online.
+    /// Checks whether all CPUs and clusters of a placement exist and are online.
     ///
     /// # Errors
-    /// One line about the first that is not, and what there is.
+    /// One line about the first that is not, and about what exists.
     pub fn check(&self, placement: &Placement) -> Result<(), String> {
         for (who, cpus) in placement.iter() {
             let whom = match who {
@@ -76,11 +76,13 @@ impl Host {
         Ok(())
     }
 
-    /// The CPUs that are meant, of which all can be used; `None`: anywhere. `rank` is the vCPU's place among those of
-    /// its VM, for [`Cpus::Auto`]; `cpuset` what its control group leaves to its thread.
+    /// The CPUs that `cpus` stands for, all of which can be used; `None`: any CPU.
+    ///
+    /// `rank`: position of the vCPU among those of its VM, for [`Cpus::Auto`]. `cpuset`: the cpuset
+    /// of the vCPU's thread.
     ///
     /// # Errors
-    /// One line: what is missing and what to do.
+    /// One line that says what is missing and what to do.
     pub fn resolve(
         &self,
         cpus: Cpus,
@@ -92,7 +94,8 @@ impl Host {
             Cpus::Any => return Ok(None),
             Cpus::Auto => return self.auto(rank, cpuset).map(Some),
             Cpus::List(cpus) => cpus,
-            // What of a group is offline is left out: only a list says that just these are wanted.
+            // Offline CPUs of a cluster or of a capacity are left out. Only a list names exactly
+            // the CPUs that are wanted.
             Cpus::Cluster(id) => {
                 let named = self.clusters.iter().find(|cluster| cluster.id() == id);
                 let cluster = named.ok_or_else(|| self.no_cluster(id))?;
@@ -108,7 +111,7 @@ impl Host {
         Ok(Some(meant))
     }
 
-    /// The cluster in which all of these CPUs are.
+    /// The cluster that contains all of these CPUs.
     pub fn cluster_around(&self, cpus: &CpuMask) -> Option<&Cluster> {
         self.clusters.iter().find(|cluster| cpus.is_subset(&cluster.cpus))
     }
@@ -123,7 +126,7 @@ impl Host {
         self.usable(all).ok_or_else(|| "all CPUs of that capacity are offline".to_owned())
     }
 
-    /// CPUs in the order in which `auto` gives them out: the largest first.
+    /// The CPUs in the order in which `auto` assigns them: the largest first.
     fn by_size(&self) -> Vec<u32> {
         let mut cpus: Vec<_> = self
             .clusters
@@ -140,7 +143,7 @@ impl Host {
     fn auto(&self, rank: usize, cpuset: Option<&Cpuset>) -> Result<CpuMask, String> {
         let mut cpus = self.by_size();
         cpus.retain(|cpu| cpuset.is_none_or(|set| set.cpus.contains(*cpu)));
-        // The next round begins again with the largest.
+        // After the last CPU, the largest is assigned again.
         let cpu = cpus.get(rank % cpus.len().max(1));
         cpu.map(|cpu| CpuMask::from_iter([*cpu])).ok_or_else(|| "no CPU is left to it".to_owned())
     }
@@ -190,7 +193,7 @@ fn check_inside(cpus: &CpuMask, cpuset: &Cpuset) -> Result<(), String> {
     ))
 }
 
-/// `CPU 4`, `CPUs 4-5`.
+/// Name of these CPUs in messages: `CPU 4`, `CPUs 4-5`.
 pub fn name(cpus: &CpuMask) -> String {
     format!("CPU{} {cpus}", if cpus.count() == 1 { "" } else { "s" })
 }
@@ -201,11 +204,11 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A sysfs tree that is removed with it.
+    /// A sysfs tree that is removed when this value is dropped.
     pub(crate) struct Root(pub PathBuf);
 
     impl Root {
-        /// CPUs by capacity; 0: the kernel shows none.
+        /// Makes CPUs with these capacities; 0: the kernel shows no capacity.
         pub(crate) fn new(name: &str, capacities: &[u32]) -> Root {
             let name = format!("paracord-hosts-{name}-{}", std::process::id());
             let root = Root(std::env::temp_dir().join(name));
@@ -236,7 +239,7 @@ pub(crate) mod tests {
             self.put(&format!("{policy}/scaling_available_frequencies"), khz);
         }
 
-        /// Arm's Juno r2: four small CPUs, two large ones.
+        /// Arm's Juno r2: four small CPUs and two large ones.
         pub(crate) fn juno(name: &str) -> Root {
             let root = Root::new(name, &[383, 383, 383, 383, 1024, 1024]);
             root.policy("0 1 2 3", "450000 950000");
@@ -281,7 +284,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(means(&host, cpus, 0), meant);
         }
-        // One CPU each, the largest first; then they are shared.
+        // Each vCPU has its own CPU, the largest first. After that, vCPUs share CPUs.
         let auto: Vec<_> = (0..8).map(|rank| means(&host, "auto", rank)).collect();
         assert_eq!(auto, ["4", "5", "0", "1", "2", "3", "4", "5"]);
         let around = |list: &str| host.cluster_around(&list.parse().unwrap()).map(Cluster::id);
@@ -338,7 +341,7 @@ pub(crate) mod tests {
                 "4-5",
                 "CPU 5 is offline: echo 1 > /sys/devices/system/cpu/cpu5/online, or choose among 0-2,4",
             ),
-            // A group is as large as it is at the moment.
+            // Of a cluster or a capacity, only the CPUs that are online now count.
             ("cluster:4", "4"),
             ("capacity:min", "0-2"),
         ] {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs that every placed thread had before, in a file that outlives the daemon ([`crate::boosts::journal_file`]).
+//! The affinity that every placed thread had before, in a file that outlives the daemon
+//! ([`crate::boosts::journal_file`]).
 //!
-//! As in the [journal of boosts](crate::boosts::journal) an entry is complete before its thread is touched, and cleared
-//! after it was restored.
+//! As in the [journal of boosts](crate::boosts::journal), an entry is complete before its thread is
+//! changed, and is cleared after the thread was restored.
 //!
 //! ```text
 //! per entry 34 words:
-//!   0  armed (1) | tid << 32          1  thread start, clock ticks since boot
-//!   2..18  CPUs that it had           18..34  CPUs that it was given
+//!   0  armed (1) | tid << 32          1  start of the thread, clock ticks since boot
+//!   2..18  affinity before            18..34  affinity that the placement gave
 //! ```
 
 use std::io;
@@ -19,7 +20,7 @@ use paracord_sys::proc::{self, ProcError};
 use crate::boosts::journal::{RestoreReport, Restored};
 use crate::boosts::journal_file::{Armed, ENTRIES, JournalError, JournalFile};
 
-/// "PCPLACE" and the layout's version.
+/// "PCPLACE" and the version of the layout.
 const MAGIC: u64 = 0x4543_414c_5043_5001;
 const ENTRY_WORDS: usize = 2 + 2 * WORDS;
 const BEFORE: usize = 2;
@@ -28,21 +29,23 @@ const GIVEN: usize = BEFORE + WORDS;
 /// One placed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Start of the thread, clock ticks since boot: tells a reused tid.
+    /// Start of the thread, in clock ticks since boot. It distinguishes the thread from a later one
+    /// with the same ID.
     pub start_ticks: u64,
-    /// What it gets back. [`CpuMask::ALL`] if it had all of its cpuset, so that it follows that again.
+    /// The affinity that the thread gets back. [`CpuMask::ALL`] if it had all CPUs of its cpuset,
+    /// so that it follows changes of the cpuset again.
     pub before: CpuMask,
-    /// What it was given.
+    /// The affinity that the placement gave it.
     pub given: CpuMask,
 }
 
 impl Entry {
-    /// Gives the thread back what it had, if it still has what it was given.
+    /// Restores the affinity of the thread, if it still has the affinity that it was given.
     ///
     /// # Errors
-    /// What the system calls return.
+    /// The errors of the system calls.
     pub fn restore(&self, proc_root: &Path) -> io::Result<Restored> {
         let gone = |error: ProcError| match error.is_gone() {
             true => Ok(Restored::Gone),
@@ -62,7 +65,8 @@ impl Entry {
             Ok(()) => Ok(Restored::Done),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ESRCH) => Ok(Restored::Gone),
-                // None of those CPUs is left to it: all that its cpuset has is nearest.
+                // The cpuset contains none of these CPUs any more. The closest replacement is the
+                // whole cpuset.
                 Some(libc::EINVAL) => {
                     affinity::set(self.tid, &CpuMask::ALL).map(|()| Restored::Done)
                 }
@@ -72,19 +76,19 @@ impl Entry {
     }
 }
 
-/// The mapped file.
+/// The mapped journal file.
 #[derive(Debug)]
 pub struct PlaceJournal {
     file: JournalFile<ENTRY_WORDS>,
 }
 
 impl PlaceJournal {
-    /// Where it lies.
+    /// Path of the journal file.
     pub fn path(run_dir: &Path) -> PathBuf {
         run_dir.join("placements")
     }
 
-    /// Makes an empty one in the run directory, mode 0600, in place of what lies there.
+    /// Makes an empty journal in the run directory, with mode 0600. It replaces an existing file.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -93,7 +97,8 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// The run directory's of this boot with all its entries, or an empty one.
+    /// Opens the journal in the run directory with all its entries if it is of this boot; otherwise
+    /// makes an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -102,22 +107,22 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// Opens the run directory's; `None` when there is none, or one of an earlier boot.
+    /// Opens the journal in the run directory. `None` if there is none, or if it is of an earlier boot.
     ///
     /// # Errors
-    /// [`JournalError`] when the file cannot be read or is no journal.
+    /// [`JournalError`] if the file cannot be read or is not a journal.
     pub fn open(run_dir: &Path, proc_root: &Path) -> Result<Option<PlaceJournal>, JournalError> {
         let file = JournalFile::open(&Self::path(run_dir), proc_root, MAGIC)?;
         Ok(file.map(|file| PlaceJournal { file }))
     }
 
-    /// Completes entry `index`, which is clear; the thread may be touched afterwards.
+    /// Completes entry `index`, which must be clear. Only then may the thread be changed.
     pub fn arm(&self, index: u32, entry: &Entry) {
         let masks = entry.before.words().iter().chain(entry.given.words());
         self.file.arm(index, entry.tid, [entry.start_ticks].into_iter().chain(masks.copied()));
     }
 
-    /// Clears entry `index`; the thread was restored before, or is gone.
+    /// Clears entry `index`. The thread must have been restored before, or be gone.
     pub fn disarm(&self, index: u32) {
         self.file.disarm(index);
     }
@@ -129,7 +134,7 @@ impl PlaceJournal {
         Some(Entry { tid, start_ticks: words[1], before: mask(BEFORE), given: mask(GIVEN) })
     }
 
-    /// Entry `index`'s thread, if it is armed.
+    /// The thread of entry `index`, if the entry is armed.
     pub fn armed(&self, index: u32) -> Option<Armed> {
         self.file.armed(index)
     }
@@ -139,10 +144,10 @@ impl PlaceJournal {
         self.file.is_clear()
     }
 
-    /// Restores the thread of entry `index` and clears it. `None`: there is no entry.
+    /// Restores the thread of entry `index` and clears the entry. `None`: there is no entry.
     ///
     /// # Errors
-    /// As [`Entry::restore`]; the entry stays.
+    /// As for [`Entry::restore`]. The entry stays then.
     pub fn restore(&self, index: u32, proc_root: &Path) -> io::Result<Option<Restored>> {
         let Some(entry) = self.entry(index) else { return Ok(None) };
         let restored = entry.restore(proc_root)?;
@@ -150,14 +155,14 @@ impl PlaceJournal {
         Ok(Some(restored))
     }
 
-    /// Restores every thread that has an entry. Nobody else may use the journal meanwhile.
+    /// Restores all threads that have an entry. Nothing else may use the journal meanwhile.
     pub fn restore_all(&self, proc_root: &Path, report: &mut RestoreReport) {
         for index in 0..ENTRIES {
             self.restore_one(index, proc_root, report);
         }
     }
 
-    /// As [`restore`](Self::restore), into a report.
+    /// Like [`restore`](Self::restore), but adds the result to a report.
     pub fn restore_one(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
         let tid = self.armed(index).map_or(0, |armed| armed.tid);
         match self.restore(index, proc_root) {
@@ -218,7 +223,8 @@ mod tests {
         let before = sleeper.cpus();
         let given: CpuMask = before.iter().take(1).collect();
         let entry = Entry { tid: sleeper.tid, start_ticks: sleeper.start_ticks(), before, given };
-        // Killed before the thread was touched: it is not what was given, unless there is only one CPU.
+        // The daemon was killed before the thread was changed: its affinity is not the one in the
+        // entry, unless there is only one CPU.
         journal.arm(0, &entry);
         let untouched = if before == given { Restored::Done } else { Restored::NotOurs };
         assert_eq!(journal.restore(0, proc).unwrap(), Some(untouched));
@@ -229,13 +235,13 @@ mod tests {
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
         assert_eq!(sleeper.cpus(), before);
 
-        // A later thread of the same number is nobody that was placed.
+        // A later thread with the same ID was not placed.
         affinity::set(sleeper.tid, &given).unwrap();
         journal.arm(0, &Entry { start_ticks: entry.start_ticks + 1, ..entry });
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Gone));
         assert_eq!(sleeper.cpus(), given);
 
-        // What it had is not there any more.
+        // The CPU that the thread had does not exist any more.
         journal.arm(0, &Entry { before: mask("1023"), ..entry });
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
         assert_eq!(sleeper.cpus(), before);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where vCPUs run: `paracord vm place` and `place` in the configuration (docs/placement.md).
+//! Placement of vCPUs: `paracord vm place`, and `place` in the configuration (docs/placement.md).
 //!
-//! [`spec`] is what is asked for, [`host`] what that means on this host, [`journal`] what threads had before.
-//! [`Places`] carries it out: all that an order or a section says is checked before any thread is touched, and when
-//! the kernel then refuses one, those that were touched have again what they had.
+//! [`spec`] describes what is requested, [`host`] what the request means on this host, and
+//! [`journal`] the affinities that threads had before. [`Places`] carries out requests. It checks
+//! everything that an order or a section says before it changes any thread. If the kernel then
+//! refuses a change, the threads that were already changed are restored.
 
 mod apply;
 pub mod host;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out what operators order and the configuration says, and follows VMs as they come and go.
+//! Carries out the orders of operators and what the configuration says, and follows VMs as they
+//! come and go.
 
 use tracing::{info, warn};
 
@@ -14,19 +15,19 @@ use super::threads::{VcpuThread, VmThreads};
 use crate::boosts::journal::RestoreReport;
 use crate::config::PlaceKeys;
 
-/// An order or a question about one VM.
+/// An order or a query about one VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceOrder {
-    /// What is where.
+    /// Report where the vCPUs are.
     Get,
-    /// vCPUs that are named go there; the others stay.
+    /// Place the vCPUs that are named. The others stay as they are.
     Set(Placement, PlaceMode),
-    /// Nobody is placed, whatever the configuration says, until it is read again.
+    /// Place no vCPU, whatever the configuration says, until it is read again.
     Clear,
 }
 
 impl Places {
-    /// Carries an order out, or nothing of it.
+    /// Carries out an order completely or not at all.
     ///
     /// # Errors
     /// One line that says what is wrong and what to do.
@@ -85,9 +86,10 @@ impl Places {
         done
     }
 
-    /// VMs and vCPUs that came or went since the last time; tries again what was refused. `configured` is asked by
-    /// a VM's name.
-    /// Returns VMs of which something changed.
+    /// Follows VMs and vCPUs that have come or gone since the last call, and retries what was
+    /// refused. `configured` returns what the configuration says about a VM.
+    ///
+    /// Returns the VMs of which something has changed.
     pub fn follow(
         &mut self,
         vms: Vec<VmThreads>,
@@ -117,7 +119,7 @@ impl Places {
                 _ => false,
             }
         };
-        // The host is looked at only when there is something to do.
+        // The host is read only if there is something to do.
         if vm.threads.iter().enumerate().all(is_settled) {
             now.refused = None;
             return false;
@@ -126,7 +128,7 @@ impl Places {
         let before = now.placed.clone();
         let mut refused = self.follow_orders(vm, now, configured, &host).err();
         if let Err(why) = self.follow_file(vm, now, configured, &host) {
-            // Nothing of a section is in force by halves.
+            // A section is in force completely or not at all.
             if let Err(why) = self.withdraw(now, |placed| !placed.wanted.ordered) {
                 warn!(vm = vm.name, "not given back: {why}");
             }
@@ -169,7 +171,7 @@ impl Places {
         if !vm.threads.iter().any(|one| is_ours(now.wanted(one.vcpu_id, configured))) {
             return Ok(());
         }
-        // vCPUs come one by one: what holds for the last is known before the first is touched.
+        // vCPUs appear one by one. The whole section is checked before the first of them is changed.
         host.check(&configured.place).map_err(named)?;
         let changes = self.plan(vm, configured, now, host, |_, wanted| match is_ours(wanted) {
             true => Plan::IfNeeded,
@@ -178,14 +180,14 @@ impl Places {
         changes.and_then(|changes| self.change(now, &changes)).map_err(named)
     }
 
-    /// The configuration was read again: it counts again where it was cleared.
+    /// The configuration was read again, so it applies again to VMs whose placement was cleared.
     pub fn reloaded(&mut self) {
         for vm in self.vms.values_mut() {
             vm.cleared = false;
         }
     }
 
-    /// Every thread has again what it had.
+    /// Restores all threads to the state before their placement.
     pub fn restore_all(&mut self) {
         let mut report = RestoreReport::default();
         self.affinity.journal.restore_all(&self.affinity.proc_root, &mut report);
@@ -198,8 +200,9 @@ impl Places {
     fn forget(&self, vm: &mut VmPlaces, is_gone: impl Fn(&VcpuThread) -> bool) {
         vm.placed.retain(|index, placed| {
             let gone = is_gone(&placed.thread);
-            // The index may be a new thread's by now, which has no entry yet. The entry may be that of a thread of an
-            // earlier run, which keeps it (leftovers.rs).
+            // The index may belong to a new thread by now, which has no entry yet. The entry may
+            // belong to a thread of an earlier run of the daemon, and must then stay
+            // (leftovers.rs).
             let tid = self.affinity.journal.armed(*index).map(|armed| armed.tid);
             if gone && tid == Some(placed.thread.tid) {
                 self.affinity.journal.disarm(*index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is where, as `paracord vm place`, the status and the log say it.
+//! Where vCPUs are, for `paracord vm place`, the status and the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,35 +12,35 @@ use super::threads::VmThreads;
 use crate::config::PlaceKeys;
 use crate::snapshot::PlacementSnapshot;
 
-/// The vCPUs of one VM.
+/// The placement of the vCPUs of one VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceReport {
     /// Name of the VM.
     pub vm: String,
-    /// By vcpu_id.
+    /// The vCPUs, in order of vcpu_id.
     pub vcpus: Vec<VcpuPlace>,
-    /// Why nothing of what is wanted is in force, one line.
+    /// Why what is wanted is not in force, one line.
     pub refused: Option<String>,
-    /// What is worth knowing, one line each.
+    /// Notes, one line each.
     pub notes: Vec<String>,
 }
 
-/// One vCPU.
+/// The place of one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuPlace {
     /// KVM vcpu_id.
     pub vcpu_id: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Host CPU on which it ran last.
+    /// Host CPU on which the thread ran last.
     pub cpu: u32,
-    /// CPUs that the thread may run on now, as a list; empty when it is gone.
+    /// CPUs that the thread may run on now, as a list; empty if the thread is gone.
     pub allowed: String,
-    /// If it is placed.
+    /// The placement of the vCPU, if it has one.
     pub placement: Option<PlacementSnapshot>,
 }
 
-/// Says where vCPUs take turns: more of them than CPUs, of one cluster.
+/// Notes on clusters where more vCPUs are placed than there are CPUs for them, so that they take turns.
 pub(super) fn shared_cpus(now: &VmPlaces, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
     for cluster in &host.clusters {
@@ -103,7 +103,7 @@ impl Places {
         Some(self.look(placed))
     }
 
-    /// Why a VM's vCPUs are not placed although they should be.
+    /// Why the vCPUs of a VM are not placed although they should be.
     pub fn refused(&self, process: (u32, u64)) -> Option<String> {
         self.vms.get(&process)?.refused.clone()
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads of the test that stand in for vCPUs: a process may place its own.
+//! Threads of the test process that stand in for vCPUs. A process may change the affinity of its
+//! own threads.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc;
 
-/// Sleeps until it is dropped.
+/// A thread that sleeps until this value is dropped.
 pub(crate) struct Sleeper {
     pub tid: u32,
     end: Option<Sender<()>>,

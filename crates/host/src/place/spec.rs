@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is asked for: `0=0-3 1=cluster:4 all=capacity:max`, text to values and back.
+//! Requested placements such as `0=0-3 1=cluster:4 all=capacity:max`, and their conversion from and
+//! to text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,15 +14,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaceMode {
-    /// The vCPU's thread runs there only, and the guest is told.
+    /// The vCPU's thread runs only on these CPUs, and the guest is told.
     #[default]
     Affinity,
-    /// The guest is told; the thread is left alone.
+    /// The guest is told, and the thread is not changed.
     Hints,
 }
 
 impl PlaceMode {
-    /// Word of the configuration.
+    /// The word for this mode in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             PlaceMode::Affinity => "affinity",
@@ -30,25 +31,25 @@ impl PlaceMode {
     }
 }
 
-/// Which vCPUs.
+/// To which vCPUs a placement applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Those that are not named themselves, later ones too.
+    /// All vCPUs that are not named themselves, including later ones.
     All,
-    /// KVM vcpu_id.
+    /// The vCPU with this KVM vcpu_id.
     Vcpu(u32),
 }
 
-/// Where a vCPU shall run.
+/// Where a vCPU is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpus {
-    /// Anywhere: as if nobody had placed it.
+    /// Anywhere, as if it had never been placed.
     Any,
-    /// On a CPU of its own, the largest first, as far as there are enough.
+    /// On a CPU of its own, the largest first, while there are enough CPUs.
     Auto,
     /// On these CPUs.
     List(CpuMask),
-    /// On the CPUs of the cluster whose first CPU this is.
+    /// On the CPUs of the cluster with this first CPU.
     Cluster(u32),
     /// On the CPUs of the largest capacity.
     Largest,
@@ -56,22 +57,22 @@ pub enum Cpus {
     Smallest,
 }
 
-/// Where the vCPUs of a VM shall run.
+/// Where the vCPUs of a VM are to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement(BTreeMap<Who, Cpus>);
 
 impl Placement {
-    /// Nobody is placed.
+    /// Whether no vCPU is placed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Where a vCPU shall run; `None`: nothing is said about it.
+    /// Where a vCPU is to run; `None`: the placement says nothing about it.
     pub fn of(&self, vcpu_id: u32) -> Option<Cpus> {
         self.0.get(&Who::Vcpu(vcpu_id)).or_else(|| self.0.get(&Who::All)).copied()
     }
 
-    /// vCPUs that are named.
+    /// The vCPUs that are named.
     pub fn named(&self) -> impl Iterator<Item = u32> {
         self.0.keys().filter_map(|who| match who {
             Who::Vcpu(vcpu_id) => Some(*vcpu_id),
@@ -79,7 +80,7 @@ impl Placement {
         })
     }
 
-    /// All that is said, in the order of vCPUs.
+    /// All parts of the placement, in the order of vCPUs.
     pub fn iter(&self) -> impl Iterator<Item = (Who, Cpus)> {
         self.0.iter().map(|(who, cpus)| (*who, *cpus))
     }
@@ -117,12 +118,12 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Why a text is no placement: one line.
+/// Why a text is not a placement, one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoPlacement(String);
 
-/// What people are told that they may write.
+/// The syntax, for messages to people.
 pub const SYNTAX: &str = "VCPU[-VCPU]=CPUS or all=CPUS, CPUS being a list such as 0-3,8, cluster:N, capacity:max, capacity:min, auto or any";
 
 fn wrong(word: &str, why: &str) -> NoPlacement {
@@ -167,7 +168,7 @@ fn cpus(text: &str, word: &str) -> Result<Cpus, NoPlacement> {
 impl FromStr for Placement {
     type Err = NoPlacement;
 
-    /// From words; `auto` alone stands for `all=auto`. An empty text places nobody.
+    /// Parses words. `auto` alone stands for `all=auto`. An empty text places no vCPU.
     fn from_str(text: &str) -> Result<Placement, NoPlacement> {
         let mut placement = Placement::default();
         for word in text.split_ascii_whitespace() {

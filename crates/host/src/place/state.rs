@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is wanted of each VM's vCPUs, and what is in force. Used by the daemon's main thread.
+//! Which placement each VM's vCPUs should have, and which one is in force. Used by the daemon's
+//! main thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,28 +13,28 @@ use super::spec::{Cpus, PlaceMode, Who};
 use super::threads::{Affinity, VcpuThread};
 use crate::config::PlaceKeys;
 
-/// What is wanted of a vCPU.
+/// The placement that a vCPU should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub cpus: Cpus,
     pub mode: PlaceMode,
-    /// By an order, not by the configuration.
+    /// Whether an order says so, and not the configuration.
     pub ordered: bool,
 }
 
-/// What is in force.
+/// The placement that is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     pub thread: VcpuThread,
     pub wanted: Wanted,
-    /// What `wanted` means here.
+    /// The CPUs that `wanted` stands for on this host.
     pub cpus: CpuMask,
-    /// Place among the VM's vCPUs, of which [`Cpus::Auto`] depends.
+    /// Position among the VM's vCPUs, on which [`Cpus::Auto`] depends.
     pub rank: usize,
 }
 
 impl Placed {
-    /// Whether this is what is wanted.
+    /// Whether this placement is the one that is wanted.
     pub fn fits(&self, wanted: Wanted, rank: usize) -> bool {
         self.wanted == wanted && (wanted.cpus != Cpus::Auto || self.rank == rank)
     }
@@ -42,16 +43,16 @@ impl Placed {
 #[derive(Debug, Default)]
 pub(super) struct VmPlaces {
     pub ordered: BTreeMap<Who, Wanted>,
-    /// The configuration does not count.
+    /// Whether the configuration does not apply.
     pub cleared: bool,
     /// Why something that is wanted is not in force.
     pub refused: Option<String>,
-    /// By index.
+    /// The placements in force, by vCPU index.
     pub placed: BTreeMap<u32, Placed>,
 }
 
 impl VmPlaces {
-    /// `None`: anywhere.
+    /// The placement that a vCPU should have; `None`: anywhere.
     pub fn wanted(&self, vcpu_id: u32, configured: &PlaceKeys) -> Option<Wanted> {
         let ordered = self.ordered.get(&Who::Vcpu(vcpu_id)).or_else(|| self.ordered.get(&Who::All));
         let by_file = || {
@@ -70,12 +71,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// None so far. Host and control groups are read below `root` (`/`).
+    /// No placements yet. Reads the host and its control groups below `root` (`/`).
     pub fn new(journal: Arc<PlaceJournal>, proc_root: PathBuf, root: PathBuf) -> Places {
         Places { affinity: Affinity { journal, proc_root, root }, vms: BTreeMap::new() }
     }
 
-    /// CPUs of vCPUs, by index, whose threads are not bound to them.
+    /// For vCPUs (by index) whose threads are not bound to the CPUs of their placement: these CPUs.
     pub fn hints(&self) -> BTreeMap<u32, CpuMask> {
         let all = self.vms.values().flat_map(|vm| &vm.placed);
         all.filter(|(_, placed)| placed.wanted.mode == PlaceMode::Hints)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Placements of real threads: this process's own, on a described host whose first CPU is one that they have.
+//! Tests with real threads of this process, on a fixture host that has all CPUs on which these
+//! threads may run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +19,14 @@ struct Setting {
     root: Root,
     places: Places,
     sleepers: Vec<Sleeper>,
-    /// What all threads had.
+    /// The affinity of all threads at the start.
     before: CpuMask,
-    /// One of those CPUs.
+    /// One CPU of `before`.
     cpu: u32,
 }
 
 impl Setting {
-    /// A host of as many equal CPUs as this one's numbers need.
+    /// Makes a host with equal CPUs, enough of them to contain the numbers of this machine's CPUs.
     fn new(name: &str, vcpus: usize) -> Setting {
         let run_dir =
             std::env::temp_dir().join(format!("paracord-places-{name}-{}", std::process::id()));
@@ -93,7 +94,7 @@ fn an_order_holds_until_it_is_cleared() {
     assert_eq!((placement.wanted.as_str(), placement.in_force), (&*cpu.to_string(), true));
     assert!(!placement.configured && report.vcpus[1].placement.is_none());
     assert_eq!(report.vcpus[0].allowed, cpu.to_string());
-    // Placed again, it still gets back what it had before the first time.
+    // After it was placed again, the thread still gets back the affinity that it had before the first time.
     s.order(&format!("all={cpu}"), PlaceMode::Affinity).unwrap();
     assert_eq!(s.have(), [one, one]);
     let cleared = s.places.carry_out(&s.vm(), &PlaceKeys::default(), PlaceOrder::Clear).unwrap();
@@ -126,7 +127,7 @@ fn whoever_outlives_the_daemon_restores() {
     assert_eq!(s.have(), [s.before]);
 }
 
-/// An entry of a run before this one is not this one's to forget.
+/// An entry of an earlier run of the daemon must not be cleared.
 #[test]
 fn the_end_of_a_vcpu_with_a_hint_leaves_the_entry_of_another_thread() {
     let mut s = Setting::new("leftover", 1);
@@ -165,13 +166,13 @@ fn what_is_refused_is_refused_as_a_whole() {
         assert!(line.starts_with(says) && line.lines().count() == 1, "{line}");
         assert_eq!(s.have(), [s.before, s.before], "{text}");
     }
-    // The kernel refuses the second: it has not the CPU that the description says it has.
+    // The kernel refuses the second thread: the CPU is in the fixture only.
     s.root.put("present", "0-900");
     s.root.put("online", "0-900");
     let line = s.order(&format!("0={cpu} 1=900"), PlaceMode::Affinity).unwrap_err();
     assert!(line.starts_with("vCPU 1: "), "{line}");
     assert_eq!(s.have(), [s.before, s.before]);
-    // What was in force before stays.
+    // A placement that was in force before stays.
     s.order(&format!("0={cpu}"), PlaceMode::Affinity).unwrap();
     s.order("0-1=900", PlaceMode::Affinity).unwrap_err();
     assert_eq!(s.have(), [s.one(), s.before]);
@@ -186,7 +187,7 @@ fn the_configuration_places_vcpus_as_they_come_and_orders_come_before_it() {
     assert_eq!(s.follow(&text), 0);
     s.sleepers.push(Sleeper::start());
     assert_eq!((s.follow(&text), s.have()), (1, vec![one, one]));
-    // Read again: the same is left alone, what is not said any more is given back.
+    // After a reload, what is still configured is left alone, and what is not is undone.
     s.places.reloaded();
     assert_eq!(s.follow(&text), 0);
     s.order("1=any", PlaceMode::Affinity).unwrap();
@@ -215,7 +216,7 @@ fn a_section_that_cannot_be_carried_out_places_nobody_and_is_tried_again() {
 fn what_somebody_else_changed_is_told_and_left_alone() {
     let mut s = Setting::new("others", 1);
     if s.before.count() < 2 {
-        return; // there is nothing else to change it to
+        return; // there is no other CPU to use
     }
     s.order(&format!("0={}", s.cpu), PlaceMode::Affinity).unwrap();
     let theirs: CpuMask = s.before.iter().skip(1).take(1).collect();

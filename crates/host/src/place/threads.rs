@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One thread at a time: checked, given its CPUs, and given back what it had.
+//! Operations on single threads: check one, place it, and restore it.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ use paracord_sys::proc::{self, Cpuset, ProcError};
 use super::journal::{Entry, PlaceJournal};
 use crate::config::Who;
 
-/// A vCPU's thread.
+/// The thread of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// Index of the vCPU in the sensor, which is that of its journal entry.
+    /// Index of the vCPU in the sensor, which is also the index of its journal entry.
     pub index: u32,
     /// KVM vcpu_id.
     pub vcpu_id: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Its start, clock ticks since boot: another thread may have its number by now.
+    /// Start of the thread, in clock ticks since boot. Another thread may have the same ID by now.
     pub start_ticks: u64,
-    /// Host CPU on which it ran last.
+    /// Host CPU on which the thread ran last.
     pub cpu: u32,
 }
 
 impl VcpuThread {
-    /// Whether `other` is the same thread of the same vCPU, on whatever CPU it ran.
+    /// Whether `other` is the same thread of the same vCPU, whatever CPU it ran on.
     pub fn is(&self, other: &VcpuThread) -> bool {
         let who = |one: &VcpuThread| (one.index, one.vcpu_id, one.tid, one.start_ticks);
         who(self) == who(other)
@@ -37,20 +37,20 @@ impl VcpuThread {
 /// The vCPUs that a VM has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmThreads {
-    /// Its process, and when that started.
+    /// Process ID of the VM, and the start of the process.
     pub process: (u32, u64),
-    /// Name, as in the configuration's sections.
+    /// Name of the VM, as in the sections of the configuration.
     pub name: String,
-    /// User that it runs as.
+    /// User that the VM runs as.
     pub uid: u32,
-    /// Its control group.
+    /// Control group of the VM.
     pub cgroup: Option<String>,
-    /// By vcpu_id.
+    /// The threads, in order of vcpu_id.
     pub threads: Vec<VcpuThread>,
 }
 
 impl VmThreads {
-    /// What the sections of the configuration are matched with.
+    /// The properties with which sections of the configuration are matched.
     pub fn who(&self) -> Who<'_> {
         Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
     }
@@ -59,9 +59,9 @@ impl VmThreads {
 /// Why a thread was not placed.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// It has ended, which is no failure.
+    /// The thread has ended, which is not a failure.
     Gone,
-    /// One line.
+    /// The reason, one line.
     Refused(String),
 }
 
@@ -80,29 +80,31 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Changes threads' CPUs, with a journal.
+/// Changes the affinity of threads, and keeps a journal.
 #[derive(Debug)]
 pub(super) struct Affinity {
     pub journal: Arc<PlaceJournal>,
     pub proc_root: PathBuf,
-    /// `/`.
+    /// Root of the file system: `/`.
     pub root: PathBuf,
 }
 
 impl Affinity {
-    /// What the thread's control group leaves to it.
+    /// The cpuset of the thread.
     pub fn cpuset(&self, tid: u32) -> Result<Option<Cpuset>, Failed> {
         Ok(proc::cpuset(&self.proc_root, &self.root.join("sys/fs/cgroup"), tid)?)
     }
 
-    /// What the thread may run on now.
+    /// CPUs that the thread may run on now.
     pub fn now(&self, tid: u32) -> Option<CpuMask> {
         proc::allowed_cpus(&self.proc_root, tid).ok()
     }
 
-    /// Gives a thread these CPUs; what it had before an earlier placement stays what it gets back.
+    /// Binds a thread to these CPUs. If it was placed before, it will still get back the affinity
+    /// from before the first placement.
     pub fn give(&self, thread: VcpuThread, cpus: &CpuMask) -> Result<(), Failed> {
-        // Between two placements the thread is as it was before the first: each moment has an entry that fits.
+        // Between two placements, the thread is as it was before the first one. So at each moment
+        // there is an entry that matches the thread.
         self.give_back(thread.index)?;
         let start_ticks = proc::thread_start_ticks(&self.proc_root, thread.tid)?;
         if start_ticks != thread.start_ticks {
@@ -118,8 +120,8 @@ impl Affinity {
             self.journal.disarm(thread.index);
             return Err(error.into());
         }
-        // It ended between the look and the call, and its number may be another thread's by now: that one gets back what
-        // the look saw.
+        // The thread ended between the check and the call, and another thread may have its ID by
+        // now. That thread gets back the affinity that was read.
         let still = proc::thread_start_ticks(&self.proc_root, thread.tid).ok();
         if still != Some(thread.start_ticks) {
             let _ = affinity::set(thread.tid, &before);
@@ -130,13 +132,14 @@ impl Affinity {
         if now == *cpus {
             return Ok(());
         }
-        // The cpuset has changed since it was looked at, or a CPU went offline.
+        // The cpuset has changed since it was read, or a CPU went offline.
         let _ = affinity::set(thread.tid, &before);
         self.journal.disarm(thread.index);
         Err(Failed::Refused(format!("the kernel leaves it only CPUs {now} of {cpus}")))
     }
 
-    /// Gives a thread back what it had, if it still has what it was given. No entry: nothing to do.
+    /// Restores the affinity of a thread, if it still has the affinity that it was given. Without
+    /// an entry, there is nothing to do.
     pub fn give_back(&self, index: u32) -> Result<(), Failed> {
         self.journal.restore(index, &self.proc_root)?;
         Ok(())

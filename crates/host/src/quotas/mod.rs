@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU limits above vCPU threads. A real-time thread is outside of the fair class's bandwidth control, so actuator rt boosts
-//! a vCPU with a quota out of what its groups leave of it ([`Groups`]). Who is in a group that runs when nothing else wants to
-//! (`cpu.idle`) is not boosted, nor who has a quota whose use is not known. Weights are no limit of that kind. They bind
-//! the unboosted time only; the budgets bind the boosted.
+//! CPU limits above vCPU threads.
 //!
-//! Limits change and threads are moved without a word to anybody, so they are looked at again and again. A look reads
-//! one small file per vCPU, and each control group above them once ([`QuotaReader`]).
+//! The bandwidth control of the fair class does not limit a real-time thread. So actuator rt boosts
+//! a vCPU with a quota only within the runtime that its groups have not used ([`Groups`]). It does
+//! not boost a vCPU with a quota whose use is not known. Neither actuator boosts a vCPU in a group
+//! with `cpu.idle`, which runs only when no other thread wants to. Weights are not limits of this
+//! kind: they bind the unboosted time only, and the budgets bind the boosted time.
+//!
+//! Nobody is notified when limits change or when threads are moved, so the daemon reads the limits
+//! periodically. A round reads one small file per vCPU, and each control group above the vCPUs once
+//! ([`QuotaReader`]).
 
 pub mod reserves;
 
@@ -20,30 +24,30 @@ use paracord_sys::proc::{CgroupMounts, CpuLimit, Limit, ProcError, QuotaReader};
 use crate::boosts::actuator::Effect;
 use crate::quotas::reserves::Groups;
 
-/// What limits a vCPU.
+/// The limit of a vCPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// The limit, or why it is not known. One line.
+    /// The limit, or why it is not known, as one line.
     line: String,
     refused: Refused,
-    /// Record of what quotas leave; 0: there is none.
+    /// Index of the record of what the quotas leave; 0: there is none.
     reserve: u32,
 }
 
-/// By whom a vCPU is not boosted, for its limits.
+/// Which actuators do not boost a vCPU because of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refused {
-    /// By nobody.
+    /// None: both boost it.
     #[default]
     No,
-    /// By actuator rt, whose boosts would get past them.
+    /// Actuator rt, whose boosts would bypass the limits.
     ByRt,
-    /// By either actuator: it runs when nothing else wants to.
+    /// Both actuators: the vCPU runs only when no other thread wants to.
     ByAll,
 }
 
 impl Refused {
-    /// Whether it is not boosted where boosts take effect so.
+    /// Whether the limits prevent boosts that take effect in this way.
     pub fn binds(self, effect: Effect) -> bool {
         match self {
             Refused::No => false,
@@ -52,7 +56,7 @@ impl Refused {
         }
     }
 
-    /// For the sensor: `PC_REFUSED_*`.
+    /// The `PC_REFUSED_*` for the sensor.
     pub fn bits(self) -> u32 {
         match self {
             Refused::No => 0,
@@ -62,45 +66,46 @@ impl Refused {
     }
 }
 
-/// A vCPU whose limits are others than at the last look.
+/// A vCPU whose limits have changed since the last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Index of the vCPU.
     pub index: u32,
-    /// By whom it was not boosted.
+    /// Which actuators did not boost it before.
     pub was: Refused,
-    /// By whom it is not now.
+    /// Which actuators do not boost it now.
     pub is: Refused,
 }
 
 impl Changed {
-    /// Whether it may be boosted is another matter where boosts take effect so.
+    /// Whether the change makes a difference for boosts that take effect in this way.
     pub fn refusal(self, effect: Effect) -> bool {
         self.was.binds(effect) != self.is.binds(effect)
     }
 }
 
-/// The limits known now.
+/// The limits that are known now.
 #[derive(Debug)]
 pub struct Quotas {
     proc_root: PathBuf,
-    /// `/`.
+    /// Root of the file system: `/`.
     root: PathBuf,
-    /// Read once; `None` where something was not mounted at the last look.
+    /// Read once. `None` if something was not mounted in the last round.
     mounts: Option<CgroupMounts>,
-    /// By vCPU index.
+    /// The limits, by vCPU index.
     found: BTreeMap<u32, Found>,
     groups: Groups,
 }
 
 impl Quotas {
-    /// None known; `root` is `/`.
+    /// No limits are known yet. `root`: `/`.
     pub fn new(proc_root: &Path, root: &Path) -> Quotas {
         let (proc_root, root) = (proc_root.to_owned(), root.to_owned());
         Quotas { proc_root, root, mounts: None, found: BTreeMap::new(), groups: Groups::default() }
     }
 
-    /// Looks at vCPUs, each its index and thread. Those whose limits changed: another number is no change.
+    /// Reads the limits of vCPUs. `threads`: index and thread ID of each. Returns the vCPUs whose
+    /// limits have changed; a quota of another size is not a change.
     pub fn look(
         &mut self,
         table: &impl Reserves,
@@ -114,7 +119,7 @@ impl Quotas {
         for (index, tid) in threads {
             let found = match reader.as_mut().map(|reader| reader.limits_of(tid)) {
                 Ok(Ok(limits)) => found(&mut self.groups, table, &limits, now),
-                // The sensor tells of its end.
+                // The sensor reports that the thread has ended.
                 Ok(Err(error)) if error.is_gone() => continue,
                 Ok(Err(error)) => Some(refused(Refused::ByRt, unknown(&error))),
                 Err(error) => Some(refused(Refused::ByRt, unknown(error))),
@@ -141,37 +146,38 @@ impl Quotas {
         self.found.get(&index).map(|found| found.line.as_str())
     }
 
-    /// By whom vCPU `index` is not boosted for it.
+    /// Which actuators do not boost vCPU `index` because of its limit.
     pub fn refused(&self, index: u32) -> Refused {
         self.found.get(&index).map_or(Refused::No, |found| found.refused)
     }
 
-    /// The limit, if vCPU `index` is not boosted for it where boosts take effect so.
+    /// The limit of vCPU `index`, if the limit prevents boosts that take effect in this way.
     pub fn refusal_of(&self, index: u32, effect: Effect) -> Option<&str> {
         self.of(index).filter(|_| self.refused(index).binds(effect))
     }
 
-    /// The record of what quotas leave for vCPU `index`; 0: it has none.
+    /// Index of the record of what quotas leave for vCPU `index`; 0: there is none.
     pub fn reserve_of(&self, index: u32) -> u32 {
         self.found.get(&index).map_or(0, |found| found.reserve)
     }
 
-    /// The thread of vCPU `index` has ended.
+    /// Forgets vCPU `index`, whose thread has ended.
     pub fn forget(&mut self, index: u32) {
         self.found.remove(&index);
     }
 
-    /// Records of groups above no vCPU are given back: after a look at all of them, and when the sensor knows.
+    /// Gives back records of groups that have no vCPU any more. To be called after a round over all
+    /// vCPUs, when the sensor has been told which record each vCPU has.
     pub fn give_back(&mut self) {
         self.groups.keep(self.found.values().map(|found| found.reserve));
     }
 
-    /// How often [`refill`](Quotas::refill) is due; `None`: no vCPU has a quota.
+    /// Interval at which [`refill`](Quotas::refill) is due; `None`: no vCPU has a quota.
     pub fn refill_interval(&self) -> Option<Duration> {
         self.groups.interval()
     }
 
-    /// Looks at what quotas leave.
+    /// Updates the records of what quotas leave.
     pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
         self.groups.refill(table, now);
     }
@@ -193,8 +199,8 @@ fn found(
     })
 }
 
-/// Of the limits of a thread, the nearest first, the one that is named: `cpu.idle`, with which nobody is boosted, else
-/// the nearest quota.
+/// Of the limits of a thread (the nearest first), the one to report: `cpu.idle`, with which the
+/// thread is never boosted, otherwise the nearest quota.
 pub(crate) fn binding(limits: &[CpuLimit]) -> Option<&CpuLimit> {
     limits.iter().find(|limit| limit.limit == Limit::Idle).or(limits.first())
 }
@@ -203,12 +209,13 @@ fn refused(refused: Refused, line: String) -> Found {
     Found { line, refused, reserve: 0 }
 }
 
-/// Whoever cannot be looked at is not without a quota.
+/// The limit of a thread whose limits cannot be read: it does not count as one without a quota.
 pub(crate) fn unknown(error: &ProcError) -> String {
     format!("CPU quota not known ({error})")
 }
 
-/// A VM's vCPUs that are not boosted, each its id and quota, as one line; `None` without any.
+/// The vCPUs of a VM that are not boosted, as one line; `None` if there are none. `quotas`: vcpu_id
+/// and limit of each.
 pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<String> {
     let mut by_quota: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (vcpu_id, quota) in quotas {
@@ -226,7 +233,7 @@ pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<Stri
 mod tests {
     use super::*;
 
-    /// Nothing is kept.
+    /// A table that stores nothing.
     struct Table;
 
     impl Reserves for Table {
@@ -258,7 +265,7 @@ mod tests {
         put("sys/fs/cgroup/vms/cpu.max", "max 100000\n");
         put("sys/fs/cgroup/vms/cpu.stat", "usage_usec 0\n");
         put("sys/fs/cgroup/vms/web/cpu.max", "max 100000\n");
-        // 72 is gone.
+        // Thread 72 does not exist.
         let look =
             |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
         let change = |index, was, is| vec![Changed { index, was, is }];
@@ -268,7 +275,7 @@ mod tests {
         assert_eq!(look(&mut quotas), change(7, No, No));
         assert_eq!(quotas.of(7), Some("CPU quota 20000 of 100000 us in /vms"));
         assert_eq!((quotas.refused(7), quotas.reserve_of(7)), (No, 1));
-        // Another number is no change of what is boosted.
+        // A quota of another size does not change what is boosted.
         put("sys/fs/cgroup/vms/cpu.max", "30000 100000\n");
         assert_eq!((look(&mut quotas), quotas.of(8)), (vec![], None));
         assert_eq!(quotas.of(7), Some("CPU quota 30000 of 100000 us in /vms"));

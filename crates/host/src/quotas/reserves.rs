@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What CPU quotas leave for boosts (policy/reserve.h). A record of the sensor's for each control group with a quota above a
-//! vCPU; a boost needs something left in all of them.
+//! Reserves: what CPU quotas leave for boosts (policy/reserve.h). The sensor has one record for
+//! each control group with a quota above a vCPU. A boost needs a reserve that is not empty in each
+//! of these groups.
 //!
-//! The kernel counts what a group's threads have run, whatever their class (`cpu.stat`). It is read again and again, and
-//! what the quota has granted meanwhile is put beside it: what the sensor took off for boosts is in the kernel's count then.
+//! The kernel counts the running time of a group's threads, whatever their class (`cpu.stat`). The
+//! daemon reads this count periodically, and compares it with what the quota has granted meanwhile.
+//! The count then includes the time that the sensor has subtracted for boosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,34 +15,35 @@ use paracord_policy::{PC_RESERVE_DEPTH_MAX, reserve};
 use paracord_sensor::Reserves;
 use paracord_sys::proc::{CpuLimit, Limit};
 
-/// How often it is read, at most. A group has no more for boosts than its quota of one period leaves: with the usual 100 ms
-/// all of it can be used.
+/// Shortest interval between two readings. A reserve holds at most what the quota of one period
+/// leaves, so with the usual period of 100 ms, boosts can use all of it.
 const REFILL: Duration = Duration::from_millis(100);
-/// And so much for each group: with thousands of them the reads do not add up.
+/// The interval is also at least this long per group, so that reading thousands of groups does not
+/// become expensive.
 const REFILL_PER_GROUP: Duration = Duration::from_millis(2);
 
-/// A group that has a record.
+/// A group with a record.
 #[derive(Debug)]
 struct Group {
     index: u32,
-    /// Index of the next one above.
+    /// Index of the record of the next group above that has one.
     above: u32,
     limit: CpuLimit,
     looked: Instant,
     used_ns: u64,
-    /// At the last look.
+    /// The reserve at the last reading.
     left_ns: i64,
 }
 
-/// The groups that have records, by directory.
+/// The groups that have records, by their directories.
 #[derive(Debug, Default)]
 pub struct Groups {
     by_directory: BTreeMap<PathBuf, Group>,
 }
 
 impl Groups {
-    /// The record of a thread's quotas, the nearest first; other limits are passed over. Or why its boosts cannot be held to
-    /// them.
+    /// The record for the quotas of a thread (the nearest first); other limits are ignored. The
+    /// error says why boosts of the thread cannot be held within its quotas.
     pub fn record_of(
         &mut self,
         table: &impl Reserves,
@@ -87,7 +90,7 @@ impl Groups {
         Ok(index)
     }
 
-    /// Groups whose records, and those above them, are none of `in_use` have no vCPU any more.
+    /// Forgets groups that have no vCPU any more: neither their record nor one below it is in `in_use`.
     pub fn keep(&mut self, in_use: impl IntoIterator<Item = u32>) {
         let above: BTreeMap<u32, u32> =
             self.by_directory.values().map(|group| (group.index, group.above)).collect();
@@ -100,14 +103,15 @@ impl Groups {
         self.by_directory.retain(|_, group| used.contains(&group.index));
     }
 
-    /// How often [`refill`](Groups::refill) is due; `None`: there is nothing to do.
+    /// Interval at which [`refill`](Groups::refill) is due; `None`: there is nothing to do.
     pub fn interval(&self) -> Option<Duration> {
         let groups = u32::try_from(self.by_directory.len()).unwrap_or(u32::MAX);
         (groups > 0).then(|| REFILL.max(REFILL_PER_GROUP * groups))
     }
 
-    /// What quotas have granted and threads have used since the last look. A group that cannot be read gets nothing: what
-    /// is left is used up, and then nothing of it is boosted.
+    /// Adds to each reserve what the quota has granted since the last reading, and subtracts what
+    /// threads have used. A group that cannot be read gets nothing: boosts use up the rest of its
+    /// reserve, and after that its threads are not boosted.
     pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
         for group in self.by_directory.values_mut() {
             let Limit::Quota { quota_us, period_us, burst_us } = group.limit.limit else {
@@ -116,12 +120,13 @@ impl Groups {
             let Ok(used_ns) = group.limit.usage_ns() else { continue };
             let passed = now.saturating_duration_since(group.looked).as_nanos();
             let granted = passed * u128::from(quota_us) / u128::from(period_us.max(1));
-            // A group that was made anew has used little.
+            // A group that was removed and made again has used little.
             let used = used_ns.checked_sub(group.used_ns).unwrap_or(used_ns);
             let most = quota_us.saturating_add(burst_us).saturating_mul(1000);
             let granted = u64::try_from(granted).unwrap_or(u64::MAX);
             let next = reserve::next(group.left_ns, granted, used, most);
-            // What the sensor takes off between these two lines stays off until the next look.
+            // If the sensor subtracts from the reserve between the load and the addition, that
+            // stays subtracted until the next refill.
             table.add_ns(group.index, next - table.left_ns(group.index));
             (group.left_ns, group.used_ns, group.looked) = (next, used_ns, now);
         }
@@ -134,7 +139,7 @@ mod tests {
     use paracord_sys::proc::{CgroupMounts, QuotaReader};
     use std::cell::RefCell;
 
-    /// What is left and who is above, by index.
+    /// For each record, the reserve and the index of the record above.
     struct Table(RefCell<Vec<(i64, u32)>>);
 
     impl Reserves for Table {
@@ -171,7 +176,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
 
-        /// A group's quota of 100 ms, in ms, and what it has used.
+        /// Sets the quota of a group (per 100 ms) and the time that it has used, both in ms.
         fn group(&self, group: &str, quota_ms: u64, used_ms: u64) {
             self.put(&format!("cg/{group}/cpu.max"), &format!("{} 100000\n", quota_ms * 1000));
             self.used(group, used_ms);
@@ -202,20 +207,20 @@ mod tests {
         let start = Instant::now();
         let index = groups.record_of(&table, &host.limits("box/vm"), start).unwrap();
         assert_eq!((index, table.left_ns(index)), (1, 0), "nothing is granted yet");
-        // 20 ms are granted, 5 used; the sensor has taken 3 of them off.
+        // 20 ms have been granted and 5 ms used, 3 ms of which the sensor has subtracted.
         table.add_ns(index, -3 * MS);
         host.used("box/vm", 1005);
         groups.refill(&table, start + Duration::from_millis(100));
         assert_eq!(table.left_ns(index), 15 * MS);
-        // Boosts of 8 ms are in the kernel's count: they are taken off once.
+        // The kernel's count includes 8 ms of boosts, which are subtracted only once.
         table.add_ns(index, -8 * MS);
         host.used("box/vm", 1033);
         groups.refill(&table, start + Duration::from_millis(200));
         assert_eq!(table.left_ns(index), 7 * MS);
-        // No more than one period's quota.
+        // A reserve holds no more than the quota of one period.
         groups.refill(&table, start + Duration::from_secs(9));
         assert_eq!(table.left_ns(index), 20 * MS);
-        // A group that is gone gets nothing.
+        // A group that does not exist any more gets nothing.
         std::fs::remove_dir_all(host.0.path().join("cg/box")).unwrap();
         table.add_ns(index, -20 * MS);
         groups.refill(&table, start + Duration::from_secs(10));
@@ -239,7 +244,7 @@ mod tests {
         groups.keep([a]);
         assert_eq!(groups.by_directory.len(), 2, "a and the one above");
         assert_eq!(of(&mut groups, "other"), Ok(b));
-        // The quota above is taken away.
+        // The quota of the group above is removed.
         host.put("cg/box/cpu.max", "max 100000\n");
         assert_eq!((of(&mut groups, "box/a"), table.0.borrow()[a as usize].1), (Ok(a), 0));
         assert_eq!(groups.interval(), Some(REFILL));

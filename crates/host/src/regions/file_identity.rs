@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which file it is, whatever it is called.
+//! Identity of a file, whatever its name.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 use paracord_sys::proc;
 
-/// A file whatever its name: mount namespaces of a VMM may show it elsewhere.
+/// Identity of a file, whatever its name: the file may have another path in the mount namespace of
+/// a VMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     pub(crate) device: (u32, u32),
@@ -14,13 +15,13 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Of a file's metadata.
+    /// The identity from the metadata of a file.
     pub fn of(meta: &Metadata) -> FileIdentity {
         let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
         FileIdentity { device, inode: meta.ino() }
     }
 
-    /// Whether the mapping is one of this file.
+    /// Whether `mapping` maps this file.
     pub fn is_mapped_by(&self, mapping: &proc::Mapping) -> bool {
         mapping.device == self.device && mapping.inode == self.inode
     }

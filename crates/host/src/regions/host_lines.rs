@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes host lines: tells each guest whether it is boosted, where it runs, and how fast that CPU is.
+//! Writes host lines. They tell each guest whether its vCPUs are boosted, where they run, and how
+//! fast those CPUs are.
 //!
-//! A thread of its own, since a write to a file that the VM's user owns can wait
-//! for what that user does to the file; then no decision waits with it. It runs before
-//! normal tasks, because a guest decides by its line whether to kick, but never
-//! before a boosted vCPU: that would undo for a while what the line tells about.
+//! A separate thread writes the lines. A write to a file that the VM's user owns can wait for
+//! operations of that user on the file, and no decision may wait with it. The thread runs ahead of
+//! normal tasks, because a guest decides from its line whether to kick. It never runs ahead of a
+//! boosted vCPU: that would suspend the boost that the line reports.
 //!
-//! Boosts are told when they happen. Places are looked at each 8 ms, as long as vCPUs run whose guests read them,
-//! and seldom while all of them sleep: what a guest can cause is bounded.
+//! Boosts are reported when they happen. Places are checked every 8 ms while vCPUs run whose guests
+//! read them, and less often while all these vCPUs sleep. The work that a guest can cause is
+//! therefore bounded.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,18 +29,18 @@ use crate::boosts::rt_thread::RtShared;
 use crate::regions::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::wake::clear_wake;
 
-/// SCHED_FIFO priority of the thread: the lowest, as a boosted vCPU's may be.
+/// SCHED_FIFO priority of the thread: the lowest one, which a boosted vCPU may have too.
 const PRIORITY: u32 = 1;
 
-/// How often places are looked at: a guest has one or two ticks in between.
+/// Interval between two checks of places. A guest has one or two ticks in between.
 const LOOK: Duration = Duration::from_millis(8);
-/// The same while every vCPU sleeps: grows up to this.
+/// While every vCPU sleeps, the interval grows up to this value.
 const LOOK_SLEEPING: Duration = Duration::from_millis(128);
 
-/// Each vCPU's line. A new one replaces the old: what was told before is told anew.
+/// The line of each vCPU. If a new line replaces an old one, everything is written again.
 type Lines = HashMap<u32, Arc<Line>>;
 
-/// The running thread; dropping it ends it.
+/// The running thread. Dropping this value ends the thread.
 #[derive(Debug)]
 pub struct HostLines {
     lines: Arc<Mutex<Lines>>,
@@ -51,7 +53,7 @@ impl HostLines {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the thread cannot be made.
+    /// If the thread cannot be created.
     pub fn start(
         sensor: Arc<Sensor>,
         stats: Arc<ActuatorStats>,
@@ -70,20 +72,21 @@ impl HostLines {
         };
         let thread =
             std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
-                // Without the priority lines are later, nothing else.
+                // Without the priority, the only effect is that lines are written later.
                 let _ = sched::become_realtime(PRIORITY);
                 writer.run();
             })?;
         Ok(HostLines { lines, shared, stop, thread: Some(thread) })
     }
 
-    /// vCPU `index` has this line; writes it.
+    /// Sets the line of vCPU `index`, and has it written.
     pub fn attach(&self, index: u32, line: Line) {
         lock(&self.lines).insert(index, Arc::new(line));
         self.refresh(index);
     }
 
-    /// vCPU `index` has no line any more. A guest that goes on must not believe in its last place.
+    /// Removes the line of vCPU `index`. The place in it becomes unknown: a guest that goes on must
+    /// not rely on the last place.
     pub fn detach(&self, index: u32) {
         if let Some(line) = lock(&self.lines).remove(&index) {
             let _ = line.region.write_place(line.vcpu_id, line.unknown());
@@ -95,7 +98,7 @@ impl HostLines {
         lock(&self.lines).get(&index).cloned()
     }
 
-    /// Writes the line of vCPU `index`.
+    /// Has the line of vCPU `index` written.
     pub fn refresh(&self, index: u32) {
         self.shared.host_lines.mark(index);
         self.shared.publish_host_lines();
@@ -122,7 +125,7 @@ struct Writer {
     shared: Arc<RtShared>,
     lines: Arc<Mutex<Lines>>,
     stop: Arc<AtomicBool>,
-    /// Of vCPUs whose guests read their places, with the line that was written.
+    /// State of the vCPUs whose guests read their places, with the line that was written.
     seen: HashMap<u32, (Arc<Line>, Seen)>,
     pause: Duration,
 }
@@ -157,7 +160,7 @@ impl Writer {
     }
 
     fn write(&mut self, index: u32) {
-        // The lock is not held while a file is written.
+        // Do not hold the lock while a file is written.
         let Some(line) = lock(&self.lines).get(&index).cloned() else {
             self.seen.remove(&index);
             return;
@@ -193,11 +196,11 @@ impl Writer {
             boosts: self.stats.boosts_of(index),
             throttles: vcpu.counters().throttles as u32,
         };
-        // A file that its owner has shortened cannot be helped: the guest has no line then.
+        // If the owner has truncated the file, the write fails, and the guest has no line.
         let _ = line.region.write_boost(line.vcpu_id, boost);
     }
 
-    /// Tells where vCPUs are that have run since the last look.
+    /// Writes the places of the vCPUs that have run since the last check.
     fn look(&mut self) {
         let lines = lock(&self.lines);
         self.seen.retain(|index, (line, _)| {
@@ -228,7 +231,7 @@ impl Writer {
         });
     }
 
-    /// Nobody keeps the lines current any more.
+    /// Marks all places as unknown, because nothing keeps the lines current any more.
     fn end(&self) {
         for line in lock(&self.lines).values() {
             let _ = line.region.write_place(line.vcpu_id, line.unknown());

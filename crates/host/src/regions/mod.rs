@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that guests share with the host: [`region_file`] makes and removes it, [`region`] reads it, [`host_lines`] tells
-//! guests what the host has done.
+//! Memory that guests share with the host. [`region_file`] creates and removes it, [`region`] reads
+//! and writes it, and [`host_lines`] informs guests about boosts and places.
 
 pub mod file_identity;
 pub(crate) mod host_lines;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a guest is told about where a vCPU runs, and when that is worth a write.
+//! The place of a vCPU as its guest is told, and the changes of the place that are worth a write.
 
 use std::sync::Arc;
 
@@ -9,51 +9,53 @@ use paracord_sensor::Whereabouts;
 use crate::machine::domains::HostCpus;
 use crate::regions::region::Region;
 
-/// Top of the scales.
+/// Highest value of the scales.
 const SCALE: u64 = 1024;
-/// A guest's load tracking is off by less than that.
+/// A change of the speed by 1/32 or more is worth a write. A smaller change puts the guest's load
+/// tracking off by less than 1/32.
 const WORTH_SHIFT: u32 = 5;
-/// A change of the pressure that is worth a write by itself, of 1024.
+/// A change of the pressure, of 1024, that is worth a write by itself.
 const PRESSURE_WORTH: u16 = 64;
 
-/// Where a vCPU's line is, and what it says of the vCPU's place.
+/// Location of a vCPU's line, and the data for the place in the line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Region.
+    /// The region.
     pub region: Arc<Region>,
-    /// Slot.
+    /// The slot in the region.
     pub vcpu_id: u32,
-    /// The guest reads where its vCPUs run (`PARACORD_F_CAPACITY`).
+    /// Whether the guest reads where its vCPUs run (`PARACORD_F_CAPACITY`).
     pub follows: bool,
-    /// Performance domain, if the guest was told some.
+    /// Performance domain of the vCPU, if the guest was told any domains.
     pub domain: Option<u16>,
-    /// The host's.
+    /// The host's CPUs.
     pub cpus: Arc<HostCpus>,
 }
 
-/// What was last seen of a vCPU, and what its line says.
+/// State of a vCPU at the last check, and the place in its line.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// In the line.
+    /// The place in the line.
     pub told: HostPlace,
-    /// Waiting time then.
+    /// Total waiting time of the vCPU at the last check.
     pub waited_ns: u64,
-    /// CLOCK_MONOTONIC then.
+    /// Time of the last check, CLOCK_MONOTONIC; 0 before the first one.
     pub at_ns: u64,
 }
 
 impl Line {
-    /// What the line says of a place that is not known.
+    /// The content of the line if the place is not known.
     pub fn unknown(&self) -> HostPlace {
         HostPlace { domain: self.domain, ..HostPlace::UNKNOWN }
     }
 
-    /// What it would say now.
+    /// The content of the line for the place `at`.
     pub fn place(&self, at: &Whereabouts, pressure: u16) -> HostPlace {
         let Some(cluster) = self.cpus.cluster_of(at.cpu) else {
             return HostPlace { physical_cpu: at.cpu, ..self.unknown() };
         };
-        // Where nobody sets frequencies the kernel's figure is the highest, and means nothing.
+        // Where nothing sets frequencies, the kernel's figure is the highest frequency, and means
+        // nothing.
         let frequency = if cluster.max_khz() > 0 { at.frequency } else { 0 };
         HostPlace {
             capacity: cluster.capacity,
@@ -66,7 +68,7 @@ impl Line {
     }
 }
 
-/// Share of `elapsed_ns` in which others had the CPU that the vCPU waited for, 0..=1024.
+/// Share of `elapsed_ns`, 0..=1024, in which other tasks had the CPU that the vCPU waited for.
 pub fn pressure(waited_ns: u64, elapsed_ns: u64) -> u16 {
     let share = u128::from(waited_ns) * u128::from(SCALE) / u128::from(elapsed_ns.max(1));
     share.min(u128::from(SCALE)) as u16

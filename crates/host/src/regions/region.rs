@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions of running VMs: finding, checking and reading them, and writing host
-//! lines. [`region_file`](crate::regions::region_file) makes and removes them.
+//! Regions of running VMs: finding, checking and reading them, and writing host lines.
+//! [`region_file`](crate::regions::region_file) creates and removes them.
 //!
-//! A region belongs to the VM's user, who may shorten or punch the file at any
-//! moment. So the daemon does not map it: it reads and writes with pread and
-//! pwrite, which fail where a mapping would be a SIGBUS.
+//! A region belongs to the VM's user, who may truncate the file or punch holes into it at any
+//! moment. The daemon therefore does not map the file. It uses pread and pwrite, which return an
+//! error where an access to a mapping would raise SIGBUS.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,15 +24,15 @@ use crate::regions::region_file::check_name;
 /// Why a region that a VM maps is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
-    /// Another VM uses it already.
+    /// Another VM uses the region already.
     #[error("region {name} is already used by process {pid}: each VM needs its own")]
     Taken {
-        /// Region.
+        /// Name of the region.
         name: String,
-        /// The other VM's process.
+        /// Process of the other VM.
         pid: u32,
     },
-    /// The file belongs to somebody else than the VM's process.
+    /// The file does not belong to the user of the VM's process.
     #[error("{}: belongs to user {owner}, the VM runs as user {user}", path.display())]
     Owner {
         /// Region file.
@@ -50,12 +50,12 @@ pub enum RegionError {
         /// What is wrong.
         source: AbiError,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// File or directory.
         path: PathBuf,
-        /// Why.
+        /// Error of the call.
         source: io::Error,
     },
 }
@@ -64,14 +64,14 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> RegionError {
     move |source| RegionError::Io { path: path.to_owned(), source }
 }
 
-/// A region that a VM maps, checked.
+/// A checked region that a VM maps.
 #[derive(Debug)]
 pub struct Region {
     /// File name.
     pub name: String,
-    /// Where things lie.
+    /// Layout of the region.
     pub layout: RegionLayout,
-    /// Which file it is.
+    /// Identity of the file.
     pub identity: FileIdentity,
     /// Address of the region's first byte in the VMM.
     pub start_hva: u64,
@@ -80,11 +80,11 @@ pub struct Region {
 }
 
 impl Region {
-    /// Finds the region that process `pid`, running as `uid`, maps shared and
-    /// writable from its first byte; `None` when it maps none of `dir`.
+    /// Finds the region in `dir` that process `pid`, running as `uid`, maps shared and writable
+    /// from its first byte. Returns `None` if the process maps none.
     ///
     /// # Errors
-    /// [`RegionError`] names why the region is refused.
+    /// [`RegionError`] says why the region is refused.
     pub fn find(
         dir: &Path,
         proc_root: &Path,
@@ -103,7 +103,8 @@ impl Region {
             let identity = FileIdentity::of(&meta);
             let mappings = match &mut mappings {
                 Some(mappings) => mappings,
-                // Gone or unreadable: its threads will be gone too.
+                // The process is gone, or its mappings cannot be read: its threads will be gone
+                // too.
                 None => mappings.insert(proc::mappings(proc_root, pid).unwrap_or_default()),
             };
             let whole = mappings.iter().find(|mapping| {
@@ -145,25 +146,25 @@ impl Region {
         Ok(Region { name, layout, identity, start_hva: mapping.start, path, file })
     }
 
-    /// What the guest's driver declares now; `None` without a driver.
+    /// Reads the current declaration of the guest's driver. `None` without a driver.
     ///
     /// # Errors
-    /// [`RegionError`] when the driver's half of the header is refused.
+    /// [`RegionError`] if the driver's half of the header is refused or cannot be read.
     pub fn guest_driver(&self) -> Result<Option<GuestDriver>, RegionError> {
         let header = read_header(&self.file).map_err(io_error(&self.path))?;
         GuestDriver::check(&header, &self.layout)
             .map_err(|source| RegionError::Abi { path: self.path.clone(), source })
     }
 
-    /// Address of a vCPU's slot in the VMM; `None` when there is no such slot.
+    /// Address of a vCPU's slot in the VMM. `None` if there is no such slot.
     pub fn slot_hva(&self, vcpu_id: u32) -> Option<u64> {
         self.start_hva.checked_add(self.layout.slot_offset(vcpu_id)?)
     }
 
-    /// Writes the boost part of a vCPU's host line; does nothing without a slot.
+    /// Writes the boost part of a vCPU's host line. Does nothing if the vCPU has no slot.
     ///
     /// # Errors
-    /// What pwrite(2) returns.
+    /// The error of pwrite(2).
     pub fn write_boost(&self, vcpu_id: u32, boost: HostBoost) -> io::Result<()> {
         let Some(slot) = self.layout.slot_offset(vcpu_id) else { return Ok(()) };
         let bytes = boost.to_bytes();
@@ -171,11 +172,11 @@ impl Region {
         self.file.write_all_at(&bytes[..declared], slot + LINE_BYTES as u64)
     }
 
-    /// Writes the place part of a vCPU's host line; does nothing without a slot, or where the header's writer knew
-    /// no such part.
+    /// Writes the place part of a vCPU's host line. Does nothing if the vCPU has no slot, or if the
+    /// writer of the header did not know that part.
     ///
     /// # Errors
-    /// What pwrite(2) returns.
+    /// The error of pwrite(2).
     pub fn write_place(&self, vcpu_id: u32, place: HostPlace) -> io::Result<()> {
         let bytes = place.to_bytes();
         let known = self.layout.host_line_bytes as usize >= HOST_BOOST_BYTES + bytes.len();
@@ -187,29 +188,29 @@ impl Region {
         }
     }
 
-    /// Whether the guest may have counters for which it asks by kicks.
+    /// Whether the region offers counters that the guest requests by kicks.
     pub fn asks_at_kicks(&self) -> bool {
         let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
         let slots = self.layout.slot_stride_bytes as usize >= PMU_HOST_OFFSET + PMU_HOST_BYTES;
         slots && self.layout.host_features & pmu == layout::PARACORD_F_PMU
     }
 
-    /// The events that it was told. It can write them itself.
+    /// Names of the events in the region's table. The guest can write that table itself.
     pub fn event_names(&self) -> Vec<String> {
         let mut first = [0; OFFER_BYTES];
         let read = self.file.read_exact_at(&mut first, 0);
         read.map_or_else(|_| Vec::new(), |()| event_names(&first))
     }
 
-    /// A copy of what a vCPU's guest asks of its counters.
+    /// Copies the requests of a vCPU's guest to its counters.
     ///
     /// # Errors
-    /// What pread(2) returns; `NotFound` without a slot.
+    /// The error of pread(2); `NotFound` if the vCPU has no slot.
     pub fn read_asks(&self, vcpu_id: u32) -> io::Result<[u8; PMU_GUEST_BYTES]> {
         self.read_slot(vcpu_id, PMU_GUEST_OFFSET)
     }
 
-    /// A copy of what it was answered last.
+    /// Copies the last answer to a vCPU's guest.
     ///
     /// # Errors
     /// As [`read_asks`](Region::read_asks).
@@ -217,10 +218,11 @@ impl Region {
         self.read_slot(vcpu_id, PMU_HOST_OFFSET)
     }
 
-    /// Answers it. The guest may wait for the number that says so: that is written last.
+    /// Writes an answer to a vCPU's guest. The number that says that the request is answered is
+    /// written last, because the guest may wait for it.
     ///
     /// # Errors
-    /// What pwrite(2) returns; `NotFound` without a slot.
+    /// The error of pwrite(2); `NotFound` if the vCPU has no slot.
     pub fn write_answer(&self, vcpu_id: u32, answer: &[u8; PMU_HOST_BYTES]) -> io::Result<()> {
         let at = self.slot(vcpu_id)? + PMU_HOST_OFFSET as u64;
         let (served, rest) = answer.split_at(PMU_SERVED_OFFSET + size_of::<u32>());
@@ -238,7 +240,7 @@ impl Region {
         self.layout.slot_offset(vcpu_id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Whether the guest was told these performance domains.
+    /// Whether the guest was told exactly these performance domains.
     pub fn tells(&self, domains: &[Domain]) -> bool {
         let is = |(index, domain): (u16, &Domain)| {
             let mut copy = [0; DOMAIN_BYTES];
@@ -250,7 +252,7 @@ impl Region {
     }
 }
 
-/// As much of a header as the file has.
+/// Reads as much of the header as the file has.
 pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
     let mut header = vec![0; HEADER_BYTES];
     let mut have = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Region files: created before a VM starts, listed, removed.
+//! Region files: creating them before a VM starts, listing and removing them.
 //!
-//! Attaching to a region that a running VM maps is the daemon's business; it
-//! trusts nothing in these files, which the VM's user may write.
+//! The daemon attaches to the regions that running VMs map. It trusts nothing in these files,
+//! because the VM's user may write them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,10 +20,10 @@ use serde::Serialize;
 
 use crate::regions::file_identity::FileIdentity;
 
-/// Longest name of a region, bytes; leaves room for the temporary name.
+/// Longest name of a region, in bytes. It leaves room for the temporary name.
 const NAME_MAX_BYTES: usize = 64;
 
-/// Why a region file could not be made, read or removed.
+/// Why a region file could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionFileError {
     /// The name would leave the directory, or break QEMU's options.
@@ -31,38 +31,38 @@ pub enum RegionFileError {
         "{0:?} is no region name: use 1 to 64 letters, digits, \"_\", \"-\" and \".\", not beginning with \".\""
     )]
     Name(String),
-    /// There is one already.
+    /// A region with this name exists already.
     #[error("region {} exists; `paracord region remove` removes it", .0.display())]
     Exists(PathBuf),
-    /// There is none.
+    /// There is no region with this name.
     #[error("no region {}; `paracord region list` shows those that exist", .0.display())]
     Missing(PathBuf),
-    /// Others could change files in the directory.
+    /// Other users could change files in the directory.
     #[error("{}: must belong to root and be writable by root only", .0.display())]
     Directory(PathBuf),
     /// Regions are written with write(2), which hugetlbfs lacks.
     #[error("{}: lies on hugetlbfs, where files cannot be written: use a directory on tmpfs", .0.display())]
     HugePages(PathBuf),
-    /// A running process maps it.
+    /// A running process maps the region.
     #[error("region {name} is in use by process {pid}: stop that VM first")]
     InUse {
-        /// Region.
+        /// Name of the region.
         name: String,
-        /// Process that maps it.
+        /// Process that maps the region.
         pid: u32,
     },
-    /// The header cannot be made.
+    /// The header cannot be created.
     #[error("{0}")]
     Header(#[from] paracord_abi::AbiError),
-    /// The table of events cannot be made.
+    /// The table of events cannot be created.
     #[error("{0}")]
     Events(#[from] paracord_abi::EventError),
-    /// Everything else.
+    /// Any other system call failed.
     #[error("{}: {error}", path.display())]
     Io {
         /// File or directory.
         path: PathBuf,
-        /// Its error.
+        /// Error of the call.
         error: io::Error,
     },
 }
@@ -70,19 +70,20 @@ pub enum RegionFileError {
 /// What a new region offers to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// vCPUs, 1..=4096.
+    /// Number of vCPUs, 1..=4096.
     pub slots: u32,
-    /// The guest may kick when it drops a stale boost.
+    /// Whether the guest may kick when it drops a stale boost.
     pub kick: bool,
-    /// The guest's preempt_count is followed.
+    /// Whether the host reads the guest's preempt_count.
     pub preempt_count: bool,
-    /// The guest is told on which CPUs it runs, and how fast they are.
+    /// Whether the guest is told on which CPUs it runs, and how fast they are.
     pub capacity: bool,
-    /// The host's performance domains, at most 16; with none the guest cannot ask for performance.
+    /// The host's performance domains, at most 16. Without any, the guest cannot request
+    /// performance.
     pub domains: Vec<Domain>,
-    /// Events that the guest may count, by the daemon.
+    /// Events that the daemon counts for the guest.
     pub events: Vec<Offered>,
-    /// Age of a dropped boost that is worth a kick; 0: the guest's default.
+    /// Age of a dropped boost that is worth a kick. 0: the guest's default.
     pub stale_boost_kick_us: u32,
     /// Owner of the file, the VM's user: uid and gid.
     pub owner: Option<(u32, u32)>,
@@ -93,38 +94,38 @@ pub struct Offer {
 pub struct Listed {
     /// File name.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file.
     pub bytes: u64,
-    /// Its owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Slots; none when the header is refused.
+    /// Number of slots. `None` if the header is refused.
     pub slots: Option<u32>,
     /// Features offered.
     pub features: Vec<&'static str>,
     /// Performance domains that the guest is told.
     pub domains: Vec<ListedDomain>,
-    /// Whether a guest driver has it accepted.
+    /// Whether a guest driver has accepted the region.
     pub guest_driver: bool,
     /// Why the header is refused.
     pub refused: Option<String>,
 }
 
-/// One of its performance domains.
+/// A performance domain of a listed region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedDomain {
-    /// 1..=1024, at the highest frequency.
+    /// Capacity at the highest frequency, 1..=1024.
     pub capacity: u16,
     /// The highest frequency.
     pub max_khz: u32,
-    /// Its CPUs have one frequency.
+    /// Whether its CPUs share one frequency.
     pub shared: bool,
     /// Frequencies relative to the highest, of 1024.
     pub levels: Vec<u16>,
 }
 
-/// Checks a region's name: it becomes a file name, and part of an option of QEMU.
+/// Checks the name of a region, which becomes a file name and part of an option of QEMU.
 ///
 /// # Errors
 /// [`RegionFileError::Name`].
@@ -137,8 +138,8 @@ pub fn check_name(name: &str) -> Result<(), RegionFileError> {
     if good { Ok(()) } else { Err(RegionFileError::Name(name.to_owned())) }
 }
 
-/// Creates the region `name` in `directory` (made if absent) and returns its path.
-/// The file appears under its name only when it is complete.
+/// Creates the region `name` in `directory` (created if absent), and returns its path. The file
+/// appears under its name only when it is complete.
 ///
 /// # Errors
 /// Any [`RegionFileError`].
@@ -189,8 +190,8 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
     Ok(())
 }
 
-/// Makes the directory, and makes sure that only its owner, this user, can change what
-/// lies in it: its parent may be writable by everybody.
+/// Creates the directory, and makes sure that only its owner, the user of this process, can change
+/// files in it. The parent directory may be writable by everybody.
 pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
     fs::create_dir_all(directory).map_err(at(directory))?;
     let meta = fs::symlink_metadata(directory).map_err(at(directory))?;
@@ -208,7 +209,7 @@ pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError>
 fn write_file(path: &Path, header: &[u8], offer: &Offer) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(header)?;
-    // Reserved now: a full tmpfs must not kill the VM later.
+    // Reserve the space now: a full tmpfs must not kill the VM later.
     let bytes = paracord_abi::region_bytes(offer.slots);
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
     if let Some((uid, gid)) = offer.owner {
@@ -241,10 +242,10 @@ pub fn remove(directory: &Path, proc_root: &Path, name: &str) -> Result<(), Regi
     fs::remove_file(&path).map_err(missing)
 }
 
-/// The regions in `directory` by name; an absent directory has none.
+/// Lists the regions in `directory`, sorted by name. An absent directory has none.
 ///
 /// # Errors
-/// [`RegionFileError::Io`] when the directory cannot be read.
+/// [`RegionFileError::Io`] if the directory cannot be read.
 pub fn list(directory: &Path) -> Result<Vec<Listed>, RegionFileError> {
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -47,7 +47,7 @@ fn domains_are_listed_and_what_they_offer_with_them() {
     let shown =
         ListedDomain { capacity: 383, max_khz: 950_000, shared: true, levels: vec![486, 1024] };
     assert_eq!(one.domains, [shown]);
-    // A table that a guest would refuse.
+    // Write a table that a guest would refuse.
     let mut bytes = fs::read(&path).unwrap();
     bytes[layout::PARACORD_DOMAIN_OFFSET_BYTES as usize] = 0;
     bytes[layout::PARACORD_DOMAIN_OFFSET_BYTES as usize + 4] = 0;

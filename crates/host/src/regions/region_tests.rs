@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions in a fixture tree: real files, and maps that name their inodes.
+//! Regions in a fixture tree: real files, and `maps` files that name their inodes.
 
 use super::*;
 use crate::regions::region_file::{self, Offer, RegionFileError};
@@ -38,7 +38,7 @@ impl Tree {
         region_file::create(&self.dir(), name, &offer)
     }
 
-    /// Process `pid` maps `path` with these permissions, at 0x10000.
+    /// Makes process `pid` map `path` with these permissions, at 0x10000.
     fn map(&self, pid: u32, path: &Path, permissions: &str, bytes: u64) {
         let meta = std::fs::metadata(path).unwrap();
         let (major, minor) = FileIdentity::of(&meta).device;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What threads, control groups and VMs may ask for: `paracord clamp`.
+//! Clamps of threads, control groups and VMs: what they may request (`paracord clamp`).
 //!
-//! These are paracord's own clamps. The kernel's frequency governor takes the largest of a CPU's tasks, where
-//! paracord adds them up (docs/clamps.md); see [`crate::scheduler::imports`].
+//! These are paracord's own clamps. The kernel's frequency governor uses the largest clamp of a
+//! CPU's tasks, whereas paracord adds up the requests of the tasks (docs/clamps.md). For the
+//! kernel's clamps, see [`crate::scheduler::imports`].
 
 use std::fs;
 use std::io;
@@ -19,19 +20,21 @@ use crate::vms::Vms;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Ends of what may be asked for, on the scale of the largest CPU at its highest frequency: 0..=1024.
+/// Bounds of what may be requested, on the scale of the largest CPU at its highest frequency: 0..=1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clamp {
-    /// At least this while runnable.
+    /// Least request while runnable.
     pub min: u32,
-    /// At most this.
+    /// Largest request.
     pub max: u32,
 }
 
 impl Clamp {
-    /// Of whom nobody said anything.
+    /// The clamps of a target for which none were set.
     pub const NONE: Clamp = Clamp { min: 0, max: PC_CAPACITY };
 
+    /// Checks the bounds.
+    ///
     /// # Errors
     /// One line that says what is wrong.
     pub fn check(self) -> Result<Clamp, CommandError> {
@@ -59,49 +62,51 @@ impl From<Clamp> for pc_clamp {
     }
 }
 
-/// Whose clamps.
+/// The target of clamps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClampTarget {
-    /// One thread.
+    /// One thread, by its thread ID.
     Task(u32),
-    /// All threads of a process; those that it starts later have them from the thread that starts them.
+    /// All threads of a process. Threads that it starts later inherit the clamps of the thread that
+    /// starts them.
     Process(u32),
-    /// Bounds for what is in a control group.
+    /// A control group: bounds for everything in it.
     Cgroup(PathBuf),
-    /// All vCPUs of a VM, by its name, uuid or process id, later ones too.
+    /// All vCPUs of a VM, including later ones. The VM is given by name, uuid or process ID.
     Vm(String),
 }
 
-/// An answer.
+/// The answer to an order or a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClampReport {
-    /// Who.
+    /// The target.
     pub target: ClampTarget,
-    /// As set.
+    /// The clamps as they were set.
     pub own: Clamp,
-    /// Within the groups above, as of when it was last queued; of several threads the first one's.
+    /// The clamps within those of the groups above, as of when the thread was last enqueued. Of
+    /// several threads, those of the first.
     pub effective: Clamp,
 }
 
-/// A question or an order.
+/// An order or a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClampOrder {
-    /// Set.
+    /// Set clamps.
     Set(ClampTarget, Clamp),
-    /// Look.
+    /// Report clamps.
     Get(ClampTarget),
-    /// All that were set and still exist.
+    /// Report all clamps that were set and whose target still exists.
     List,
 }
 
-/// Those that were set since the daemon started. Used by its main thread.
+/// The clamps that were set since the daemon started. Used by its main thread.
 #[derive(Debug, Default)]
 pub struct Clamps {
     set: Vec<Set>,
 }
 
-/// One of them.
+/// The clamps of one target.
 #[derive(Debug)]
 struct Set {
     target: ClampTarget,
@@ -109,7 +114,8 @@ struct Set {
     members: Members,
 }
 
-/// Threads or groups that a target means now, each with what tells it from a later one of the same number.
+/// The threads or groups that a target stands for now. The number of each (the start time of a
+/// thread) distinguishes it from a later one with the same ID.
 type Members = Vec<(Member, u64)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +134,7 @@ impl From<Member> for ClampOf {
 }
 
 impl Clamps {
-    /// Carries an order out.
+    /// Carries out an order.
     ///
     /// # Errors
     /// [`CommandError`]: one line that says what to do.
@@ -155,7 +161,9 @@ impl Clamps {
                 Ok(vec![apply(sensor, &target, &members, None)?])
             }
             ClampOrder::List => {
-                // A VM's vCPUs come and go, and another VM may take its name.
+                // Keep a VM while exactly one VM has its name, since its vCPUs come and go. Keep it
+                // also while one of its threads exists, since another VM may have got the same
+                // name.
                 self.set.retain_mut(|one| {
                     let is_called = matches!(one.target, ClampTarget::Vm(_))
                         && members(&one.target, sensor, vms, proc_root).is_ok();
@@ -170,7 +178,8 @@ impl Clamps {
         }
     }
 
-    /// A thread's clamps from elsewhere; false: it is not the scheduler's.
+    /// Sets the clamps that a thread has requested from the kernel. False: the scheduler does not
+    /// have this thread.
     pub fn take_over(&mut self, tid: u32, start: u64, clamp: Clamp, sensor: &Sensor) -> bool {
         let target = ClampTarget::Task(tid);
         let one = Member::Task(tid);
@@ -182,7 +191,7 @@ impl Clamps {
         true
     }
 
-    /// Undoes [`Clamps::take_over`], unless somebody has set others since.
+    /// Undoes [`Clamps::take_over`], unless other clamps were set since.
     pub fn hand_back(&mut self, tid: u32, clamp: Clamp, sensor: &Sensor) {
         let one = Member::Task(tid);
         let is_taken = |found: Found| Clamp::from(found.own) == clamp;
@@ -192,7 +201,7 @@ impl Clamps {
         }
     }
 
-    /// vCPUs that came since they were set get their VM's.
+    /// Sets the clamps of a VM for its vCPUs that have appeared since they were set.
     pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
         for one in &mut self.set {
             if !matches!(one.target, ClampTarget::Vm(_)) {
@@ -206,9 +215,9 @@ impl Clamps {
         }
     }
 
-    /// The scheduler has begun anew, and knows of none.
+    /// Sets all clamps again after the scheduler was started anew, when it does not know any.
     pub fn set_again(&mut self, sensor: &Sensor, proc_root: &Path) {
-        // A VM's vCPUs come and go.
+        // Keep VMs, because their vCPUs come and go.
         self.set.retain_mut(|one| {
             one.still_exists(proc_root) || matches!(one.target, ClampTarget::Vm(_))
         });
@@ -275,12 +284,12 @@ fn still(one: &(Member, u64), proc_root: &Path) -> bool {
         (Member::Task(tid), start) => {
             proc::thread_start_ticks(proc_root, *tid).is_ok_and(|now| now == *start)
         }
-        // Numbers of groups are not used again.
+        // IDs of groups are not reused.
         (Member::Group(_), _) => true,
     }
 }
 
-/// Whom a target means now.
+/// The threads or groups that a target stands for now.
 fn members(
     target: &ClampTarget,
     sensor: &Sensor,
@@ -309,8 +318,9 @@ fn threads(proc_root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The number by which the kernel knows a control group: its directory's inode. A relative path is one below the root
-/// of control groups. Nothing outside of it is looked at: whoever may ask could learn which files exist.
+/// The ID of a control group, which is the inode number of its directory. A relative path is taken
+/// to be below the root of control groups. Paths outside it are not looked at; otherwise users who
+/// may send orders could find out which files exist.
 fn group_id(path: &Path) -> Result<u64, CommandError> {
     let fail = |reason: &str| invalid(format!("{}: {reason}", path.display()));
     let full = Path::new(CGROUPS).join(path);
@@ -318,7 +328,7 @@ fn group_id(path: &Path) -> Result<u64, CommandError> {
     if leaves || !full.starts_with(CGROUPS) {
         return Err(fail(&format!("not a control group: give a directory below {CGROUPS}")));
     }
-    // Only root makes symbolic links there.
+    // Only root can make symbolic links there, so the path is not checked for them.
     if !full.join("cgroup.procs").exists() {
         return Err(fail("there is no such control group"));
     }
@@ -341,7 +351,7 @@ mod tests {
     #[test]
     fn only_directories_of_control_groups_have_a_number() {
         let refusal = |path: &str| group_id(Path::new(path)).unwrap_err().to_string();
-        // The same whether it exists or not.
+        // The error is the same whether the path exists or not.
         for path in
             ["/etc", "/no/such/file", "../../etc", "a/../../../etc", "/sys/fs/cgroup/../../etc"]
         {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clamps that programs gave to the kernel (sched_setattr(2)): taken over, and given back.
+//! Clamps that programs have requested from the kernel (sched_setattr(2)): takes them over, and
+//! gives them back.
 //!
-//! The frequency governor takes the largest clamps of a CPU's tasks: as long as the kernel has them, it undoes
-//! what paracord adds up. They are in a file before the kernel loses them, so that whoever outlives the
-//! daemon can give them back: the supervisor, `paracord restore`, or the next start.
+//! The frequency governor uses the largest clamp of a CPU's tasks. As long as the kernel has
+//! clamps, it thereby undoes the sum that paracord computes. The clamps are written to a file
+//! before they are removed from the kernel, so that they can be given back after the end of the
+//! daemon: by the supervisor, by `paracord restore`, or at the next start.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -22,16 +24,17 @@ use crate::boosts::journal::RestoreReport;
 use crate::scheduler::clamps::{Clamp, Clamps};
 
 const FILE: &str = "imported-clamps.json";
-/// Threads at one look: any user's program can have as many as it likes, and change them.
+/// Largest number of threads that are taken over in one round. A program of any user can have any
+/// number of threads, and can change them all the time.
 const AT_ONCE: usize = 1024;
-/// What is remembered in all.
+/// Largest number of threads that are remembered.
 const HELD_MAX: usize = 65_536;
 
-/// What one thread had.
+/// The clamps that one thread had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Held {
     tid: u32,
-    /// Tells a later thread of the same number.
+    /// Distinguishes the thread from a later one with the same ID.
     start_ticks: u64,
     min: Option<u32>,
     max: Option<u32>,
@@ -42,13 +45,15 @@ impl Held {
         proc::thread_start_ticks(proc_root, self.tid).is_ok_and(|now| now == self.start_ticks)
     }
 
-    /// In paracord's terms. The kernel checked each end against the other as it was then.
+    /// The clamps in paracord's form. The kernel checked each bound only against the other bound at
+    /// that time, so they may cross.
     fn clamp(&self) -> Clamp {
         let max = self.max.unwrap_or(PC_CAPACITY).min(PC_CAPACITY);
         Clamp { min: self.min.unwrap_or(0).min(max), max }
     }
 
-    /// The thread has its own again, but for an end that it has set anew. False: it is gone.
+    /// Gives the thread its clamps back, except a bound that it has set again meanwhile. False: the
+    /// thread is gone.
     fn give_back(&self, proc_root: &Path) -> io::Result<bool> {
         if !self.is_there(proc_root) {
             return Ok(false);
@@ -64,7 +69,7 @@ impl Held {
     }
 }
 
-/// What was taken over and not given back yet.
+/// The clamps that were taken over and not given back yet.
 #[derive(Debug)]
 pub struct Imports {
     file: PathBuf,
@@ -73,12 +78,12 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// None so far.
+    /// No clamps so far.
     pub fn new(run_dir: &Path) -> Imports {
         Imports { file: run_dir.join(FILE), held: BTreeMap::new(), told: false }
     }
 
-    /// Takes over what programs have set since the last look. What does not work is told once.
+    /// Takes over the clamps that programs have set since the last round. Only the first failure is logged.
     pub fn look(&mut self, sensor: &Sensor, clamps: &mut Clamps, proc_root: &Path) {
         let result = sensor
             .kernel_clamps()
@@ -138,7 +143,7 @@ impl Imports {
         Ok(())
     }
 
-    /// Nobody has clamps from here any more; [`give_back`] comes next.
+    /// Removes from the scheduler all clamps that were taken over. The caller then calls [`give_back`].
     pub fn forget(&mut self, sensor: &Sensor, clamps: &mut Clamps) {
         for held in std::mem::take(&mut self.held).into_values() {
             clamps.hand_back(held.tid, held.clamp(), sensor);
@@ -155,13 +160,13 @@ impl Imports {
     }
 }
 
-/// Whether something is left to give back.
+/// Whether there are clamps that were not given back.
 pub fn exist(run_dir: &Path) -> bool {
     run_dir.join(FILE).exists()
 }
 
-/// Gives threads back what an [`Imports`] took, and forgets it. Nobody else may use the run directory
-/// meanwhile. After a failure the file stays for the next try.
+/// Gives threads the clamps back that an [`Imports`] has taken over, and removes the file. Nothing
+/// else may use the run directory meanwhile. After a failure, the file stays for the next try.
 pub fn give_back(run_dir: &Path, proc_root: &Path, report: &mut RestoreReport) {
     let file = run_dir.join(FILE);
     let text = match fs::read(&file) {
@@ -228,7 +233,7 @@ mod tests {
     fn a_thread_has_its_own_again_but_for_what_it_set_anew() {
         std::thread::spawn(|| {
             if sched::set_util_clamps(0, Util::Keep, Util::To(700)).is_err() {
-                // A kernel without clamps: lab/tests/test_ext.py has one with them.
+                // The kernel has no clamps. lab/tests/test_ext.py tests a kernel with clamps.
                 return;
             }
             let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();

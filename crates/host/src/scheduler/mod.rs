@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether paracord's scheduler has the host's ordinary tasks: as asked, or, with actuator `auto`, as long as it keeps all
-//! that the host uses of the kernel's. That is looked at again while the daemon runs.
+//! Whether paracord's scheduler runs the host's ordinary tasks. It does so as configured, or, with
+//! actuator `auto`, as long as it keeps all features of the kernel's scheduler that the host uses.
+//! The daemon checks this periodically.
 
 pub mod clamps;
 pub mod imports;
@@ -15,41 +16,43 @@ use tracing::{info, warn};
 use crate::doctor::Promises;
 use crate::settings::{Mode, OwnScheduler};
 
-/// What paracord's scheduler does not keep of what the kernel's keeps, for everything that runs (docs/ext.md).
+/// The feature of the kernel's scheduler that paracord's scheduler does not keep, whatever runs on
+/// the host (docs/ext.md).
 const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling without hangs of the kernel (docs/ext.md); actuator rt keeps it";
 const AUTO_IS_RT: &str = "actuator auto is rt";
-/// How long all has to be kept before a host that lost something gets the scheduler again: nobody wants it to come and
-/// go with a setting that is tried out.
+/// If the host used a feature that would be lost, it must use none for this long before the
+/// scheduler is started again. Otherwise the scheduler would come and go while an operator tries out
+/// a setting.
 const SETTLE: Duration = Duration::from_secs(30);
 
-/// What is to be done.
+/// What has to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// As it is.
+    /// Nothing.
     Stay,
-    /// It comes in force.
+    /// Start the scheduler.
     Enter,
-    /// The kernel's own has the tasks again.
+    /// Give the tasks back to the kernel's own scheduler.
     Leave,
 }
 
-/// The choice.
+/// Decides whether paracord's scheduler runs.
 pub struct Choice {
     asked: OwnScheduler,
     promises: Promises,
-    /// CPUs cannot be kicked on this kernel: quotas are not kept.
+    /// This kernel does not let the scheduler kick CPUs, so quotas are not kept.
     no_kick: bool,
-    /// Nothing that the host uses would be lost since then; `None`: something would.
+    /// The time since which no feature that the host uses would be lost; `None`: one would be lost now.
     kept_since: Option<Instant>,
-    /// Whether the first look has been.
+    /// Whether the first check has been made.
     has_looked: bool,
-    /// The kernel did not take it at the last try.
+    /// Whether the kernel refused the scheduler at the last try.
     is_refused: bool,
-    /// It will not come again before the next start.
+    /// Whether the scheduler is not started again before the next start of the daemon.
     given_up: bool,
-    /// The object that is loaded has it.
+    /// Whether the loaded object contains the scheduler.
     is_loaded: bool,
-    /// Why it is not in force with `auto`, or what it does not keep.
+    /// Why the scheduler is not in force with `auto`, or which features it does not keep.
     reason: Option<String>,
 }
 
@@ -69,11 +72,11 @@ impl Choice {
         }
     }
 
-    /// Loads the sensor, with the scheduler where that may come in force, now or later. With [`OwnScheduler::Always`] it
-    /// is in force, if the kernel takes it.
+    /// Loads the sensor, with the scheduler if that may be in force now or later. With
+    /// [`OwnScheduler::Always`], the scheduler is in force afterwards if the kernel accepts it.
     ///
     /// # Errors
-    /// [`SensorError`]: not even the sensor can be loaded.
+    /// [`SensorError`]: even the sensor without the scheduler cannot be loaded.
     pub fn load(&mut self, options: &Options) -> Result<Sensor, SensorError> {
         if self.asked == OwnScheduler::Never {
             return Sensor::load(options);
@@ -105,26 +108,26 @@ impl Choice {
                 } else {
                     self.refused(&error);
                 }
-                // There is nothing to start.
+                // There is no scheduler that could be started later.
                 self.given_up = true;
                 Sensor::load(options)
             }
         }
     }
 
-    /// Whether another one may be asked for without a restart: what is loaded stays.
+    /// Whether the setting may change to `asked` without a restart. The loaded object stays.
     pub fn may_ask(&self, asked: OwnScheduler) -> bool {
         let chosen = |one| one != OwnScheduler::Always;
         asked == self.asked || (self.is_loaded && chosen(asked) && chosen(self.asked))
     }
 
-    /// Another one is asked for, which [`may_ask`](Choice::may_ask) allows.
+    /// Changes the setting to one that [`may_ask`](Choice::may_ask) allows.
     pub fn ask(&mut self, asked: OwnScheduler) {
         self.asked = asked;
     }
 
-    /// What is to be done now. It costs a dozen small files. `mode` is the bound for all VMs: where nothing is done for them,
-    /// nothing is done to the host.
+    /// What has to be done now. This reads a dozen small files. `mode` is the upper bound of the
+    /// mode of all VMs: if nothing is done for VMs, nothing is done to the host.
     pub fn look(&mut self, scheduler: &State, mode: Mode, now: Instant) -> Step {
         let in_force = *scheduler == State::Running;
         if let State::Ended { .. } = scheduler {
@@ -152,7 +155,7 @@ impl Choice {
         match lost {
             Some(lost) => self.tell(Some(format!("{AUTO_IS_RT}: {lost}"))),
             None if in_force => self.tell(None),
-            // What the kernel said stays until it has taken the scheduler.
+            // After a refusal, the kernel's reason stays until the kernel has accepted the scheduler.
             None if step == Step::Stay && !self.is_refused => self.tell(Some(format!(
                 "{AUTO_IS_RT}, and is ext within half a minute: all that this host uses is kept again"
             ))),
@@ -182,7 +185,8 @@ impl Choice {
         (!lost.is_empty()).then(|| lost.join("; "))
     }
 
-    /// The kernel did not take it. Another scheduler may go: then it is tried again.
+    /// The kernel has refused the scheduler. If the reason is another scheduler, that one may go
+    /// away, so the daemon tries again.
     pub fn refused(&mut self, error: &SensorError) {
         self.given_up = !matches!(error, SensorError::OtherScheduler(_));
         (self.kept_since, self.is_refused) = (None, true);
@@ -201,8 +205,8 @@ impl Choice {
         }
     }
 
-    /// For `status`, each a line: why it is not in force with `auto`, or, where it is in force whatever the host uses, what
-    /// it does not keep.
+    /// Lines for `status`: why the scheduler is not in force with `auto`, or, if it is in force
+    /// whatever the host uses, which features it does not keep.
     pub fn conditions(&self, scheduler: &State) -> impl Iterator<Item = String> {
         let always = self.asked == OwnScheduler::Always;
         let in_force = *scheduler == State::Running;
@@ -234,7 +238,7 @@ mod tests {
         assert_eq!(choice.decide(false, false, now), Step::Stay);
         assert_eq!(choice.decide(false, true, now), Step::Stay);
         assert_eq!(choice.decide(false, true, now + SETTLE / 2), Step::Stay);
-        // A look in between that finds something lost: from the beginning.
+        // A check in between finds that a feature would be lost, so the waiting time starts again.
         assert_eq!(choice.decide(false, false, now + SETTLE), Step::Stay);
         assert_eq!(choice.decide(false, true, now + SETTLE), Step::Stay);
         assert_eq!(choice.decide(false, true, now + SETTLE * 2), Step::Enter);
@@ -253,7 +257,7 @@ mod tests {
         assert_eq!(choice.look(&State::Absent, Mode::On, Instant::now()), Step::Stay);
     }
 
-    /// What ejected it would eject it again.
+    /// Whatever made the kernel unload the scheduler would make the kernel unload it again.
     #[test]
     fn it_does_not_come_again_after_the_kernel_has_unloaded_it() {
         let mut choice = choice();
@@ -283,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A reload: what is loaded stays, so that it can come and go.
+    /// A reload keeps the loaded object, so the scheduler can come and go.
     #[test]
     fn rt_may_be_asked_for_and_auto_again() {
         let mut choice = Choice { is_loaded: true, ..choice() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which mechanisms of the performance policy are in force on which CPU: that depends on the host's governors and
-//! energy model, either of which may change or come later.
+//! Which mechanisms of the performance policy are in force on which CPU. This depends on the host's
+//! frequency governors and on its energy model. Both may change or appear later.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::machine::energy::{self, EnergyError, Model};
 use crate::machine::governors;
 use crate::settings::PerfSettings;
 
-/// What was found so far.
+/// The state that was found so far.
 #[derive(Default)]
 pub struct Performance {
     model: Option<Model>,
@@ -20,7 +20,8 @@ pub struct Performance {
 }
 
 impl Performance {
-    /// Looks at the host below `root` (`/`) and tells the scheduler; does nothing without it.
+    /// Reads the host below `root` (`/`) and configures the scheduler. Does nothing if the
+    /// scheduler does not run.
     pub fn look(&mut self, sensor: &Sensor, perf: &PerfSettings, root: &Path) {
         if sensor.scheduler() != State::Running {
             return;
@@ -30,7 +31,7 @@ impl Performance {
             self.tell_governors(governors::summary(&policies));
         }
         let listening = governors::listening(&policies);
-        // Requests are what a placement adds up.
+        // Placement adds up the requests of tasks, so it needs requests.
         if perf.placement && perf.requests && !listening.is_empty() && self.model.is_none() {
             self.read_model(sensor, root);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a VM is boosted. Times are in microseconds here, and nanoseconds in `struct pc_boost_config`
-//! (policy/boost_types.h).
+//! How a VM is boosted. Times are in microseconds here, and in nanoseconds in
+//! `struct pc_boost_config` (policy/boost_types.h).
 
 use paracord_policy::{
     PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, pc_boost_config, pc_reason_config,
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 
 const NS_PER_US: u64 = 1000;
 
-/// What paracord does with decisions (`PC_MODE_*`).
+/// What paracord does with its decisions (`PC_MODE_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Nothing is decided.
     Off,
-    /// Decided and counted, not carried out.
+    /// Decisions are made and counted, but not carried out.
     Observe,
-    /// Decided, counted and carried out.
+    /// Decisions are made, counted and carried out.
     #[default]
     On,
 }
 
-/// Why a vCPU is boosted (`PARACORD_REASON_*`); the discriminant is the bit's number.
+/// Why a vCPU is boosted (`PARACORD_REASON_*`). The discriminant is the number of the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -30,22 +30,22 @@ pub enum Reason {
     Wake = 0,
     /// An interrupt is pending or injected.
     Irq = 1,
-    /// A guest task above SCHED_OTHER runs.
+    /// The guest runs a task of a class above SCHED_OTHER.
     Rt = 2,
     /// Preemption is off in the guest.
     Critical = 3,
 }
 
 impl Reason {
-    /// All reasons in the order of their bits.
+    /// All reasons, in the order of their bits.
     pub const ALL: [Reason; 4] = [Reason::Wake, Reason::Irq, Reason::Rt, Reason::Critical];
 
-    /// The reasons in a mask of `1 << PARACORD_REASON_*`; unknown bits are ignored.
+    /// The reasons in a mask of `1 << PARACORD_REASON_*`. Unknown bits are ignored.
     pub fn from_mask(mask: u8) -> Vec<Reason> {
         Self::ALL.into_iter().filter(|&r| mask & (1 << r as u8) != 0).collect()
     }
 
-    /// The name used in configuration, output and metrics.
+    /// The name in the configuration, in output and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Wake => "wake",
@@ -56,14 +56,14 @@ impl Reason {
     }
 }
 
-/// One reason's switch and limits (`struct pc_reason_config`).
+/// Switch and limits of one reason (`struct pc_reason_config`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReasonConfig {
     /// Whether this reason may boost.
     pub enabled: bool,
-    /// Longest continuous grant, running time. 0: no grant.
+    /// Longest running time of one grant; 0: no grant.
     pub grant_max_us: u64,
-    /// Running time per period of one vCPU.
+    /// Boosted running time of one vCPU per period.
     pub budget_us: u64,
 }
 
@@ -72,41 +72,41 @@ pub struct ReasonConfig {
 pub struct BoostConfig {
     /// Off, observe or on.
     pub mode: Mode,
-    /// Whether a region that the VM maps is used (false: as an unmodified guest).
+    /// Whether a region that the VM maps is used. False: the VM is treated as an unmodified guest.
     pub use_region: bool,
     /// Whether a hint also boosts at a VM exit, not only at preemption.
     pub hints_at_exit: bool,
-    /// Whether what the guest's governor asks for counts.
+    /// Whether the requests of the guest's frequency governor count.
     pub guest_requests: bool,
-    /// Whether threads of the VMM's own that work for the VM are boosted when they wake.
+    /// Whether other threads of the VMM that work for the VM are boosted when they wake.
     pub io: bool,
-    /// Period of every budget.
+    /// Period of all budgets.
     pub period_us: u64,
-    /// All reasons together, running time per period of one vCPU.
+    /// Boosted running time of one vCPU per period, all reasons together.
     pub vcpu_budget_us: u64,
-    /// All vCPUs of the VM together, running time per period.
+    /// Boosted running time of all vCPUs of the VM together, per period.
     pub vm_budget_us: u64,
-    /// All threads of the VMM's own together, running time per period.
+    /// Boosted running time of all other threads of the VMM together, per period.
     pub io_budget_us: u64,
-    /// Per period and host CPU: kept for unboosted work.
+    /// Time per period that every host CPU keeps for unboosted work.
     pub cpu_kept_us: u64,
-    /// Shortest time from one boost of a vCPU to its next.
+    /// Shortest average time from one boost of a vCPU to its next.
     pub actuation_min_us: u64,
-    /// Upper bound of the growing throttle, periods.
+    /// Upper bound of the throttle, which grows with each strike; in periods.
     pub penalty_max_periods: u32,
-    /// Indexed by [`Reason`].
+    /// Settings of the reasons, indexed by [`Reason`].
     pub reason: [ReasonConfig; 4],
 }
 
 impl Default for BoostConfig {
-    /// The policy's own defaults (policy/boost_defaults.h), the only place of their numbers.
+    /// The defaults of the policy. policy/boost_defaults.h is the only place that contains their numbers.
     fn default() -> Self {
         BoostConfig::of(&paracord_policy::defaults(), &paracord_policy::io_defaults())
     }
 }
 
 impl BoostConfig {
-    /// From the policy's configurations of vCPUs and of a VMM's other threads.
+    /// Converts the policy's configurations of vCPUs (`c`) and of a VMM's other threads (`io`).
     fn of(c: &pc_boost_config, io: &pc_boost_config) -> Self {
         BoostConfig {
             mode: match c.mode {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the daemon runs with: plain values, already checked, no file format.
+//! The daemon's settings: plain, checked values without a file format.
 //!
-//! A configuration file becomes [`Settings`] by conversion; the daemon never
-//! sees text. Times are in microseconds here and become nanoseconds once, in
-//! the conversion to `struct pc_boost_config` (policy/boost_types.h).
+//! A configuration file is converted to [`Settings`], so the daemon never sees text. Times are in
+//! microseconds here. They are converted to nanoseconds once, in `struct pc_boost_config`
+//! (policy/boost_types.h).
 
 mod boost;
 mod parts;
@@ -15,37 +15,38 @@ use crate::config::{Override, PlaceKeys, VmRules, Who};
 pub use boost::{BoostConfig, Mode, Reason, ReasonConfig};
 pub use parts::{CounterSettings, OwnScheduler, PerfSettings, RtSettings, SupervisorSettings};
 
-/// A quarter of all records (`PC_VCPUS_MAX`): anybody who may open /dev/kvm takes one per vCPU thread.
+/// A quarter of all records (`PC_VCPUS_MAX`). Any user who may open /dev/kvm can take one record
+/// per vCPU thread.
 const VCPUS_PER_USER: u32 = paracord_policy::PC_VCPUS_MAX / 4;
 
-/// Everything the daemon runs with.
+/// All settings of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Journal, lock file and control socket live here.
+    /// Directory of the journal, the lock file and the control socket.
     pub run_dir: PathBuf,
-    /// Region files live here.
+    /// Directory of the region files.
     pub region_dir: PathBuf,
-    /// Upper bound on every VM's mode (observe turns `on` into `observe`).
+    /// Upper bound of the mode of every VM (observe turns `on` into `observe`).
     pub mode: Mode,
-    /// When paracord's own scheduler runs the host's ordinary tasks, and gives boosts their effect (actuator ext).
+    /// When paracord's own scheduler runs the host's ordinary tasks and carries out boosts (actuator ext).
     pub own_scheduler: OwnScheduler,
-    /// vCPUs of one user other than root that are looked after.
+    /// Number of vCPUs of one user other than root that are looked after.
     pub vcpus_per_user: u32,
     /// The rt actuator.
     pub rt: RtSettings,
     /// The performance policy.
     pub perf: PerfSettings,
-    /// Counters of guests.
+    /// Counters for guests.
     pub counters: CounterSettings,
     /// The supervisor.
     pub supervisor: SupervisorSettings,
-    /// How VMs are boosted, by their names.
+    /// The settings of VMs, by name.
     pub vm_rules: VmRules,
 }
 
 impl Settings {
-    /// The configuration of a VM; `overrides` are what
-    /// `paracord vm set` changed since the last reload, oldest first.
+    /// The configuration of a VM. `overrides` are the changes by `paracord vm set` since the last
+    /// reload, the oldest first.
     pub fn vm<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
         let config = self.vm_rules.resolve(who, overrides);
         BoostConfig {
@@ -57,7 +58,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// Where the configuration has the vCPUs of a VM run.
+    /// The placement of a VM's vCPUs in the configuration.
     pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
         self.vm_rules.place(who)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the parts of the daemon run with.
+//! Settings of the parts of the daemon.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::machine::governors::Frequency;
 pub struct RtSettings {
     /// SCHED_RR priority of a boosted vCPU, 1..=98.
     pub vcpu_priority: u32,
-    /// SCHED_FIFO priority of the daemon's actuator thread, above
-    /// `vcpu_priority` so that an unboost is never late, at most 99.
+    /// SCHED_FIFO priority of the daemon's actuator thread, at most 99. It is above
+    /// `vcpu_priority`, so that an unboost is never late.
     pub actuator_priority: u32,
-    /// Period of the tick that looks at boosted vCPUs without an event of their own; it
-    /// runs only while something is boosted. A vCPU that runs exits at each tick of the host,
-    /// and on a CPU without a tick (`nohz_full`) nobody waits: this one need not be fast.
+    /// Period of the tick that evaluates boosted vCPUs without an event of their own. The tick runs
+    /// only while something is boosted. It need not be fast: a running vCPU exits at each tick of
+    /// the host, and on a CPU without a tick (`nohz_full`) no other task waits.
     pub tick: Duration,
 }
 
@@ -34,19 +34,19 @@ impl Default for RtSettings {
 /// The performance policy of paracord's scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfSettings {
-    /// Frequency governors are asked for what tasks need.
+    /// Frequency governors get requests for what tasks need.
     pub requests: bool,
-    /// A burst's level is carried over a sleep.
+    /// The level of a burst is carried over a sleep.
     pub carry: bool,
-    /// Capped tasks pay in time.
+    /// Capped tasks are charged for the time that their work takes at their cap.
     pub charge_capped: bool,
-    /// Requests fall only after a window.
+    /// Requests fall only after a hold window.
     pub hold: bool,
-    /// Tasks are placed by the kernel's energy model.
+    /// Tasks are placed by means of the kernel's energy model.
     pub placement: bool,
-    /// Clamps that programs gave to the kernel are taken over.
+    /// Clamps that programs have requested from the kernel are taken over.
     pub import: bool,
-    /// What guests' governors ask for counts.
+    /// The requests of guests' frequency governors count.
     pub guest_requests: bool,
 }
 
@@ -65,7 +65,8 @@ impl Default for PerfSettings {
 }
 
 impl PerfSettings {
-    /// `PC_PERF_*` of a CPU whose governor listens (`None`: does not); `placing`: there is a model to place by.
+    /// The `PC_PERF_*` of a CPU. `frequency`: `None` if the CPU's governor does not follow
+    /// requests. `placing`: there is an energy model to place tasks by.
     pub fn features(&self, frequency: Option<Frequency>, placing: bool) -> u32 {
         let mut features = 0;
         for (wanted, feature) in [
@@ -84,12 +85,12 @@ impl PerfSettings {
     }
 }
 
-/// What the supervisor does when the daemon died unasked.
+/// What the supervisor does after the daemon died without being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupervisorSettings {
-    /// Start the daemon again (false: restore every thread and exit).
+    /// Start the daemon again. False: restore all threads and exit.
     pub restart: bool,
-    /// Restarts without a minute of good running in between before it gives up.
+    /// Number of restarts, without a minute of normal operation in between, before the supervisor gives up.
     pub restarts_max: u32,
 }
 
@@ -99,14 +100,14 @@ impl Default for SupervisorSettings {
     }
 }
 
-/// Counters of guests whose VMM serves none. The defaults are the policy's.
+/// Counters for guests whose VMM does not provide any. The defaults are those of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSettings {
-    /// Guests whose region offers counters have them.
+    /// Serve guests whose region offers counters.
     pub serve: bool,
-    /// What they may count.
+    /// Events that guests may count.
     pub events: EventSet,
-    /// Of each VM.
+    /// Limits of each VM.
     pub quota: Quota,
 }
 
@@ -119,10 +120,10 @@ impl Default for CounterSettings {
 /// When paracord's own scheduler runs the host's ordinary tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnScheduler {
-    /// Actuator rt or observe.
+    /// Actuator rt or observe: never.
     Never,
-    /// Actuator auto: as long as it keeps all that the host uses of the kernel's.
+    /// Actuator auto: while it keeps all features of the kernel's scheduler that the host uses.
     WhereKept,
-    /// Actuator ext: wherever the kernel takes it.
+    /// Actuator ext: always, if the kernel accepts it.
     Always,
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Durations counted by powers of two.
+//! Histograms of durations, with powers of two as bounds.
 
 use serde::{Deserialize, Serialize};
 
 /// Buckets of a [`Histogram`] (`PC_HIST_BUCKETS`).
 pub const HISTOGRAM_BUCKETS: usize = 32;
 
-/// A histogram in powers of two: bucket n counts [2^n, 2^(n+1)) ns, bucket 0 also 0.
+/// A histogram of durations: bucket n counts [2^n, 2^(n+1)) ns, and bucket 0 also counts 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Counts; [`HISTOGRAM_BUCKETS`] of them, or none at all.
+    /// The counts: [`HISTOGRAM_BUCKETS`] of them, or none at all.
     pub buckets: Vec<u64>,
 }
 
 impl Histogram {
-    /// How many values were counted.
+    /// Number of values that were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Nanoseconds below which `permille` of the values lie: the upper end of
-    /// the bucket that holds the value, so it errs high by at most a factor
-    /// of two. `None` without values.
+    /// The time in ns below which `permille` of the values lie. The result is the upper bound of
+    /// the bucket that contains the value, so it is too high by at most a factor of two. `None` if
+    /// there are no values.
     pub fn percentile_ns(&self, permille: u32) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -38,7 +38,7 @@ impl Histogram {
         None
     }
 
-    /// Counts since `earlier`, an older state of the same histogram.
+    /// The counts since `earlier`, an older state of the same histogram.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let old = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
         Histogram {

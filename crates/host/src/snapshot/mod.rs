@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can be seen of the daemon: plain values for status, top and metrics.
+//! The visible state of the daemon: plain values for status, top and metrics.
 //!
-//! A snapshot is read from memory that the BPF programs keep writing, so
-//! values of one vCPU may be a few events apart. Counters only grow while a
-//! vCPU lives; a consumer takes rates from two snapshots and
-//! [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
+//! A snapshot is read from memory that the BPF programs write concurrently, so the values of one
+//! vCPU may be a few events apart. Counters only grow while a vCPU lives. A consumer computes rates
+//! from two snapshots and [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
 
 mod histogram;
 
@@ -16,54 +15,55 @@ use crate::settings::{Mode, Reason};
 
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 
-/// Version of this structure as it appears in JSON; grows when a field is
-/// removed or changes its meaning, not when one is added.
+/// Version of this structure as it appears in JSON. It grows when a field is removed or changes its
+/// meaning, but not when a field is added.
 pub const SNAPSHOT_SCHEMA: u32 = 1;
 
-/// The whole daemon at one moment.
+/// The state of the whole daemon at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// [`SNAPSHOT_SCHEMA`].
     pub schema: u32,
     /// Version of paracord.
     pub version: String,
-    /// Process of the daemon.
+    /// Process ID of the daemon.
     pub pid: u32,
-    /// CLOCK_MONOTONIC when this was taken.
+    /// Time of the snapshot, CLOCK_MONOTONIC.
     pub taken_ns: u64,
-    /// CLOCK_MONOTONIC when the daemon started.
+    /// Start of the daemon, CLOCK_MONOTONIC.
     pub started_ns: u64,
     /// The global mode.
     pub mode: Mode,
-    /// Ready, or what the daemon waits for or lacks, one line each
-    /// (for example "kvm is not loaded").
+    /// Whether the daemon is ready, or what it waits for or lacks, one line each (for example "kvm
+    /// is not loaded").
     pub conditions: Vec<String>,
-    /// What this host can do, as found at the start.
+    /// What this host can do, as found when the daemon started.
     pub capabilities: Vec<Capability>,
-    /// The rt actuator.
+    /// The actuator.
     pub actuator: ActuatorSnapshot,
-    /// vCPU threads left to stock scheduling since the start: their user had `vcpus_per_user` already, or there were
-    /// 4096 in all.
+    /// Number of vCPU threads that were left to stock scheduling since the start: their user had
+    /// `vcpus_per_user` vCPUs already, or there were 4096 in all.
     #[serde(default)]
     pub vcpus_refused: u64,
-    /// VMs that are left to stock scheduling now: their user has a quarter of `vcpus_per_user` (256 at least) already, or
-    /// there are 1024 in all.
+    /// Number of VMs that are left to stock scheduling now: their user has a quarter of
+    /// `vcpus_per_user` (at least 256) already, or there are 1024 in all.
     #[serde(default)]
     pub vms_refused: u64,
-    /// Control groups, there now, that paracord's scheduler has no record of: their tasks count as those of the next group
-    /// above. 8191 have one, down to level 32.
+    /// Number of existing control groups for which paracord's scheduler has no record. Their tasks
+    /// count as tasks of the nearest group above that has one. 8191 groups can have records, down
+    /// to level 32.
     #[serde(default)]
     pub groups_unrecorded: u64,
-    /// In the order in which they were found.
+    /// The VMs, in the order in which they were found.
     pub vms: Vec<VmSnapshot>,
 }
 
-/// One thing that a host can do or lacks.
+/// One capability that a host has or lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     /// Short fixed name: `btf`, `kvm_tracepoints`, `kick_probe`, …
     pub name: String,
-    /// Whether it is there.
+    /// Whether the host has it.
     pub available: bool,
     /// What was found, or the remedy.
     pub detail: String,
@@ -72,55 +72,56 @@ pub struct Capability {
 /// The thread that carries out decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActuatorSnapshot {
-    /// `rt`.
+    /// `rt` or `ext`.
     pub kind: String,
-    /// Threads boosted now.
+    /// Number of threads that are boosted now.
     pub boosted_now: u32,
-    /// Boosts carried out.
+    /// Number of boosts carried out.
     pub boosts: u64,
-    /// Boosts for an interrupt that became full ones.
+    /// Boosts for an interrupt that were raised to full boosts.
     pub raised: u64,
-    /// Unboosts carried out.
+    /// Number of unboosts carried out.
     pub unboosts: u64,
-    /// Decisions overtaken by a later one about the same vCPU before they were carried out.
+    /// Decisions that were not carried out because a later decision about the same vCPU came first.
     pub coalesced: u64,
-    /// Threads that were gone when a decision arrived (normal).
+    /// Threads that were gone when a decision arrived, which is normal.
     pub gone: u64,
     /// Boosts refused because the thread already was real-time or deadline.
     pub refused_rt: u64,
-    /// Boosts refused because a control group above the thread has a CPU quota or `cpu.idle` (actuator rt).
+    /// Boosts refused because a control group above the thread has `cpu.idle`, or a CPU quota whose
+    /// use is not known (actuator rt).
     #[serde(default)]
     pub refused_quota: u64,
-    /// Unboosts left out because somebody else had changed the thread meanwhile.
+    /// Unboosts that were not carried out because another program had changed the thread meanwhile.
     pub changed_by_others: u64,
     /// System calls that failed for another reason.
     pub errors: u64,
     /// Boosts decided for VMs in mode observe.
     pub observed: u64,
-    /// Times that what a guest asks for became its vCPU's utilisation clamps (actuator rt).
+    /// Number of times that the request of a guest was set as its vCPU's utilisation clamps (actuator rt).
     #[serde(default)]
     pub requests: u64,
-    /// Threads that have such clamps now.
+    /// Number of threads that have such clamps now.
     #[serde(default)]
     pub requests_now: u32,
-    /// From the decision in BPF to the finished system call.
+    /// Time from the decision in BPF to the end of the system call.
     pub actuation_latency: Histogram,
 }
 
 /// One virtual machine: a process with KVM vCPU threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VmSnapshot {
-    /// QEMU's `-name`, else `comm-pid`.
+    /// QEMU's `-name`, otherwise `comm-pid`.
     pub name: String,
     /// QEMU's `-uuid` (libvirt sets it).
     pub uuid: Option<String>,
-    /// Process.
+    /// Process ID.
     pub pid: u32,
     /// Name of the VMM's executable (comm).
     pub vmm: String,
     /// User that the process runs as.
     pub uid: u32,
-    /// Mode in force (the lower of the global one and the VM's own).
+    /// Mode in force: the lower one of the global mode and the VM's own.
     pub mode: Mode,
     /// The shared region, if the VM maps one.
     pub region: Option<RegionSnapshot>,
@@ -129,25 +130,25 @@ pub struct VmSnapshot {
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]
     pub place_refused: Option<String>,
-    /// Which vCPUs are not boosted although the mode says so, and why, one line.
+    /// Which vCPUs are not boosted although the VM's mode is on, and why, one line.
     #[serde(default)]
     pub not_boosted: Option<String>,
-    /// Its guest's perf events, if the daemon serves them.
+    /// The guest's perf events, if the daemon serves them.
     #[serde(default)]
     pub pmu: Option<PmuSnapshot>,
-    /// By KVM vcpu_id.
+    /// The vCPUs, in order of KVM vcpu_id.
     pub vcpus: Vec<VcpuSnapshot>,
-    /// The VMM's other threads, by thread id.
+    /// The VMM's other threads, in order of thread ID.
     #[serde(default)]
     pub io_threads: Vec<IoThreadSnapshot>,
-    /// Of all those threads, also such as have ended.
+    /// Totals of all these threads, including those that have ended.
     #[serde(default)]
     pub io_total: IoTotals,
-    /// Running time left in the budget of its vCPUs; negative: debt.
+    /// Running time that is left in the budget of the VM's vCPUs; negative: debt.
     pub budget_left_ns: i64,
-    /// Budget of its vCPUs per period.
+    /// Budget of the VM's vCPUs per period.
     pub budget_ns: u64,
-    /// The same of the VMM's other threads together.
+    /// Running time that is left in the budget of the VMM's other threads together; negative: debt.
     #[serde(default)]
     pub io_budget_left_ns: i64,
     /// Budget of the VMM's other threads together per period.
@@ -157,37 +158,37 @@ pub struct VmSnapshot {
     pub period_ns: u64,
 }
 
-/// A region in use.
+/// A region that is in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionSnapshot {
     /// File name in the region directory.
     pub name: String,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Whole region.
+    /// Size of the whole region.
     pub bytes: u64,
-    /// ABI version of the guest's driver, `major.minor`; none without a driver.
+    /// ABI version of the guest's driver, `major.minor`; `None` without a driver.
     pub guest_abi: Option<String>,
-    /// Features accepted by the guest and offered by the host: `boost`, `preempt_count`, `kick`, …
+    /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`, …
     pub features: Vec<String>,
 }
 
-/// A guest's perf events (docs/pmu.md), of the vCPUs that run.
+/// The perf events of a guest (docs/pmu.md), for the vCPUs that run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PmuSnapshot {
-    /// It can sample: its QEMU has interrupts from the daemon.
+    /// Whether the guest can sample: its QEMU gets interrupts from the daemon.
     pub interrupts: bool,
-    /// perf events that are open on the host.
+    /// Number of perf events that are open on the host.
     pub open: u64,
-    /// ... and were opened.
+    /// Number of perf events that were opened.
     pub openings: u64,
-    /// Times that one that was open served a counter.
+    /// Number of times that an event that was already open served a counter.
     pub reuses: u64,
-    /// Times that a counter was not served: its budget, or no such event.
+    /// Number of times that a counter was not served: its budget was used up, or there is no such event.
     pub refusals: u64,
-    /// Why the last time, one line.
+    /// Why a counter was last not served, one line.
     pub refused: Option<String>,
-    /// Time of the host that went into it.
+    /// Time that the host has spent on these events.
     pub spent_ns: u64,
 }
 
@@ -196,64 +197,65 @@ pub struct PmuSnapshot {
 pub struct VcpuSnapshot {
     /// KVM vcpu_id.
     pub vcpu_id: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
     /// Last host CPU.
     pub cpu: u32,
-    /// On a host CPU now.
+    /// Whether the vCPU is on a host CPU now.
     pub running: bool,
-    /// If it is placed (docs/placement.md).
+    /// The placement of the vCPU, if it has one (docs/placement.md).
     #[serde(default)]
     pub placement: Option<PlacementSnapshot>,
     /// What the policy decided.
     pub state: BoostState,
-    /// Why, while boosted.
+    /// The reasons of the boost, while boosted.
     pub reasons: Vec<Reason>,
     /// The CPU quota (`cpu.max`) or `cpu.idle` of a control group above the thread, or why it is not known.
     #[serde(default)]
     pub cpu_quota: Option<String>,
-    /// Whether that keeps it from being boosted (actuator rt).
+    /// Whether this limit keeps the vCPU from being boosted: always with `cpu.idle`, and with
+    /// actuator rt also if the use of a quota is not known.
     #[serde(default)]
     pub not_boosted: bool,
     /// Whether the thread's scheduling is changed now (false in mode observe).
     pub actuated: bool,
-    /// What ran out, while throttled: `reason`, `vcpu`, `vm` or `cpu`.
+    /// Which budget is exhausted, while throttled: `reason`, `vcpu`, `vm` or `cpu`.
     pub throttle_cause: Option<String>,
     /// End of the throttle; 0: not throttled.
     pub throttled_until_ns: u64,
-    /// Exhaustions in a row.
+    /// Number of exhausted budgets in a row.
     pub strikes: u32,
-    /// Running time left in the vCPU's budget; negative: debt.
+    /// Running time that is left in the vCPU's budget; negative: debt.
     pub budget_left_ns: i64,
-    /// What the guest's governor asks for; none while that does not count.
+    /// The request of the guest's frequency governor; `None` while it does not count.
     #[serde(default)]
     pub request: Option<RequestSnapshot>,
-    /// Where the guest is told that the vCPU runs; none where it is told nothing.
+    /// Where the vCPU runs according to its host line; `None` if the guest is not told.
     #[serde(default)]
     pub place: Option<HostPlaceSnapshot>,
     /// Counters.
     pub counters: VcpuCounters,
-    /// From wakeup to running, while unboosted.
+    /// Time from wakeup to running, while unboosted.
     pub wakeup_latency_unboosted: Histogram,
-    /// From wakeup to running, while boosted.
+    /// Time from wakeup to running, while boosted.
     pub wakeup_latency_boosted: Histogram,
 }
 
-/// What threads of the VMM's own did since they were found.
+/// Totals of the VMM's other threads since they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoTotals {
-    /// Boosts.
+    /// Number of boosts.
     pub boosts: u64,
-    /// Budget exhaustions.
+    /// Number of times that a budget was exhausted.
     pub throttles: u64,
-    /// Running time under boost.
+    /// Running time while boosted.
     pub boosted_ns: u64,
     /// Running time.
     pub running_ns: u64,
 }
 
 impl IoTotals {
-    /// Of one thread.
+    /// The totals of one thread.
     pub fn of(c: &pc_vcpu_counters) -> IoTotals {
         IoTotals {
             boosts: c.boosts.iter().sum(),
@@ -274,68 +276,70 @@ impl IoTotals {
     }
 }
 
-/// A thread of the VMM's own that works for the VM: its main loop, an I/O thread, a worker, vhost's.
+/// A thread of the VMM, not a vCPU, that works for the VM: the main loop, an I/O thread, a worker,
+/// or a vhost thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoThreadSnapshot {
-    /// Its name when it was found.
+    /// Name of the thread when it was found.
     pub name: String,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
     /// Last host CPU.
     pub cpu: u32,
-    /// On a host CPU now.
+    /// Whether the thread is on a host CPU now.
     pub running: bool,
     /// What the policy decided.
     pub state: BoostState,
-    /// Whether a control group above it, or the configuration, keeps it from being boosted.
+    /// Whether a control group above the thread, or the configuration, keeps the thread from being boosted.
     pub not_boosted: bool,
-    /// What ran out, while throttled: `reason`, `vcpu` (its own), `vm` or `cpu`.
+    /// Which budget is exhausted, while throttled: `reason`, `vcpu` (the thread's own), `vm` or `cpu`.
     pub throttle_cause: Option<String>,
-    /// Times that it ran after a sleep.
+    /// Number of times that the thread ran after a sleep.
     pub wakeups: u64,
-    /// What it did.
+    /// The totals of the thread.
     #[serde(flatten)]
     pub did: IoTotals,
-    /// From wakeup to running, while unboosted.
+    /// Time from wakeup to running, while unboosted.
     pub wakeup_latency_unboosted: Histogram,
-    /// From wakeup to running, while boosted.
+    /// Time from wakeup to running, while boosted.
     pub wakeup_latency_boosted: Histogram,
 }
 
-/// What a guest's governor asks for, as the guest says it (1024 is the largest CPU at its highest frequency).
+/// The request of a guest's frequency governor, as the guest gives it (1024 is the largest CPU at
+/// its highest frequency).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSnapshot {
-    /// At least this while the vCPU is runnable.
+    /// Least performance while the vCPU is runnable.
     pub request: u16,
-    /// At most this; 0: no limit.
+    /// Largest performance; 0: no limit.
     pub limit: u16,
 }
 
-/// A vCPU's place, as its host line says it.
+/// The place of a vCPU, as its host line gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPlaceSnapshot {
-    /// Of the physical CPU, 1..=1024; 0: not known.
+    /// Capacity of the physical CPU, 1..=1024; 0: not known.
     pub capacity: u16,
-    /// Relative to that CPU's highest, 1..=1024; 0: not known.
+    /// Frequency relative to the highest frequency of this CPU, 1..=1024; 0: not known.
     pub frequency: u16,
-    /// First CPU of those like it.
+    /// First CPU of the cluster.
     pub cluster: Option<u32>,
-    /// Performance domain.
+    /// Index of the performance domain.
     pub domain: Option<u16>,
 }
 
-/// Where a vCPU shall run.
+/// The placement of a vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementSnapshot {
-    /// As it was said: `4-5`, `cluster:4`, `capacity:max`, `auto`.
+    /// The placement as it was requested: `4-5`, `cluster:4`, `capacity:max`, `auto`.
     pub wanted: String,
-    /// Whether the thread is bound or the guest only told.
+    /// Whether the thread is bound, or the guest is only told.
     pub mode: PlaceMode,
-    /// The CPUs that this means here, as a list.
+    /// The CPUs that the placement stands for on this host, as a list.
     pub cpus: String,
-    /// By the configuration, not by `paracord vm place`.
+    /// Whether the configuration says so, and not `paracord vm place`.
     pub configured: bool,
-    /// False when somebody else has bound the thread to other CPUs since.
+    /// False if another program has changed the affinity of the thread since.
     pub in_force: bool,
 }
 
@@ -348,7 +352,7 @@ pub enum BoostState {
     Off,
     /// Boosted.
     Boosted,
-    /// A budget is exhausted: no boost until the throttle ends.
+    /// A budget is exhausted. The vCPU is not boosted until the throttle ends.
     Throttled,
 }
 
@@ -359,25 +363,26 @@ pub struct VcpuCounters {
     pub exits: u64,
     /// Wakeups.
     pub wakeups: u64,
-    /// Interrupts or kicks wanted.
+    /// Interrupts or kicks that were wanted for the vCPU.
     pub irqs: u64,
-    /// By [`Reason`]; a boost with two reasons counts in both.
+    /// Boosts by [`Reason`]. A boost with two reasons counts in both.
     pub boosts: [u64; 4],
     /// Unboosts.
     pub unboosts: u64,
-    /// Unboosts by a grant's or budget's end.
+    /// Unboosts because a grant or a budget ended.
     pub forced: u64,
-    /// Budget exhaustions.
+    /// Number of times that a budget was exhausted.
     pub throttles: u64,
-    /// Running time under boost.
+    /// Running time while boosted.
     pub boosted_ns: u64,
     /// Running time.
     pub running_ns: u64,
-    /// Region page absent or slot out of range.
+    /// Reads of guest memory that failed because the region page was absent or the slot was out of range.
     pub guest_read_errors: u64,
-    /// Decisions lost because the ring buffer was full.
+    /// Messages to the daemon that were dropped because the ring buffer was full. A decision is
+    /// sent again at the next event.
     pub actuations_dropped: u64,
-    /// Changes of what the guest asks for that were seen.
+    /// Changes of the guest's request that were seen.
     #[serde(default)]
     pub requests: u64,
 }

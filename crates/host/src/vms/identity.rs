@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who a VM is: what procfs says about the process whose threads run vCPUs.
+//! Identity of a VM: the data in procfs about the process whose threads run its vCPUs.
 
 use std::path::Path;
 
@@ -7,46 +7,48 @@ use paracord_sys::proc::{self, ProcError};
 
 use crate::config::Who;
 
-/// Longest name that is kept: it comes from the VMM's command line.
+/// Longest name that is kept. The name comes from the VMM's command line.
 const NAME_MAX_CHARS: usize = 80;
 
-/// A VM's process.
+/// The process of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// `-name` of QEMU or `--name` of paracord-vmm, else `comm-pid`. Printable, at most 80 characters.
+    /// `-name` of QEMU or `--name` of paracord-vmm, else `comm-pid`. It is printable and has at
+    /// most 80 characters.
     pub name: String,
     /// QEMU's `-uuid`.
     pub uuid: Option<String>,
-    /// Process.
+    /// Process ID.
     pub pid: u32,
-    /// Start of the process, clock ticks since boot.
+    /// Start time of the process, clock ticks since boot.
     pub start_ticks: u64,
-    /// comm.
+    /// Name of the VMM: comm of the process.
     pub vmm: String,
-    /// Effective user.
+    /// Effective user ID.
     pub uid: u32,
-    /// Its control group when it was looked at; that of the cpu controller on a host without version 2's.
+    /// Control group of the process when it was identified. On a host with cgroup version 1, the
+    /// group of the cpu controller.
     pub cgroup: Option<String>,
 }
 
 impl Identity {
-    /// What the sections of the configuration are matched with.
+    /// The properties with which sections of the configuration are matched.
     pub fn who(&self) -> Who<'_> {
         Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
     }
 }
 
-/// `/machine.slice/web.scope`.
+/// The control group of process `pid`, such as `/machine.slice/web.scope`.
 fn cgroup(proc_root: &Path, pid: u32) -> Option<String> {
     let all = proc::memberships(proc_root, pid).ok()?;
     let v1 = all.iter().find(|one| one.has("cpu"));
     v1.or_else(|| all.iter().find(|one| one.is_unified())).map(|one| one.group.clone())
 }
 
-/// Looks at process `pid`.
+/// Identifies the VM of process `pid`.
 ///
 /// # Errors
-/// [`ProcError`]; [`ProcError::is_gone`] is normal.
+/// [`ProcError`]. [`ProcError::is_gone`] is normal: the process has ended.
 pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
     let vmm = printable(&proc::comm(proc_root, pid)?);
     let arguments = proc::command_line(proc_root, pid)?;
@@ -70,7 +72,8 @@ pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
     })
 }
 
-/// `web`, `guest=web,debug-threads=on` or `debug-threads=on,guest=web`.
+/// The name in the value of a name option: `web`, `guest=web,debug-threads=on` or
+/// `debug-threads=on,guest=web`.
 fn guest_name(value: &str) -> Option<String> {
     let parts = || value.split(',');
     let named = parts().find_map(|part| part.strip_prefix("guest="));
@@ -78,13 +81,14 @@ fn guest_name(value: &str) -> Option<String> {
     Some(printable(name)).filter(|name| !name.is_empty())
 }
 
-/// Only what a terminal, a log and a metrics label can take.
+/// Shortens `text`, and replaces the characters that a terminal, a log or a metrics label cannot
+/// take.
 pub(crate) fn printable(text: &str) -> String {
     let good = |c: char| if c.is_control() || c == '"' || c == '\\' { '_' } else { c };
     text.chars().take(NAME_MAX_CHARS).map(good).collect()
 }
 
-/// KVM's vCPU id from a thread's name, `CPU 3/KVM`: for kernels without KVM's BTF.
+/// KVM's vCPU id from the name of a thread, such as `CPU 3/KVM`. For kernels without BTF of KVM.
 pub fn vcpu_id_of_thread(proc_root: &Path, tid: u32) -> Option<u32> {
     let name = proc::comm(proc_root, tid).ok()?;
     name.strip_prefix("CPU ")?.strip_suffix("/KVM")?.parse().ok()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A VMM's threads that are no vCPUs: looked for, given records, set up.
+//! VMM threads that are not vCPUs: finds them, gives them records, and sets them up.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::{Vm, Vms};
 use crate::vms::io_threads::{self, IoThread};
 
 impl Vms {
-    /// Looks for threads of VMMs that are no vCPUs, at some VMs' each time.
+    /// Looks for VMM threads that are not vCPUs. Each call covers some of the VMs.
     pub fn poll_io(&mut self) {
         if !self.adopts_threads {
             return;
@@ -45,7 +45,7 @@ impl Vms {
             let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, tid) else { continue };
             let record = match sensor.adopt_thread(tid, pid) {
                 Ok(Some(record)) => record,
-                // Gone meanwhile, or no record is left.
+                // The thread is gone meanwhile, or no record is left.
                 Ok(None) => continue,
                 Err(error) => {
                     tracing::debug!("thread {tid} of process {pid} gets no record: {error}");
@@ -66,13 +66,14 @@ impl Vms {
         }
     }
 
-    /// The VMM's threads that are no vCPUs, with the indices of their records.
+    /// The threads of the VMM of `vm` that are not vCPUs, with the indices of their records.
     pub fn io_of(&self, vm: &Vm) -> impl Iterator<Item = (u32, &IoThread)> {
         let pid = vm.identity.pid;
         self.io.iter().filter(move |(_, one)| one.pid == pid).map(|(&index, one)| (index, one))
     }
 
-    /// Sets up those of a process again; without a VM they work for nobody.
+    /// Sets up again the VMM threads of process `pid` that are not vCPUs. If the process has no VM,
+    /// these threads work for no VM, and are not boosted.
     pub(super) fn set_up_io(&self, pid: u32) {
         for (&index, _) in self.io.iter().filter(|(_, one)| one.pid == pid) {
             let Some(thread) = self.sensor.vcpus().get(index) else { continue };

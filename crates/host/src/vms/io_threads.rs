@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads of a VMM that are no vCPUs: its main loop, I/O threads, workers, and vhost's since Linux 6.4. They work for one VM
-//! only, and what its guest waits for waits for them.
+//! VMM threads that are not vCPUs: the main loop, I/O threads, workers, and vhost threads since
+//! Linux 6.4. They work for one VM only, and its guest waits for their work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,35 +9,38 @@ use paracord_sys::proc;
 
 use crate::vms::identity::{printable, vcpu_id_of_thread};
 
-/// Such threads of one process that are looked after.
+/// Maximum number of such threads with a record in one process.
 pub const PER_VM: usize = 16;
-/// ... of all VMs of a user other than root.
+/// Maximum number of such threads with a record in all VMs of a user other than root.
 pub const PER_USER: usize = 256;
-/// ... of all VMs: three quarters of the records are for vCPUs.
+/// Maximum number of such threads with a record in all VMs. Three quarters of the records are for
+/// vCPUs.
 pub const IN_ALL: usize = 1024;
-/// VMs whose threads are looked for at once, and unknown threads that are looked at then: what that takes is bounded, however
-/// many there are.
+/// Maximum number of VMs that one search covers. The time of a search is bounded, however many VMs
+/// there are.
 pub const VMS_AT_ONCE: usize = 64;
+/// Maximum number of unknown threads that one search looks at, for the same reason.
 pub const LOOKS_AT_ONCE: usize = 256;
 
-/// One of them.
+/// A VMM thread that is not a vCPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoThread {
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// Its process.
+    /// ID of its process.
     pub pid: u32,
-    /// The user that this counts for.
+    /// The user whose share of records the thread counts against.
     pub uid: u32,
-    /// Its name when it was found.
+    /// Name of the thread when it was found.
     pub name: String,
 }
 
-/// Threads by the index of their record, until they end; some outlive their VM.
+/// The threads by the index of their record, until they end. Some outlive their VM.
 pub type IoThreads = BTreeMap<u32, IoThread>;
 
-/// Names of the threads of process `pid` that nobody `knows`, but for those named like vCPUs, which enter their guests later.
-/// Looks at as many as `looks` says, and takes them off it.
+/// Returns the tid and the name of each thread of process `pid` that is unknown to `knows`. Leaves
+/// out threads that are named like vCPUs: these will enter their guests later. Looks at no more
+/// than `looks` threads, and subtracts their number from `looks`.
 pub fn find<'a>(
     proc_root: &'a Path,
     pid: u32,
@@ -55,7 +58,7 @@ pub fn find<'a>(
         .filter_map(|tid| Some((tid, printable(&proc::comm(proc_root, tid).ok()?))))
 }
 
-/// How many more a VM may have.
+/// How many more such threads may get a record in process `pid` of user `uid`.
 pub fn room(all: &IoThreads, pid: u32, uid: u32) -> usize {
     let user = if uid == 0 { IN_ALL } else { PER_USER };
     let have =

@@ -12,8 +12,9 @@ use crate::boosts::actuator::Effect;
 use crate::settings::Mode;
 
 impl Vms {
-    /// Looks at the CPU limits of control groups above vCPUs; tells the sensor. True when they changed for some: the
-    /// caller has the policy look at every vCPU.
+    /// Reads the CPU limits of control groups above vCPUs, and passes changes on to the sensor.
+    /// Returns true if the limits of any vCPU have changed: the caller must then have the policy
+    /// evaluate every vCPU.
     pub fn poll_quotas(&mut self) -> bool {
         let vcpus = self.sensor.vcpus();
         let vcpus_of = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
@@ -32,7 +33,7 @@ impl Vms {
                 continue;
             }
             write_setups(&self.sensor, &self.quotas, vm);
-            // Who runs the VM may be who sets quotas.
+            // The user who runs the VM may be the one who sets quotas: limit the log.
             let effect = self.stats.effect();
             if ours.any(|one| one.refusal(effect)) && vm.log.allow() {
                 match vm.quota_line(&self.quotas, effect) {
@@ -48,17 +49,18 @@ impl Vms {
         !changed.is_empty()
     }
 
-    /// How often [`refill_reserves`](Vms::refill_reserves) is due; `None`: there is nothing to do.
+    /// How often [`refill_reserves`](Vms::refill_reserves) is due. `None` if there is nothing to
+    /// do.
     pub fn refill_interval(&self) -> Option<Duration> {
         self.quotas.refill_interval().filter(|_| self.stats.effect() == Effect::Realtime)
     }
 
-    /// Looks at what CPU quotas leave for boosts.
+    /// Updates the time that CPU quotas leave for boosts.
     pub fn refill_reserves(&mut self) {
         self.quotas.refill(self.sensor.reserves(), Instant::now());
     }
 
-    /// The CPU limit above vCPU `index`, and whether it keeps it from being boosted.
+    /// The CPU limit above vCPU `index`, and whether the limit keeps the vCPU from being boosted.
     pub fn quota_of(&self, vm: &Vm, index: u32) -> (Option<String>, bool) {
         let quota = self.quotas.of(index).map(str::to_owned);
         let effect = self.stats.effect();
@@ -66,7 +68,7 @@ impl Vms {
         (quota, not_boosted)
     }
 
-    /// Which vCPUs of a VM their limits keep from being boosted, one line.
+    /// Describes in one line the vCPUs of a VM that are not boosted because of their CPU limits.
     pub fn not_boosted(&self, vm: &Vm) -> Option<String> {
         let is_on = vm.config.mode == Mode::On;
         is_on.then(|| vm.quota_line(&self.quotas, self.stats.effect())).flatten()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions of VMs, and the lines in them through which guests are told.
+//! Regions of VMs, and the host lines in them that inform guests.
 
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ impl Vms {
         }
     }
 
-    /// Two guests on one region would read each other's hints as their own.
+    /// Refuses a region that another VM uses: two guests on one region would read each other's
+    /// hints as their own.
     fn refuse_taken(&self, found: Option<Region>, pid: u32) -> Result<Option<Region>, RegionError> {
         let Some(region) = found else { return Ok(None) };
         let same = |vm: &&Vm| {
@@ -58,8 +59,8 @@ impl Vms {
         }
     }
 
-    /// Attaches the host line of a vCPU, if its VM has a region: with the performance domain of the CPUs on which its
-    /// thread may run now, or that are its hint.
+    /// Attaches the host line of a vCPU, if its VM has a region. The line names the performance
+    /// domain of the CPUs on which the thread may run now, or of the CPUs that are the vCPU's hint.
     pub(super) fn attach_line(&self, vm: &Vm, index: u32, vcpu_id: u32) {
         let Some(region) = &vm.region else { return };
         let domain = if region.tells(self.cpus.table()) {
@@ -68,7 +69,8 @@ impl Vms {
             let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
             self.cpus.domain_of(&allowed)
         } else {
-            // The host has changed since: what is left is that the vCPU may run on any CPU.
+            // The host has changed since the region was made. The only domain that still applies is
+            // domain 0: the vCPU may run on any CPU.
             (region.layout.domain_count > 0).then_some(0)
         };
         let follows =
@@ -78,7 +80,8 @@ impl Vms {
         self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
     }
 
-    /// Tells the guest of process `pid` its vCPUs' performance domains anew: the CPUs on which they may run have changed.
+    /// Attaches the host lines of process `pid` again: the CPUs on which its vCPUs may run have
+    /// changed, and with them the performance domains, or its guest driver has changed.
     pub fn renew_lines(&self, pid: u32) {
         if let Some(vm) = self.by_pid.get(&pid) {
             for (&index, &vcpu_id) in &vm.vcpus {
@@ -87,7 +90,7 @@ impl Vms {
         }
     }
 
-    /// The guests of these processes are told where `places` has their vCPUs now.
+    /// Informs the guests of the VMs in `changed` where `places` puts their vCPUs now.
     pub fn tell_places(&mut self, places: &Places, changed: &[VmThreads]) {
         self.hints = places.hints();
         for vm in changed {
@@ -95,7 +98,7 @@ impl Vms {
         }
     }
 
-    /// Where a vCPU is, as its guest is told; `None` where it is told nothing.
+    /// The place of a vCPU, as its guest is told. `None` if the guest is told nothing.
     pub fn place_of(&self, index: u32) -> Option<HostPlace> {
         let line = self.host_lines.line(index).filter(|line| line.follows)?;
         let mut place = None;
@@ -103,8 +106,8 @@ impl Vms {
         place
     }
 
-    /// Looks whether guest drivers came or went; tells the sensor. Also renews host
-    /// lines of throttled vCPUs, since nobody tells when a throttle ends.
+    /// Checks whether guest drivers came or went, and informs the sensor. Also writes all host
+    /// lines again, because nothing signals the end of a throttle.
     pub fn poll_regions(&mut self) {
         let mut changed = Vec::new();
         for vm in self.by_pid.values_mut().filter(|vm| vm.region.is_some()) {
@@ -126,7 +129,7 @@ impl Vms {
         self.by_pid.values().any(|vm| vm.region.is_some())
     }
 
-    /// Writes every host line anew.
+    /// Has every host line written again.
     pub fn refresh_host_lines(&self) {
         for vm in self.by_pid.values().filter(|vm| vm.region.is_some()) {
             for &index in vm.vcpus.keys() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The VMs that run: found by the sensor's new vCPU threads, gone with their last.
+//! The running VMs. A VM is found by the first vCPU thread that the sensor reports for it, and gone
+//! when its last vCPU is gone.
 
 pub mod identity;
 pub(crate) mod io_threads;
@@ -40,7 +41,7 @@ use slots::{RefusedVms, free_slot};
 
 pub use vm::Vm;
 
-/// All VMs, and the sensor's memory about them. Used by the daemon's main thread.
+/// All VMs, and the sensor's memory with their records. Used by the daemon's main thread.
 pub struct Vms {
     sensor: Arc<Sensor>,
     table: Arc<SensorTable>,
@@ -52,20 +53,20 @@ pub struct Vms {
     settings: Settings,
     by_pid: BTreeMap<u32, Vm>,
     quotas: Quotas,
-    /// vCPUs, by index, whose guests are told CPUs that their threads are not bound to.
+    /// By vCPU index: CPUs that the guest is told, although the vCPU thread is not bound to them.
     hints: BTreeMap<u32, CpuMask>,
     io: IoThreads,
     refused: RefusedVms,
-    /// The process whose other threads were looked for last.
+    /// The process that was searched last for threads that are not vCPUs.
     io_looked: u32,
     adopts_threads: bool,
     log: LogLimit,
-    /// Of lines about VMs that come and go.
+    /// Limits of log lines about VMs that come and go.
     user_logs: UserLogs,
 }
 
 impl Vms {
-    /// None yet; [`scan`](Vms::scan) finds them.
+    /// Creates the state without any VM. [`scan`](Vms::scan) finds the VMs.
     pub fn new(
         sensor: Arc<Sensor>,
         table: Arc<SensorTable>,
@@ -106,8 +107,8 @@ impl Vms {
         self.by_pid.values()
     }
 
-    /// Sets up vCPUs that are new, forgets those that are gone. True when some
-    /// must wait for the actuator: call again soon.
+    /// Sets up vCPUs that are new, and forgets vCPUs that are gone. Returns true if some must wait
+    /// for the actuator: the caller must call again soon.
     pub fn scan(&mut self) -> bool {
         let sensor = Arc::clone(&self.sensor);
         let mut again = false;
@@ -130,22 +131,22 @@ impl Vms {
         if self.refused.contains(pid) {
             return;
         }
-        // Gone meanwhile: the sensor says so next.
+        // The thread is gone meanwhile. The sensor reports that next.
         let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, vcpu.tid()) else { return };
         if !self.by_pid.contains_key(&pid) && !self.add_vm(pid) {
             return;
         }
         let by_name = || vcpu_id_of_thread(&self.proc_root, vcpu.tid());
-        // No id, no slot: then the vCPU gets what the host infers alone.
+        // A vCPU without an id has no slot: it gets only the boosts that the host infers by itself.
         let vcpu_id = vcpu.vcpu_id().or_else(by_name).unwrap_or(u32::MAX);
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };
-        // It was taken for one of the VMM's other threads.
+        // The thread was taken for a VMM thread that is not a vCPU.
         if self.io.remove(&index).is_some() {
             vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
         }
         vm.vcpus.insert(index, vcpu_id);
         self.table.set_start(index, start_ticks);
-        // Before its first boost.
+        // Read the CPU limits before the first boost of the vCPU.
         self.quotas.look(self.sensor.reserves(), [(index, vcpu.tid())], Instant::now());
         vcpu.set_setup(vm.setup_of(vcpu_id, index, &self.quotas));
         if let Some(vm) = self.by_pid.get(&pid) {
@@ -153,7 +154,7 @@ impl Vms {
             self.attach_line(vm, index, vcpu_id);
             tracing::debug!(vm = vm.identity.name, vcpu_id, tid = vcpu.tid(), "vCPU found");
         }
-        // False when it is gone meanwhile; the next scan retires it.
+        // This returns false if the vCPU is gone meanwhile. The next scan retires it.
         vcpu.set_ready();
     }
 
@@ -173,7 +174,7 @@ impl Vms {
             Ok(index) => index,
             Err(why) => {
                 self.refused.insert(pid, why);
-                // Whoever may run VMs can cause that.
+                // Any user who may run VMs can cause this line: limit the log.
                 if let Some(line) = self.refused_line().filter(|_| self.log.allow()) {
                     warn!("{line}");
                 }
@@ -194,7 +195,7 @@ impl Vms {
             log: LogLimit::default(),
             identity,
         };
-        // Frequency drivers are loaded late on some hosts.
+        // Read the CPUs again, because frequency drivers are loaded late on some hosts.
         self.cpus = Arc::new(HostCpus::read(Path::new("/")));
         self.attach_region(&mut vm);
         if let Some(record) = self.sensor.vms().get(index) {
@@ -206,7 +207,7 @@ impl Vms {
             info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
         }
         self.by_pid.insert(pid, vm);
-        // Its threads may have served a VM before.
+        // Threads of this process may have served an earlier VM.
         self.set_up_io(pid);
         true
     }
@@ -259,13 +260,13 @@ impl Vms {
         VmThreads { process: (pid, start_ticks), name, uid, cgroup, threads }
     }
 
-    /// What a VM's counters do, if the daemon serves them.
+    /// The state of a VM's counters, if the daemon serves them.
     pub fn pmu_of(&self, vm: &Vm) -> Option<PmuSnapshot> {
         let counters = vm.counters.as_ref()?;
         Some(self.counters.snapshot(counters, vm.vcpus.keys().copied()))
     }
 
-    /// What the workers for guests' counters lack, one line.
+    /// Describes in one line the CPUs that lack a worker for guests' counters.
     pub fn counters_lacking(&self) -> Option<String> {
         self.counters.lacking()
     }
@@ -274,12 +275,12 @@ impl Vms {
         slots::per_user(self.settings.vcpus_per_user)
     }
 
-    /// How many VMs got no record.
+    /// Number of VMs that got no record.
     pub fn refused(&self) -> u64 {
         self.refused.count()
     }
 
-    /// VMs that got no record, one line.
+    /// Describes in one line the VMs that got no record.
     pub fn refused_line(&self) -> Option<String> {
         self.refused.line(self.vms_per_user())
     }
@@ -301,7 +302,7 @@ impl Vms {
     }
 }
 
-/// Serves the counters of a vCPU (index, thread, vcpu_id), if its VM's are served.
+/// Serves the counters of a vCPU (index, tid, vcpu_id), if the counters of its VM are served.
 fn serve_counters(counters: &mut Counters, vm: &Vm, vcpu: (u32, u32, u32)) {
     match vm.counters.as_ref().zip(vm.region.as_ref()) {
         Some((of_vm, region)) => counters.attach(of_vm, region, vcpu),

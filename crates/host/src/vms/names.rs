@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VMs by what an operator calls them.
+//! Finds a VM by the name, uuid or pid that an operator gives.
 
 use crate::command_error::CommandError;
 
-/// What a VM may be called. Name and uuid are its user's choice.
+/// The names of a VM. Its user chooses the name and the uuid.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'a> {
-    /// The VMM's process.
+    /// Pid of the VMM.
     pub pid: u32,
     /// Name.
     pub name: &'a str,
@@ -14,10 +14,11 @@ pub struct Called<'a> {
     pub uuid: Option<&'a str>,
 }
 
-/// The VM that is called `who`. A number is a pid if a VM has it: nobody can choose that.
+/// Finds the VM that is called `who`. A number is taken as a pid if a VM has this pid, because no
+/// user can choose a pid.
 ///
 /// # Errors
-/// [`CommandError::NoSuchVm`]; [`CommandError::Invalid`] when several have that name or uuid.
+/// [`CommandError::NoSuchVm`]; [`CommandError::Invalid`] if several VMs have that name or uuid.
 pub fn find<'v, V>(
     who: &str,
     vms: impl Iterator<Item = &'v V> + Clone,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The settings in force change: all of them, the mode, one VM's.
+//! Changes of the settings in force: of all settings, the mode, or the settings of one VM.
 
 use super::vm::write_setups;
 use super::{Vms, serve_counters};
@@ -9,7 +9,7 @@ use crate::config::Override;
 use crate::settings::{Mode, Settings};
 
 impl Vms {
-    /// Uses `settings` from now on. The caller has the policy look at every vCPU afterwards.
+    /// Uses `settings` from now on. The caller must have the policy evaluate every vCPU afterwards.
     pub fn reload(&mut self, settings: Settings) {
         self.counters.configure(settings.counters);
         self.settings = settings;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who gets one of the sensor's records of VMs.
+//! Assigns the sensor's records of VMs.
 //!
-//! Whoever may open /dev/kvm starts VMs of one vCPU each, so the records have a quota per user as those of vCPUs do.
+//! Any user who may open /dev/kvm can start VMs with one vCPU each. The records therefore have a
+//! quota per user, like the records of vCPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +11,20 @@ use paracord_policy::{PC_VCPUS_MAX, PC_VMS_MAX};
 /// Why a VM has no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its user has as many as a user may have.
+    /// The user of the VM has as many records as a user may have.
     OfUser,
-    /// None is left.
+    /// No record is left.
     Full,
 }
 
-/// How many a user other than root may take: a quarter of all, or the share of all that `vcpus_per_user` is of vCPUs. A
-/// host where one user runs everything (libvirt's) raises that one.
+/// Number of records that a user other than root may take: a quarter of all, or, if that is more,
+/// the share of all that `vcpus_per_user` is of the vCPU records. A host where one user runs all
+/// VMs (libvirt's user) raises `vcpus_per_user`.
 pub fn per_user(vcpus_per_user: u32) -> u32 {
     (vcpus_per_user / (PC_VCPUS_MAX / PC_VMS_MAX)).max(PC_VMS_MAX / 4)
 }
 
-/// A free record for a VM of user `uid`, given those that are taken and by whom.
+/// Finds a free record for a VM of user `uid`. `taken` has the records in use, each with its user.
 ///
 /// # Errors
 /// [`Refused`].
@@ -42,7 +44,7 @@ pub fn free_slot(
     (0..PC_VMS_MAX).find(|index| !used.contains(index)).ok_or(Refused::Full)
 }
 
-/// VMs without a record, by process: not looked at again until one is given back.
+/// VMs without a record, by process. They are not considered again until a record is given back.
 #[derive(Debug, Default)]
 pub struct RefusedVms(BTreeMap<u32, Refused>);
 
@@ -52,27 +54,27 @@ impl RefusedVms {
         self.0.contains_key(&pid)
     }
 
-    /// This VM was refused.
+    /// Notes that this VM was refused.
     pub fn insert(&mut self, pid: u32, why: Refused) {
         self.0.insert(pid, why);
     }
 
-    /// One of its vCPUs has ended; perhaps it has.
+    /// Forgets a VM of which a vCPU has ended: perhaps the VM has ended too.
     pub fn forget(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
 
-    /// All may try again.
+    /// Lets all refused VMs try again.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// How many.
+    /// Number of refused VMs.
     pub fn count(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// One line; `None` without any.
+    /// Describes the refused VMs in one line. `None` if there are none.
     pub fn line(&self, per_user: u32) -> Option<String> {
         let all = [
             (Refused::OfUser, format!("their user has {per_user} already (vcpus_per_user / 4)")),
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!((0..300).filter(|_| start(1000).is_ok()).count(), 256);
         assert_eq!(start(1000), Err(Refused::OfUser));
         assert_eq!(start(1001), Ok(256));
-        // Root is told apart from nobody, and there is an end for all.
+        // Root has no quota of its own, but the number of records is limited for all.
         assert_eq!((0..2000).filter(|_| start(0).is_ok()).count(), 1024 - 257);
         assert_eq!((start(0), start(1002)), (Err(Refused::Full), Err(Refused::Full)));
     }

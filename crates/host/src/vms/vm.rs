@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One VM, and what the sensor is told about its threads.
+//! One VM, and the setup of its threads that the sensor gets.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -20,30 +20,30 @@ use crate::settings::{BoostConfig, Mode};
 use crate::snapshot::IoTotals;
 use crate::vms::identity::Identity;
 
-/// Bytes of a guest line that reaches to what the guest asks for.
+/// Shortest guest line, in bytes, that contains the guest's performance request.
 const LINE_WITH_REQUEST_BYTES: usize =
     offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
 
 /// One VM.
 #[derive(Debug)]
 pub struct Vm {
-    /// Who it is.
+    /// Identity of the VM.
     pub identity: Identity,
-    /// Index into the sensor's vms.
+    /// Index of the VM's record in the sensor.
     pub index: u32,
     /// Configuration in force.
     pub config: BoostConfig,
-    /// The region that it maps.
+    /// The region that the VM maps.
     pub region: Option<Arc<Region>>,
-    /// Why a region that it maps is not used.
+    /// Why a region that the VM maps is not used.
     pub region_refused: Option<String>,
-    /// What the guest's driver declared last.
+    /// The last declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
-    /// Its counters, if the daemon serves them.
+    /// Counters of the VM, if the daemon serves them.
     pub counters: Option<VmCounters>,
     /// vCPU index to KVM vcpu_id.
     pub vcpus: BTreeMap<u32, u32>,
-    /// What those of the VMM's other threads did that have ended.
+    /// Totals of the VMM threads that were not vCPUs and have ended.
     pub io_gone: IoTotals,
     pub(super) overrides: Vec<Override>,
     pub(super) log: LogLimit,
@@ -55,7 +55,7 @@ impl Vm {
         record.set_config(vcpus, io_threads);
     }
 
-    /// What the sensor needs to know about one of the vCPUs.
+    /// The setup of one of the vCPUs for the sensor.
     pub(super) fn setup_of(&self, vcpu_id: u32, index: u32, quotas: &Quotas) -> pc_vcpu_setup {
         let (slot_hva, line_bytes, features) = match self.driver.zip(self.region.as_ref()) {
             Some((driver, region)) => {
@@ -82,7 +82,7 @@ impl Vm {
         }
     }
 
-    /// What it needs to know about one of the VMM's other threads.
+    /// The setup of a VMM thread that is not a vCPU for the sensor.
     pub(super) fn io_setup(&self, index: u32, quotas: &Quotas) -> pc_vcpu_setup {
         let refused = if self.config.io { quotas.refused(index).bits() } else { PC_REFUSED_ALL };
         let reserve = quotas.reserve_of(index);
@@ -95,14 +95,16 @@ impl Vm {
         quotas::line(self.vcpus.iter().filter_map(of))
     }
 
-    /// Where a vCPU's guest says that it has asked for its counters.
+    /// Address in the VMM at which the guest of a vCPU shows that it has made a request to its
+    /// counters.
     fn asked_hva(&self, vcpu_id: u32) -> Option<u64> {
-        // The guest asks before it declares anything.
+        // The guest makes requests before its driver declares anything, so `driver` does not
+        // matter.
         let (_, region) = self.counters.as_ref().zip(self.region.as_ref())?;
         region.slot_hva(vcpu_id)?.checked_add(PMU_GUEST_OFFSET as u64)
     }
 
-    /// Reads what the guest's driver declares; true when it changed.
+    /// Reads the declaration of the guest's driver. Returns true if it has changed.
     pub(super) fn read_driver(&mut self) -> bool {
         let Some(region) = &self.region else { return false };
         let (driver, refused) = match region.guest_driver() {
@@ -110,7 +112,7 @@ impl Vm {
             Err(error) => (None, Some(error.to_string())),
         };
         let changed = driver != self.driver || refused != self.region_refused;
-        // A guest can load and unload its driver, or write garbage, all day.
+        // A guest can load and unload its driver, or write garbage, all day: limit the log.
         if changed && self.log.allow() {
             match (&driver, &refused) {
                 (_, Some(reason)) => {
@@ -129,7 +131,7 @@ impl Vm {
     }
 }
 
-/// Tells the sensor about all vCPUs of a VM that it may know already.
+/// Writes the setups of all ready vCPUs of a VM to the sensor.
 pub(super) fn write_setups(sensor: &Sensor, quotas: &Quotas, vm: &Vm) {
     for (&index, &vcpu_id) in &vm.vcpus {
         if let Some(vcpu) = sensor.vcpus().get(index).filter(|v| v.life() == Life::Ready) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Overflows of an event that samples: somebody is told when there is one, and memory says so.
+//! Overflows of a sampling event: a listener is notified of each one, and shared memory shows that
+//! there was one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,18 +25,20 @@ const SET_OWNER: libc::c_int = 15;
 /// `_IOW('$', 8, __u32)`.
 const IOC_SET_BPF: u32 = 0x4004_2408;
 
-/// Who is told of overflows.
+/// What is notified of overflows.
 #[derive(Clone, Debug)]
 pub enum Listener {
     /// This thread gets SIGIO.
     Thread(u32),
-    /// A BPF program of type perf_event runs, on the CPU on which the event's thread runs. It returns 1: else the kernel
-    /// writes no record, and nothing [has happened](Overflows::happened).
+    /// A BPF program of type perf_event runs, on the CPU where the event's thread runs. It must
+    /// return 1: otherwise the kernel writes no record, and [`Overflows::happened`] does not see
+    /// the overflow.
     Program(Arc<OwnedFd>),
 }
 
-/// The event's ring buffer: a record lies in it for each overflow. Nobody reads them, so that they are overwritten; how
-/// far the kernel got is enough.
+/// The event's ring buffer, into which the kernel writes a record for each overflow. Nobody reads
+/// the records. The buffer is mapped read-only, so the kernel overwrites old records, and its write
+/// position is all that is needed.
 #[derive(Debug)]
 pub struct Overflows {
     start: NonNull<u8>,
@@ -44,16 +47,16 @@ pub struct Overflows {
 }
 
 impl Overflows {
-    /// Of `event`, which was opened with a period.
+    /// Watches `event`, which must have been opened with a period.
     ///
     /// # Errors
-    /// EPERM beyond what the user may lock (kernel.perf_event_mlock_kb, RLIMIT_MEMLOCK); what fcntl(2) or ioctl(2)
-    /// returns.
+    /// EPERM if the user may not lock that much memory (kernel.perf_event_mlock_kb,
+    /// RLIMIT_MEMLOCK); otherwise the error of mmap(2), fcntl(2) or ioctl(2).
     pub fn watch(event: &PerfEvent, listener: &Listener) -> io::Result<Overflows> {
-        // The page that describes the ring, and the ring.
+        // One page that describes the ring, and one page of records.
         let bytes = 2 * rustix::param::page_size();
         let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
-        // SAFETY: a null hint lets the kernel choose a free range, so no existing mapping changes.
+        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping changes.
         let start =
             unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, event.0.as_fd(), 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
@@ -67,10 +70,12 @@ impl Overflows {
         Ok(overflows)
     }
 
-    /// Whether there were any since this was asked last. A load, and no system call.
+    /// Whether the event has overflowed since the last call. This is a load from memory, without a
+    /// system call.
     pub fn happened(&mut self) -> bool {
         let head = self.start.as_ptr().wrapping_add(DATA_HEAD).cast::<AtomicU64>();
-        // SAFETY: inside the mapping, which begins on a page; the kernel writes it too, which an atomic allows.
+        // SAFETY: the address is inside the mapping and aligned, because the mapping begins on a
+        // page. The kernel writes the word concurrently, which an atomic allows.
         let now = unsafe { &*head }.load(Ordering::Acquire);
         std::mem::replace(&mut self.seen, now) != now
     }
@@ -79,12 +84,12 @@ impl Overflows {
 fn signal_to(event: &PerfEvent, tid: u32) -> io::Result<()> {
     let pid = tid.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
     let owner = Owner { kind: OWNER_TID, pid };
-    // SAFETY: an open descriptor; the command reads one structure, which is valid for the call.
+    // SAFETY: the descriptor is open. The command reads one structure, which is valid for the call.
     let set = unsafe { libc::fcntl(event.0.as_raw_fd(), SET_OWNER, &raw const owner) };
     if set != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: an open descriptor; the command takes no pointer.
+    // SAFETY: the descriptor is open, and the command takes no pointer.
     match unsafe { libc::fcntl(event.0.as_raw_fd(), libc::F_SETFL, libc::O_ASYNC) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -93,13 +98,13 @@ fn signal_to(event: &PerfEvent, tid: u32) -> io::Result<()> {
 
 impl Drop for Overflows {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `watch` got, and no reference into it outlives `self`. An error would mean
-        // that it is not mapped: nothing to do.
+        // SAFETY: this is exactly the range that `watch` mapped, and no reference into it outlives
+        // `self`. An error would mean that the range is not mapped, so it is ignored.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-// SAFETY: the memory is only read, by atomic loads, and belongs to the process, not to a thread.
+// SAFETY: the memory is only read, by atomic loads. The mapping belongs to the process, not to a thread.
 unsafe impl Send for Overflows {}
 
 #[cfg(test)]

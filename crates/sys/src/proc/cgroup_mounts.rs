@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Where the hierarchies of control groups are mounted that can have the controller `cpu`.
+//! Mount points of the control group hierarchies that can have the controller `cpu`.
 //!
 //! | host | version 2 | `cpu` of version 1 |
 //! |---|---|---|
 //! | unified | `/sys/fs/cgroup` | |
-//! | hybrid | `/sys/fs/cgroup/unified` | `/sys/fs/cgroup/cpu,cpuacct`; `cpu` is a link that not every host has |
+//! | hybrid | `/sys/fs/cgroup/unified` | `/sys/fs/cgroup/cpu,cpuacct`; not every host has the link `cpu` |
 //! | by hand | anywhere | anywhere |
 
 use std::ffi::OsString;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 
 use super::{ProcError, read_bounded};
 
-/// Longest table of mounts that is read: hosts of containers have thousands of lines.
+/// Longest mount table that is read. A host with many containers has thousands of mounts.
 const TABLE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Mount points, as this process sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgroupMounts {
-    /// Whether any control groups are mounted, with or without the controller.
+    /// Whether any control group hierarchy is mounted, with or without the controller.
     pub any: bool,
-    /// Version 2.
+    /// The hierarchy of version 2.
     pub unified: Option<PathBuf>,
-    /// Version 1, the hierarchy with the controller `cpu`.
+    /// The hierarchy of version 1 that has the controller `cpu`.
     pub cpu: Option<PathBuf>,
 }
 
 impl CgroupMounts {
-    /// Reads the table of this process; mount points are below `root` (`/`).
+    /// Reads the mount table of this process. The mount points in it are taken to be below `root` (`/`).
     ///
     /// # Errors
     /// [`ProcError`].
@@ -43,7 +43,8 @@ impl CgroupMounts {
                 Kind::Other => continue,
             };
             let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-            // Not a part of a hierarchy, in which groups have other paths, nor one that another mount hides.
+            // Skips a mount of only a part of a hierarchy, in which groups have other paths, and a
+            // mount that another mount hides.
             if slot.is_none() && mount.is_whole && point.join("cgroup.procs").exists() {
                 *slot = Some(point);
             }
@@ -59,7 +60,7 @@ enum Kind {
     Other,
 }
 
-/// A mount of control groups.
+/// One mount of a control group hierarchy.
 struct Mount {
     kind: Kind,
     is_whole: bool,
@@ -67,7 +68,8 @@ struct Mount {
 }
 
 impl Mount {
-    /// `32 23 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate`; `None` for other file systems.
+    /// Parses a line of mountinfo; `None` for other file systems. Example:
+    /// `32 23 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate`.
     fn parse(line: &[u8]) -> Option<Mount> {
         let at = line.windows(3).position(|part| part == b" - ")?;
         let fields = |bytes: &[u8]| -> Vec<Vec<u8>> {
@@ -87,7 +89,7 @@ impl Mount {
     }
 }
 
-/// Spaces and the like stand there as `\040`.
+/// In mountinfo, spaces and similar characters are octal escapes such as `\040`.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -143,7 +145,8 @@ mod tests {
         assert_eq!(found.cpu, Some(root.join(directories[1])));
     }
 
-    /// A container's view, and a mount below another: paths in there are others.
+    /// The mount of a part of a hierarchy, as in a container, and a mount that another mount hides.
+    /// Groups have other paths there.
     #[test]
     fn a_part_of_a_hierarchy_and_one_that_is_hidden_are_none() {
         let table = "32 23 0:28 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The control groups of a thread, of either version.
+//! The control groups of a thread, of both versions.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{ProcError, read_text};
 
-/// Longest list of memberships that is read: a line per hierarchy, each with a path of at most 4096 bytes.
+/// Longest list of memberships that is read: one line per hierarchy, each with a path of at most
+/// 4096 bytes.
 const LIST_LIMIT_BYTES: u64 = 64 * 1024;
 
-/// A thread's place in one hierarchy of control groups, a line of `/proc/TID/cgroup`.
+/// A thread's membership in one hierarchy of control groups: a line of `/proc/TID/cgroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Controllers of a hierarchy of version 1 (`cpu`, `cpuacct`); none for version 2.
+    /// Controllers of a hierarchy of version 1 (`cpu`, `cpuacct`); empty for version 2.
     pub controllers: Vec<String>,
-    /// `/machine.slice/web.scope`.
+    /// Path of the group, for example `/machine.slice/web.scope`.
     pub group: String,
 }
 
 impl Membership {
-    /// Whether it is that of version 2.
+    /// Whether the hierarchy is that of version 2.
     pub fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }
 
-    /// Whether the hierarchy is one of version 1 with this controller.
+    /// Whether the hierarchy is of version 1 and has this controller.
     pub fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
 
-    /// The group below its hierarchy's root, without `/` in front; `None` for one outside of this process's
-    /// namespace, which begins with `..`.
+    /// Path of the group below the root of its hierarchy, without the leading `/`. `None` if the
+    /// group is outside this process's cgroup namespace: its path then begins with `..`.
     pub fn relative(&self) -> Option<PathBuf> {
         let group = Path::new(self.group.strip_prefix('/')?);
         let plain = group.components().all(|part| matches!(part, Component::Normal(_)));
@@ -37,7 +38,7 @@ impl Membership {
     }
 }
 
-/// The control groups in which thread `tid` is; none on a kernel without them.
+/// The control groups of thread `tid`; empty if the kernel has no control groups.
 ///
 /// # Errors
 /// [`ProcError`] about the thread.
@@ -45,7 +46,7 @@ pub fn memberships(root: &Path, tid: u32) -> Result<Vec<Membership>, ProcError> 
     let tid = tid.to_string();
     let thread = root.join(&tid).join("task").join(&tid);
     let text = match read_text(&thread.join("cgroup"), LIST_LIMIT_BYTES) {
-        // Not the thread is gone: the kernel has no control groups.
+        // The thread exists, so the file is missing because the kernel has no control groups.
         Err(error) if error.is_gone() && thread.join("stat").exists() => return Ok(Vec::new()),
         text => text?,
     };

@@ -7,7 +7,7 @@ use super::process::STATUS_LIMIT_BYTES;
 use super::{ProcError, memberships, read_text};
 use crate::affinity::CpuMask;
 
-/// CPUs that a thread may run on, those that are offline now included.
+/// CPUs that a thread may run on, including CPUs that are offline now.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -24,17 +24,19 @@ pub fn allowed_cpus(root: &Path, tid: u32) -> Result<CpuMask, ProcError> {
     Err(ProcError::content(&path, text.lines().count(), "no line Cpus_allowed:", ""))
 }
 
-/// What a control group leaves to its threads.
+/// The CPUs that a control group leaves to its threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpuset {
-    /// The group whose file says it, `/machine.slice`.
+    /// The group whose file was read, for example `/machine.slice`.
     pub group: String,
-    /// Its CPUs; in the root group all that are there.
+    /// The CPUs of the group; in the root group, all CPUs that are online.
     pub cpus: CpuMask,
 }
 
-/// The cpuset in which a thread is. `None` where the kernel or this process's mounts show none below `cgroups`
-/// (`/sys/fs/cgroup`): then the thread's mask alone tells.
+/// The cpuset of a thread.
+///
+/// `None` if the kernel or the mounts of this process show no cpuset below `cgroups`
+/// (`/sys/fs/cgroup`). Then only the thread's affinity limits it.
 ///
 /// # Errors
 /// [`ProcError`] about the thread.
@@ -56,7 +58,7 @@ pub fn cpuset(root: &Path, cgroups: &Path, tid: u32) -> Result<Option<Cpuset>, P
     Ok(found)
 }
 
-/// That of the group, or of the nearest above it that has the controller.
+/// The cpuset of the group, or of the nearest group above it that has the controller.
 fn nearest(directory: &Path, group: &Path, file: &str) -> Option<Cpuset> {
     group.ancestors().find_map(|group| {
         let text = read_text(&directory.join(group).join(file), STATUS_LIMIT_BYTES).ok()?;

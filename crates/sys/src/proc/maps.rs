@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{ProcError, read_text};
 
-/// Longest maps file that is read: 65530 mappings (vm.max_map_count) of 128 bytes.
+/// Longest maps file that is read: 65530 mappings (vm.max_map_count) of 128 bytes each.
 const MAPS_LIMIT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// One file-backed mapping.
@@ -13,21 +13,21 @@ const MAPS_LIMIT_BYTES: u64 = 8 * 1024 * 1024;
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address behind it.
+    /// First address after the mapping.
     pub end: u64,
-    /// Readable and writable, and shared with others that map the file.
+    /// The mapping is readable, writable and shared.
     pub shared_writable: bool,
-    /// Byte of the file at `start`.
+    /// Offset in the file that is mapped at `start`.
     pub offset_bytes: u64,
     /// Device of the file.
     pub device: (u32, u32),
     /// Inode of the file.
     pub inode: u64,
-    /// Path, as the process's mount namespace has it.
+    /// Path of the file in the mount namespace of the process.
     pub path: String,
 }
 
-/// The file-backed mappings of a process, by address.
+/// The file-backed mappings of a process, in order of their addresses.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -39,7 +39,7 @@ pub fn mappings(root: &Path, pid: u32) -> Result<Vec<Mapping>, ProcError> {
         match parse(line) {
             Some(mapping) if mapping.inode != 0 => found.push(mapping),
             Some(_) => {}
-            // The bound may have cut the last line.
+            // The last line may be incomplete because the file was longer than the limit.
             None if text.len() as u64 == MAPS_LIMIT_BYTES => break,
             None => return Err(ProcError::content(&path, n + 1, "not a mapping", line)),
         }
@@ -47,7 +47,7 @@ pub fn mappings(root: &Path, pid: u32) -> Result<Vec<Mapping>, ProcError> {
     Ok(found)
 }
 
-/// `7f00-7f40 rw-s 00000000 00:19 1234    /dev/shm/paracord/web`
+/// Parses a line, for example `7f00-7f40 rw-s 00000000 00:19 1234    /dev/shm/paracord/web`.
 fn parse(line: &str) -> Option<Mapping> {
     let (range, rest) = line.split_once(' ')?;
     let (permissions, rest) = rest.split_once(' ')?;

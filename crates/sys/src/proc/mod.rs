@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! procfs, read below a root path (`/proc`, or a fixture tree).
 //!
-//! Everything here can vanish at any moment, which is [`ProcError::Gone`], and
-//! much of it is chosen by the process that is looked at, so sizes are bounded.
+//! Everything in procfs can vanish at any moment ([`ProcError::Gone`]). The process that is read
+//! chooses much of the content, so all sizes are bounded.
 
 mod cgroup_mounts;
 mod cgroups;
@@ -31,13 +31,13 @@ pub enum ProcError {
     /// The process or thread is gone.
     #[error("{}: gone", path.display())]
     Gone {
-        /// What was read.
+        /// Path of the file.
         path: PathBuf,
     },
     /// Reading failed for another reason.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What was read.
+        /// Path of the file.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -45,26 +45,26 @@ pub enum ProcError {
     /// The content is not what the kernel writes there.
     #[error("{}:{line}: {what}: {value:?}", path.display())]
     Content {
-        /// What was read.
+        /// Path of the file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
         /// What was expected.
         what: &'static str,
-        /// What stands there.
+        /// The actual content.
         value: String,
     },
 }
 
 impl ProcError {
-    /// Whether the process or thread just is not there any more.
+    /// Whether the process or thread no longer exists.
     pub fn is_gone(&self) -> bool {
         matches!(self, ProcError::Gone { .. })
     }
 
     fn io(path: &Path, source: io::Error) -> ProcError {
         let path = path.to_owned();
-        // procfs answers ESRCH when the process went between open and read.
+        // procfs returns ESRCH if the process has exited between open and read.
         match source.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => ProcError::Gone { path },
             _ => ProcError::Io { path, source },
@@ -77,7 +77,7 @@ impl ProcError {
     }
 }
 
-/// At most `limit_bytes` of a file.
+/// Reads at most `limit_bytes` of a file.
 fn read_bounded(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, ProcError> {
     let mut bytes = Vec::new();
     File::open(path)

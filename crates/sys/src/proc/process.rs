@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What procfs says about one process or thread.
+//! Properties of one process or thread that procfs shows.
 
 use std::path::Path;
 
 use super::{ProcError, read_bounded, read_text};
 
-/// Longest status or stat file that is read; the kernel's are near 1.5 KiB.
+/// Longest status or stat file that is read. The kernel's files have about 1.5 KiB.
 pub(super) const STATUS_LIMIT_BYTES: u64 = 16 * 1024;
-/// Longest command line that is read: a process may have megabytes.
+/// Longest command line that is read. A command line may have megabytes.
 const COMMAND_LINE_LIMIT_BYTES: u64 = 128 * 1024;
 
 /// Field 22 of /proc/PID/stat: starttime.
 const START_TIME_FIELD: usize = 22;
 
-/// When the process started, clock ticks since boot. With the pid it names a
-/// process for good, since a reused pid has another start.
+/// When the process started, in clock ticks since boot. Together with the process ID, the start
+/// time identifies a process uniquely: another process that reuses the ID has another start time.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -22,19 +22,19 @@ pub fn start_ticks(root: &Path, pid: u32) -> Result<u64, ProcError> {
     read_start_ticks(&root.join(pid.to_string()).join("stat"))
 }
 
-/// When a thread started, clock ticks since boot (see [`start_ticks`]).
-/// Works for the id of any thread, without its process's.
+/// When a thread started, in clock ticks since boot (see [`start_ticks`]). Works with the ID of any
+/// thread; the ID of its process is not needed.
 ///
 /// # Errors
 /// [`ProcError`].
 pub fn thread_start_ticks(root: &Path, tid: u32) -> Result<u64, ProcError> {
-    // /proc/TID resolves for threads too, only its listing leaves them out;
-    // /proc/TID/stat is the thread group's, so the task folder it must be.
+    // /proc/TID also exists for threads, although /proc does not list them. /proc/TID/stat
+    // describes the whole thread group, so this reads the file in the task directory.
     let tid = tid.to_string();
     read_start_ticks(&root.join(&tid).join("task").join(&tid).join("stat"))
 }
 
-/// The threads of a process, those that are there while it is read.
+/// The threads of a process that exist while the directory is read.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -46,14 +46,14 @@ pub fn threads(root: &Path, pid: u32) -> Result<impl Iterator<Item = u32> + use<
 
 fn read_start_ticks(path: &Path) -> Result<u64, ProcError> {
     let text = read_text(path, STATUS_LIMIT_BYTES)?;
-    // Field 2 is the name in parentheses and may hold spaces and parentheses.
+    // Field 2 is the name in parentheses, which may contain spaces and parentheses.
     let bad = |value: &str| ProcError::content(path, 1, "no start time in field 22", value);
     let (_, rest) = text.rsplit_once(')').ok_or_else(|| bad(&text))?;
     let value = rest.split_ascii_whitespace().nth(START_TIME_FIELD - 3).unwrap_or("");
     value.parse().map_err(|_| bad(value))
 }
 
-/// Name of the process's executable as the kernel knows it (comm).
+/// Command name of the process (comm), without the newline.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -62,7 +62,7 @@ pub fn comm(root: &Path, pid: u32) -> Result<String, ProcError> {
     Ok(text.trim_end_matches('\n').to_owned())
 }
 
-/// Arguments of the process.
+/// Command line of the process, as its arguments.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -76,7 +76,7 @@ pub fn command_line(root: &Path, pid: u32) -> Result<Vec<String>, ProcError> {
     Ok(bytes.split(|&b| b == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect())
 }
 
-/// Effective user id of the process.
+/// Effective user ID of the process.
 ///
 /// # Errors
 /// [`ProcError`].
@@ -96,21 +96,21 @@ pub fn effective_uid(root: &Path, pid: u32) -> Result<u32, ProcError> {
     Err(ProcError::content(&path, text.lines().count(), "no line Uid:", ""))
 }
 
-/// Whether the process holds a KVM virtual machine (a link to `anon_inode:kvm-vm`).
+/// Whether the process has a KVM virtual machine open (a descriptor that links to `anon_inode:kvm-vm`).
 ///
 /// # Errors
 /// [`ProcError`].
 pub fn has_kvm_vm(root: &Path, pid: u32) -> Result<bool, ProcError> {
     let path = root.join(pid.to_string()).join("fd");
     let entries = std::fs::read_dir(&path).map_err(|e| ProcError::io(&path, e))?;
-    // A descriptor that was closed meanwhile is no VM.
+    // A descriptor that was closed since the directory was read does not count.
     Ok(entries
         .flatten()
         .filter_map(|entry| std::fs::read_link(entry.path()).ok())
         .any(|target| target == Path::new("anon_inode:kvm-vm")))
 }
 
-/// Identity of the running boot; what was remembered of another boot is void.
+/// ID of the current boot. State that was recorded during another boot is not valid.
 ///
 /// # Errors
 /// [`ProcError`].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What control groups take from their threads for good: CPU quotas (`cpu.max` of version 2, `cpu.cfs_quota_us` of
-//! version 1), and that they run when nothing else wants to (`cpu.idle` of both).
+//! Limits that control groups set for the CPU time of their threads: quotas (`cpu.max` of version
+//! 2, `cpu.cfs_quota_us` of version 1), and `cpu.idle` of both versions, with which the threads run
+//! only when no other thread wants to.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,48 +9,52 @@ use std::path::{Path, PathBuf};
 
 use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
 
-/// Longest file that is read: two numbers.
+/// Longest file that is read, which contains two numbers.
 const FILE_LIMIT_BYTES: u64 = 64;
-/// But for `cpu.stat`: some 20 lines.
+/// Longest `cpu.stat` that is read. It has about 20 lines.
 const STAT_LIMIT_BYTES: u64 = 4096;
-/// Deepest group whose ancestors are read; a thread in a deeper one counts as one with a quota. A user with a subtree of
-/// groups may give each of its threads a chain of its own, which the daemon reads each second: its 1024 vCPUs of 16
-/// groups with two files each are 32768 at most. libvirt's vCPUs are at 4, those of a pod in a VM's container at about 10.
+/// Deepest group whose ancestors are read. A thread in a deeper group counts as one with a quota.
+///
+/// A user who owns a subtree of groups may give each of its threads its own chain of groups, and
+/// the daemon reads all of them each second: 1024 vCPUs (`vcpus_per_user`) with 16 groups each, and
+/// up to three files in each group of version 2, are 49152 files. libvirt's vCPUs have depth 4. The
+/// vCPUs of a VM that runs in a container of a pod have a depth of about 10.
 pub const DEPTH_MAX: usize = 16;
 
-/// What limits a group.
+/// A limit of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A finite quota: the fair class runs the group's threads for this long in each period.
+    /// A finite quota: the fair class runs the threads of the group for this long in each period.
     Quota {
-        /// Running time per period, of all CPUs together.
+        /// Running time per period on all CPUs together.
         quota_us: u64,
-        /// The period.
+        /// Length of the period.
         period_us: u64,
-        /// What is kept of quota that was not used.
+        /// How much unused quota may accumulate.
         burst_us: u64,
     },
-    /// The fair class runs the group's threads as one of SCHED_IDLE: behind all others.
+    /// The fair class runs the threads of the group like SCHED_IDLE threads, after all others.
     Idle,
 }
 
-/// A limit, and whose it is.
+/// A limit, and the group that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuLimit {
-    /// `/machine.slice`.
+    /// Path of the group, for example `/machine.slice`.
     pub group: String,
     /// The limit.
     pub limit: Limit,
-    /// Where the group's files are.
+    /// Directory of the group's files.
     pub directory: PathBuf,
     version: Version,
 }
 
 impl CpuLimit {
-    /// What all threads of the group have run, those of groups below too, nanoseconds. It only grows.
+    /// Running time of all threads of the group and of the groups below it, in ns. It only grows.
     ///
     /// # Errors
-    /// [`ProcError`]: the group is gone, or its files do not say it (a hierarchy of version 1 without `cpuacct`).
+    /// [`ProcError`]: the group is gone, or its files do not show the time (a hierarchy of version
+    /// 1 without `cpuacct`).
     pub fn usage_ns(&self) -> Result<u64, ProcError> {
         let file = match self.version {
             Version::V2 => "cpu.stat",
@@ -84,18 +89,18 @@ impl fmt::Display for CpuLimit {
     }
 }
 
-/// Reads quotas. What it has read of a group counts for all threads that are looked at through it, so make a new one for
-/// each look.
+/// Reads quotas. What the reader has read of a group applies to all threads that it is asked for,
+/// so make a new reader for each round.
 #[derive(Debug)]
 pub struct QuotaReader<'a> {
     proc_root: &'a Path,
     mounts: &'a CgroupMounts,
     lacks_mount: bool,
-    /// By directory: a quota comes first.
+    /// The limits per directory. A quota comes before the others.
     read: BTreeMap<PathBuf, Vec<Limit>>,
 }
 
-/// How a version writes a quota.
+/// The version of control groups, which decides how a quota is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
@@ -103,21 +108,25 @@ enum Version {
 }
 
 impl<'a> QuotaReader<'a> {
-    /// Nothing read yet.
+    /// A reader that has not read anything yet.
     pub fn new(proc_root: &'a Path, mounts: &'a CgroupMounts) -> QuotaReader<'a> {
         QuotaReader { proc_root, mounts, lacks_mount: false, read: BTreeMap::new() }
     }
 
-    /// Whether a thread was in a hierarchy that is not mounted, or none is: it may be mounted by now.
+    /// Whether a hierarchy that a thread needs was not mounted, or none is mounted at all. It may
+    /// be mounted by now.
     pub fn lacks_mount(&self) -> bool {
         self.lacks_mount || !self.mounts.any
     }
 
-    /// The limits of thread `tid`: those of its control group and of all above it, the nearest first. None on a host where
-    /// no control groups are mounted at all. With `cpu` in a hierarchy of version 1, that of version 2 has no quotas.
+    /// The limits of thread `tid`: those of its control group and of all groups above it, the
+    /// nearest group first.
+    ///
+    /// There are none on a host where no control groups are mounted at all. If `cpu` is in a
+    /// hierarchy of version 1, the hierarchy of version 2 has no quotas.
     ///
     /// # Errors
-    /// [`ProcError`]: gone is the thread; everything else is a group that cannot be looked at.
+    /// [`ProcError::Gone`]: the thread is gone. All other errors mean that a group cannot be read.
     pub fn limits_of(&mut self, tid: u32) -> Result<Vec<CpuLimit>, ProcError> {
         let all = memberships(self.proc_root, tid)?;
         let of = |is_it: fn(&Membership) -> bool| all.iter().find(|one| is_it(one));
@@ -183,13 +192,15 @@ fn read_limits(directory: &Path, version: Version) -> Result<Vec<Limit>, ProcErr
     Ok(found)
 }
 
-/// The text of a group's file. `None` without the file: the root has none, nor has a group without the controller.
+/// Text of a file of a group. `None` if there is no such file, as in the root group and in groups
+/// without the controller.
 fn text_of(directory: &Path, file: &str) -> Result<Option<String>, ProcError> {
     match read_text(&directory.join(file), FILE_LIMIT_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if !error.is_gone() => Err(error),
         Err(_) if directory.exists() => Ok(None),
-        // Removed since the thread was looked at, so it is in another one by now.
+        // The group was removed after the thread's membership was read, so the thread is in another
+        // group by now.
         Err(_) => {
             let what = "a control group that is not there any more";
             Err(ProcError::content(&directory.join(file), 1, what, ""))
@@ -197,7 +208,7 @@ fn text_of(directory: &Path, file: &str) -> Result<Option<String>, ProcError> {
     }
 }
 
-/// `max 100000` or `20000 100000`.
+/// Parses `cpu.max`: `max 100000` or `20000 100000`.
 fn read_v2(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
     let Some(text) = text_of(directory, "cpu.max")? else { return Ok(None) };
     let bad = || ProcError::content(&directory.join("cpu.max"), 1, "no quota and period", &text);
@@ -208,7 +219,7 @@ fn read_v2(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
     Ok(Some((quota.parse().map_err(|_| bad())?, period.parse().map_err(|_| bad())?)))
 }
 
-/// -1 is no quota.
+/// Reads the files of version 1, where -1 means no quota.
 fn read_v1(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
     let number = |file: &str| {
         let number = number_of(directory, file)?;
@@ -218,7 +229,7 @@ fn read_v1(directory: &Path) -> Result<Option<(u64, u64)>, ProcError> {
     Ok(Some((quota, number("cpu.cfs_period_us")?.unwrap_or(0))))
 }
 
-/// `None` without the file, as for [`text_of`].
+/// Number in a file of a group. `None` if there is no such file, as for [`text_of`].
 fn number_of(directory: &Path, file: &str) -> Result<Option<i64>, ProcError> {
     let Some(text) = text_of(directory, file)? else { return Ok(None) };
     let bad = |_| ProcError::content(&directory.join(file), 1, "no number", &text);
@@ -229,7 +240,7 @@ fn number_of(directory: &Path, file: &str) -> Result<Option<i64>, ProcError> {
 mod tests {
     use super::*;
 
-    /// A host's /proc (`proc/`) and /sys/fs/cgroup (`cg/`).
+    /// A fixture with a host's /proc (`proc/`) and /sys/fs/cgroup (`cg/`).
     struct Tree(tempfile::TempDir);
 
     impl Tree {
@@ -260,7 +271,7 @@ mod tests {
             QuotaReader::new(&proc_root, &mounts).limits_of(tid)
         }
 
-        /// The nearest.
+        /// The first limit, which is that of the nearest group.
         fn look(&self, tid: u32) -> Result<Option<String>, ProcError> {
             Ok(self.limits(tid)?.first().map(ToString::to_string))
         }
@@ -289,13 +300,13 @@ mod tests {
             Some("CPU quota 20000 of 100000 us in /machine.slice/web.scope")
         );
         assert_eq!(tree.quota(8), None);
-        // It changes while the thread runs.
+        // The quota changes while the thread runs.
         tree.put("cg/machine.slice/cpu.max", "250000 50000\n");
         assert_eq!(
             tree.quota(8).as_deref(),
             Some("CPU quota 250000 of 50000 us in /machine.slice")
         );
-        // The thread is moved.
+        // The thread moves to another group.
         tree.thread(8, "0::/\n");
         assert_eq!(tree.quota(8), None);
     }
@@ -319,7 +330,8 @@ mod tests {
         assert_eq!(tree.quota(7).as_deref(), Some("CPU quota 30000 of 50000 us in /web"));
     }
 
-    /// Of the group or of any above it, with either version. A group with both limits has one line.
+    /// The group itself or any group above it may have `cpu.idle`, with either version. If a group
+    /// has both limits, the quota comes first.
     #[test]
     fn a_group_that_runs_when_nothing_else_wants_to_is_limited_too() {
         let tree = Tree::new();
@@ -345,7 +357,7 @@ mod tests {
         assert_eq!(tree.quota(7).as_deref(), Some("cpu.idle in /low"));
     }
 
-    /// Version 2 has the controller, and is not where systemd puts it.
+    /// Version 2 has the controller, but is not mounted where systemd mounts it.
     #[test]
     fn a_hierarchy_is_found_where_it_is_mounted_and_one_that_is_not_mounted_counts_as_a_quota() {
         let tree = Tree::new();
@@ -401,7 +413,7 @@ mod tests {
         assert!(tree.limits(7).unwrap()[0].usage_ns().is_err());
     }
 
-    /// Whoever cannot be looked at is not without a quota.
+    /// A thread whose groups cannot be read does not count as one without a quota.
     #[test]
     fn what_cannot_be_looked_at_is_an_error_that_names_it() {
         let tree = Tree::new();

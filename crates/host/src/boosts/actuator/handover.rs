@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Boosts go on while paracord's scheduler comes or goes: none of them is lost.
+//! Keeps boosts in force when paracord's scheduler comes or goes: no boost is lost.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use super::{Actuator, Held, VcpuTable};
 use crate::boosts::journal::{ENTRIES, Entry, Restored};
 use crate::boosts::thread::Level;
 
-/// How far the boost goes that a thread has.
+/// The level of the boost that a thread has now.
 fn level_now(entry: &Entry) -> Level {
     match sched::get(entry.tid) {
         Ok(now) if now.priority == entry.boost_priority => Level::Full,
@@ -19,15 +19,15 @@ fn level_now(entry: &Entry) -> Level {
 }
 
 impl Actuator {
-    /// The scheduler is in force from now on: boosts go on as its own, and so do all later ones. It follows what guests ask
-    /// for by itself.
-    /// `changed` is told each index whose boost is none any more.
+    /// The scheduler is in force from now on: boosts in force become boosts by the scheduler, and
+    /// so do all later ones. The scheduler follows the requests of guests itself, so their clamps
+    /// end. Calls `changed` with each index whose boost has ended.
     pub fn scheduler_came(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         for index in 0..ENTRIES {
             self.end_request(table, index);
             let Some(held @ Held::Realtime(entry)) = self.boosted[index as usize] else { continue };
-            // Its boost is over: it is given back at the next tick.
+            // The boost is over: the next tick restores the thread.
             if self.owed[index as usize] {
                 continue;
             }
@@ -54,15 +54,15 @@ impl Actuator {
                     self.clear(index, held);
                     changed(index);
                 }
-                // It stays real-time until its boost ends.
+                // The thread stays real-time until its boost ends.
                 Err(error) => self.stats.failed(&error),
             }
         }
         self.count_requests();
     }
 
-    /// The scheduler is gone: boosts in force go on as real-time ones, and so do all later ones.
-    /// `changed` as above.
+    /// The scheduler is gone or about to go: boosts in force become real-time boosts, and so do all
+    /// later ones. Calls `changed` with each index whose boost has ended.
     pub fn scheduler_gone(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {

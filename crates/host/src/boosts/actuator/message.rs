@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the actuator is told, and what it looks at.
+//! The messages to the actuator, and the records that it reads.
 
 use crate::boosts::thread::{Level, Thread};
 
-/// What a message asks for.
+/// The action that a message requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Give the thread SCHED_RR, or raise it to this level.
+    /// Boost the thread to this level, or raise its boost to this level.
     Boost(Level),
-    /// Give it back what it had.
+    /// End the boost of the thread, and restore its attributes.
     Unboost,
-    /// Forget it: it has ended.
+    /// Forget the thread, which has ended.
     Gone,
 }
 
-/// A decision on its way (`struct pc_msg`).
+/// A message about a decision (`struct pc_msg`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What to do.
+    /// The action to carry out.
     pub action: Action,
     /// vCPU index, below [`ENTRIES`](crate::boosts::journal_file::ENTRIES).
     pub index: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// CLOCK_MONOTONIC of the decision.
+    /// Time of the decision, CLOCK_MONOTONIC.
     pub decided_ns: u64,
 }
 
-/// The sensor's records, as far as the actuator looks at them.
+/// The part of the sensor's records that the actuator reads.
 pub trait VcpuTable {
-    /// The thread of vCPU `index` while it lives (`PC_VCPU_READY`): it has not
-    /// reached its exit, so its tid cannot name another thread.
+    /// The thread of vCPU `index`, as long as the thread is alive (`PC_VCPU_READY`). It has not
+    /// reached its exit then, so its tid cannot name another thread.
     fn live_thread(&self, index: u32) -> Option<Thread>;
 
-    /// Whether a control group above the thread has a limit that it would get past as a real-time one.
+    /// Whether the thread must not be boosted, for example because a control group above it has a
+    /// CPU limit that a real-time thread would escape.
     fn is_refused(&self, index: u32) -> bool;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries decisions out: with SCHED_RR, or, where paracord's scheduler has acted already, by
-//! keeping the account.
+//! Carries out decisions: it gives threads SCHED_RR, or, if paracord's scheduler has acted already,
+//! only keeps account of the boosts.
 //!
-//! It decides nothing. It takes messages in the order of their decisions, keeps
-//! only the latest of each vCPU, writes the journal entry, changes the thread.
-//! After [`Actuator::new`] nothing here allocates, waits or logs: it runs on the
-//! real-time thread, and what it does is driven by guests.
+//! The actuator decides nothing. It takes messages in the order of their decisions, keeps only the
+//! latest message of each vCPU, writes the journal entry, and changes the thread. After
+//! [`Actuator::new`] nothing here allocates, waits or logs: the code runs on the real-time thread,
+//! and guests determine how often it runs.
 
 mod handover;
 mod message;
@@ -28,9 +28,10 @@ pub use stats::{ActuatorStats, Effect};
 /// A boost in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// By us: what the thread had, and what it has.
+    /// By the actuator. The entry has the earlier attributes of the thread, and the priority of the
+    /// boost.
     Realtime(Entry),
-    /// By the scheduler; nothing to give back.
+    /// By paracord's scheduler. There is nothing to restore.
     Scheduler { tid: u32, level: Level },
 }
 
@@ -43,7 +44,7 @@ impl Held {
     }
 }
 
-/// The actuator; owned by the real-time thread.
+/// The actuator, owned by the real-time thread.
 #[derive(Debug)]
 pub struct Actuator {
     journal: Arc<Journal>,
@@ -51,19 +52,19 @@ pub struct Actuator {
     stats: Arc<ActuatorStats>,
     priority: u32,
     default_slice_ns: u64,
-    /// Latest message of each vCPU not carried out yet.
+    /// The latest message of each vCPU that is not carried out yet.
     waiting: Vec<Option<Message>>,
     /// Indices with a waiting message, each once, oldest first.
     order: Vec<u32>,
-    /// Boosted threads by index.
+    /// Boosts in force, by index.
     boosted: Vec<Option<Held>>,
-    /// Those of them whose boost is over and could not be taken back: tried again at each tick.
+    /// Marks boosts that are over, but whose thread could not be restored. Each tick tries again.
     owed: Vec<bool>,
 }
 
 impl Actuator {
-    /// An actuator that gives `priority`. Call it on a thread of normal
-    /// scheduling: its slice is taken as the default one.
+    /// Creates an actuator that boosts threads to `priority`. Call it on a thread with normal
+    /// scheduling: the slice of that thread is taken as the default slice.
     pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
         Actuator {
             journal,
@@ -78,29 +79,31 @@ impl Actuator {
         }
     }
 
-    /// The same, but boosts take effect in paracord's scheduler.
+    /// The same actuator, but boosts take effect in paracord's scheduler.
     #[must_use]
     pub fn with_scheduler(self) -> Actuator {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         self
     }
 
-    /// The same, and what guests ask for becomes their vCPUs' clamps.
+    /// The same actuator, which also turns the requests of guests into clamps of their vCPU
+    /// threads.
     #[must_use]
     pub fn with_uclamps(self, uclamps: Uclamps) -> Actuator {
         Actuator { uclamps: Some(uclamps), ..self }
     }
 
-    /// The guest of vCPU `index` asks for `request` and at most `limit` (0: no limit).
+    /// Handles a request of the guest on vCPU `index`: `request`, but at most `limit` (0: no
+    /// limit).
     pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
         let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
         let Some((uclamps, thread)) = self.uclamps.as_mut().zip(live()) else { return };
-        // Under the scheduler: told before it was in force.
+        // With the scheduler in force, this message is from before it came into force.
         if self.stats.lacks_clamps() || self.stats.effect() == Effect::Scheduler {
             return;
         }
         let result = uclamps.ask(index, thread, request, limit);
-        // It ended between the look and the call: its tid may name another thread by now.
+        // The thread ended between the check and the call: its tid may name another thread by now.
         if matches!(result, Ok(Asked::InForce)) && live().is_none() {
             let _ = uclamps.release(index);
         }
@@ -119,23 +122,23 @@ impl Actuator {
         Arc::clone(&self.stats)
     }
 
-    /// Priority of later boosts; those in force keep theirs.
+    /// Sets the priority of later boosts. Boosts in force keep their priority.
     pub fn set_priority(&mut self, priority: u32) {
         self.priority = priority;
     }
 
-    /// Indices boosted now.
+    /// Indices of the threads that are boosted now.
     pub fn boosted_indices(&self) -> impl Iterator<Item = u32> + '_ {
         (0..ENTRIES).filter(|&index| self.boosted[index as usize].is_some())
     }
 
-    /// Whether anything is boosted.
+    /// Whether any thread is boosted.
     pub fn is_active(&self) -> bool {
         self.stats.is_active()
     }
 
-    /// Takes a message; [`carry_out`](Self::carry_out) acts on it unless a later one about the same
-    /// vCPU comes first. Messages with an index out of range are dropped.
+    /// Takes a message. [`carry_out`](Self::carry_out) acts on it, unless a later message about the
+    /// same vCPU comes first. A message with an index out of range is dropped.
     pub fn take(&mut self, message: Message) {
         let Some(waiting) = self.waiting.get_mut(message.index as usize) else {
             bump(&self.stats.errors);
@@ -148,7 +151,8 @@ impl Actuator {
         }
     }
 
-    /// Carries out what waits. `changed` is told each index whose boost began or ended.
+    /// Carries out the waiting messages. Calls `changed` with each index whose boost began or
+    /// ended.
     pub fn carry_out(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         for n in 0..self.order.len() {
             let index = self.order[n];
@@ -166,8 +170,9 @@ impl Actuator {
         self.order.clear();
     }
 
-    /// Drops boosts of threads that are not live any more (their message was lost), and takes back those that could not
-    /// be taken back before.
+    /// Drops boosts of threads that are no longer alive (the message about their end was lost), and
+    /// tries again to restore threads that could not be restored before. Calls `changed` with each
+    /// index whose boost ended.
     pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         for index in 0..ENTRIES {
             let Some(held) = self.boosted[index as usize] else { continue };
@@ -214,7 +219,7 @@ impl Actuator {
             return false;
         };
         self.owed[index as usize] = false;
-        // One that is boosted began before: nothing that the guest is told.
+        // If the thread is boosted already, the guest is told nothing new.
         match &mut self.boosted[index as usize] {
             Some(Held::Realtime(entry)) => {
                 let entry = *entry;
@@ -231,13 +236,14 @@ impl Actuator {
             self.hold(index, Held::Scheduler { tid, level });
             return true;
         }
-        // The policy refuses as well. It decided before it was told, or the scheduler's boosts become real-time ones.
+        // The policy refuses such boosts too. This one was decided before the policy knew of the
+        // limit, or was a boost by the scheduler that would become a real-time boost.
         if table.is_refused(index) {
             bump(&self.stats.refused_quota);
             return false;
         }
-        // The entry is that of a thread of an earlier run that is not restored yet (leftovers.rs): what it had stands
-        // nowhere else.
+        // The entry belongs to a thread of an earlier run that is not restored yet (leftovers.rs),
+        // and is the only record of the attributes that this thread had.
         if self.journal.is_armed(index) {
             return false;
         }
@@ -252,7 +258,7 @@ impl Actuator {
             bump(&self.stats.refused_rt);
             return false;
         }
-        // The default slice is given back as "default", not as a number.
+        // The default slice is restored as "default", not as a number.
         if before.runtime_ns == self.default_slice_ns {
             before.runtime_ns = 0;
         }
@@ -270,8 +276,8 @@ impl Actuator {
             return false;
         }
         if live().is_none() {
-            // It ended between the look and the call, and its tid may name
-            // another thread by now: that one gets back what the look saw.
+            // The thread ended between the check and the call, and its tid may name another thread
+            // by now. That thread gets back the attributes that were read above.
             let _ = entry.restore();
             self.journal.disarm(index);
             bump(&self.stats.gone);
@@ -286,7 +292,7 @@ impl Actuator {
         self.stats.began(index);
     }
 
-    /// The journal's entry stands for both priorities, so there is nothing to write in it.
+    /// Raises a boost to `level`. The journal entry covers both priorities, so it stays as it is.
     fn raise(&self, entry: &Entry, level: Level) {
         let lower = entry.priority_at(Level::Interrupt);
         if level == Level::Interrupt || lower == entry.boost_priority {
@@ -309,7 +315,8 @@ impl Actuator {
         if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
             bump(&self.stats.gone);
         } else if let Err(error) = self.give_back(&held) {
-            // It still is real-time, and whoever comes later must know what it had: the journal's entry stays.
+            // The thread is still real-time. Its journal entry stays, because a later try must know
+            // the attributes that the thread had.
             self.stats.failed(&error);
             self.owed[index as usize] = true;
             return false;
@@ -347,7 +354,8 @@ impl Actuator {
     fn clear(&mut self, index: u32, held: Held) {
         self.boosted[index as usize] = None;
         self.owed[index as usize] = false;
-        // A boost of the scheduler's has no entry: what stands there is a thread's of an earlier run.
+        // A boost by the scheduler has no entry: an armed entry belongs to a thread of an earlier
+        // run.
         if let Held::Realtime(_) = held {
             self.journal.disarm(index);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the actuator counts.
+//! Counters of the actuator.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 /// Where a boost takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Here, by a system call.
+    /// In the actuator, by a system call.
     Realtime,
     /// In the kernel, by paracord's scheduler, before the message is sent.
     Scheduler,
 }
 
 impl Effect {
-    /// The actuator's name.
+    /// Name of the actuator.
     pub fn name(self) -> &'static str {
         match self {
             Effect::Realtime => "rt",
@@ -30,7 +30,7 @@ pub(super) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counters, read by other threads. Relaxed: each stands alone.
+/// Counters that other threads read. Their accesses are relaxed, because each counter stands alone.
 #[derive(Debug)]
 pub struct ActuatorStats {
     pub(super) in_scheduler: AtomicBool,
@@ -78,7 +78,7 @@ impl ActuatorStats {
         }
     }
 
-    /// A boost of vCPU `index` is in force.
+    /// Counts a boost of vCPU `index`, which is in force now.
     pub(super) fn began(&self, index: u32) {
         self.boosted_now.fetch_add(1, Ordering::Relaxed);
         self.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
@@ -86,19 +86,19 @@ impl ActuatorStats {
         bump(&self.boosts);
     }
 
-    /// It is not any more.
+    /// Notes that a boost of vCPU `index` has ended.
     pub(super) fn ended(&self, index: u32) {
         self.boosted_now.fetch_sub(1, Ordering::Relaxed);
         self.actuated[index as usize].store(0, Ordering::Release);
     }
 
-    /// A decision was carried out so long after it was taken.
+    /// Counts a decision that was carried out `late_ns` after it was made.
     pub(super) fn carried_out(&self, late_ns: u64) {
         let bucket = (63 - (late_ns | 1).leading_zeros()) as usize;
         bump(&self.latency[bucket.min(HISTOGRAM_BUCKETS - 1)]);
     }
 
-    /// A system call has failed; a thread that ended meanwhile is no error.
+    /// Counts a failed system call. A thread that ended meanwhile is not an error.
     pub(super) fn failed(&self, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::ESRCH) => bump(&self.gone),
@@ -109,7 +109,7 @@ impl ActuatorStats {
         }
     }
 
-    /// Whether anything is boosted.
+    /// Whether any thread is boosted.
     pub(super) fn is_active(&self) -> bool {
         self.boosted_now.load(Ordering::Relaxed) != 0
     }
@@ -119,28 +119,28 @@ impl ActuatorStats {
         if self.in_scheduler.load(Ordering::Relaxed) { Effect::Scheduler } else { Effect::Realtime }
     }
 
-    /// Boosts of vCPU `index` carried out since it was set up, wraps.
+    /// Number of boosts of vCPU `index` since the vCPU was set up. The number wraps.
     pub fn boosts_of(&self, index: u32) -> u32 {
         self.boosts_of[index as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether vCPU `index` is boosted by us now.
+    /// Whether a boost of vCPU `index` is in force now.
     pub fn is_actuated(&self, index: u32) -> bool {
         self.actuated[index as usize].load(Ordering::Acquire) != 0
     }
 
-    /// Failed system calls, and the errno of the last one.
+    /// Number of errors, and the errno of the last failed system call.
     pub fn errors(&self) -> (u64, i32) {
         let errno = self.last_errno.load(Ordering::Relaxed);
         (self.errors.load(Ordering::Relaxed), errno as i32)
     }
 
-    /// Whether a guest has asked for performance and the kernel has no utilisation clamps.
+    /// Whether a guest has requested performance on a kernel without utilisation clamps.
     pub fn lacks_clamps(&self) -> bool {
         self.no_clamps.load(Ordering::Relaxed)
     }
 
-    /// As plain values.
+    /// The counters as plain values.
     pub fn snapshot(&self) -> ActuatorSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ActuatorSnapshot {

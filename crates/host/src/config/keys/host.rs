@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of the host: before the first section, and of every section but `[boost]` and VMs'.
+//! Keys of the host: those before the first section, and those of all sections except `[boost]` and
+//! the sections of VMs.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::config::value::{Kind, Value};
 use crate::config::{Actuator, Config};
 
 impl Actuator {
-    /// Word used in the configuration.
+    /// The word for this actuator in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Actuator::Auto => "auto",

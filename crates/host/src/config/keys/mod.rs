@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every configuration key: name, range, meaning, and how to read and write it.
+//! All configuration keys: name, range and meaning of each, and how it is read and written.
 
-/// An integer, percentage or switch kept in a field.
+/// A key whose value is an integer, a percentage or a switch in a field.
 macro_rules! plain {
     ($name:literal, $kind:expr, $variant:ident, $as:expr, $($field:ident).+, $doc:literal) => {
         Key {
@@ -34,11 +34,11 @@ pub(super) use vm::{PIN_CGROUP, PIN_UID};
 pub struct Key<T: 'static> {
     /// Name within its section, with its unit.
     pub name: &'static str,
-    /// What it accepts.
+    /// The values that the key accepts.
     pub kind: Kind,
-    /// Meaning, one sentence.
+    /// Meaning of the key, one sentence.
     pub doc: &'static str,
-    /// Current value.
+    /// Reads the current value.
     pub get: fn(&T) -> Value,
     /// Stores a value that `kind` has accepted.
     pub set: fn(&mut T, Value),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys that say how VMs are boosted and placed.
+//! Keys for the boosting and the placement of VMs.
 
 use paracord_policy::{PC_PERIOD_MAX_MS, PC_PERIOD_MIN_MS};
 
@@ -9,8 +9,9 @@ use crate::config::place::PlaceKeys;
 use crate::config::value::{Kind, Value};
 use crate::place::PlaceMode;
 
-/// What the kernel keeps of each CPU from real-time tasks (the fair server, 50 ms of a second), and more than a guest leaves
-/// that no budget holds: its own VMM and the daemon must run, whichever the actuator.
+/// This is the share of each CPU that the kernel keeps from real-time tasks (the fair server, 50 ms
+/// per second). It is more than a guest without effective budgets would leave. The guest's VMM and
+/// the daemon must be able to run, whichever actuator is used.
 const CPU_KEPT_LEAST_PCT: u32 = 5;
 
 /// `[boost]` and, for one VM, `[vm."NAME"]`.
@@ -136,19 +137,19 @@ pub const VM: &[Key<BoostKeys>] = &[
     ),
 ];
 
-/// Key of a section's user.
+/// Key for the user that a section is pinned to.
 pub const PIN_UID: &str = "uid";
-/// Key of a section's control group.
+/// Key for the control group that a section is pinned to.
 pub const PIN_CGROUP: &str = "cgroup";
 
-/// What a section is pinned to besides its name.
+/// What a section is pinned to in addition to its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinKeys {
     uid: Option<u32>,
     cgroup: String,
 }
 
-/// `[vm."NAME"]` too: to which VMs of that name it applies.
+/// Further keys of `[vm."NAME"]`: to which VMs of this name the section applies.
 pub const PIN: &[Key<PinKeys>] = &[
     Key {
         name: PIN_UID,
@@ -170,7 +171,7 @@ pub const PIN: &[Key<PinKeys>] = &[
     },
 ];
 
-/// `[vm."NAME"]` too; they belong to no other section.
+/// Further keys of `[vm."NAME"]`. No other section has them.
 pub const PLACE: &[Key<PlaceKeys>] = &[
     Key {
         name: "place",
