@@ -2,8 +2,8 @@
 /*
  * paracord ABI: the memory that a host and one guest share so that their
  * schedulers can work together. This header is the only place that defines
- * offsets, units and magic numbers. Every other form is generated from this
- * header (crates/abi) or includes it (guest module, BPF programs, policy).
+ * offsets, units and magic numbers. The guest module, the BPF programs and the
+ * policy include this header; the Rust mirror in crates/abi is generated from it.
  *
  * Layout of a region (all fields are little-endian and naturally aligned):
  *
@@ -18,16 +18,18 @@
  *
  * Every cache line has ONE writing side, which the comment of its structure
  * names. The other side copies a line (or a word of the line) once and then
- * checks the copy. There is no lock, and a torn read of a host line or a guest
- * line is harmless: no field in it depends on another field to be valid.
- * Three words are ordered against the words that belong to them: the guest
- * stores guest_features of the header last at probe and first at remove, it
- * stores paracord_pmu_guest.asked last, and the host stores
- * paracord_pmu_host.served last.
+ * checks the copy. There is no lock. A torn read of a host line or a guest line
+ * is harmless, because each field is valid independently of the other fields.
+ *
+ * Three words are ordered against the words that they announce:
+ *   - guest_features of the header: the guest stores it last at probe and first
+ *     at remove;
+ *   - paracord_pmu_guest.asked: the guest stores it after the rest of a batch;
+ *   - paracord_pmu_host.served: the host stores it after the rest of an answer.
  *
  * Versions: each side refuses a region with a different major version. A new
  * minor version only appends fields. A reader uses a field only if the field
- * ends inside the number of bytes that the line's writer declared
+ * ends within the number of bytes that the line's writer declared
  * (guest_line_bytes, host_line_bytes, header_bytes); PARACORD_FIELD_IN() is
  * that test.
  */
@@ -66,7 +68,7 @@
 #define PARACORD_EVENT_STRIDE_BYTES	32
 #define PARACORD_EVENTS_MAX		28
 #define PARACORD_EVENT_NAME_BYTES	24
-/* Number of counters of a vCPU. */
+/* Number of counters per vCPU. */
 #define PARACORD_COUNTERS		16
 /* Full scale of capacities, requests, levels and frequencies. */
 #define PARACORD_SCALE			1024
@@ -75,18 +77,18 @@
 #define PARACORD_IVSHMEM_VENDOR_ID	0x1af4
 #define PARACORD_IVSHMEM_DEVICE_ID	0x1110
 #define PARACORD_IVSHMEM_BAR		2
-/* ivshmem's Doorbell register in BAR 0: 32 bits wide, the written value does not matter (since 1.2). */
+/* ivshmem's Doorbell register in BAR 0: 32 bits wide. The written value does not matter (since 1.2). */
 #define PARACORD_DOORBELL_BAR		0
 #define PARACORD_DOORBELL_OFFSET	12
 
-/* Feature bits. The host offers features in host_features, the guest accepts them in guest_features. */
+/* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
 #define PARACORD_F_PREEMPT_COUNT	(1u << 1) /* the host reads preempt_count at preempt_count_gpa */
-#define PARACORD_F_KICK			(1u << 2) /* the guest may kick when a boost is stale */
-#define PARACORD_F_PERF_REQUEST		(1u << 3) /* perf_request and perf_limit of the guest line */
-#define PARACORD_F_CAPACITY		(1u << 4) /* capacity and frequency of the host line */
-#define PARACORD_F_PMU			(1u << 5) /* PMU area of the slots (since 1.2) */
-#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* the PMU area is served at a doorbell write; without this bit at a kick */
+#define PARACORD_F_KICK			(1u << 2) /* the guest may make a VM exit (a kick) when a boost is stale */
+#define PARACORD_F_PERF_REQUEST		(1u << 3) /* the guest line has perf_request and perf_limit */
+#define PARACORD_F_CAPACITY		(1u << 4) /* the host line has capacity and frequency */
+#define PARACORD_F_PMU			(1u << 5) /* the slots have a PMU area (since 1.2) */
+#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* the host serves the PMU area at doorbell writes; otherwise at kicks */
 
 struct paracord_header {
 	/* --- host line: written by the host before the guest starts --- */
@@ -100,7 +102,7 @@ struct paracord_header {
 	__u32 slot_count;
 	__u32 host_features;		/* PARACORD_F_*, offered */
 	__u32 host_line_bytes;		/* bytes of struct paracord_host_line in use */
-	__u32 stale_boost_kick_us;	/* the guest kicks when a stale boost is older; 0: guest's default */
+	__u32 stale_boost_kick_us;	/* the guest kicks once a stale boost is older than this; 0: the guest's default */
 	__u32 domain_offset_bytes;	/* offset of domain 0 (since 1.1) */
 	__u16 domain_count;		/* 0: guests cannot request host frequencies */
 	__u16 domain_stride_bytes;	/* distance between domains, a multiple of 64 */
@@ -116,18 +118,19 @@ struct paracord_header {
 };
 
 /* paracord_domain.flags */
-#define PARACORD_DOMAIN_SHARED		(1u << 0) /* its CPUs share one frequency, so its vCPUs share one cpufreq policy */
+#define PARACORD_DOMAIN_SHARED		(1u << 0) /* the domain's CPUs share a frequency, so its vCPUs share a cpufreq policy */
 
 /*
  * A performance domain: host CPUs with the same capacity and the same
- * frequencies (since 1.1). The host writes it before the guest starts and does
- * not change it afterwards. A reader checks that the levels rise strictly,
- * because two equal frequencies make the guest's cpufreq core divide by zero.
+ * frequencies (since 1.1). The host writes this structure before the guest
+ * starts and does not change it afterwards. A reader checks that the levels rise
+ * strictly, because two equal frequencies make the guest's cpufreq core divide
+ * by zero.
  */
 struct paracord_domain {
-	__u32 max_khz;			/* highest frequency, for people to read; never 0 */
-	__u16 capacity;			/* 1..1024 at max_khz, on the host's capacity scale */
-	__u16 level_count;		/* 1..64 */
+	__u32 max_khz;			/* highest frequency, for display; never 0 */
+	__u16 capacity;			/* capacity at max_khz, 1..1024, on the host's capacity scale */
+	__u16 level_count;		/* number of levels, 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
 	__u8  host_reserved[52];
 	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
@@ -148,17 +151,17 @@ struct paracord_domain {
  */
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
-	__u8 task_prio;			/* effective priority in the kernel (task->prio), 0..139, lower is more urgent */
-	/* hardirq, softirq and nmi may stay 0 where the host can read the same from preempt_count. */
+	__u8 task_prio;			/* effective priority in the kernel (task->prio), 0..139; a lower value is more urgent */
+	/* hardirq, softirq and nmi may stay 0 if the host can read the same information from preempt_count. */
 	__u8 hardirq;			/* nonzero: in a hard interrupt handler */
 	__u8 softirq;			/* nonzero: in a softirq handler */
 	__u8 nmi;			/* nonzero: in an NMI handler */
-	__u8 critical;			/* nonzero: preemption is off; set only where this is known without preempt_count */
+	__u8 critical;			/* nonzero: preemption is off; set only if the guest knows this without preempt_count */
 	__u8 halting;			/* nonzero: idle, about to halt */
 	__u8 reserved;
 };
 
-/* Written by this vCPU only, except for perf_request and perf_limit. */
+/* Only this vCPU writes this line, except for perf_request and perf_limit. */
 struct paracord_guest_line {
 	union {
 		struct paracord_context context;
@@ -175,15 +178,16 @@ struct paracord_guest_line {
 	__u64 preempt_count_gpa;
 	__u32 preempt_count_mask;
 	/*
-	 * What the guest's cpufreq governor requests for this vCPU, and the most
-	 * that the governor may request, on the host's capacity scale. The host
-	 * reads both as one word. vCPUs that share a cpufreq policy have the same
-	 * values in their lines. The CPU that changes the policy stores the word
-	 * into all of these lines, under the lock of the policy or of its governor.
+	 * The request of the guest's cpufreq governor for this vCPU, and the upper
+	 * limit of this request. Both are on the host's capacity scale, and the
+	 * host reads both as one word. vCPUs that share a cpufreq policy have the
+	 * same values in their lines. The CPU that changes the policy stores the
+	 * word into all of these lines, under the lock of the policy or of its
+	 * governor.
 	 */
 	__u16 perf_request;		/* 0..1024; 0: no request */
 	__u16 perf_limit;		/* 1..1024; 0: no limit */
-	__u16 runqueue_util;		/* 0..1024, PELT utilisation of the guest's run queue */
+	__u16 runqueue_util;		/* 0..1024, PELT utilisation of this vCPU's run queue in the guest */
 	__u16 guest_reserved16;
 	__u32 kicks;			/* number of kicks sent, wraps */
 	__u8  guest_reserved[32];
@@ -194,22 +198,22 @@ struct paracord_guest_line {
 #define PARACORD_BOOST_ON		1
 #define PARACORD_BOOST_THROTTLED	2
 
-/* paracord_host_line.boost_reasons: why the boost is on; bit n of the mask is reason n */
+/* paracord_host_line.boost_reasons: why the vCPU is boosted; bit n of the mask is reason n */
 #define PARACORD_REASON_WAKE		0 /* the vCPU wakes from a halt */
 #define PARACORD_REASON_IRQ		1 /* an interrupt is pending or injected */
-#define PARACORD_REASON_RT		2 /* a guest task of a class above SCHED_OTHER runs */
-#define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while it holds a lock */
+#define PARACORD_REASON_RT		2 /* the guest runs a task of a class above SCHED_OTHER */
+#define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while the guest holds a lock */
 #define PARACORD_REASONS		4
 
-/* Written by the host only. */
+/* Only the host writes this line. */
 struct paracord_host_line {
 	__u8  boost_state;		/* PARACORD_BOOST_* */
 	__u8  boost_reasons;		/* mask of 1 << PARACORD_REASON_* */
 	__u8  host_flags;		/* always 0 */
 	__u8  host_reserved8;
-	__u32 boosts;			/* number of boosts, wraps; changes with each new boost */
+	__u32 boosts;			/* number of boosts, wraps; each new boost changes it */
 	__u32 throttles;		/* number of forced unboosts, wraps */
-	__u16 capacity;			/* of the physical CPU, 0..1024; 0: unknown */
+	__u16 capacity;			/* capacity of the physical CPU, 0..1024; 0: unknown */
 	__u16 frequency;		/* current / maximum frequency of the physical CPU, 0..1024; 0: unknown */
 	__u32 physical_cpu;		/* ~0: unknown */
 	__u32 cluster;			/* ~0: unknown */
@@ -221,50 +225,51 @@ struct paracord_host_line {
 };
 
 /*
- * An event that a guest's vCPUs may count (since 1.2). The host writes it
- * before the guest starts and does not change it afterwards.
+ * An event that a guest's vCPUs may count (since 1.2). The host writes this
+ * structure before the guest starts and does not change it afterwards.
  */
 struct paracord_event {
-	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits, '-'; NUL-terminated; the file's name in the guest's sysfs */
-	__u64 min_period;		/* shortest period; 0: the event only counts, the host reports no overflow */
+	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits, '-'; NUL-terminated; name of the event's file in sysfs */
+	__u64 min_period;		/* shortest period; 0: the event only counts, the host never reports an overflow */
 };
 
 /* paracord_pmu_want.flags: the modes in which the counter counts */
 #define PARACORD_WANT_USER		(1u << 0)
 #define PARACORD_WANT_KERNEL		(1u << 1)
 
-/* What one counter counts from now on. Only a change has an effect: with an unchanged want, the period in progress continues. */
+/* The guest's request for one counter. Only a change has an effect: while the request stays the same, the period continues. */
 struct paracord_pmu_want {
-	__u64 period;			/* counts from one overflow to the next; 0: the counter only counts */
+	__u64 period;			/* number of counts from one overflow to the next; 0: the counter only counts */
 	__u16 event;			/* index + 1 of the event; 0: the counter is off */
 	__u16 flags;			/* PARACORD_WANT_* */
-	__u32 elapsed;			/* elapsed part of the period, in 2^-32 of it: the first overflow is earlier by this */
+	__u32 elapsed;			/* elapsed part of the period, in period / 2^32; advances the first overflow */
 };
 
-/* Written by this vCPU only. The vCPU announces a batch by a VM exit, and the host reads the lines then. */
+/* Only this vCPU writes these lines. It announces a batch of requests by a VM exit, at which the host reads the lines. */
 struct paracord_pmu_guest {
-	__u32 asked;			/* number of the last batch; 0: there was none. A new number is work for the host */
-	__u32 read;			/* mask of counters whose count the guest wants to know */
+	__u32 asked;			/* number of the last batch; 0: no batch yet; a changed number announces a new batch */
+	__u32 read;			/* mask of counters whose count the guest requests */
 	__u8  guest_reserved[56];
 	struct paracord_pmu_want want[PARACORD_COUNTERS];
 };
 
-/* What a counter has counted since the VM started, over all events that it was used for. Only differences are meaningful. */
+/* Totals of a counter since the VM started, over all events that it has counted. Only differences of readings are meaningful. */
 struct paracord_pmu_count {
 	__u64 count;
 	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
-	__u64 running_ns;		/* part of enabled_ns in which the counter counted; less where the host multiplexes */
+	__u64 running_ns;		/* part of enabled_ns in which the counter counted; smaller if the host multiplexes */
 	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals a change in slot n */
 	__u32 host_reserved;
 };
 
 /*
- * Written by the host only: at an overflow, and when it serves a batch. The host normally serves a batch before the vCPU enters
- * the guest again. The count of a counter whose want changes is the count at the moment when the counter stopped.
+ * Only the host writes these lines: at an overflow, and when it serves a batch. The host normally serves a batch before the vCPU
+ * enters the guest again. If a batch changes the request of a counter, the answer has the count of the moment when the counter
+ * stopped.
  */
 struct paracord_pmu_host {
-	__u32 served;			/* paracord_pmu_guest.asked of the batch that the host has served last */
-	__u32 refused;			/* mask of counters that should count but do not: no such event, or no budget is left */
+	__u32 served;			/* value of paracord_pmu_guest.asked in the last batch that the host has served */
+	__u32 refused;			/* mask of counters that do not count as requested: no such event, or no budget is left */
 	__u8  host_reserved[56];
 	struct paracord_pmu_count counter[PARACORD_COUNTERS];
 };
@@ -277,7 +282,7 @@ struct paracord_slot {
 	struct paracord_pmu_host pmu_host;	/* offset 448 (since 1.2) */
 };
 
-/* A reader may use a field if the field ends inside the bytes that the writer declared. */
+/* A reader may use a field if the field ends within the bytes that the writer declared. */
 #define PARACORD_FIELD_IN(type, field, declared_bytes) \
 	(offsetof(type, field) + sizeof(((type *)0)->field) <= (declared_bytes))
 

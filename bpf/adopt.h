@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. The daemon names the other threads
- * of a VMM that get one: they work for the only VM of that VMM, and the VM waits for what they do. Such a thread is
- * boosted when it wakes, like a vCPU, from budgets of the same kind.
+ * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. Other threads of a VMM get records if the
+ * daemon names them: threads that work for the only VM of that VMM, and for which the VM waits. Such a thread is boosted when it
+ * wakes, like a vCPU. It has budgets of the same kind.
  */
 #ifndef PARACORD_BPF_ADOPT_H
 #define PARACORD_BPF_ADOPT_H
 
 /*
- * Weak: kernels before 6.2 have neither function. The loader leaves out sensor_adopt(), which calls both, on kernels
- * before 6.10: these do not let a syscall program look up tasks (crates/sensor/src/load.rs).
+ * Weak, because kernels before 6.2 do not have these functions. sensor_adopt() calls both. The loader leaves it out on kernels
+ * before 6.10, which do not let a syscall program look up tasks (crates/sensor/src/load.rs).
  */
 #ifndef PC_EXT
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
@@ -17,8 +17,9 @@ void bpf_task_release(struct task_struct *p) __ksym __weak;
 #endif
 
 /*
- * Charges a user for one more record. *uid becomes PC_UID_OTHERS if there are too many users to tell apart. Return: the
- * counter that was charged; NULL if none was (root, no limit, quota used up). *refused: the user's quota is used up.
+ * Charges a user for one more record. *uid becomes PC_UID_OTHERS if there are too many users to count them separately. Return:
+ * the counter that was charged; NULL if no counter was charged (root, no limit, quota used up). *refused: whether the user's
+ * quota is used up.
  */
 static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
 {
@@ -51,7 +52,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 	return NULL;
 }
 
-/* Notes which vCPU of KVM a record belongs to. */
+/* Stores in a record which vCPU of KVM it belongs to. */
 static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vcpu, u32 index)
 {
 	u64 key = (u64)kvm_vcpu;
@@ -64,7 +65,10 @@ static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vc
 	}
 }
 
-/* A VM exit of a thread that was not switched in as a vCPU: its first one, unless it was refused a record. */
+/*
+ * Called at a VM exit of a thread that was not switched in as a vCPU: at its first exit, or at any exit if it was refused a
+ * record.
+ */
 __noinline int adopt_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -85,7 +89,7 @@ __noinline int adopt_thread(void)
 		__sync_fetch_and_add(&a->refused, 1);
 		return 0;
 	}
-	/* No index is free: the kernel's stock scheduling serves this thread. */
+	/* If no index is free, the thread gets no record, and is never boosted. */
 	if (bpf_map_pop_elem(&free_indices, &index)) {
 		t->vcpu = PC_NO_INDEX;
 		__sync_fetch_and_add(&a->full, 1);
@@ -106,7 +110,9 @@ __noinline int adopt_thread(void)
 	v->on_cpu = 1;
 	v->run_since_ns = bpf_ktime_get_ns();
 	know_vcpu(v, kvm_vcpu, index);
-	/* The daemon has given the thread a record meanwhile. The next exit turns it into the record of a vCPU. */
+	/*
+	 * The daemon may have given the thread a record at the same time. The next exit turns that one into the record of a vCPU.
+	 */
 	if (__sync_val_compare_and_swap(&t->vcpu, 0, index + 1)) {
 		v->kvm_vcpu = 0;
 		v->task = 0;
@@ -128,9 +134,9 @@ __noinline int adopt_thread(void)
 }
 
 /*
- * A VMM thread has its first VM exit after the daemon found it as a thread that is not a vCPU. It keeps its record and
- * its boost, and the daemon turns the record into that of a vCPU. If the quota of its user has no room for another vCPU,
- * the thread stays what it was.
+ * Called at the first VM exit of a thread that the daemon adopted as a non-vCPU thread. The thread keeps its record and its
+ * boost, and the daemon turns the record into that of a vCPU. If the user's quota has no room for another vCPU, the thread keeps
+ * its record as a non-vCPU thread.
  */
 static __noinline int become_vcpu(u32 index)
 {
@@ -157,11 +163,11 @@ static __noinline int become_vcpu(u32 index)
 }
 
 /*
- * The daemon gives a record to a thread of process `tgid`. `index`: a free record that the daemon has taken. `found`: the
- * thread is alive and had no record.
+ * Gives a record to a thread of process `tgid`, on behalf of the daemon. `index`: a free record that the daemon has taken.
+ * `found`: whether the thread is alive and had no record.
  *
- * A thread that ends clears its record once (sensor_gone), after it has set PF_EXITING. Whichever of the two comes later
- * sees what the other one has written.
+ * A thread that exits sets PF_EXITING, and then clears its record once (note_end()). So if the two run at the same time, at least
+ * one of them sees what the other one has written.
  */
 SEC("syscall")
 int sensor_adopt(struct pc_adopt_call *call)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A guest that wants its counters changed causes a VM exit by a kick. A guest whose counters overflow causes one by an
- * interrupt. The worker of this CPU is woken, and runs before the vCPU can enter the guest again: the priority of the
- * worker is above that of the vCPU.
+ * A guest causes a VM exit by a kick if it wants its counters changed. An overflow of its counters causes a VM exit by an
+ * interrupt. At the exit, the worker of this CPU is woken. The worker runs before the vCPU can enter the guest again, because its
+ * priority is above that of the vCPU.
  */
 #ifndef PARACORD_BPF_BELL_H
 #define PARACORD_BPF_BELL_H
 
 /*
- * One ring buffer per CPU, because a BPF program can wake the task that waits for a ring buffer. An entry is the index of
- * a vCPU.
+ * One ring buffer per CPU, because a BPF program can wake the task that waits for a ring buffer. Each entry is the index of a
+ * vCPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -22,8 +22,8 @@ struct {
 } bells SEC(".maps");
 
 /*
- * Runs in the context of the vCPU thread, at any kind of exit: kernels and architectures differ in how they report the
- * exit reason.
+ * Wakes the worker if the guest wants its counters changed. Runs in the context of the vCPU thread at every exit, because kernels
+ * and architectures differ in how they report the reason of an exit.
  */
 static __noinline int ring_bell(u32 index, u32 cpu)
 {
@@ -47,9 +47,9 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 }
 
 /*
- * Perf runs this program when a counter of the vCPU that runs on this CPU has overflowed, possibly in an NMI. The worker
- * notifies the guest before the guest goes on. Return: 1, so that perf writes the sample from which the worker learns
- * which event has overflowed.
+ * Perf runs this program, possibly in an NMI, when a counter of the vCPU that runs on this CPU has overflowed. The worker
+ * notifies the guest before the vCPU enters it again. Return: 1, so that perf writes a sample. The sample tells the worker which
+ * event has overflowed.
  */
 SEC("perf_event")
 int overflow(void *ctx)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Each vCPU has at most one evaluator at a time, and no poster waits for it. A poster sets its event in `pending` and
- * tries to take `lock`. A poster that does not get the lock leaves: the owner checks `pending` again after it has
- * released the lock. The steps of a vCPU are therefore serialized, and its messages are in order.
+ * Each vCPU has at most one evaluator at a time, and nobody who posts an event waits. A poster sets its event in `pending` and
+ * tries to take `lock`. If it does not get the lock, it returns: the owner of the lock checks `pending` again after the release.
+ * So the steps of a vCPU are serialized, and its messages are in order.
  *
- * Races tolerated:
- * - After PC_ROUNDS_MAX rounds of events from elsewhere, the remaining events wait for the next event of this vCPU (while
- *   the vCPU runs: its next exit, at most a host tick away).
- * - On kernels before 6.10 an evaluator can be preempted, and the events of the vCPU wait for it. In the worst case the
- *   evaluator is an ordinary task, and the vCPU itself has preempted it. The events then wait until the kernel's reserve
- *   for ordinary tasks lets that task go on, after about a second.
- * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU at that moment, charging starts at its next
+ * Tolerated races:
+ * - An evaluator does at most PC_ROUNDS_MAX rounds. Events that others have posted by then wait for the next event of this vCPU.
+ *   If the vCPU runs, this is its next exit, after at most one host tick.
+ * - On kernels before 6.10, an evaluator can be preempted, and the events of the vCPU wait for it. In the worst case, the
+ *   evaluator runs in an ordinary task that the vCPU itself has preempted. The events then wait until the kernel's reserve for
+ *   ordinary tasks lets that task run, after about a second.
+ * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU while it is switched in, charging starts at its next
  *   exit.
  */
 #ifndef PARACORD_BPF_EVALUATE_H
@@ -20,7 +20,7 @@
 /* Events whose poster has just refreshed v->guest. */
 #define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
-/* Since 6.10. Older kernels do without them. */
+/* These functions exist since 6.10. On older kernels, preemption stays enabled. */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
@@ -37,8 +37,8 @@ static __always_inline void preempt_on(void)
 }
 
 /*
- * Runs without preemption. The reader of the ring buffer stops at a message that is reserved and not submitted: a boosted
- * vCPU that preempts the sender would stay boosted until the sender runs again.
+ * Disables preemption, because the reader of the ring buffer stops at a message that is reserved but not submitted. Otherwise a
+ * boosted vCPU that preempted the sender would stay boosted until the sender runs again.
  */
 static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
 					const struct pc_boost_decision *decision, u64 now)
@@ -83,8 +83,8 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 }
 
 /*
- * No other normal task waits for the CPU of the vCPU, or runs there: anything ahead of the vCPU is real-time. The queues
- * of paracord's scheduler are not checked, because a boost costs nothing there.
+ * Whether the vCPU is the only normal task that waits for its CPU or runs there. Then anything ahead of it is real-time. The
+ * queues of paracord's scheduler are not checked, because a boost costs nothing there.
  */
 static __always_inline bool is_alone(const struct pc_vcpu *v)
 {
@@ -128,14 +128,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	threads = &vm->threads[v->setup.io & 1];
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/*
-	 * A boost by the scheduler makes no thread real-time, and the scheduler charges quotas itself. While the
-	 * scheduler is attached or detached, boosts are real-time ones: only both flags together say that the boosts are
-	 * its own.
+	 * If the scheduler applies a boost, it makes no thread real-time, and it charges quotas itself. While the scheduler is
+	 * being attached or detached, boosts are real-time. The scheduler applies them only if both flags are set.
 	 */
 	host = bpf_map_lookup_elem(&adoption, &zero);
 	own = host ? ext_on & *(volatile u32 *)&host->own_boosts & 1 : 0;
 	reserve = *(volatile u32 *)&v->setup.reserve & (own - 1);
-	/* Arithmetic instead of branches, as in pc_boost_step(): the verifier would follow both sides of a branch. */
+	/*
+	 * Use arithmetic instead of branches, as in pc_boost_step(). Otherwise the verifier would follow both sides of a branch.
+	 */
 	refused = *(volatile u32 *)&v->setup.refused;
 	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
 	if (events & PC_EV_WITH_VIEW)
@@ -153,9 +154,9 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	}
 
 	/*
-	 * Compare with what the daemon was told last. A lost message is then sent again at the next event, and so is a
-	 * change of mode. The level of a boost can only rise, and only once: the messages that a guest can cause are
-	 * proportional to its boosts.
+	 * Compare with the level that was last reported to the daemon. So a message that was lost, or that a change of mode
+	 * requires, is sent at the next event. During a boost, the level can only rise, and only once. So the number of messages
+	 * that a guest can cause is proportional to its boosts.
 	 */
 	if (level ? level <= v->actuated : !v->actuated)
 		return;
@@ -166,10 +167,10 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 }
 
 /*
- * Takes the lock and the pending events, unless another evaluator has the lock. Return: 1 if there may be more events.
- * This function is global, like evaluate(): the verifier checks it once, and not at each call.
+ * Handles the pending events, unless another evaluator has the lock. Return: 1 if there may be more events. This function is
+ * global, like evaluate(): the verifier checks it once, and not at each call.
  *
- * Preemption is disabled. Ordinary tasks kick vCPUs too, and the vCPU that such a task is about to wake could preempt it
+ * Preemption must be disabled: ordinary tasks kick vCPUs too, and otherwise the vCPU being woken could preempt the kicking task
  * here. That vCPU would be boosted, and no evaluator could end its boost.
  */
 __noinline int evaluate_pending(u32 index)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ext actuator: the sensor and a sched_ext scheduler in one object. The scheduler owns all ordinary tasks of the
- * host. A boost takes effect where it is decided, without a step in user space in between.
+ * The ext actuator: the sensor and a sched_ext scheduler in one object. The scheduler owns all ordinary tasks of the host. A
+ * boost takes effect in the kernel, where it is decided, without a step in user space.
  *
  *  file              contents
  *  sensor.bpf.c      observes vCPUs and decides (as for the rt actuator)
@@ -9,22 +9,22 @@
  *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of cgroups
  *  sched_state.h     the states of a task and the transitions between them
- *  sched_quota.h     cpu.max: what groups may still run (policy/quota.h)
+ *  sched_quota.h     cpu.max: the runtime that groups have left (policy/quota.h)
  *  sched_park.h      tasks that wait for the quota of their group
  *  sched_cgroup.h    the cgroup operations
  *  sched_perf.h      load tracking and the performance request of a CPU (policy/perf.h)
- *  sched_turn.h      turns that end between two ticks
+ *  sched_turn.h      the timer that ends turns between two ticks
  *  sched_queue.h     one queue per CPU, virtual time (policy/fair.h)
  *  sched_topology.h  cores, caches and nodes: where to look for an idle CPU
- *  sched_balance.h   which CPU takes over a task from which (policy/balance.h)
+ *  sched_balance.h   which CPU pulls a task from which other CPU (policy/balance.h)
  *  sched_place.h     placement on a host with asymmetric CPUs (policy/energy.h)
  *  sched_idle.h      performance requests of idle CPUs
  *  sched_clamp.h     clamps of tasks and groups, set through the daemon
  *  sched_import.h    clamps that tasks have set in the kernel
- *  sched_boost.h     what a boost or its end does to a task that runs or waits
- *  sched_yield.h     yields, directed ones too
- *  sched_core.h      the order of tasks on a core that is shared by cookies (policy/core.h)
- *  sched_life.h      CPUs, tasks and the scheduler that come and go
+ *  sched_boost.h     how a boost, or its end, is applied to a task that runs or waits
+ *  sched_yield.h     yields and directed yields
+ *  sched_core.h      the order of tasks on a core under core scheduling (policy/core.h)
+ *  sched_life.h      operations for CPUs, tasks and the scheduler when they come and go
  *  sched_ops.h       the operations that the kernel calls
  *
  * If the kernel ejects the scheduler, the sensor stays loaded and the daemon goes on with the rt actuator.

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads the guest line in the context of the vCPU thread, whose address space is the VMM's. Page faults are disabled
- * there: an absent page is an error that is counted, and never a wait.
+ * Reads the guest line in the context of the vCPU thread, whose address space is that of the VMM. Page faults are disabled there.
+ * So if a page is absent, an error is counted, and nothing waits for the page.
  */
 #ifndef PARACORD_BPF_GUEST_LINE_H
 #define PARACORD_BPF_GUEST_LINE_H
 
-/* A red-black tree of 2^32 slots is at most 64 deep. KVM allows 2^15 slots: at most 30 deep. */
+/* Maximum depth of the walk. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at most 30 deep. */
 #define PC_MEMSLOT_DEPTH_MAX	40
-/* A guest may change preempt_count_gpa as often as it likes: at most ten walks per second for each vCPU. */
+/* Minimum interval of the walks for a vCPU, because a guest may change preempt_count_gpa as often as it likes. */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
-/* Bytes of the line in use if the line includes preempt_count_mask. */
+/* Length of a guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
 
@@ -28,7 +28,7 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_request) == 20, "layout");
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22, "layout");
 
-/* The vCPU that this thread has loaded. KVM is the only user of preempt notifiers. */
+/* The vCPU that this thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
 static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 {
 	struct hlist_node *node;
@@ -43,9 +43,11 @@ static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 }
 
 /*
- * Translates a guest-physical address to an address of the VMM, by the memory slots of KVM. The function does not hold
- * KVM's SRCU lock: a walk that races with a change of the slots may end at a wrong address. That address is still in the
- * address space of the VMM, so the result is only a wrong hint.
+ * Translates a guest-physical address to an address of the VMM, with the memory slots of KVM. Return: 0 if there is no
+ * translation.
+ *
+ * The function does not hold KVM's SRCU lock. If a walk races with a change of the slots, it may return a wrong address. That
+ * address is still in the address space of the VMM, so the result is only a wrong hint.
  */
 static __noinline u64 gpa_to_hva(u64 gpa)
 {
@@ -100,13 +102,13 @@ static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 no
 			return 0;
 	}
 	if (bpf_probe_read_user(&count, sizeof(count), (void *)v->preempt_count_hva)) {
-		v->preempt_count_hva = 0;	/* moved or not present: translate again */
+		v->preempt_count_hva = 0;	/* moved or not present: translate again next time */
 		return 0;
 	}
 	return count;
 }
 
-/* The scheduler reads the request at each switch and tick (sched_queue.h), and handles any value. */
+/* Stores the guest's request. The scheduler reads it at each switch and tick (sched_queue.h), and handles any value. */
 static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 {
 	if (asks == v->asks)
@@ -115,7 +117,10 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 	v->counters.requests++;
 }
 
-/* For an exit that needs nothing else from the line. A line that cannot be read requests nothing. */
+/*
+ * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest requests
+ * nothing.
+ */
 static __always_inline void read_request(struct pc_vcpu *v)
 {
 	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);

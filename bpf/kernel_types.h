@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few kernel types that the sensor uses, written by hand instead of taken from the vmlinux.h of one kernel. Field
- * offsets are relocated at load time (CO-RE), so the object builds without a kernel at hand and loads on all of them.
- * Only the names and types of the fields matter here, not their order.
+ * The few kernel types that the sensor uses. They are written by hand, and not taken from the vmlinux.h of one kernel. Field
+ * offsets are relocated at load time (CO-RE). So the object builds without a kernel at hand, and loads on all kernels. Only the
+ * names and types of the fields matter here, not their order.
  */
 #ifndef PARACORD_BPF_KERNEL_TYPES_H
 #define PARACORD_BPF_KERNEL_TYPES_H
@@ -30,7 +30,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* For policy/ and abi/: the integer types are defined here. */
+/* Tell policy/ and abi/ that the integer types are defined here. */
 #define PARACORD_HAVE_KERNEL_TYPES
 #define PARACORD_ABI_NO_TYPES
 
@@ -60,7 +60,7 @@ enum {
 #define BPF_LOCAL_STORAGE_GET_F_CREATE	(1ULL << 0)
 #define CLOCK_MONOTONIC			1
 
-/* These two enclose the kernel's own types. A native build (crates/sim) uses them as they are written here. */
+/* These two macros enclose the kernel's own types. A native build (crates/sim) uses the types as they are written here. */
 #ifdef __bpf__
 #define PC_KERNEL_TYPES_BEGIN \
 	_Pragma("clang attribute push(__attribute__((preserve_access_index)), apply_to = record)")
@@ -100,7 +100,7 @@ struct bpf_timer {
 	__u64 opaque[2];
 };
 
-/* libbpf's bpf_for() */
+/* The iterator of libbpf's bpf_for(). */
 struct bpf_iter_num {
 	__u64 opaque[1];
 };
@@ -112,13 +112,13 @@ struct sched_info {
 
 struct rq;
 
-/* se.cfs_rq->rq is the run queue of the CPU of a task, for tasks of all classes. */
+/* For tasks of all classes, se.cfs_rq->rq is the run queue of the task's CPU. */
 struct cfs_rq {
 	struct rq *rq;
 	unsigned int h_nr_queued;
 };
 
-/* Before 6.14. */
+/* h_nr_queued had this name before 6.14. */
 struct cfs_rq___old {
 	unsigned int h_nr_running;
 };
@@ -133,17 +133,17 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* Appears in the signatures of kfuncs: see describes_cpumask(). */
+/* This type appears in the signatures of kfuncs (describes_cpumask()). */
 struct cpumask {
 	unsigned long bits[1];
 };
 
-/* kernel/bpf/cpumask.c: a cpumask that a program creates. */
+/* A cpumask that a BPF program creates (kernel/bpf/cpumask.c). */
 struct bpf_cpumask {
 	struct cpumask cpumask;
 };
 
-/* kernel/sched/ext: the part of a task that the scheduler reads and writes. */
+/* The part of a task that the scheduler reads and writes (kernel/sched/ext). */
 struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
@@ -161,7 +161,7 @@ union rcu_special {
 	} b;
 };
 
-/* kernel/sched: the values in the cpu controller's files of a cgroup, kept under every scheduler. */
+/* The values of cpu.max and cpu.idle of a cgroup (kernel/sched). The kernel keeps them whatever scheduler is loaded. */
 struct cfs_bandwidth {
 	s64 period;
 	u64 quota;
@@ -210,7 +210,7 @@ struct cpufreq_policy {
 	unsigned int cur;
 };
 
-/* virt/kvm, since 5.17: memory slots are in an interval tree, and in a tree that is ordered by gfn. */
+/* Since 5.17, KVM keeps memory slots in an interval tree, and in a tree that is ordered by gfn (virt/kvm). */
 struct kvm_memory_slot {
 	struct rb_node gfn_node[2];
 	u64 base_gfn;

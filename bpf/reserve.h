@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the CPU quotas above a vCPU leave for its boosts (policy/reserve.h). The daemon fills the records. There are no
- * global functions here: Linux 6.12 does not allow calling one while preemption is disabled, and it is disabled during a
- * step of the policy.
+ * Boosted time that the CPU quotas of a vCPU's cgroups leave (policy/reserve.h). The daemon fills the records. This file has no
+ * global functions: preemption is disabled during a step of the policy, and Linux 6.12 does not allow a call of a global function
+ * then.
  */
 #ifndef PARACORD_BPF_RESERVE_H
 #define PARACORD_BPF_RESERVE_H
 
 /*
- * Whether a group or a group above it has nothing left: 0, 1. Record 0 belongs to no group and is never empty. It is
- * looked up nevertheless: the verifier then does not know any result of this function, and follows the code after the
- * call once.
+ * Return: 1 if a group or one of its ancestors has nothing left; otherwise 0. Record 0 belongs to no group and is never empty. It
+ * is looked up nevertheless. So the verifier does not know the result of this function, and checks the code after the call only
+ * once.
  */
 static __noinline u64 reserve_is_empty(u32 index)
 {
@@ -30,7 +30,7 @@ static __noinline u64 reserve_is_empty(u32 index)
 	return empty;
 }
 
-/* Charges boosted time to a group and to the groups above it. */
+/* Charges boosted time to a group and its ancestors. */
 static __noinline void charge_reserve(u32 index, u64 ns)
 {
 	int i;

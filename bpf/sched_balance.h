@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that wait on one CPU and run on another (policy/balance.h). The CPU that takes over a task decides: it reads the
- * record of the other CPU, and needs no lock of that CPU for this.
+ * Migration of waiting tasks (policy/balance.h). The CPU that pulls a task decides. It reads the record of the other CPU, and
+ * takes no lock of that CPU for the decision.
  */
 #ifndef PARACORD_BPF_SCHED_BALANCE_H
 #define PARACORD_BPF_SCHED_BALANCE_H
 
-/* A shorter interval is left for the next update, and counted there. */
+/* Shortest time that is added to a pace. A shorter time is added at the next update. */
 #define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
-/* CPUs that a busy CPU looks at, at the end of a slice. */
+/* Maximum number of CPUs that a busy CPU checks in one search, which it makes once per slice. */
 #define PC_BALANCE_STEPS	4
-/* Tasks looked at in the queue of each other CPU: by a busy CPU; by an idle CPU of another node. */
+/* Maximum number of tasks that are checked in another CPU's queue: by a busy CPU, and by an idle CPU of another node. */
 #define PC_BALANCE_DEPTH	4
 #define PC_WAITED_DEPTH		16
-/* Tasks of a CPU's own queue that are offered to idle CPUs. All of them may go, if there are enough idle CPUs. */
+/* Maximum number of tasks of its own queue that a CPU offers to idle CPUs. All may migrate if there are enough idle CPUs. */
 #define PC_GIVE_DEPTH		64
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
@@ -23,21 +23,22 @@ static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 	return waiting > 0 ? waiting : 0;
 }
 
-/* The same for a CPU that runs an ordinary task, whose weight is included. */
+/* The weight of the waiting tasks and of the running task. Called for a CPU that runs an ordinary task. */
 static __always_inline u64 weight_shared(const struct pc_rq *rq)
 {
 	return weight_waiting(rq) + pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
 }
 
-/* The weight of the tasks that wait on a CPU, and of the ordinary task that runs there. Any CPU may read it. */
+/* The weight of the waiting tasks on a CPU, plus that of the running task if it is ordinary. Any CPU may call this function. */
 static __always_inline u64 weight_on(const struct pc_rq *rq)
 {
 	return runs_ordinary(rq) ? weight_shared(rq) : weight_waiting(rq);
 }
 
 /*
- * The pace of a CPU up to now. A CPU that had nothing to do made the pace of one task of nice 0, so that a task that it
- * takes over has no debt. No pace is made while a boosted vCPU runs, or while tasks wait for a task of a higher class.
+ * The pace of a CPU as of `now`. The pace of an idle CPU advances as if one task of nice 0 ran there, so that a task that it
+ * pulls has no debt. The pace does not advance while a boosted vCPU runs, or while tasks wait because a task of a higher class
+ * has the CPU.
  */
 static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
@@ -50,7 +51,7 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }
 
-/* Called before anything changes on the CPU. The time from one task to the next is too short to count. */
+/* Updates the pace of a CPU before its weights or its running task change. The time between two tasks is too short to count. */
 static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 {
 	if (pc_elapsed_ns(now, rq->pace_ns) < PC_PACE_LEAST_NS)
@@ -60,8 +61,8 @@ static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 }
 
 /*
- * No CPU is idle: the CPU of the waker if less weight waits there than on `cpu`, where the task ran last. Return: that
- * CPU, or `cpu`.
+ * Called if no CPU is idle. Return: the waker's CPU if less weight waits there than on `cpu`, where the task ran last; otherwise
+ * `cpu`.
  */
 static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
 {
@@ -75,9 +76,10 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 }
 
 /*
- * No CPU is idle, and a task of weight `weight` wakes. Another CPU is used if it would take over the task once the task
- * waits, because the tasks of that CPU have had more. balance() never finds a task that sleeps again before it has to
- * wait. Such a task would keep the tasks of its CPU from what they are owed. Return: the other CPU, or `cpu`.
+ * Called if no CPU is idle and a task of weight `weight` wakes. Checks one other CPU. Return: this other CPU if it would pull the
+ * task from the queue of `cpu`, because the tasks of the other CPU have had more time; otherwise `cpu`. balance() never finds a
+ * task that sleeps again before it has to wait. Without this function, such a task would stay on its CPU, and the other tasks
+ * there would not get what they are owed.
  */
 PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 {
@@ -94,12 +96,12 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 	    !pc_balance_takes(pace_of(theirs, now) - pace_of(rq, now), weight_on(theirs) + weight,
 			      weight_on(rq) + weight, rq->slice_ns))
 		return cpu;
-	/* The next task looks at another CPU. */
+	/* The next call checks another CPU. */
 	wakers->victim[ring] = theirs->near.next[ring];
 	return other;
 }
 
-/* A CPU that was claimed and gets no task is marked as idle again after it has looked for work. */
+/* Kicks a CPU if it is idle, so that it looks for work. If it was claimed but finds none, the kernel marks it as idle again. */
 static __always_inline void wake_idle(u32 cpu)
 {
 #ifdef PC_HAVE_KICK
@@ -107,10 +109,7 @@ static __always_inline void wake_idle(u32 cpu)
 #endif
 }
 
-/*
- * When a CPU that was given a task has nothing to do again, it looks first where more tasks may wait. This is a hint: any
- * CPU may write it.
- */
+/* Makes the CPU `idle`, which got a task from `cpu`, search `cpu` first when it is idle again. Any CPU may write this hint. */
 static __always_inline void look_here(u32 idle, u32 cpu)
 {
 	struct pc_rq *theirs = rq_of(idle), *rq = rq_of(cpu);
@@ -125,8 +124,8 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 }
 
 /*
- * Tasks wait on this CPU while another CPU is idle. The idle CPU looked at some CPUs before it went idle, but not at this
- * one, or it has just come online. Each task that may run on an idle CPU goes there.
+ * Moves tasks that wait on this CPU to idle CPUs on which they may run. A CPU may be idle although tasks wait here: it searched
+ * some CPUs before it went idle, but not this one, or it has just come online. Return: 0.
  */
 PC_VERIFIED_ALONE int give(u32 cpu)
 {
@@ -136,7 +135,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	u64 now = rq_now();
 	int i;
 
-	/* Without the kick, a CPU that is claimed in vain would not be marked as idle again. */
+	/* Without the kick, a CPU that was claimed but gets no task would not be marked as idle again. */
 	if (!PC_CAN_KICK || !describes_cpumask() || !rq)
 		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
@@ -153,7 +152,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 			idle = idle_cpu_for(p, t, rq, now);
 			if (idle < 0)
 				continue;
-			/* The task leaves the sums of this queue when it runs, possibly before move_to() returns. */
+			/* The task leaves the sums of this queue when it begins to run, possibly before move_to() returns. */
 			if (move_to(&it, p, SCX_DSQ_LOCAL_ON | idle))
 				look_here(idle, cpu);
 			else
@@ -164,17 +163,14 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	return 0;
 }
 
-/* For a CPU that has a task to run. */
+/* Calls give() if a search for CPUs is due and tasks wait. The CPU itself has a task to run. */
 static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
 {
 	if (due && *(volatile s32 *)&rq->queued > 0 && gives_away(rq, now))
 		give(cpu);
 }
 
-/*
- * Takes the first task that has waited for long enough from the queue of a CPU of another node. Return: 1 if a task was
- * moved.
- */
+/* Pulls the first task that has waited for crossing_ns() from a CPU of another node. Return: 1 if a task was pulled. */
 PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
@@ -205,7 +201,7 @@ PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 	return moved;
 }
 
-/* Looks for a task along a ring, starting where the last search of the ring stopped. */
+/* Pulls a task from a CPU of a ring. Starts where the last search of the ring stopped. Return: 1 if a task was pulled. */
 PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs;
@@ -227,7 +223,7 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 			break;
 		}
 		victim = theirs->near.next[ring];
-		/* The search has come around the ring. */
+		/* All CPUs of the ring have been searched. */
 		if (victim == rq->victim[ring])
 			break;
 	}
@@ -235,15 +231,15 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 	return taken;
 }
 
-/* For a CPU that has nothing to run: takes the first task of another CPU's queue, from a nearby CPU if possible. */
+/* Pulls the first task from the queue of another CPU, of a nearby one if possible. Called if this CPU has nothing to run. */
 static __always_inline bool steal(u32 cpu)
 {
 	return steal_along(cpu, PC_NEAR_CACHE) || steal_along(cpu, PC_NEAR_NODE) || steal_along(cpu, PC_NEAR_ALL);
 }
 
 /*
- * False if another task changes the class or affinity of the task while it runs. The address space of the task cannot be
- * read then.
+ * Whether `p`, which runs on this CPU, is the current task. It is not if another task changes the class or affinity of `p`. The
+ * address space of `p` cannot be read in this case.
  */
 static __always_inline bool is_current(const struct task_struct *p)
 {
@@ -251,8 +247,8 @@ static __always_inline bool is_current(const struct task_struct *p)
 }
 
 /*
- * The running task is a vCPU and about to lose the CPU: what does its guest say? A boost that is decided here keeps the
- * vCPU on the CPU.
+ * Called if the running task is about to lose the CPU. If it is a vCPU, reads the guest line and evaluates the vCPU. Return:
+ * whether the vCPU is boosted now, and therefore keeps the CPU.
  */
 static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 {
@@ -270,8 +266,8 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 }
 
 /*
- * Whether a busy CPU may take a task from another node for its node now. `takes`: it also uses up the permission, which
- * only one CPU gets.
+ * Whether a busy CPU of `node` may pull a task from the node `from` now. If `takes` is set, the call also consumes the
+ * permission; only one CPU can get it.
  */
 PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 {
@@ -287,8 +283,8 @@ PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 }
 
 /*
- * Finds the first task of another CPU's queue that should run here instead of the current task. Return: whether there is
- * one; with `takes`, whether it was moved here.
+ * Finds the first task in the queue of `victim` that should run on this CPU instead of the current task. If `takes` is set, the
+ * task is also pulled. Return: whether a task was found, and pulled if `takes` is set.
  */
 PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 {
@@ -307,13 +303,10 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 		return false;
 	crosses = theirs->near.node != rq->near.node;
 	slice_ns = rq->slice_ns;
-	/* Between nodes, the paces of the nodes limit how often this happens (may_cross()). */
+	/* Between nodes, the paces of the nodes limit how often a task is pulled (may_cross()). */
 	if (!crosses && theirs->near.cache != rq->near.cache)
 		slice_ns *= PC_CROSS_CACHE;
-	/*
-	 * The other CPU may not have switched for a long time, for example because of a real-time task: its pace is
-	 * computed for the same moment.
-	 */
+	/* Compute both paces for the same time: a real-time task may keep the other CPU from updating its pace for long. */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
@@ -340,10 +333,7 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 	return found;
 }
 
-/*
- * Adds the pace of a CPU to the average of its node. If two CPUs do this at once, one update may be lost: that CPU adds
- * its pace again at a later look.
- */
+/* Adds the pace of a CPU to its node's average. Of two concurrent updates, one may be lost: a later search adds it again. */
 static __always_inline void tell_pace(const struct pc_rq *rq)
 {
 	u32 node = rq->near.node;
@@ -353,11 +343,11 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 		*(volatile u64 *)&n->pace = pc_node_pace(*(volatile u64 *)&n->pace, rq->pace);
 }
 
-/* The ring in which a busy CPU looks this time: most often the CPUs that share its cache. */
+/* The ring that a busy CPU searches this time. Most often these are the CPUs that share its cache. */
 static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 {
 	u32 look = ++rq->looks;
-	/* A CPU with so little weight, for example with SCHED_IDLE tasks only, is as good as idle. */
+	/* A CPU with less weight than this, for example with SCHED_IDLE tasks only, is treated as idle. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
 	bool everywhere = look % PC_LOOKS_EVERYWHERE == 0;
@@ -372,8 +362,8 @@ static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 }
 
 /*
- * Another CPU with a task that should run here; `cpu` if there is none. Each call looks at a few CPUs, the next call at
- * the next ones.
+ * Finds another CPU with a task that should run on this CPU. Return: the other CPU; `cpu` if there is none. A call checks a few
+ * CPUs, and the next call continues with the CPUs after them.
  */
 PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 {
@@ -399,7 +389,7 @@ PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 	return cpu;
 }
 
-/* Takes over a task, in place of `prev` if `prev` could go on. */
+/* Pulls a task to run instead of `prev` (NULL: none is runnable), unless `prev` is boosted. Return: whether a task was pulled. */
 static __always_inline bool balance(u32 cpu, struct task_struct *prev)
 {
 	u32 victim = slower_cpu(cpu);

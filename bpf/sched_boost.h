@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a boost and its end do to the thread of a vCPU under the scheduler.
+ * How the scheduler applies the boost of a vCPU thread, and the end of a boost.
  *
- * A boosted thread is inserted into the local DSQ of its CPU and preempts. A thread that is boosted while it runs or
- * sleeps needs nothing else: it keeps the CPU, or comes first when it wakes. A thread that is boosted while it waits is
- * fetched from the queue. A thread that loses its boost while it runs makes room if another task waits. The last two need
- * a kick of the CPU. On kernels where the kick cannot be called (scx.h) they happen at the next tick of the CPU.
+ * A boosted thread that is enqueued is inserted into the local DSQ of its CPU, and preempts the running task. If a thread is
+ * boosted while it runs or sleeps, nothing needs to be done at once: it keeps its CPU, or comes first when it wakes. If a thread
+ * is boosted while it waits, it is fetched from the queue. If a thread loses its boost while it runs, it is preempted if another
+ * task waits. The last two cases need a kick of the CPU. On kernels where the kick cannot be called (scx.h), they take effect at
+ * the next tick of the CPU.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
 
-/* How deep a queue is searched for a vCPU. A task that was preempted is near the front of its queue. */
+/* Maximum number of tasks of a queue that are searched for a boosted vCPU. A preempted task is near the front of its queue. */
 #define PC_PROMOTE_DEPTH	64
 
 /* The evaluator calls this after it has changed the level of a vCPU. */
@@ -28,10 +29,13 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 			preempt_cpu(rq, cpu);
 		return;
 	}
-	/* At a preemption the thread is enqueued after this, as a boosted one. */
+	/* A thread that is being preempted is enqueued after this call, and by then it counts as boosted. */
 	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
 		return;
-	/* Set after the level, and cleared before the search. Both are exchanges, and therefore barriers. */
+	/*
+	 * `promotes` is set after the level is stored, and promote() clears it before it searches. Both use an atomic exchange,
+	 * which is a barrier.
+	 */
 	__sync_lock_test_and_set(&rq->promotes, 1);
 	preempt_cpu(rq, cpu);
 }
@@ -43,15 +47,15 @@ static __always_inline u32 task_level(const struct pc_task *t)
 	return level_of(vcpu_of(t, &index));
 }
 
-/* Whether what runs on a CPU, possibly nothing, gives way to a thread that is boosted to this level. */
+/* Whether a thread that is boosted to this level may preempt the running task. True if no task of the scheduler runs. */
 static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 {
 	return runs_nothing(rq) || level_on(rq) < level;
 }
 
 /*
- * Fetches the first vCPU that was boosted while it waited here; with `called`, the first task that was called
- * (sched_yield.h).
+ * Moves a task from the queue of this CPU to its local DSQ: the first boosted vCPU, or if `called` is set, the first task that
+ * was called (sched_yield.h). Return: whether a task was moved.
  */
 static __noinline bool fetch_marked(u32 cpu, bool called)
 {
@@ -78,7 +82,7 @@ static __noinline bool fetch_marked(u32 cpu, bool called)
 	return moved;
 }
 
-/* If several vCPUs were boosted while they waited, the other ones follow at the next switches. */
+/* Fetches a vCPU that was boosted while it waited. If there are several, the next switches fetch the other ones. */
 static __noinline bool promote(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -93,8 +97,8 @@ static __noinline bool promote(u32 cpu)
 }
 
 /*
- * If a boosted vCPU runs here, only a task that this vCPU has called may run before it goes on. Return: 1 if a task was
- * fetched.
+ * Fetches a task that was called (sched_yield.h). If the running task is a boosted vCPU, this is done only if that vCPU is the
+ * caller. Return: 1 if a task was fetched.
  */
 PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 {
@@ -107,9 +111,9 @@ PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 }
 
 /*
- * A boosted thread that wakes goes to the CPU where it ran last, if that CPU is idle or runs a task that the thread may
- * preempt, as a real-time task does (select_task_rq_rt()). The search for an idle CPU takes longer, and is left to the
- * task that is preempted.
+ * A boosted thread that wakes goes to the CPU where it ran last, like a real-time task (select_task_rq_rt()). The condition is
+ * that this CPU is idle, or runs a task that the thread may preempt. A search for an idle CPU would take longer. If a search is
+ * needed, the preempted task does it.
  */
 static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
 {
@@ -119,7 +123,7 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
 		return true;
 	}
-	/* The CPU is not idle, and runs no task of the scheduler: it runs a task of a higher class, or is switching. */
+	/* If the CPU is not idle but runs no task of the scheduler, it runs a task of a higher class, or is about to switch. */
 	if (runs_nothing(rq) || !gives_way(rq, level))
 		return false;
 	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, SCX_ENQ_PREEMPT);
@@ -127,9 +131,11 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 }
 
 /*
- * An idle CPU of the same domain, and so as large, as the CPU where a boosted thread ran last. Negative: there is none,
- * or these CPUs are too small for the thread. Any idle CPU would do for latency. But if a task of a higher class has the
- * CPU of the thread when an interrupt comes, this should not use a large CPU that was not requested.
+ * Finds an idle CPU in the domain of `prev`, where a boosted thread ran last. CPUs of a domain have the same capacity. Return:
+ * negative if none is idle, or if these CPUs are too small for the thread.
+ *
+ * For latency, any idle CPU would do. But a task of a higher class may occupy `prev` when an interrupt comes. This must not move
+ * the thread to a large CPU that was not requested.
  */
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
@@ -153,7 +159,10 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 	return -1;
 }
 
-/* A CPU for a boosted thread that found no idle CPU: one whose task the thread may preempt. */
+/*
+ * Finds a CPU whose running task a boosted thread may preempt. Called if the thread found no idle CPU. Return: `first` if there
+ * is none.
+ */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
 	struct pc_rq *rq = rq_of(first);
@@ -174,7 +183,7 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 			break;
 		rq = rq_of(cpu);
 	}
-	/* The CPUs of the node run boosted vCPUs, or tasks of a higher class. */
+	/* The CPUs of the node run boosted vCPUs or tasks of a higher class. Try an idle CPU anywhere. */
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	return idle >= 0 ? (u32)idle : first;
 }

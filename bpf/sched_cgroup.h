@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Cgroups that come, go and change their weight, and tasks that move between them. */
+/* Creation, removal and weight changes of cgroups, and tasks that move between cgroups. */
 #ifndef PARACORD_BPF_SCHED_CGROUP_H
 #define PARACORD_BPF_SCHED_CGROUP_H
 
-/* Counts a group without a record of its own when it comes or goes. */
+/* Called when a group without a record of its own is created or removed. Counts such groups. */
 static __always_inline void count_unrecorded(u32 record, s32 by)
 {
 	u32 zero = 0;
@@ -40,8 +40,8 @@ static __always_inline u32 take_record(u32 parent, u32 weight)
 }
 
 /*
- * If no record is free, if the group is too deep, or if its parent has no record, the tasks of the group count as tasks
- * of the nearest group above that has a record.
+ * If no record is free, if the group is too deep, or if its parent has no record of its own, the group gets no record. Its tasks
+ * then count as tasks of the nearest ancestor that has a record.
  */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)

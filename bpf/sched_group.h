@@ -2,14 +2,14 @@
 /*
  * Cgroups: the weight of a task is scaled by the share of its group (policy/fair.h).
  *
- * The sum of the runnable weights of a group is one counter for the whole machine. It is changed by an atomic add when a
- * task becomes runnable or sleeps. The sum of the parent changes only when the sum of the group becomes zero or nonzero,
- * or when the weight of the group changes. A group records what the sum of its parent contains for it. A CPU that changes
- * the group replaces this record by an exchange, and adds the difference to the sum of the parent. So no CPU waits, and
- * no difference is lost. A sum may lag or be negative for a moment. If other CPUs change the group in all PC_SETTLE_MAX
- * rounds of settle(), the record may stay outdated until the next change of the group.
+ * Each group has one machine-wide sum of the weights of its runnable tasks and active child groups. A task that becomes runnable
+ * or sleeps changes the sum of its group by an atomic add. The sum of the parent changes only when the sum of the group becomes
+ * zero or nonzero, or when the weight of the group changes. Each group records the weight that its parent's sum contains for it.
+ * A CPU that changes the group replaces this record by an atomic exchange, and adds the difference to the parent's sum. So no CPU
+ * waits, and no difference is lost. A sum may be outdated or negative for a short time. If other CPUs change the group in all
+ * PC_SETTLE_MAX rounds of settle(), the record may stay outdated until the next change of the group.
  *
- * Factors are computed at most once per millisecond for each group. Tasks of the root group cost nothing.
+ * Factors are computed at most once per millisecond for each group. Tasks of the root group cause no such work.
  */
 #ifndef PARACORD_BPF_SCHED_GROUP_H
 #define PARACORD_BPF_SCHED_GROUP_H
@@ -33,11 +33,11 @@ struct {
 
 /* pc_group_ref.record */
 #define PC_RECORD_OWN	0
-#define PC_RECORD_FULL	1	/* no record was free */
-#define PC_RECORD_DEEP	2	/* the group, or a group above it, is too deep */
+#define PC_RECORD_FULL	1	/* no record was free for the group or an ancestor */
+#define PC_RECORD_DEEP	2	/* the group is deeper than PC_GROUP_DEPTH_MAX */
 
 struct pc_group_ref {
-	u32 index;	/* of its record, or of the nearest one above */
+	u32 index;	/* index of its record, or of the nearest ancestor's record */
 	u32 record;	/* PC_RECORD_* */
 };
 
@@ -63,7 +63,7 @@ static __always_inline u32 group_index(struct cgroup *cgrp)
 	return ref ? ref->index : PC_GROUP_ROOT;
 }
 
-/* The task belongs to this group from now on. */
+/* Makes a task belong to a group. */
 static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 {
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
@@ -76,10 +76,10 @@ static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 	t->generation = g ? g->generation : 0;
 }
 
-/* Rounds in which settle() follows changes that other CPUs make to the group at the same time. */
+/* Maximum number of rounds in which settle() follows concurrent changes of the group by other CPUs. */
 #define PC_SETTLE_MAX		4
 
-/* What the sum of the parent should contain for this group. */
+/* The weight that the parent's sum should contain for this group. */
 static __always_inline u32 weight_in_parent(const struct pc_group *g)
 {
 	if (!*(volatile u32 *)&g->used || !*(volatile s64 *)&g->active)
@@ -87,14 +87,14 @@ static __always_inline u32 weight_in_parent(const struct pc_group *g)
 	return pc_group_weight(*(volatile u8 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
 }
 
-/* Called after a change of the group. Return: the difference for the sum of the parent. */
+/* Called after a change of the group. Return: the difference to add to the parent's sum. */
 static __always_inline s64 settle(struct pc_group *g)
 {
 	u32 counts = weight_in_parent(g);
 	s64 by = (s64)counts - __sync_lock_test_and_set(&g->counted, counts);
 	int i;
 
-	/* A CPU that changes the group after this check calls settle() after this check. */
+	/* If another CPU changes the group after this check, its call of settle() also comes after this check. */
 	bpf_for(i, 0, PC_SETTLE_MAX) {
 		u32 again = weight_in_parent(g);
 
@@ -107,8 +107,8 @@ static __always_inline s64 settle(struct pc_group *g)
 }
 
 /*
- * Adds `by` to the sum of a group, and updates the sums of the groups above as far as groups become active or inactive.
- * Return: 0.
+ * Adds `by` to the sum of a group. If the group thereby becomes active or inactive, the sum of its parent changes too, and so on
+ * up to the root. Return: 0.
  */
 PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 {
@@ -134,7 +134,7 @@ PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 	return 0;
 }
 
-/* The weight of the group has changed, or the group is gone. Return: 0. */
+/* Called after the weight of a group has changed, or after the group was removed. Return: 0. */
 PC_VERIFIED_ALONE int follow_weight(u32 index)
 {
 	struct pc_group *g = group_at(index);
@@ -148,8 +148,8 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 #include "sched_quota.h"
 
 /*
- * Reads the cpu controller's files of a group: kernels before 6.19 do not report changes. `of`: the kernel's own object
- * for the group.
+ * Reads cpu.idle and cpu.max of a group from the kernel, because kernels before 6.19 do not report their changes. `of`: the
+ * kernel's object for the group.
  */
 static __always_inline void follow_files(u32 index, struct pc_group *g, const struct task_group *of)
 {
@@ -157,7 +157,7 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 	u8 idle = !!BPF_CORE_READ(of, idle);
 
 	if (*(volatile u8 *)&g->idle != idle) {
-		/* kernel/sched/fair.c: sched_group_set_idle() resets the weight to the default. */
+		/* sched_group_set_idle() (kernel/sched/fair.c) resets the weight to the default. */
 		if (!idle)
 			*(volatile u32 *)&g->weight = PC_GROUP_WEIGHT_USUAL;
 		*(volatile u8 *)&g->idle = idle;
@@ -168,8 +168,8 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 }
 
 /*
- * Address of the kernel's object for the group of a task; 0: not known. It is a number, so that the verifier follows it
- * once.
+ * Address of the kernel's object for the group of a task; 0: not known. The type is an integer, so that the verifier checks the
+ * code after the call only once.
  */
 static __always_inline u64 kernels_group(const struct task_struct *p)
 {
@@ -183,7 +183,7 @@ static __always_inline bool is_fresh(const struct pc_group *g, u64 now, u64 age_
 	return pc_elapsed_ns(now, *(volatile u64 *)&g->factor_ns) < age_ns;
 }
 
-/* Updates factor, clamps and quota of a group below the group `above`. */
+/* Updates the factor, the clamps and the quota of a group. `above`: its parent. */
 static __always_inline void refresh_level(u32 index, struct pc_group *g, const struct pc_group *above, u64 now)
 {
 	u16 limited = *(volatile u16 *)&above->limited;
@@ -202,8 +202,9 @@ static __always_inline void refresh_level(u32 index, struct pc_group *g, const s
 }
 
 /*
- * Does the same for the highest group, at or above this one, that was not updated within a millisecond (two without
- * `kernels`). `kernels`: kernels_group(); 0: the files are not read. Return: 1 if that was this group itself.
+ * Climbs from this group towards the root as long as the parent is outdated, and calls refresh_level() for the group that it
+ * reaches. A parent is outdated if it was not updated within 1 ms, or within 2 ms without `kernels`. `kernels`: kernels_group();
+ * 0: the cgroup files are not read. Return: 1 if the updated group is this group itself.
  */
 PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 {
@@ -215,7 +216,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 		u32 parent = g ? g->parent : PC_GROUP_ROOT;
 
 		above = group_at(parent);
-		/* The record of the root group is never updated, and has the values that hold without groups. */
+		/* The root group's record is never updated: it has the values that apply without groups. */
 		if (!above || parent == PC_GROUP_ROOT ||
 		    is_fresh(above, now, (kernels ? 1 : 2) * PC_FACTOR_MAX_AGE_NS))
 			break;
@@ -232,7 +233,10 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 	return index == own;
 }
 
-/* Updates the groups from there down to this one. So the cost of a group does not depend on its depth. Return: 0. */
+/*
+ * Updates this group, after all of its outdated ancestors. Each group is updated once for all its descendants, so the cost of a
+ * group does not depend on its depth. Return: 0.
+ */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 {
 	int i;
@@ -243,15 +247,16 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 	return 0;
 }
 
-/* The group of a task; NULL: the root group. Its factor and clamps are at most a millisecond old per level. */
+/* The group of a task; NULL: the root group. Its factor and clamps are at most 1 ms old for each level of its depth. */
 static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	/*
-	 * If a task is in a group without a record of its own, it reads the files of neither its own group nor the group
-	 * above that has a record. It waits twice as long, so that tasks of that other group come first. A task that ends
-	 * may outlive its group, and the index may belong to another group by then.
+	 * A task whose group has no record of its own does not read the cgroup files: t->group is the record of an ancestor, but
+	 * kernels_group() is the task's own group. Such a task waits twice as long before it updates the record, so that a task
+	 * of the ancestor, which reads the files, does it first. A task that exits may outlive its group, and the index may then
+	 * belong to another group.
 	 */
 	if (g && g->generation == t->generation && *(volatile u32 *)&g->used && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);
@@ -262,7 +267,7 @@ static __always_inline void group_join(struct pc_task *t, u32 weight)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
-	/* A task that ends may outlive its group, and the index may belong to another group by then. */
+	/* A task that exits may outlive its group, and the index may then belong to another group. */
 	if (!g || g->generation != t->generation)
 		return;
 	t->counted = weight;

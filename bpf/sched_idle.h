@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An idle CPU makes no new request. But where CPUs share a frequency its last request stays in force: schedutil takes the
- * largest request. A timer lets the request fall with the sleepers' part of the CPU's sum. The timer also withdraws
- * requests that are not wanted any more: while the scheduler requests nothing, the kernel uses the highest frequency.
- * Only a timer can make a request for another CPU, because no run queue may be locked then.
+ * An idle CPU makes no new request, and its last request stays active. Where CPUs share a frequency, this matters: schedutil
+ * takes the largest request. So a timer lowers the request of an idle CPU as the sleepers' part of the CPU's sum decays.
+ *
+ * The timer also replaces the scheduler's requests when the daemon has switched requests off. It then requests the highest
+ * frequency, which is what the kernel uses if the scheduler requests nothing. Only a timer can make a request for another CPU,
+ * because the caller must not hold a run queue lock.
  */
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
 
-/* A sum halves in 32 ms. The kernel updates the load of idle CPUs as often. */
+/* Timer period. The sleepers' sum halves in this time. The kernel also updates the load of idle CPUs at this interval. */
 #define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
-/* If no request is left to fall; if no CPU shares its frequency. */
+/* Timer period if no request has to fall, and if no CPU shares its frequency. */
 #define PC_IDLE_REST_NS		(256 * PC_NSEC_PER_MSEC)
 #define PC_IDLE_OFF_NS		(1 * PC_NSEC_PER_SEC)
-/* A smaller request counts as none: a 64th. */
+/* A request below this, which is 1/64 of the largest capacity, counts as no request. */
 #define PC_IDLE_FLOOR		(PC_CAPACITY / 64)
 
 struct pc_idle_timer {
@@ -65,7 +67,7 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 	return 0;
 }
 
-/* Without the timer, the requests of idle CPUs stay in force. */
+/* If the timer cannot be started, the requests of idle CPUs stay active. */
 static __always_inline void start_idle_timer(void)
 {
 	u32 zero = 0;
@@ -73,7 +75,9 @@ static __always_inline void start_idle_timer(void)
 
 	if (!timer)
 		return;
-	/* This fails if the scheduler was in force before: the timer exists already. */
+	/*
+	 * This fails if the timer is left over from an earlier attachment of the scheduler. The timer can be used nevertheless.
+	 */
 	bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, idle_look);
 	bpf_timer_start(&timer->timer, PC_IDLE_NS, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* CPUs, tasks and the scheduler itself: how they come and go. */
+/* Operations for CPUs, tasks and the scheduler itself when they come and go. */
 #ifndef PARACORD_BPF_SCHED_LIFE_H
 #define PARACORD_BPF_SCHED_LIFE_H
 
-/* One record: why the scheduler ended. */
+/* One record: why the kernel has unloaded the scheduler. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -12,7 +12,7 @@ struct {
 	__type(value, struct pc_ext_exit);
 } ext_exit SEC(".maps");
 
-/* Without these two operations, the kernel would unload the scheduler when a CPU comes or goes. */
+/* Without these two operations, the kernel would unload the scheduler when a CPU goes online or offline. */
 SEC("struct_ops/ext_cpu_online")
 int BPF_PROG(ext_cpu_online, s32 cpu)
 {
@@ -24,8 +24,8 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
 }
 
 /*
- * No CPU looks into the queue of a CPU that goes offline. The tasks that wait there, pinned or not, go where the kernel
- * finds another CPU for them.
+ * A CPU that goes offline no longer dispatches from its queue. All tasks that wait there, even pinned ones, go to the global DSQ,
+ * from which the kernel finds another CPU for them.
  */
 SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
@@ -39,17 +39,17 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
-/* The most that a task owes when it ends: one turn. Without the kick, turns end at ticks. */
+/* The most that a task can owe when it exits: one turn. Without the kick, turns end at ticks. */
 static __always_inline u32 most_owed(const struct pc_rq *rq)
 {
 	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
 }
 
 /*
- * A new task starts with a debit: the most that it may owe when it ends. The debit of the next child of the same parent
- * is only what this child has run by its end, so that a parent that makes one child after the other pays for what they
- * use. Only the last child that was made counts. Otherwise a parent could make many children in reserve. The first child
- * of a task that is itself new has no debit, because its parent has already waited.
+ * A new task starts with a debit: the most that it may owe when it exits. If the last child of the same parent has exited, the
+ * debit of the next child is only what the last child has run. So a parent that forks one child after the other pays for what
+ * they use. Only the last child counts. Otherwise a parent could fork many children in advance, and use their credit later. The
+ * first child of a task that was itself forked has no debit, because that task has already waited for its own debit.
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
@@ -68,17 +68,19 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
 	maker->last_child = 0;
-	/* The maker belongs to another class. */
+	/* The parent belongs to another class. */
 	if (!rq || runs_nothing(rq))
 		return;
 	maker->last_child = p->pid;
-	/* What the maker has run until now is counted later, with the rest (charge_from()): subtract it here. */
+	/*
+	 * The parent's running time since charge_from() will be added to after_ns as a whole. Subtract the part before the fork.
+	 */
 	maker->after_ns = -(s32)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC);
 }
 
 /*
- * What a task has run since it made its last child would be on no account when the task ends: the child owes it. So a
- * chain of tasks, each of which goes on after it has made the next one, gets no more than one task.
+ * Called when a task exits. Charges its running time since its last fork to the child of that fork. Otherwise nobody would pay
+ * for this time. So a chain of tasks, each of which goes on after it has forked the next one, gets no more than one task.
  */
 static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *rq)
 {
@@ -91,13 +93,13 @@ static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *r
 	if (!child)
 		return;
 	heir = task_of(child);
-	/* The thread ID may belong to another task by now, whose parent is another one. */
+	/* The thread ID may belong to another task by now, and that task may have another parent. */
 	if (heir && heir->number == t->children)
 		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed(rq));
 	bpf_task_release(child);
 }
 
-/* Accounts `ran_ns` of a task that has made another one. */
+/* Accounts the running time `ran_ns` of a task that has forked. */
 static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 ran_ns)
 {
 	if (t->after_ns < (s32)PC_FAIR_TICK_NS)
@@ -114,8 +116,8 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without the scheduler */
 	/*
-	 * The scheduler may have been in force before. `vcpu` stays: the sensor may find at this moment that the task is
-	 * a vCPU.
+	 * The record may be left over from an earlier attachment of the scheduler. `vcpu` is kept: the sensor may find at the
+	 * same time that the task is a vCPU.
 	 */
 	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
@@ -127,7 +129,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return 0;
 }
 
-/* Accounts `ran_ns` of a new task. */
+/* Accounts the running time `ran_ns` of a new task. If it exits, the unused rest of its debit becomes the parent's credit. */
 static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, u64 ran_ns)
 {
 	struct pc_task *parent;
@@ -140,7 +142,7 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
 }
 
-/* A task may become a real-time task while it waits. */
+/* The task leaves the scheduler. It may be waiting, for example if it becomes a real-time task. */
 SEC("struct_ops/ext_disable")
 int BPF_PROG(ext_disable, struct task_struct *p)
 {
@@ -154,7 +156,10 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 	return 0;
 }
 
-/* Clears what the record of a CPU has from an earlier time. What the daemon has set stays. */
+/*
+ * Clears what an earlier attachment of the scheduler has left in the record of a CPU. What the loader and the daemon have set
+ * stays.
+ */
 static __always_inline void begin_rq(struct pc_rq *rq)
 {
 	*rq = (struct pc_rq){

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The operations of the scheduler. Their order at a switch: dispatch (may keep the running task), stopping, enqueue if
- * the task can still run, running of the next task. The tracepoint sched_switch comes after them, and the sensor finds
- * nothing left to do there.
+ * The operations of the scheduler. Their order at a switch: dispatch, which may keep the running task; stopping; enqueue, if the
+ * task is still runnable; running, for the next task. The tracepoint sched_switch comes after them. The sensor has nothing left
+ * to do at that tracepoint.
  */
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
@@ -17,7 +17,7 @@
 #include "sched_life.h"
 #include "sched_yield.h"
 
-/* A task that wakes runs on a CPU that was claimed from the idle ones. */
+/* Inserts a waking task into the local DSQ of a CPU that was claimed as idle. Return: false if the CPU has no record. */
 static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -29,7 +29,7 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 	return true;
 }
 
-/* A thread of a VM that woke away from home runs on an idle CPU at home. Return: that CPU; negative if it does not. */
+/* Sends a VM's thread that wakes outside its home node to an idle CPU of that node. Return: the CPU; negative if it stays. */
 static __always_inline s32 goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
 	s32 cpu = idle_at_home(p, t, rq, prev);
@@ -46,7 +46,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	bool is_idle = false;
 	s32 cpu = -1;
 
-	/* A task that its quota holds back is parked by ext_enqueue, and claims no idle CPU. */
+	/* If the quota holds back the task, ext_enqueue parks it, and the task must not claim an idle CPU here. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
 	if (t && rq)
@@ -55,7 +55,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		return cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
-		/* A boosted vCPU is not placed to save energy at each of its wakeups. */
+		/* A boosted vCPU is not placed by energy at each of its wakeups. */
 		if (!level || place_is_due(t, rq, rq_now()))
 			cpu = place(p, t, prev_cpu);
 	}
@@ -79,7 +79,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
 	cpu = less_busy(p, rq, cpu);
-	/* A task that wakes looks for a faster CPU once per slice. */
+	/* A task that wakes checks for a faster CPU at most once per slice. */
 	if (cpu != prev_cpu || !t || is_pinned(p) || !is_due(&t->placed_ns, rq_now(), rq->slice_ns))
 		return cpu;
 	cpu = faster_cpu(prev_cpu, t->weight);
@@ -97,7 +97,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	bool born;
 	s32 idle;
 
-	if (!t || !rq) {	/* there was no memory when the task was created */
+	if (!t || !rq) {	/* there was no memory for its record when the task was created */
 		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
 		return 0;
 	}
@@ -106,7 +106,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	born = t->birth & PC_BIRTH_NEW;
 	if (born)
 		inherit(t, now);
-	/* Without a tick nothing has raised the base lately. Raise it as if the last tick had been a slice ago. */
+	/* On a CPU without a tick, ext_tick has not raised the base. Raise it as if there had been a tick one slice ago. */
 	if (rq->tickless && runs_ordinary(rq) && *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, running_vtime(rq, now) - pc_fair_virtual(rq->slice_ns, rq->cur_inverse));
 	arrive(p, t, rq, cpu, now);
@@ -119,8 +119,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (moves(p, t, to, rq->slice_ns, enq_flags))
 		return 0;
 	/*
-	 * The task is alone, and the kernel would go idle: the task was to move and may not any more, or it begins a new
-	 * turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
+	 * No other task is runnable, and the kernel would go idle. The task was to migrate but may no longer do so, or it starts
+	 * a new turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
@@ -130,14 +130,14 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	level = task_level(t);
 	if (level) {
 		/*
-		 * A boosted vCPU that is put back comes after waiting vCPUs of the same level: the CPU runs nothing at
-		 * that moment.
+		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait: at that moment, the CPU
+		 * runs nothing, and the vCPU cannot preempt.
 		 */
 		bool first = !runs_nothing(rq) && gives_way(rq, level);
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
 
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags | preempt);
-		/* The switch that puts back the vCPU has already chosen the next task, which makes room (ext_running). */
+		/* The switch that requeues the vCPU has already chosen the next task. ext_running reschedules if needed. */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
 			rq->put_back = level;
 		return 0;
@@ -152,7 +152,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		watch_turn(rq, cpu, now);
 		return 0;
 	}
-	/* The task was parked, and is moved to a group that has some quota left. The CPU may have gone idle meanwhile. */
+	/* The task was parked, and moves to a group that has some quota left. While it was parked, the CPU may have gone idle. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		watch_claimed(rq, cpu);
@@ -163,7 +163,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		if (idle >= 0) {
 			insert_local(p, t, idle, rq->slice_ns, enq_flags);
 			look_here(idle, cpu);
-			/* The kick makes the CPU look for work in any case: the task may be taken away before it gets there. */
+			/* The kick makes the idle CPU look for work even if the task is dequeued before it arrives there. */
 			wake_idle(idle);
 			return 0;
 		}
@@ -173,9 +173,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Dispatches for a CPU other than the current one. With core scheduling the kernel calls dispatch for all threads of a
- * core at once, and holds the lock that moves between queues would take. So the next task comes from the queue of that
- * CPU, or is the one that runs there.
+ * Dispatches for a CPU other than the current one. With core scheduling, the kernel calls dispatch for all threads of a core at
+ * once. It then holds the lock that a move between queues would take. So the next task must be the first task of that CPU's own
+ * queue, or the task that runs there.
  */
 static __noinline void dispatch_sibling(s32 cpu, struct task_struct *prev)
 {
@@ -210,12 +210,12 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
 	now = rq_now();
-	/* A CPU that has something to run looks at other CPUs once per slice. */
+	/* A CPU that has something to run searches other CPUs once per slice. */
 	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/*
-		 * No give() after balance(): give() may drop the run queue lock, and the task that balance() has moved
-		 * may be dequeued meanwhile. The kernel would not call dispatch again in this case.
+		 * No give() after balance(): give() may drop the run queue lock. The task that balance() has pulled may then be
+		 * dequeued, and the kernel would not call dispatch again.
 		 */
 		if (due && balance(cpu, NULL))
 			return 0;
@@ -225,8 +225,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	t = task_of(prev);
 	/*
-	 * The task is parked when it is put back. It is running, so that the time for which it waited before does not
-	 * matter.
+	 * The quota of the task is used up, and the task is parked when it is requeued. Its waiting time does not matter here,
+	 * because it is running.
 	 */
 	if (t && is_short(prev, t, rq)) {
 		if (take(cpu) || steal(cpu))
@@ -234,7 +234,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	}
 	if (runs_ordinary(rq)) {
-		/* The task gives up the CPU in any case (sched_place.h). */
+		/* The task leaves the CPU in any case (place_running()). */
 		if (t && leaves_for(place_of(t))) {
 			take(cpu);
 			return 0;
@@ -273,22 +273,22 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	in_order = is_in_queue_of(at, cpu);
 	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
 	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
-	/* Such a task has a turn whatever its quota is. Otherwise it would never make progress. */
+	/* A task that has waited for too long gets a turn even without quota. Otherwise it would never make progress. */
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
 	t->stands_ns = 0;
-	/* A task that the previous task has called does not run before this one if this one is boosted. */
+	/* The previous task has called a task. If the new task is boosted, the called task must not run before it. */
 	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
 		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
-	/* A new task that an idle CPU took at once was not enqueued. */
+	/* A new task that was sent to an idle CPU at once was not enqueued. */
 	t->birth &= ~PC_BIRTH_NEW;
-	/* The task was inserted directly when it woke, or another CPU's queue gave it away. */
+	/* The task was inserted into a local DSQ when it woke, or was pulled from the queue of another CPU. */
 	if (!has_arrived(at) || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
 	else if (rq->features & PC_PERF_TRACK)
 		perf_arrive(p, t, rq, NULL, now);
-	/* A task that preempts may be ahead of tasks that wait: its virtual time says nothing about the queue. */
+	/* A task that preempts may have a later virtual time than waiting tasks. This says nothing about the queue. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	if (*(volatile u32 *)&t->owed_ns)
@@ -317,8 +317,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (v)
 		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
 	/*
-	 * No task runs on a quota that is used up, and a task makes room for a boosted vCPU of a higher level that was
-	 * put back. vCPUs of the same level take turns (sched_turn.h).
+	 * Reschedule if the task's quota is used up. Also reschedule if a boosted vCPU of a higher level was requeued during this
+	 * switch. vCPUs of the same level take turns (sched_turn.h).
 	 */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged && !called))
@@ -326,13 +326,13 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	else if (spent && (aged || t->reads))
 		begin_short_turn(rq, cpu, PC_TURN_NS, now);
 	else if (rq->put_back > level_of(v) && called)
-		/* A boosted vCPU has called the task, and comes next. */
+		/* A boosted vCPU has called this task, and runs after it. */
 		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
 		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
 	/*
-	 * A task that is put back before its first instruction has not run, and has to keep its waiting time. Otherwise
-	 * it might never run.
+	 * A held task is requeued before its first instruction. It has not run, and must keep its waiting time. Otherwise it
+	 * might never run.
 	 */
 	if (!held)
 		t->waits_ns = 0;
@@ -341,7 +341,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	return 0;
 }
 
-/* The task is no longer runnable. */
+/* Called when a task is no longer runnable. */
 static __always_inline void departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	group_leave(t);
@@ -364,8 +364,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
 	/*
-	 * It may be the turn of another thread of the core. The task then waits in the queue in order, and not as the
-	 * first one of the local DSQ.
+	 * Another thread of the core may have the next turn. Without a slice, the task waits in order in the queue of its CPU.
+	 * Otherwise the kernel would put it first into the local DSQ.
 	 */
 	if (runnable && shares_core(cpu, now))
 		p->scx.slice = 0;
@@ -390,13 +390,13 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
 	}
-	/* ext_quiescent would do this next. To find the record again there costs as much again. */
+	/* ext_quiescent comes next and could do this, but would have to find the record again. */
 	if (!runnable) {
 		departs(p, t, cpu, p->__state != 0);
 	}
 	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
-	/* A task that is to leave keeps its state: ext_enqueue reads the destination CPU from it. */
+	/* A task in the state LEAVE keeps this state: ext_enqueue reads the destination CPU from it. */
 	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);
 	if (v && is_current(p)) {
@@ -409,7 +409,7 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	return 0;
 }
 
-/* While a task runs alone, the base of the queue follows it. */
+/* Charges the running task and updates its weight. While no other task waits, the base of the queue follows the running task. */
 SEC("struct_ops/ext_tick")
 int BPF_PROG(ext_tick, struct task_struct *p)
 {
@@ -451,7 +451,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
-	/* For a CPU without a tick, another CPU does this once per second: it finds tasks that wait there unseen. */
+	/* If the tick is stopped, another CPU calls ext_tick once per second. It then finds waiting tasks that nobody saw. */
 	if (*(volatile u32 *)&rq->expired || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;
@@ -459,7 +459,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	return 0;
 }
 
-/* A task of a higher class takes the CPU: the tasks in its local DSQ are enqueued elsewhere. */
+/* Called when a task of a higher class takes the CPU. Requeues the tasks of its local DSQ, so that they run elsewhere. */
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -472,7 +472,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct pc_task *t;
 
-	/* The task ran until now: ext_stopping has done this. */
+	/* If the task was running, ext_stopping has already done this. */
 	if (is_current(p))
 		return 0;
 	t = task_of(p);

@@ -1,39 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of a group that has used up its quota wait in a queue of the group, where no CPU looks for tasks. A timer
- * releases them when the pool has runtime again.
+ * If a group has used up its quota, its tasks wait in a DSQ of the group, from which no CPU dispatches. A timer releases them
+ * when the pool has runtime again.
  *
- * A task is checked when it is enqueued and while it runs. A task that waits in the queue of a CPU when its group runs
- * out of quota begins to run, finds nothing to pay with, and is put back at once: this is a debt of microseconds, and no
- * queue has to be searched. A parked task does not count in the sum of its group: other groups under the same parent have
- * what it leaves.
+ * A task is checked when it is enqueued and while it runs. If the quota is used up while a task waits in the queue of a CPU, the
+ * task still begins to run, and is requeued at once. This costs a debt of microseconds, and no queue has to be searched. A parked
+ * task does not count in the sum of its group. So other groups with the same parent get its share.
  */
 #ifndef PARACORD_BPF_SCHED_PARK_H
 #define PARACORD_BPF_SCHED_PARK_H
 
 #define PC_PARK_WORDS		(PC_GROUPS_MAX / 64)
-/*
- * The most tasks of a group that one look releases. Up to this number, a look releases one task for each portion in the
- * pool.
- */
+/* One run of the timer releases one task of a group for each portion in the pool, but not more tasks than this. */
 #define PC_UNPARK_MAX		64
-/* One look releases one task that has waited for too long, plus one per this many parked tasks of the group. */
+/* A run also releases one task that has waited for too long, plus one per this many parked tasks of the group. */
 #define PC_UNPARK_OLD_OF	1024
-/* How long one look may take. The other groups come at the next look. */
+/* Maximum duration of a run of the timer. Groups that are left out are served by the next run. */
 #define PC_LOOK_NS		(50 * PC_NSEC_PER_USEC)
 /*
- * After a CPU has gone offline: tasks of a group that a look checks, and the number of looks that do this, because some
- * tasks may have been on their way to a queue.
+ * After a CPU has gone offline, a run checks up to PC_UNPARK_DEPTH parked tasks of each group. PC_GONE_LOOKS runs do this,
+ * because some tasks may still be on their way to a queue.
  */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
-/* Intervals of the timer: the shortest one while tasks wait; while there are quotas; while there are none. */
+/* Intervals of the timer: minimum while tasks are parked, maximum while there are quotas, and interval without quotas. */
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
 #define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
 
 struct pc_parked {
-	u64 groups[PC_PARK_WORDS];	/* a bit for each group in whose queue a task waits */
+	u64 groups[PC_PARK_WORDS];	/* one bit for each group, set if the group has parked tasks */
 };
 
 struct {
@@ -54,22 +50,21 @@ struct {
 	__type(value, struct pc_park_timer);
 } park_timer SEC(".maps");
 
-/* How many of the PC_GONE_LOOKS looks are left. */
+/* How many of the PC_GONE_LOOKS runs are left. */
 static u32 gone_looks;
 
 /*
- * Whether a quota can hold back the task at all. A task that may not migrate is never held back: it is in the middle of
- * something in the kernel, possibly with a lock held (PREEMPT_RT). BPF itself disables migration of the current task,
- * once.
+ * Whether a quota can hold back a task at all. A task with migration disabled is never held back: it is in the middle of some
+ * kernel code, and may hold a lock (PREEMPT_RT). For the current task, BPF itself has disabled migration once.
  */
 static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
 {
-	/* Without the kick nothing would wake the CPU for a task that is released. */
+	/* Without the kick, nothing would wake the CPU of a task that is released. */
 	return PC_CAN_KICK && t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
-/* Whether nothing is left on the CPU of `rq` with which the task could go on. */
+/* Whether a task's quota is used up, and also the portion of it that the CPU of `rq` has. */
 static __always_inline bool is_short(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
 {
 	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline)
@@ -78,7 +73,7 @@ static __always_inline bool is_short(const struct task_struct *p, const struct p
 }
 
 /*
- * Whether a task may not begin to run on the CPU of `rq` now. A task that has waited for too long may run for a moment:
+ * Whether the quota keeps a task from running on the CPU of `rq` now. This is never the case if the task has waited for too long:
  * the kernel ejects a scheduler that lets a task wait for ever, whatever the quota.
  */
 static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
@@ -87,7 +82,7 @@ static __always_inline bool is_held(const struct task_struct *p, const struct pc
 	return !(t->waits_ns && pc_elapsed_ns(now, t->waits_ns) >= PC_FAIR_WAIT_MAX_NS) && is_short(p, t, rq);
 }
 
-/* A task waits for the quota of a group. */
+/* Sets the bit of a group that has parked tasks. */
 static __always_inline void note_parked(u32 index)
 {
 	u32 zero = 0;
@@ -99,9 +94,9 @@ static __always_inline void note_parked(u32 index)
 }
 
 /*
- * No task seems to wait there any more: none is in the queue, and none is on its way to the queue. A CPU that parks a
- * task counts the task before it checks the bit. This function clears the bit before it reads the count again. So one of
- * the two CPUs sees what the other one has written.
+ * Clears the bit of a group if no task is in its DSQ or on its way there. A CPU that parks a task counts the task before it
+ * checks the bit. This function clears the bit before it reads the count again. So at least one of the two CPUs sees what the
+ * other one has written.
  */
 static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 {
@@ -117,7 +112,7 @@ static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 		note_parked(index);
 }
 
-/* Parks a task instead of adding it to the queue of a CPU. It gets its place there again by its virtual time. */
+/* Parks a task instead of adding it to the queue of its CPU. Its virtual time determines its later place in that queue. */
 static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags, u64 now)
 {
 	if (!t->waits_ns)
@@ -130,7 +125,7 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
 }
 
-/* Releases the first parked task to an idle CPU, or to the queue of its own CPU. False: the task is no longer parked here. */
+/* Releases a parked task to an idle CPU or to the queue of its own CPU. Return: false if the task is no longer parked here. */
 static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u32 cpu = t->queue;
@@ -141,33 +136,33 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 
 	if (!rq)
 		return false;
-	/* The kernel finds another CPU even if the task is pinned to the CPU that goes offline. */
+	/* The kernel finds another CPU even for a task that is pinned to the offline CPU. */
 	if (rq->offline) {
 		moved = move_to(it, p, SCX_DSQ_GLOBAL);
 		wake_idle(cpu);
 		return moved;
 	}
 	/*
-	 * A task that goes to its own CPU goes through the queue, even if the CPU is idle. After a move to the local DSQ
-	 * there, the next switch of the CPU would not update the clock (wakeup_preempt()), and the kernel would charge
-	 * the idle time of the CPU to the task.
+	 * A task that goes to its own CPU goes through the queue, even if that CPU is idle. Otherwise, with a move to the local
+	 * DSQ, the next switch would not update the run queue clock (wakeup_preempt()), and the kernel would charge the idle time
+	 * of the CPU to the task.
 	 */
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0) {
 		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
 		/*
-		 * The CPU looks for work in any case. Kernels before 6.19 wake no CPU for a task that is already on its
-		 * run queue.
+		 * Kick the CPU in any case. If the move failed, the CPU must be marked as idle again. If it succeeded, kernels
+		 * before 6.19 do not wake a CPU for a task that is already on its run queue.
 		 */
 		wake_idle(idle);
 		return moved;
 	}
-	/* The task is counted there before it is visible there, unless it was taken away from here. */
+	/* Count the task in the queue of the CPU before it is visible there, unless another CPU has dequeued it. */
 	if (state_of(was) != PC_AT_PARKED || !wait_instead(t, was, there))
 		return false;
 	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
-		/* The task was taken away and parked again meanwhile: it still waits here. */
+		/* The task was dequeued and parked again before it was counted above: it is parked here. */
 		wait_instead(t, there, was);
 		return false;
 	}
@@ -176,7 +171,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	return true;
 }
 
-/* How many tasks may begin to use up what the pools of a group and of the groups above it have. */
+/* Number of tasks that may be released: one for each portion that the pools of a group and all its ancestors have. */
 PC_VERIFIED_ALONE u64 portions_of(u32 index)
 {
 	u64 most = PC_QUOTA_NONE;
@@ -194,8 +189,9 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 }
 
 /*
- * Reads the files of the group of a task that is parked for `index`: no other task reads them while the whole group
- * waits. The timer does not hold the lock of the task, which may move to another group meanwhile: nothing is read then.
+ * Reads the cgroup files for the group of a task that is parked for the group `index`. While all tasks of a group are parked, no
+ * task reads them. The timer does not hold the lock of the task, which may move to another group at the same time. Nothing is
+ * read in this case.
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
@@ -203,10 +199,7 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 	u32 group = *(volatile u32 *)&t->group;
 	struct pc_group *g;
 
-	/*
-	 * A task leaves the queue before it moves (ext_quiescent). An atomic operation that returns the old value is a
-	 * barrier.
-	 */
+	/* A task leaves the DSQ before it changes its group (ext_quiescent). An atomic operation with a result is a barrier. */
 	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
 	if (at != PC_AT(PC_AT_PARKED, index) || *(volatile u32 *)&t->group != group)
 		return;
@@ -215,7 +208,7 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 		refresh_group(group, t->shares ? 0 : kernels, now);
 }
 
-/* Releases tasks of a group, as far as its pool has runtime. Return: the time until the next look. */
+/* Releases parked tasks of a group, as far as its pool has runtime. Return: the time until the group is due again. */
 static __noinline u64 unpark(u32 index, u64 now)
 {
 	struct pc_quota *q = quota_at(index);
@@ -227,7 +220,7 @@ static __noinline u64 unpark(u32 index, u64 now)
 
 	if (!q)
 		return PC_PARK_LATEST_NS;
-	/* If thousands of tasks have waited for too long, more than one has to be released at a time. */
+	/* If thousands of tasks have waited for too long, a run has to release more than one of them. */
 	old = 1 + (u32)q->parked / PC_UNPARK_OLD_OF;
 	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
 		bpf_for(i, 0, PC_UNPARK_MAX) {
@@ -258,8 +251,8 @@ static __noinline u64 unpark(u32 index, u64 now)
 }
 
 /*
- * A CPU that goes offline has to wait for all tasks that were parked from there: the kernel finds another CPU for each of
- * them.
+ * Releases the tasks that were parked on a CPU that goes offline. The CPU cannot go offline before. The kernel finds another CPU
+ * for each of these tasks.
  */
 static __noinline void unpark_gone(u32 index)
 {
@@ -284,17 +277,17 @@ static __noinline void unpark_gone(u32 index)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* One look of the timer. */
+/* The state of one run of the timer. */
 struct pc_park_look {
-	u64 now;	/* run queue clock, as pc_task.waits_ns */
+	u64 now;	/* run queue clock, like pc_task.waits_ns */
 	u64 began_ns;	/* CLOCK_MONOTONIC */
-	u64 again_ns;	/* time until the next look */
+	u64 again_ns;	/* time until the next run */
 	u32 gone;	/* 1: a CPU has gone offline recently */
-	u32 late;	/* 1: this look has used up its time */
-	u32 left_out;	/* first group that was due and not looked at; 0: none */
+	u32 late;	/* 1: this run has lasted for PC_LOOK_NS */
+	u32 left_out;	/* first group that was due and was left out; 0: none */
 };
 
-/* Looks at a group in whose queue a task waits. */
+/* Serves a group that has parked tasks. */
 static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 {
 	struct pc_quota *q = quota_at(index);
@@ -318,7 +311,7 @@ static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 	look->again_ns = pc_min_u64(look->again_ns, again);
 }
 
-/* Moves tasks that came to the queue of an offline CPU after it was emptied (ext_cpu_offline). */
+/* Moves tasks that came to the queue of a CPU after ext_cpu_offline had emptied it. */
 static __noinline void empty_gone(void)
 {
 	int cpu;
@@ -335,7 +328,7 @@ static __noinline void empty_gone(void)
 	}
 }
 
-/* The group with which the next look begins. */
+/* The group with which the next run begins. */
 static u32 park_begin;
 
 static int park_look(void *map, u32 *key, struct pc_park_timer *value)
@@ -352,12 +345,12 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 
 	if (!ext_on || !all)
 		return 0;
-	/* Before 6.19 the verifier takes the callback for sleepable, because a sleepable program starts the timer. */
+	/* Before 6.19, the verifier treats the callback as sleepable, because a sleepable program starts the timer. */
 	bpf_rcu_read_lock();
 	if (look.gone)
 		empty_gone();
 	bpf_rcu_read_unlock();
-	/* One round: the groups before `begin` in its word come last. */
+	/* Visit each group once, starting with `begin`. The groups before `begin` in the same word come last. */
 	bpf_for(i, 0, PC_PARK_WORDS + 1) {
 		u32 n = (begin / 64 + i) % PC_PARK_WORDS;
 		u64 word = *(volatile u64 *)&all->groups[n], before = (1ull << begin % 64) - 1;
@@ -392,7 +385,7 @@ static __always_inline s32 start_park_timer(void)
 		return -2;
 	gone_looks = 0;
 	error = bpf_timer_init(&timer->timer, &park_timer, CLOCK_MONOTONIC);
-	/* EBUSY: the timer exists since the scheduler was loaded before. */
+	/* EBUSY: the timer is left over from an earlier attachment of the scheduler. */
 	if (error && error != -16)
 		return error;
 	error = bpf_timer_set_callback(&timer->timer, park_look);

@@ -2,12 +2,12 @@
 /*
  * Load tracking of tasks, and the performance requests of their CPUs (policy/perf.h).
  *
- * A task belongs to the CPU whose virtual time it has (pc_task.queue). The sums of this CPU change only under its run
- * queue lock. A task that leaves for another CPU posts what is to be subtracted, and the CPU subtracts it itself, as the
- * kernel does with `removed` of a cfs_rq.
+ * A task counts in the sums of the CPU whose base its virtual time refers to (pc_task.queue). These sums change only under the
+ * run queue lock of that CPU. When a task goes to another CPU, its contribution is added to `left` or `removed` of the old CPU,
+ * which subtracts it itself. The kernel uses `removed` of a cfs_rq in the same way.
  *
- * The clock is that of the run queue, which the kernel has just updated in every operation. The kernel scales this clock
- * by the speed of the CPU, so that utilization does not depend on capacity and frequency.
+ * The clock is that of the run queue. The kernel has updated it before each operation. The kernel scales this clock by the speed
+ * of the CPU, so that utilization does not depend on capacity and frequency.
  */
 #ifndef PARACORD_BPF_SCHED_PERF_H
 #define PARACORD_BPF_SCHED_PERF_H
@@ -17,7 +17,7 @@ static __always_inline u64 pelt_clock(struct task_struct *p)
 	return p->se.cfs_rq->rq->clock_pelt;
 }
 
-/* Subtracts what has left for other CPUs. */
+/* Subtracts the contributions of tasks that have gone to other CPUs. */
 static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 {
 	if (*(volatile u64 *)&rq->left)
@@ -26,7 +26,10 @@ static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 		pc_perf_take(&rq->perf, __sync_lock_test_and_set(&rq->removed, 0), clock);
 }
 
-/* What is requested of a CPU now. Any CPU may call this, and sees what the owner has accounted last. */
+/*
+ * The sum of the requests of a CPU's tasks as of `now`. Any CPU may call this function. The result is as recent as the last
+ * update by the CPU itself.
+ */
 static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 {
 	u64 periods = pc_elapsed_ns(now, rq->sum_ns) / PC_PELT_PERIOD_NS;
@@ -37,13 +40,13 @@ static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 	return sum > gone ? sum - gone : 0;
 }
 
-/* Whether other CPUs may take tasks from the queue of this CPU. */
+/* Whether other CPUs may pull tasks from the queue of this CPU. */
 static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
 {
 	return !(rq->features & PC_PERF_PLACE) || sum_of(rq, now) > rq->capacity;
 }
 
-/* schedutil adds a quarter to every request. `wanted` has paracord's own quarter in it already. */
+/* schedutil adds a quarter to every request. `wanted` already includes paracord's own quarter: subtract a fifth. */
 static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 {
 	rq->requested = wanted;
@@ -54,8 +57,8 @@ static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 }
 
 /*
- * A request within the rate limit of the governor is lost, so it is made again at each switch and tick. `p`: the task
- * that runs there.
+ * The governor ignores a request that comes within its rate limit, so the request is repeated at each switch and tick. `p`: the
+ * task that runs on the CPU.
  */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
@@ -74,7 +77,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	return 0;
 }
 
-/* Subtracts what a task has contributed where it has contributed it: on this CPU, or on `from`. */
+/* Subtracts the contribution of a task from the CPU that contains it: `from`, or this CPU if `from` is NULL. */
 static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, struct pc_rq *from, u64 now, u64 clock)
 {
 	u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
@@ -92,8 +95,8 @@ static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, st
 }
 
 /*
- * A task comes to this CPU: it wakes, comes from another CPU (`from`, otherwise NULL), or has waited and runs now. `now`:
- * rq_now(). If this CPU does not track loads, the load of the task is forgotten.
+ * Called when a task wakes on this CPU, comes from another CPU, or has waited and begins to run. `from`: the other CPU; NULL:
+ * none. `now`: rq_now(). If this CPU does not track loads, the load of the task is forgotten.
  */
 static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
 				  u64 now)
@@ -124,12 +127,12 @@ static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, stru
 	return 0;
 }
 
-/* The task has run on this CPU up to now. */
+/* Accounts the time for which the task has run on this CPU, up to `now`. */
 static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u64 now)
 {
 	if (!t || !rq)
 		return 0;
-	/* The task was running when tracking began. */
+	/* The task was already running when tracking began. */
 	if (!t->known)
 		return perf_arrive(p, t, rq, NULL, now);
 	t->seen_ns = now;
@@ -137,7 +140,7 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 	return 0;
 }
 
-/* The task is no longer runnable; or, with `sleeps` = 0, it is parked or has moved to another class. */
+/* Called when a task is no longer runnable. `sleeps` is 0 if the task is parked or has moved to another class. */
 static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	struct pc_rq *rq;
@@ -147,7 +150,7 @@ static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32
 	rq = rq_of(t->queue);
 	if (!rq)
 		return 0;
-	/* The task was moved here and has not run here: the sums of this CPU have nothing of it. */
+	/* The task was moved to `cpu` and has not run there. Its contribution is still in the sums of the old CPU. */
 	if (t->queue != cpu) {
 		__sync_fetch_and_add(&rq->left, t->perf.contribution);
 		t->perf.contribution = 0;

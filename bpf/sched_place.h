@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Placement of tasks on a host whose CPUs differ (policy/energy.h): at a wakeup, and from time to time while a task runs.
- * The daemon enables it (PC_PERF_PLACE) if the kernel has an energy model and CPUs of several capacities.
+ * Placement of tasks on a host with asymmetric CPUs (policy/energy.h): at a wakeup, and from time to time while a task runs. The
+ * daemon enables it (PC_PERF_PLACE) if the kernel has an energy model and CPUs of several capacities.
  *
- * As long as a CPU can do what its tasks request, no other CPU takes over its tasks. Otherwise the next idle CPU would
+ * As long as a CPU has the capacity that its tasks request, no other CPU pulls tasks from it. Otherwise the next idle CPU would
  * undo a placement by energy.
  */
 #ifndef PARACORD_BPF_SCHED_PLACE_H
 #define PARACORD_BPF_SCHED_PLACE_H
 
-/* How often a task that runs without a pause is looked at. */
+/* Interval at which a placement is done for a task that runs without a pause. */
 #define PC_PLACE_EVERY_NS	(32 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct pc_energy);
 } energy SEC(".maps");
 
-/* The data of one placement: too large for the stack. */
+/* The data of one placement, which are too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct pc_place);
 } places SEC(".maps");
 
-/* The task's own part of the sum of the CPU where it is, or where it slept. */
+/* The contribution of a task to the sum of the CPU where it is, or where it went to sleep. */
 static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 {
 	if (!t->perf.slept_ns)
@@ -37,8 +37,9 @@ static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 }
 
 /*
- * Looks at a CPU. `own`: the task's part of the sum there. Return: 0 if there is no such CPU. This function and
- * place_choose() are global: the verifier checks such functions once, and not for each state of their callers.
+ * Adds a CPU to a placement. `own`: the contribution of the task to the sum of this CPU. Return: 0 if there is no such CPU. This
+ * function and place_choose() are global, because the verifier checks a global function once, and not for each state of its
+ * callers.
  */
 __noinline int place_look(struct pc_place *notes, u32 cpu, u32 own, u32 allowed)
 {
@@ -61,7 +62,7 @@ __noinline int place_choose(const struct pc_energy *model, const struct pc_place
 	return pc_place_choose(model, notes);
 }
 
-/* The cheapest CPU for a task; `prev` if it is as good. Negative: the kernel should choose. */
+/* Return: the CPU where a task costs the least energy; `prev` if it is as good; negative if the kernel should choose. */
 static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 {
 	u32 zero = 0, own = 0, cpus, request;
@@ -72,7 +73,7 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	if (!notes || !model || !t || !p || !describes_cpumask())
 		return -1;
 	cpus = model->cpus;
-	/* A new task requests half of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
+	/* A new task requests half of the capacity of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
 	request = t->known ? pc_perf_request(&t->perf, t->clamp) : pc_clamped(model->small / 2, t->clamp);
 	if (t->known)
 		own = own_part(t, rq_now());
@@ -86,7 +87,7 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	return place_choose(model, notes);
 }
 
-/* A guest that requests more than the CPU of its vCPU can do should not wait for the next look. */
+/* Makes a placement due at once if the guest of a vCPU has begun to request more than the capacity of the CPU. */
 static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq, u32 floor_before)
 {
 	if (t->clamp.min > floor_before && t->clamp.min > rq->capacity)
@@ -94,16 +95,16 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 }
 
 /*
- * A vCPU that wakes boosted is placed at once if its guest requests more than the CPU can do, otherwise from time to
- * time. The latter does not depend on a request: a vCPU that an interrupt has taken to a large CPU would stay there,
- * because it finds this CPU idle each time.
+ * Whether a boosted vCPU that wakes is to be placed: at once if its guest requests more than the capacity of the CPU; if not,
+ * once per PC_PLACE_EVERY_NS, even without a request. The latter is for a vCPU that an interrupt has brought to a large CPU.
+ * Otherwise this vCPU would stay there, because it finds the CPU idle at each wakeup.
  */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	return is_due(&t->placed_ns, now, t->clamp.min <= rq->capacity ? PC_PLACE_EVERY_NS : 0);
 }
 
-/* Whether a running task should go to another CPU. It leaves when it is put back (ext_enqueue). */
+/* Checks whether a running task should migrate. If so, its slice ends, and ext_enqueue moves it when it is requeued. */
 static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
 {
 	s32 better;
@@ -118,8 +119,8 @@ static __always_inline void place_running(struct task_struct *p, struct pc_task 
 }
 
 /*
- * Moves a task to its destination. `to`: a CPU + 1. Return: false if there is no destination, or if the task may not go
- * there any more.
+ * Moves a task to its destination. `to`: CPU + 1; 0: no destination. Return: false if there is no destination, or if the task may
+ * no longer run there.
  */
 static __always_inline bool moves(struct task_struct *p, struct pc_task *t, u32 to, u64 slice_ns, u64 enq_flags)
 {

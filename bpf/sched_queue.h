@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One queue per CPU, ordered by virtual time. The ID of the DSQ is the number of the CPU. The virtual time of the running
- * task is in pc_rq, so that the record of a CPU describes all of it.
+ * One queue per CPU, ordered by virtual time. The queue is a DSQ whose ID is the number of the CPU. The virtual time of the
+ * running task is kept in pc_rq, so that this record describes the whole CPU.
  */
 #ifndef PARACORD_BPF_SCHED_QUEUE_H
 #define PARACORD_BPF_SCHED_QUEUE_H
 
 /*
- * How often a queue is searched for tasks that have waited for too long, and how deep. After such a task was found, the
- * next search comes much sooner: hundreds of them wait if a crowd of tasks in a light group competes with a heavy group,
- * or if real-time tasks leave 5 % of the CPU. Each of these tasks gets a slice, which ends at a tick. Together they get
- * at most half of the CPU if a tick comes every 4 ms.
+ * How often a queue is searched for tasks that have waited for too long, and how many tasks a search visits. If such a task is
+ * found, the next search follows after PC_AGED_AGAIN_NS. Hundreds of tasks may have waited for too long, for example if many
+ * tasks of a light group compete with a heavy group, or if real-time tasks leave only 5 % of the CPU. Each task that is found
+ * gets a slice, which ends at a tick. If a tick comes every 4 ms, these tasks together get at most half of the CPU.
  */
 #define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_AGED_AGAIN_NS	(8 * PC_NSEC_PER_MSEC)
@@ -28,7 +28,7 @@ static __always_inline u32 own_inverse(const struct task_struct *p)
 	return p->policy == SCHED_IDLE_POLICY ? PC_INVERSE(PC_WEIGHT_IDLE) : pc_fair_inverse(p->static_prio - 120);
 }
 
-/* The clamps of a vCPU: what the governor of its guest requests, within what the host allows. */
+/* The effective clamps of a task. For a vCPU, they include the request of its guest's governor, within the clamps of the host. */
 static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_clamp host)
 {
 	u32 index, asks;
@@ -42,20 +42,20 @@ static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_
 	return pc_clamp_guest(host, asks & 0xffff, asks >> 16);
 }
 
-/* `g`: the group of the task; NULL: none. */
+/* Updates the effective clamps of a task. `g`: its group; NULL: the root group. */
 static __always_inline void clamp(struct pc_task *t, const struct pc_group *g)
 {
 	t->clamp = guest_clamp(t, g ? pc_clamp_within(t->own, g->clamp) : t->own);
 }
 
-/* Does the same if only a guest may have changed the clamps. */
+/* Updates the effective clamps of a vCPU, whose guest may have changed its request. Other tasks are not affected. */
 static __always_inline void follow_guest(struct pc_task *t)
 {
 	if (t->vcpu)
 		clamp(t, t->group == PC_GROUP_ROOT ? NULL : group_at(t->group));
 }
 
-/* Updates the weight and the clamps of a task in its group. */
+/* Updates the effective weight and clamps of a task, and other values that depend on its group. */
 static __always_inline void weigh(struct task_struct *p, struct pc_task *t, u64 now)
 {
 	struct pc_group *g = fresh_group(p, t, now);
@@ -74,13 +74,16 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled;
 }
 
-/* A kernel that can preempt RCU readers (CONFIG_PREEMPT_RCU) marks such a reader before it asks for the next task. */
+/*
+ * Whether a task was preempted in an RCU read-side critical section. A kernel with CONFIG_PREEMPT_RCU marks such a task before it
+ * asks for the next task.
+ */
 static __always_inline bool reads_under_rcu(const struct task_struct *p)
 {
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
-/* A task that waits here runs next, wherever it is in the queue. False: the task has left the queue. */
+/* Moves a waiting task to the local DSQ of the current CPU, where it runs next. Return: false if the task has left the queue. */
 static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u64 at = place_of(t);
@@ -91,7 +94,10 @@ static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struc
 	return moved;
 }
 
-/* A task comes to a CPU. Its weight is updated, and its distance from the base is kept and bounded. */
+/*
+ * Called when a task comes to the queue of a CPU. Updates the weight of the task. Its distance from the base of the queue stays
+ * the same within bounds (pc_fair_place()).
+ */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
 	struct pc_rq *from = NULL;
@@ -111,7 +117,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		perf_arrive(p, t, rq, from, now);
 }
 
-/* A task begins to run, or goes on at a tick: sets what its running time costs from now on. */
+/* Called when a task begins to run, and at each tick. Sets how its running time is charged from `now` on. */
 static __always_inline void charge_from(struct pc_rq *rq, const struct pc_task *t, u32 cpu, u64 vtime, u64 now)
 {
 	rq->cur_vtime = vtime;
@@ -129,8 +135,9 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 }
 
 /*
- * The base rises to the first waiting task, because a task that ends takes along what it ran. Otherwise each task that
- * follows it would be placed first in the queue, and would keep the others waiting for ever.
+ * Called when a task exits while other tasks wait. Raises the base to the virtual time of the first waiting task, because the
+ * running time of the exiting task leaves the queue with it. Otherwise, in a chain of tasks that exit, each new task would be
+ * placed first in the queue, and would keep the others waiting for ever.
  */
 static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 {
@@ -145,10 +152,10 @@ static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 }
 
 /*
- * A new task begins at the virtual time of the task that makes it, so that a chain of tasks gets what one task gets. It
- * does not begin before the base: what its maker is owed does not belong to it.
+ * A new task starts at the virtual time of its parent, so that a chain of tasks, each forked by the one before it, gets what one
+ * task gets. The new task does not start before the base: what the parent is owed does not belong to the child.
  *
- * A debit is added to this virtual time (sched_life.h).
+ * The caller adds a debit to this virtual time (sched_life.h).
  */
 static __always_inline void inherit(struct pc_task *t, u64 now)
 {
@@ -156,7 +163,7 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	struct pc_rq *makers = rq_of(here);
 
 	t->birth &= ~PC_BIRTH_NEW;
-	/* A task of another class has made it: it begins at the base of its queue. */
+	/* If the parent belongs to another class, the new task starts at the base of its own queue. */
 	if (!makers || runs_nothing(makers))
 		return;
 	t->vtime = running_vtime(makers, now);
@@ -165,10 +172,10 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 	t->queue = here;
 }
 
-/* The most tasks that are moved from the queue of a CPU that goes offline. */
+/* Maximum number of tasks that are moved from the queue of a CPU that goes offline. */
 #define PC_OFFLINE_MAX	65536
 
-/* Moves the tasks to where the kernel finds another CPU for them. */
+/* Moves the tasks of a queue to the global DSQ, from which the kernel finds another CPU for them. */
 static __noinline void empty_queue(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -186,7 +193,7 @@ static __noinline void empty_queue(u32 cpu)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* Inserts a task into the local DSQ of a CPU: it runs there next, or with SCX_ENQ_PREEMPT now. */
+/* Inserts a task into the local DSQ of a CPU, where it runs next. With SCX_ENQ_PREEMPT, it preempts the running task. */
 static __always_inline void insert_local(struct task_struct *p, struct pc_task *t, u32 cpu, u64 slice_ns, u64 enq_flags)
 {
 	go_to(t, PC_AT(PC_AT_LOCAL, cpu + 1));
@@ -205,11 +212,11 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 		watch_turn(rq, cpu, now);
 }
 
-/* Whether a task that wakes on this CPU preempts the task that runs there. */
+/* Whether a task that wakes on this CPU preempts the running task. */
 static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				     u64 now)
 {
-	/* `sync` is valid for this wakeup only: select_cpu, which sets it, is not called for a pinned task. */
+	/* `sync` is valid for one wakeup only: select_cpu, which sets it, is not called for a pinned task. Clear it here. */
 	bool sync = t->sync;
 
 	t->sync = 0;
@@ -221,14 +228,15 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 		return false;
 	if (pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns))
 		return true;
-	/* A task that would have had the current turn, had it been here at its start, has the next one, soon. */
+	/* If the task should have had the current turn, by its virtual time at the start of the turn, the turn is shortened. */
 	return pc_fair_before(t->vtime, rq->turn_vtime) && shorten_turn(rq, now);
 }
 
 /*
- * Whether a task that wakes may wait in the local DSQ of the CPU, which costs less. The task may run only here, so that
- * no other CPU could take it over. No other task waits. The task is at most a slice of its own ahead of the running task.
- * It then comes next, whatever the running task is owed: what it gets too early is bounded by the slice.
+ * Whether a task that wakes may wait in the local DSQ of the CPU, which costs less than the queue. The task must be pinned, so
+ * that no other CPU could pull it. No other task may wait, and no boosted vCPU may run. The virtual time of the task must be less
+ * than one slice ahead of the running task. The task then runs next, even if the running task is owed time. What the task gets
+ * too early is at most this slice.
  */
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
@@ -240,7 +248,7 @@ static __always_inline bool goes_direct(const struct task_struct *p, const struc
 		pc_fair_before(t->vtime, running_vtime(rq, now) + pc_fair_virtual(rq->slice_ns, t->inverse)));
 }
 
-/* Whether the running task, which could go on, has to make room for the first waiting task. */
+/* Whether the running task, which is still runnable, has to yield to the first waiting task. */
 static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 {
 	struct bpf_iter_scx_dsq it;
@@ -255,7 +263,10 @@ static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 	return yield;
 }
 
-/* Searches from the end of the queue, where the tasks of little weight are. */
+/*
+ * Fetches a task that has waited for at least `longest_ns`. If `reads` is set, only a task that was preempted in an RCU read-side
+ * critical section is fetched. The search begins at the end of the queue, where the tasks of little weight are.
+ */
 static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u32 reads)
 {
 	struct bpf_iter_scx_dsq it;
@@ -287,8 +298,8 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 }
 
 /*
- * A task that has waited for too long runs next, whatever its weight. Fairness alone would let it wait for minutes, and
- * the kernel ejects a scheduler that does this. Readers come first: all other tasks may wait for them.
+ * Fetches a task that has waited for too long, whatever its weight. With fairness alone such a task might wait for minutes, and
+ * the kernel ejects a scheduler that lets this happen. RCU readers come first, because all other tasks may wait for them.
  */
 static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
 {

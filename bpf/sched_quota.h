@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max (policy/quota.h): what each CPU has of the pool of the group whose task runs there. A CPU has a portion of one
- * group at a time. Groups above that have a quota too are charged the same.
+ * cpu.max (policy/quota.h). Each CPU has a portion of the pool of the group whose task runs there. It has a portion of only one
+ * group at a time. Ancestors that also have a quota are charged the same amount.
  */
 #ifndef PARACORD_BPF_SCHED_QUOTA_H
 #define PARACORD_BPF_SCHED_QUOTA_H
@@ -15,10 +15,10 @@ struct {
 	__type(value, struct pc_quota);
 } quotas SEC(".maps");
 
-/* The DSQs of groups, for tasks that wait for the quota of the group. The DSQs of CPUs have the numbers of the CPUs. */
+/* Flag in the ID of a group's DSQ, where tasks wait for the quota of the group. The IDs of the CPUs' DSQs are the CPU numbers. */
 #define PC_PARK			(1ull << 32)
 
-/* 1: a group has, or had, a quota. */
+/* 1: some group has a quota, or had one. */
 static u32 has_quotas;
 
 static __always_inline struct pc_quota *quota_at(u32 index)
@@ -26,7 +26,7 @@ static __always_inline struct pc_quota *quota_at(u32 index)
 	return bpf_map_lookup_elem(&quotas, &index);
 }
 
-/* Reads the quota from the group's files. A quota that is new, or has changed, begins with a full pool. */
+/* Reads the quota of a group from the kernel. A quota that is new or has changed starts with a full pool. */
 static __always_inline void follow_quota(struct pc_quota *q, const struct task_group *of)
 {
 	u64 quota, period, burst;
@@ -49,7 +49,7 @@ static __always_inline void follow_quota(struct pc_quota *q, const struct task_g
 	has_quotas = 1;
 }
 
-/* The index belongs to a new group: nothing of the former group's quota is left. Return: 0, or an error. */
+/* Called when an index is assigned to a new group. Clears the former group's quota. Return: 0, or a negative error number. */
 static __always_inline s32 begin_quota(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -62,10 +62,10 @@ static __always_inline s32 begin_quota(u32 index)
 	q->look_ns = 0;
 	q->above = PC_GROUP_ROOT;
 	error = scx_bpf_create_dsq(PC_PARK | index, -1);
-	return error == -17 ? 0 : error;	/* EEXIST: from a former group */
+	return error == -17 ? 0 : error;	/* EEXIST: left over from a former group */
 }
 
-/* Whether a group, or a group above it, has used up its quota. */
+/* Whether a group or one of its ancestors has used up its quota. */
 PC_VERIFIED_ALONE int is_spent(u32 index)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -85,8 +85,7 @@ PC_VERIFIED_ALONE int is_spent(u32 index)
 }
 
 /*
- * Returns runtime to the pools of a group and of the groups above it, on this many levels. A negative value is a debt.
- * Return: 0.
+ * Returns runtime to the pools of a group and its ancestors. `levels`: the number of pools. A negative `ns` is a debt. Return: 0.
  */
 PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 {
@@ -103,7 +102,7 @@ PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 	return 0;
 }
 
-/* Returns runtime of a CPU's portion, if the quota is still the same one. */
+/* Returns runtime from a CPU's portion to the pools, if the quota still belongs to the same group. */
 static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 {
 	struct pc_quota *q = rq->paying ? quota_at(rq->paying) : NULL;
@@ -112,7 +111,7 @@ static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 		give_back(rq->paying, PC_GROUP_DEPTH_MAX, ns);
 }
 
-/* Takes runtime from one pool. A global function: otherwise the verifier would follow what is left, level by level. */
+/* Takes runtime from a pool. Return: what was taken. A global function, so that the verifier does not follow this value. */
 PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 {
 	struct pc_quota *q = quota_at(index);
@@ -123,7 +122,7 @@ PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 	return pc_quota_take(q, ns);
 }
 
-/* Takes a portion, or as much of it as all pools have. */
+/* Takes a portion from the pools of a group and its ancestors. Return: a portion, or the part of it that all pools have. */
 PC_VERIFIED_ALONE u64 take_portion(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -141,7 +140,7 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 		if (!q || !got)
 			break;
 		here = take_at(at, got);
-		/* The pools below have given more than can be used. */
+		/* The pools below have given more than this pool has. */
 		if (here < got)
 			give_back(index, i, got - here);
 		got = here;
@@ -151,8 +150,8 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 }
 
 /*
- * Pays for what the task of this CPU has run since it was charged last. True: its group, or a group above it, has nothing
- * left.
+ * Charges the running time since the last charge to the portion of this CPU. Return: true if the group of the running task, or an
+ * ancestor, has used up its quota.
  */
 static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
 {
@@ -170,8 +169,8 @@ static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
 }
 
 /*
- * A task of a group with this quota begins to run, or goes on; 0: no quota. What is left of a portion of another group
- * goes back. True: the quota is used up.
+ * Sets the quota that the running task uses. `index`: the group with the quota; 0: none. Called when a task begins to run, and at
+ * each tick. The rest of a portion of another group is returned. Return: true if the quota is used up.
  */
 static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 {
@@ -187,7 +186,7 @@ static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 	return index && rq->portion_ns <= 0 && pay(rq, 0);
 }
 
-/* No task of the group runs here any more: other CPUs may have most of the portion. */
+/* Called when the running task is no longer runnable. Returns most of the portion, so that other CPUs can use it. */
 static __always_inline void pay_no_more(struct pc_rq *rq)
 {
 	s64 spare = rq->portion_ns - (s64)PC_PORTION_KEPT_NS;

@@ -2,11 +2,13 @@
 /*
  * The records of the scheduler: one per CPU, one per task.
  *
- * A pc_rq is written with the run queue lock of its CPU held, mostly by that CPU. The exceptions are the sums `queued`,
- * `waiting` and `readers`, which other CPUs use as a hint; what other CPUs post (`promotes`, `calls`, `expired`, `left`,
- * `removed`); the hint `victim` (look_here()); `timer_ns` (watch_turn()); and what timers, CPU hotplug and the daemon
- * write (`asks`, `requested`, `offline`, `features`). Readers on other CPUs may see a half-finished switch, which costs
- * one preemption too many or too few.
+ * A pc_rq is written with the run queue lock of its CPU held, mostly by that CPU. The exceptions are:
+ * - The sums `queued`, `waiting` and `readers`, which other CPUs use as a hint.
+ * - The fields that other CPUs post: `promotes`, `calls`, `expired`, `left` and `removed`.
+ * - The hint `victim` (look_here()), and `timer_ns` (watch_turn()).
+ * - The fields that timers, CPU hotplug and the daemon write: `asks`, `requested`, `offline` and `features`.
+ *
+ * A reader on another CPU may see a half-finished switch. This costs one preemption too many or too few.
  */
 #ifndef PARACORD_BPF_SCHED_RQ_H
 #define PARACORD_BPF_SCHED_RQ_H
@@ -22,15 +24,15 @@ struct {
 } rqs SEC(".maps");
 
 /*
- * 1: cookies keep, or have kept, threads of a core apart (sched_core.h). Volatile: otherwise clang would make it one
- * byte, and BTF four.
+ * 1: core scheduling cookies keep threads of a core apart, or did so earlier (sched_core.h). The variable is volatile. Otherwise
+ * clang would make it one byte in the object, but four bytes in BTF.
  */
 static volatile u32 has_cookies;
 
-/* CPUs of a ring that a CPU with nothing to run looks at. A search for a CPU for a boosted thread looks at twice as many. */
+/* Maximum number of CPUs of a ring that an idle CPU searches. A search for a CPU for a boosted thread checks twice as many. */
 #define PC_STEAL_MAX	16
 
-/* The clamps of tasks and groups for which none were set. */
+/* The clamps of a task or group for which none are set. */
 static const struct pc_clamp no_clamp = { .min = 0, .max = PC_CAPACITY };
 
 static __always_inline struct pc_rq *rq_of(u32 cpu)
@@ -63,7 +65,7 @@ static __always_inline struct pc_core *core_of(u32 cpu)
 	return line ? &line->core : NULL;
 }
 
-/* Tasks of this CPU and of another thread of its core were compared lately: they take turns on the core. */
+/* Whether tasks of this CPU and of another thread of its core were compared within PC_CORE_APART_NS. Then the CPUs take turns. */
 static __always_inline bool shares_core(u32 cpu, u64 now)
 {
 	struct pc_core *core = has_cookies ? core_of(cpu) : NULL;
@@ -71,7 +73,7 @@ static __always_inline bool shares_core(u32 cpu, u64 now)
 	return core && pc_elapsed_ns(now, *(volatile u64 *)&core->compared_ns) <= PC_CORE_APART_NS;
 }
 
-/* Whether work that is done once per interval is done now. *last_ns: when it was done last. */
+/* Whether work that is done once per interval is due now. *last_ns: when it was last done; updated if the work is due. */
 static __always_inline bool is_due(u64 *last_ns, u64 now, u64 every_ns)
 {
 	if (pc_elapsed_ns(now, *last_ns) < every_ns)
@@ -80,7 +82,7 @@ static __always_inline bool is_due(u64 *last_ns, u64 now, u64 every_ns)
 	return true;
 }
 
-/* `v`: NULL for a task that is not a vCPU. */
+/* PC_LEVEL_* of a task. `v`: its vCPU; NULL: the task is not a vCPU. */
 static __always_inline u32 level_of(struct pc_vcpu *v)
 {
 	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
@@ -99,7 +101,7 @@ static __always_inline u32 level_on(const struct pc_rq *rq)
 	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
 }
 
-/* The sensor finds that the task that runs on this CPU is a vCPU. */
+/* Called when the sensor finds that the running task of this CPU is a vCPU. */
 static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -108,13 +110,13 @@ static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 		*(volatile u32 *)&rq->runs = PC_RUNS_VCPU + index;
 }
 
-/* An ordinary task runs on a CPU, possibly a vCPU without a boost. */
+/* Whether a CPU runs an ordinary task. An unboosted vCPU is an ordinary task. */
 static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 {
 	return !runs_nothing(rq) && level_on(rq) == PC_LEVEL_NONE;
 }
 
-/* The task that runs on a CPU gives way now, or without the kick at the next tick. */
+/* Preempts the running task of a CPU now, or at the next tick if there is no kick. */
 static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 {
 #ifdef PC_HAVE_KICK

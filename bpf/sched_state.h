@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where each task is, as far as the scheduler knows: one word, pc_task.at. The states and the transitions between them
- * are written down here. The simulator checks each transition (crates/sim/native/bpf.c).
+ * Where each task is, as far as the scheduler knows. This is one word, pc_task.at. The table has its states, and the transitions
+ * between them. The simulator checks each transition (crates/sim/native/bpf.c).
  *
  *  state      the task                                              next
- *  NOWHERE    sleeps, is new or has ended; or the kernel has it,    it is enqueued, or runs
- *             and says nothing before it runs
- *  QUEUE      waits in the queue of a CPU                           it runs, or is taken away (NOWHERE, LOCAL)
- *  RELEASED   the same; its quota has released it, and it does      it runs, or is taken away (NOWHERE); it is PARKED
- *             not count in its group yet                            again if the move to the queue fails
- *  PARKED     waits for the quota of its group                      it is RELEASED, or runs on an idle CPU, or is taken
- *                                                                   away
- *  LOCAL      was inserted into the local DSQ of a CPU              it runs, or is taken away
+ *  NOWHERE    sleeps, is new or has exited; or the kernel has it,   it is enqueued, or runs
+ *             and calls no operation before the task runs
+ *  QUEUE      waits in the queue of a CPU                           it runs, or is fetched (LOCAL) or dequeued (NOWHERE)
+ *  RELEASED   waits in the queue of a CPU, after its quota has      it runs, or is fetched or dequeued (NOWHERE); it is
+ *             released it; does not count in its group yet          PARKED again if the move to the queue fails
+ *  PARKED     waits for the quota of its group                      it is RELEASED, or runs on an idle CPU, or is
+ *                                                                   dequeued (NOWHERE)
+ *  LOCAL      was inserted into the local DSQ of a CPU              it runs, or is dequeued or requeued (NOWHERE)
  *  RUN        runs                                                  it stops (NOWHERE), or is to LEAVE
  *  LEAVE      runs, and goes to another CPU when it stops           it goes on (RUN), or is enqueued (NOWHERE)
  *
- * For a task that waits (QUEUE, RELEASED, PARKED) the word says what the sums of its queue contain for it. The CPU that
- * runs the task, a CPU that takes it over and a CPU that enqueues it again may change the word at the same time. So the
- * word is exchanged as a whole, and each CPU subtracts what it finds there. In the other states only the holder of the
- * run queue lock of the task changes the word.
+ * While a task waits (QUEUE, RELEASED, PARKED), the word says what the sums of its queue contain for it. Several CPUs may change
+ * the word at the same time: the CPU that runs the task, a CPU that pulls it, and a CPU that requeues it. So the word is
+ * exchanged as a whole, and each CPU subtracts from the sums what the old word contained. In the other states, only the holder
+ * of the task's run queue lock changes the word.
  */
 #ifndef PARACORD_BPF_SCHED_STATE_H
 #define PARACORD_BPF_SCHED_STATE_H
 
 #define PC_AT(state, where)	((u64)(state) << PC_AT_STATE_SHIFT | (where))
 
-/* The simulator's check of a transition. */
+/* Hook for the simulator, which checks each transition. */
 #ifndef PC_CHECK_STEP
 #define PC_CHECK_STEP(was, is)
 #endif
@@ -58,7 +58,7 @@ static __always_inline bool state_follows(u32 was, u32 is)
 #undef TO
 }
 
-/* QUEUE, RELEASED, PARKED: the task is in the sums of a queue. */
+/* Whether the state is QUEUE, RELEASED or PARKED, in which a task is in the sums of a queue. */
 static __always_inline bool waits(u64 at)
 {
 	return state_of(at) - PC_AT_QUEUE <= PC_AT_PARKED - PC_AT_QUEUE;
@@ -69,7 +69,7 @@ static __always_inline u64 place_of(const struct pc_task *t)
 	return *(volatile u64 *)&t->at;
 }
 
-/* Adds a waiting task to the sums of its queue, or subtracts it. */
+/* Adds a waiting task to the sums of its queue (`by`: 1), or subtracts it (`by`: -1). */
 static __always_inline void count_waiting(u64 at, s32 by)
 {
 	u32 where = at & PC_AT_WHERE;
@@ -91,7 +91,7 @@ static __always_inline void count_waiting(u64 at, s32 by)
 		__sync_fetch_and_add(&rq->readers, by);
 }
 
-/* Changes the word, and subtracts the task from where it waits, if it still waits. */
+/* Changes the word. If the task still waits, subtracts it from the sums of the queue where it waits. */
 static __always_inline void exchange_place(struct pc_task *t, u64 at)
 {
 	u64 was = __sync_lock_test_and_set(&t->at, at);
@@ -101,14 +101,14 @@ static __always_inline void exchange_place(struct pc_task *t, u64 at)
 		count_waiting(was, -1);
 }
 
-/* The task waits there from now on. */
+/* Sets the word of a task to `at`, a state in which the task waits. */
 static __always_inline void wait_at(struct pc_task *t, u64 at)
 {
 	count_waiting(at, 1);
 	exchange_place(t, at);
 }
 
-/* The task does not wait from now on. */
+/* Sets the word of a task to `at`, a state in which the task does not wait. */
 static __always_inline void go_to(struct pc_task *t, u64 at)
 {
 	u64 was = place_of(t);
@@ -121,7 +121,7 @@ static __always_inline void go_to(struct pc_task *t, u64 at)
 	*(volatile u64 *)&t->at = at;
 }
 
-/* The task waits elsewhere instead, unless another CPU has taken it away meanwhile. */
+/* Changes the word of a waiting task from `was` to `at`. Return: false if another CPU has changed the word in between. */
 static __always_inline bool wait_instead(struct pc_task *t, u64 was, u64 at)
 {
 	if (__sync_val_compare_and_swap(&t->at, was, at) != was)
@@ -132,7 +132,7 @@ static __always_inline bool wait_instead(struct pc_task *t, u64 was, u64 at)
 	return true;
 }
 
-/* The word of a task in the queue of a CPU. */
+/* The word of a task that waits in the queue of a CPU. */
 static __always_inline u64 in_queue(const struct pc_task *t, u32 state, u32 cpu)
 {
 	return (u64)t->weight << PC_AT_WEIGHT_SHIFT | (t->reads ? PC_AT_READS : 0) | PC_AT(state, cpu + 1);
@@ -145,7 +145,7 @@ static __always_inline bool is_in_queue_of(u64 at, u32 cpu)
 	return (state == PC_AT_QUEUE || state == PC_AT_RELEASED) && (at & PC_AT_WHERE) == cpu + 1;
 }
 
-/* The task has its virtual time and weight on the CPU where it was enqueued last (arrive()). */
+/* Whether arrive() has set the virtual time and the weight of the task for the CPU where it was last enqueued. */
 static __always_inline bool has_arrived(u64 at)
 {
 	u32 state = state_of(at);
@@ -153,7 +153,7 @@ static __always_inline bool has_arrived(u64 at)
 	return state == PC_AT_QUEUE || state == PC_AT_LOCAL;
 }
 
-/* CPU + 1 where a task goes when it gives up this CPU; 0: nowhere. */
+/* CPU + 1 to which a task goes when it stops; 0: none. */
 static __always_inline u32 leaves_for(u64 at)
 {
 	return state_of(at) == PC_AT_LEAVE ? at & PC_AT_WHERE : 0;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The topology of the machine. The loader has written it into the records of the CPUs (crates/policy/src/topology.rs) as
- * rings: of the CPUs that share a last-level cache, of the CPUs of a node, and of all CPUs. Caches and nodes are also
- * kept as cpumasks, for the kernel's search for an idle CPU.
+ * The topology of the machine. The loader writes it into the records of the CPUs (crates/policy/src/topology.rs) as three rings:
+ * the CPUs that share a last-level cache, the CPUs of a node, and all CPUs. Caches and nodes are also kept as cpumasks, for the
+ * kernel's search for an idle CPU.
  *
- * A task that wakes stays in its node: its memory is there, and the kernel's automatic NUMA balancing does not run for
- * tasks of sched_ext. An idle CPU of any node takes over a task that has waited for longer than a short while. Busy CPUs
- * of two nodes settle what is left between them a few times per second (policy/balance.h).
+ * A task that wakes stays in its node. Its memory is there, and the kernel's automatic NUMA balancing does not run for tasks of
+ * sched_ext. An idle CPU of another node pulls a task only after the task has waited for a short time. The rest is balanced by
+ * busy CPUs, which pull tasks from another node a few times per second (policy/balance.h).
  */
 #ifndef PARACORD_BPF_SCHED_TOPOLOGY_H
 #define PARACORD_BPF_SCHED_TOPOLOGY_H
 
 #include "../policy/balance.h"
 
-/* For the kernel's search: a CPU whose core has only idle threads. */
+/* Flag for the kernel's search: only a CPU whose core has no busy thread. */
 #define SCX_PICK_IDLE_CORE	1ull
 
 /*
- * A cpumask that the scheduler has made. Clang 14 loses the type tag of a pointer to a structure, but not that of a
- * pointer to a typedef of it.
+ * A cpumask that the scheduler has created. Clang 14 loses the type tag of a pointer to a structure, but not that of a pointer to
+ * a typedef of it.
  */
 typedef struct bpf_cpumask pc_cpumask;
 
@@ -26,7 +26,7 @@ struct pc_mask {
 	pc_cpumask __kptr *cpus;
 };
 
-/* Masks: a scratch mask for each CPU; one for each node; one for each cache. */
+/* Indices of masks: a scratch mask for each CPU, then a mask for each node, then a mask for each cache. */
 #define PC_MASK_NODE	PC_CPUS_MAX
 #define PC_MASK_CACHE	(PC_MASK_NODE + PC_NODES_MAX)
 #define PC_MASKS	(PC_MASK_CACHE + PC_CACHES_MAX)
@@ -40,8 +40,8 @@ struct {
 
 /* The record of a node, on a cache line of its own. */
 struct pc_node {
-	u64 crossed_ns;		/* when a busy CPU last took a task from another node */
-	u64 pace;		/* average of its busy CPUs, each as of its last look; any of them writes it */
+	u64 crossed_ns;		/* when a busy CPU last pulled a task from another node */
+	u64 pace;		/* average of the paces of its busy CPUs (tell_pace()); any of them writes it */
 	u64 reserved[6];
 };
 
@@ -52,7 +52,7 @@ struct {
 	__type(value, struct pc_node);
 } nodes SEC(".maps");
 
-/* A machine with one node has no masks: they are never asked for. */
+/* Whether the machine has several nodes. If not, there are no masks, and no code asks for one. */
 static __always_inline bool has_nodes(const struct pc_rq *rq)
 {
 	return rq->near.node != PC_NO_NODE;
@@ -66,7 +66,7 @@ static __always_inline u32 widest_in_node(const struct pc_rq *rq)
 	return ring < PC_NEAR_LEVELS ? ring : PC_NEAR_ALL;
 }
 
-/* The mask with this index. It exists before the scheduler is in force. */
+/* The mask with this index. It is created before the scheduler is enabled. */
 static __always_inline struct bpf_cpumask *mask_at(u32 index)
 {
 	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
@@ -74,7 +74,7 @@ static __always_inline struct bpf_cpumask *mask_at(u32 index)
 	return mask ? mask->cpus : NULL;
 }
 
-/* Replaces a mask, if there was one. NULL: no mask from now on. */
+/* Replaces a mask, and releases the old one. `made`: the new mask; NULL: none. */
 static __always_inline void set_mask(struct pc_mask *mask, struct bpf_cpumask *made)
 {
 	struct bpf_cpumask *before = bpf_kptr_xchg(&mask->cpus, made);
@@ -97,7 +97,7 @@ PC_VERIFIED_ALONE s32 make_mask(u32 index)
 	return 0;
 }
 
-/* Return: 0 if there is no such mask yet. */
+/* Adds a CPU to a mask. Return: 0 if the mask does not exist yet. */
 PC_VERIFIED_ALONE int enter_mask(u32 index, u32 cpu)
 {
 	struct bpf_cpumask *mask;
@@ -131,7 +131,7 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* Clears what is left from an earlier time: masks, the paces of nodes, the homes of VMs. */
+/* Clears what is left over from an earlier attachment of the scheduler: masks, the paces of nodes, the homes of VMs. */
 static __always_inline void forget_topology(void)
 {
 	u32 index;
@@ -144,7 +144,7 @@ static __always_inline void forget_topology(void)
 		if (n)
 			n->pace = n->crossed_ns = 0;
 	}
-	/* While the scheduler was not in force, the kernel may have moved a VM and its memory. */
+	/* While the scheduler was not loaded, the kernel may have moved a VM and its memory. */
 	bpf_for(index, 0, PC_VMS_MAX) {
 		struct pc_vm *vm = bpf_map_lookup_elem(&vms, &index);
 
@@ -170,8 +170,8 @@ PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 }
 
 /*
- * An idle CPU of a mask, for a task; negative: none. The mask that is searched is built in the scratch mask of this CPU.
- * The callbacks of timers do not call this function, because they may interrupt another call on the same CPU.
+ * Finds an idle CPU of a mask for a task. Return: negative if there is none. The mask that is searched is built in the scratch
+ * mask of this CPU. Timer callbacks must not call this function, because they may interrupt another call on the same CPU.
  */
 static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 flags)
 {
@@ -193,9 +193,9 @@ static __always_inline bool is_idle_core(s32 cpu)
 }
 
 /*
- * An idle CPU in the node where a task ran last; negative: none. `prev`: that CPU, which the task may use. The search is
- * like that of scx_select_cpu_dfl(), which goes on in other nodes. It prefers an idle core, because the threads of a core
- * share its capacity.
+ * Finds an idle CPU in the node where a task ran last. `prev`: the CPU where it ran last, which the task may use. Return:
+ * negative if there is none. The search is like that of scx_select_cpu_dfl(), but does not go on in other nodes. It prefers an
+ * idle core, because the threads of a core share its capacity.
  */
 static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 {
@@ -219,8 +219,8 @@ static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 }
 
 /*
- * A task of a higher class has had the CPU for at least PC_CROSS_WAIT_NS. The CPU may also have been idle since then,
- * which the callers have ruled out.
+ * Whether a task of a higher class has had the CPU for at least PC_CROSS_WAIT_NS. The check does not distinguish this from an
+ * idle CPU: the callers know that the CPU is not idle.
  */
 static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
 {
@@ -235,8 +235,8 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 }
 
 /*
- * The home node of the VM of a task, plus 1; 0: none. A record that is not set up yet, or whose VM has gone, refers to
- * some other VM.
+ * The home node of a task's VM, plus 1; 0: none. A vCPU record that is not set up yet, or whose VM is gone, refers to some other
+ * VM.
  */
 static __always_inline u32 home_of(const struct pc_task *t)
 {
@@ -248,8 +248,9 @@ static __always_inline u32 home_of(const struct pc_task *t)
 }
 
 /*
- * An idle CPU at home for a thread of a VM that woke away from home; negative: none, or the thread is at home. A thread
- * that has an idle core where it is does not go home for one thread of a core in use.
+ * Finds an idle CPU of the home node for a VM's thread that woke outside its home node. Return: negative if there is none, or if
+ * the thread is in its home node. If the thread has an idle core where it is, it goes only to an idle core, and not to an idle
+ * thread of a busy core.
  */
 static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
@@ -260,14 +261,17 @@ static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_t
 	return idle_in(PC_MASK_NODE + home - 1, p, is_idle_core(prev) ? SCX_PICK_IDLE_CORE : 0);
 }
 
-/* An idle CPU for a task that wakes or is new; `prev` if there is none. A new task has no memory anywhere. */
+/*
+ * Finds an idle CPU for a task that wakes or is new. Return: `prev` if there is none. A new task may go to any node, because it
+ * has no memory in one yet.
+ */
 static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
 {
 	struct pc_rq *rq = rq_of(prev);
 	bool allowed = bpf_cpumask_test_cpu(prev, p->cpus_ptr);
 	s32 cpu;
 
-	/* The kernel's search begins with this too, but takes longer. */
+	/* The kernel's search also begins with this check, but takes longer. */
 	if (allowed && is_idle_core(prev) && scx_bpf_test_and_clear_cpu_idle(prev)) {
 		*is_idle = true;
 		return prev;
@@ -281,7 +285,10 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
 	return *is_idle ? cpu : prev;
 }
 
-/* A VM is at home where the first of its vCPUs that the daemon knows runs: this vCPU is about to touch the memory of the VM. */
+/*
+ * Sets the home of a VM: the node of the first vCPU that runs after the daemon has set it up. This vCPU will touch the VM's
+ * memory.
+ */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
 	struct pc_vm *vm = *(volatile u32 *)&v->life == PC_VCPU_READY && !v->setup.io ? vm_of(v) : NULL;
@@ -291,8 +298,7 @@ static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_r
 }
 
 /*
- * How long a task waits in the queue of a CPU before an idle CPU of another node takes it. `to`: that node plus 1; 0: any
- * node.
+ * How long a task waits in the queue of a CPU before an idle CPU of another node pulls it. `to`: that node plus 1; 0: any node.
  */
 static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {
@@ -301,7 +307,10 @@ static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_
 	return pc_cross_wait_ns(home ? home : PC_NO_HOME, from->near.node + 1, to);
 }
 
-/* An idle CPU for a task that waits on a CPU; negative: none. A CPU of another node is used only after the task has waited. */
+/*
+ * Finds an idle CPU for a task that waits on a CPU. Return: negative if there is none. A CPU of another node is used only after
+ * the task has waited, or if a task of a higher class has had the CPU for some time.
+ */
 static __noinline s32 idle_cpu_for(struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	s32 cpu;

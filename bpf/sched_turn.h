@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Turns that end between two ticks. The kernel checks slices in its tick, which comes every 1 to 10 ms. A timer per CPU
- * ends the turn of an ordinary task after a slice if another task waits, as the kernel's own scheduler does (HRTICK). It
- * ends the turn of a task sooner if the quota of its group is used up.
+ * Turns that end between two ticks. The kernel checks slices only in its tick, which comes every 1 to 10 ms. Here a timer per CPU
+ * ends the turn of an ordinary task after one slice if another task waits, like HRTICK for the kernel's fair class. The timer
+ * ends the turn before the slice is over if the quota of the task's group is used up.
  *
- * The timer is set when a task begins to wait, or begins to run while another task waits, unless it is already set: about
- * once per slice, however often tasks come and go. The timer may be early, and then checks again later.
+ * The timer is set when a task begins to wait, and when a task begins to run while another task waits. If the timer is already
+ * set for the same or an earlier time, it is not set again. So it is set about once per slice, however often tasks come and go. A
+ * timer that expires before the end of the turn is set again.
  */
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-/* The turn of a task whose group has used up its quota: the task has waited for too long, or reads under RCU. */
+/* Turn length after the group's quota is used up: only for a task that has waited for too long, or for an RCU reader. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
-/* The timer is not set for less than this. A rest of a turn that is shorter is not a turn. */
+/* Shortest timeout of the timer. If less than this is left of a turn, the turn ends at once. */
 #define PC_TURN_REST_NS		(20 * PC_NSEC_PER_USEC)
-/* A timer that is late by this much has been lost. */
+/* A timer that is late by this much is considered lost, and is set again. */
 #define PC_TURN_LOST_NS		(20 * PC_NSEC_PER_MSEC)
 
 /* One per CPU. */
@@ -31,13 +32,13 @@ struct {
 	__type(value, struct pc_turn_timer);
 } turn_timers SEC(".maps");
 
-/* Makes the timer check what runs on a CPU, at the latest when the turn is over. */
+/* Sets the timer, so that it checks the running task of a CPU when the turn is over, or before that. */
 static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	u64 at = *(volatile u64 *)&rq->until_ns, set = *(volatile u64 *)&rq->timer_ns;
 	struct pc_turn_timer *timer;
 
-	/* Without the kick the timer could do nothing. */
+	/* Without the kick, the timer could not preempt a task. */
 	if (!PC_CAN_KICK || (set && !pc_fair_before(at, set) && pc_fair_before(now, set + PC_TURN_LOST_NS)))
 		return;
 	timer = bpf_map_lookup_elem(&turn_timers, &cpu);
@@ -47,16 +48,16 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 	bpf_timer_start(&timer->timer, pc_max_u64(pc_elapsed_ns(at, now), PC_TURN_REST_NS), 0);
 }
 
-/* A task waits for the CPU, in its queue or as the next one to run. */
+/* Whether a task waits for the CPU, in its queue or in its local DSQ (goes_direct()). */
 static __always_inline bool is_waited_for(const struct pc_rq *rq)
 {
 	return *(volatile s32 *)&rq->queued > 0 || *(volatile u16 *)&rq->direct;
 }
 
 /*
- * The same for a CPU that may be without a tick. Waiting tasks have to be found there even if the scheduler has not
- * inserted them: the kernel puts some tasks into the local DSQ without telling the scheduler (tasks that exit, for
- * example). A task may also wait on another thread of the core.
+ * Whether a task waits for a CPU that may be without a tick. On such a CPU, the check includes tasks that the scheduler has not
+ * inserted: the kernel itself puts some tasks into the local DSQ, for example tasks that exit. The check also includes tasks that
+ * wait on another thread of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
@@ -64,7 +65,10 @@ static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 	       (rq->tickless && (shares_core(cpu, rq_now()) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0));
 }
 
-/* A task was inserted into the local DSQ of a CPU that seemed idle. The CPU may have begun to run another task. */
+/*
+ * Called after a task was inserted into the local DSQ of a CPU that was claimed as idle. Sets the timer on a CPU that may be
+ * without a tick, because the CPU may have begun to run another task.
+ */
 static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 {
 	if (rq->tickless)
@@ -72,10 +76,11 @@ static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 }
 
 /*
- * On a CPU that the kernel can leave without a tick (nohz_full), a task that no other task waits for has an infinite
- * slice. The kernel stops the tick only then, and only if the slice is infinite when the task begins to run. A task that
- * arrives sets the timer. A task that stays only for a moment does not bring back the tick: the tick starts when the
- * timer has ended a turn and another task waits for the next turn.
+ * Whether a task gets an infinite slice. This is the case on a CPU that the kernel can leave without a tick (nohz_full), while no
+ * other task waits. The kernel stops the tick only if the slice is infinite when the task begins to run.
+ *
+ * A task that arrives on such a CPU sets the timer. A task that stays only for a short time does not bring back the tick. The
+ * tick starts again if another task still waits when the timer ends a turn.
  */
 static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
 {
@@ -83,8 +88,9 @@ static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limite
 }
 
 /*
- * The turn of a task that could go on is over. Return: 1 if the task should be put back, as the last one, so that it
- * begins again without a tick; 0 if another task waits, and tasks take turns from now on.
+ * Called when the turn of a task is over and the task is still runnable. Return: 1 if the task should be requeued, with no task
+ * after it, so that it begins to run again without a tick; 0 if another task waits, so that tasks take turns, or if the CPU needs
+ * its tick.
  */
 PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 {
@@ -96,7 +102,7 @@ PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 	return runs_without_tick(rq, rq->paying);
 }
 
-/* For a task that is about to run on a CPU that may be without a tick. */
+/* Sets the slice of a task that is about to run on a CPU that may be without a tick. */
 static __always_inline void begin_without_tick(struct task_struct *p, struct pc_rq *rq, u32 cpu, const struct pc_task *t)
 {
 	if (!is_waited_for_on(rq, cpu))
@@ -104,7 +110,7 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
-/* The running task has a turn from now on. `boosted`: it has no turns, and its own timer does not interrupt it. */
+/* Starts a turn of the running task. If `boosted` is set, the timer is not set, because a boosted vCPU has no turns. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
@@ -114,7 +120,7 @@ static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, 
 		watch_turn(rq, cpu, now);
 }
 
-/* Makes the current turn end as soon as a turn may end. Return: whether it has lasted that long. */
+/* Shortens the current turn to pc_fair_turn_min_ns(). Return: whether the turn has already lasted that long. */
 static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 {
 	u64 least = pc_fair_turn_min_ns(rq->slice_ns), until = *(volatile u64 *)&rq->until_ns;
@@ -127,7 +133,7 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
 }
 
-/* Begins a short turn, whether a task waits or not. */
+/* Starts a short turn of the running task. The turn ends even if no other task waits. */
 static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
 	*(volatile u16 *)&rq->turn = PC_TURN_OWED;
@@ -146,7 +152,7 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 	if (!rq)
 		return 0;
 	*(volatile u64 *)&rq->timer_ns = 0;
-	/* A boosted vCPU has no turns. */
+	/* A turn ends only if another task waits and the running task is not boosted. A short turn ends in any case. */
 	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
 		return 0;
 	now = rq_now();
@@ -166,7 +172,7 @@ static __always_inline s64 make_turn_timer(u32 cpu)
 		return -2;
 	timer->cpu = cpu;
 	error = bpf_timer_init(&timer->timer, &turn_timers, CLOCK_MONOTONIC);
-	/* EBUSY: the timer exists since the scheduler was in force before. */
+	/* EBUSY: the timer is left over from an earlier attachment of the scheduler. */
 	return error && error != -16 ? error : bpf_timer_set_callback(&timer->timer, look_at_turn);
 }
 

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The sensor: observes the vCPU threads of all VMs, asks policy/boost.h what to do with them, and tells the daemon. It
- * changes nothing by itself.
+ * The sensor observes the vCPU threads of all VMs, asks policy/boost.h what to do with them, and reports the decisions to the
+ * daemon. The sensor itself changes nothing.
  *
  *  program           hook                        purpose
  *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
  *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
  *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
- *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same if the hardware posts interrupts
- *  sensor_gone       tp_btf sched_process_exit   GONE (or the last switch: note_end())
+ *  sensor_wake_up    fentry kvm_vcpu_wake_up     IRQ, WAKEUP, if the hardware posts interrupts
+ *  sensor_gone       tp_btf sched_process_exit   GONE (or at the last switch: note_end())
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
- * Cost: a task that is not a vCPU has no BPF task storage, and costs two loads at a context switch. (A task that lived
- * while the scheduler was in force keeps its storage after the scheduler has gone, and costs a lookup more.) Wakeups on
- * the host are not traced, because KVM kicks a vCPU to wake it. The vCPU that runs on a CPU is noted there when it is
- * switched in. An unboosted vCPU costs two array lookups at a VM exit. A vCPU that serves a wakeup also costs a read of
- * the clock. A vCPU whose guest's governor requests performance also costs a read of four bytes of its guest line, and so
- * does a vCPU for whose guest the daemon serves counters (bell.h). Only the other exits of a boosted vCPU, and the
- * switches of any vCPU, reach the policy.
+ * Cost at a context switch: a task that is not a vCPU has no BPF task storage, and costs two loads. (A task keeps the storage
+ * that it got from the scheduler after the scheduler is unloaded, and then costs one more lookup.) Wakeups on the host are not
+ * traced, because KVM kicks a vCPU to wake it.
  *
- * kvm_exit is a plain raw tracepoint, and the vCPU is found through the preempt notifier of the thread. The arguments of
- * the tracepoint differ between kernels and architectures (those of arm64 have no vCPU). The preempt notifier does not
- * differ.
+ * Cost at a VM exit: the vCPU that runs on a CPU is stored in the record of the CPU when it is switched in. So an exit of an
+ * unboosted vCPU costs two array lookups. If the vCPU serves a wakeup, the exit also costs a read of the clock. If the guest may
+ * make requests, the exit also costs a read of four bytes of the guest line. If the daemon serves counters to the guest, the
+ * exit also costs a read of four bytes of the guest's memory (bell.h).
+ *
+ * The policy runs only at the other exits of a boosted vCPU (with hints_at_exit also of an unboosted one), and at switches and
+ * kicks of vCPUs.
+ *
+ * kvm_exit is a plain raw tracepoint, and the vCPU is found through the preempt notifier of the thread. The arguments of the
+ * tracepoint differ between kernels and architectures (on arm64 they do not include the vCPU). The preempt notifier is the same
+ * everywhere.
  */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -70,7 +74,9 @@ struct {
 	__type(value, struct pc_reserve);
 } reserves SEC(".maps");
 
-/* Filled by the daemon. First in, first out: an index is reused as late as possible. */
+/*
+ * Free indices of vcpus, filled by the daemon. The queue is first in, first out, so that an index is reused as late as possible.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, PC_VCPUS_MAX);
@@ -85,7 +91,7 @@ struct {
 	__type(value, struct pc_adoption);
 } adoption SEC(".maps");
 
-/* By user: records that the sensor has charged to the user. */
+/* For each user: number of records that the sensor has charged to the user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_USERS_MAX);
@@ -93,7 +99,7 @@ struct {
 	__type(value, u32);
 } user_taken SEC(".maps");
 
-/* By user: records that the daemon has given back. */
+/* For each user: number of records that the daemon has returned. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_USERS_MAX);
@@ -108,7 +114,7 @@ struct {
 	__type(value, struct pc_task);
 } tasks SEC(".maps");
 
-/* From struct kvm_vcpu * to index, for kicks. */
+/* Maps a struct kvm_vcpu * to the index of its vCPU, for kicks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_VCPUS_MAX);
@@ -117,8 +123,8 @@ struct {
 } kvm_vcpus SEC(".maps");
 
 /*
- * The index of the vCPU whose struct kvm_vcpu hashes to this slot, if the record of the vCPU agrees. It saves most kicks
- * the lookup in kvm_vcpus.
+ * Hints for kicks: a slot has the index of a vCPU whose struct kvm_vcpu * hashes to the slot. A hint counts only if the record of
+ * the vCPU has the same pointer. The hints save most kicks the lookup in kvm_vcpus.
  */
 #define PC_KICK_HINT_BITS	8
 u32 kick_hints[1 << PC_KICK_HINT_BITS];
@@ -139,7 +145,7 @@ static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *ind
 }
 
 #ifdef PC_EXT
-u32 ext_on;	/* the scheduler is in force */
+u32 ext_on;	/* 1: the scheduler is enabled */
 #include "../policy/energy.h"
 #include "scx.h"
 #include "sched_rq.h"
@@ -169,8 +175,8 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 }
 
 /*
- * Without paracord's scheduler the daemon acts on what a guest requests, and is told at a limited rate. A guest that may
- * no longer make requests requests nothing.
+ * Reports a change of the guest's request to the daemon, at a limited rate. The daemon acts on requests if paracord's scheduler
+ * is not enabled. A guest that may no longer make requests counts as a guest without a request. Return: 0.
  */
 static __noinline int tell_request(u32 index)
 {
@@ -202,13 +208,13 @@ static __noinline int tell_request(u32 index)
 	return 0;
 }
 
-/* A quick check for whether the daemon knows the current request. */
+/* Whether the daemon knows the current request, or need not know it. */
 static __always_inline bool is_told(const struct pc_vcpu *v)
 {
 	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
 }
 
-/* An exit that does not matter for boosts. */
+/* Called at an exit that does not matter for boosts. */
 static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
@@ -248,7 +254,7 @@ int sensor_exit(void *ctx)
 	return evaluate(index, PC_EV_EXIT);
 }
 
-/* The kernel's own account of waiting: CONFIG_SCHED_INFO, and a way to the clock of the account. */
+/* Whether the kernel accounts how long tasks wait (CONFIG_SCHED_INFO), and the clock of this account can be read. */
 static __always_inline bool has_waiting_account(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq) &&
@@ -256,12 +262,12 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 }
 
 /*
- * A thread ends. Returns true once, if the thread had a record. Called after the thread has set PF_EXITING
- * (sensor_adopt()).
+ * Called when a thread exits, after the thread has set PF_EXITING (sensor_adopt()). Return: 1 if the thread had a record, at the
+ * first call only; otherwise 0.
  *
- * Usually the tracepoint of its exit reports the end. Since 7.0 the program at this tracepoint can be preempted, and then
- * the kernel does not run it for another thread that ends on this CPU (bpf_prog_get_recursion_context()). In this case
- * the last switch of the thread reports the end: the program at that switch cannot be preempted.
+ * Usually the tracepoint of the exit reports it. Since 7.0, the program at this tracepoint can be preempted. The kernel then does
+ * not run the program for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the last
+ * switch of the other thread reports its exit, because the program at a switch cannot be preempted.
  */
 static __noinline int note_end(struct task_struct *task)
 {
@@ -279,7 +285,7 @@ static __noinline int note_end(struct task_struct *task)
 		return 0;
 	key = v->kvm_vcpu;
 	named = key ? bpf_map_lookup_elem(&kvm_vcpus, &key) : NULL;
-	/* At the last switch KVM may have freed the vCPU, and a vCPU of another VM may have its address. */
+	/* At the last switch, KVM may already have freed the vCPU, and a vCPU of another VM may have got the same address. */
 	if (named && *named == index)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
@@ -327,11 +333,12 @@ static __always_inline u32 latency_bucket(u64 ns)
 }
 
 /*
- * The latency from wakeup to running of a vCPU that is switched in after it slept. It is measured from the kick of the
- * vCPU. If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's own account is used.
- * The tracepoint comes before that account is closed: run_delay has the time for which the task waited in the queues of
- * other CPUs, last_queued the time when the task came to the queue of this CPU. The kernel does not read the clock of the
- * account again for a task that preempts at once: such a wakeup counts as no time at all.
+ * Counts the latency from wakeup to running, when a vCPU is switched in after it slept. It is measured from the kick of the vCPU.
+ * If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's account of waiting time is used.
+ *
+ * The tracepoint comes before this account is closed. run_delay has the time for which the task waited in the queues of other
+ * CPUs. last_queued is the time when the task came to the queue of this CPU. If the task preempts at once, the kernel does not
+ * read the clock of the account again, and the latency counts as 0.
  */
 static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
@@ -367,7 +374,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		*(volatile u32 *)&v->asleep = 0;
 		v->counters.wakeups++;
 		note_latency(v, task, now);
-		/* The vCPU went to sleep without a boost (no budget), and there was no kick. */
+		/* If the vCPU is not boosted, it had no budget when it went to sleep, and there was no kick. */
 		if (!v->state.boosted)
 			events |= PC_EV_WAKEUP;
 	}
@@ -375,7 +382,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		evaluate(index, events);
 }
 
-/* Possibly a vCPU whose switches the operations of the scheduler (sched_ops.h) do not see. */
+/* Whether a task may be a vCPU whose switches the operations of the scheduler (sched_ops.h) do not see. */
 static __always_inline bool may_be_vcpu(const struct task_struct *task)
 {
 	return task->bpf_storage && !(ext_on && is_in_scx(task));
@@ -405,7 +412,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		return 0;
 	now = bpf_ktime_get_ns();
 	out = here->running;
-	/* The next vCPU may be noted here already (ext_running). */
+	/* ext_running may already have stored the next vCPU in here->running. */
 	if (ext_on)
 		out = may_be_vcpu(prev) ? running_vcpu(prev) : 0;
 	if (out) {
@@ -416,7 +423,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 		if (v)
 			switched_out(prev, v, index, preempt || !prev->__state, now);
 	} else if (prev->__state & PC_TASK_DEAD && may_be_vcpu(prev)) {
-		/* A thread that got its record after it was switched in. */
+		/* The thread got its record after it was switched in. */
 		note_end(prev);
 	}
 	if (may_be_vcpu(next)) {
@@ -429,7 +436,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 
 static __always_inline int kicked(u64 kvm_vcpu)
 {
-	/* The verifier lets the program hash a pointer only after another pointer was subtracted from it. */
+	/* The verifier lets the program hash a pointer only after another pointer has been subtracted from it. */
 	u64 key = kvm_vcpu - (u64)kick_hints;
 	u32 slot = (key * 0x9e3779b97f4a7c15ull) >> (64 - PC_KICK_HINT_BITS);
 	u32 *hint = &kick_hints[slot & ((1 << PC_KICK_HINT_BITS) - 1)];
@@ -437,7 +444,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	/* Two vCPUs share this slot, or it has none yet. The record of a vCPU that has gone has no kvm_vcpu. */
+	/* The slot has no hint yet, or belongs to another vCPU, or to one that is gone: its record has no kvm_vcpu. */
 	if (!v || v->kvm_vcpu != kvm_vcpu) {
 		found = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
 		if (!found)
@@ -450,19 +457,22 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
 	now = bpf_ktime_get_ns();
-	/* The caller wakes the vCPU next. */
+	/* The caller of the probed function wakes the vCPU after this. */
 	if (*(volatile u32 *)&v->asleep) {
 		events |= PC_EV_WAKEUP;
 		if (!*(volatile u64 *)&v->wakeup_ns)
 			*(volatile u64 *)&v->wakeup_ns = now;
 	}
-	/* The vCPU was boosted while it slept, which is the usual case, or it serves a wakeup. */
+	/*
+	 * No evaluation is needed if the vCPU was boosted when it went to sleep, which is the usual case, or if it serves a
+	 * wakeup.
+	 */
 	if (pc_boost_note_irq(&v->state, now))
 		return 0;
 	return evaluate(index, events);
 }
 
-/* One of these two programs is loaded: newer kernels made kvm_vcpu_kick() a wrapper. */
+/* Only one of these two programs is loaded. In newer kernels, kvm_vcpu_kick() is a wrapper of __kvm_vcpu_kick(). */
 SEC("fentry/kvm_vcpu_kick")
 int sensor_kick(u64 *ctx)
 {
@@ -475,7 +485,9 @@ int sensor_kick_new(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
-/* With APICv or AVIC, KVM rarely kicks, but it wakes a vCPU that does not run. kvm_vcpu_kick() also ends here. */
+/*
+ * With APICv or AVIC, KVM rarely kicks a vCPU, but it wakes a vCPU that does not run. kvm_vcpu_kick() also calls this function.
+ */
 SEC("fentry/kvm_vcpu_wake_up")
 int sensor_wake_up(u64 *ctx)
 {
@@ -491,7 +503,7 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 	if (!task->bpf_storage)
 		return 0;
 	preempt_off();
-	/* The thread is switched out once more, but not as a vCPU. */
+	/* The thread will be switched out once more, but not as a vCPU. */
 	if (note_end(task) && here)
 		here->running = 0;
 	preempt_on();

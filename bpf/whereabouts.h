@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where vCPUs run and how fast their CPUs are. The daemon's thread that writes host lines runs this program when it needs
- * to know: there is no hook, and no hot path pays for it.
+ * Reports where vCPUs run and how fast their CPUs are. The daemon's thread that writes host lines runs this program when it needs
+ * to know. The program has no hook, so no hot path pays for it.
  *
- * The frequency is the one that the kernel uses for its own load tracking, if it has one. Otherwise (x86 without APERF
- * and MPERF) it is the frequency that cpufreq has set last.
+ * The frequency is the one that the kernel uses for its own load tracking, if it has one. Otherwise (x86 without APERF and
+ * MPERF), it is the frequency that cpufreq has set last.
  */
 #ifndef PARACORD_BPF_WHEREABOUTS_H
 #define PARACORD_BPF_WHEREABOUTS_H
 
-/* Per CPU, 0..1024 of the highest frequency: drivers/base/arch_topology.c, arch/x86/kernel/cpu/aperfmperf.c. */
+/*
+ * The frequency of each CPU, 0..1024 as a share of its highest one: drivers/base/arch_topology.c,
+ * arch/x86/kernel/cpu/aperfmperf.c.
+ */
 extern const unsigned long arch_freq_scale __ksym __weak;
-/* Per CPU: drivers/cpufreq/cpufreq.c. */
+/* The cpufreq policy of each CPU: drivers/cpufreq/cpufreq.c. */
 extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
 
 #ifdef __TARGET_ARCH_x86
@@ -47,7 +50,7 @@ static __noinline u32 frequency_of(u32 cpu)
 	} else if (&cpufreq_cpu_data) {
 		struct cpufreq_policy *const *policy = bpf_per_cpu_ptr(&cpufreq_cpu_data, cpu);
 
-		/* A policy that is being freed is read as far as it is still there. */
+		/* The kernel may free the policy at the same time. The values may then be wrong, but reading them is safe. */
 		if (!policy || !*policy)
 			return 0;
 		now_khz = BPF_CORE_READ(*policy, cur);

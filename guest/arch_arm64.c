@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* arm64: MPIDR, preempt_count in the task, frequency scale at ticks; there are no NMI handlers. */
+/* arm64: slot index from MPIDR, preempt_count in the task, frequency scale at ticks. There are no NMI handlers. */
 #include <linux/arch_topology.h>
 #include <linux/arm-smccc.h>
 #include <linux/of.h>
@@ -33,7 +33,7 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* KVM handles calls of its own range only if it has announced this at boot. */
+	/* KVM handles calls in its own range only if it has announced this range at boot. */
 	return kvm_arm_hyp_service_available(ARM_SMCCC_KVM_FUNC_FEATURES);
 }
 
@@ -55,8 +55,8 @@ void pc_arch_nmi_stop(void)
 }
 
 /*
- * Kernels before 6.13 have no SCALE_FREQ_SOURCE_VIRT. The source for CPPC firmware is free
- * unless a cpufreq driver for CPPC is in use.
+ * Kernels before 6.13 have no SCALE_FREQ_SOURCE_VIRT. On these kernels, the driver uses the
+ * source for CPPC firmware, which is free unless a cpufreq driver for CPPC is loaded.
  */
 #ifdef PC_SCALE_FREQ_SOURCE_VIRT
 #define PC_SCALE_FREQ_SOURCE	SCALE_FREQ_SOURCE_VIRT

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * x86: APIC ID, per-CPU preempt_count, a hypercall that KVM does not know,
- * NMI handlers, frequency scale.
+ * x86: slot index from the APIC ID, per-CPU preempt_count, a hypercall that KVM
+ * does not know, NMI handlers, frequency scale.
  */
 #include <linux/kvm_para.h>
 #include <linux/topology.h>
@@ -14,8 +14,8 @@
 #include "paracord_guest.h"
 
 /*
- * No hypercall has this number. KVM answers it with -KVM_ENOSYS in the kernel;
- * the only purpose is the VM exit.
+ * No hypercall has this number. KVM answers it with -KVM_ENOSYS in the kernel. The
+ * only purpose of the call is the VM exit.
  */
 #define PC_KICK_HYPERCALL	0x50434b	/* "PCK" */
 
@@ -48,7 +48,7 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* On another hypervisor, the instruction means something else or is undefined. */
+	/* On another hypervisor, the hypercall instruction means something else or is undefined. */
 	return hypervisor_is_type(X86_HYPER_KVM) && kvm_para_available() &&
 	       kvm_hypercall0(PC_KICK_HYPERCALL) == -KVM_ENOSYS;
 }
@@ -60,7 +60,8 @@ void pc_arch_kick(void)
 
 /*
  * NMI handlers run in the order of their list. pc_nmi_first() is at the head of the
- * list, pc_nmi_last() at the tail. Both decline the NMI, so its owner still gets it.
+ * list, pc_nmi_last() at the tail. Both decline the NMI, so the owner of the NMI still
+ * handles it.
  */
 static int pc_nmi_first(unsigned int type, struct pt_regs *regs)
 {
@@ -121,7 +122,7 @@ void pc_arch_ticks_stop(void)
 {
 }
 
-/* Without a constant TSC, tsc.c scales the TSC's rate with the frequency, or marks the TSC unstable. */
+/* Without a constant TSC, the kernel (tsc.c) scales the TSC's rate with the frequency, or marks the TSC unstable. */
 bool pc_arch_clock_is_constant(void)
 {
 	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC);
@@ -129,8 +130,8 @@ bool pc_arch_clock_is_constant(void)
 
 /*
  * schedutil does not know that utilisation is invariant, because modules cannot set the
- * static key that says so. It scales from policy->cur plus a quarter then
- * (get_capacity_ref_freq()), and 4/5 of max_khz plus a quarter is max_khz.
+ * static key that says so. It therefore scales from policy->cur plus a quarter of it
+ * (get_capacity_ref_freq()). With 4/5 of max_khz as policy->cur, this sum is max_khz.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz)
 {

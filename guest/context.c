@@ -2,11 +2,10 @@
 /*
  * What runs on a CPU, stored by that CPU into its guest line.
  *
- * Probes run with preemption off, or at least with migration off, and each store
- * is one instruction. So two CPUs never write the same line, and a probe that
- * interrupts another probe leaves no half-written value. A host that reads between
- * two stores sees a state that was true a few nanoseconds ago, which is good enough
- * for a hint.
+ * Probes run with preemption off, or at least with migration off, so two CPUs never
+ * write the same line. Each store is one instruction, so a probe that interrupts
+ * another probe leaves no half-written value. A host that reads between two stores
+ * sees values that are a few nanoseconds old, which is good enough for a hint.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -24,7 +23,7 @@
 #define PC_PREEMPT_MASK \
 	((u32)(PREEMPT_MASK | SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK))
 
-/* The idle loop always runs with preemption off, which is no reason for a boost. */
+/* The idle loop always runs with preemption off. This is no reason for a boost, so the mask for idle excludes it. */
 #define PC_IDLE_PREEMPT_MASK	(PC_PREEMPT_MASK & ~(u32)PREEMPT_MASK)
 
 static bool pc_idle_hook;
@@ -51,7 +50,7 @@ static struct paracord_context pc_context_of(const struct task_struct *task, int
 		.task_prio = clamp(prio, 0, MAX_PRIO - 1),
 	};
 
-	/* Without the hook of the idle loop, the driver only knows that the idle task runs. */
+	/* Without the hook of the idle loop, the driver only knows that the idle task runs, and publishes this as halting. */
 	context.halting = context.task_class == PARACORD_TASK_IDLE && !pc_idle_hook;
 	return context;
 }
@@ -77,7 +76,7 @@ static void pc_store_context(struct paracord_guest_line *line,
 	WRITE_ONCE(line->context_word, store.word);
 }
 
-/* For a change of the running task's class without a context switch. */
+/* Publishes a change of the running task's class or priority that happens without a context switch. */
 static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
 			  int prio)
 {
@@ -89,7 +88,7 @@ static void pc_store_task(struct pc_cpu *cpu, struct paracord_guest_line *line,
 	WRITE_ONCE(line->context.task_prio, context.task_prio);
 }
 
-/* Stores the first words of a zeroed line. Called with interrupts off. */
+/* Stores the initial values into a zeroed line. Called with interrupts off. */
 void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 {
 	struct paracord_guest_line *line = cpu->line;
@@ -113,7 +112,7 @@ void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 /* True if the host finds hardirq, softirq and NMI in preempt_count, so that no hook has to publish them. */
 bool pc_context_irqs_readable(const struct pc_region *region)
 {
-	/* Where the word lies in the task, the host cannot follow each change of its address. */
+	/* If the word lies in the task, its address changes at each switch, and the host cannot follow each change. */
 	return (region->features & PARACORD_F_PREEMPT_COUNT) && !PC_PREEMPT_COUNT_PER_TASK;
 }
 
@@ -134,9 +133,10 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 		return;
 	context = pc_context_of(next, next->prio);
 	/*
-	 * Most switches are between tasks of the same class and priority. The line,
-	 * and its page, then stay untouched. The probes that set the other bytes also
-	 * reset them; only on PREEMPT_RT a task switch can leave the softirq byte set.
+	 * Most switches are between tasks of the same class and priority. At such a
+	 * switch, the line and its page stay untouched. The probes that set the other
+	 * bytes also reset them; only on PREEMPT_RT can a task switch leave the softirq
+	 * byte set.
 	 */
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || context.task_class != before ||
 	    context.task_prio != cpu->task_prio) {
@@ -161,9 +161,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 }
 
 /*
- * Priority inheritance is about to change the priority of @task. Only the CPU that runs
- * @task may write the line of that CPU. The line of another CPU follows when that CPU
- * calls pc_context_look_again().
+ * Priority inheritance is about to change the priority of @task. A CPU may write only its
+ * own line. If another CPU runs @task, that CPU updates its line when it calls
+ * pc_context_look_again().
  */
 void pc_probe_pi_setprio(void *data, struct task_struct *task,
 			 struct task_struct *pi_task)
@@ -180,9 +180,9 @@ void pc_probe_pi_setprio(void *data, struct task_struct *task,
 }
 
 /*
- * Publishes the running task's class again. sched_setscheduler() on a running task has no
- * tracepoint, and priority inheritance of a task that runs on another CPU reaches the line
- * of that CPU only by this function.
+ * Publishes the running task's class again. Two changes reach the line only by this
+ * function: sched_setscheduler() on a running task, which has no tracepoint, and priority
+ * inheritance that another CPU has caused.
  */
 void pc_context_look_again(struct pc_cpu *cpu)
 {

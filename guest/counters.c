@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The counters of a CPU, which the host counts. The guest stores what it wants into the
- * vCPU's lines of the PMU area and makes one VM exit. The host normally serves the lines
- * before it enters the vCPU again.
+ * The counters of a CPU. The host does the counting. The guest stores its requests into
+ * the vCPU's lines of the PMU area and makes one VM exit. The host normally serves the
+ * requests before it enters the vCPU again.
  */
 #include <linux/io.h>
 #include <linux/log2.h>
@@ -13,7 +13,7 @@
 
 #include "counters.h"
 
-/* Fewer counters serve to measure how perf in a guest multiplexes events. */
+/* A smaller number is for measurements of how perf in a guest multiplexes events. */
 static unsigned int counters = PARACORD_COUNTERS;
 module_param(counters, uint, 0444);
 MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
@@ -21,12 +21,12 @@ MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
 DEFINE_PER_CPU(struct pc_counters, pc_counters);
 
 /*
- * Longest wait for an answer, with interrupts off. An emulated host may take this long; other hosts have answered when the exit
- * returns, or some microseconds later.
+ * Longest wait for an answer, with interrupts off. An emulated host may take this long. Other hosts have answered by the time the
+ * exit returns, or a few microseconds after that.
  */
 #define PC_ANSWER_MAX_NS	(10 * NSEC_PER_MSEC)
 
-/* The doorbell register, whose writes leave the guest; the same for all CPUs. NULL: the host's daemon reacts to kicks. */
+/* The doorbell register, the same for all CPUs: a write to it is a VM exit. NULL: the host's daemon reacts to kicks. */
 static void __iomem *pc_doorbell;
 
 unsigned int pc_counters_in_use(void)
@@ -34,7 +34,7 @@ unsigned int pc_counters_in_use(void)
 	return clamp_t(unsigned int, counters, 1, PARACORD_COUNTERS);
 }
 
-/* The want of an event, with 1 in place of the period if the event is sampled: pc_overflow_begin() sets the period. */
+/* The request for an event. The period of a sampled event is 1, a placeholder; pc_overflow_begin() sets the real period. */
 static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -48,8 +48,8 @@ static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 }
 
 /*
- * Prefers a free counter that has counted the same event until now. If a task follows another
- * task with the same events, the host then only has to read the counter.
+ * Prefers a free counter that counted the same event before the current batch. If a task follows
+ * another task with the same events, the host then only has to read the counter.
  */
 int pc_counter_take(struct pc_counters *c, struct perf_event *event)
 {
@@ -96,7 +96,7 @@ void pc_counter_start(struct pc_counters *c, int nr)
 void pc_counter_stop(struct pc_counters *c, int nr)
 {
 	c->changed |= BIT(nr);
-	/* If @left is set, the present event took the counter in this same batch and has not counted yet. */
+	/* If @left is set, the current event took the counter within the current batch and has not counted yet. */
 	if (!c->left[nr])
 		c->left[nr] = c->event[nr];
 	if (c->lines)
@@ -104,9 +104,9 @@ void pc_counter_stop(struct pc_counters *c, int nr)
 }
 
 /*
- * Subtracts time in which the host did not count from the event's running time, so that perf shows the
- * event as multiplexed. perf updates total_time_running only when an event is added, removed or read.
- * What exceeds total_time_running now stays in config_base and is subtracted the next time.
+ * Subtracts the time in which the host did not count from the event's running time, so that perf shows
+ * the event as multiplexed. perf updates total_time_running only when an event is added, removed or
+ * read. Time that exceeds total_time_running stays in config_base and is subtracted at the next call.
  */
 static void pc_not_running(struct perf_event *event, u64 ns)
 {
@@ -128,7 +128,10 @@ static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_
 	if (!event || c->strays & BIT(nr))
 		return;
 	local64_add(now->count - last->count, &event->count);
-	/* period_left below 0: the event left before its sample was taken, so a sample is due when the event returns. */
+	/*
+	 * A period_left below 0 means that the event left the counter before its sample was taken. The sample is then due when
+	 * the event returns.
+	 */
 	if (is_sampling_event(event))
 		local64_sub(now->count - last->count, &event->hw.period_left);
 	if (c->refused & BIT(nr))
@@ -163,8 +166,8 @@ static void pc_take_answer(struct pc_counters *c, u32 mask)
 }
 
 /*
- * The host has meanwhile served a batch for which this CPU did not wait any longer. From now on, the event to which each count
- * belongs is known again.
+ * If the host has served a batch after this CPU stopped waiting for it, the host's counts belong to known events again from now
+ * on.
  */
 static void pc_take_late_answer(struct pc_counters *c)
 {
@@ -203,7 +206,10 @@ static void pc_note_latency(struct pc_counters *c, u64 ns)
 	c->batch_buckets[min_t(u32, ilog2(ns | 1), PC_BATCH_BUCKETS - 1)]++;
 }
 
-/* Overflows that the host reported before this exit belong to events that leave their counters with this batch. */
+/*
+ * If the event of a counter changes with this batch, overflows that the host has reported so far belong to the former event. They
+ * count as handled.
+ */
 static void pc_forget_overflows(struct pc_counters *c)
 {
 	int nr;
@@ -214,9 +220,9 @@ static void pc_forget_overflows(struct pc_counters *c)
 }
 
 /*
- * The host's daemon normally serves the batch before it lets this vCPU continue, except when the
- * vCPU thread moves to another CPU meanwhile. If the host has not served the last batch by now,
- * or has refused counters in it, this CPU does not wait.
+ * Waits for the answer to a batch. The host's daemon normally serves the batch before it lets this
+ * vCPU continue, unless the vCPU thread migrates to another CPU at this moment. If the host has not
+ * served the previous batch, or has refused counters in it, this CPU does not wait.
  */
 static bool pc_await_answer(struct pc_counters *c)
 {
@@ -244,7 +250,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	smp_wmb();
 	WRITE_ONCE(c->lines->asked, c->asked);
 	c->told_ns = local_clock();
-	/* The doorbell write is ordered after the stores above, and so is the exit of the kick. */
+	/* Both the doorbell write and the exit of the kick are ordered after the stores above. */
 	if (pc_doorbell)
 		iowrite32(0, pc_doorbell);
 	else
@@ -252,7 +258,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	c->changed = 0;
 	c->read = 0;
 	served = pc_await_answer(c);
-	/* A host on which this guest has used up its budget may ignore the next batch. */
+	/* If this guest has used up its budget, the host may ignore the next batch. */
 	c->patient = served && !READ_ONCE(c->host->refused);
 	pc_note_latency(c, local_clock() - c->told_ns);
 	c->batches++;
@@ -261,7 +267,10 @@ bool pc_counters_ring(struct pc_counters *c)
 		pc_take_answer(c, mask);
 		return true;
 	}
-	/* The wants stay in the lines for the next batch, but then it is unknown to which events the counts belong. */
+	/*
+	 * The requests stay in the lines, so the next batch contains them. But until the host has served them, it is unknown to
+	 * which events the counts belong.
+	 */
 	c->batches_unserved++;
 	c->strays |= changed;
 	memset(c->left, 0, sizeof(c->left));
@@ -284,11 +293,14 @@ void pc_counters_online(const struct pc_region *region)
 	memset(c, 0, sizeof(*c));
 	memset(&slot->pmu, 0, sizeof(slot->pmu));
 	c->host = &slot->pmu_host;
-	/* A former user of the lines may have used any numbers: make the next number a new one for the host. */
+	/*
+	 * A former user of the lines may have used any batch numbers. Continue from the number that the host served last, so that
+	 * the next number is new to the host.
+	 */
 	c->asked = READ_ONCE(c->host->served);
 	c->lines = &slot->pmu;
 	c->patient = true;
-	/* The first batch wants nothing; it makes the present counts the starting point. */
+	/* The first batch requests no event. It makes the current counts the starting point. */
 	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
 	pc_counters_ring(c);
 	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
@@ -316,7 +328,7 @@ void pc_counters_offline(void)
 	local_irq_restore(flags);
 }
 
-/* One line per CPU that has counters. Return: bytes written. */
+/* Prints one line per CPU that has counters. Return: bytes written. */
 int pc_counters_list(char *buf)
 {
 	int nr, n = 0;
@@ -332,7 +344,7 @@ int pc_counters_list(char *buf)
 	return n;
 }
 
-/* One line per power of two that has occurred, summed over all CPUs. Return: bytes written. */
+/* Prints one line per power of two that a batch has taken, summed over all CPUs. Return: bytes written. */
 int pc_counters_latency(char *buf)
 {
 	int bucket, nr, n = 0;

@@ -16,28 +16,28 @@
 /*
  * The counters of one CPU. Only the CPU itself accesses them, with interrupts off.
  *
- * Changes are collected and sent to the host as a batch, at the cost of one exit. What a
- * counter has counted until the host serves the batch belongs to the event that held the
- * counter until then: @left if this event has left the counter meanwhile, else @event.
+ * Changes are collected and sent to the host as a batch, at the cost of one exit. When the
+ * host serves a batch, the new count of a counter belongs to the event that held the
+ * counter before the batch: @left if this event has left the counter, otherwise @event.
  */
 struct pc_counters {
-	struct paracord_pmu_guest *lines;	/* guest's lines of the PMU area; NULL: this CPU has none */
+	struct paracord_pmu_guest *lines;	/* guest's lines of the PMU area; NULL: this CPU has no lines */
 	const struct paracord_pmu_host *host;
 	struct perf_event *event[PARACORD_COUNTERS];
 	struct perf_event *left[PARACORD_COUNTERS];
-	struct paracord_pmu_want told[PARACORD_COUNTERS];	/* wants that the host has served */
+	struct paracord_pmu_want told[PARACORD_COUNTERS];	/* requests that the host has served */
 	struct paracord_pmu_count last[PARACORD_COUNTERS];	/* counts that the host reported last */
-	u32 overflows[PARACORD_COUNTERS];	/* the host's number of overflows that this CPU has handled */
-	u64 since_ns[PARACORD_COUNTERS];	/* @told_ns of the count in @last */
+	u32 overflows[PARACORD_COUNTERS];	/* the host's overflow count up to which this CPU has handled overflows */
+	u64 since_ns[PARACORD_COUNTERS];	/* value of @told_ns when @last was read */
 	u64 told_ns;			/* local_clock() before the last exit, or at the last overflow */
-	u32 changed;			/* mask: the want has changed since the last batch */
+	u32 changed;			/* mask: the request has changed since the last batch */
 	u32 read;			/* mask: the next batch reads the count */
 	u32 refused;			/* mask: the host does not serve the counter */
 	u32 strays;			/* mask: a batch was not served, so the event to which the count belongs is unknown */
 	u32 asked;			/* number of the last batch */
 	int irq;			/* Linux interrupt number for overflows; 0: none */
-	bool patient;			/* wait for answers: the host served the last batch and refused nothing */
-	bool collecting;		/* perf has disabled the PMU: collect changes */
+	bool patient;			/* this CPU waits for answers: the host served the last batch and refused nothing */
+	bool collecting;		/* perf has disabled the PMU, so changes are collected */
 	u64 batches;
 	u64 batches_unserved;
 	u64 samples;
@@ -50,18 +50,18 @@ DECLARE_PER_CPU(struct pc_counters, pc_counters);
 /* Number of counters per CPU that the driver uses. */
 unsigned int pc_counters_in_use(void);
 
-/* Allocates a counter for an event. Return: its number; -1 if all counters are in use or this CPU has none. */
+/* Allocates a counter for an event. Return: the number of the counter; -1 if all are in use or this CPU has no counters. */
 int pc_counter_take(struct pc_counters *c, struct perf_event *event);
 void pc_counter_free(struct pc_counters *c, int nr);
 
-/* From the next batch on, the counter counts for its event, or is off. */
+/* With the next batch, the counter starts to count for its event, or stops. */
 void pc_counter_start(struct pc_counters *c, int nr);
 void pc_counter_stop(struct pc_counters *c, int nr);
 
-/* Return: the counter has overflowed since the last call. The count of its event is up to date then. */
+/* Return: whether the counter has overflowed since the last call. If so, the count of its event is now up to date. */
 bool pc_counter_overflowed(struct pc_counters *c, int nr);
 
-/* Whether both wants count the same event in the same modes, and both or neither of them has a period. */
+/* Whether both requests count the same event in the same modes, and either both have a period or neither does. */
 static inline bool pc_same_event(const struct paracord_pmu_want *a, const struct paracord_pmu_want *b)
 {
 	return a->event == b->event && a->flags == b->flags && !a->period == !b->period;
@@ -70,7 +70,7 @@ static inline bool pc_same_event(const struct paracord_pmu_want *a, const struct
 /* Sends a batch with all changes to the host. Return: false if the host does not answer. */
 bool pc_counters_ring(struct pc_counters *c);
 
-/* pmu.c. Return: shortest period of the event; 0 if the event cannot be sampled. */
+/* pmu.c. Return: the shortest period of the event; 0 if the event cannot be sampled. */
 u64 pc_event_min_period(const struct perf_event *event);
 
 /* overflow.c */

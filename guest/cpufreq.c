@@ -4,7 +4,7 @@
  * guest line of each CPU of the policy. A change is a store without an exit; the host
  * reads the word at moments of its own choice.
  *
- * A frequency is a level of the host's performance domain that the vCPU is in,
+ * A frequency stands for a level of the vCPU's performance domain on the host,
  * expressed in kHz for users and governors.
  */
 #include <linux/build_bug.h>
@@ -45,9 +45,9 @@ bool pc_cpufreq_possible(void)
 }
 
 /*
- * @khz as a share of the host's largest CPU. The level is rounded up, because the
- * frequency table rounds down: a frequency of the table yields the level from which it
- * was computed.
+ * @khz as a share of the capacity of the host's largest CPU. The level is rounded up,
+ * because the frequency table rounds down. So a frequency of the table yields the level
+ * from which it was computed.
  */
 static u16 pc_request_of(const struct paracord_domain *domain, unsigned int khz)
 {
@@ -84,7 +84,7 @@ static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
 	rcu_read_unlock();
 }
 
-/* Called under the lock of the policy or of the governor. CPUs that are offline use the word when they come online. */
+/* Called under the lock of the policy or of its governor. Offline CPUs store the word when they come online. */
 static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 {
 	const struct pc_policy *own = policy->driver_data;
@@ -95,9 +95,10 @@ static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 }
 
 /*
- * policy->cur after a change to @khz. This is @khz for all governors except schedutil,
- * which may need reference_khz. reference_khz is never a frequency of the table: the
- * core skips a change to the frequency that policy->cur says is in force.
+ * The value of policy->cur after a change to @khz. It is @khz for all governors except
+ * schedutil, which may need reference_khz. reference_khz is never a frequency of the
+ * table. Otherwise the core would skip a change to that frequency, because it equals
+ * policy->cur.
  */
 static unsigned int pc_cur_of(const struct cpufreq_policy *policy, unsigned int khz)
 {
@@ -116,9 +117,9 @@ static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int k
 }
 
 /*
- * Request of schedutil for a CPU with a policy of its own, if utilisation is invariant: @target, on a scale of @capacity. The
- * request is not rounded up to a level, so that the host can add up the requests of vCPUs like those of its own tasks. On this
- * path, the core leaves the limits and the trace event to the driver.
+ * Stores schedutil's request for a CPU with a policy of its own. schedutil uses this path only if utilisation is invariant.
+ * @target is the request, on a scale of @capacity. The request is not rounded up to a level, so that the host can add up the
+ * requests of vCPUs like those of its own tasks. On this path, the core leaves the limits and the trace event to the driver.
  */
 static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 		      unsigned long capacity)
@@ -128,7 +129,10 @@ static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 	unsigned int khz = div_u64(wanted, max_t(u32, capacity, 1));
 	unsigned int floor_khz;
 
-	/* The lowest frequency is no floor: a CPU runs that fast anyway, and a smaller need makes a smaller request. */
+	/*
+	 * The lowest frequency does not count as a floor. A CPU runs at least that fast anyway, and a smaller need should make a
+	 * smaller request.
+	 */
 	floor_khz = READ_ONCE(policy->min);
 	if (floor_khz > policy->cpuinfo.min_freq)
 		khz = max(khz, floor_khz);
@@ -159,8 +163,8 @@ static void pc_adjust_perf(unsigned int cpu, unsigned long floor, unsigned long 
 #endif
 
 /*
- * The driver does not implement target_index(): the core skips it if the frequency stays
- * the same, and then a new limit would not reach the host.
+ * The driver does not implement target_index(). The core would skip target_index() if the
+ * frequency stays the same, and a new limit would then not reach the host.
  */
 static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 		     unsigned int relation)
@@ -178,9 +182,9 @@ static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 }
 
 /*
- * The host's present frequency, which also depends on other guests and on the host's own
- * tasks. The driver does not report it by get(), because the core would take it for the
- * requested frequency.
+ * The host's current frequency, which also depends on other guests and on the host's own
+ * tasks. The driver has no get() callback that reports it, because the core would take it
+ * for the requested frequency.
  */
 static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 {
@@ -253,10 +257,13 @@ static void pc_policy_end(struct cpufreq_policy *policy)
 {
 	int nr;
 
-	/* A policy that failed early has no ->related_cpus yet; a policy that ends has no CPUs outside of them. */
+	/*
+	 * Both masks are needed: a policy that failed early has no ->related_cpus yet. A policy that ends later has all its CPUs
+	 * in ->related_cpus.
+	 */
 	pc_store(policy->related_cpus, 0, 0);
 	pc_store(policy->cpus, 0, 0);
-	/* Without invariance.c, arm64 has used the requested frequency as the CPU's speed. */
+	/* If invariance.c was not active, arm64 has used the requested frequency as the CPU's speed: reset it. */
 	for_each_cpu(nr, policy->related_cpus)
 		if (pc_arch_freq_scale(nr))
 			WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);
@@ -325,14 +332,17 @@ void pc_cpufreq_online(struct pc_cpu *cpu)
 	if (!pc_running)
 		return;
 	WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
-	/* A governor that sees no change makes no request for a CPU that joins its policy. */
+	/*
+	 * If nothing changes for the governor, it makes no request for a CPU that joins its policy. So store the policy's last
+	 * request here.
+	 */
 	WRITE_ONCE(*cpu->perf, READ_ONCE(cpu->perf_word));
 }
 
 /*
- * The line is about to be withdrawn. Another CPU of the policy may still store into it,
- * because the cpufreq core may remove this CPU from the policy only later: the order of
- * the two hotplug states is the order in which they were registered.
+ * The line is about to be withdrawn. Another CPU of the policy may still store into it:
+ * the cpufreq core may remove this CPU from the policy only after this call, because the
+ * order of the two hotplug states is the order in which they were registered.
  */
 void pc_cpufreq_offline(struct pc_cpu *cpu)
 {
@@ -342,7 +352,7 @@ void pc_cpufreq_offline(struct pc_cpu *cpu)
 	synchronize_rcu();
 }
 
-/* No CPU stores into a line any more. */
+/* Makes all CPUs forget where requests are stored, so that no CPU stores into a line any more. */
 static void pc_cpufreq_forget(void)
 {
 	int nr;

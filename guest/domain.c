@@ -5,8 +5,8 @@
  *
  * The table is copied once and the copy is checked. An invalid table disables the
  * guest's frequencies and nothing else. The host line of a vCPU names the vCPU's
- * domain. The host's daemon writes the host line when it has found the vCPU, which may
- * be after this module was loaded.
+ * domain. The host's daemon writes the host line when it has found the vCPU. This may
+ * happen after this module was loaded.
  */
 #include <linux/cpu.h>
 #include <linux/slab.h>
@@ -14,19 +14,22 @@
 
 #include "paracord_guest.h"
 
-/* The daemon finds a new VM within a second or two. The daemon itself may start a moment later, or hours later. */
+/*
+ * The driver first looks for the domains at a short interval, because a daemon that runs finds a new VM within a second or two.
+ * After that, it looks at a long interval, because the daemon may start hours after the VM.
+ */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
 #define PC_WAIT_FOR_DAEMON_MS	5000
 
-/* A higher frequency is an error, and the cpufreq core gives the highest numbers a special meaning. */
+/* A higher frequency is an error. The cpufreq core also gives the highest numbers a special meaning. */
 #define PC_MAX_KHZ		100000000
 
 #define pc_refuse(region, format, ...)						\
 	dev_err((region)->dev, "performance domains: " format ": no frequencies; recreate the region\n", \
 		__VA_ARGS__)
 
-/* Return: the table lies between the header and the slots. */
+/* Return: whether the table lies between the header and the slots. */
 static bool pc_table_fits(const struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
@@ -87,7 +90,7 @@ static bool pc_domain_usable(const struct pc_region *region, unsigned int index,
 	return true;
 }
 
-/* Copies the table. region->domain_count stays 0 if there is no table or if the table is not usable. */
+/* Copies the table. If there is no table or the table is not usable, region->domain_count stays 0. */
 void pc_domains_read(struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
@@ -111,8 +114,8 @@ void pc_domains_read(struct pc_region *region)
 }
 
 /*
- * Reads a CPU's domain from its host line, when the CPU comes online and until the line names a domain. After that, the
- * domain does not change: a policy keeps the frequencies with which it was created.
+ * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
+ * line has named a domain, the CPU keeps it, because a policy keeps the frequencies with which it was created.
  */
 void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
 {
@@ -167,8 +170,8 @@ static void pc_find_domains(struct work_struct *work)
 }
 
 /*
- * Starts frequencies and capacities when the host lines name the domains of the vCPUs: of all vCPUs in the first 10 s, of any
- * vCPU after that.
+ * Starts frequencies and capacities when the host lines name the domains of the vCPUs. In the first 10 s, all vCPUs must have a
+ * domain; after that, one vCPU with a domain is enough.
  */
 void pc_domains_start(struct pc_region *region)
 {

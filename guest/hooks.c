@@ -47,7 +47,7 @@ struct pc_probe {
 	const char *tracepoint;
 	unsigned int hook;
 	void *function;
-	bool paired;			/* belongs to the next row, whose probe undoes this one */
+	bool paired;			/* the probe in the next row resets what this one sets */
 	struct tracepoint *registered;
 };
 
@@ -62,8 +62,8 @@ static struct pc_probe pc_probes[] = {
 #ifdef CONFIG_X86
 	/*
 	 * The tick does not pass irq_handler_entry. The other interrupts of the
-	 * local APIC have no hook, because preempt_count shows them, and each
-	 * tracepoint patches the text of the running kernel twice.
+	 * local APIC have no hook: preempt_count shows them, and the kernel patches
+	 * its running text twice for each tracepoint.
 	 */
 	{ "local_timer_entry", PC_HOOK_TIMER, pc_probe_timer_entry, .paired = true },
 	{ "local_timer_exit", PC_HOOK_TIMER, pc_probe_timer_exit },
@@ -99,8 +99,9 @@ static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_
 	int i;
 
 	/*
-	 * Hooks publish only what the host cannot read itself: each tracepoint in the
-	 * wakeup path touches pages and cache lines that nothing else there needs.
+	 * With "auto", hooks publish only what the host cannot read itself, because each
+	 * tracepoint in the wakeup path touches pages and cache lines that nothing else
+	 * there needs.
 	 */
 	if (pc_word_is(word, length, "auto")) {
 		word = irqs_readable ? "prio" : "all";
@@ -115,7 +116,7 @@ static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_
 	return 0;
 }
 
-/* Return: mask of PC_HOOK_*; 0 for an unknown name, after one log line. */
+/* Return: mask of PC_HOOK_*; 0 for an unknown name, which is logged. */
 static unsigned int pc_parse_hooks(const char *list, bool irqs_readable)
 {
 	unsigned int mask = PC_HOOK_SWITCH;
@@ -171,7 +172,7 @@ int pc_hooks_start(bool irqs_readable)
 	for (i = 0; i < ARRAY_SIZE(pc_probes); i++) {
 		struct pc_probe *probe = &pc_probes[i];
 
-		/* One probe of a pair without the other would set its byte and never reset it. */
+		/* A pair needs both probes. Otherwise the first would set its byte, and nothing would reset this byte. */
 		if (probe->paired && (!probe[0].registered || !probe[1].registered)) {
 			pc_unregister(&probe[0]);
 			pc_unregister(&probe[1]);
@@ -190,7 +191,7 @@ int pc_hooks_start(bool irqs_readable)
 	return 0;
 }
 
-/* When this returns, no probe runs any more. */
+/* When this function returns, no probe runs any more. */
 void pc_hooks_stop(void)
 {
 	int i;

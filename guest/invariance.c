@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Load tracking that takes the speed of the CPU into account. The host line has the
- * capacity and the frequency of the CPU that the vCPU runs on, and the guest kernel
- * scales the utilisation of tasks by them. The cost is one load from the host line per
- * tick, and no exit.
+ * capacity and the frequency of the CPU that the vCPU runs on. The guest kernel scales
+ * the utilisation of tasks by these two values. The cost is one load from the host line
+ * per tick, and no exit.
  *
- * The host may write any values into the line: the result is 1..1024 for any word.
+ * The host may write any values into the line: the scale is 1..1024 in any case.
  */
 #include <linux/build_bug.h>
 #include <linux/minmax.h>
@@ -71,7 +71,7 @@ void pc_invariance_look(void)
 		WRITE_ONCE(*kept, scale);
 }
 
-/* Sets the capacity of a CPU to the capacity of its domain, unless the kernel has one from another source. */
+/* Sets the capacity of a CPU to the capacity of its domain, unless the kernel has a capacity from another source. */
 static void pc_set_capacity(int nr)
 {
 	const struct paracord_domain *domain = per_cpu(pc_cpus, nr).domain;
@@ -96,7 +96,7 @@ void pc_invariance_start(struct pc_region *region)
 
 	if (!(region->features & PARACORD_F_CAPACITY))
 		return;
-	/* Another cpufreq driver has a frequency scale of its own. */
+	/* Another cpufreq driver is active and has a frequency scale of its own. */
 	if (pc_cpufreq_is_foreign()) {
 		pc_region_drop_feature(region, PARACORD_F_CAPACITY);
 		return;

@@ -4,17 +4,18 @@
  * guest line of a vCPU that is still boosted although the reason has ended.
  *
  * A vCPU that switches from a real-time to a normal task makes no VM exit by
- * itself. Until the next exit, perhaps a tick later, the normal task would run
- * with the boost. (A switch to idle needs no kick, because HLT is an exit.)
+ * itself. Without a kick, the normal task would run with the boost until the
+ * next exit, perhaps a tick later. (A switch to idle needs no kick, because HLT
+ * is an exit.)
  *
  * When: the reason has ended, the host line says "boosted", and the boost, or
  * the last kick, is older than a threshold. So a vCPU makes at most one kick
- * per threshold, whatever runs on it.
+ * per threshold time, whatever runs on it.
  *
- * Where: at the return to user mode, not in the context switch itself. In the
- * context switch, the run queue is locked and preemption is off. A host that
- * looked at that moment would see a critical section and keep the boost, or,
- * worse, preempt the holder of a run queue lock.
+ * Where: at the return to user mode, not in the context switch itself, where the
+ * run queue is locked and preemption is off. Otherwise the host would see a
+ * critical section and keep the boost, or, worse, preempt the holder of a run
+ * queue lock.
  */
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
@@ -22,8 +23,8 @@
 #include "paracord_guest.h"
 
 /*
- * Default threshold. With a lower threshold, a kick costs more than it gains: an
- * exit and the two system calls of an unboost and a new boost take some 10 us,
+ * Default threshold. With a lower threshold, a kick would cost more than it gains:
+ * an exit and the two system calls of an unboost and a new boost take about 10 us,
  * which is 2 % of this threshold.
  */
 #define PC_STALE_BOOST_KICK_DEFAULT_US	500
@@ -60,12 +61,13 @@ unsigned int pc_kick_threshold_us(void)
 }
 
 /*
- * Return: the host line says that this vCPU is boosted.
+ * Return: whether the host line says that this vCPU is boosted.
  *
  * A boost that was not there at the last look may have started right after that look, so
- * its age counts from the last look. An age that is too high costs one kick: switches from
- * idle do not look at the line. With an age that is too low, the usual case would never
- * kick: the host boosts the vCPU after the real-time task has started.
+ * its age counts from the last look. This age may be too high, because switches from idle
+ * do not look at the line; the error costs one kick. Otherwise, with an age that counts
+ * from the current look, there would usually be no kick at all: the host boosts the vCPU
+ * after the real-time task has started, and the current look comes when that task ends.
  */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {
@@ -144,7 +146,7 @@ static void pc_arm(struct pc_kick_state *k)
 		return;
 	k->armed = true;
 	k->on_user_return.on_user_return = pc_on_user_return;
-	/* This marks the previous task; the context switch passes the mark on to the next task. */
+	/* The registration marks the previous task. The context switch then passes the mark on to the next task. */
 	user_return_notifier_register(&k->on_user_return);
 }
 #else
@@ -172,7 +174,10 @@ void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 		pc_arm(k);
 }
 
-/* Called at the end of an interrupt and by the timer of vcpu.c. An interrupt is an exit, so this only updates the bookkeeping. */
+/*
+ * Called at the end of an interrupt and by the timer of vcpu.c. An interrupt is an exit, so this function makes no kick and only
+ * updates the bookkeeping.
+ */
 void pc_kick_poll(struct pc_cpu *cpu)
 {
 	u64 now_ns = local_clock();
@@ -182,7 +187,7 @@ void pc_kick_poll(struct pc_cpu *cpu)
 		pc_stale_end(&cpu->kick, now_ns);
 }
 
-/* The counters start again with each region and each time the CPU comes online. */
+/* The counters restart at 0 with each region and each time the CPU comes online. */
 void pc_kick_begin(struct pc_cpu *cpu)
 {
 	memset(&cpu->kick, 0, sizeof(cpu->kick));

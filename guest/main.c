@@ -13,7 +13,7 @@
 /* Slots are indexed by CPU and probes are global, so a kernel can use one region only. */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
-/* A device was probed, and the probe has logged the outcome. */
+/* Set once a device was probed. The probe has then logged the outcome. */
 static bool pc_device_seen;
 
 static int pc_start(struct pci_dev *pdev)
@@ -63,7 +63,7 @@ static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	err = pc_start(pdev);
 	if (err) {
 		atomic_set(&pc_in_use, 0);
-		/* The error is logged already. For any error but -ENODEV, the driver core would add a line with a bare number. */
+		/* The error is logged already, so return -ENODEV. Otherwise the driver core would log a bare number as well. */
 		return -ENODEV;
 	}
 	region = pci_get_drvdata(pdev);
@@ -97,7 +97,7 @@ static struct pci_driver pc_pci_driver = {
 	.id_table = pc_pci_ids,
 	.probe = pc_probe,
 	.remove = pc_remove,
-	/* At kexec and reboot: the host must not read at addresses of a dead kernel. */
+	/* Called at kexec and reboot. Otherwise the host would read at addresses of a kernel that is gone. */
 	.shutdown = pc_remove,
 	.dev_groups = pc_sysfs_groups,
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sampling: the host counts a period down and interrupts the CPU by the CPU's MSI-X vector, and the interrupt handler writes
- * a sample.
+ * Sampling: the host counts down a period and then raises the CPU's MSI-X vector. The interrupt handler writes a sample.
  *
- * This is an ordinary interrupt, not an NMI. Samples of code that runs with interrupts off fall on the instruction that enables
- * interrupts. perf's own overflow handling is not exported to modules. So there is no throttling (the host limits the period),
- * no PERF_EVENT_IOC_REFRESH, and since 6.10 the event's BPF program does not run.
+ * The interrupt is an ordinary one, not an NMI. So a sample of code that runs with interrupts off falls on the instruction that
+ * enables interrupts. perf's own overflow handling is not exported to modules. So there is no throttling (the host limits the
+ * period instead) and no PERF_EVENT_IOC_REFRESH, and since 6.10 the event's BPF program does not run.
  */
 #include <linux/fs.h>
 #include <linux/interrupt.h>
@@ -17,13 +16,16 @@
 
 #include "counters.h"
 
-/* A smaller difference of periods is not worth an exit: with a sampling frequency, perf adjusts the period all the time. */
+/*
+ * Whether two periods differ by at most 1/8 of @b. This difference is not worth an exit: perf adjusts the period all the time if
+ * the event has a sampling frequency.
+ */
 static bool pc_is_near(u64 a, u64 b)
 {
 	return (a > b ? a - b : b - a) <= b / 8;
 }
 
-/* Elapsed part of @period, in 2^-32 of it. @left: rest of the period; below 0: a sample is due; 0: the period is new. */
+/* Elapsed part of @period, in @period / 2^32. @left: rest of the period; below 0: a sample is due; 0: the period is new. */
 static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 {
 	int shift = max(fls64(period) - 32, 0);
@@ -31,7 +33,10 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 
 	if (!left)
 		return 0;
-	/* A shorter rest would overflow before a task that was just switched in has left the kernel. */
+	/*
+	 * The rest is at least @min_left. Otherwise the counter could overflow before a task that was just switched in has left
+	 * the kernel.
+	 */
 	left = max(left, (s64)min_left);
 	if ((u64)left >= period)
 		return 0;
@@ -40,9 +45,9 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 }
 
 /*
- * If the host already counts down a similar period of the same event, that period continues, whichever event started it: the
- * samples are as frequent, and nothing changes for the host. Otherwise the event continues with the rest of the period that was
- * left when it stopped.
+ * If the host already counts down a similar period of the same event, that period continues, even if another struct perf_event
+ * started it. The sampling rate stays the same, and nothing changes for the host. Otherwise @event continues with the rest of
+ * the period that was left when @event stopped.
  */
 void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want, const struct paracord_pmu_want *told)
 {
@@ -57,7 +62,7 @@ void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want,
 	hw->last_period = want->period;
 }
 
-/* The sample belongs to the period that has ended. The next period started at the end of that period. */
+/* Sets period_left after a sample: the next period started when the sampled period ended. */
 static void pc_next_period(struct hw_perf_event *hw)
 {
 	s64 left = local64_read(&hw->period_left);
@@ -82,7 +87,7 @@ static void pc_sample(struct perf_event *event, struct pt_regs *regs)
 {
 	struct perf_sample_data data;
 
-	/* For some events, the host cannot distinguish user mode from kernel mode. */
+	/* For some events, the host cannot distinguish user mode from kernel mode: drop samples in an excluded mode. */
 	if (user_mode(regs) ? event->attr.exclude_user : event->attr.exclude_kernel)
 		return;
 	perf_sample_data_init(&data, 0, event->hw.last_period);
@@ -109,7 +114,7 @@ static irqreturn_t pc_overflow_interrupt(int irq, void *unused)
 	return IRQ_HANDLED;
 }
 
-/* Called on the CPU itself, after the CPU has lines. Without a vector, events on this CPU are never sampled. */
+/* Called on the CPU itself, once its lines of the PMU area are in use. Without a vector, events on this CPU are never sampled. */
 void pc_overflow_online(const struct pc_region *region, u32 slot)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);

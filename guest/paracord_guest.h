@@ -3,7 +3,7 @@
  * paracord guest driver: shared declarations.
  *
  *   main.c      PCI device, order of setup and teardown
- *   region.c    checks of the shared region, the guest's declaration in it
+ *   region.c    checks of the shared region, the guest's declaration in its header
  *   domain.c    the host's performance domains, and the domain of each CPU
  *   vcpu.c      which slot belongs to which CPU, CPU hotplug
  *   context.c   what runs on a CPU, published by tracepoint probes
@@ -31,7 +31,7 @@
 
 #include "paracord_abi.h"
 
-/* Features that this driver supports, before the host's offer is known. */
+/* All features that this driver supports, whether or not the host offers them. */
 #define PC_DRIVER_FEATURES \
 	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK | \
 	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY | PARACORD_F_PMU)
@@ -46,28 +46,29 @@ struct pc_region {
 	resource_size_t bytes;		/* mapped bytes of the BAR */
 	struct paracord_header host;
 	u32 features;			/* offered by the host and accepted here */
-	void __iomem *doorbell;		/* NULL: counters do not use a doorbell, or it is not mapped */
+	void __iomem *doorbell;		/* NULL: counters do not use the doorbell, or the doorbell is not mapped */
 	unsigned int vectors;		/* number of MSI-X vectors; vector n belongs to slot n; 0: none */
-	struct paracord_domain *domains;	/* checked copy of the table */
+	struct paracord_domain *domains;	/* checked copy of the domain table */
 	unsigned int domain_count;
 	struct delayed_work find_domains;
-	unsigned int looks_left;	/* runs of @find_domains before it waits for a daemon */
-	bool told_of_wait;
+	unsigned int looks_left;	/* runs of @find_domains that are left at the short interval */
+	bool told_of_wait;		/* the wait for a daemon was logged */
 };
 
 /*
  * Bookkeeping of stale boosts for one CPU. Times are local_clock() nanoseconds.
- * Only the CPU itself accesses it, with interrupts off; sysfs reads the counters.
+ * Only the CPU itself accesses this structure, with interrupts off, except that sysfs
+ * reads the counters.
  */
 struct pc_kick_state {
 	struct user_return_notifier on_user_return;
 	bool armed;			/* @on_user_return is registered */
-	bool boosted;			/* the host line said so at the last look */
+	bool boosted;			/* the host line said "boosted" at the last look */
 	bool stale;			/* boosted although the reason has ended on this CPU */
-	bool seen_by_host;		/* there was a VM exit since @stale began */
+	bool seen_by_host;		/* there was a VM exit since @stale was set */
 	u32 boosts_seen;		/* counter of the host line at the last look */
 	u64 observed_ns;		/* when this CPU last looked at the host line */
-	u64 boosted_since_ns;		/* earliest possible start of the boost; or the last kick */
+	u64 boosted_since_ns;		/* earliest possible start of the boost, or time of the last kick */
 	u64 stale_since_ns;
 	u64 stale_boosts;
 	u64 stale_ns;
@@ -81,8 +82,8 @@ struct pc_cpu {
 	u32 preempt_mask;		/* 0: preempt_count is not published */
 	u8 task_class;			/* class of the running task, as published */
 	u8 task_prio;
-	const struct paracord_domain *domain;	/* NULL: not known, or none */
-	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: do not store it */
+	const struct paracord_domain *domain;	/* NULL: unknown, or the CPU has none */
+	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: nothing may be stored */
 	u32 perf_word;			/* request of the policy, stored when the CPU comes online */
 	struct pc_kick_state kick;
 	struct timer_list look;
@@ -181,13 +182,10 @@ bool pc_invariance_running(void);
 bool pc_invariance_needs_looks(void);
 void pc_invariance_online(int nr);
 
-/*
- * Stores the speed of the CPU that runs this, for the CPU's load tracking. Called
- * with interrupts off.
- */
+/* Stores the speed of the current CPU for its load tracking. Called with interrupts off. */
 void pc_invariance_look(void);
 
-/* Speed of a CPU, relative to the highest frequency of its domain: 1..1024; 1024 if the host does not say. */
+/* Speed of a CPU, relative to the highest frequency of its domain: 1..1024; 1024 if the host does not report it. */
 unsigned long pc_freq_scale(const struct pc_cpu *cpu);
 
 /* pmu.c, counters.c */
@@ -216,12 +214,12 @@ extern const struct attribute_group *pc_sysfs_groups[];
 
 /* arch_*.c */
 
-/* Slot index of the CPU that runs this: KVM's vcpu_id. */
+/* Slot index of the current CPU: KVM's vcpu_id. */
 u32 pc_arch_slot_index(void);
 
 /*
- * The preempt_count word of this CPU while @task runs on it. Return: NULL if
- * the kernel keeps no preempt_count.
+ * Address of the current CPU's preempt_count word while @task runs on this CPU.
+ * Return: NULL if the kernel keeps no preempt_count.
  */
 const void *pc_arch_preempt_count(struct task_struct *task);
 
@@ -230,34 +228,35 @@ bool pc_arch_kick_possible(void);
 void pc_arch_kick(void);
 
 /*
- * Where the kernel keeps the frequency scale of a CPU. Return: NULL if modules
- * cannot write it, or if the kernel writes it itself.
+ * Address of the kernel's frequency scale of a CPU. Return: NULL if modules cannot
+ * write the scale, or if the kernel writes it itself.
  */
 unsigned long *pc_arch_freq_scale(int nr);
 
 /*
- * Where the kernel keeps the capacity of a CPU. Return: NULL if it cannot be set, or
- * if it comes from firmware.
+ * Address of the kernel's capacity of a CPU. Return: NULL if the capacity cannot be
+ * set, or if it comes from firmware.
  */
 unsigned long *pc_arch_cpu_capacity(int nr);
 
 /*
- * Arranges calls of pc_invariance_look() at each tick. Return: a negative error if
- * the architecture cannot do this; the timer of vcpu.c then calls it.
+ * Arranges calls of pc_invariance_look() at each tick. Return: a negative error if the
+ * architecture cannot do this; the timer of vcpu.c then calls pc_invariance_look().
  */
 int pc_arch_ticks_start(void);
 void pc_arch_ticks_stop(void);
 
 /*
  * False if the kernel treats a change of the CPU's frequency as a change of the
- * clock rate. The driver must not announce frequency changes then.
+ * clock rate. In this case, the driver must not announce frequency changes.
  */
 bool pc_arch_clock_is_constant(void);
 
 /*
- * schedutil chooses a share of the highest frequency if it knows that utilisation is
- * frequency-invariant, and else a share that is based on policy->cur. Return: the
- * policy->cur in kHz that leads to the same choice, or 0 if schedutil knows.
+ * If schedutil knows that utilisation is frequency-invariant, it chooses a share of the
+ * highest frequency. Otherwise it chooses a share that is based on policy->cur. Return:
+ * the value of policy->cur, in kHz, with which the second rule chooses the same
+ * frequency as the first; 0 if schedutil knows.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz);
 
@@ -266,8 +265,8 @@ int pc_arch_nmi_start(void);
 void pc_arch_nmi_stop(void);
 
 /*
- * x86 keeps preempt_count per CPU. Other architectures keep it in the task, so its
- * address changes with each context switch.
+ * x86 keeps preempt_count per CPU. Other architectures keep it in the task, so the
+ * address of the word changes with each context switch.
  */
 #define PC_PREEMPT_COUNT_PER_TASK (!IS_ENABLED(CONFIG_X86))
 

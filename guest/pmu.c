@@ -14,7 +14,7 @@
 
 #include "counters.h"
 
-/* Before 6.2, a task has one perf context for hardware PMUs, and this context takes events of one PMU only. */
+/* Before 6.2, a task has one perf context for hardware PMUs, which takes events of only one PMU. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #define PC_TASK_CONTEXT	perf_hw_context
 #else
@@ -26,7 +26,7 @@ static atomic_t pc_pmu_events = ATOMIC_INIT(0);
 static bool pc_pmu_ends;
 static bool pc_pmu_registered;
 
-/* The table of events of the region, valid while the PMU is registered. A guest has one region. */
+/* An entry of the region's table of events. A guest has one region. The table is valid while the PMU is registered. */
 struct pc_event_file {
 	struct device_attribute attr;
 	char name[PARACORD_EVENT_NAME_BYTES];
@@ -108,7 +108,7 @@ static int pc_event_init(struct perf_event *event)
 	return 0;
 }
 
-/* Sends the changes to the host now, unless perf has disabled the PMU and will make further changes. */
+/* Sends the changes to the host now, unless perf has disabled the PMU. In that case, further changes may follow. */
 static void pc_pmu_changed(struct pc_counters *c)
 {
 	if (!c->collecting && (c->changed || c->read))
@@ -142,7 +142,7 @@ static int pc_event_add(struct perf_event *event, int flags)
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
 	int nr;
 
-	/* The event belongs to a region that is gone; its number may mean another event in the next region. */
+	/* The region of the event is gone. The event's number may mean another event in the next region. */
 	if (READ_ONCE(pc_pmu_ends))
 		return -ENODEV;
 	nr = pc_counter_take(c, event);
@@ -165,7 +165,7 @@ static void pc_event_del(struct perf_event *event, int flags)
 	event->hw.idx = -1;
 }
 
-/* This costs an exit, because only the host knows the count. */
+/* A read costs an exit, because only the host knows the count. */
 static void pc_event_read(struct perf_event *event)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -207,7 +207,7 @@ static struct pmu pc_pmu = {
 	dev_err((region)->dev, "events: " format ": nothing can be counted; recreate the region\n", \
 		__VA_ARGS__)
 
-/* Letters, digits and '-', NUL-terminated within the bytes of the name. */
+/* Return: whether the name consists of letters, digits and '-', and is NUL-terminated within its bytes. */
 static bool pc_is_name(const u8 *name)
 {
 	size_t length = strnlen(name, PARACORD_EVENT_NAME_BYTES), i;
@@ -218,7 +218,7 @@ static bool pc_is_name(const u8 *name)
 	return length && length < PARACORD_EVENT_NAME_BYTES;
 }
 
-/* Return: the table is valid, and pc_event_files has its events. */
+/* Copies the table. Return: whether the table is valid and pc_event_files has its events. */
 static bool pc_events_read(const struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
@@ -271,7 +271,7 @@ static bool pc_host_answers(void)
 	return answers;
 }
 
-/* Return: the guest can use the counters of @region: there is a way to make an exit, and the slots have a PMU area. */
+/* Return: whether the guest can use the counters of @region, that is, it can make an exit and the slots have a PMU area. */
 bool pc_pmu_possible(const struct pc_region *region)
 {
 	bool leaves = region->host.host_features & PARACORD_F_PMU_DOORBELL ? !!region->doorbell :
@@ -304,7 +304,7 @@ void pc_pmu_start(struct pc_region *region)
 	pc_region_drop_feature(region, PARACORD_F_PMU);
 }
 
-/* Open events stop counting, and keep the module loaded. */
+/* After this call, open events do not count any more, but they keep the module loaded. */
 void pc_pmu_stop(void)
 {
 	WRITE_ONCE(pc_pmu_ends, true);

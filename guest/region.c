@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The shared region: whether it is a paracord region, whether it is as large as its
- * header claims, and the guest line of the header.
+ * The shared region: checks whether it is a paracord region and whether it is as large
+ * as its header claims, and writes the guest line of the header.
  *
  * The header is copied once and the copy is checked. The driver accesses nothing
  * beyond the sizes that the copy declares, and nothing beyond the BAR.
@@ -17,7 +17,7 @@ static bool publish_preempt_count = true;
 module_param_named(preempt_count, publish_preempt_count, bool, 0444);
 MODULE_PARM_DESC(preempt_count, "tell the host where preempt_count lies (default: on)");
 
-/* Return: 0, or a negative error, after one log line that says what is wrong. */
+/* Return: 0, or a negative error. An error is logged in one line that says what is wrong. */
 static int pc_region_check(struct device *dev, const struct paracord_header *h,
 			   u64 bar_bytes)
 {
@@ -74,11 +74,11 @@ static void pc_region_unmap(void *base)
 }
 
 /*
- * The BAR is RAM of the host, so the mapping should be write-back, which makes a
- * store as cheap as any other store. memremap() refuses this on x86, because firmware
- * marks the window below 4 GiB as uncacheable in the (virtual) MTRRs. Intel hosts
- * ignore the guest's memory type. AMD hosts honour it, and would make each store an
- * uncached store.
+ * The BAR is RAM of the host, so the mapping should be write-back: a store then costs
+ * no more than a store to ordinary memory. On x86, memremap() refuses a write-back
+ * mapping, because firmware marks the window below 4 GiB as uncacheable in the
+ * (virtual) MTRRs. Intel hosts ignore the guest's memory type. AMD hosts honour it, so
+ * an uncacheable mapping would make each store an uncached store.
  */
 static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 {
@@ -106,7 +106,7 @@ static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 }
 #endif
 
-/* Return: the features that the host offers and this kernel supports. */
+/* Return: the features that the host offers and that this driver and this kernel support. */
 static u32 pc_region_features(const struct pc_region *region)
 {
 	u32 features = PC_DRIVER_FEATURES & region->host.host_features;
@@ -131,7 +131,7 @@ static u32 pc_region_features(const struct pc_region *region)
 	return features;
 }
 
-/* If the host serves counters at doorbell writes, there are no counters without the mapping. */
+/* Maps the doorbell if the host serves counters at doorbell writes. If this fails, there are no counters. */
 static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pdev)
 {
 	void __iomem *registers;
@@ -144,7 +144,7 @@ static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pde
 		region->doorbell = registers + PARACORD_DOORBELL_OFFSET;
 }
 
-/* Without vectors, nothing can be sampled. The driver core frees the vectors with the device. */
+/* Allocates MSI-X vectors, without which no event can be sampled. The driver core frees the vectors with the device. */
 static void pc_region_find_vectors(struct pc_region *region, struct pci_dev *pdev)
 {
 	int count = pci_msix_vec_count(pdev);
@@ -216,7 +216,7 @@ void pc_region_declare(struct pc_region *region)
 	WRITE_ONCE(h->guest_features, region->features);
 }
 
-/* Called after pc_region_declare(), if an accepted feature turns out not to be possible. */
+/* Called after pc_region_declare(), if an accepted feature turns out to be impossible. */
 void pc_region_drop_feature(struct pc_region *region, u32 feature)
 {
 	struct paracord_header *h = region->base;

@@ -78,7 +78,7 @@ static ssize_t kicks_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(kicks);
 
-/* Shows the sum or the maximum, over the online CPUs, of a u64 in struct pc_kick_state. */
+/* Shows a u64 of struct pc_kick_state: its sum or its maximum over the online CPUs. */
 #define PC_STALE_ATTR(name, expression)						\
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr,	\
 			   char *buf)						\
@@ -119,7 +119,7 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(domains);
 
-/* A value of -1 means: not known, or none. */
+/* A value of -1 means that the value is unknown, or that there is none. */
 static ssize_t places_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct pc_region *region = pc_region_of(dev);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Slots and CPUs. The hotplug state machine calls pc_cpu_online() and
- * pc_cpu_offline() on the CPU itself, and at registration for all CPUs that are
- * online already. So the CPU itself writes its line from the first byte to the last.
+ * pc_cpu_offline() on the CPU itself. At registration, it calls pc_cpu_online() on
+ * all CPUs that are online already. So each CPU sets up and clears its own line.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/jiffies.h>
@@ -11,10 +11,10 @@
 
 #include "paracord_guest.h"
 
-/* How long a change of the running task may stay unpublished, if no hook reports the change. */
+/* Longest time for which a change of the running task stays unpublished if no hook reports it. */
 #define PC_LOOK_MS	20
 
-/* The same interval if the timer also reads the speed of the CPU: as often as the host writes it. */
+/* The interval if the timer also reads the speed of the CPU. The host writes the speed at the same interval. */
 #define PC_LOOK_INVARIANT_MS	8
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)

@@ -37,9 +37,9 @@
 #define PC_CRITICAL	(1u << PARACORD_REASON_CRITICAL)
 #define PC_ALL_REASONS	((1u << PC_REASONS) - 1)
 
-/* Number of periods without an exhausted budget that forgive one strike. */
+/* One strike is forgiven after this many periods without an exhausted budget. */
 #define PC_STRIKE_DECAY_PERIODS	8
-/* 2^16 periods are more than any penalty_max_periods in use. */
+/* With this many strikes, the penalty of 2^16 periods exceeds any penalty_max_periods in use. */
 #define PC_STRIKES_MAX		16
 #define PC_PENALTY_MAX_PERIODS	65536u
 /*
@@ -49,10 +49,10 @@
 #define PC_IRQ_SERVED_NS	(100 * PC_NSEC_PER_USEC)
 
 /*
- * Passes a value through memory, so that the BPF verifier forgets the value. The
- * verifier follows every combination of branches while it knows a value exactly,
- * and it does not know the contents of a map. The verifier needs ten seconds per
- * program without this function, and a fraction of a second with it.
+ * Passes a value through memory, so that the BPF verifier forgets the value.
+ * While the verifier knows a value exactly, it follows every combination of
+ * branches. It does not know the contents of a map. Without this function, the
+ * verifier needs ten seconds per program; with it, a fraction of a second.
  */
 PC_INLINE u64 pc_forget(struct pc_boost_state *st, u64 value)
 {
@@ -112,7 +112,7 @@ PC_INLINE void pc_boost_refill(const struct pc_boost_config *cfg, struct pc_boos
 	pc_bucket_refill_shared(cpu, pc_cpu_budget_ns(cfg), period, now_ns);
 }
 
-/* A sleep starts new grants of WAKE, RT and CRITICAL, and no interrupt is pending any more. */
+/* Called at a sleep: WAKE, RT and CRITICAL get new grants, and no interrupt is pending any more. */
 PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 {
 	st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
@@ -121,7 +121,7 @@ PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 	st->irq_wanted = 0;
 }
 
-/* The reasons that hold now, without regard to grants and budgets. Renews grants. */
+/* Return: the reasons that hold now, without regard to grants and budgets. Also renews grants. */
 PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 			      const struct pc_boost_obs *obs, u64 now_ns)
 {
@@ -151,8 +151,8 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	/*
 	 * The host preempts the vCPU while an interrupt is pending. This is common,
 	 * because guest timers and the host's tick often expire together. A guest with
-	 * a driver tells when its handler runs, so for such a guest only the time until
-	 * the injection is an estimate.
+	 * a driver reports when its handler runs, so only the time until the injection
+	 * is estimated. Otherwise the estimate has to cover the handler as well.
 	 */
 	if (preempt && st->irq_wanted) {
 		u64 window = guest->valid ? PC_IRQ_SERVED_NS :
@@ -164,7 +164,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 			st->irq_wanted = 0;
 	}
 	if (!guest->valid) {
-		/* The hints were not read at this event, or there is no driver: RT and CRITICAL last until their grant ends. */
+		/* Without a driver, or if the hints were not read at this event, RT and CRITICAL last until their grant ends. */
 		claims |= held & (PC_RT | PC_CRITICAL);
 		return claims;
 	}
@@ -190,7 +190,10 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 		st->irq_wanted = 0;
 	}
 
-	/* The vCPU is about to sleep. Its boost becomes the boost of the next wakeup now; else it would end and begin again. */
+	/*
+	 * The vCPU is about to sleep. Its boost already becomes the boost of the next wakeup here. Otherwise the boost would end
+	 * now and begin again at the sleep.
+	 */
 	if (guest->halting && held && !(held & PC_WAKE)) {
 		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
 		claims |= PC_WAKE;
@@ -211,7 +214,7 @@ PC_INLINE u32 pc_penalty_periods(const struct pc_boost_config *cfg, u32 strikes)
 	return (1u << strikes) < limit ? 1u << strikes : limit;
 }
 
-/* Forbids boosts until the next period of the bucket starts. Each strike doubles the number of periods. */
+/* Forbids boosts for one period, counted from the start of the bucket's period. Each strike doubles the number of periods. */
 PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 u64 period_start_ns, u8 cause, u64 now_ns)
 {
@@ -235,7 +238,7 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 	u64 left = pc_elapsed_ns(st->throttled_until_ns, now_ns);
 
 	if (!st->throttled) {
-		/* An end in the future is corrupt here, and would delay the forgiveness of strikes. */
+		/* Without a throttle, an end in the future is corrupt. It would delay the forgiveness of strikes. */
 		if (left)
 			st->throttled_until_ns = now_ns;
 		return;
@@ -251,8 +254,9 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 /*
  * Return: PC_THROTTLE_* of the first empty bucket, or PC_THROTTLE_NONE. Removes the reasons without budget from *claims.
  *
- * A guest that spins has an interrupt (its tick) and a softirq at any moment. Empty IRQ and CRITICAL budgets are therefore
- * common, and only drop their reason until the refill. These budgets are small enough to contain a rogue guest without a penalty.
+ * A guest that spins has interrupts (its tick) and softirqs all the time, so its IRQ and CRITICAL budgets are often empty. An
+ * empty IRQ or CRITICAL budget only drops its reason until the refill. These two budgets are small enough to contain a rogue
+ * guest without a penalty.
  */
 PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_bucket *vm,
 			    const struct pc_bucket *cpu, u32 *claims)
@@ -277,8 +281,8 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 }
 
 /*
- * Running time in ns for which only an empty shared bucket could end the boost: the grant of a wakeup is valid whatever the
- * guest's hints are. Return: 0 if WAKE does not hold.
+ * Running time, in ns, during which nothing but an empty shared bucket can end the boost. During this time the grant of WAKE
+ * lasts, whatever the guest's hints are. Return: 0 if WAKE does not hold.
  */
 PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
 				const struct pc_bucket *vm, const struct pc_bucket *cpu)
@@ -295,9 +299,9 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 }
 
 /*
- * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. This saves a vCPU that serves a timer
- * a step at each of its exits. What other vCPUs take from the bucket of the VM or of the CPU meanwhile is noticed when the quiet
- * time ends.
+ * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. A vCPU that serves a timer thus needs
+ * no step at its exits. During the quiet time, other vCPUs may draw from the bucket of the VM or of the CPU. The policy notices
+ * this when the quiet time ends.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -306,8 +310,8 @@ PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * False if PC_EV_PREEMPT at now_ns has the same result whatever the guest's hints are, so that the caller need not read them.
- * The end of a second reason beside WAKE depends on the hints.
+ * False if PC_EV_PREEMPT at now_ns has the same result whatever the guest's hints are. The caller then need not read the hints.
+ * If another reason holds besides WAKE, the end of that reason depends on the hints.
  */
 PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -328,8 +332,8 @@ PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket 
 }
 
 /*
- * Short form of PC_EV_RUN, _PREEMPT and _SLEEP for a vCPU that serves a wakeup. Only time has passed for its boost, which lasts
- * as long as the grant of the wakeup. To be called after the charge and the refill. Return: 0 if the whole step is needed.
+ * Short form of PC_EV_RUN, _PREEMPT and _SLEEP for a vCPU that serves a wakeup: its boost lasts as long as the grant of WAKE.
+ * Called after the charge and the refill. Return: 0 if the whole step is needed.
  */
 PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 const struct pc_bucket *vm, const struct pc_bucket *cpu, u32 events)
@@ -339,7 +343,7 @@ PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_bo
 	if ((cfg->mode != PC_MODE_ON && cfg->mode != PC_MODE_OBSERVE) ||
 	    !cfg->reason[PARACORD_REASON_WAKE].enabled)
 		return 0;
-	/* The end of a second reason depends on the guest's hints, but a sleep ends it in any case. */
+	/* The end of a reason other than WAKE depends on the guest's hints, but a sleep ends that reason in any case. */
 	if (events & PC_EV_SLEEP)
 		pc_boost_renew(st);
 	else if (st->reasons != PC_WAKE)
@@ -349,8 +353,9 @@ PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_bo
 }
 
 /*
- * Short form of PC_EV_IRQ for a vCPU whose boost the event cannot end: remembers the interrupt for the next preemption.
- * Return: 0 if a step is needed. May race with a step, which then sees either this interrupt or the one before.
+ * Short form of PC_EV_IRQ for a vCPU whose boost this event cannot end: remembers the interrupt for the next preemption.
+ * Return: 0 if a step is needed. This function may race with a step. The step then sees either this interrupt or the previous
+ * one.
  */
 PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
@@ -363,9 +368,9 @@ PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. The CPU time that it gets
- * for this interrupt comes from normal tasks, not from a vCPU that woke up or that runs a real-time task. A vCPU that holds a
- * lock does not rank behind those vCPUs, because they may spin on its lock.
+ * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. A boost for an
+ * interrupt alone therefore takes CPU time from normal tasks only, not from vCPUs that woke up or that run a real-time task. A
+ * vCPU that holds a lock has the full level, because those vCPUs may spin on the lock.
  */
 PC_INLINE u32 pc_boost_level(u32 reasons)
 {
@@ -375,15 +380,15 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 }
 
 /*
- * The actuation rate limit: one boost per actuation_min_ns on average, with a burst of PC_BOOSTS_AT_ONCE. With a strict distance
- * between boosts, the second of two claims that happen to come together would wait for the host's other work. A wakeup is never
- * held back: its boost lasts over sleeps until its grant is used up, which is a limit of its own.
+ * The actuation rate limit: one boost per actuation_min_ns on average, with a burst of PC_BOOSTS_AT_ONCE. The burst admits claims
+ * that happen to come close together. Otherwise the later claim would wait for the host's other work. A wakeup is never held
+ * back. Its boost lasts over several sleeps until the grant is used up, and this limits the rate of these boosts.
  */
 PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u32 claims,
 				 u64 now_ns)
 {
 	u64 each = pc_min_u64(cfg->actuation_min_ns, PC_NSEC_PER_SEC);
-	/* Clamped: boosts_due_ns may be corrupt, from another CPU's clock, or from an older configuration. */
+	/* `ahead` is clamped: boosts_due_ns may be corrupt, or stem from another CPU's clock or an older configuration. */
 	u64 due_ns = st->has_boosted ? st->boosts_due_ns : now_ns;
 	u64 ahead = pc_min_u64(pc_elapsed_ns(due_ns, now_ns), PC_BOOSTS_AT_ONCE * each);
 	int may = (claims & PC_WAKE) || ahead <= (PC_BOOSTS_AT_ONCE - 1) * each;
@@ -404,7 +409,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 {
 	struct pc_boost_decision out = { .action = PC_KEEP };
 	u32 was = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
-	/* Arithmetic instead of a branch, after which the verifier would follow all of this function twice. */
+	/* Arithmetic instead of a branch. Otherwise the verifier would follow the rest of this function twice. */
 	u32 allowed = (obs->refused & 1) - 1;
 	u32 wanted, claims = 0, granted = 0;
 	u8 empty = PC_THROTTLE_NONE;
@@ -446,8 +451,9 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	/*
-	 * The vCPU claimed more than a budget holds, boosted or not. An exhausted
-	 * kept share of a CPU is no fault of this guest, so it costs no strike.
+	 * The vCPU's claims exceed a budget, whether or not it was boosted. If the
+	 * budget of the host CPU is empty, this is no fault of this guest, so it adds
+	 * no strike.
 	 */
 	if (empty && empty != PC_THROTTLE_CPU) {
 		u64 start = empty == PC_THROTTLE_VM ?
@@ -458,7 +464,10 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 		out.cause = empty;
 	}
 	if (st->boosted && !claims) {
-		/* WAKE and IRQ normally end with their grant. An unboost is forced if it cuts off a hint that still holds. */
+		/*
+		 * WAKE and IRQ normally end with their grant. An unboost is forced if a budget or a throttle causes it, or if it
+		 * cuts off a hint that still holds.
+		 */
 		out.forced = empty || st->throttled || (wanted & (PC_RT | PC_CRITICAL));
 		out.cause = empty;
 		out.action = PC_UNBOOST;
@@ -475,7 +484,10 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	st->reasons = 0;
-	/* A boost for an interrupt overtakes normal tasks only, and there are none. The next event still sees the interrupt. */
+	/*
+	 * A boost for an interrupt alone overtakes only normal tasks. If there are none, the boost does not begin. The next event
+	 * still sees the interrupt.
+	 */
 	if (!claims || (obs->alone && pc_boost_level(claims) == PC_LEVEL_IRQ))
 		return out;
 	if (!pc_boost_may_begin(cfg, st, claims, now_ns)) {

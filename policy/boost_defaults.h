@@ -46,15 +46,18 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 	return cfg;
 }
 
-/* Defaults for the threads of a VMM that are not vCPUs. All of these threads of a VM together have less than one vCPU has. */
+/*
+ * Defaults for the threads of a VMM that are not vCPUs. All of these threads of a VM share one budget, which is smaller than the
+ * budget of one vCPU.
+ */
 PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)
 {
 	struct pc_boost_config cfg = pc_boost_defaults();
 
 	cfg.vm_budget_ns = 20 * PC_NSEC_PER_MSEC;
 	/*
-	 * One thread can use up the budget of all of them. A thread that plays audio must not wait for seconds because another
-	 * thread reads from a disk.
+	 * One thread can use up the shared budget. With a longer penalty, a thread that plays audio could wait for seconds
+	 * because another thread reads from a disk.
 	 */
 	cfg.penalty_max_periods = 4;
 	return cfg;

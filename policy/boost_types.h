@@ -14,7 +14,7 @@
 #define PC_REASONS 4
 
 /* Modes. */
-#define PC_MODE_OFF	0	/* the policy decides nothing */
+#define PC_MODE_OFF	0	/* no vCPU is boosted */
 #define PC_MODE_OBSERVE	1	/* decisions are made and counted, but not carried out */
 #define PC_MODE_ON	2
 
@@ -22,30 +22,30 @@
 #define PC_PERIOD_MIN_MS	10
 #define PC_PERIOD_MAX_MS	10000
 
-/* Per reason: switch, longest continuous grant, and budget of one vCPU per period. */
+/* Configuration of one reason: whether it is enabled, its longest continuous grant, and the budget of one vCPU per period. */
 struct pc_reason_config {
 	u32 enabled;
 	u32 reserved;
-	u64 grant_max_ns;	/* running time; 0: no grant */
-	u64 budget_ns;		/* running time per period */
+	u64 grant_max_ns;	/* limit of running time; 0: no grant */
+	u64 budget_ns;		/* running time of one vCPU per period */
 };
 
 /*
- * One per VM. The daemon writes it and BPF reads it; each field is valid on its
- * own. period_ns and cpu_kept_ns describe the host. The daemon writes the same
- * values into the configuration of every VM, because all VMs share the bucket
- * of a CPU.
+ * Configuration of one VM. The daemon writes it and BPF reads it; each field is
+ * valid on its own. period_ns and cpu_kept_ns describe the host. The daemon
+ * writes the same two values into the configuration of every VM, because all
+ * VMs share the bucket of a CPU.
  */
 struct pc_boost_config {
 	u32 mode;			/* PC_MODE_* */
-	u32 penalty_max_periods;	/* upper bound of a throttle, which grows with each strike */
+	u32 penalty_max_periods;	/* upper limit of a throttle, whose length grows with each strike */
 	u32 hints_at_exit;		/* 1: a hint also boosts at a VM exit, not only at preemption */
 	u32 reserved;
 	u64 period_ns;
-	u64 vcpu_budget_ns;		/* all reasons together, per period */
-	u64 vm_budget_ns;		/* all vCPUs together, or all other threads of the VMM together; per period */
-	u64 cpu_kept_ns;		/* per period and host CPU: reserved for unboosted work */
-	u64 actuation_min_ns;		/* average distance from one boost to the next: pc_boost_may_begin() */
+	u64 vcpu_budget_ns;		/* budget of one vCPU for all reasons together, per period */
+	u64 vm_budget_ns;		/* budget of all vCPUs together, or of the VMM's other threads together, per period */
+	u64 cpu_kept_ns;		/* time of each host CPU that is reserved for unboosted work, per period */
+	u64 actuation_min_ns;		/* shortest average distance between two boosts of a vCPU: pc_boost_may_begin() */
 	struct pc_reason_config reason[PC_REASONS];
 };
 
@@ -55,9 +55,9 @@ struct pc_bucket {
 	s64 left_ns;			/* negative: debt, which is carried into the next period */
 };
 
-/* One per vCPU. Only policy functions write it. */
+/* State of one vCPU. Only policy functions write it. */
 struct pc_boost_state {
-	u8  boosted;			/* 0/1: the decision in force */
+	u8  boosted;			/* 0/1: the current decision */
 	u8  reasons;			/* mask of the reasons that hold */
 	u8  throttled;			/* 0/1 */
 	u8  throttle_cause;		/* PC_THROTTLE_* */
@@ -69,22 +69,22 @@ struct pc_boost_state {
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time that the current grant has used */
 	u64 last_charge_ns;		/* start of the running time that is not charged yet */
-	u64 quiet_ns;			/* this much running time cannot end the boost: pc_boost_is_quiet() */
-	u64 last_irq_ns;		/* when an interrupt or kick was last wanted for the vCPU */
-	u64 boosts_due_ns;		/* when the rate limit has absorbed the boosts so far */
+	u64 quiet_ns;			/* the boost certainly lasts for this much running time: pc_boost_is_quiet() */
+	u64 last_irq_ns;		/* when an interrupt was last raised for the vCPU, or the vCPU was last kicked */
+	u64 boosts_due_ns;		/* when the next boost is due at the average rate: pc_boost_may_begin() */
 	struct pc_bucket vcpu;
 	struct pc_bucket reason[PC_REASONS];
-	u64 scratch;		/* pc_forget() */
+	u64 scratch;		/* memory for pc_forget() */
 };
 
-/* Burst of the rate limit: boosts of a vCPU that may follow one another without a delay. */
+/* Burst of the rate limit: number of boosts of a vCPU that may follow one another without a delay. */
 #define PC_BOOSTS_AT_ONCE	8
 
 #define PC_THROTTLE_NONE	0
 #define PC_THROTTLE_REASON	1	/* the budget of a reason */
 #define PC_THROTTLE_VCPU	2
 #define PC_THROTTLE_VM		3
-#define PC_THROTTLE_CPU		4	/* the share that the host CPU keeps; no strike */
+#define PC_THROTTLE_CPU		4	/* the boost budget of the host CPU; adds no strike */
 
 /* Events: a mask, because several events may be observed at once. */
 #define PC_EV_EXIT	(1u << 0)	/* VM exit of the running vCPU */
@@ -92,25 +92,25 @@ struct pc_boost_state {
 #define PC_EV_SLEEP	(1u << 2)	/* switched out to sleep (halt) */
 #define PC_EV_RUN	(1u << 3)	/* switched in */
 #define PC_EV_WAKEUP	(1u << 4)	/* made runnable, or about to be */
-#define PC_EV_IRQ	(1u << 5)	/* an interrupt or kick is wanted for the vCPU */
-#define PC_EV_TICK	(1u << 6)	/* housekeeping while boosted */
-#define PC_EV_CONFIG	(1u << 7)	/* the configuration changed, or the daemon asks for an unboost */
+#define PC_EV_IRQ	(1u << 5)	/* an interrupt is raised for the vCPU, or the vCPU is kicked */
+#define PC_EV_TICK	(1u << 6)	/* periodic check while the vCPU is boosted */
+#define PC_EV_CONFIG	(1u << 7)	/* the configuration has changed, or the daemon requests an unboost */
 
-/* Checked copy of the guest's hints. valid = 0 for an unmodified guest. */
+/* Checked copy of the guest's hints. valid = 0: the guest is unmodified, or its hints were not read. */
 struct pc_guest_view {
 	u8 valid;
-	u8 rt;			/* a task of a class above SCHED_OTHER runs */
-	u8 irq;			/* in a hardirq, softirq or NMI handler */
-	u8 critical;		/* preemption is off */
-	u8 halting;
+	u8 rt;			/* the guest runs a task of a class above SCHED_OTHER */
+	u8 irq;			/* the guest is in a hardirq, softirq or NMI handler */
+	u8 critical;		/* preemption is off in the guest */
+	u8 halting;		/* the vCPU is idle and about to halt */
 	u8 reserved[3];
 };
 
 struct pc_boost_obs {
 	u32 events;		/* PC_EV_* */
 	u32 running;		/* the vCPU thread is on a CPU now */
-	u32 alone;		/* it waits, and no other normal task runs or waits on its CPU */
-	u32 refused;		/* 0/1: never boost it: a boost would bypass a limit that the host has set */
+	u32 alone;		/* the thread waits, and no other normal task runs or waits on its CPU */
+	u32 refused;		/* 0/1: the vCPU must not be boosted: a boost would bypass a limit that the host has set */
 	struct pc_guest_view guest;
 };
 

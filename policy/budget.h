@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Token buckets of running time. A bucket refills by its budget at the start of
- * each period, never above the budget, and may go into debt. The policy notices
- * boosted time at the next event, at worst one host tick later. The debt carries
- * this overrun into the following periods. So in any n periods a bucket pays at
- * most (n + 1) * budget plus ONE overrun, however late each overrun was noticed.
+ * each period, never above the budget, and may go into debt. The policy charges
+ * boosted time at the next event, at worst one host tick late, so a vCPU may
+ * overrun its budget. The debt carries the overrun into the following periods. So
+ * in any n periods a bucket pays at most (n + 1) * budget plus ONE overrun,
+ * however late each overrun was noticed.
  *
  * The buckets of a vCPU have one writer, the evaluator of the vCPU. The buckets
  * of a VM and of a CPU are shared between CPUs. The _shared functions use one
- * atomic add and let exactly one CPU refill a period. One race is tolerated: a
- * charge that lands between the winner's read and the winner's add makes this
- * refill too small by the charge. The guest loses that time; the host never
- * loses any.
+ * atomic add and let exactly one CPU refill a period. One race is tolerated: if
+ * another CPU charges the bucket between the read and the add of the CPU that
+ * refills it, the refill is too small by that charge. The guest loses this time;
+ * the host never loses any.
  */
 #ifndef PARACORD_POLICY_BUDGET_H
 #define PARACORD_POLICY_BUDGET_H
@@ -21,8 +22,8 @@
 #define PC_INLINE static inline __attribute__((always_inline, unused))
 
 /*
- * For a function with a loop and many callers. The BPF verifier checks a global function once, for any arguments. It checks a
- * static function again for each state of each caller. The pointer arguments of a global function may be NULL.
+ * Marks a function with a loop and many callers as global for BPF. The verifier checks a global function once, for any arguments,
+ * but a static function again for each state of each caller. The pointer arguments of a global function may be NULL.
  */
 #ifdef __bpf__
 #define PC_VERIFIED_ALONE __attribute__((noinline))
@@ -44,7 +45,7 @@
  * boost within milliseconds, so a longer time means a corrupt time stamp.
  */
 #define PC_DEBT_MAX_NS		(10 * PC_NSEC_PER_SEC)
-/* Largest number of periods that is refilled at once: more than any debt needs. It keeps the product within 63 bits. */
+/* Largest number of periods that one refill covers: more than any debt needs. It keeps periods * budget within 63 bits. */
 #define PC_REFILL_MAX_PERIODS	65536ULL
 
 PC_INLINE u64 pc_min_u64(u64 a, u64 b)
@@ -79,7 +80,7 @@ PC_INLINE u64 pc_period_ns(const struct pc_boost_config *cfg)
 	return pc_max_u64(PC_PERIOD_MIN_NS, pc_min_u64(cfg->period_ns, PC_PERIOD_MAX_NS));
 }
 
-/* Clamps left_ns into [-PC_DEBT_MAX_NS, budget_ns]: it may be garbage, or stem from a larger budget. */
+/* Clamps left_ns into [-PC_DEBT_MAX_NS, budget_ns]: the value may be garbage, or stem from a larger budget. */
 PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 {
 	if (left_ns > (s64)budget_ns)
@@ -101,7 +102,7 @@ PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 	return start_ns + past / period_ns * period_ns;
 }
 
-/* What a refill adds to a bucket with left_ns, if the last refill was `periods` periods ago. */
+/* Runtime that a refill adds to a bucket with left_ns, if the last refill was `periods` periods ago. */
 PC_INLINE u64 pc_refill_ns(s64 left_ns, u64 periods, u64 budget_ns)
 {
 	u64 room = (u64)((s64)budget_ns - left_ns);
@@ -109,7 +110,7 @@ PC_INLINE u64 pc_refill_ns(s64 left_ns, u64 periods, u64 budget_ns)
 	return pc_min_u64(pc_min_u64(periods, PC_REFILL_MAX_PERIODS) * budget_ns, room);
 }
 
-/* For a bucket with one writer. */
+/* Charges a bucket that has one writer. */
 PC_INLINE void pc_bucket_charge(struct pc_bucket *b, u64 used_ns)
 {
 	s64 left = pc_bucket_clamp(b->left_ns, PC_BUDGET_MAX_NS);
@@ -129,7 +130,7 @@ PC_INLINE void pc_bucket_refill(struct pc_bucket *b, u64 budget_ns, u64 period_n
 	b->period_start_ns = start;
 }
 
-/* For a bucket with many writers: see the top of this file. */
+/* Charges a bucket that has many writers: see the top of this file. */
 PC_INLINE void pc_bucket_charge_shared(struct pc_bucket *b, u64 used_ns)
 {
 	__sync_fetch_and_add(&b->left_ns, -(s64)used_ns);
@@ -143,8 +144,8 @@ PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 p
 	s64 sane = pc_bucket_clamp(left, budget_ns);
 
 	/*
-	 * This happens only after the budget has shrunk, after garbage, and at the deepest debt. The store may lose a concurrent
-	 * charge, which is smaller than the correction.
+	 * The two values differ only if the budget has shrunk, if the bucket held garbage, or if the debt exceeds its limit. The
+	 * store may lose a concurrent charge, which is smaller than the correction.
 	 */
 	if (sane != left)
 		*(volatile s64 *)&b->left_ns = sane;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling (PR_SCHED_CORE): which task runs next on an SMT core, where tasks with different cookies must not share the
- * core. The kernel lets one CPU of the core run its task and forces the other CPUs of the core idle, unless they have a task
- * with the same cookie.
+ * Core scheduling (PR_SCHED_CORE): which task runs next on an SMT core whose CPUs must not run tasks with different cookies at
+ * the same time. The kernel lets one CPU of the core run its task and forces the other CPUs of the core idle, unless they have
+ * a task with the same cookie.
  *
  * The tasks of a core's CPUs take turns by virtual time, as the tasks of one CPU do. Each CPU's run queue has a virtual time of
- * its own. The comparison therefore uses how far the virtual time of each task has advanced since the CPUs were first kept
- * apart, as the kernel does (cfs_prio_less(), kernel/sched/fair.c). The virtual time of a task that waits for the core does not
+ * its own. The comparison therefore uses how far the virtual time of each task has advanced since the CPUs began to take turns,
+ * as the kernel does (cfs_prio_less(), kernel/sched/fair.c). The virtual time of a task that waits for the core does not
  * advance, even while tasks with another cookie run from the same run queue.
  */
 #ifndef PARACORD_POLICY_CORE_H
@@ -15,28 +15,31 @@
 #include "fair.h"
 
 /*
- * CPUs whose tasks were not compared for this long start as equal, because nothing kept the CPUs apart. A tick lasts 10 ms at
- * most.
+ * If the tasks of two CPUs were not compared for this long, the CPUs did not have to take turns, and they start as equal at the
+ * next comparison. The value exceeds two of the longest ticks, 10 ms each.
  */
 #define PC_CORE_APART_NS	(24 * PC_NSEC_PER_MSEC)
 /*
- * A task that has been the next task of its CPU for this long gets the core, whatever its weight: all other tasks of the CPU wait
- * behind it.
+ * A task that has been the next task of its CPU for this long gets the core, whatever its weight, because all other tasks of
+ * that CPU wait behind it.
  */
 #define PC_CORE_LATE_NS		(100 * PC_NSEC_PER_MSEC)
-/* A turn on the core lasts this long, and then until the next tick. */
+/* A turn on the core ends at the first tick after this time. */
 #define PC_CORE_TURN_NS		(5 * PC_NSEC_PER_MSEC)
-/* The running task keeps the core until it is ahead by this running time. Otherwise each comparison would cause a switch. */
+/*
+ * The running task keeps the core until it is ahead of the waiting task by this much running time. Otherwise each comparison
+ * would cause a switch.
+ */
 #define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct pc_core {
-	u64 zero;		/* virtual time of the CPU's run queue at which the core's CPUs were equal */
+	u64 zero;		/* virtual time of the CPU's run queue from which its tasks' advance is measured */
 	u64 compared_ns;	/* when a task of this CPU was last compared */
 };
 
 /*
- * How far a task counts as having advanced (`come`), compared with the task of another CPU (`other`). The result is behind
- * `other` by `most` at most.
+ * The advance with which a task is compared. `come`: how far the task has advanced. `other`: how far the task of the other CPU
+ * has advanced. Return: `come`, but at most `most` behind `other`.
  */
 PC_INLINE u64 pc_core_beside(u64 come, u64 other, u64 most)
 {
@@ -45,7 +48,8 @@ PC_INLINE u64 pc_core_beside(u64 come, u64 other, u64 most)
 
 /*
  * Whether a task runs after the task of another CPU of its core. `vtime`, `other_vtime`: virtual times of the two tasks up to
- * now, each in the run queue of its own CPU. A task is owed at most one turn of the other task, however often it sleeps.
+ * now, each in the run queue of its own CPU. However often a task sleeps, it is owed at most what the other task runs in one
+ * turn.
  */
 PC_INLINE int pc_core_comes_after(struct pc_core *core, u64 vtime, u32 inverse, struct pc_core *other, u64 other_vtime,
 				  u32 other_inverse, u64 now)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Energy-aware placement: on which CPU a task costs the least energy. It follows the kernel's placement
- * (find_energy_efficient_cpu(), kernel/sched/fair.c), with sums of requests instead of maxima of clamps.
+ * (find_energy_efficient_cpu(), kernel/sched/fair.c), but uses sums of requests instead of maxima of clamps.
  *
- * In each domain, the candidate is the CPU with the least sum of requests among the CPUs where the task fits. The domain whose
- * energy grows the least wins. A task fits on a CPU if the sum with the task stays within the CPU's capacity. Requests already
- * include headroom (perf.h), and a capped task needs no headroom. All CPUs of a domain run at the frequency that the largest
- * sum in the domain asks for.
+ * In each performance domain, the candidate is the CPU with the least sum of requests among the CPUs where the task fits. The
+ * domain whose energy grows the least wins. A task fits on a CPU if the CPU's sum, including the task, stays within the CPU's
+ * capacity. Placement adds no headroom: requests already include it (perf.h), and a capped task needs none. All CPUs of a domain
+ * run at the frequency that the largest sum in the domain requires.
  *
- * A task stays on its CPU unless the move saves 1/16 of the task's cost there, or the sum on another CPU of the domain is lower
- * by half of the task's request. So equal tasks spread evenly and then stay. If a task fits nowhere, the CPU with the most room
- * is chosen. The task leaves this CPU for a CPU that has more room by half of the request. If the present CPU is too small for
- * the task even alone, the task leaves for a larger CPU with more room by 1/8 of the request. (The kernel once required a saving
- * of 1/16 of all energy. With four of eight equal tasks on small CPUs, the other four would then stay on large CPUs.)
+ * A task leaves its CPU if the move saves more than 1/16 of the task's cost there, or if the sum on another CPU of the same
+ * domain is lower by more than half of the task's request. So equal tasks spread evenly and then stay. (The kernel once required
+ * a saving of 1/16 of all energy. Under that rule, if four of eight equal tasks are on small CPUs, the other four stay on large
+ * CPUs.)
+ *
+ * A task that fits nowhere is placed on the CPU with the most room. It leaves this CPU only for a CPU that has more room by more
+ * than half of its request. If its CPU is too small for the task even when no other task is there, it leaves for a larger CPU
+ * that has more room by more than 1/8 of its request.
  */
 #ifndef PARACORD_POLICY_ENERGY_H
 #define PARACORD_POLICY_ENERGY_H
@@ -22,7 +25,7 @@
 
 #define PC_SAVING_SHIFT		4
 #define PC_EMPTIES_SHIFT	6
-/* A task leaves a CPU that is too small for it for a larger CPU with more room by 1/8 of its request. */
+/* A task leaves a CPU that is too small for it if a larger CPU has more room by more than 1/8 of its request. */
 #define PC_CRAMPED_SHIFT	3
 
 PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
@@ -50,8 +53,8 @@ PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
 }
 
 /*
- * Notes one CPU. `sum`: the CPU's sum of requests, without the task's own request. `allowed`: the task's affinity includes the
- * CPU. Return: 0 if the domain is out of range.
+ * Adds one CPU to the placement. `sum`: the CPU's sum of requests, without the task's own request. `allowed`: whether the task's
+ * affinity includes the CPU. Return: 0 if the domain is out of range.
  */
 PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum, u32 capacity, int allowed)
 {
@@ -91,7 +94,7 @@ PC_INLINE int pc_place_look(struct pc_place *place, u32 domain, s32 cpu, u32 sum
 	return 1;
 }
 
-/* Energy of a domain with a sum of requests `total`, whose busiest CPU has the sum `peak`. */
+/* Energy of a domain. `total`: sum of all requests in the domain. `peak`: sum of requests on its busiest CPU. */
 PC_VERIFIED_ALONE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak, u32 total)
 {
 	u64 cost = 0;
@@ -110,7 +113,7 @@ PC_VERIFIED_ALONE u64 pc_domain_energy(const struct pc_domain *domain, u32 peak,
 	return pc_min_u64(cost, 1ull << 32) * total;
 }
 
-/* Energy that the task adds to a domain when it runs on a CPU with this sum of requests. */
+/* Energy that the task adds to a domain if it runs on a CPU whose sum of requests is `sum`. */
 PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_domain_load *load, u32 sum, u32 request)
 {
 	u64 without = pc_domain_energy(domain, load->peak, load->total);
@@ -120,9 +123,8 @@ PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_doma
 }
 
 /*
- * Whether the task and all tasks of the domain `there` would cost less on the CPUs of the domain `here`, evenly spread, than they
- * cost in both domains. Moving one task may cost more, because it raises the frequency of a domain, while moving all tasks costs
- * less.
+ * Whether it saves energy to move the task and all tasks of the domain `there` to the domain `here`, spread evenly over its CPUs.
+ * Moving one task alone may cost more energy, because it raises the frequency of `here`, although moving all tasks saves energy.
  */
 PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
 				       const struct pc_domain *there, const struct pc_domain_load *on_there,
@@ -145,7 +147,10 @@ PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struc
 	return pc_domain_energy(here, peak, all) < both - (both >> PC_EMPTIES_SHIFT);
 }
 
-/* Return: the domain where the task costs least, PC_DOMAINS_MAX if the task fits nowhere. *cost: its cost in this domain. */
+/*
+ * Return: the domain where the task costs least, PC_DOMAINS_MAX if the task fits nowhere. *cost: the task's cost in this domain;
+ * 0 if all tasks of another domain should move to this domain (pc_place_empties()).
+ */
 PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_place *place, u64 *cost)
 {
 	u32 best = PC_DOMAINS_MAX, d;
@@ -177,8 +182,8 @@ PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_pla
 }
 
 /*
- * Whether a task that fits nowhere stays on its CPU. On a CPU that is too small for the task even alone, a smaller gain is enough
- * to leave.
+ * Whether a task that fits nowhere stays on its CPU. A smaller gain in room is enough to leave a CPU that is too small for the
+ * task even when no other task is there.
  */
 PC_INLINE int pc_place_stays(const struct pc_place *place)
 {

@@ -20,33 +20,36 @@
 #define PC_WEIGHT_NICE_0	1024u
 #define PC_WEIGHT_IDLE		3u	/* SCHED_IDLE, whatever the nice value */
 /*
- * Weights of tasks in groups are in units of 1/64. The least weight is the weight of one of 64 tasks that share a weight of 1, or
- * of one of 192 tasks in a group with cpu.idle.
+ * Weights of tasks in groups are in units of 1/64. A task has the least weight, 1/64, if 64 tasks share a weight of 1, or if 192
+ * tasks share a group with cpu.idle.
  */
 #define PC_FINE_SHIFT		6
 #define PC_FINE_NICE_0		(PC_WEIGHT_NICE_0 << PC_FINE_SHIFT)
-/* Inverse of a weight, 2^32 / (weight in 64ths): it gives virtual time without a division. The inverse of 1024 is 2^16. */
+/* Inverse of a weight: 2^32 / (weight in 64ths). It yields virtual time without a division. The inverse of 1024 is 2^16. */
 #define PC_INVERSE(weight)	((u32)((1ull << (32 - PC_FINE_SHIFT)) / (weight)))
 #define PC_INVERSE_SHIFT	16
 
-/* Slice on a host with one CPU, the kernel's (sysctl_sched_base_slice). More CPUs mean longer slices: pc_fair_slice_ns(). */
+/*
+ * Slice on a host with one CPU; equals the kernel's sysctl_sched_base_slice. More CPUs mean longer slices: pc_fair_slice_ns().
+ */
 #define PC_FAIR_BASE_SLICE_NS	(700 * PC_NSEC_PER_USEC)
 /*
- * A task that has waited this long runs next, whatever its weight. A task of nice 19 beside a task of nice -20 would wait for
- * 24 s, and the kernel ejects a scheduler that lets a runnable task wait for 30 s.
+ * A task that has waited this long runs next, whatever its weight. Otherwise a task of nice 19 would wait for 24 s beside a task
+ * of nice -20. The kernel ejects a scheduler that lets a runnable task wait for 30 s.
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
 /*
- * The shorter limit for a task that was preempted in an RCU read-side critical section: everything that waits for the grace
- * period waits for this task, and the kernel ejects a scheduler under which a grace period takes 21 s.
+ * The same limit for a task that was preempted in an RCU read-side critical section. It is shorter because everything that waits
+ * for the grace period waits for this task. The kernel ejects a scheduler under which a grace period takes 21 s.
  */
 #define PC_FAIR_READER_WAIT_MAX_NS	(2 * PC_NSEC_PER_SEC)
 /*
- * A task that makes a sync wakeup (WF_SYNC: the waker is about to sleep, as with pipes and sockets) may run this long, and so
- * make further wakeups, before the task that it woke preempts it. The kernel's (preempt_sync(), sysctl_sched_migration_cost).
+ * After a sync wakeup (WF_SYNC: the waker is about to sleep, as with pipes and sockets), the woken task does not preempt the
+ * waker until the waker has run for this long. So the waker can wake further tasks first. The rule and the value are the
+ * kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */
 #define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
-/* Longest time charged at once: more is a corrupt time stamp. Times the largest inverse, it stays below 2^64. */
+/* Longest time that is charged at once; a longer time is a corrupt time stamp. Its product with any inverse is below 2^64. */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
 /* PC_INVERSE of a nice value, which is clamped to -20..19. */
@@ -68,12 +71,12 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 }
 
 /*
- * The effective weight of a task in a control group is the task's weight times the group's weight, over the sum of the weights of
- * the runnable tasks and groups in the group; and so on for each level upwards. The kernel's own hierarchy yields the same
- * shares (calc_group_shares()); this one does so without a run queue per group and CPU.
+ * The effective weight of a task in a control group is the task's weight times the group's weight, divided by the sum of the
+ * weights of the runnable tasks and groups in the group. The same applies at each ancestor group. The kernel's hierarchy yields
+ * the same shares (calc_group_shares()), but needs a run queue per group and CPU.
  *
- * The factor multiplies the inverse of a task's weight; it is scaled by 2^20. A group of weight 100 (1024 on the scale of task
- * weights) with one task of nice 0 has the factor 1.
+ * A group's factor, scaled by 2^20, multiplies the inverse weights of the tasks in the group. A group of weight 100 (1024 on the
+ * scale of task weights) with one task of nice 0 has the factor 1.
  */
 #define PC_FACTOR_SHIFT		20
 #define PC_FACTOR_ONE		(1ull << PC_FACTOR_SHIFT)
@@ -91,7 +94,7 @@ PC_INLINE u64 pc_group_weight(u32 weight)
 	return (u64)sane * PC_WEIGHT_NICE_0 / 100;
 }
 
-/* Factor of the tasks in a group. `active`: sum of the weights of the runnable tasks and groups in it. */
+/* Factor of the tasks in a group. `active`: sum of the weights of the runnable tasks and groups in the group. */
 PC_INLINE u64 pc_group_factor(u64 parents_factor, s64 active, u32 weight)
 {
 	u64 sum = active > 1 ? pc_min_u64((u64)active, 1ull << 27) : 1;
@@ -114,7 +117,7 @@ PC_INLINE u32 pc_fair_weight(u32 inverse)
 	return inverse ? (u32)pc_min_u64((1ull << 32) / inverse, 0xffffffffu) : 0xffffffffu;
 }
 
-/* Virtual time of a running time ran_ns with this inverse weight. */
+/* Virtual time by which a task with this inverse weight advances in a running time of ran_ns. */
 PC_INLINE u64 pc_fair_virtual(u64 ran_ns, u32 inverse)
 {
 	return pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS) * inverse >> PC_INVERSE_SHIFT;
@@ -126,7 +129,10 @@ PC_INLINE int pc_fair_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* The slice: how long a task runs before another task of its CPU, on a host with `cpus` CPUs (get_update_sysctl_factor()). */
+/*
+ * The slice: how long a task runs before another task of its CPU gets a turn. `cpus`: number of CPUs of the host, which scales
+ * the slice as in the kernel (get_update_sysctl_factor()).
+ */
 PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 {
 	u32 factor = cpus >= 8 ? 4 : cpus >= 4 ? 3 : cpus >= 2 ? 2 : 1;
@@ -134,25 +140,28 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 	return factor * (u32)PC_FAIR_BASE_SLICE_NS;
 }
 
-/* Shortest turn, if a task wakes that would have run in this turn, had it been runnable when the turn began. */
+/*
+ * Shortest turn. A turn is cut to this length if a task wakes that would have run in this turn if it had been runnable when the
+ * turn began.
+ */
 PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
 {
 	return slice_ns / 4;
 }
 
 /*
- * Running time that a new task owes in advance, where turns end at ticks. What a task owes when it exits vanishes with the task,
- * and that is at most one turn.
+ * Running time that a new task owes in advance if turns end only at ticks. A task that exits never pays what it still owes, which
+ * is at most one turn. The advance makes up for this.
  */
 #define PC_FAIR_TICK_NS		(4 * PC_NSEC_PER_MSEC)
 
-/* Largest distance of a task ahead of the base of its run queue: 16 of the largest charges. */
+/* Largest distance of a task ahead of the base of its run queue: 16 times the largest single charge. */
 #define PC_FAIR_AHEAD_MAX	(1ull << 52)
 
 /*
  * Virtual time of a task that is enqueued on a run queue with this base. A task that slept is placed at most one slice behind the
- * base, so that sleep does not accumulate credit. A task that seems to be farther ahead than PC_FAIR_AHEAD_MAX has slept for so
- * long that the virtual time has wrapped: at the least weight, this takes a day.
+ * base, so that sleep does not accumulate credit. If a task seems to be farther ahead than PC_FAIR_AHEAD_MAX, it has slept for so
+ * long that the virtual time has wrapped; at the least weight, this takes a day.
  */
 PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
@@ -171,14 +180,14 @@ PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
 
 	if (before == after || !before || pc_fair_before(vtime, base))
 		return vtime;
-	/* At most 4 s of running time, in units of 2^16 / 2^8 = 256 ns. */
+	/* The debt is limited to 4 s of running time, in units of 2^16 / 2^8 = 256 ns. */
 	return base + (pc_min_u64((pc_min_u64(ahead, PC_FAIR_AHEAD_MAX) << 8) / before, 1ull << 24) * after >> 8);
 }
 
 /*
- * Virtual time of a task after it has run with a boost: at most one slice ahead of the base. The budgets of boosts already pay
- * for boosted time. If boosted time were charged here as well, it would be a debt of seconds, for which the next wakeup without a
- * boost would wait.
+ * Virtual time of a task after it has run with a boost: at most one slice ahead of the base. Boosted time is already charged to
+ * the budgets of boosts. Otherwise it would become a debt of seconds here as well, and the task would wait that long at its next
+ * wakeup without a boost.
  */
 PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -188,25 +197,25 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 }
 
 /*
- * Whether the target of a directed yield may run next, whatever its place in its run queue: yes, while it is no more than one
- * slice ahead of the base. So tasks that yield to each other get their share and one slice. (The kernel requires that the target
- * is owed time.)
+ * Whether the target of a directed yield may run next, whatever its place in its run queue: yes, while it is less than one slice
+ * ahead of the base. So tasks that yield to each other get at most one slice more than their share. (The kernel requires that
+ * the target is owed time.)
  */
 PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
 	return pc_fair_before(vtime, base + pc_fair_virtual(slice_ns, inverse));
 }
 
-/* Virtual time at the same distance from the base of another run queue. */
+/* Virtual time of a task that moves to another run queue: the distance from the base stays the same. */
 PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 {
 	return vtime - from_base + to_base;
 }
 
 /*
- * Whether a task that wakes preempts the running task, whose virtual time is running_vtime now: yes, if the running task is ahead
- * by more than one slice, in the virtual time of the task that wakes. With a smaller distance, tasks that wake each other switch
- * all the time: at a third of a slice hackbench took two to three times as long.
+ * Whether a task that wakes preempts the running task, whose virtual time up to now is running_vtime. It does if the running task
+ * is ahead by more than the virtual time of one slice at the waking task's weight. With a smaller distance, tasks that wake each
+ * other would switch all the time: with a third of a slice, hackbench took two to three times as long.
  */
 PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
 {
@@ -214,8 +223,8 @@ PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 sl
 }
 
 /*
- * Whether a task that has run for ran_ns keeps its CPU after a sync wakeup. `inverse`: of the woken task, `wakers_inverse`: of
- * the waker. A waker does not keep the CPU from a heavier task.
+ * Whether a waker that has run for ran_ns keeps its CPU after a sync wakeup. `inverse`, `wakers_inverse`: inverse weights of the
+ * woken task and of the waker. A waker does not keep the CPU from a heavier task.
  */
 PC_INLINE int pc_fair_batches(u64 ran_ns, u32 inverse, u32 wakers_inverse)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Converts the guest's bytes into the checked copy that the policy uses. The
- * caller has copied the bytes once. The bytes may be hostile: every value of
- * every byte gives a view, and a view contains only 0 and 1.
+ * caller has copied the bytes once. The bytes may be hostile: any bytes yield a
+ * valid view, whose fields are 0 or 1.
  */
 #ifndef PARACORD_POLICY_GUEST_VIEW_H
 #define PARACORD_POLICY_GUEST_VIEW_H
@@ -10,7 +10,7 @@
 #include "budget.h"
 #include "../abi/paracord_abi.h"
 
-/* Bits for a handler of an NMI, a hardirq or a softirq, but not for softirqs that are merely disabled. */
+/* Bits of preempt_count that are set in an NMI, hardirq or softirq handler, but not where softirqs are merely disabled. */
 #define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
 
 /*

@@ -2,10 +2,10 @@
 /*
  * Per-entity load tracking (PELT). Utilisation is computed exactly as in the kernel
  * (kernel/sched/pelt.c): a geometric series over periods of 1024 units of 1024 ns,
- * y^32 = 1/2. policy/perf.h derives the signals of a task from it.
+ * with y^32 = 1/2. policy/perf.h derives a task's demand and request from utilisation.
  *
- * The caller supplies the clock. If the clock runs at the pace of the CPU, as the
- * kernel's clock_pelt does, utilisation does not depend on capacity and frequency.
+ * The caller supplies the clock. If the clock advances in proportion to the CPU's speed,
+ * as the kernel's clock_pelt does, utilisation does not depend on capacity and frequency.
  */
 #ifndef PARACORD_POLICY_PELT_H
 #define PARACORD_POLICY_PELT_H
@@ -33,11 +33,11 @@ PC_INLINE u64 pc_pelt_decay(u64 value, u64 periods)
 
 	if (halvings > 63)
 		return 0;
-	/* The product of two 32-bit factors fits into 64 bits: values here stay below 2^32. */
+	/* Values here stay below 2^32, so the product of the two factors fits into 64 bits. */
 	return (value >> halvings) * y_n[periods % PC_PELT_HALF_LIFE] >> 32;
 }
 
-/* What uninterrupted running adds: the rest of the old period, the whole periods, and a part of the new period. */
+/* Contribution of uninterrupted running: the rest of the old period, the whole periods, and a part of the new period. */
 PC_INLINE u32 pc_pelt_segments(u64 periods, u32 rest_of_old, u32 into_new)
 {
 	return (u32)(pc_pelt_decay(rest_of_old, periods) +
@@ -52,7 +52,7 @@ PC_INLINE u32 pc_pelt_average(const struct pc_pelt *pelt)
 
 /*
  * Accounts the time since the last update as running or as not running.
- * Return: 1 if a period has ended, so that util_avg is new.
+ * Return: 1 if a period has ended; util_avg is updated then.
  */
 PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 {
@@ -61,7 +61,7 @@ PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 	u64 periods;
 
 	if (!units) {
-		/* After the clock went back, accounting restarts at now_ns. */
+		/* If the clock went back, accounting restarts at now_ns. */
 		if (pc_elapsed_ns(pelt->last_ns, now_ns))
 			pelt->last_ns = now_ns;
 		return 0;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much performance a CPU is asked for. The frequency follows the sum of the
- * requests of the CPU's tasks. Requests are kept apart from the CPU time that the
- * tasks need.
+ * Requests for performance. The frequency of a CPU follows the requests of its tasks.
+ * Requests are kept apart from the CPU time that the tasks need.
  *
- * Each task has two signals: its demand (pelt.h), which placement and the detection
- * of overload use, and its request, which is the demand clamped by the task's
- * clamps. The request of a CPU is the sum over its runnable tasks. The part of a
- * sleeping task decays as the task's demand does, so that a task that sleeps and
- * wakes often does not make the frequency jump (seed 003).
+ * Each task has two signals. Its demand (pelt.h) is the CPU time that it needs. Its
+ * request is the demand plus headroom, within the task's clamps. The request of a CPU
+ * is the sum of the contributions of its tasks. A runnable task contributes its
+ * request. The contribution of a sleeping task decays as the task's demand does, so
+ * that a task that sleeps and wakes often does not make the frequency jump. (It jumps
+ * under the kernel's max aggregation of uclamp.)
  *
  * A task that wakes after a long sleep starts once with the request that it had
- * before the sleep: the carry (seed 004). Its demand has decayed meanwhile and would
- * be too low for the first window. A window that is less busy than the carry ends
- * the carry, so a small burst after a large one does not keep the frequency high.
- * If a small burst follows every time, the task gets no carry at all.
+ * before the sleep. This is the carry; the ondemand governor does the same for a CPU
+ * (prev_load in dbs_update()). Otherwise the request would be too low in the first
+ * window, because the demand decays during the sleep. If the task is less busy in a
+ * window than the carry assumes, the carry ends. So a small burst after a large one
+ * does not keep the frequency high. If each large burst is followed by a small one,
+ * the task gets no carry at all.
  */
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
@@ -23,9 +25,9 @@
 #include "pelt.h"
 #include "perf_types.h"
 
-/* One window of a governor that samples: the interval that seed 004 carries over. */
+/* Length of a window: the sampling interval of a governor, for which dbs_update() carries over the load before the sleep. */
 #define PC_CARRY_WINDOW_NS	(10 * PC_NSEC_PER_MSEC)
-/* A sleep of two windows is a long sleep (dbs_update(), drivers/cpufreq/cpufreq_governor.c). */
+/* A sleep is long if it lasts for two windows, as in dbs_update() (drivers/cpufreq/cpufreq_governor.c). */
 #define PC_CARRY_SLEEP_NS	(2 * PC_CARRY_WINDOW_NS)
 
 PC_INLINE u32 pc_min_u32(u32 a, u32 b)
@@ -38,7 +40,7 @@ PC_INLINE u32 pc_max_u32(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* Headroom for a task without a cap, as in schedutil: without it, a busy CPU would never be asked for more. */
+/* Headroom on top of a task's demand, as in schedutil. Otherwise a busy CPU would never be asked for a higher frequency. */
 #define PC_HEADROOM_SHIFT	2	/* a quarter */
 
 /* Clamps of a task inside its control group: both clamps lie within the clamps of the group (uclamp_tg_restrict()). */
@@ -83,10 +85,10 @@ PC_INLINE int pc_request_moved(u32 told, u32 now)
 	       (told > now ? told - now : now - told) >= PC_CAPACITY / 16;
 }
 
-/* Shortest interval between two such notifications about one vCPU. */
+/* Shortest interval between two messages to the daemon about one vCPU. */
 #define PC_REQUEST_TELL_NS	(8 * PC_NSEC_PER_MSEC)
 
-/* A value between a task's clamps. A cap beyond the scale counts as the scale; if the clamps cross, the cap wins. */
+/* The value, limited by a task's clamps. A cap above PC_CAPACITY counts as PC_CAPACITY. If min exceeds max, max wins. */
 PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 {
 	u32 max = pc_min_u32(clamp.max, PC_CAPACITY);
@@ -94,7 +96,7 @@ PC_INLINE u32 pc_clamped(u32 value, struct pc_clamp clamp)
 	return pc_min_u32(pc_max_u32(value, clamp.min), max);
 }
 
-/* The part of a sleeping task in the sum, after a sleep of slept_ns. */
+/* Contribution of a sleeping task to its CPU's sum, after a sleep of slept_ns. */
 PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 {
 	u64 periods = slept_ns / PC_PELT_PERIOD_NS;
@@ -104,8 +106,9 @@ PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 }
 
 /*
- * Ends a window that is long enough. A busy window confirms a burst. Without a carry, a window is busy if the task ran for half
- * of it. With a carry in force, the task must run for the share that the carry's level stands for; otherwise the carry ends.
+ * Ends the current window if it is long enough. A busy window confirms a burst. Without a carry, the window is busy if the task
+ * ran for at least half of it. While a carry is active, the window is busy only if the task ran for at least the fraction given
+ * by carry_level; if not, the carry ends.
  */
 PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 {
@@ -125,9 +128,9 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 }
 
 /*
- * The task's request now: its demand plus headroom, between its clamps. For a vCPU, the request of the guest's governor takes the
- * place of the demand. The governor knows what the guest's tasks need, including their bursts, while the demand of a vCPU thread
- * includes the host's costs of running the VM.
+ * The task's current request: its demand plus headroom, within its clamps. If the task is a vCPU and its guest's governor makes
+ * requests, the governor's request replaces the demand. The governor knows what the guest's tasks need, including their bursts,
+ * while the demand of a vCPU thread includes the host's costs of running the VM.
  */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
@@ -141,7 +144,7 @@ PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clam
 	return pc_clamped(wanted, clamp);
 }
 
-/* Makes the task's part of the CPU's sum equal to its request. */
+/* Sets the task's contribution to the CPU's sum to its request. */
 PC_INLINE void pc_perf_contribute(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u32 request)
 {
 	cpu->runnable = cpu->runnable - pc_min_u32(cpu->runnable, t->contribution) + request;
@@ -158,7 +161,7 @@ PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
 	cpu->sleeping_ns += periods * PC_PELT_PERIOD_NS;
 }
 
-/* The demand of a new task: half of the capacity that its CPU has left, as in the kernel (post_init_entity_util_avg()). */
+/* Sets a new task's demand to half of the capacity that its CPU has left, as in the kernel (post_init_entity_util_avg()). */
 PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
 {
 	u32 util = (PC_CAPACITY - pc_min_u32(cpu->runnable, PC_CAPACITY)) / 2;
@@ -169,8 +172,8 @@ PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task 
 }
 
 /*
- * For a task that came from another CPU: the clocks of CPUs differ. On this CPU's clock, the task was last accounted elapsed_ns
- * before now_ns.
+ * Converts the time stamps of a task that came from another CPU, because the clocks of the two CPUs differ. On this CPU's clock,
+ * the task was last accounted elapsed_ns before now_ns.
  */
 PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns)
 {
@@ -183,20 +186,23 @@ PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns
 		t->slept_ns = last_ns | 1;
 }
 
-/* The same part on the scale of pc_perf_cpu.sleeping. */
+/* Contribution of a sleeping task after a sleep of slept_ns, on the scale of pc_perf_cpu.sleeping. */
 PC_INLINE u64 pc_perf_part(const struct pc_perf_task *t, u64 slept_ns)
 {
 	return (u64)pc_perf_decayed(t->contribution, slept_ns) << PC_CAPACITY_SHIFT;
 }
 
-/* Removes the part of a sleeping task from the sum of the CPU on which the task slept, as far as the sum still contains it. */
+/* Removes the contribution `part` of a sleeping task from the sum of `home`, the CPU on which the task slept. */
 PC_INLINE void pc_perf_take(struct pc_perf_cpu *home, u64 part, u64 now_ns)
 {
 	pc_perf_decay_sleeping(home, now_ns);
 	home->sleeping -= pc_min_u64(home->sleeping, part);
 }
 
-/* The task becomes runnable on a CPU; pc_perf_take() has removed its sleeping part. `carry`: 0/1, whether carries are on. */
+/*
+ * The task becomes runnable on a CPU. Before the call, pc_perf_take() has removed the contribution of the sleeping task. `carry`:
+ * 0/1, whether carries are enabled.
+ */
 PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, int carry,
 			    u64 now_ns)
 {
@@ -209,7 +215,7 @@ PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, str
 	t->carry_due = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
 	if (t->carry_due)
 		t->carry_armed = 0;
-	/* After a wasted carry, no carry is given until one would have been right again. */
+	/* After a wasted carry, the task gets no carry until a wakeup shows that a carry would have been right. */
 	t->carry_in_force = t->carry_due && !t->carry_wasted;
 	t->window_start_ns = now_ns;
 	t->window_ran_ns = 0;
@@ -229,15 +235,15 @@ PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
 }
 
-/* Removes the task from the CPU's sum at once: it goes to another CPU or to another scheduling class. */
+/* Removes a task's contribution from the CPU's sum of runnable tasks at once, for example because the task migrates. */
 PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
 {
 	cpu->runnable -= pc_min_u32(cpu->runnable, contribution);
 }
 
 /*
- * The task goes to sleep. Its part in the sum decays from now on, and a confirmed burst arms the next carry. A task that ran only
- * briefly leaves behind the request that it needed, not the carry that it started with.
+ * The task goes to sleep. From now on, its contribution to the CPU's sum decays. A confirmed burst arms the next carry. A task
+ * that ran only briefly leaves behind the request that it needed, not the carry that it started with.
  */
 PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, u64 now_ns)
 {
@@ -253,7 +259,7 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 	t->slept_ns = now_ns | 1;
 	if (t->carry_due)
 		t->carry_wasted = !t->confirmed;
-	/* An unconfirmed run between long sleeps arms nothing: an armed carry stays armed only if no wakeup has used it. */
+	/* A run without a confirmed burst arms no carry. A carry that was armed earlier stays armed if no wakeup has used it. */
 	if (t->confirmed) {
 		t->carry_armed = 1;
 		t->carry_level = t->contribution;
@@ -261,7 +267,10 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 	t->carry_in_force = 0;
 }
 
-/* Request of the CPU, 0..1024: runnable tasks, the decayed parts of sleeping tasks, and `pressure` (RT, DL, IRQ). */
+/*
+ * Request of the CPU, 0..1024: the sum of the contributions of runnable tasks, the decayed contributions of sleeping tasks, and
+ * `pressure` (RT, DL, IRQ).
+ */
 PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now_ns)
 {
 	u64 sum;
@@ -272,15 +281,15 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 }
 
 /*
- * A request falls no sooner than this time after it was last needed, and no later than twice this time. It is one frame at 60 Hz,
- * the longest period of tasks for which a person waits.
+ * Time for which a request is held after it was last needed. The request falls at the latest after twice this time. The value is
+ * one frame at 60 Hz, the longest period of tasks for which a person waits.
  */
 #define PC_HOLD_NS	(17 * PC_NSEC_PER_MSEC)
 
 /*
- * A request without ripple: the largest request of this window and of the window before. The utilisation of a task that runs for
- * 4 ms of every 10 ms rises and falls by a tenth each time. If a frequency step lies in between, the CPU would change its
- * frequency at every wakeup.
+ * A request without ripple: the largest request of the current and of the previous window. The utilisation of a task that runs
+ * for 4 ms of every 10 ms rises and falls by a tenth in each cycle. Without this function, the CPU would change its frequency at
+ * every wakeup if a frequency step lay within this tenth.
  */
 PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 {
@@ -296,9 +305,10 @@ PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 }
 
 /*
- * Time that a task is charged for ran_ns on a CPU where other tasks wait. A capped task is charged as if it had run until its
- * rate of work was equal to its cap. Fairness then gives the rest of the CPU to the other tasks. `speed`: the CPU's capacity at
- * its present frequency, 0..1024. At most PC_FAIR_CHARGE_MAX_NS of running time are charged at once.
+ * Time that a task is charged for running for ran_ns on a CPU where other tasks wait. If the CPU is faster than the task's cap,
+ * the task is charged the time that its work would have taken at the speed of the cap. Fairness then gives the rest of the CPU
+ * to the other tasks. `speed`: the CPU's capacity at its current frequency, 0..1024. At most PC_FAIR_CHARGE_MAX_NS of running
+ * time are charged at once.
  */
 PC_INLINE u64 pc_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
 {

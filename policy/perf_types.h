@@ -11,31 +11,31 @@ struct pc_clamp {
 	u32 max;
 };
 
-/* One per task. */
+/* State of one task. */
 struct pc_perf_task {
 	struct pc_pelt demand;		/* demand for CPU time, unclamped */
-	u32 contribution;		/* the task's part of its CPU's sum, runnable or decaying */
+	u32 contribution;		/* the task's contribution to its CPU's sum: to `runnable`, or, decaying, to `sleeping` */
 	u32 carry_level;		/* request at the end of the last burst */
-	u64 slept_ns;			/* start of the sleep, with `contribution` at that time; 0: runnable */
+	u64 slept_ns;			/* start of the sleep (`contribution` dates from then); 0: the task is runnable */
 	u64 window_start_ns;		/* start of the window in which the carry is checked */
-	u64 window_ran_ns;		/* running time in this window */
-	u8 carry_armed;			/* 0/1: the wakeup from the next long sleep uses carry_level */
+	u64 window_ran_ns;		/* the task's running time in this window */
+	u8 carry_armed;			/* 0/1: the wakeup from the next long sleep may use carry_level */
 	u8 carry_in_force;		/* 0/1: carry_level is a lower bound of the request */
 	u8 carry_due;			/* 0/1: the task woke from a long sleep after a burst */
-	u8 carry_wasted;		/* 0/1: after the last such wakeup, no burst came */
+	u8 carry_wasted;		/* 0/1: no burst followed the last wakeup that set carry_due */
 	u8 confirmed;			/* 0/1: a window since the wakeup was busy enough */
-	u8 asked;			/* 0/1: a vCPU; clamp.min is the request of its guest's governor */
+	u8 asked;			/* 0/1: the task is a vCPU, and clamp.min is the request of its guest's governor */
 	u8 reserved[2];
 };
 
-/* One per CPU. */
+/* State of one CPU. */
 struct pc_perf_cpu {
 	u32 runnable;			/* sum of the contributions of runnable tasks */
 	u32 peak;			/* largest request in the window that began at window_ns */
 	u64 window_ns;
-	u32 peak_before;		/* largest request in the window before */
+	u32 peak_before;		/* largest request in the previous window */
 	u32 reserved;
-	u64 sleeping;			/* sum of the parts of sleeping tasks, times 1024, as of sleeping_ns */
+	u64 sleeping;			/* sum of the contributions of sleeping tasks, times 1024, decayed up to sleeping_ns */
 	u64 sleeping_ns;
 };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which perf event of the host serves which counter of a guest's vCPU, which events stay open, and which events are closed.
+ * The host's perf events behind the counters of a guest's vCPU: which event serves which counter, which events stay open, and
+ * which events are closed.
  *
- * Opening a perf event costs several times more than using an open one again (docs/design/0005). So an event that a counter gives
- * back is paused and stays open. The pool finds it by its key, whichever counter had it: perf in a guest rotates more events than
- * it has counters, and an event returns on another counter. (KVM's own reuse, seed 001, looks at the last event of the counter
- * only, which a rotation defeats.)
+ * Opening a perf event costs several times more than reusing an open one (docs/design/0005). So an event that a counter gives
+ * back is paused and stays open. The pool finds it by its key, whichever counter held it last. This matters if perf in the guest
+ * has more events than counters: it then rotates the events, and an event returns on another counter. (KVM's own reuse remembers
+ * only a counter's last event, so it does not help when perf rotates events.)
  *
  * An open event costs time at each context switch of the thread, so unused events are closed. The last open event is never
- * closed: opening the first event on a host without any costs milliseconds, because the kernel patches its code for it.
+ * closed, because opening an event costs milliseconds on a host that has no other event: the kernel patches its code then.
  *
- * The caller carries out the decisions. The state of the pool assumes that they succeed; the caller reports an event that could
- * not be opened by pc_pmu_drop(). Keys and counter numbers come from the guest: any values are safe.
+ * The caller carries out the decisions. The state of the pool assumes that each decision succeeds. If an event could not be
+ * opened, the caller calls pc_pmu_drop(). Keys and counter numbers come from the guest: any values are safe.
  */
 #ifndef PARACORD_POLICY_PMU_POOL_H
 #define PARACORD_POLICY_PMU_POOL_H
@@ -20,17 +21,21 @@
 #include "pmu_pool_types.h"
 
 /*
- * The kernel rotates events every 4 ms or more often (perf_pmu_register()). If twenty events share four counters, an event
- * returns after 64 ms. Seed 001 closes an event after one idle slice, and would open each event of such a rotation anew.
+ * An event is closed once it has been idle for more than this many slices. The kernel rotates events every 4 ms or more often
+ * (perf_pmu_register()), so with twenty events on four counters, an event returns after 64 ms. With a release after one idle
+ * slice, as in KVM (kvm_pmu_cleanup()), the rotation would close each event and open it again.
  */
 #define PC_PMU_RELEASE_SLICES	8
 
 /* Budget period: a guest that has exceeded its budget is not served until the next period. */
 #define PC_PMU_PERIOD_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PMU_PERIODS_PER_SEC	(PC_NSEC_PER_SEC / PC_PMU_PERIOD_NS)
-/* Each start of perf in the guest may open some events, if the events change. More than this per second is a loop. */
+/*
+ * Number of events that a VM may open per second. A start of perf in the guest may open a few events, if its events are new
+ * ones. Only a loop opens more than this number.
+ */
 #define PC_PMU_OPENS_PER_SEC	1000
-/* 1/20 of a CPU per VM. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
+/* Time in system calls: 1/20 of a CPU per VM. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
 #define PC_PMU_CALLS_NS_PER_SEC	(50 * PC_NSEC_PER_MSEC)
 
 PC_INLINE int pc_pmu_same_key(const struct pc_pmu_key *a, const struct pc_pmu_key *b)
@@ -45,11 +50,11 @@ PC_INLINE struct pc_pmu_decision pc_pmu_refuse(u8 cause)
 	return refused;
 }
 
-/* What pc_pmu_find() looks for. */
+/* Targets of the search in pc_pmu_find(). */
 #define PC_PMU_FIND_HELD	0	/* the event that the counter holds */
-#define PC_PMU_FIND_KEY		1	/* of the events with the key that no counter holds, the one used last */
-#define PC_PMU_FIND_OWN		2	/* of the counter's former events that no counter holds, the one used last */
-#define PC_PMU_FIND_OLDEST	3	/* of the events that no counter holds, the one used longest ago */
+#define PC_PMU_FIND_KEY		1	/* the most recently used event that has the key and that no counter holds */
+#define PC_PMU_FIND_OWN		2	/* the most recently used event that no counter holds and that this counter held last */
+#define PC_PMU_FIND_OLDEST	3	/* the least recently used event that no counter holds */
 #define PC_PMU_FIND_PLACE	4	/* a free place */
 
 /* Return: the index of an event or of a free place, -1 if there is none. */
@@ -88,7 +93,7 @@ PC_VERIFIED_ALONE s32 pc_pmu_find(const struct pc_pmu_pool *pool, const struct p
 	return found;
 }
 
-/* Chooses an event for the counter, and how the counter gets it. */
+/* Chooses an event for the counter, and the action by which the counter gets this event. */
 PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, const struct pc_pmu_key *key,
 					       u32 counter)
 {
@@ -99,7 +104,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, c
 		if (!pc_pmu_same_key(&pool->event[event].key, key))
 			return pc_pmu_refuse(PC_PMU_BUSY);
 	} else if (pool->mode == PC_PMU_LAST) {
-		/* The place of the counter's last event, even if other places are free. */
+		/* Use the place of the counter's last event, even if other places are free. */
 		event = pc_pmu_find(pool, key, counter, PC_PMU_FIND_OWN);
 		if (event >= 0 && event < PC_PMU_EVENTS && !pc_pmu_same_key(&pool->event[event].key, key))
 			chosen.action = PC_PMU_REPLACE;
@@ -121,8 +126,11 @@ PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, c
 }
 
 /*
- * A counter takes an event. First choice is the last used event with the key that no counter holds; then a free place; then the
- * place of the event that was used longest ago and that no counter holds. `allowed`: result of pc_pmu_allowed().
+ * A counter takes an event. If it holds none, the choices in mode PC_PMU_KEYED are, in this order:
+ *   1. the most recently used event that has the key and that no counter holds;
+ *   2. a free place;
+ *   3. the place of the least recently used event that no counter holds.
+ * `allowed`: result of pc_pmu_allowed().
  */
 PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 counter, const struct pc_pmu_key *key,
 					     u32 allowed)
@@ -149,7 +157,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 count
 	return taken;
 }
 
-/* The event is gone: the caller could not open it, or has closed it for a reason of its own. */
+/* Called if an event is gone: the caller could not open it, or has closed it for a reason of its own. */
 PC_INLINE void pc_pmu_drop(struct pc_pmu_pool *pool, u32 event)
 {
 	struct pc_pmu_event none = { .open = 0 };
@@ -185,7 +193,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_give(struct pc_pmu_pool *pool, u32 count
 #define PC_PMU_IS_OPEN		1
 #define PC_PMU_IS_TO_CLOSE	2
 
-/* Ages one event at the end of a slice. Return: a mask of the bits above. */
+/* Ages one event at the end of a slice. Return: a mask of PC_PMU_IS_OPEN and PC_PMU_IS_TO_CLOSE. */
 PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 {
 	if (!e || !e->open)
@@ -199,15 +207,15 @@ PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 }
 
 /*
- * A slice ends: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return: mask of the events to close,
- * never the last event that is open.
+ * Called at the end of a slice: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return: mask of the
+ * events to close. The mask never contains the last open event.
  */
 PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 {
 	u32 open = 0, close = 0, latest = 0, i;
 	u64 turn = 0;
 
-	/* No branch depends on earlier rounds of the loop: the verifier would walk every combination. */
+	/* The masks are computed without branches. Otherwise the verifier would walk every combination of events. */
 	for (i = 0; i < PC_PMU_EVENTS; i++) {
 		u32 is = pc_pmu_age(&pool->event[i], pool->release_slices);
 
@@ -227,8 +235,8 @@ PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 }
 
 /*
- * What the VM may do now: PC_PMU_ALLOW_*. The time in system calls is known only after the calls, and the vCPUs of a VM ask
- * concurrently. So each vCPU may overrun the budget by one batch, for which the budget goes into debt (budget.h).
+ * Return: what the VM may do now, PC_PMU_ALLOW_*. The time in system calls is known only after the calls, and the vCPUs of a VM
+ * call this function concurrently. So each vCPU may overrun the budget by one batch. The overrun becomes a debt (budget.h).
  */
 PC_INLINE u32 pc_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u64 now_ns)
 {
@@ -243,7 +251,7 @@ PC_INLINE u32 pc_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_q
 	return PC_PMU_ALLOW_OPEN;
 }
 
-/* Charges what the VM has caused: a number of opened events, and time in system calls. */
+/* Charges the work that the VM has caused. `opens`: number of events opened. `used_ns`: time in system calls. */
 PC_INLINE void pc_pmu_charge(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u32 opens, u64 used_ns)
 {
 	u64 share_ns = PC_NSEC_PER_SEC / pc_max_u64(quota->opens_per_sec, 1);

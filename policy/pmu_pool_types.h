@@ -8,13 +8,13 @@
 
 #include "boost_types.h"
 
-#define PC_PMU_COUNTERS	16	/* counters per vCPU: events that perf in the guest may count at once */
-#define PC_PMU_EVENTS	32	/* host events per vCPU: bits of a mask, and file descriptors */
+#define PC_PMU_COUNTERS	16	/* number of counters per vCPU: events that perf in the guest may count at once */
+#define PC_PMU_EVENTS	32	/* number of host events per vCPU: each is a bit of a mask and a file descriptor */
 
-/* Length of a slice of a thread that is never switched out. */
+/* Length of a slice if the thread is not switched out. */
 #define PC_PMU_SLICE_NS	10000000
 
-/* What distinguishes two events for perf. */
+/* The attributes by which perf distinguishes events. */
 struct pc_pmu_key {
 	u64 config;		/* perf_event_attr.config */
 	u32 type;		/* perf_event_attr.type */
@@ -38,13 +38,13 @@ struct pc_pmu_event {
 
 /* Modes. PC_PMU_LAST and PC_PMU_RECREATE exist for comparison in measurements. */
 #define PC_PMU_KEYED	0	/* any counter may reuse any event that has its key */
-#define PC_PMU_LAST	1	/* a counter may reuse its own last event only (seed 001) */
+#define PC_PMU_LAST	1	/* a counter may reuse only its own last event, as in KVM */
 #define PC_PMU_RECREATE	2	/* an event is closed when a counter gives it back */
 
-/* One per vCPU, with one writer. */
+/* Pool of one vCPU. It has one writer. */
 struct pc_pmu_pool {
 	u32 mode;		/* PC_PMU_KEYED, _LAST, _RECREATE */
-	u32 release_slices;	/* an event that is idle for more slices is closed; 0: never */
+	u32 release_slices;	/* an event is closed once it has been idle for more than this many slices; 0: never */
 	u64 turn;
 	struct pc_pmu_event event[PC_PMU_EVENTS];
 };
@@ -61,29 +61,29 @@ struct pc_pmu_pool {
 #define PC_PMU_NO_SUCH_COUNTER	1
 #define PC_PMU_BUSY		2	/* the counter holds an event with another key: give it back first */
 #define PC_PMU_NO_PLACE		3	/* counters hold all events */
-#define PC_PMU_NO_BUDGET	4	/* until the next budget period */
+#define PC_PMU_NO_BUDGET	4	/* the VM's budget is used up until the next budget period */
 
 struct pc_pmu_decision {
 	u8 action;
 	u8 event;		/* index of the event */
-	u8 cause;		/* PC_PMU_* above, if the counter is refused */
+	u8 cause;		/* if the counter is refused: the reason, PC_PMU_* above */
 	u8 reserved;
 };
 
-/* Limits of what a VM may cause. */
+/* Limits of the work that a VM may cause. */
 struct pc_pmu_quota {
-	u64 calls_ns_per_sec;	/* time in system calls */
+	u64 calls_ns_per_sec;	/* time in system calls, per second */
 	u32 opens_per_sec;
 	u32 reserved;
 };
 
-/* One per VM, shared by its vCPUs. */
+/* Budget of one VM, shared by its vCPUs. */
 struct pc_pmu_budget {
 	struct pc_bucket calls;
-	struct pc_bucket opens;	/* in time: opening an event costs its share of a second */
+	struct pc_bucket opens;	/* in ns: each opening costs 1 s / opens_per_sec */
 };
 
-/* What the rest of a budget allows. */
+/* What a VM may still do with its budget. */
 #define PC_PMU_ALLOW_NOTHING	0
 #define PC_PMU_ALLOW_REUSE	1
 #define PC_PMU_ALLOW_OPEN	2

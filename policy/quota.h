@@ -3,8 +3,8 @@
  * cpu.max: a control group may run for quota_ns in each period, plus up to burst_ns that it left unused in earlier periods.
  *
  * The runtime of a group lies in a pool that all CPUs share. A CPU takes portions from the pool and charges running time to its
- * portion, so only portions touch the pool. Time that was run beyond a portion is a debt of the pool. So over time a group gets
- * its quota, however late each overrun was noticed.
+ * portion, so it accesses the pool only once per portion. Running time beyond a portion becomes a debt of the pool. So over time
+ * a group gets its quota, however late each overrun was noticed.
  */
 #ifndef PARACORD_POLICY_QUOTA_H
 #define PARACORD_POLICY_QUOTA_H
@@ -15,30 +15,32 @@
 /* "max" in cpu.max: no quota. */
 #define PC_QUOTA_NONE		0xffffffffffffffffull
 /*
- * Size of a portion: the kernel's (sysctl_sched_cfs_bandwidth_slice), or 1/8 of a small quota. As many CPUs as there are portions
- * may each run on to the next tick. The sum of these overruns must be smaller than the deepest debt (below) at 100 Hz.
+ * Size of a portion: the kernel's sysctl_sched_cfs_bandwidth_slice, or 1/8 of a small quota. Each CPU that holds a portion may
+ * overrun it until the next tick. Even at 100 Hz, the sum of these overruns must be smaller than the deepest debt
+ * (PC_QUOTA_DEBT_QUOTAS).
  */
 #define PC_PORTION_NS		(5 * PC_NSEC_PER_MSEC)
 #define PC_PORTION_MIN_NS	(1 * PC_NSEC_PER_MSEC)
-/* What a CPU keeps of its portion when no task of the group runs there any more. */
+/* Runtime that a CPU keeps of its portion when no task of the group runs there any more. */
 #define PC_PORTION_KEPT_NS	(200 * PC_NSEC_PER_USEC)
-/* Longest period and largest quota that are accepted: more is garbage (max_cfs_quota_period, max_bw_runtime_us). */
+/* Longest period and largest quota that are accepted: larger values are garbage (max_cfs_quota_period, max_bw_runtime_us). */
 #define PC_QUOTA_PERIOD_MAX_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_QUOTA_MAX_NS		(1ull << 44)
 
 /*
- * The pool may hold the quotas of all periods that fit into this window. A task may run too long until a tick ends its turn, so
- * a task may also use its quota later by as much. Otherwise quotas with periods shorter than this would lose runtime.
+ * The pool may hold the quotas of as many periods as it takes to cover this window. A task may run too long until a tick ends its
+ * turn. In return, a task may use its quota up to one window late. Otherwise a group with a shorter period than the window would
+ * lose runtime.
  */
 #define PC_QUOTA_WINDOW_NS	(4 * PC_NSEC_PER_MSEC)
 
-/* Longest running time charged at once: a longer time means that the clock jumped, or that this host itself did not run. */
+/* Longest running time charged at once. A longer time means that the clock has jumped, or that the host itself did not run. */
 #define PC_QUOTA_PAID_MAX_NS	(100 * PC_NSEC_PER_MSEC)
-/* Deepest debt: this many quotas, but at least this time. */
+/* Deepest debt: PC_QUOTA_DEBT_QUOTAS times the quota, but at least PC_QUOTA_DEBT_MIN_NS. */
 #define PC_QUOTA_DEBT_QUOTAS	16
 #define PC_QUOTA_DEBT_MIN_NS	(50 * PC_NSEC_PER_MSEC)
 
-/* Whether these values are a limit. */
+/* Whether these values of cpu.max limit the group. */
 PC_INLINE int pc_quota_is_set(u64 quota_ns, u64 period_ns)
 {
 	return quota_ns < PC_QUOTA_MAX_NS && period_ns > 0 && period_ns <= PC_QUOTA_PERIOD_MAX_NS;
@@ -50,8 +52,8 @@ PC_INLINE u64 pc_quota_portion_ns(const struct pc_quota *q)
 }
 
 /*
- * Refills the pool up to `now`: each period that has begun since the last refill adds a quota, up to the most that the pool may
- * hold with a burst. Any number of CPUs may call this at once.
+ * Refills the pool up to `now`. Each period that has begun since the last refill adds one quota. The pool never holds more than
+ * the quotas of the periods in PC_QUOTA_WINDOW_NS plus the burst. Any number of CPUs may call this function at once.
  */
 PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 {
@@ -75,7 +77,7 @@ PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 	__sync_fetch_and_add(&q->left_ns, left - had);
 }
 
-/* Takes runtime from the pool. Return: as much of `wanted` as the pool has; all of it if the group has no quota any more. */
+/* Takes runtime from the pool. Return: the part of `wanted` that the pool has; `wanted` if the group no longer has a quota. */
 PC_INLINE u64 pc_quota_take(struct pc_quota *q, u64 wanted)
 {
 	s64 had;
@@ -101,7 +103,7 @@ PC_INLINE int pc_quota_is_spent(const struct pc_quota *q)
 	return *(volatile s64 *)&q->left_ns <= 0;
 }
 
-/* Number of tasks that may start to run on the pool: one per portion. PC_QUOTA_NONE if the group has no quota any more. */
+/* Number of tasks that may begin to use the pool: one per portion. PC_QUOTA_NONE if the group no longer has a quota. */
 PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 {
 	s64 left = *(volatile s64 *)&q->left_ns;
@@ -111,7 +113,7 @@ PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 	return left <= 0 ? 0 : 1 + (u64)left / pc_quota_portion_ns(q);
 }
 
-/* When a pool without runtime has runtime again: after as many periods as its debt takes. CLOCK_MONOTONIC. */
+/* Time (CLOCK_MONOTONIC) at which an empty pool has runtime again: after the periods whose quotas pay for its debt. */
 PC_INLINE u64 pc_quota_again_ns(const struct pc_quota *q)
 {
 	s64 left = pc_bucket_clamp(*(volatile s64 *)&q->left_ns, q->quota_ns);

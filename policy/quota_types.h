@@ -10,15 +10,15 @@ struct pc_quota {
 	u64 period_ns;
 	u64 burst_ns;
 	s64 left_ns;		/* runtime in the pool; below 0: debt */
-	u64 period_at_ns;	/* start of the present period, CLOCK_MONOTONIC */
+	u64 period_at_ns;	/* start of the current period, CLOCK_MONOTONIC */
 	u32 above;		/* index of the nearest ancestor group with a quota; 0: none */
-	u32 generation;		/* number of groups that have used this record: a portion of an earlier group is void */
+	u32 generation;		/* number of groups that have used this record; a portion of an earlier group is void */
 	s32 parked;		/* number of tasks that wait for runtime */
 	u32 reserved;
-	u64 look_ns;		/* when the scheduler looks at these tasks again; fills the cache line */
+	u64 look_ns;		/* when the scheduler next looks at the parked tasks; fills the cache line */
 };
 
-/* What a control group with a quota leaves for boosts by actuator rt, which make threads real-time (policy/reserve.h). */
+/* Part of a control group's quota that is left for boosts by actuator rt, which makes threads real-time (policy/reserve.h). */
 struct pc_reserve {
 	s64 left_ns;		/* below 0: the group has used more than its quota allows */
 	u32 above;		/* index of the nearest ancestor group with a quota; 0: none */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks policy/pelt.h against the kernel. Each time the kernel updates the load average of a scheduling entity, the
- * policy does the same from the same state, and the results are compared.
+ * Checks policy/pelt.h against the kernel. Each time the kernel updates the load average of a scheduling entity, the policy makes
+ * the same update from the same state. The results are compared.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -20,13 +20,13 @@ struct sched_avg {
 	unsigned long util_avg;
 };
 
-/* In addition to the members in kernel_types.h: other members of this structure. */
+/* Members of struct sched_entity that kernel_types.h does not have. */
 struct sched_entity___load {
 	unsigned char on_rq;
 	struct sched_avg avg;
 };
 
-/* Which of its entities runs: h_curr since the queues of groups are flat (7.3), curr before that. */
+/* The running entity of a cfs_rq: h_curr since 7.3, where the queues of groups are flat; curr before 7.3. */
 struct cfs_rq___load {
 	struct sched_entity___load *h_curr;
 	struct sched_entity___load *curr;
@@ -34,7 +34,7 @@ struct cfs_rq___load {
 
 #pragma clang attribute pop
 
-/* One per CPU: what the kernel is about to update. */
+/* One per CPU: the entity that the kernel is updating, and the policy's result for it. */
 struct before {
 	struct pc_pelt pelt;
 	u64 entity;
@@ -49,7 +49,7 @@ struct {
 
 struct comparison {
 	u64 compared;
-	u64 crossed;		/* updates in which a period ended, so that the average is new */
+	u64 crossed;		/* updates in which a period ended, so that the average was computed again */
 	u64 differing;
 	struct pc_pelt ours;	/* the first pair that differs */
 	struct pc_pelt theirs;

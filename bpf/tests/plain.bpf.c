@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What sched_ext itself costs: the smallest scheduler that shares by weight, with one queue in the order of virtual time.
- * It has only the operations that such a scheduler cannot do without. The kernel's core does the rest. The lab's scenario
- * `scheduler` compares it with paracord's scheduler and the kernel's own; nothing else uses it.
+ * Shows what sched_ext itself costs. This is the smallest scheduler that shares by weight, with one queue in the order of virtual
+ * time. It has only the operations that such a scheduler cannot do without; the kernel's core does the rest. Only the lab's
+ * scenario `scheduler` uses it, to compare it with paracord's scheduler and the kernel's fair class.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* In addition to the members in kernel_types.h: other members of the task. */
+/* Members of the task that kernel_types.h does not have. */
 struct sched_ext_entity___weight {
 	u32 weight;
 	u64 slice;
@@ -73,7 +73,7 @@ int BPF_PROG(plain_stopping, struct task_struct *p, bool runnable)
 SEC("struct_ops.s/plain_init")
 int BPF_PROG(plain_init)
 {
-	/* The functions in scx.h take a pointer to a structure that no other code here describes. */
+	/* describes_cpumask() is called because functions in scx.h take a pointer to a structure that no other code here uses. */
 	return describes_cpumask() ? scx_bpf_create_dsq(SHARED, -1) : 0;
 }
 
