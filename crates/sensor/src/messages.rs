@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ring buffer from the sensor to the daemon.
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    time::Duration,
-};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use paracord_policy::pc_msg;
