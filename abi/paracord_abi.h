@@ -88,7 +88,7 @@
 #define PARACORD_F_PERF_REQUEST		(1u << 3) /* the guest line has perf_request and perf_limit */
 #define PARACORD_F_CAPACITY		(1u << 4) /* the host line has capacity and frequency */
 #define PARACORD_F_PMU			(1u << 5) /* the slots have a PMU area (since 1.2) */
-#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* the host serves the PMU area at doorbell writes; otherwise at kicks */
+#define PARACORD_F_PMU_DOORBELL		(1u << 6) /* set: the host serves the PMU area at doorbell writes; clear: at kicks */
 
 struct paracord_header {
 	/* --- host line: written by the host before the guest starts --- */

@@ -64,7 +64,10 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 		return level > level_other;
 	vtime = vtime_now(t, cpu, rq, now);
 	other_vtime = vtime_now(other, there, rq_there, now);
-	/* The kernel sorts the tasks of a cookie on one CPU. This comparison does not make either task the next one there. */
+	/*
+	 * Both tasks are on one CPU: the kernel only sorts the tasks of a cookie. The result does not decide which task runs next
+	 * on that CPU.
+	 */
 	if (cpu == there)
 		return pc_fair_before(vtime, other_vtime);
 	ends_its_turn(rq, cpu, now);

@@ -190,8 +190,8 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 
 /*
  * Reads the cgroup files for the group of a task that is parked for the group `index`. While all tasks of a group are parked, no
- * task reads them. The timer does not hold the lock of the task, which may move to another group at the same time. Nothing is
- * read in this case.
+ * task reads them. The timer does not hold the task's lock, so the task may move to another group meanwhile. If it does, nothing
+ * is read.
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where each task is, as far as the scheduler knows. This is one word, pc_task.at. The table has its states, and the transitions
- * between them. The simulator checks each transition (crates/sim/native/bpf.c).
+ * Where each task is, as far as the scheduler knows. This is one word, pc_task.at. The table lists its states, and the
+ * transitions between them. The simulator checks each transition (crates/sim/native/bpf.c).
  *
  *  state      the task                                              next
  *  NOWHERE    sleeps, is new or has exited; or the kernel has it,   it is enqueued, or runs

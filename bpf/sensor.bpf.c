@@ -265,9 +265,9 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
  * Called when a thread exits, after the thread has set PF_EXITING (sensor_adopt()). Return: 1 if the thread had a record, at the
  * first call only; otherwise 0.
  *
- * Usually the tracepoint of the exit reports it. Since 7.0, the program at this tracepoint can be preempted. The kernel then does
- * not run the program for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the last
- * switch of the other thread reports its exit, because the program at a switch cannot be preempted.
+ * Usually the program at sched_process_exit reports the exit. Since 7.0, this program can be preempted. The kernel then does not
+ * run the program for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the last switch
+ * of the other thread reports its exit, because the program at a switch cannot be preempted.
  */
 static __noinline int note_end(struct task_struct *task)
 {

@@ -217,7 +217,8 @@ struct pc_task {
 	s32 after_ns;		/* its running time since it forked that child; not counted beyond PC_FAIR_TICK_NS */
 	u32 owed_ns;		/* running time of its parent from this fork to the parent's exit; charged to this task */
 	u64 called_ns;		/* when it was called last */
-	u64 stands_ns;		/* since when it is next on its CPU but kept waiting by another thread of the core; 0: no */
+	/* Time since which it has been next on its CPU but held back by a sibling CPU of the core; 0: not held back. */
+	u64 stands_ns;
 };
 
 /* Maximum number of records of cgroups with the cpu controller. Cgroups beyond this number share the record of their parent. */
@@ -335,7 +336,7 @@ struct pc_rq {
 	u16 turn;		/* PC_TURN_* of the running task */
 	u16 tickless;		/* PC_TICKLESS*; set by the loader and by this CPU */
 	s32 readers;		/* how many of the `queued` tasks were preempted in an RCU read-side critical section */
-	u16 put_back;		/* PC_LEVEL_* of a boosted vCPU that was requeued since a task last began to run here */
+	u16 put_back;		/* PC_LEVEL_* of a boosted vCPU that has been requeued since the last ext_running() on this CPU */
 	u16 aged;		/* 1: the task that runs next was fetched because it has waited for too long */
 	u32 calls;		/* PC_CALLS_*; 0: no task that waits here was called */
 	u64 pace;		/* pace of this CPU at pace_ns (policy/balance.h) */

@@ -10,7 +10,7 @@
 #define PARACORD_BPF_WHEREABOUTS_H
 
 /*
- * The frequency of each CPU, 0..1024 as a share of its highest one: drivers/base/arch_topology.c,
+ * Current frequency of each CPU relative to its highest frequency, scaled to 0..1024. Defined in drivers/base/arch_topology.c and
  * arch/x86/kernel/cpu/aperfmperf.c.
  */
 extern const unsigned long arch_freq_scale __ksym __weak;

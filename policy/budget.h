@@ -10,9 +10,9 @@
  * The buckets of a vCPU have one writer, the evaluator of the vCPU. The buckets
  * of a VM and of a CPU are shared between CPUs. The _shared functions use one
  * atomic add and let exactly one CPU refill a period. One race is tolerated: if
- * another CPU charges the bucket between the read and the add of the CPU that
- * refills it, the refill is too small by that charge. The guest loses this time;
- * the host never loses any.
+ * another CPU charges the bucket after the refilling CPU has read it and before
+ * that CPU adds the refill, the refill is too small by that charge. The guest
+ * loses this time; the host never loses any.
  */
 #ifndef PARACORD_POLICY_BUDGET_H
 #define PARACORD_POLICY_BUDGET_H

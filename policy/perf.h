@@ -129,8 +129,8 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 
 /*
  * The task's current request: its demand plus headroom, within its clamps. If the task is a vCPU and its guest's governor makes
- * requests, the governor's request replaces the demand. The governor knows what the guest's tasks need, including their bursts,
- * while the demand of a vCPU thread includes the host's costs of running the VM.
+ * requests, the governor's request replaces the demand. The governor knows what the guest's tasks need, including their bursts.
+ * The demand of the vCPU thread also includes what it costs the host to run the VM.
  */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {

@@ -116,7 +116,7 @@ pub const VM: &[Key<BoostKeys>] = &[
     Key {
         name: "mode",
         kind: MODES,
-        doc: "As the global mode, for this VM; the lower of the two is in force.",
+        doc: "Like the global mode, but for this VM; the more restrictive of the two applies.",
         get: |s| Value::Text(mode_word(s.mode)),
         set: |s, v| s.mode = mode_of(v),
     },
