@@ -270,7 +270,7 @@ def test_boosts_need_nobody_in_user_space(host, guest):
         host.run(f"{BINARY} mode observe")
         _, late_unboosted, _ = measure(running_daemon)
     assert every > 200 and unboosts > 0, (every, unboosts)
-    # On a slow machine one boosted wakeup in twenty takes a millisecond; without boosts they would be as many.
+    # On a slow machine one boosted wakeup in twenty takes a millisecond.
     assert late * 3 < late_unboosted * 2, (late, late_unboosted)
 
 
