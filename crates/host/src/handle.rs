@@ -11,11 +11,10 @@ use std::sync::mpsc::{
 };
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use crate::command_error::CommandError;
 use crate::control::Request;
 use crate::snapshot::Snapshot;
+use crate::wake::{clear_wake, eventfd, wake};
 
 /// Longest wait for an answer. The main thread never blocks nearly as long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,7 +47,7 @@ pub struct MessageReceiver {
 /// # Errors
 /// If no file descriptor is left.
 pub fn channel() -> std::io::Result<(DaemonHandle, MessageReceiver)> {
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let wake = Arc::new(eventfd()?);
     let (sender, receiver) = queue();
     Ok((
         DaemonHandle { messages: sender, wake: Arc::clone(&wake) },
@@ -59,8 +58,7 @@ pub fn channel() -> std::io::Result<(DaemonHandle, MessageReceiver)> {
 impl DaemonHandle {
     fn send(&self, message: Message) -> Result<(), CommandError> {
         self.messages.send(message).map_err(|_| CommandError::NoAnswer)?;
-        // A full eventfd counter already wakes the reader.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        wake(&self.wake);
         Ok(())
     }
 
@@ -98,8 +96,7 @@ impl MessageReceiver {
     /// Returns the next waiting message, or `None` if there is none. Clears the readable state
     /// before it looks, so that no message is missed: call it until it returns `None`.
     pub fn next(&self) -> Option<Message> {
-        let mut counter = [0u8; 8];
-        let _ = rustix::io::read(&*self.wake, &mut counter);
+        clear_wake(&*self.wake);
         self.messages.try_recv().ok()
     }
 }

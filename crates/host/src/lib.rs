@@ -34,6 +34,7 @@ pub mod metrics;
 mod observe;
 pub mod place;
 pub mod quotas;
+mod recent;
 pub mod regions;
 pub mod run_dir;
 pub mod scheduler;

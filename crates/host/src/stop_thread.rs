@@ -5,10 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use crate::wake::wake;
+use crate::wake::{eventfd, wake};
 
 /// Stack size of threads of which one is started per CPU. With the usual 2 MiB, the stacks would
 /// take 256 MiB of locked memory on 128 CPUs.
@@ -50,7 +49,7 @@ impl StopThread {
         builder: Builder,
         body: impl FnOnce(&OwnedFd) + Send + 'static,
     ) -> io::Result<StopThread> {
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop = Arc::new(eventfd()?);
         let theirs = Arc::clone(&stop);
         let thread = builder.spawn(move || body(&theirs))?;
         Ok(StopThread { stop, thread: Some(thread) })

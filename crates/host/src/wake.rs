@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Eventfds with which threads wake each other.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::EventfdFlags;
+
+/// Creates an eventfd that is not readable, and on which no call blocks.
+///
+/// # Errors
+/// If no file descriptor is left.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
 
 /// Makes an eventfd readable.
 pub(crate) fn wake(fd: &OwnedFd) {

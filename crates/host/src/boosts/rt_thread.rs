@@ -20,14 +20,14 @@ use paracord_policy::{
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::boosts::actuator::{Action, Actuator, Effect, Message, VcpuTable};
 use crate::boosts::index_set::IndexSet;
 use crate::boosts::journal_file::ENTRIES;
 use crate::boosts::thread::{Level, Thread};
 use crate::settings::RtSettings;
-use crate::wake::{clear_wake, wake};
+use crate::wake::{clear_wake, eventfd, wake};
 
 /// How long the start of the thread, or two rounds of its loop, may take before the thread counts
 /// as stuck.
@@ -59,16 +59,15 @@ pub struct RtShared {
 
 impl RtShared {
     fn new(settings: &RtSettings) -> io::Result<RtShared> {
-        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let shared = RtShared {
             requests: AtomicU32::new(0),
             vcpu_priority: AtomicU32::new(0),
             tick_ns: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             host_lines: IndexSet::new(),
-            wake_rt: event()?,
-            wake_host_lines: event()?,
-            wake_daemon: event()?,
+            wake_rt: eventfd()?,
+            wake_host_lines: eventfd()?,
+            wake_daemon: eventfd()?,
         };
         shared.store(settings);
         Ok(shared)

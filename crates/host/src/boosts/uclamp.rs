@@ -301,21 +301,12 @@ pub fn restore_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use crate::place::sleeper::Sleeper;
 
     /// Runs `body` with a thread that lives until `body` returns.
     fn with_thread(body: impl FnOnce(Thread)) {
-        let (tell, told) = channel();
-        let (end, wait) = channel::<()>();
-        let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
-            let _ = wait.recv();
-        });
-        let tid = told.recv().unwrap();
-        let start_ticks = proc::thread_start_ticks(Path::new("/proc"), tid).unwrap();
-        body(Thread { tid, start_ticks });
-        drop(end);
-        thread.join().unwrap();
+        let sleeper = Sleeper::start();
+        body(Thread { tid: sleeper.tid, start_ticks: sleeper.start_ticks() });
     }
 
     fn uclamps(name: &str) -> (std::path::PathBuf, Uclamps) {

@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::access::Access;
 use super::protocol::{ErrorCode, Request, Response};
 use crate::accept::accept;
 use crate::command_error::CommandError;
 use crate::handle::DaemonHandle;
+use crate::recent::Recent;
+use crate::wake::{eventfd, wake};
 
 /// Maximum number of clients at a time. A further client gets `busy`.
 const CLIENTS_MAX: usize = 32;
@@ -29,9 +31,6 @@ const CLIENTS_PER_USER_MAX: usize = 8;
 const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// A client that neither sends a request nor reads its answer for this long is dropped.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Shortest interval between two snapshots of the daemon, however many clients request one.
-const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
-
 /// Why the socket could not be served.
 #[derive(Debug, thiserror::Error)]
 #[error("control socket {path}: {reason}")]
@@ -47,7 +46,7 @@ pub struct Stop(Arc<OwnedFd>);
 impl Stop {
     /// Has the server remove its socket and return.
     pub fn stop(&self) {
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        wake(&self.0);
     }
 }
 
@@ -59,7 +58,7 @@ pub struct Server {
     handle: DaemonHandle,
     stop: Stop,
     clients: VecDeque<Connection>,
-    snapshot: Option<(Instant, serde_json::Value)>,
+    status: Recent<serde_json::Value>,
 }
 
 struct Connection {
@@ -99,8 +98,7 @@ impl Server {
             .and_then(|()| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)))
             .and_then(|()| listener.set_nonblocking(true))
             .map_err(|e| fail(e.to_string()))?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| fail(e.to_string()))?;
+        let stop = eventfd().map_err(|e| fail(e.to_string()))?;
         Ok(Server {
             path: path.to_owned(),
             listener,
@@ -108,7 +106,7 @@ impl Server {
             handle,
             stop: Stop(Arc::new(stop)),
             clients: VecDeque::new(),
-            snapshot: None,
+            status: Recent::default(),
         })
     }
 
@@ -208,7 +206,7 @@ impl Server {
         }
     }
 
-    fn respond(&mut self, uid: u32, line: &[u8]) -> Response {
+    fn respond(&self, uid: u32, line: &[u8]) -> Response {
         let request = match serde_json::from_slice(line) {
             Ok(request) => request,
             Err(e) => return Response::error(ErrorCode::BadRequest, format!("not a request: {e}")),
@@ -221,36 +219,27 @@ impl Server {
                     "only root may clamp threads and control groups; members of the control group may clamp VMs",
                 )
             }
-            request => match self.handle.request(request) {
-                Ok(result) => Response::ok(result),
-                Err(e) => command_error(&e),
-            },
+            request => answer(self.handle.request(request)),
         }
     }
 
-    fn status(&mut self) -> Response {
-        let fresh = self.snapshot.as_ref().filter(|(taken, _)| taken.elapsed() < SNAPSHOT_AGE_MAX);
-        if let Some((_, value)) = fresh {
-            return Response::ok(value.clone());
-        }
-        match self.handle.snapshot() {
-            Ok(snapshot) => {
-                let value = serde_json::to_value(snapshot).unwrap_or_default();
-                self.snapshot = Some((Instant::now(), value.clone()));
-                Response::ok(value)
-            }
-            Err(e) => command_error(&e),
-        }
+    fn status(&self) -> Response {
+        let take = || Ok(serde_json::to_value(self.handle.snapshot()?).unwrap_or_default());
+        answer(self.status.get(take))
     }
 }
 
-fn command_error(e: &CommandError) -> Response {
-    let code = match e {
+fn answer(result: Result<serde_json::Value, CommandError>) -> Response {
+    let error = match result {
+        Ok(result) => return Response::ok(result),
+        Err(error) => error,
+    };
+    let code = match error {
         CommandError::NoSuchVm(_) => ErrorCode::NoSuchVm,
         CommandError::Invalid(_) => ErrorCode::Invalid,
         CommandError::NoAnswer => ErrorCode::NoAnswer,
     };
-    Response::error(code, e.to_string())
+    Response::error(code, error.to_string())
 }
 
 impl Connection {

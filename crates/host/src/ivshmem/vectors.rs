@@ -3,10 +3,9 @@
 
 use std::io;
 
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use crate::wake::wake;
+use crate::wake::{eventfd, wake};
 
 /// Interrupts of a VM, by vCPU: eventfds that KVM turns into interrupts.
 #[derive(Debug)]
@@ -17,8 +16,7 @@ impl Vectors {
     pub const MAX: u32 = 256;
 
     pub(super) fn new(count: u32) -> io::Result<Vectors> {
-        let one = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        (0..count.min(Vectors::MAX)).map(one).collect::<io::Result<_>>().map(Vectors)
+        (0..count.min(Vectors::MAX)).map(|_| eventfd()).collect::<io::Result<_>>().map(Vectors)
     }
 
     /// Interrupts the guest of a vCPU. Does nothing if the vCPU has no vector.

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,14 +21,13 @@ use super::families::{encode, encode_textfile};
 use crate::accept::accept;
 use crate::config::Metrics;
 use crate::handle::DaemonHandle;
+use crate::recent::Recent;
 use crate::stop_thread::StopThread;
 
 /// Time limit for one scraper, from its connection to the end of the answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
 /// Number of scrapers of a listener that are answered at the same time. Further ones are turned away.
 const CLIENTS_MAX: usize = 16;
-/// The daemon is asked for a snapshot no more often than this, however many scrapers there are.
-const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(50);
 /// Stack size of a scraper's thread. The daemon's memory is locked, and this stack is part of it.
 const STACK_BYTES: usize = 128 * 1024;
 /// Time limit for the answer to a scraper that is turned away. Such a scraper has not read anything yet.
@@ -63,7 +62,7 @@ struct Serving {
     unix_clients: Clients,
 }
 
-type Last = Mutex<Option<(Instant, Arc<str>)>>;
+type Last = Recent<Arc<str>>;
 
 /// The number of references is one more than the number of scrapers that are being answered.
 type Clients = Arc<()>;
@@ -212,17 +211,6 @@ fn text(handle: &DaemonHandle, format: Format) -> io::Result<String> {
     format(snapshot).map_err(io::Error::other)
 }
 
-/// The metrics as of now, or as of at most [`SNAPSHOT_AGE_MAX`] ago.
-fn recent(handle: &DaemonHandle, last: &Last) -> io::Result<Arc<str>> {
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < SNAPSHOT_AGE_MAX) {
-        return Ok(Arc::clone(text));
-    }
-    let text: Arc<str> = text(handle, encode)?.into();
-    *last = Some((Instant::now(), Arc::clone(&text)));
-    Ok(text)
-}
-
 fn answer(handle: &DaemonHandle, last: &Last, mut stream: impl Client) -> io::Result<()> {
     let deadline = Instant::now() + CLIENT_MAX;
     let mut request = Vec::new();
@@ -236,7 +224,7 @@ fn answer(handle: &DaemonHandle, last: &Last, mut stream: impl Client) -> io::Re
         request.extend_from_slice(&buffer[..n]);
     }
     let found = request.starts_with(b"GET /metrics ");
-    match found.then(|| recent(handle, last)) {
+    match found.then(|| last.get(|| text(handle, encode).map(Arc::from))) {
         None => respond(stream, deadline, "404 Not Found", "only GET /metrics\n"),
         Some(Ok(text)) => respond(stream, deadline, "200 OK", &text),
         Some(Err(e)) => respond(stream, deadline, "503 Service Unavailable", &format!("{e}\n")),

@@ -46,8 +46,7 @@ impl Setting {
             index: 10 + n as u32,
             vcpu_id: n as u32,
             tid: sleeper.tid,
-            start_ticks: paracord_sys::proc::thread_start_ticks(Path::new(PROC), sleeper.tid)
-                .unwrap(),
+            start_ticks: sleeper.start_ticks(),
             cpu: 0,
         };
         let threads = self.sleepers.iter().enumerate().map(thread).collect();
