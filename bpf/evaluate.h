@@ -40,27 +40,33 @@ static __always_inline void preempt_on(void)
  * Disables preemption, because the reader of the ring buffer stops at a message that is reserved but not submitted. Otherwise a
  * boosted vCPU that preempted the sender would stay boosted until the sender runs again.
  */
-static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
-					const struct pc_boost_decision *decision, u64 now)
+static __always_inline int send(const struct pc_msg *what)
 {
 	struct pc_msg *msg;
+	int err = -1;
 
 	preempt_off();
 	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
-	if (!msg) {
-		preempt_on();
-		return -1;
+	if (msg) {
+		*msg = *what;
+		bpf_ringbuf_submit(msg, 0);
+		err = 0;
 	}
-	*msg = (struct pc_msg){ .kind = kind, .vcpu = index, .tid = tid,
-			       .level = (u8)level, .now_ns = now };
-	if (decision) {
-		msg->reasons = decision->reasons;
-		msg->forced = decision->forced;
-		msg->cause = decision->cause;
-	}
-	bpf_ringbuf_submit(msg, 0);
 	preempt_on();
-	return 0;
+	return err;
+}
+
+static __always_inline int send_message(u32 kind, u32 index, u32 tid, u32 level,
+					const struct pc_boost_decision *decision, u64 now)
+{
+	struct pc_msg msg = { .kind = kind, .vcpu = index, .tid = tid, .level = (u8)level, .now_ns = now };
+
+	if (decision) {
+		msg.reasons = decision->reasons;
+		msg.forced = decision->forced;
+		msg.cause = decision->cause;
+	}
+	return send(&msg);
 }
 
 static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decision *decision)

@@ -181,7 +181,7 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 static __noinline int tell_request(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
-	struct pc_msg *msg;
+	struct pc_msg msg;
 	u32 asks, told;
 	u64 now;
 
@@ -194,15 +194,9 @@ static __noinline int tell_request(u32 index)
 	now = bpf_ktime_get_ns();
 	if (pc_elapsed_ns(now, v->told_ns) < PC_REQUEST_TELL_NS)
 		return 0;
-	preempt_off();
-	msg = bpf_ringbuf_reserve(&messages, sizeof(*msg), 0);
-	if (!msg) {
-		preempt_on();
+	msg = (struct pc_msg){ .kind = PC_MSG_ASKS, .vcpu = index, .tid = v->tid, .asks = asks, .now_ns = now };
+	if (send(&msg))
 		return 0;	/* the daemon is told at a later exit */
-	}
-	*msg = (struct pc_msg){ .kind = PC_MSG_ASKS, .vcpu = index, .tid = v->tid, .asks = asks, .now_ns = now };
-	bpf_ringbuf_submit(msg, 0);
-	preempt_on();
 	v->told_asks = asks;
 	v->told_ns = now;
 	return 0;
