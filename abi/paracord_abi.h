@@ -27,6 +27,10 @@
  *   - paracord_pmu_guest.asked: the guest stores it after the rest of a batch;
  *   - paracord_pmu_host.served: the host stores it after the rest of an answer.
  *
+ * Where a region lies: in the BAR of an ivshmem device, or, since 1.3, in the
+ * guest's own memory. In the second case, the guest writes the whole header, and
+ * announces the guest-physical address of the region's first byte to the host.
+ *
  * Versions: each side refuses a region with a different major version. A new
  * minor version only appends fields. A reader uses a field only if the field
  * ends within the number of bytes that the line's writer declared
@@ -47,7 +51,7 @@
 /* The bytes in memory read "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		2
+#define PARACORD_ABI_MINOR		3
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -80,6 +84,30 @@
 /* ivshmem's Doorbell register in BAR 0: 32 bits wide. The written value does not matter (since 1.2). */
 #define PARACORD_DOORBELL_BAR		0
 #define PARACORD_DOORBELL_OFFSET	12
+
+/*
+ * Announcement of a region in the guest's own memory (since 1.3). Only the kernel of
+ * a guest can make the announcement:
+ *
+ *   x86    WRMSR to an MSR that nothing implements. The CPU checks the privilege
+ *          level before the VM exit. KVM refuses the write, so WRMSR raises #GP in
+ *          the guest.
+ *   arm64  HVC, which is undefined in user space, with a function number that
+ *          nothing implements. KVM answers "not supported".
+ *
+ * The host sees both at KVM's tracepoints. The announced value is the address,
+ * whose lower 12 bits are 0. The value 0 withdraws the region. On arm64, x0 has
+ * the function number in its lower and the page number in its upper 32 bits.
+ *
+ * The guest repeats the announcement at this interval while any of its CPUs is
+ * awake: after a migration, or after a restart of the daemon, the host knows
+ * nothing of earlier announcements.
+ */
+#define PARACORD_ANNOUNCE_MSR		0x50434b01
+#define PARACORD_ANNOUNCE_HVC		0xc600504bu
+#define PARACORD_ANNOUNCE_MS		1000
+/* Features of a region in the guest's own memory: those for which the host need not write into the region. */
+#define PARACORD_ANNOUNCED_FEATURES	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT)
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */

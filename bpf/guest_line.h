@@ -11,6 +11,8 @@
 /* Minimum interval of the walks for a vCPU, because a guest may change preempt_count_gpa as often as it likes. */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
+/* Interval of the looks at the header of an announced region. */
+#define PC_HEADER_LOOK_NS	(1000 * PC_NSEC_PER_MSEC)
 /* Length of a guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
@@ -86,6 +88,68 @@ static __noinline u64 gpa_to_hva(u64 gpa)
 	return 0;
 }
 
+/* The generation of the memory slots of KVM for this vCPU thread; 0: not known. */
+static __always_inline u64 slots_generation(void)
+{
+	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
+	struct kvm_memslots *slots;
+
+	if (!vcpu || !bpf_core_field_exists(struct kvm_memslots, generation))
+		return 0;
+	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
+	return slots ? BPF_CORE_READ(slots, generation) : 0;
+}
+
+/* Whether the header of the region that the guest has announced is still there, and its driver too. */
+static __always_inline bool header_is_there(u64 region_gpa)
+{
+	u64 hva = gpa_to_hva(region_gpa), magic = 0;
+	u32 features = 0;
+
+	return hva &&
+	       !bpf_probe_read_user(&magic, sizeof(magic), (void *)hva) && magic == PARACORD_MAGIC &&
+	       !bpf_probe_read_user(&features, sizeof(features),
+				    (void *)hva + __builtin_offsetof(struct paracord_header, guest_features)) &&
+	       features;
+}
+
+/*
+ * The address in the VMM of the guest line in an announced region; 0: none.
+ *
+ * The address is kept with the generation of KVM's memory slots. Once a second the region's header is looked at, because a guest
+ * that crashes does not withdraw its region, and the next kernel uses that memory for something else.
+ */
+static __noinline u64 announced_line(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	u64 now = bpf_ktime_get_ns(), generation = slots_generation();
+
+	if (!v || !generation)
+		return 0;
+	if (v->line_gpa == v->setup.slot_gpa && v->line_generation == generation &&
+	    pc_elapsed_ns(now, v->line_checked_ns) < PC_HEADER_LOOK_NS)
+		return v->line_hva;
+	if (v->line_gpa == v->setup.slot_gpa && pc_elapsed_ns(now, v->line_translate_ns) < PC_TRANSLATE_MIN_NS)
+		return 0;
+	v->line_translate_ns = now;
+	v->line_gpa = v->setup.slot_gpa;
+	v->line_generation = 0;
+	if (!header_is_there(v->setup.region_gpa))
+		return 0;
+	v->line_hva = gpa_to_hva(v->line_gpa);
+	v->line_checked_ns = now;
+	v->line_generation = generation;
+	return v->line_hva;
+}
+
+/* The address of the guest line in the VMM; 0: none. */
+static __always_inline u64 line_address(struct pc_vcpu *v, u32 index)
+{
+	if (v->setup.slot_hva || !v->setup.slot_gpa)
+		return v->setup.slot_hva;
+	return announced_line(index);
+}
+
 static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 now)
 {
 	u32 count = 0;
@@ -121,14 +185,15 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
  * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest requests
  * nothing.
  */
-static __always_inline void read_request(struct pc_vcpu *v)
+static __always_inline void read_request(struct pc_vcpu *v, u32 index)
 {
-	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);
+	u64 line = line_address(v, index);
 	u32 asks = 0;
 
-	if (!v->setup.slot_hva)
+	if (!line)
 		return;
-	if (bpf_probe_read_user(&asks, sizeof(asks), (void *)at)) {
+	if (bpf_probe_read_user(&asks, sizeof(asks),
+				(void *)line + __builtin_offsetof(struct paracord_guest_line, perf_request))) {
 		asks = 0;
 		v->counters.guest_read_errors++;
 	}
@@ -136,18 +201,21 @@ static __always_inline void read_request(struct pc_vcpu *v)
 }
 
 /* Refreshes v->guest. Must be called in the context of the vCPU thread. */
-static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
+static __always_inline void read_guest_line(struct pc_vcpu *v, u32 index, u64 now)
 {
 	struct guest_words words = {};
+	u64 line = 0;
 	u32 count = 0;
 
-	if (!v->setup.slot_hva || v->setup.guest_line_bytes < sizeof(words.context)) {
+	if (v->setup.guest_line_bytes >= sizeof(words.context))
+		line = line_address(v, index);
+	if (!line) {
 		v->guest = (struct pc_guest_view){};
 		if (v->setup.guest_requests)
-			read_request(v);
+			read_request(v, index);
 		return;
 	}
-	if (bpf_probe_read_user(&words, sizeof(words), (void *)v->setup.slot_hva)) {
+	if (bpf_probe_read_user(&words, sizeof(words), (void *)line)) {
 		v->counters.guest_read_errors++;
 		v->guest = (struct pc_guest_view){};
 		note_request(v, 0);

@@ -219,6 +219,7 @@ struct kvm_memory_slot {
 };
 
 struct kvm_memslots {
+	u64 generation;
 	struct rb_root gfn_tree;
 	int node_idx;
 };

@@ -12,6 +12,7 @@
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
+ *  sensor_announce_* raw_tp kvm_msr, kvm_hvc_arm64  regions in guests' own memory (announce.h)
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
  * Cost at a context switch: a task that is not a vCPU has no BPF task storage, and costs two loads. (A task keeps the storage
@@ -168,6 +169,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #include "whereabouts.h"
 #include "bell.h"
 #include "adopt.h"
+#include "announce.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
@@ -212,7 +214,7 @@ static __always_inline bool is_told(const struct pc_vcpu *v)
 static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
-		read_request(v);
+		read_request(v, index);
 	return is_told(v) ? 0 : tell_request(index);
 }
 
@@ -242,7 +244,7 @@ int sensor_exit(void *ctx)
 	now = bpf_ktime_get_ns();
 	if (!v->pending && pc_boost_is_quiet(&v->state, now))
 		return quiet_exit(v, index);
-	read_guest_line(v, now);
+	read_guest_line(v, index, now);
 	if (!is_told(v))
 		tell_request(index);
 	return evaluate(index, PC_EV_EXIT);
@@ -296,7 +298,7 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 	*(volatile u32 *)&v->on_cpu = 0;
 	if (runnable) {
 		if (pc_boost_wants_view(&v->state, now))
-			read_guest_line(v, now);
+			read_guest_line(v, index, now);
 		evaluate(index, PC_EV_PREEMPT);
 		return;
 	}

@@ -58,6 +58,8 @@ struct pc_vcpu_setup {
 	u64 asked_hva;		/* address of paracord_pmu_guest.asked in the VMM; 0: the daemon does not serve its counters */
 	u32 reserve;		/* index into reserves, for the CPU quotas of the vCPU's cgroups; 0: no quotas */
 	u32 io;			/* 1: not a vCPU thread, but another thread of the VMM that works for the VM */
+	u64 region_gpa;		/* guest-physical address of the region that the guest has announced; 0: none, or slot_hva is set */
+	u64 slot_gpa;		/* guest-physical address of the guest line in that region */
 };
 
 /*
@@ -99,6 +101,12 @@ struct pc_vcpu {
 	u64 preempt_count_hva;	/* preempt_count_gpa as an address of the VMM; 0: not translated */
 	u64 preempt_count_gpa;	/* guest-physical address that was last translated */
 	u64 translate_ns;	/* time of that translation */
+	/* The guest line of an announced region (announce.h). */
+	u64 line_gpa;		/* setup.slot_gpa that was last translated; 0: none */
+	u64 line_hva;		/* its address in the VMM */
+	u64 line_generation;	/* generation of KVM's memory slots at that translation */
+	u64 line_checked_ns;	/* time of the last look at the region's header */
+	u64 line_translate_ns;	/* time of the last attempt to translate */
 	u32 uid;		/* user whose quota of records is charged, or PC_UID_OTHERS */
 	u32 charged;		/* 1: this record is charged to that user */
 	u32 ran_boosted;	/* 1: it was boosted at some time since it was switched in (only set under the scheduler) */
@@ -144,6 +152,24 @@ struct pc_vm {
 	struct pc_vm_threads threads[2];	/* index: pc_vcpu_setup.io (PC_VCPUS, PC_IO_THREADS) */
 	u32 tgid;			/* written by the daemon; 0: the record is free */
 	u32 home;			/* home node, plus 1; 0: not known yet */
+};
+
+/* Bytes of struct paracord_header (abi/paracord_abi.h). */
+#define PC_HEADER_BYTES		128
+
+/*
+ * The region that the guest of a VM has announced, one per VM. Written by BPF, in the context of a vCPU. A reader copies the record
+ * between two reads of `sequence` that return the same even number.
+ */
+struct pc_announcement {
+	u32 lock;		/* 1: a vCPU writes the record */
+	u32 sequence;		/* odd while the record is written */
+	u64 gpa;		/* guest-physical address; 0: none, or withdrawn */
+	u64 announced_ns;	/* time of the last announcement that was looked at */
+	u64 count;		/* announcements */
+	u64 ignored;		/* announcements that were not looked at, because they came too fast */
+	u64 unreadable;		/* announcements of addresses that are no memory of the guest, or not present */
+	u8 header[PC_HEADER_BYTES]; /* copy of the region's header */
 };
 
 /* One per host CPU, on a cache line of its own. */

@@ -45,6 +45,21 @@ void pc_arch_kick(void)
 	arm_smccc_1_1_hvc(ARM_SMCCC_VENDOR_HYP_KVM_FEATURES_FUNC_ID, &unused);
 }
 
+bool pc_arch_announce_possible(void)
+{
+	return pc_arch_kick_possible();
+}
+
+/* The page number has 32 bits, enough for 16 TiB. A region beyond that is not announced. */
+void pc_arch_announce(u64 gpa)
+{
+	struct arm_smccc_res unused;
+
+	if (gpa >> 44)
+		return;
+	arm_smccc_1_1_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, &unused);
+}
+
 int pc_arch_nmi_start(void)
 {
 	return -EOPNOTSUPP;

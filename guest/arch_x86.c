@@ -8,6 +8,7 @@
 #include <linux/version.h>
 #include <asm/cpufeature.h>
 #include <asm/hypervisor.h>
+#include <asm/msr.h>
 #include <asm/nmi.h>
 #include <asm/processor.h>
 
@@ -56,6 +57,17 @@ bool pc_arch_kick_possible(void)
 void pc_arch_kick(void)
 {
 	kvm_hypercall0(PC_KICK_HYPERCALL);
+}
+
+bool pc_arch_announce_possible(void)
+{
+	return hypervisor_is_type(X86_HYPER_KVM) && kvm_para_available();
+}
+
+/* KVM traces the write and refuses it. The _safe variant handles the #GP. */
+void pc_arch_announce(u64 gpa)
+{
+	wrmsr_safe(PARACORD_ANNOUNCE_MSR, lower_32_bits(gpa), upper_32_bits(gpa));
 }
 
 /*

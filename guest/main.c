@@ -7,16 +7,76 @@
  * line per CPU. The host reads the line when it makes a scheduling decision anyway.
  */
 #include <linux/module.h>
+#include <linux/platform_device.h>
+#include <linux/version.h>
 
 #include "paracord_guest.h"
 
 /* Slots are indexed by CPU and probes are global, so a kernel can use one region only. */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
-/* Set once a device was probed. The probe has then logged the outcome. */
+/* Set once a device with a paracord region was probed, even if the region is refused: the operator must mend it. */
 static bool pc_device_seen;
 
-static int pc_start(struct pci_dev *pdev)
+/* Set while the module is unloaded: a region that goes is not replaced by another one. */
+static bool pc_exiting;
+
+/* Before 6.11, the remove operation of a platform driver returns int. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+typedef int pc_remove_result;
+#define PC_REMOVED 0
+#else
+typedef void pc_remove_result;
+#define PC_REMOVED
+#endif
+
+/* Starts everything that uses @region, which is open. */
+static int pc_start(struct pc_region *region)
+{
+	int err;
+
+	dev_set_drvdata(region->dev, region);
+	pc_kick_set_region(region);
+	err = pc_hooks_start(pc_context_irqs_readable(region));
+	if (err) {
+		dev_err(region->dev, "no tracepoint sched_switch to attach to: %d\n", err);
+		return err;
+	}
+	err = pc_vcpus_start(region);
+	if (err) {
+		dev_err(region->dev, "cannot follow CPU hotplug: %d\n", err);
+		pc_hooks_stop();
+		return err;
+	}
+	pc_region_declare(region);
+	pc_domains_start(region);
+	pc_pmu_start(region);
+	dev_info(region->dev, "region of %llu bytes, ABI %u.%u, features %#x, %u vCPUs published\n",
+		 region->host.region_bytes, region->host.abi_major,
+		 region->host.abi_minor, region->features, pc_vcpus_published());
+	return 0;
+}
+
+static void pc_stop(struct pc_region *region)
+{
+	pc_pmu_stop();
+	pc_domains_stop(region);
+	pc_region_withdraw(region);
+	pc_vcpus_stop();
+	pc_hooks_stop();
+	pc_kick_set_region(NULL);
+}
+
+/* Return: 0; -EBUSY, which is logged, if there is a region already. */
+static int pc_claim(struct device *dev)
+{
+	if (!atomic_cmpxchg(&pc_in_use, 0, 1))
+		return 0;
+	dev_err(dev, "another region is in use: one per guest\n");
+	return -EBUSY;
+}
+
+static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct pc_region *region;
 	int err;
@@ -25,65 +85,35 @@ static int pc_start(struct pci_dev *pdev)
 	if (!region)
 		return -ENOMEM;
 	err = pcim_enable_device(pdev);
+	if (!err)
+		err = pc_region_open(region, pdev);
+	if (err != -ENODEV)
+		pc_device_seen = true;
 	if (err)
-		return err;
-	err = pc_region_open(region, pdev);
-	if (err)
-		return err;
-
-	pci_set_drvdata(pdev, region);
-	pc_kick_set_region(region);
-	err = pc_hooks_start(pc_context_irqs_readable(region));
-	if (err) {
-		dev_err(&pdev->dev, "no tracepoint sched_switch to attach to: %d\n", err);
-		return err;
-	}
-	err = pc_vcpus_start(region);
-	if (err) {
-		dev_err(&pdev->dev, "cannot follow CPU hotplug: %d\n", err);
-		pc_hooks_stop();
-		return err;
-	}
-	pc_region_declare(region);
-	pc_domains_start(region);
-	pc_pmu_start(region);
-	return 0;
-}
-
-static int pc_probe(struct pci_dev *pdev, const struct pci_device_id *id)
-{
-	struct pc_region *region;
-	int err;
-
-	pc_device_seen = true;
-	if (atomic_cmpxchg(&pc_in_use, 0, 1)) {
-		dev_err(&pdev->dev, "another region is in use: one per guest\n");
-		return -EBUSY;
-	}
-	err = pc_start(pdev);
-	if (err) {
-		atomic_set(&pc_in_use, 0);
 		/* The error is logged already, so return -ENODEV. Otherwise the driver core would log a bare number as well. */
 		return -ENODEV;
-	}
-	region = pci_get_drvdata(pdev);
-	dev_info(&pdev->dev, "region of %llu bytes, ABI %u.%u, features %#x, %u vCPUs published\n",
-		 region->host.region_bytes, region->host.abi_major,
-		 region->host.abi_minor, region->features, pc_vcpus_published());
-	return 0;
+	/* The device offers more than a region in the guest's own memory. */
+	pc_memory_stop();
+	if (pc_claim(&pdev->dev))
+		return -ENODEV;
+	err = pc_start(region);
+	if (!err)
+		return 0;
+	atomic_set(&pc_in_use, 0);
+	return -ENODEV;
 }
 
-static void pc_remove(struct pci_dev *pdev)
+static void pc_pci_shutdown(struct pci_dev *pdev)
 {
-	struct pc_region *region = pci_get_drvdata(pdev);
-
-	pc_pmu_stop();
-	pc_domains_stop(region);
-	pc_region_withdraw(region);
-	pc_vcpus_stop();
-	pc_hooks_stop();
-	pc_kick_set_region(NULL);
+	pc_stop(pci_get_drvdata(pdev));
 	atomic_set(&pc_in_use, 0);
+}
+
+static void pc_pci_remove(struct pci_dev *pdev)
+{
+	pc_pci_shutdown(pdev);
+	if (!pc_exiting)
+		pc_memory_start();
 }
 
 static const struct pci_device_id pc_pci_ids[] = {
@@ -95,26 +125,76 @@ MODULE_DEVICE_TABLE(pci, pc_pci_ids);
 static struct pci_driver pc_pci_driver = {
 	.name = "paracord_guest",
 	.id_table = pc_pci_ids,
-	.probe = pc_probe,
-	.remove = pc_remove,
+	.probe = pc_pci_probe,
+	.remove = pc_pci_remove,
 	/* Called at kexec and reboot. Otherwise the host would read at addresses of a kernel that is gone. */
-	.shutdown = pc_remove,
+	.shutdown = pc_pci_shutdown,
 	.dev_groups = pc_sysfs_groups,
+};
+
+static int pc_memory_probe(struct platform_device *device)
+{
+	struct pc_region *region;
+	int err;
+
+	err = pc_claim(&device->dev);
+	if (err)
+		return err;
+	region = devm_kzalloc(&device->dev, sizeof(*region), GFP_KERNEL);
+	err = region ? pc_memory_open(region, &device->dev) : -ENOMEM;
+	if (!err)
+		err = pc_start(region);
+	if (err) {
+		atomic_set(&pc_in_use, 0);
+		return err;
+	}
+	pc_memory_announce(region);
+	return 0;
+}
+
+static void pc_memory_shutdown(struct platform_device *device)
+{
+	pc_stop(platform_get_drvdata(device));
+	pc_memory_withdraw();
+	atomic_set(&pc_in_use, 0);
+}
+
+static pc_remove_result pc_memory_remove(struct platform_device *device)
+{
+	pc_memory_shutdown(device);
+	return PC_REMOVED;
+}
+
+static struct platform_driver pc_memory_driver = {
+	.driver = { .name = "paracord_guest", .dev_groups = pc_sysfs_groups },
+	.probe = pc_memory_probe,
+	.remove = pc_memory_remove,
+	.shutdown = pc_memory_shutdown,
 };
 
 static int __init pc_init(void)
 {
-	int err = pci_register_driver(&pc_pci_driver);
+	int err = platform_driver_register(&pc_memory_driver);
 
-	if (!err && !pc_device_seen)
-		pr_info("paracord_guest: no ivshmem device with a region yet: add one to this VM (on the host: paracord qemu-args)\n");
-	return err;
+	if (err)
+		return err;
+	err = pci_register_driver(&pc_pci_driver);
+	if (err) {
+		platform_driver_unregister(&pc_memory_driver);
+		return err;
+	}
+	if (!pc_device_seen && !pc_memory_start())
+		pr_info("paracord_guest: no region: this is no KVM guest whose memory the host can read, and it has no ivshmem device (on the host: paracord qemu-args)\n");
+	return 0;
 }
 module_init(pc_init);
 
 static void __exit pc_exit(void)
 {
+	pc_exiting = true;
 	pci_unregister_driver(&pc_pci_driver);
+	pc_memory_stop();
+	platform_driver_unregister(&pc_memory_driver);
 	pc_pmu_exit();
 }
 module_exit(pc_exit);

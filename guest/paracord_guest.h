@@ -2,8 +2,9 @@
 /*
  * paracord guest driver: shared declarations.
  *
- *   main.c      PCI device, order of setup and teardown
+ *   main.c      PCI and platform device, order of setup and teardown
  *   region.c    checks of the shared region, the guest's declaration in its header
+ *   memory.c    a region in the guest's own memory, and its announcement
  *   domain.c    the host's performance domains, and the domain of each CPU
  *   vcpu.c      which slot belongs to which CPU, CPU hotplug
  *   context.c   what runs on a CPU, published by tracepoint probes
@@ -93,12 +94,21 @@ DECLARE_PER_CPU(struct pc_cpu, pc_cpus);
 
 /* region.c */
 int pc_region_open(struct pc_region *region, struct pci_dev *pdev);
+u32 pc_region_features(const struct pc_region *region);
 void pc_region_declare(struct pc_region *region);
 void pc_region_withdraw(struct pc_region *region);
 void pc_region_drop_feature(struct pc_region *region, u32 feature);
 
 /* Slot @index of an open region. Return: NULL if there is none. */
 struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index);
+
+/* memory.c */
+bool pc_memory_start(void);
+void pc_memory_stop(void);
+int pc_memory_open(struct pc_region *region, struct device *dev);
+void pc_memory_announce(const struct pc_region *region);
+void pc_memory_announce_again(void);
+void pc_memory_withdraw(void);
 
 /* domain.c */
 void pc_domains_read(struct pc_region *region);
@@ -263,6 +273,13 @@ unsigned int pc_arch_reference_khz(unsigned int max_khz);
 /* Arranges calls of pc_context_nmi() around NMIs, on architectures with NMI handlers. */
 int pc_arch_nmi_start(void);
 void pc_arch_nmi_stop(void);
+
+/*
+ * Announces a region in the guest's own memory to the host, or withdraws it (0). Can be called in any context. If no
+ * host listens, nothing happens.
+ */
+void pc_arch_announce(u64 gpa);
+bool pc_arch_announce_possible(void);
 
 /*
  * x86 keeps preempt_count per CPU. Other architectures keep it in the task, so the

@@ -107,7 +107,7 @@ static void *pc_region_map(struct device *dev, phys_addr_t start, size_t bytes)
 #endif
 
 /* Return: the features that the host offers and that this driver and this kernel support. */
-static u32 pc_region_features(const struct pc_region *region)
+u32 pc_region_features(const struct pc_region *region)
 {
 	u32 features = PC_DRIVER_FEATURES & region->host.host_features;
 	u32 host_line_bytes = region->host.host_line_bytes;

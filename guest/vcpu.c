@@ -43,6 +43,7 @@ static void pc_look(struct timer_list *timer)
 		next_ms = PC_LOOK_INVARIANT_MS;
 	}
 	local_irq_restore(flags);
+	pc_memory_announce_again();
 	mod_timer(timer, jiffies + msecs_to_jiffies(next_ms));
 }
 

@@ -67,6 +67,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "supervisor": {},
     "pmu-quota": {},
     "module": {},
+    "device": {},
     "kick": {},
     "page": {},
 }

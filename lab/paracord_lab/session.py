@@ -73,6 +73,8 @@ class Session:
         The module is never unloaded between configurations: switching tracepoints rewrites kernel text, which
         an emulator does not always survive.
         """
+        if self.options.without == "device":
+            options["region"] = False
         guest = self.host.guest(name, **options)
         if module and self.options.without != "module":
             guest.load_module()

@@ -15,7 +15,7 @@ class BusyHost(wakeups.WakeupScenario):
     rounds = 9
     lengths_s = (1.5, 3.0)
     own_lengths_s = dict.fromkeys(("boost-rt", "boost-ext"), (1.5, 9.0))
-    without = ("boost",)
+    without = ("boost", "device")
     traced = ("vanilla", "boost-rt", "boost-ext")
     checks = (
         *wakeups.checks(500, "_500us"),

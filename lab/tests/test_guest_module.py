@@ -26,6 +26,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 REGION = "/dev/shm/paracord/module"
 MONITOR = "/run/lab/module.monitor"
 STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
+# Where the module's own memory is the region.
+OWN_STATE = "/sys/devices/platform/paracord_guest/paracord"
 NEEDED_SERIES = ("6.1.", "6.12.", "7.")
 # KVM's answer-free hypercall of guest/arch_x86.c.
 KICK_HYPERCALL = 0x50434B
@@ -166,10 +168,15 @@ def test_dkms_builds_and_removes_it(tmp_path: Path) -> None:
 
 def test_without_device(host: machine.Host) -> None:
     with host.guest("bare", region=False) as bare:
-        bare.load_module()
+        bare.load_module(announce=0)
         (line,) = module_lines(bare)
-        assert "no ivshmem device" in line
+        assert "no region: " in line
         bare.unload_module()
+        bare.load_module()
+        assert "1 vCPUs published" in module_lines(bare)[-1]
+        assert bare.run(f"cat {OWN_STATE}/features").out.strip() == "0x3"
+        bare.unload_module()
+        assert bare.run(f"ls {OWN_STATE}", check=False).rc != 0
 
 
 def test_publishes_the_running_task(host: machine.Host, guest: machine.Guest, abi: dict[str, int]) -> None:
@@ -294,7 +301,7 @@ def test_refuses(
 ) -> None:
     """A wrong header: one line, nothing published, nothing attached, and the module can go again."""
     poke(host, abi[f"paracord_header.{field}"], value, size)
-    guest.load_module()
+    guest.load_module(announce=0)
     (said,) = module_lines(guest)
     assert line in said
     assert peek(host, slot(abi, 0), abi["PARACORD_LINE_BYTES"]) == 0

@@ -51,6 +51,7 @@ pub const PC_USERS_MAX: u32 = 4096;
 pub const PC_UID_OTHERS: u32 = 4294967295;
 pub const PC_VCPUS: u32 = 0;
 pub const PC_IO_THREADS: u32 = 1;
+pub const PC_HEADER_BYTES: u32 = 128;
 pub const PC_NO_INDEX: u32 = 4294967295;
 pub const PC_NO_QUEUE: u32 = 4294967295;
 pub const PC_AT_WHERE: u32 = 65535;
@@ -859,10 +860,12 @@ pub struct pc_vcpu_setup {
     pub asked_hva: u64_,
     pub reserve: u32_,
     pub io: u32_,
+    pub region_gpa: u64_,
+    pub slot_gpa: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 48usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 64usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -894,6 +897,12 @@ const _: () = {
     [
         "Offset of field: pc_vcpu_setup::io",
     ][::core::mem::offset_of!(pc_vcpu_setup, io) - 44usize];
+    [
+        "Offset of field: pc_vcpu_setup::region_gpa",
+    ][::core::mem::offset_of!(pc_vcpu_setup, region_gpa) - 48usize];
+    [
+        "Offset of field: pc_vcpu_setup::slot_gpa",
+    ][::core::mem::offset_of!(pc_vcpu_setup, slot_gpa) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -924,6 +933,11 @@ pub struct pc_vcpu {
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
     pub translate_ns: u64_,
+    pub line_gpa: u64_,
+    pub line_hva: u64_,
+    pub line_generation: u64_,
+    pub line_checked_ns: u64_,
+    pub line_translate_ns: u64_,
     pub uid: u32_,
     pub charged: u32_,
     pub ran_boosted: u32_,
@@ -934,7 +948,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1040usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1096usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1000,25 +1014,40 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::translate_ns",
     ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 144usize];
-    ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 152usize];
+    [
+        "Offset of field: pc_vcpu::line_gpa",
+    ][::core::mem::offset_of!(pc_vcpu, line_gpa) - 152usize];
+    [
+        "Offset of field: pc_vcpu::line_hva",
+    ][::core::mem::offset_of!(pc_vcpu, line_hva) - 160usize];
+    [
+        "Offset of field: pc_vcpu::line_generation",
+    ][::core::mem::offset_of!(pc_vcpu, line_generation) - 168usize];
+    [
+        "Offset of field: pc_vcpu::line_checked_ns",
+    ][::core::mem::offset_of!(pc_vcpu, line_checked_ns) - 176usize];
+    [
+        "Offset of field: pc_vcpu::line_translate_ns",
+    ][::core::mem::offset_of!(pc_vcpu, line_translate_ns) - 184usize];
+    ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 192usize];
     [
         "Offset of field: pc_vcpu::charged",
-    ][::core::mem::offset_of!(pc_vcpu, charged) - 156usize];
+    ][::core::mem::offset_of!(pc_vcpu, charged) - 196usize];
     [
         "Offset of field: pc_vcpu::ran_boosted",
-    ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 160usize];
+    ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 200usize];
     [
         "Offset of field: pc_vcpu::entered",
-    ][::core::mem::offset_of!(pc_vcpu, entered) - 164usize];
+    ][::core::mem::offset_of!(pc_vcpu, entered) - 204usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 168usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 208usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 344usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 384usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 992usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 1032usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1104,6 +1133,58 @@ const _: () = {
     ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 336usize];
     ["Offset of field: pc_vm::home"][::core::mem::offset_of!(pc_vm, home) - 340usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct pc_announcement {
+    pub lock: u32_,
+    pub sequence: u32_,
+    pub gpa: u64_,
+    pub announced_ns: u64_,
+    pub count: u64_,
+    pub ignored: u64_,
+    pub unreadable: u64_,
+    pub header: [u8_; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_announcement"][::core::mem::size_of::<pc_announcement>() - 176usize];
+    [
+        "Alignment of pc_announcement",
+    ][::core::mem::align_of::<pc_announcement>() - 8usize];
+    [
+        "Offset of field: pc_announcement::lock",
+    ][::core::mem::offset_of!(pc_announcement, lock) - 0usize];
+    [
+        "Offset of field: pc_announcement::sequence",
+    ][::core::mem::offset_of!(pc_announcement, sequence) - 4usize];
+    [
+        "Offset of field: pc_announcement::gpa",
+    ][::core::mem::offset_of!(pc_announcement, gpa) - 8usize];
+    [
+        "Offset of field: pc_announcement::announced_ns",
+    ][::core::mem::offset_of!(pc_announcement, announced_ns) - 16usize];
+    [
+        "Offset of field: pc_announcement::count",
+    ][::core::mem::offset_of!(pc_announcement, count) - 24usize];
+    [
+        "Offset of field: pc_announcement::ignored",
+    ][::core::mem::offset_of!(pc_announcement, ignored) - 32usize];
+    [
+        "Offset of field: pc_announcement::unreadable",
+    ][::core::mem::offset_of!(pc_announcement, unreadable) - 40usize];
+    [
+        "Offset of field: pc_announcement::header",
+    ][::core::mem::offset_of!(pc_announcement, header) - 48usize];
+};
+impl Default for pc_announcement {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_cpu {

@@ -42,6 +42,8 @@ unsafe impl Record for paracord_policy::pc_clamp_call {}
 unsafe impl Record for paracord_policy::pc_where {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_reserve {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_announcement {}
 
 /// A mapped BPF array of `len` records, which BPF programs write concurrently.
 pub struct Array<T: Record> {

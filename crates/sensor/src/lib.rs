@@ -16,6 +16,7 @@
 //! The life of a vCPU: the sensor sends `PC_MSG_NEW`. The caller then writes [`Vcpu::set_setup`]
 //! and calls [`Vcpu::set_ready`]. After `PC_MSG_GONE`, the caller calls [`Sensor::release`].
 
+mod announcement;
 mod array;
 mod bell;
 mod clamp;
@@ -34,6 +35,7 @@ mod users;
 mod vcpu;
 mod whereabouts;
 
+pub use announcement::{Announced, AnnouncementCounts};
 pub use array::{Array, Record};
 pub use bell::Bell;
 pub use clamp::{ClampOf, Clamps, KernelClamps};

@@ -10,7 +10,7 @@ use std::{
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, Program, ProgramMut};
 use paracord_policy::{
-    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_clamp, pc_cpu, pc_energy, pc_reserve,
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_announcement, pc_clamp, pc_cpu, pc_energy, pc_reserve,
     pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
@@ -33,11 +33,16 @@ pub struct Capabilities {
     pub wake_ups: bool,
     /// The frequencies of host CPUs, and the CPUs on which vCPUs run, can be read.
     pub whereabouts: bool,
+    /// The announcements of regions in guests' own memory are seen.
+    pub announcements: bool,
     /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
     /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once.
     pub scheduler_kicks: bool,
 }
+
+/// Programs at tracepoints of KVM that only one architecture has each.
+const ANNOUNCE: &str = "sensor_announce_";
 
 /// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
@@ -48,6 +53,7 @@ pub struct Sensor {
     vms: Array<pc_vm>,
     cpus: Array<pc_cpu>,
     reserves: Array<pc_reserve>,
+    announcements: Array<pc_announcement>,
     adoption: Array<pc_adoption>,
     pub(crate) users: Users,
     capabilities: Capabilities,
@@ -82,6 +88,7 @@ impl Sensor {
             vms: map_array(&object, "vms")?,
             cpus: map_array(&object, "cpus")?,
             reserves: map_array(&object, "reserves")?,
+            announcements: map_array(&object, "announcements")?,
             adoption: map_array(&object, "adoption")?,
             users: Users::default(),
             capabilities: Capabilities {
@@ -89,6 +96,7 @@ impl Sensor {
                 kick: watched.kick(),
                 wake_ups: watched.wake_ups(),
                 whereabouts,
+                announcements: false,
                 kvm_btf: kernel::has_kvm_btf(),
                 scheduler_kicks,
             },
@@ -121,8 +129,13 @@ impl Sensor {
                 continue;
             }
             let is_exit = program.name() == OsStr::new("sensor_exit");
+            let announces = program.name().as_encoded_bytes().starts_with(ANNOUNCE.as_bytes());
             match program.attach() {
-                Ok(link) => self.links.push(link),
+                Ok(link) => {
+                    self.capabilities.announcements |= announces;
+                    self.links.push(link);
+                }
+                Err(_) if announces => {}
                 Err(_) if is_exit && options.without_kvm => self.capabilities.kvm_exit = false,
                 Err(error) if is_exit => return Err(Error::NoKvm(error)),
                 Err(error) => return Err(Error::Bpf { step: "attach", source: error }),
@@ -192,6 +205,12 @@ impl Sensor {
     #[must_use]
     pub fn cpus(&self) -> &Array<pc_cpu> {
         &self.cpus
+    }
+
+    /// The regions that guests have announced, by the record of their VM.
+    #[must_use]
+    pub fn announcements(&self) -> &Array<pc_announcement> {
+        &self.announcements
     }
 
     /// The reserves: what CPU quotas leave for boosts.

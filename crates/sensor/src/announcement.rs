@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Regions that guests have announced (bpf/announce.h).
+
+use std::{
+    ptr,
+    sync::atomic::{AtomicU32, Ordering, fence},
+};
+
+use paracord_policy::{PC_HEADER_BYTES, pc_announcement};
+
+use crate::Array;
+
+/// Number of attempts to copy a record while the guest announces again and again.
+const ATTEMPTS: u32 = 8;
+
+/// A region in a guest's own memory, as the guest has last announced it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Guest-physical address of the region's first byte, a multiple of 4096.
+    pub gpa: u64,
+    /// Copy of the region's header. The guest chooses every byte of it.
+    pub header: [u8; PC_HEADER_BYTES as usize],
+}
+
+/// Number of announcements of one VM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnnouncementCounts {
+    /// All announcements.
+    pub all: u64,
+    /// Announcements that were not looked at, because they came too fast.
+    pub ignored: u64,
+    /// Announcements of addresses that could not be read.
+    pub unreadable: u64,
+}
+
+impl Array<pc_announcement> {
+    /// The region that the guest of the VM with this record has announced. `None` if there is none,
+    /// or if the guest announces too fast for a consistent copy.
+    #[must_use]
+    pub fn get(&self, vm: u32) -> Option<Announced> {
+        let record = self.at(vm)?.as_ptr();
+        // SAFETY: the field is an aligned integer inside the mapped record.
+        let sequence = unsafe { AtomicU32::from_ptr(&raw mut (*record).sequence) };
+        for _ in 0..ATTEMPTS {
+            let before = sequence.load(Ordering::Acquire);
+            let copy = self.read(vm)?;
+            fence(Ordering::Acquire);
+            if before % 2 == 0 && sequence.load(Ordering::Relaxed) == before {
+                let announced = Announced { gpa: copy.gpa, header: copy.header };
+                return (copy.gpa != 0).then_some(announced);
+            }
+        }
+        None
+    }
+
+    /// Forgets what an earlier VM with this record has announced. No vCPU of the record may be
+    /// ready.
+    pub fn forget(&self, vm: u32) {
+        let Some(record) = self.at(vm) else { return };
+        let record = record.as_ptr();
+        // SAFETY: the field is aligned and inside the mapped record. Without a ready vCPU, no
+        // program writes the record.
+        unsafe { ptr::write_volatile(&raw mut (*record).gpa, 0) };
+        // SAFETY: as above.
+        unsafe { ptr::write_volatile(&raw mut (*record).announced_ns, 0) };
+    }
+
+    /// Number of announcements since the record was first used.
+    #[must_use]
+    pub fn counts(&self, vm: u32) -> AnnouncementCounts {
+        self.read(vm).map_or_else(AnnouncementCounts::default, |record| AnnouncementCounts {
+            all: record.count,
+            ignored: record.ignored,
+            unreadable: record.unreadable,
+        })
+    }
+}

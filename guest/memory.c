@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A region in the guest's own memory, for VMs without an ivshmem device.
+ *
+ * The driver allocates the region, writes its header, and announces its address to the
+ * host (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The host then reads the guest lines
+ * there. It writes nothing, so features that need a host line are not available.
+ *
+ * The announcement is repeated, because a host to which the VM has migrated knows nothing
+ * of it. Any CPU that is awake repeats it, at most once per interval for all CPUs. An idle
+ * guest makes no announcement.
+ */
+#include <linux/cc_platform.h>
+#include <linux/io.h>
+#include <linux/jiffies.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/platform_device.h>
+
+#include "paracord_guest.h"
+
+static bool announce = true;
+module_param(announce, bool, 0444);
+MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest's own memory (default: on)");
+
+/*
+ * APIC IDs have gaps if the number of threads per core, cores per die, or dies is not a
+ * power of two. Together these gaps at most quadruple the highest ID in practice. A CPU
+ * beyond the last slot is counted and gets no hints.
+ */
+#define PC_MEMORY_SLOTS_PER_CPU	4
+/* A slot has the guest line and an unused host line. */
+#define PC_MEMORY_STRIDE_BYTES	(2 * PARACORD_LINE_BYTES)
+
+static struct platform_device *pc_memory_device;
+static u64 pc_memory_gpa;		/* 0: nothing is announced */
+static unsigned long pc_memory_next;	/* jiffies of the next announcement */
+
+static void pc_memory_free(void *arg)
+{
+	struct pc_region *region = arg;
+
+	free_pages_exact(region->base, region->bytes);
+}
+
+/* The header as a host would write it, if it offered what needs no host line. */
+static void pc_memory_describe(struct pc_region *region, u32 slots)
+{
+	struct paracord_header *h = region->base;
+
+	h->magic = PARACORD_MAGIC;
+	h->abi_major = PARACORD_ABI_MAJOR;
+	h->abi_minor = PARACORD_ABI_MINOR;
+	h->header_bytes = PARACORD_HEADER_BYTES;
+	h->region_bytes = region->bytes;
+	h->slot_offset_bytes = PARACORD_SLOT_OFFSET_BYTES;
+	h->slot_stride_bytes = PC_MEMORY_STRIDE_BYTES;
+	h->slot_count = slots;
+	h->host_features = PARACORD_ANNOUNCED_FEATURES;
+	/* The least that the ABI knows. It has no field that the driver would read. */
+	h->host_line_bytes = 1;
+	region->host = *h;
+}
+
+/* Return: 0, or a negative error, which is logged. */
+int pc_memory_open(struct pc_region *region, struct device *dev)
+{
+	u32 slots = min_t(u32, PC_MEMORY_SLOTS_PER_CPU * roundup_pow_of_two(nr_cpu_ids),
+			  PARACORD_SLOTS_MAX);
+	int err;
+
+	region->dev = dev;
+	region->bytes = PAGE_ALIGN(PARACORD_SLOT_OFFSET_BYTES + (u64)slots * PC_MEMORY_STRIDE_BYTES);
+	region->base = alloc_pages_exact(region->bytes, GFP_KERNEL | __GFP_ZERO);
+	if (!region->base) {
+		dev_err(dev, "no %llu contiguous bytes for a region\n", (u64)region->bytes);
+		return -ENOMEM;
+	}
+	err = devm_add_action_or_reset(dev, pc_memory_free, region);
+	if (err)
+		return err;
+	pc_memory_describe(region, slots);
+	region->features = pc_region_features(region);
+	return 0;
+}
+
+/* Called when the region is declared. From then on, any CPU may repeat the announcement. */
+void pc_memory_announce(const struct pc_region *region)
+{
+	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS));
+	WRITE_ONCE(pc_memory_gpa, virt_to_phys(region->base));
+	pc_arch_announce(pc_memory_gpa);
+}
+
+/* Called when no CPU calls pc_memory_announce_again() any more. */
+void pc_memory_withdraw(void)
+{
+	WRITE_ONCE(pc_memory_gpa, 0);
+	pc_arch_announce(0);
+}
+
+/* Called by a timer of each CPU that is awake. */
+void pc_memory_announce_again(void)
+{
+	unsigned long next = READ_ONCE(pc_memory_next);
+	u64 gpa = READ_ONCE(pc_memory_gpa);
+
+	if (!gpa || time_before(jiffies, next))
+		return;
+	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) == next)
+		pc_arch_announce(gpa);
+}
+
+/* Whether the host can be told of a region, and could read it. */
+static bool pc_memory_possible(void)
+{
+	return announce && pc_arch_announce_possible() &&
+	       !cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
+}
+
+/* Return: whether the guest uses a region in its own memory now. */
+bool pc_memory_start(void)
+{
+	struct platform_device *device;
+
+	if (!pc_memory_possible())
+		return false;
+	device = platform_device_register_simple("paracord_guest", PLATFORM_DEVID_NONE, NULL, 0);
+	if (IS_ERR(device))
+		return false;
+	pc_memory_device = device;
+	return true;
+}
+
+/* Gives the region up, if there is one. */
+void pc_memory_stop(void)
+{
+	platform_device_unregister(pc_memory_device);
+	pc_memory_device = NULL;
+}
