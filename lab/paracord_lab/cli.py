@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cache, machine_cli, privilege, report, results, runner, scenario, store
+from . import cache, machine_cli, native, privilege, report, results, runner, scenario, selection, store
 from .emulator import ARCHITECTURES
 from .errors import LabError
 from .session import Options
@@ -88,10 +88,13 @@ def _rounds(text: str) -> int:
 
 
 def _list(_options) -> int:
+    facts = native.facts()
     for name in scenario.names():
         one = scenario.load(name)
         without = f"  [--without {'|'.join(one.without)}]" if one.without else ""
         print(f"{name:16} {one.summary}{without}")
+        for line in selection.select(one, facts).lines():
+            print(f"{'':16} {line}")
     return EXIT_PASSED
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 from .scenario import Configuration, Scenario
+from .selection import Selection
 
 
 def rotated(configurations: Sequence[Configuration], round_index: int) -> list[Configuration]:
@@ -15,13 +16,15 @@ def rotated(configurations: Sequence[Configuration], round_index: int) -> list[C
 class Plan:
     """What is still to be measured and recorded, in order."""
 
-    def __init__(self, scenario: Scenario, rounds: int, may_extend: bool = False):
+    def __init__(self, scenario: Scenario, selection: Selection, rounds: int, may_extend: bool = False):
         self.scenario = scenario
+        self.selection = selection
+        self.configurations = selection.configurations
         self.rounds = rounds
         # Half as many again: a noisy machine needs more, a hopeless one has an end.
         self.extra_left = (rounds + 1) // 2 if may_extend else 0
-        self.steps = [(n, c) for n in range(rounds) for c in rotated(scenario.configurations, n)]
-        self.traces = list(scenario.traced)
+        self.steps = [(n, c) for n in range(rounds) for c in rotated(self.configurations, n)]
+        self.traces = [name for name in scenario.traced if name not in selection.left_out]
         self.started = False
         self.steps_done = 0
 
@@ -30,10 +33,10 @@ class Plan:
         if self.steps:
             first = self.steps[0][0]
             later = [step for step in self.steps if step[0] > first]
-            self.steps = [(first, c) for c in rotated(self.scenario.configurations, first)] + later
+            self.steps = [(first, c) for c in rotated(self.configurations, first)] + later
 
     def extend(self) -> None:
         """A round more: the ones so far leave a verdict undecided, or are few and contradict each other."""
-        self.steps += [(self.rounds, c) for c in rotated(self.scenario.configurations, self.rounds)]
+        self.steps += [(self.rounds, c) for c in rotated(self.configurations, self.rounds)]
         self.rounds += 1
         self.extra_left -= 1

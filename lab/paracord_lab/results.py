@@ -3,8 +3,8 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -60,6 +60,8 @@ class Results:
     died: tuple[str, ...] = ()
     # What else the machine did, a line for each measurement that was not alone.
     disturbed: tuple[str, ...] = ()
+    # Configurations that the host cannot measure, each with the reason.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def series(self, config: str, metric: str) -> Series | None:
         return next((s for s in self.results if (s.config, s.metric) == (config, metric)), None)
@@ -96,7 +98,12 @@ def to_json(results: Results) -> dict:
         "verdicts": [_verdict_to_json(v) for v in results.verdicts],
         **({"died": list(results.died)} if results.died else {}),
         **({"disturbed": list(results.disturbed)} if results.disturbed else {}),
+        **({"left_out": _left_out_to_json(results)} if results.left_out else {}),
     }
+
+
+def _left_out_to_json(results: Results) -> list[dict]:
+    return [{"config": config, "reason": reason} for config, reason in results.left_out.items()]
 
 
 def _verdict_to_json(verdict: Verdict) -> dict:
@@ -157,7 +164,20 @@ def from_json(data: object, where: str) -> Results:
     )
     names = {key: _string(top, key, where) for key in ("scenario", "arch", "kernel")}
     lines = {key: tuple(map(str, _list(top, key, where))) for key in ("died", "disturbed") if key in top}
-    return Results(host=host, results=results, verdicts=verdicts, **lines, **names)
+    left_out = _left_out(_list(top, "left_out", where) if "left_out" in top else [], where)
+    for i, series in enumerate(results):
+        if series.config in left_out:
+            raise ResultsError(f"{where}: results[{i}]: {series.config} is left out, but has values")
+    return Results(host=host, results=results, verdicts=verdicts, left_out=left_out, **lines, **names)
+
+
+def _left_out(items: Sequence, where: str) -> dict[str, str]:
+    found = {}
+    for i, item in enumerate(items):
+        place = f"{where}: left_out[{i}]"
+        data = _object(item, place)
+        found[_string(data, "config", place)] = _string(data, "reason", place)
+    return found
 
 
 def _series(item: object, where: str) -> Series:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Runs scenarios: boots, measures configurations interleaved over rounds, stores raw outputs, judges."""
 
-import os
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, judge, machine, other_work, post_mortem, report, serial_log, store
+from . import ftrace, judge, machine, native, other_work, post_mortem, report, serial_log, store
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .plan import Plan
 from .results import Results
 from .scenario import Scenario
+from .selection import select
 from .session import Options, Session
 
 # Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
@@ -74,9 +74,12 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
     """
     out = output_directory(base, scenario, options)
     rounds = options.rounds or scenario.rounds
-    progress = Progress(scenario.name, rounds * len(scenario.configurations))
+    selection = select(scenario, native.facts())
+    progress = Progress(scenario.name, rounds * len(selection.configurations))
     progress.start()
-    plan = Plan(scenario, rounds, may_extend=options.rounds is None and not options.quick)
+    for line in selection.lines():
+        progress.say(line)
+    plan = Plan(scenario, selection, rounds, may_extend=options.rounds is None and not options.quick)
     deaths = in_a_row = 0
     while True:
         before = plan.steps_done
@@ -90,7 +93,7 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             deaths += 1
             in_a_row = in_a_row + 1 if plan.steps_done == before else 1
             hopeless = in_a_row > DEATHS_IN_A_ROW_MAX or deaths > DEATHS_MAX
-            if hopeless or os.environ.get("LAB_HOST") == "native":
+            if hopeless or native.is_host():
                 raise
             plan.back_to_round_start()
             if plan.started:
@@ -111,10 +114,17 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         counted=scenario.counted,
         spare=scenario.spare,
     ) as host:
-        missing = scenario.missing(host)
+        missing = plan.selection.skipped or scenario.missing(host)
         if not plan.started:
             meta = store.Meta(
-                scenario.name, host.arch, host.kernel, host.kind, plan.rounds, options.without, missing
+                scenario=scenario.name,
+                arch=host.arch,
+                kernel=host.kernel,
+                host=host.kind,
+                rounds=plan.rounds,
+                without=options.without,
+                skipped=missing,
+                left_out=plan.selection.left_out,
             )
             store.start(out, meta)
             plan.started = True

@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .needs import BTF, SCHED_EXT, Need
 from .verdicts import Check, Round
 
 Raw = dict[str, object]
@@ -24,6 +25,7 @@ class Configuration:
     plain: the least scheduler of sched_ext, of bpf/tests, is in force.
     ejections_counted: a measurement in which the kernel ejects paracord's scheduler counts; otherwise it is
     an error, since the rest of it was measured under another one.
+    also_needs: what the host must have (needs.py), beside what follows from the other fields.
     """
 
     name: str
@@ -33,6 +35,13 @@ class Configuration:
     settings: Mapping[str, object] = field(default_factory=dict)
     plain: bool = False
     ejections_counted: bool = False
+    also_needs: Sequence[Need] = ()
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What the host must have."""
+        implied = ((self.daemon or self.plain, BTF), (self.is_ext or self.plain, SCHED_EXT))
+        return (*(need for applies, need in implied if applies), *self.also_needs)
 
     @property
     def is_ext(self) -> bool:
@@ -75,6 +84,7 @@ class Scenario:
     board: hardware with CPU frequencies (boards.py), with its own architecture and CPUs.
     counted: an emulated host's clock counts instructions (machine.host()).
     spare: an emulated host has a CPU that nothing runs on, for its guests' sake (machine.host()).
+    needs: what a host must have for any of its configurations (needs.py).
     without: mechanisms whose removal must make a verdict fail (`run --without M`).
     traced: configurations of which a short piece is recorded for Perfetto after the measurements.
     """
@@ -88,6 +98,7 @@ class Scenario:
     spare: bool = True
     rounds: int = 3
     configurations: Sequence[Configuration] = ()
+    needs: Sequence[Need] = ()
     without: Sequence[str] = ()
     traced: Sequence[str] = ()
     checks: Sequence[Check] = ()
@@ -95,8 +106,6 @@ class Scenario:
 
     def missing(self, host) -> str:
         """Why this cannot be measured on that host: then it is skipped. Empty if it can."""
-        if self.board and host.kind != "emulated":
-            return f"needs the emulated board {self.board}"
         return "" if host.cpus >= self.cpus else f"needs {self.cpus} CPUs, the host has {host.cpus}"
 
     def setup(self, session) -> None:

@@ -3,8 +3,8 @@
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from .errors import LabError
@@ -30,6 +30,8 @@ class Meta:
     without: str
     # Reason why nothing could be measured here; empty normally.
     skipped: str = ""
+    # Configurations that this host cannot measure, each with the reason.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def start(out: Path, meta: Meta) -> None:
@@ -114,10 +116,12 @@ def set_rounds(out: Path, number: int) -> None:
 
 
 def rounds(out: Path, configurations: Sequence[str]) -> list[dict[str, Raw]]:
-    """The complete rounds, in order: configuration -> raw outputs."""
+    """The complete rounds, in order: configuration -> raw outputs, without what is left out on the host."""
     complete = []
-    for number in range(1, meta(out).rounds + 1):
-        paths = {c: out / "raw" / f"round-{number}-{c}.json" for c in configurations}
+    run = meta(out)
+    measured = [c for c in configurations if c not in run.left_out]
+    for number in range(1, run.rounds + 1):
+        paths = {c: out / "raw" / f"round-{number}-{c}.json" for c in measured}
         if not all(path.exists() for path in paths.values()):
             continue
         try:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from . import board_load, board_trace
 from .board_load import Task
 from .boards import JunoR2
+from .needs import UCLAMP
 from .plots import Bars, Course
 from .scenario import EXT, STOCK, Scenario, column
 from .verdicts import Check
@@ -17,6 +18,8 @@ from .verdicts import Check
 IMBALANCE_MAX = 0.1
 SETTLE_S = 1.0
 TOP_MHZ = 1200
+# The kernel's scheduler, with the kernel's clamps. paracord's own ones need nothing of the kernel.
+STOCK_CLAMPED = replace(STOCK, also_needs=(UCLAMP,))
 
 
 class UclampScenario(Scenario):
@@ -29,7 +32,7 @@ class UclampScenario(Scenario):
     board = JunoR2.name
     arch = JunoR2.arch
     cpus = JunoR2.cpus
-    configurations = (STOCK, EXT)
+    configurations = (STOCK_CLAMPED, EXT)
     tasks: Sequence[Task] = ()
     first_s = 0.0
     then_s = 5.0

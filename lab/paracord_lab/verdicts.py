@@ -3,7 +3,7 @@
 Verdicts: pass, fail, undecided, skipped. Judging is pure: values of rounds in, verdict out.
 
 Undecided means that the rounds scatter so much that the median could as well lie on the other side of the
-limit. It is never a pass.
+limit. Skipped means that this host cannot measure what the verdict looks at. Neither is ever a pass.
 """
 
 import math
@@ -17,7 +17,7 @@ PASS, FAIL, UNDECIDED, SKIPPED = "pass", "fail", "undecided", "skipped"
 STATUSES = (PASS, FAIL, UNDECIDED, SKIPPED)
 RELATIONS = ("<=", ">=")
 
-EXIT_PASSED, EXIT_FAILED, EXIT_OPEN = 0, 1, 3
+EXIT_PASSED, EXIT_FAILED, EXIT_OPEN, EXIT_NOTHING = 0, 1, 3, 4
 
 # Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
 MEANINGLESS_MAX = 0.26
@@ -27,6 +27,28 @@ FEW_ROUNDS = 5
 
 # One round: configuration -> metric -> value.
 Round = Mapping[str, Mapping[str, float]]
+
+
+class LeftOut(KeyError):
+    """A check looks at a configuration that is left out on this host."""
+
+    def __init__(self, configuration: str, reason: str) -> None:
+        super().__init__(configuration)
+        self.configuration = configuration
+        self.line = f"left out with {configuration}: {reason}"
+
+
+class PartialRound(dict[str, Mapping[str, float]]):
+    """A round without the configurations in `left_out` (reason by name). Who looks at one is told so."""
+
+    def __init__(self, measured: Round, left_out: Mapping[str, str]) -> None:
+        super().__init__(measured)
+        self.left_out = left_out
+
+    def __missing__(self, configuration: str) -> Mapping[str, float]:
+        if configuration in self.left_out:
+            raise LeftOut(configuration, self.left_out[configuration])
+        raise KeyError(configuration)
 
 
 @dataclass(frozen=True)
@@ -82,9 +104,14 @@ class Check:
         return Verdict(self.name, SKIPPED, None, self.limit, self.unit, self.relation, reason=reason)
 
     def judge(self, rounds: Sequence[Round]) -> Verdict:
-        """Verdict over all rounds. What cannot be computed is undecided, with the reason."""
+        """
+        Verdict over all rounds. What cannot be computed is undecided, and what looks at a configuration that
+        is left out is skipped, both with the reason.
+        """
         try:
             values, meaningless = self._values(rounds)
+        except LeftOut as left_out:
+            return self.skip(left_out.line)
         except KeyError as missing:
             return self._undecided(f"not measured: {missing.args[0]}")
         if meaningless and (self.every or len(meaningless) > MEANINGLESS_MAX * len(rounds)):
@@ -141,13 +168,20 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     """The last line of a run: `N passed, N failed, N skipped`, undecided ones stated plainly."""
     count = {status: sum(v.status == status for v in verdicts) for status in STATUSES}
     line = f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIPPED]} skipped"
+    if count[SKIPPED]:
+        line += " (not measured on this host: this is not a pass)"
     if count[UNDECIDED]:
         line += f", {count[UNDECIDED]} undecided (rounds too far apart: this is not a pass)"
     return line
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 if every verdict is a pass (one at least), 1 if one failed, 3 if none failed but some stay open."""
+    """
+    0 if every verdict is a pass (one at least), 1 if one failed, 4 if all are skipped, 3 if none failed but
+    some stay open.
+    """
     if not verdicts or any(v.status == FAIL for v in verdicts):
         return EXIT_FAILED
+    if all(v.status == SKIPPED for v in verdicts):
+        return EXIT_NOTHING
     return EXIT_PASSED if all(v.status == PASS for v in verdicts) else EXIT_OPEN

@@ -11,6 +11,7 @@ import time
 
 from paracord_lab import kills
 from paracord_lab.daemon import BINARY, START_TIMEOUT_S, Daemon
+from paracord_lab.needs import BTF
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check
 
@@ -19,7 +20,8 @@ UNBOOSTED_S = (0.0, 0.5)
 VICTIMS = ("daemon", "supervisor", "both")
 # Without a restart whatever is boosted afterwards is what the dead daemon left.
 SETTINGS = {"supervisor.restart": False}
-CONFIGURATION = Configuration("boost-rt", module=True)
+# The scenario starts its daemons itself.
+CONFIGURATION = Configuration("boost-rt", module=True, also_needs=(BTF,))
 
 
 class KillDaemon(Scenario):

@@ -10,6 +10,7 @@ in common; on an emulated host that is long, and the ratios smaller than on a re
 """
 
 from paracord_lab import vmm_state
+from paracord_lab.needs import PERF_EVENTS
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
@@ -48,6 +49,7 @@ class PmuLatency(Scenario):
         "how long a guest's perf waits for its host: events made anew, used again as in seed 001, keyed pool"
     )
     rounds = 5
+    needs = (PERF_EVENTS,)
     configurations = (RECREATE, LAST, KEYED)
     checks = (
         Check("reuse_speedup", speedup, ">=", REUSE_SPEEDUP_MIN),

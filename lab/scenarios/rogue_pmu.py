@@ -8,6 +8,7 @@ on their own vCPU's time, like any exit.
 """
 
 from paracord_lab import cyclictest, host_share, vmm_state
+from paracord_lab.needs import PERF_EVENTS
 from paracord_lab.plots import Bars, Distribution
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
@@ -45,6 +46,7 @@ class RoguePmu(Scenario):
     name = "rogue-pmu"
     summary = "a guest's root reprograms counters as fast as it can: host time in calls, another's latency"
     rounds = 5
+    needs = (PERF_EVENTS,)
     configurations = (QUIET, SPINNING, EXITING, QUOTA, NO_QUOTA)
     without = ("pmu-quota",)
     checks = (

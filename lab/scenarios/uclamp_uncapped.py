@@ -7,7 +7,8 @@ maintainers asked of seed 003. The capped one must not take the other's time, wh
 from paracord_lab import fairness
 from paracord_lab.daemon import BINARY
 from paracord_lab.plots import Bars
-from paracord_lab.scenario import EXT, STOCK, Scenario, column
+from paracord_lab.scenario import EXT, Scenario, column
+from paracord_lab.uclamp import STOCK_CLAMPED
 from paracord_lab.verdicts import Check
 
 CAP = 1
@@ -28,7 +29,7 @@ class UclampUncapped(Scenario):
     name = "uclamp-uncapped"
     summary = "two tasks on one CPU, one capped at 1, at nice -10, 0 and 10: the other one keeps its time"
     rounds = 3
-    configurations = (STOCK, EXT)
+    configurations = (STOCK_CLAMPED, EXT)
     without = ("charge",)
     checks = (
         Check(
