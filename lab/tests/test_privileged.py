@@ -8,7 +8,7 @@ import pytest
 
 from paracord_lab import machine, rust
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 # Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
 SUITES = (
     ("paracord-sensor", "kernel", 12),

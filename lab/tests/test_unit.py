@@ -11,7 +11,7 @@ from paracord_lab import daemon, loads, machine
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
 LOGS = Path("out/test-unit/logs")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 TIMEOUT_S = 120
