@@ -12,7 +12,7 @@ from . import kvm
 from .errors import LabError
 from .needs import Facts
 
-PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng", "bpftool": "bpftool"}
+PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng"}
 EMULATORS = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 MOUNT_POINTS = ("/share", "/payload", "/logs")
 

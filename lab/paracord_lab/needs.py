@@ -16,11 +16,13 @@ from functools import cached_property
 from pathlib import Path
 
 SCHED_EXT_STATE = "sys/kernel/sched_ext/state"
+# root's PATH has them all. That of a user who asks for the list of scenarios need not.
+PROGRAMS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a machine's kernel tells about itself. root: of its /sys, /proc and /boot."""
+    """What a machine tells about itself. root: of its /sys, /proc, /boot and programs."""
 
     root: Path = Path("/")
     release: str = field(default_factory=platform.release)
@@ -34,6 +36,9 @@ class Facts:
             return (self.root / path).read_text().strip()
         except OSError:
             return ""
+
+    def has_program(self, name: str) -> bool:
+        return any(self.exists(f"{directory}/{name}") for directory in PROGRAMS)
 
     def built_with(self, option: str) -> bool:
         """Whether the kernel's configuration says so; False also if no configuration can be read."""
@@ -98,13 +103,19 @@ def _lack_of_perf_events(facts: Facts) -> str:
     return "the kernel has no perf events (CONFIG_PERF_EVENTS)"
 
 
+def _lack_of_bpftool(facts: Facts) -> str:
+    return "" if facts.has_program("bpftool") else "bpftool is not installed (apt install bpftool)"
+
+
 SCHED_EXT = Need("sched_ext", _lack_of_sched_ext)
 UCLAMP = Need("uclamp", _lack_of_uclamp)
 BTF = Need("btf", _lack_of_btf)
 PERF_EVENTS = Need("perf_events", _lack_of_perf_events)
+# Other programs are needed by all scenarios (native.py).
+BPFTOOL = Need("bpftool", _lack_of_bpftool)
 # A board, a kernel or a kernel command line of its own.
 EMULATED = Need("emulated", lambda _facts: "needs an emulated host (unset LAB_HOST)")
-ALL = {need.name: need for need in (SCHED_EXT, UCLAMP, BTF, PERF_EVENTS, EMULATED)}
+ALL = {need.name: need for need in (SCHED_EXT, UCLAMP, BTF, PERF_EVENTS, BPFTOOL, EMULATED)}
 
 
 def lacking(needs: Iterable[Need], facts: Facts | None) -> str:

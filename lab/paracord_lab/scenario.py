@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .needs import BTF, SCHED_EXT, Need
+from .needs import BPFTOOL, BTF, SCHED_EXT, Need
 from .verdicts import Check, Round
 
 Raw = dict[str, object]
@@ -40,7 +40,11 @@ class Configuration:
     @property
     def needs(self) -> tuple[Need, ...]:
         """What the host must have."""
-        implied = ((self.daemon or self.plain, BTF), (self.is_ext or self.plain, SCHED_EXT))
+        implied = (
+            (self.daemon or self.plain, BTF),
+            (self.is_ext or self.plain, SCHED_EXT),
+            (self.plain, BPFTOOL),
+        )
         return (*(need for applies, need in implied if applies), *self.also_needs)
 
     @property

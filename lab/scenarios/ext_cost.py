@@ -6,6 +6,7 @@ instruction: its clock counts them.
 """
 
 from paracord_lab import bpf_stats
+from paracord_lab.needs import BPFTOOL
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, Scenario, column
 from paracord_lab.verdicts import Check
@@ -20,6 +21,7 @@ class ExtCost(Scenario):
     name = "ext-cost"
     summary = "ns per run of each operation of paracord's scheduler, and their share of CPU time"
     counted = True
+    needs = (BPFTOOL,)
     configurations = (EXT,)
     checks = (Check("ext_cpu_share", lambda one: one["ext"]["all_cpu_share"], "<=", CPU_SHARE_MAX, "share"),)
     columns = (

@@ -6,6 +6,7 @@ run of each program, and their share of the host's CPU time, with a guest that d
 
 from paracord_lab import bpf_stats
 from paracord_lab.host_share import running
+from paracord_lab.needs import BPFTOOL
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, Configuration, Scenario, column
 from paracord_lab.session import time_limit
@@ -22,6 +23,7 @@ EXIT, SWITCH = "sensor_exit", "sensor_switch"
 class SensorCost(Scenario):
     name = "sensor-cost"
     summary = "ns and instructions of the sensor's BPF programs per run, and their share of CPU time"
+    needs = (BPFTOOL,)
     configurations = (OBSERVE, BOOST)
     checks = (
         Check(

@@ -45,6 +45,7 @@ def host():
         yield booted
 
 
+@pytest.mark.needs("bpftool")
 def test_no_program_comes_near_the_verifiers_limit(host):
     """A million instructions; half a million take longer to follow than users of a busy host wait."""
     with scheduling(host):

@@ -6,12 +6,12 @@ import gzip
 import pytest
 
 from paracord_lab import cli, needs, scenario, selection
-from paracord_lab.needs import BTF, EMULATED, PERF_EVENTS, SCHED_EXT, UCLAMP, Facts, lacking
+from paracord_lab.needs import BPFTOOL, BTF, EMULATED, PERF_EVENTS, SCHED_EXT, UCLAMP, Facts, lacking
 
 RELEASE = "6.1.0-28-amd64"
-# What kernels of these distributions show: files, and options of the kernel's configuration.
+# What machines with such kernels show: files, and options of the kernel's configuration.
 DEBIAN_12 = {
-    "files": ["sys/kernel/btf/vmlinux", "proc/sys/kernel/perf_event_paranoid"],
+    "files": ["sys/kernel/btf/vmlinux", "proc/sys/kernel/perf_event_paranoid", "usr/sbin/bpftool"],
     "config": "CONFIG_DEBUG_INFO_BTF=y\n# CONFIG_UCLAMP_TASK is not set\n",
 }
 COMPLETE = {
@@ -58,7 +58,7 @@ def test_a_kernel_without_sched_ext_and_uclamp_says_so(machine, packed):
 
 def test_a_complete_kernel_lacks_nothing(machine):
     facts = machine(COMPLETE)
-    assert lacking([SCHED_EXT, UCLAMP, BTF, PERF_EVENTS], facts) == ""
+    assert lacking([SCHED_EXT, UCLAMP, BTF, PERF_EVENTS, BPFTOOL], facts) == ""
     assert lacking([EMULATED], facts) == "needs an emulated host (unset LAB_HOST)"
 
 
@@ -114,6 +114,7 @@ def test_an_emulated_host_lacks_nothing():
 def test_configurations_need_what_their_fields_say(name):
     for one in scenario.load(name).configurations:
         assert (SCHED_EXT in one.needs) == (one.is_ext or one.plain), one.name
+        assert (BPFTOOL in one.needs) == one.plain, one.name
         assert BTF in one.needs or not (one.daemon or one.plain), one.name
 
 
@@ -174,6 +175,13 @@ def test_what_a_whole_scenario_needs_skips_it(machine):
     facts = machine({**COMPLETE, "files": [f for f in COMPLETE["files"] if "perf_event" not in f]})
     assert selected("rogue-pmu", facts).skipped == "the kernel has no perf events (CONFIG_PERF_EVENTS)"
     assert selected("uclamp-1", facts).skipped == "needs the emulated board juno-r2"
+
+
+def test_bpftool_is_needed_by_the_plain_scheduler_and_where_costs_are_read(machine):
+    facts = machine({**COMPLETE, "files": [f for f in COMPLETE["files"] if "bpftool" not in f]})
+    assert selected("demo", facts).lines() == []
+    assert selected("scheduler", facts).left_out == {"plain": BPFTOOL.lack(facts)}
+    assert selected("ext-cost", facts).skipped == "bpftool is not installed (apt install bpftool)"
 
 
 def test_without_btf_no_verdict_of_the_demo_is_left(machine):
