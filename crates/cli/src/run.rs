@@ -88,6 +88,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         let mut command = Command::new(&program);
         let own_pid = std::process::id().to_string();
         command.args(["run", "--daemon-of", &own_pid]).args(args.as_words());
+        notify::hand_on_watchdog(&mut command);
         command
     })
     .map(|()| ExitCode::SUCCESS)
@@ -129,7 +130,7 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     let surroundings = Surroundings {
         supervisor: args.daemon_of,
         reload: read_again(args, config),
-        ready: Box::new(notify::ready),
+        manager: notify::manager(),
         ..Surroundings::default()
     };
     daemon::run(settings, surroundings, |handle| Services::start(config, handle))
