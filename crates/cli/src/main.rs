@@ -8,6 +8,8 @@ mod clamp;
 mod control;
 mod doctor;
 mod exit;
+mod journal;
+mod log;
 mod manual;
 mod notify;
 mod output;

@@ -13,17 +13,14 @@ use paracord_host::run_dir::{self, RunDir, RunDirError};
 use paracord_host::services::Services;
 use paracord_host::settings::Settings;
 use paracord_host::supervisor::{self, SupervisorError};
-use tracing_subscriber::EnvFilter;
 
 use crate::args::{ActuatorWord, RunArgs};
 use crate::control::{load_config, not_for_this_host};
 use crate::exit::Failure;
-use crate::notify;
 use crate::output::print;
+use crate::{log, notify};
 
 const PROC: &str = "/proc";
-/// Filter of log lines, as in RUST_LOG: `debug`, `paracord_host=debug`, …
-const LOG_VARIABLE: &str = "PARACORD_LOG";
 
 impl From<RunDirError> for Failure {
     fn from(e: RunDirError) -> Failure {
@@ -51,27 +48,10 @@ fn configure(args: &RunArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Lines without time stamps, which is what the journal wants.
-fn log_to_stderr() {
-    let filter = EnvFilter::builder()
-        .with_env_var(LOG_VARIABLE)
-        .with_default_directive(tracing::Level::INFO.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // Otherwise a line that a terminal that is gone does not take is a panic: of the one who restores threads.
-        .log_internal_errors(false)
-        .with_ansi(false)
-        .with_target(false)
-        .without_time()
-        .init();
-}
-
 /// `paracord run`.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let config = configure(args)?;
-    log_to_stderr();
+    log::start();
     let settings = Settings::from(&config);
     if args.daemon_of.is_some() {
         if let Some(line) = not_for_this_host(args.config.as_deref()) {
