@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The `paracord` command: arguments in, one line per error out.
+//! The `paracord` command.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord run` and `paracord restore`.
 //!
-//! `run` is the supervisor; it starts this same program with `--daemon-of` and the
-//! same arguments, so both read the same configuration.
+//! `run` is the supervisor. It starts the same program with `--daemon-of` and the same arguments,
+//! so that both read the same configuration.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -74,13 +74,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     .map(|()| ExitCode::SUCCESS)
     .or_else(|e| match e {
         SupervisorError::NotRoot => Err(not_root()),
-        // The daemon said why.
+        // The daemon has reported the reason.
         SupervisorError::Daemon(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         e => Err(Failure::new(e.to_string())),
     })
 }
 
-/// The daemon alone: whoever starts it must run `paracord restore` when it is killed.
+/// Runs the daemon without a supervisor. If it is killed, the user must run `paracord restore`.
 fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
     if !is_root() {
         return Err(not_root());
@@ -118,7 +118,8 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration as its file is now: sockets stay as they are until the next start.
+/// Returns the function that reads the configuration again. Sockets stay as they are until the next
+/// start.
 fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
     Box::new(move || {
@@ -127,7 +128,8 @@ fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
         let mut notes = Vec::new();
         notes.extend((!same).then(|| note.to_owned()));
-        // A CPU that is offline may come back: what can be done is in force.
+        // This is a note and not an error, because a CPU that is offline may come back. Placements
+        // on other CPUs take effect.
         notes.extend(not_for_this_host(args.config.as_deref()));
         Ok(Reloaded { settings: Settings::from(&config), note: notes.join("\n") })
     })
