@@ -16,7 +16,7 @@ use crate::control::load_config;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
-/// An emulated host needs half a second.
+/// How long to wait for the daemon's socket. On an emulated host it takes half a second.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl From<RegionFileError> for Failure {
@@ -101,7 +101,8 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Whether the daemon has a socket for a new region, which it sees by itself: a QEMU may be started at once.
+/// Waits until the daemon has a socket for a new region, so that QEMU may be started at once.
+/// Returns false if no daemon creates the socket. The daemon notices new regions by itself.
 fn is_served(socket: &Path) -> bool {
     let end = Instant::now() + SOCKET_TIMEOUT;
     while socket.parent().is_some_and(Path::exists) && Instant::now() < end {
@@ -113,7 +114,7 @@ fn is_served(socket: &Path) -> bool {
     false
 }
 
-/// What perf can count on this host, of what guests may count.
+/// The events that guests may count and that perf can count on this host.
 fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
     let offer = paracord_host::counters::Offer::probe(allowed);
     if let Some(first) = offer.why_empty() {
@@ -122,7 +123,7 @@ fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
     Ok(offer.events().copied().collect())
 }
 
-/// Capacities and highest frequencies, "any CPU" first.
+/// Capacity and highest frequency of each domain. The first domain stands for any CPU.
 fn domains(domains: &[ListedDomain]) -> String {
     if domains.is_empty() {
         return "-".into();
@@ -131,7 +132,7 @@ fn domains(domains: &[ListedDomain]) -> String {
     domains.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// User and group id of `USER`, `UID` or `UID:GID`.
+/// The user ID and group ID of `USER`, `UID` or `UID:GID`.
 fn owner_ids(owner: &str) -> Result<(u32, u32), Failure> {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     find_owner(&passwd, owner).ok_or_else(|| {
@@ -141,7 +142,7 @@ fn owner_ids(owner: &str) -> Result<(u32, u32), Failure> {
     })
 }
 
-/// Looks `owner` up in the text of /etc/passwd (`name:password:uid:gid:…`).
+/// Finds `owner` in the text of /etc/passwd (`name:password:uid:gid:…`).
 fn find_owner(passwd: &str, owner: &str) -> Option<(u32, u32)> {
     if let Some((uid, gid)) = owner.split_once(':') {
         return Some((uid.parse().ok()?, gid.parse().ok()?));

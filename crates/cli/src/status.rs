@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord status` and `paracord vm`: a snapshot as text or JSON.
+//! `paracord status` and `paracord vm`: print a snapshot as text or JSON.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use crate::output::{columns, print, print_json};
 use crate::place::{place, placed};
 use crate::units;
 
-/// The state of everything, from the daemon or from a file.
+/// Reads a snapshot of the whole state from the daemon or from a file.
 ///
 /// # Errors
-/// No daemon, not permitted, or a file that is no snapshot.
+/// If no daemon runs, if the caller has no permission, or if the file is not a snapshot.
 pub fn fetch(query: &SnapshotSource) -> Result<Snapshot, Failure> {
     match &query.from {
         None => {
@@ -207,7 +207,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
     text
 }
 
-/// vCPUs in detail.
+/// Table of the vCPUs in detail.
 fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VCPU",
@@ -248,7 +248,7 @@ fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The VMM's other threads.
+/// Table of the VMM's threads that are not vCPUs.
 fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VMM THREAD",
@@ -288,7 +288,7 @@ fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the guest's perf events do.
+/// One line about the guest's perf events.
 fn perf_events(pmu: &PmuSnapshot) -> String {
     let mut text = format!(
         "{}, {} events open, {} opened, {} used again, {} of the host's time",
@@ -304,7 +304,8 @@ fn perf_events(pmu: &PmuSnapshot) -> String {
     text
 }
 
-/// Why a vCPU is boosted or throttled, or may not be boosted; `-` when none of that.
+/// The reason why a vCPU is boosted or throttled, or may not be boosted. `-` if it could be boosted
+/// and is not.
 pub fn why(v: &VcpuSnapshot) -> String {
     match v.state {
         BoostState::Off if v.not_boosted => "CPU limit".into(),
@@ -320,7 +321,8 @@ fn empty_budget(of: Option<&str>) -> String {
     format!("{} budget", of.unwrap_or("a"))
 }
 
-/// Capacity of its CPU at its frequency, of 1024; `-` where the guest is not told.
+/// Capacity of the vCPU's host CPU at its current frequency, out of 1024. `-` if the guest is not
+/// informed about it.
 pub fn speed(v: &VcpuSnapshot) -> String {
     let known = v.place.as_ref().filter(|place| place.frequency != 0);
     known.map_or_else(
@@ -329,7 +331,7 @@ pub fn speed(v: &VcpuSnapshot) -> String {
     )
 }
 
-/// What the guest's governor asks for, and the most that it wants.
+/// The performance that the guest's governor requests, and the guest's upper limit if it has one.
 pub fn asks(v: &VcpuSnapshot) -> String {
     match &v.request {
         None => "-".into(),
@@ -346,7 +348,7 @@ fn percentile(h: &Histogram, permille: u32) -> String {
     h.percentile_ns(permille).map_or_else(|| "-".to_owned(), units::duration)
 }
 
-/// The word that an enumeration has in JSON.
+/// The word for a value of an enumeration in JSON.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::running::Running;
-use super::{Daemon, ReadConfig};
+use super::{Daemon, ReadConfig, Surroundings};
 use crate::command_error::CommandError;
 use crate::config::{Override, parse_override};
 use crate::control::Request;
@@ -58,7 +58,17 @@ impl Daemon {
 
     /// Reads the configuration file again, and uses it. Returns a note for the requester, which may
     /// be empty.
-    pub(super) fn reload(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
+    pub(super) fn reload(
+        &mut self,
+        surroundings: &mut Surroundings,
+    ) -> Result<String, CommandError> {
+        surroundings.manager.reloading();
+        let result = self.read_again(&mut *surroundings.reload);
+        surroundings.manager.reloaded();
+        result
+    }
+
+    fn read_again(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
         let read = read().map_err(CommandError::Invalid)?;
         self.use_settings(read.settings)?;
         Ok(read.note)
@@ -66,12 +76,12 @@ impl Daemon {
 
     /// Answers a message. Returns false if the daemon must end. A requester that has gone is not an
     /// error.
-    pub(super) fn answer(&mut self, message: Message, read: &mut ReadConfig) -> bool {
+    pub(super) fn answer(&mut self, message: Message, surroundings: &mut Surroundings) -> bool {
         match message {
             Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
             Message::Request(request, answer) => {
                 let ends = request == Request::Stop {};
-                drop(answer.send(self.carry_out(request, read)));
+                drop(answer.send(self.carry_out(request, surroundings)));
                 return !ends;
             }
         }
@@ -81,11 +91,11 @@ impl Daemon {
     fn carry_out(
         &mut self,
         request: Request,
-        read: &mut ReadConfig,
+        surroundings: &mut Surroundings,
     ) -> Result<Value, CommandError> {
         match request {
             Request::Status {} => Ok(json(self.snapshot())),
-            Request::Reload {} => self.reload(read).map(|note| json!({ "note": note })),
+            Request::Reload {} => self.reload(surroundings).map(|note| json!({ "note": note })),
             Request::Mode { mode } => {
                 self.set_mode(mode);
                 Ok(Value::Null)

@@ -9,6 +9,7 @@ use paracord_sensor::scheduler::{State, Unrecorded};
 use paracord_sensor::{Refusals, Sensor};
 use tracing::{info, warn};
 
+use super::manager::Manager;
 use crate::boosts::actuator::{ActuatorStats, Effect};
 use crate::boosts::journal::RestoreReport;
 use crate::boosts::rt_thread::RtThread;
@@ -46,7 +47,7 @@ pub(super) struct Running {
 impl Running {
     /// Reports once that the kernel has unloaded the scheduler. The scheduler is not loaded again
     /// before the next start: the cause of the ejection would eject it again.
-    pub fn look_at_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    pub fn look_at_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         if self.scheduler != State::Running {
             return;
         }
@@ -57,47 +58,47 @@ impl Running {
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
             self.end_imports(run_dir);
-            self.has_changed(ready);
+            self.has_changed(manager);
         }
     }
 
     /// Starts or stops the scheduler if [`Choice::look`] says so: with actuator auto, or after a
     /// reload from auto to rt. Boosts in force go on in both cases.
-    pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, manager: &mut dyn Manager) {
         match self.choice.look(&self.scheduler, mode, Instant::now()) {
             Step::Stay => {}
             Step::Enter => match self.sensor.start_scheduler() {
-                Ok(()) => self.scheduler_came(run_dir, ready),
+                Ok(()) => self.scheduler_came(run_dir, manager),
                 Err(error) => self.choice.refused(&error),
             },
-            Step::Leave => self.leave_scheduler(run_dir, ready),
+            Step::Leave => self.leave_scheduler(run_dir, manager),
         }
     }
 
     /// The kernel has accepted the scheduler, but may have unloaded it again at once. The state of
     /// the scheduler shows that. So does a message to the real-time thread, which may arrive before
     /// the real-time thread learns that the scheduler came.
-    fn scheduler_came(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    fn scheduler_came(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.scheduler = State::Running;
         let is_there = self.sensor.scheduler() == State::Running;
         let came = is_there && self.rt.scheduler_came();
         if self.sensor.scheduler() != State::Running {
             let _ = self.rt.scheduler_goes();
-            return self.look_at_scheduler(run_dir, ready);
+            return self.look_at_scheduler(run_dir, manager);
         }
         if !came {
             warn!("the real-time thread does not answer: boosts stay real-time");
-            return self.leave_scheduler(run_dir, ready);
+            return self.leave_scheduler(run_dir, manager);
         }
         self.sensor.set_own_boosts(true);
         self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
         self.clamps.set_again(&self.sensor, &self.proc_root);
-        self.has_changed(ready);
+        self.has_changed(manager);
     }
 
     /// Stops the scheduler. Before that, boosts become real-time boosts, which are charged to the
     /// time that quotas leave.
-    fn leave_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    fn leave_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.vms.refill_reserves();
         self.sensor.set_own_boosts(false);
         if !self.rt.scheduler_goes() {
@@ -108,18 +109,18 @@ impl Running {
         self.end_imports(run_dir);
         self.sensor.stop_scheduler();
         self.scheduler = State::Absent;
-        self.has_changed(ready);
+        self.has_changed(manager);
     }
 
     /// Reports that the scheduler has come or gone.
-    fn has_changed(&mut self, ready: &mut dyn FnMut(&str)) {
+    fn has_changed(&mut self, manager: &mut dyn Manager) {
         let effect = match self.scheduler {
             State::Running => Effect::Scheduler,
             State::Absent | State::Ended { .. } => Effect::Realtime,
         };
         let line = watching(effect);
         info!("{line}");
-        ready(&line);
+        manager.status(&line);
         // With the scheduler no boost escapes a quota. Without it the policy refuses boosts that
         // would.
         self.vms.poll_quotas();
