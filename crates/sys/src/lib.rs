@@ -4,9 +4,12 @@
 //! [`sched`] changes the scheduling attributes of a thread, [`affinity`] its CPUs. [`clock`] reads
 //! the time. [`mapping`] shares words of a file between processes. [`perf`] counts events of a
 //! thread. [`peer`] identifies the other end of a unix socket. [`signal`] waits for SIGIO.
-//! [`proc`] reads procfs and [`sysfs`] the host's CPUs, both below a root path, so that tests can use fixture
+//! `accounts` looks up users and groups, and is only there with the feature of this name. [`proc`]
+//! reads procfs and [`sysfs`] the host's CPUs, both below a root path, so that tests can use fixture
 //! trees. System calls for which `rustix` has a safe function are made through `rustix`.
 
+#[cfg(feature = "accounts")]
+pub mod accounts;
 pub mod affinity;
 pub mod clock;
 pub mod mapping;
