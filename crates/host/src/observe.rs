@@ -7,7 +7,7 @@ use paracord_policy::{
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
-use paracord_sys::clock::now_ns;
+use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
 use crate::place::Places;
@@ -167,10 +167,10 @@ fn vm_snapshot(
         io_threads,
         io_total,
         budget_left_ns: left_of(PC_VCPUS),
-        budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
+        budget_ns: vm.config.vm_budget_us.saturating_mul(NS_PER_US),
         io_budget_left_ns: left_of(PC_IO_THREADS),
-        io_budget_ns: vm.config.io_budget_us.saturating_mul(1000),
-        period_ns: vm.config.period_us.saturating_mul(1000),
+        io_budget_ns: vm.config.io_budget_us.saturating_mul(NS_PER_US),
+        period_ns: vm.config.period_us.saturating_mul(NS_PER_US),
     }
 }
 

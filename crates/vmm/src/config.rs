@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use paracord_devices::pmu::{EventSet, Quota};
+use paracord_sys::affinity::{CpuListError, CpuMask};
 
 use crate::args::{Args, CpufreqWord, PmuWord};
-use crate::cpu_list::{self, CpuListError};
 use crate::topology::{HostCpu, VcpuPlan};
 
 /// What one interrupt controller's window has room for on arm64, rounded down.
@@ -275,6 +275,10 @@ fn entry<'a>(
     plan.map(|plan| (vcpu, plan, value.trim())).ok_or(ConfigError::NoVcpu { option, vcpu, vcpus })
 }
 
+fn cpu_list(option: &'static str, list: &str) -> Result<CpuMask, ConfigError> {
+    CpuMask::from_nonempty_list(list).map_err(|source| ConfigError::CpuList { option, source })
+}
+
 fn set_affinity(list: &str, plans: &mut [VcpuPlan]) -> Result<(), ConfigError> {
     const OPTION: &str = "--cpu-affinity";
     for part in list.split(':') {
@@ -282,8 +286,7 @@ fn set_affinity(list: &str, plans: &mut [VcpuPlan]) -> Result<(), ConfigError> {
         if !plan.affinity.is_empty() {
             return Err(ConfigError::Twice { option: OPTION, vcpu });
         }
-        plan.affinity = cpu_list::parse(value)
-            .map_err(|source| ConfigError::CpuList { option: OPTION, source })?;
+        plan.affinity = cpu_list(OPTION, value)?.iter().collect();
     }
     Ok(())
 }
@@ -306,9 +309,7 @@ fn set_clusters(lists: &[String], plans: &mut [VcpuPlan]) -> Result<(), ConfigEr
     const OPTION: &str = "--cpu-cluster";
     let vcpus = plans.len() as u32;
     for (cluster, list) in (0..).zip(lists) {
-        let members = cpu_list::parse(list)
-            .map_err(|source| ConfigError::CpuList { option: OPTION, source })?;
-        for vcpu in members {
+        for vcpu in cpu_list(OPTION, list)?.iter() {
             let plan = plans.get_mut(vcpu as usize);
             let plan = plan.ok_or(ConfigError::NoVcpu { option: OPTION, vcpu, vcpus })?;
             if plan.cluster.replace(cluster).is_some() {

@@ -8,7 +8,6 @@ mod arch;
 mod args;
 mod bus;
 mod config;
-mod cpu_list;
 mod cpufreq;
 mod endpoint;
 mod error;

@@ -10,21 +10,20 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use paracord_abi::layout::PARACORD_SCALE;
+use paracord_sys::sysfs::{CpuFiles, CurrentFrequency};
 
 use super::{Backend, VirtCpufreq};
 
-/// Longest stat file of a thread, and longer than any number in sysfs.
+/// Longest stat file of a thread.
 const STAT_BYTES: usize = 1024;
 /// Field 39 of /proc/PID/task/TID/stat: processor.
 const PROCESSOR_FIELD: usize = 39;
-const SCALE: u64 = PARACORD_SCALE as u64;
 
-/// One CPU of the host. Its files stay open.
+/// One CPU of the host. The file of its current frequency stays open.
 #[derive(Debug)]
 struct HostCpu {
-    /// scaling_cur_freq; none without cpufreq.
-    current: Option<File>,
+    /// None without cpufreq.
+    current: Option<CurrentFrequency>,
     max_khz: u64,
     /// 1..=1024.
     capacity: u64,
@@ -76,20 +75,20 @@ impl Frequencies {
 
 impl HostCpu {
     fn open(root: &Path, cpu: u32) -> HostCpu {
-        let directory = root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
-        let read = |file: &str| number(&File::open(directory.join(file)).ok()?);
+        let cpus = CpuFiles::below(&root.join("sys"));
+        let policy = cpus.policy_of(cpu);
         HostCpu {
-            current: File::open(directory.join("cpufreq/scaling_cur_freq")).ok(),
-            max_khz: read("cpufreq/cpuinfo_max_freq").unwrap_or(0),
-            capacity: read("cpu_capacity").unwrap_or(SCALE).clamp(1, SCALE),
+            current: policy.current(),
+            max_khz: policy.max_khz().ok().flatten().map_or(0, u64::from),
+            capacity: cpus.capacity_or_full(cpu).into(),
         }
     }
 
     /// On the host's capacity scale, 1..=1024, and whether the frequency in it is known: it is not where
     /// there is a file that tells nothing.
     fn speed(&self) -> (u64, bool) {
-        let Some(file) = &self.current else { return (self.capacity, true) };
-        match number(file).filter(|&khz| khz > 0 && self.max_khz > 0) {
+        let Some(current) = &self.current else { return (self.capacity, true) };
+        match current.khz().map(u64::from).filter(|&khz| khz > 0 && self.max_khz > 0) {
             Some(khz) => {
                 let speed = self.capacity.saturating_mul(khz) / self.max_khz;
                 (speed.clamp(1, self.capacity), true)
@@ -99,19 +98,11 @@ impl HostCpu {
     }
 }
 
-fn text(file: &File) -> Option<String> {
-    let mut bytes = [0; STAT_BYTES];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
-}
-
-fn number(file: &File) -> Option<u64> {
-    text(file)?.trim().parse().ok()
-}
-
 /// The CPU on which a thread ran last. Its name, in parentheses, may hold blanks and parentheses.
 fn last_cpu(stat: &File) -> Option<u32> {
-    let text = text(stat)?;
+    let mut bytes = [0; STAT_BYTES];
+    let read = stat.read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..read]);
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(PROCESSOR_FIELD - 3)?.parse().ok()
 }

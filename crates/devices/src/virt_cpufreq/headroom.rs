@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use paracord_sys::sysfs::CpuFiles;
+
 /// Whether the host's governor adds its quarter of headroom to a clamp.
 ///
 /// The guest's governor has added one already. schedutil applied clamps before its own until 6.8
@@ -45,10 +47,9 @@ impl Headroom {
 /// Where it is false, requests of guests have no effect on frequencies; a VMM should say so once. `root`
 /// is `/`.
 pub fn governor_listens(root: &Path) -> bool {
-    let policies = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq"));
-    policies.into_iter().flatten().flatten().any(|policy| {
-        let governor = fs::read_to_string(policy.path().join("scaling_governor"));
-        governor.is_ok_and(|name| name.trim() == "schedutil")
+    let policies = CpuFiles::below(&root.join("sys")).policies();
+    policies.values().any(|policy| {
+        policy.governor().is_ok_and(|governor| governor.as_deref() == Some("schedutil"))
     })
 }
 

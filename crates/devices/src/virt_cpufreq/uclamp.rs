@@ -7,6 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Instant;
 
+use paracord_sys::clock::NS_PER_MS;
 use paracord_sys::sched::{self, Util};
 
 use super::backend::Backend;
@@ -15,7 +16,7 @@ use super::headroom::Headroom;
 
 /// A vCPU's clamp changes at most this often: a guest that writes its register as fast as it can
 /// exit makes one system call a millisecond. Linux' governor has the same limit by default.
-const EVERY_NS: u64 = 1_000_000;
+const EVERY_NS: u64 = NS_PER_MS;
 /// No thread was registered.
 const NO_THREAD: u32 = 0;
 /// No such thread (asm-generic/errno-base.h).

@@ -7,6 +7,7 @@ mod sums;
 mod waits;
 
 use crate::kernel::Kernel;
+use crate::time::NS_PER_US;
 
 pub use waits::EVERY_NS;
 
@@ -55,7 +56,7 @@ fn nobody_takes_turns_all_the_time(k: &mut Kernel, seen: &mut Seen) {
         let count = k.rqs[cpu].preemptions - before;
         if count > PREEMPTIONS_MAX {
             let name = k.tasks[k.rqs[cpu].curr].name.clone();
-            let us = EVERY_NS / 1_000;
+            let us = EVERY_NS / NS_PER_US;
             k.fault(format!(
                 "CPU {cpu} takes itself from {count} tasks in {us} us, {name} one of them"
             ));

@@ -4,7 +4,7 @@
 use crate::{
     kernel::{Class, Kernel},
     mix::Quota,
-    time::Ns,
+    time::{NS_PER_US, Ns},
 };
 
 /// A group, as seen at the last look.
@@ -32,7 +32,7 @@ pub fn look(k: &mut Kernel, seen: &mut Quotas) {
     let over =
         (1..k.groups.len()).find(|group| seen.pools[*group].left_ns < -overrun_ns(k, *group));
     if let Some(group) = over {
-        let us = -seen.pools[group].left_ns / 1_000;
+        let us = -seen.pools[group].left_ns / signed(NS_PER_US);
         k.fault(format!(
             "group {} has run {us} us longer than its quota allows",
             k.groups[group].path

@@ -4,7 +4,7 @@
 use crate::{
     kernel::{Class, Kernel, State, Task},
     machine::CpuSet,
-    time::Ns,
+    time::{NS_PER_MS, Ns},
 };
 
 /// From look to look.
@@ -76,7 +76,7 @@ fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
         Some((task.name.clone(), since, cpu, task.cpu))
     });
     if let Some((name, since, cpu, on)) = found {
-        let ms = (k.now - since) / 1_000_000;
+        let ms = (k.now - since) / NS_PER_MS;
         k.fault(format!(
             "{name} has waited for {ms} ms on CPU {on} while CPU {cpu} idles, which it may use"
         ));
@@ -100,7 +100,7 @@ fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
         };
         if beside.looks > LOOKS_MAX {
             let cpu = beside.idle.next(0).unwrap_or(on);
-            let ms = EVERY_NS * u64::from(LOOKS_MAX) / 1_000_000;
+            let ms = EVERY_NS * u64::from(LOOKS_MAX) / NS_PER_MS;
             *beside = Beside::default();
             k.fault(format!(
                 "tasks have waited in turn for {ms} ms on CPU {on} while CPU {cpu} idles, which they may use"

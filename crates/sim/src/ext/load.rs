@@ -7,6 +7,7 @@ use super::{exit::eject, flags, idle, watchdog};
 use crate::{
     bpf::{self, TaskId},
     kernel::Kernel,
+    time::NS_PER_MS,
 };
 
 /// The scheduler is in force before there is any task.
@@ -15,7 +16,7 @@ pub fn enable(k: &mut Kernel) {
     bpf::load(k, at);
     prepare_cpus(k);
     k.ext.flags = bpf::flags();
-    k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * 1_000_000;
+    k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * NS_PER_MS;
     k.ext.direct_task = vec![None; k.machine.cpus];
     k.ext.kicks = vec![Vec::new(); k.machine.cpus];
     k.ext.dsqs.insert(flags::DSQ_GLOBAL, Default::default());

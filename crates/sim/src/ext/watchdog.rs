@@ -3,6 +3,7 @@
 
 use super::{exit::eject, flags};
 use crate::kernel::{Class, Event, Kernel, State};
+use crate::time::NS_PER_MS;
 
 pub fn arm(k: &mut Kernel) {
     k.events.push(k.now + k.ext.timeout_ns / 2, Event::Watchdog);
@@ -19,7 +20,7 @@ pub fn look(k: &mut Kernel) {
             && now - task.ext.runnable_at > timeout_ns
     });
     if let Some(task) = stalled {
-        let waited_ms = (now - k.tasks[task].ext.runnable_at) / 1_000_000;
+        let waited_ms = (now - k.tasks[task].ext.runnable_at) / NS_PER_MS;
         let name = k.tasks[task].name.clone();
         eject(k, flags::EXIT_ERROR_STALL, &format!("{name} failed to run for {waited_ms} ms"));
         return;

@@ -8,7 +8,11 @@ use super::{
     sibling::{core_is_idle, is_idle, is_sched_idle, nr_running},
     stats::{self, Balancer, Unit},
 };
-use crate::{kernel::Kernel, machine::CpuSet, time::Ns};
+use crate::{
+    kernel::Kernel,
+    machine::CpuSet,
+    time::{NS_PER_S, Ns},
+};
 
 /// `rq->max_idle_balance_cost` twice: what an average of idle times is at most.
 const AVG_IDLE_MAX_NS: Ns = 2 * MIGRATION_COST_NS;
@@ -52,7 +56,7 @@ pub fn tick(k: &mut Kernel, cpu: usize) {
 /// kernel has one of them do it.
 fn for_idle_cpus(k: &mut Kernel, balances: bool) {
     k.fair.nohz_needs_update = false;
-    let mut next = k.now + 60 * 1_000_000_000;
+    let mut next = k.now + 60 * NS_PER_S;
     let idle = k.fair.idle_cpus;
     for cpu in idle.iter() {
         if balances && k.now >= k.rqs[cpu].fair.next_balance && is_idle(k, cpu) {
@@ -218,7 +222,7 @@ pub fn newly_idle(k: &mut Kernel, cpu: usize) -> bool {
         return false;
     }
     // As it is idle, it is due sooner than it was (update_next_balance()).
-    let mut next = k.now + 1_000_000_000;
+    let mut next = k.now + NS_PER_S;
     let due = |k: &Kernel, level: usize| {
         let level = &k.rqs[cpu].fair.levels[level];
         level.last_balance + interval_ns(k, level, false)

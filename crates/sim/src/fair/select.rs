@@ -8,11 +8,11 @@ use super::{
 use crate::{
     bpf::TaskId,
     kernel::{Kernel, Wake, fair_state::Domain},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
 /// Flips of whom a task wakes are halved after that.
-const FLIPS_HALVED_NS: Ns = 1_000_000_000;
+const FLIPS_HALVED_NS: Ns = NS_PER_S;
 
 /// `select_task_rq_fair()`.
 pub fn select_task_rq(k: &mut Kernel, task: TaskId, prev: usize, wake: Wake) -> usize {

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     bpf::{self, TaskId},
     mix::{self, Guest},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
 /// Until the daemon has read a message and set up a vCPU.
@@ -94,7 +94,7 @@ impl Kernel {
 
     /// Running time until an exit: between half and one and a half of the mean.
     fn draw_exit(&mut self, exits_per_s: u32) -> Ns {
-        let mean = 1_000_000_000 / Ns::from(exits_per_s.max(1));
+        let mean = NS_PER_S / Ns::from(exits_per_s.max(1));
         self.rng.between(mean / 2, mean + mean / 2)
     }
 
@@ -134,7 +134,7 @@ impl Kernel {
             }
             (Guest::Idle, _) => {
                 self.halt(cpu, task);
-                self.arm_timer(task, now + 1_000_000_000);
+                self.arm_timer(task, now + NS_PER_S);
                 false
             }
         }

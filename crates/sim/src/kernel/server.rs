@@ -5,10 +5,10 @@
 use super::{Class, Event, Kernel, events::short};
 use crate::{
     mix::{KernelVersion, Scheduler},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
-const PERIOD_NS: Ns = 1_000_000_000;
+const PERIOD_NS: Ns = NS_PER_S;
 const RUNTIME_NS: Ns = 50_000_000;
 
 impl Kernel {

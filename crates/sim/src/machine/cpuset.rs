@@ -3,18 +3,19 @@
 
 use std::{fmt, str::FromStr};
 
+use paracord_sys::affinity::{self, CpuListError, CpuMask};
+
 /// CPUs that a machine may have.
-pub const CPUS_MAX: usize = 1024;
-const WORDS: usize = CPUS_MAX / 64;
+pub const CPUS_MAX: usize = affinity::CPUS_MAX as usize;
 
 /// A set of CPUs. Laid out as the kernel's bitmap: C code may be given a pointer to it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct CpuSet([u64; WORDS]);
+pub struct CpuSet([u64; affinity::WORDS]);
 
 impl CpuSet {
     /// No CPU.
-    pub const EMPTY: Self = Self([0; WORDS]);
+    pub const EMPTY: Self = Self([0; affinity::WORDS]);
 
     /// The CPUs from 0 up to `count`.
     #[must_use]
@@ -114,21 +115,7 @@ impl FromIterator<usize> for CpuSet {
 /// As in `/sys`: `0-3,8`.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut comma = "";
-        let mut from = 0;
-        while let Some(first) = self.next(from) {
-            let mut last = first;
-            while self.has(last + 1) {
-                last += 1;
-            }
-            write!(f, "{comma}{first}")?;
-            if last > first {
-                write!(f, "-{last}")?;
-            }
-            comma = ",";
-            from = last + 1;
-        }
-        Ok(())
+        CpuMask::from_words(self.0).fmt(f)
     }
 }
 
@@ -138,27 +125,12 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// Why a list of CPUs is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no list of CPUs below {CPUS_MAX}, such as 0-3,8")]
-pub struct NoCpuSet(String);
-
 impl FromStr for CpuSet {
-    type Err = NoCpuSet;
+    type Err = CpuListError;
 
-    fn from_str(text: &str) -> Result<Self, NoCpuSet> {
-        let fail = || NoCpuSet(text.to_owned());
-        let mut set = Self::EMPTY;
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let first: usize = first.parse().map_err(|_| fail())?;
-            let last: usize = last.parse().map_err(|_| fail())?;
-            if first > last || last >= CPUS_MAX {
-                return Err(fail());
-            }
-            (first..=last).for_each(|cpu| set.insert(cpu));
-        }
-        Ok(set)
+    /// Parses a list that names at least one CPU: `0-3,8`.
+    fn from_str(text: &str) -> Result<Self, CpuListError> {
+        Ok(Self(*CpuMask::from_nonempty_list(text)?.words()))
     }
 }
 

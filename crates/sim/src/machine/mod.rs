@@ -5,7 +5,7 @@ mod cpuset;
 
 pub use cpuset::{CPUS_MAX, CpuSet};
 
-use crate::time::Ns;
+use crate::time::{NS_PER_S, Ns};
 
 /// What takes a CPU's time without doing a task's work, and what delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Machine {
     /// Nanoseconds from tick to tick.
     #[must_use]
     pub fn tick_ns(&self) -> Ns {
-        1_000_000_000 / Ns::from(self.hz)
+        NS_PER_S / Ns::from(self.hz)
     }
 
     /// The last cache of a CPU.

@@ -8,6 +8,7 @@ use super::limits;
 use super::value::{self, at_most, time, within, within_ns};
 use super::{Guest, Irq, Mix, Task, Vm, attributes, changes, forks, programs};
 use crate::machine::Machine;
+use crate::time::NS_PER_S;
 
 impl Mix {
     /// Whether it can run: what the parser guarantees.
@@ -165,7 +166,7 @@ fn one_vm(mix: &Mix, vm: &Vm) -> Result<(), String> {
     within("vcpus", i64::from(vm.vcpus), &limits::VCPUS)?;
     within("exits", i64::from(vm.exits_per_s), &limits::EXITS)?;
     let exits_ns = u64::from(vm.exits_per_s) * mix.machine.costs.exit_ns;
-    if exits_ns >= 1_000_000_000 {
+    if exits_ns >= NS_PER_S {
         let (exits, cost) = (vm.exits_per_s, time(mix.machine.costs.exit_ns));
         return Err(format!(
             "exits={exits} of {cost} each take all of a CPU's time; write fewer exits"

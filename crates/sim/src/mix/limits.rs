@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use crate::machine::CPUS_MAX;
-use crate::time::Ns;
+use crate::time::{NS_PER_MS, NS_PER_S, NS_PER_US, Ns};
 
 /// A line holds at most this many bytes: what is longer is no mix.
 pub const LINE_MAX_BYTES: usize = 100_000;
@@ -15,7 +15,7 @@ pub const TASKS_MAX: u64 = 100_000;
 /// vCPUs of all VMs together.
 pub const VCPUS_MAX: u64 = 4096 * 4;
 /// Longest run. No other time of a mix is longer, except `run forever`.
-pub const RUN_MAX_NS: Ns = 3_600 * 1_000_000_000;
+pub const RUN_MAX_NS: Ns = 3_600 * NS_PER_S;
 /// Phases of one task: a line of the longest phases stays below [`LINE_MAX_BYTES`].
 pub const PHASES_MAX: usize = 256;
 /// Queues, locks, interrupts and changes, each.
@@ -43,8 +43,8 @@ pub(super) const VCPUS: RangeInclusive<i64> = 1..=4096;
 pub(super) const EXITS: RangeInclusive<i64> = 0..=100_000;
 
 /// kernel/sched/core.c: min_cfs_quota_period, also the least quota.
-pub(super) const QUOTA_MIN_NS: Ns = 1_000_000;
+pub(super) const QUOTA_MIN_NS: Ns = NS_PER_MS;
 /// kernel/sched/core.c: max_cfs_quota_period.
-pub(super) const PERIOD_MAX_NS: Ns = 1_000_000_000;
+pub(super) const PERIOD_MAX_NS: Ns = NS_PER_S;
 /// `cpu.max` is in microseconds.
-pub(super) const QUOTA_UNIT_NS: Ns = 1_000;
+pub(super) const QUOTA_UNIT_NS: Ns = NS_PER_US;

@@ -9,13 +9,13 @@ use super::{
 };
 use crate::machine::{CPUS_MAX, Costs, CpuSet, Machine};
 use crate::rng::Rng;
-use crate::time::Ns;
+use crate::time::{NS_PER_MS, NS_PER_US, Ns};
 
 mod tasks;
 mod vms;
 
-const US: Ns = 1_000;
-const MS: Ns = 1_000_000;
+const US: Ns = NS_PER_US;
+const MS: Ns = NS_PER_MS;
 
 /// What a drawn mix may hold. Tests leave out what the scheduler does not keep yet.
 #[allow(clippy::struct_excessive_bools, reason = "each is a feature that can be left out")]

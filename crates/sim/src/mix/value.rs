@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 use super::limits::{NAME_MAX_BYTES, PATH_MAX_BYTES, RUN_MAX_NS};
 use super::{FOREVER, Quota, Span};
 use crate::machine::CpuSet;
-use crate::time::Ns;
+use crate::time::{NS_PER_MS, NS_PER_S, NS_PER_US, Ns};
 
 /// Largest first: a time is written in the first that divides it.
-const UNITS: [(&str, Ns); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const UNITS: [(&str, Ns); 4] = [("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1)];
 
 /// A word of the file as a message quotes it: one line of bounded length, whatever the file holds.
 pub(super) fn quoted(word: &str) -> String {
