@@ -2,13 +2,15 @@
 //! System calls and procfs readers that the daemon and the device models need.
 //!
 //! [`sched`] changes the scheduling attributes of a thread, [`affinity`] its CPUs. [`clock`] reads
-//! the time. [`mapping`] shares words of a file between processes. [`perf`] counts events of a
-//! thread. [`peer`] identifies the other end of a unix socket. [`signal`] waits for SIGIO. [`proc`]
-//! reads procfs below a root path, so that tests can use fixture trees. System calls for which
-//! `rustix` has a safe function are made through `rustix`.
+//! the time. [`mapping`] shares words of a file between processes, and [`foreign_memory`] writes
+//! into a file that an untrusted user owns. [`perf`] counts events of a thread. [`peer`] identifies
+//! the other end of a unix socket. [`signal`] waits for SIGIO. [`proc`] reads procfs below a root
+//! path, so that tests can use fixture trees. System calls for which `rustix` has a safe function
+//! are made through `rustix`.
 
 pub mod affinity;
 pub mod clock;
+pub mod foreign_memory;
 pub mod mapping;
 pub mod peer;
 pub mod perf;

@@ -221,6 +221,17 @@ pub fn default_slice_ns() -> u64 {
     }
 }
 
+/// How often the calling thread has waited for something, and not only for a CPU: its voluntary
+/// context switches.
+pub fn waits() -> u64 {
+    // SAFETY: all bit patterns of rusage are valid, zeros too.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing, and the kernel keeps no reference. The call cannot fail
+    // with these arguments; if it did, `usage` would stay zero.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    usage.ru_nvcsw as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
