@@ -250,6 +250,17 @@ mod tests {
     }
 
     #[test]
+    fn only_what_waits_counts_as_waiting() {
+        let before = waits();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(waits() > before);
+        let before = waits();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_millis(20) {}
+        assert_eq!(waits(), before);
+    }
+
+    #[test]
     fn missing_thread_and_bad_value_are_errors() {
         // This is above the kernel's limit on thread IDs (PID_MAX_LIMIT).
         let missing = get(1 << 23).unwrap_err();
