@@ -13,12 +13,13 @@ fn stdout(o: &Output) -> String {
     String::from_utf8(o.stdout.clone()).unwrap()
 }
 
-/// A directory of its own with a configuration that keeps everything inside it.
+/// A directory of its own with a configuration that keeps everything inside it. It is on tmpfs,
+/// where regions lie.
 struct Sandbox(PathBuf);
 
 impl Sandbox {
     fn new(name: &str) -> Sandbox {
-        let dir = std::env::temp_dir().join(format!("paracord-cli-{name}-{}", std::process::id()));
+        let dir = PathBuf::from(format!("/dev/shm/paracord-cli-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         let s = Sandbox(dir);

@@ -171,6 +171,12 @@ pub struct RegionSnapshot {
     pub guest_abi: Option<String>,
     /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`, …
     pub features: Vec<String>,
+    /// Number of accesses to the region that took too long.
+    #[serde(default)]
+    pub slow_accesses: u64,
+    /// For how long the daemon still leaves the region alone because of that; 0: it does not.
+    #[serde(default)]
+    pub left_out_ns: u64,
 }
 
 /// The perf events of a guest (docs/pmu.md), for the vCPUs that run.
