@@ -195,6 +195,22 @@ fn a_recorded_status_can_be_read_again() {
         assert!(o.status.success() && stdout(&o).contains("web"), "{args:?} {o:?}");
     }
     fails(&["vm", "show", "db", "--from", &file], 1, &["no VM named \"db\"", "vm list"]);
+    let region = paracord_host::snapshot::RegionSnapshot {
+        slow_accesses: 3,
+        left_out_ns: 2_000_000_000,
+        ..Default::default()
+    };
+    let slow = paracord_host::snapshot::Snapshot {
+        vms: vec![paracord_host::snapshot::VmSnapshot {
+            name: "web".into(),
+            region: Some(region),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let file = s.write("slow.json", &serde_json::to_string(&slow).unwrap());
+    let shown = stdout(&paracord(&["vm", "show", "web", "--from", &file]));
+    assert!(shown.contains("region I/O 3 accesses took too long; left out for 2"), "{shown}");
     let bad = s.write("bad.json", "{");
     fails(&["status", "--from", &bad], 1, &["bad.json", "status --json"]);
 }

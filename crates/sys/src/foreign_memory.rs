@@ -2,9 +2,9 @@
 //! Writes into a file that an untrusted user owns, without the file's lock and without SIGBUS.
 //!
 //! write(2) takes the lock of the inode. The owner of the file can hold that lock as long as they
-//! like: a write(2) of their own, from a buffer whose pages a userfaultfd or a FUSE server delivers,
-//! keeps it until the page is there. A store into a shared mapping takes no such lock, but raises
-//! SIGBUS after the owner has truncated the file.
+//! like: a write(2) of their own, from a buffer whose pages a userfaultfd or a FUSE server
+//! delivers, keeps it until the page is there. A store into a shared mapping takes no such lock,
+//! but raises SIGBUS after the owner has truncated the file.
 //!
 //! [`ForeignMemory`] maps the file and never touches the mapping. process_vm_writev(2) copies into
 //! it, on behalf of this process: it takes no lock of the inode, and returns an error where a store
@@ -73,18 +73,12 @@ impl ForeignMemory {
             bytes += part.len();
         }
         let count = parts.len() as libc::c_ulong;
+        let own = std::process::id() as libc::pid_t;
         // SAFETY: IoSlice has the layout of iovec, and `from` borrows the parts. All ranges in `to`
         // lie in the mapping, which exists until drop, and to which no Rust reference exists. The
         // kernel checks each access itself.
         let written = unsafe {
-            libc::process_vm_writev(
-                libc::getpid(),
-                from.as_ptr().cast(),
-                count,
-                to.as_ptr(),
-                count,
-                0,
-            )
+            libc::process_vm_writev(own, from.as_ptr().cast(), count, to.as_ptr(), count, 0)
         };
         match usize::try_from(written) {
             Err(_) => Err(io::Error::last_os_error()),
@@ -152,8 +146,8 @@ mod tests {
         memory.write(&[(PAGE, b"x")]).unwrap();
     }
 
-    /// fallocate(2) holds the lock of the inode until it has allocated all pages. A write that waits
-    /// for the lock cannot be done before that.
+    /// fallocate(2) holds the lock of the inode until it has allocated all pages. A write that
+    /// waits for the lock cannot be done before that.
     #[test]
     fn a_write_does_not_wait_for_the_lock_of_the_file() {
         let (file, bytes) = (file(), 48 << 20);

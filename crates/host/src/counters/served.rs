@@ -41,8 +41,8 @@ impl Served {
     }
 
     /// Answers a request, and reports overflows. The thread has worked for this vCPU since
-    /// `start_ns`. Returns also the time until which requests of the vCPU are ignored, if the budget
-    /// of the VM is used up.
+    /// `start_ns`. Returns also the time until which requests of the vCPU are ignored, if the
+    /// budget of the VM is used up.
     pub fn serve(&mut self, start_ns: u64) -> (io::Result<()>, Option<u64>) {
         let before = self.area.spent();
         let done = self.answer().and_then(|()| self.tell_overflows());

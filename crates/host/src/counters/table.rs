@@ -70,8 +70,8 @@ impl Table {
     }
 
     /// Serves vCPU `index`: its guest has made a request, or its counters have overflowed. The
-    /// thread has worked for this vCPU since `start_ns`. `ignore` gets the time until which requests
-    /// of the vCPU are to be ignored, if the budget of the VM is used up.
+    /// thread has worked for this vCPU since `start_ns`. `ignore` gets the time until which
+    /// requests of the vCPU are to be ignored, if the budget of the VM is used up.
     pub fn serve(&self, index: u32, start_ns: u64, ignore: impl Fn(u64)) {
         self.run(index, REQUEST, start_ns, ignore);
     }
@@ -116,8 +116,8 @@ impl Table {
         entry.due.fetch_or(due, Ordering::Release);
         let mut start_ns = start_ns;
         loop {
-            // Pairs with the same fence of the other thread: either this thread finds what the other
-            // one has noted, or the other one finds that this thread has given the vCPU back.
+            // Pairs with the same fence of the other thread: either this thread finds what the
+            // other one has noted, or the other one finds that this thread has given the vCPU back.
             fence(Ordering::SeqCst);
             if entry.due.load(Ordering::Relaxed) == 0 {
                 return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems on which regions may lie.
 
-use rustix::fs::StatFs;
+use rustix::fs::{FsWord, StatFs};
 
 /// The kind of a file system, as far as regions are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub enum FileSystem {
 impl FileSystem {
     /// The kind, from the result of statfs(2).
     pub fn of(found: &StatFs) -> FileSystem {
-        FileSystem::of_type(i64::from(found.f_type))
+        FileSystem::of_type(found.f_type)
     }
 
-    fn of_type(f_type: i64) -> FileSystem {
-        if f_type == i64::from(libc::TMPFS_MAGIC) {
+    fn of_type(f_type: FsWord) -> FileSystem {
+        if f_type == libc::TMPFS_MAGIC {
             FileSystem::Tmpfs
-        } else if f_type == i64::from(libc::HUGETLBFS_MAGIC) {
+        } else if f_type == libc::HUGETLBFS_MAGIC {
             FileSystem::HugePages
         } else {
             FileSystem::Other

@@ -3,9 +3,9 @@
 //! fast those CPUs are.
 //!
 //! A separate thread writes the lines. A write can wait for memory, and no decision may wait with
-//! it. The thread runs ahead of normal tasks, because a guest decides from its line whether to kick.
-//! It never runs ahead of a boosted vCPU: that would suspend the boost that the line reports. It
-//! holds no lock while it writes, and waits for no other thread.
+//! it. The thread runs ahead of normal tasks, because a guest decides from its line whether to
+//! kick. It never runs ahead of a boosted vCPU: that would suspend the boost that the line reports.
+//! It holds no lock while it writes, and waits for no other thread.
 //!
 //! Boosts are reported when they happen. Places are checked every 8 ms while vCPUs run whose guests
 //! read them, and less often while all these vCPUs sleep. The work that a guest can cause is

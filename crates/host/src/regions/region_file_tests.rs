@@ -120,7 +120,7 @@ fn a_list_does_not_wait_for_an_owner_who_has_replaced_the_file() {
     let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
     rustix::fs::mknodat(CWD, &path, fifo, mode, 0).unwrap();
     let (say, hear) = std::sync::mpsc::channel();
-    std::thread::spawn(move || say.send(describe("web".into(), path, &meta)));
+    std::thread::spawn(move || say.send(describe("web".into(), path, &meta)).unwrap());
     let listed = hear.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
     assert!(listed.refused.unwrap().contains("too small"));
     fs::remove_dir_all(&dir).unwrap();
