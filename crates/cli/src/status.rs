@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
-    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
+    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, RegionSnapshot, Snapshot, VcpuSnapshot,
+    VmSnapshot,
 };
 use paracord_host::vms::names::{self, Called};
 
@@ -187,6 +188,9 @@ fn vm_details(vm: &VmSnapshot) -> String {
         (None, Some(why)) => line("region", format!("refused: {why}")),
         (None, None) => line("region", "none: boosted by what the host sees alone".into()),
     }
+    if let Some(slow) = vm.region.as_ref().and_then(slow_accesses) {
+        line("region I/O", slow);
+    }
     if let Some(why) = &vm.place_refused {
         line("place", format!("refused: {why}"));
     }
@@ -205,6 +209,18 @@ fn vm_details(vm: &VmSnapshot) -> String {
         text += &columns(&io_rows(&vm.io_threads));
     }
     text
+}
+
+/// What the daemon says about a region to which accesses took too long.
+fn slow_accesses(region: &RegionSnapshot) -> Option<String> {
+    let RegionSnapshot { slow_accesses, left_out_ns, .. } = *region;
+    (slow_accesses > 0).then(|| {
+        let now = match left_out_ns {
+            0 => "in use again".to_owned(),
+            left_ns => format!("left out for {}", units::duration(left_ns)),
+        };
+        format!("{slow_accesses} accesses took too long; {now}")
+    })
 }
 
 /// Table of the vCPUs in detail.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Takes a [`Snapshot`] from the sensor's memory and the actuator's counters.
 
-use paracord_abi::{HostPlace, feature_names};
+use paracord_abi::{GuestDriver, HostPlace, feature_names};
 use paracord_policy::{
     PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_IO_THREADS, PC_THROTTLE_CPU, PC_THROTTLE_REASON,
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
@@ -11,6 +11,7 @@ use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
 use crate::place::Places;
+use crate::regions::region::Region;
 use crate::settings::{Mode, Reason};
 use crate::snapshot::{
     BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot, IoTotals,
@@ -51,7 +52,7 @@ pub fn snapshot(
         taken_ns: now_ns(),
         started_ns: constants.started_ns,
         mode: vms.settings().mode,
-        conditions: conditions(vms, sensor, stats),
+        conditions: conditions(vms, &vms_now, sensor, stats),
         vcpus_refused: refused(sensor),
         vms_refused: vms.refused(),
         groups_unrecorded: u64::from(groups.full) + u64::from(groups.deep),
@@ -96,12 +97,18 @@ pub fn unrecorded(groups: Unrecorded) -> Option<String> {
     ))
 }
 
-fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {
+fn conditions(
+    vms: &Vms,
+    vms_now: &[VmSnapshot],
+    sensor: &Sensor,
+    stats: &ActuatorStats,
+) -> Vec<String> {
     let mut conditions = Vec::new();
     conditions.extend(refusals(sensor.refusals()));
     conditions.extend(unrecorded(sensor.unrecorded()));
     conditions.extend(vms.refused_line());
     conditions.extend(vms.counters_lacking());
+    conditions.extend(left_out(vms_now));
     if let (errors @ 1.., errno) = stats.errors() {
         let last = std::io::Error::from_raw_os_error(errno);
         conditions.push(format!("{errors} changes of threads failed, the last one: {last}"));
@@ -147,18 +154,7 @@ fn vm_snapshot(
         vmm: vm.identity.vmm.clone(),
         uid: vm.identity.uid,
         mode: vm.config.mode,
-        region: vm.region.as_ref().map(|region| RegionSnapshot {
-            name: region.name.clone(),
-            slots: region.layout.slot_count,
-            bytes: region.layout.region_bytes,
-            guest_abi: vm
-                .driver
-                .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
-            features: feature_names(vm.driver.map_or(0, |driver| driver.features))
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-        }),
+        region: vm.region.as_ref().map(|region| region_snapshot(region, vm.driver)),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
         not_boosted: vms.not_boosted(vm),
@@ -172,6 +168,34 @@ fn vm_snapshot(
         io_budget_ns: vm.config.io_budget_us.saturating_mul(NS_PER_US),
         period_ns: vm.config.period_us.saturating_mul(NS_PER_US),
     }
+}
+
+fn region_snapshot(region: &Region, driver: Option<GuestDriver>) -> RegionSnapshot {
+    let (slow_accesses, left_out_ns) = region.slow_io();
+    RegionSnapshot {
+        name: region.name.clone(),
+        slots: region.layout.slot_count,
+        bytes: region.layout.region_bytes,
+        guest_abi: driver
+            .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
+        features: feature_names(driver.map_or(0, |driver| driver.features))
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        slow_accesses,
+        left_out_ns,
+    }
+}
+
+/// Describes in one line the regions that are left out; `None` if there are none.
+fn left_out(vms: &[VmSnapshot]) -> Option<String> {
+    let of = |vm: &VmSnapshot| vm.region.as_ref().is_some_and(|region| region.left_out_ns > 0);
+    let names: Vec<&str> = vms.iter().filter(|vm| of(vm)).map(|vm| vm.name.as_str()).collect();
+    let (first, rest) = names.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    Some(format!(
+        "regions left out for a while, because accesses to them waited for memory: {first}{more}"
+    ))
 }
 
 fn vcpu_snapshot(
@@ -327,5 +351,17 @@ mod tests {
         assert!(line.ends_with("above: 3, as 8191 others have records"), "{line}");
         let line = unrecorded(Unrecorded { full: 0, deep: 1 }).unwrap();
         assert!(line.ends_with("above: 1, as they lie more than 32 levels deep"), "{line}");
+    }
+
+    #[test]
+    fn regions_that_are_left_out_are_told_with_their_vm() {
+        let vm = |name: &str, left_out_ns| VmSnapshot {
+            name: name.into(),
+            region: Some(RegionSnapshot { left_out_ns, ..RegionSnapshot::default() }),
+            ..VmSnapshot::default()
+        };
+        assert_eq!(left_out(&[VmSnapshot::default(), vm("web", 0)]), None);
+        let line = left_out(&[vm("web", 0), vm("db", 1), vm("mail", 1)]).unwrap();
+        assert!(line.ends_with("waited for memory: db and 1 more"), "{line}");
     }
 }

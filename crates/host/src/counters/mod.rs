@@ -9,6 +9,7 @@
 //! itself.
 
 mod crew;
+mod served;
 mod table;
 mod workers;
 
@@ -27,8 +28,9 @@ use crate::regions::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
 use crate::vms::identity::Identity;
-use table::{Served, Table};
-use workers::Workers;
+use served::Served;
+use table::Table;
+use workers::{Workers, ignore};
 
 /// The counters of all guests. Dropping this value closes every event.
 pub struct Counters {
@@ -114,26 +116,23 @@ impl Counters {
         let (offer, budget) = (counters.offer.clone(), counters.budget.clone());
         let listener = Listener::Program(listener);
         let pool = Pool::of_thread(tid, listener, offer, Arc::clone(&budget), Settings::default());
-        let mut area = Area::new(pool);
+        let area = Area::new(pool);
         if let Some(refusal) = area.last_refusal() {
             debug!(tid, "no event yet for a vCPU's counters: {refusal}");
         }
-        let Some(mut entry) = self.table.entry(index) else { return };
-        let lines = region
-            .read_answer(vcpu_id)
-            .and_then(|answer| region.read_asks(vcpu_id).map(|asks| area.resume(&answer, &asks)));
-        if lines.and_then(|lines| region.write_answer(vcpu_id, &lines)).is_err() {
-            self.table.note_lost();
-        }
         let (region, vectors) = (Arc::clone(region), counters.vectors.clone());
-        *entry = Some(Served { region, vcpu_id, area, budget, vectors });
+        let served = Served { region, vcpu_id, area, budget, vectors };
+        self.table.replace(index, Some(Box::new(served)), self.ignore(index));
     }
 
-    /// Ends the service for vCPU `index`.
+    /// Ends the service for vCPU `index`. If a worker serves the vCPU at the moment, the service
+    /// ends after that.
     pub fn detach(&self, index: u32) {
-        let served = self.table.entry(index).and_then(|mut entry| entry.take());
-        // This closes the events, with no lock held.
-        drop(served);
+        self.table.replace(index, None, self.ignore(index));
+    }
+
+    fn ignore(&self, index: u32) -> impl Fn(u64) + '_ {
+        move |until_ns| ignore(&self.sensor, index, until_ns)
     }
 
     /// The state of a VM's counters, on the vCPUs of these indices.
@@ -144,16 +143,13 @@ impl Counters {
             ..PmuSnapshot::default()
         };
         for index in indices {
-            let entry = self.table.entry(index);
-            let Some(Served { area, .. }) = entry.as_deref().and_then(Option::as_ref) else {
-                continue;
-            };
-            let stats = area.stats();
+            let Some(totals) = self.table.totals(index, self.ignore(index)) else { continue };
+            let stats = totals.stats;
             now.open += stats.openings - stats.closings;
             now.openings += stats.openings;
             now.reuses += stats.reuses;
             now.refusals += stats.refusals;
-            now.refused = area.last_refusal().map(|why| why.to_string()).or(now.refused);
+            now.refused = totals.refusal.map(|why| why.to_string()).or(now.refused);
         }
         now
     }
@@ -167,10 +163,7 @@ impl Counters {
             self.workers.follow_cpus();
         }
         for index in indices {
-            let Some(mut entry) = self.table.entry(index) else { continue };
-            if let Some(served) = &mut *entry {
-                served.area.end_slice();
-            }
+            self.table.end_slice(index, self.ignore(index));
         }
         let lost = self.table.take_lost();
         if lost > 0 && self.log.allow() {
