@@ -14,6 +14,7 @@ SUITES = (
     ("paracord-sensor", "kernel", 12),
     ("paracord-sensor", "pelt", 1),
     ("paracord-host", "actuator", 11),
+    ("paracord-host", "daemon", 2),
     ("paracord-stand-in", "kills", 7),
 )
 STAND_IN = "paracord-stand-in"

@@ -10,9 +10,10 @@ use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
+use crate::followers::Followers;
 use crate::place::Places;
 use crate::regions::region::Region;
-use crate::settings::{Mode, Reason};
+use crate::settings::{Mode, Reason, Settings};
 use crate::snapshot::{
     BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot, IoTotals,
     RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot,
@@ -30,16 +31,21 @@ pub struct Constants {
     pub capabilities: Vec<Capability>,
 }
 
+/// The parts of the daemon that a snapshot describes.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub settings: &'a Settings,
+    pub vms: &'a Vms,
+    pub followers: &'a Followers,
+    pub places: &'a Places,
+    pub sensor: &'a Sensor,
+    pub stats: &'a ActuatorStats,
+}
+
 /// Takes a snapshot of the whole daemon.
-pub fn snapshot(
-    constants: &Constants,
-    vms: &Vms,
-    places: &Places,
-    sensor: &Sensor,
-    stats: &ActuatorStats,
-) -> Snapshot {
-    let vms_now: Vec<VmSnapshot> =
-        vms.iter().map(|vm| vm_snapshot(vm, vms, places, sensor, stats)).collect();
+pub(crate) fn snapshot(constants: &Constants, parts: Parts<'_>) -> Snapshot {
+    let Parts { settings, vms, sensor, stats, .. } = parts;
+    let vms_now: Vec<VmSnapshot> = vms.iter().map(|vm| vm_snapshot(vm, parts)).collect();
     let mut actuator = stats.snapshot();
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
     let groups = sensor.unrecorded();
@@ -51,8 +57,8 @@ pub fn snapshot(
         pid: std::process::id(),
         taken_ns: now_ns(),
         started_ns: constants.started_ns,
-        mode: vms.settings().mode,
-        conditions: conditions(vms, &vms_now, sensor, stats),
+        mode: settings.mode,
+        conditions: conditions(parts, &vms_now),
         vcpus_refused: refused(sensor),
         vms_refused: vms.refused(),
         groups_unrecorded: u64::from(groups.full) + u64::from(groups.deep),
@@ -97,17 +103,13 @@ pub fn unrecorded(groups: Unrecorded) -> Option<String> {
     ))
 }
 
-fn conditions(
-    vms: &Vms,
-    vms_now: &[VmSnapshot],
-    sensor: &Sensor,
-    stats: &ActuatorStats,
-) -> Vec<String> {
+fn conditions(parts: Parts<'_>, vms_now: &[VmSnapshot]) -> Vec<String> {
+    let Parts { settings, vms, followers, sensor, stats, .. } = parts;
     let mut conditions = Vec::new();
     conditions.extend(refusals(sensor.refusals()));
     conditions.extend(unrecorded(sensor.unrecorded()));
-    conditions.extend(vms.refused_line());
-    conditions.extend(vms.counters_lacking());
+    conditions.extend(vms.refused_line(settings));
+    conditions.extend(followers.counters_lacking());
     conditions.extend(left_out(vms_now));
     if let (errors @ 1.., errno) = stats.errors() {
         let last = std::io::Error::from_raw_os_error(errno);
@@ -122,24 +124,19 @@ fn conditions(
     conditions
 }
 
-fn vm_snapshot(
-    vm: &Vm,
-    vms: &Vms,
-    places: &Places,
-    sensor: &Sensor,
-    stats: &ActuatorStats,
-) -> VmSnapshot {
+fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
+    let Parts { vms, followers, places, sensor, stats, .. } = parts;
     let vcpu = |(&index, &vcpu_id): (&u32, &u32)| {
         let snapshot = vcpu_snapshot(index, vcpu_id, sensor, stats)?;
-        let place = vms.place_of(index).map(place_snapshot);
-        let (cpu_quota, not_boosted) = vms.quota_of(vm, index);
+        let place = followers.place_of(index).map(place_snapshot);
+        let (cpu_quota, not_boosted) = followers.quota_of(vm, index);
         let placement = places.snapshot(index);
         Some(VcpuSnapshot { place, placement, cpu_quota, not_boosted, ..snapshot })
     };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
     let io = vms.io_of(vm).filter_map(|(index, thread)| {
-        let not_boosted = !vm.config.io || vms.quota_of(vm, index).1;
+        let not_boosted = !vm.config.io || followers.quota_of(vm, index).1;
         Some(IoThreadSnapshot { not_boosted, ..io_snapshot(index, thread, sensor)? })
     });
     let mut io_threads: Vec<IoThreadSnapshot> = io.collect();
@@ -157,8 +154,8 @@ fn vm_snapshot(
         region: vm.region.as_ref().map(|region| region_snapshot(region, vm.driver)),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
-        not_boosted: vms.not_boosted(vm),
-        pmu: vms.pmu_of(vm),
+        not_boosted: followers.not_boosted(vm),
+        pmu: followers.pmu_of(vm),
         vcpus,
         io_threads,
         io_total,

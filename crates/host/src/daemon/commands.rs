@@ -15,7 +15,7 @@ use crate::command_error::CommandError;
 use crate::config::{Override, parse_override};
 use crate::control::Request;
 use crate::handle::Message;
-use crate::observe::snapshot;
+use crate::observe::{Parts, snapshot};
 use crate::place::{PlaceOrder, PlaceReport, Placement};
 use crate::scheduler::clamps::{Clamp, ClampOrder, ClampReport};
 use crate::settings::{Mode, Settings};
@@ -44,7 +44,7 @@ impl Daemon {
             running.choice.ask(asked);
             running.rt.configure(&self.settings.rt);
             running.sensor.set_vcpus_per_user(self.settings.vcpus_per_user);
-            running.vms.reload(self.settings.clone());
+            running.reload_vms(&self.settings);
             running.places.reloaded();
             running.follow_places(&self.settings);
             running.use_perf(&self.settings.perf);
@@ -122,7 +122,7 @@ impl Daemon {
     fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
         if let Some(running) = &mut self.running {
-            running.vms.set_mode(mode);
+            running.apply_settings(&self.settings);
             running.rt.reevaluate();
         }
     }
@@ -130,7 +130,7 @@ impl Daemon {
     fn set_vm(&mut self, vm: String, set: &BTreeMap<String, String>) -> Result<(), CommandError> {
         let overrides = overrides(set)?;
         let Some(running) = &mut self.running else { return Err(CommandError::NoSuchVm(vm)) };
-        running.vms.set_vm(&vm, overrides)?;
+        running.set_vm(&vm, overrides, &self.settings)?;
         running.rt.reevaluate();
         Ok(())
     }
@@ -153,15 +153,17 @@ impl Daemon {
         let threads = running.vms.threads_of(running.vms.find(vm)?);
         let configured = self.settings.place(threads.who());
         let report = running.places.carry_out(&threads, &configured, order);
-        running.vms.tell_places(&running.places, &[threads]);
+        running.tell_places(&[threads]);
         report.map_err(CommandError::Invalid)
     }
 
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = match &self.running {
             Some(running) => {
-                let Running { vms, places, sensor, stats, .. } = running;
-                snapshot(&self.constants, vms, places, sensor, stats)
+                let Running { vms, followers, places, sensor, stats, .. } = running;
+                let settings = &self.settings;
+                let parts = Parts { settings, vms, followers, places, sensor, stats };
+                snapshot(&self.constants, parts)
             }
             None => Snapshot {
                 schema: SNAPSHOT_SCHEMA,

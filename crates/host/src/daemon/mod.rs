@@ -194,22 +194,19 @@ impl Daemon {
             let now = Instant::now();
             if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
                 timers.scan.restart(now);
-                again = running.vms.scan();
+                again = running.scan(&self.settings);
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
             }
             if timers.quotas.is_due(quota_poll(running), now) {
-                running.vms.poll_io();
-                if running.vms.poll_quotas() {
+                running.poll_io(&self.settings);
+                if running.followers.poll_quotas(&mut running.vms) {
                     running.rt.reevaluate();
                 }
             }
-            if running
-                .vms
-                .refill_interval()
-                .is_some_and(|interval| timers.reserves.is_due(interval, now))
-            {
-                running.vms.refill_reserves();
+            let refill = running.followers.refill_interval();
+            if refill.is_some_and(|interval| timers.reserves.is_due(interval, now)) {
+                running.followers.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {
                 let run_dir = &self.settings.run_dir;
@@ -221,7 +218,7 @@ impl Daemon {
                 }
             }
             if timers.regions.is_due(REGION_POLL, now) {
-                running.vms.poll_regions();
+                running.poll_regions(&self.settings);
             }
         }
     }

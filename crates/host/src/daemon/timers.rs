@@ -46,7 +46,7 @@ impl Timers {
         ];
         let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
         let refill =
-            running.vms.refill_interval().map(|interval| self.reserves.rest(interval, now));
+            running.followers.refill_interval().map(|interval| self.reserves.rest(interval, now));
         polls.into_iter().chain(regions).chain(refill).min().unwrap_or(SCAN_POLL)
     }
 
