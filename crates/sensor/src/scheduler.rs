@@ -56,7 +56,7 @@ pub(crate) fn is_there() -> bool {
 
 /// Whether a kernel with this version (`uname -v`) is PREEMPT_RT.
 ///
-/// No file shows this: /sys/kernel/realtime exists only with the patches outside the kernel's tree.
+/// No file shows this. /sys/kernel/realtime exists only in kernels with the out-of-tree patches.
 #[must_use]
 pub fn is_preempt_rt(version: &str) -> bool {
     version.contains("PREEMPT_RT")
