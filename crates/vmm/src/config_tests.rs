@@ -73,7 +73,7 @@ fn refusals_name_the_option_and_what_to_do() {
         ("--name ../x", "--name"),
         ("--cpu-affinity 0", "write VCPU=VALUE"),
         ("--cpu-affinity 0=x", "write it as 0-3,5"),
-        ("--cpu-affinity 1=0", "there is no vCPU 1, the VM has 0 to 0"),
+        ("--cpu-affinity 1=0", "there is no vCPU 1: the VM has 0 to 0"),
         ("--cpu-affinity 0=0:0=1", "vCPU 0 is there twice"),
     ] {
         assert!(refused(words).contains(expected), "{words}: {}", refused(words));
