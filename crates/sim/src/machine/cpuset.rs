@@ -140,7 +140,7 @@ impl fmt::Debug for CpuSet {
 
 /// Why a text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no list of CPUs below {CPUS_MAX}, such as 0-3,8")]
+#[error("'{0}' is not a list of CPUs below {CPUS_MAX}, such as 0-3,8")]
 pub struct NoCpuSet(String);
 
 impl FromStr for CpuSet {

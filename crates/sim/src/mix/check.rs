@@ -135,7 +135,9 @@ fn group(mix: &Mix, index: usize) -> Result<(), String> {
         }
         parent if parent.map(|parent| mix.groups[parent].path.as_str()) != stem => {
             let parent = mix.group_path(parent);
-            return Err(format!("{parent} is no parent of {path}; write the parent's whole path"));
+            return Err(format!(
+                "{parent} is not the parent of {path}; write the parent's whole path"
+            ));
         }
         _ => {}
     }

@@ -227,5 +227,5 @@ pub(super) fn irq(rest: &str) -> Result<Irq, String> {
 pub(super) fn cpu(word: &str) -> Result<usize, String> {
     let last = *limits::CPUS.end() - 1;
     let cpu = int("cpu", word, &(0..=last))?;
-    usize::try_from(cpu).map_err(|_| format!("{} is no CPU", quoted(word)))
+    usize::try_from(cpu).map_err(|_| format!("{} is not a CPU", quoted(word)))
 }

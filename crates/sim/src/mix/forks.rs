@@ -15,7 +15,7 @@ pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
             if !mix.tasks[child].template {
                 let name = &mix.tasks[child].name;
                 return Err(at(Part::Task(index))(format!(
-                    "{name} is no template; write task {name} template"
+                    "{name} is not a template; write task {name} template"
                 )));
             }
         }
@@ -24,7 +24,7 @@ pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     if let Some(index) = unforked(mix).next() {
         let name = &mix.tasks[index].name;
         return Err(at(Part::Task(index))(format!(
-            "nobody forks the template {name}; write fork {name} in another task, or no template"
+            "no task forks the template {name}; write fork {name} in another task, or leave template out"
         )));
     }
     chains(mix, &graph)?;

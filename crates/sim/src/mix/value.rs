@@ -54,7 +54,7 @@ pub(super) fn seed(word: &str) -> Result<u64, String> {
     let digits = word.bytes().all(|b| b.is_ascii_digit());
     let value = if digits { word.parse().ok() } else { None };
     value.ok_or_else(|| {
-        format!("{} is no seed; write a whole number from 0 to {}", quoted(word), u64::MAX)
+        format!("{} is not a seed; write a whole number from 0 to {}", quoted(word), u64::MAX)
     })
 }
 
@@ -69,7 +69,7 @@ pub(super) fn duration(word: &str) -> Result<Ns, String> {
     let (number, unit) = word.split_at(unit_at);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
-        return Err(format!("{shown} is no time; write a number and a unit, such as 1.5ms"));
+        return Err(format!("{shown} is not a time; write a number and a unit, such as 1.5ms"));
     }
     if unit.is_empty() {
         return Err(format!("{shown} has no unit; write ns, us, ms or s after it"));
@@ -162,7 +162,10 @@ pub(super) fn quota_text(quota: Option<Quota>) -> String {
 /// Reads a set of CPUs. A later check compares it with the machine.
 pub(super) fn cpus(word: &str) -> Result<CpuSet, String> {
     word.parse().map_err(|_| {
-        format!("cpus={}: no list of CPUs below 1024; write for example cpus=0-3,8", quoted(word))
+        format!(
+            "cpus={}: not a list of CPUs below 1024; write for example cpus=0-3,8",
+            quoted(word)
+        )
     })
 }
 
@@ -171,7 +174,7 @@ pub(super) fn name(word: &str) -> Result<(), String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if word.is_empty() || word.len() > NAME_MAX_BYTES || !word.bytes().all(fits) {
         return Err(format!(
-            "{} is no name; write up to {NAME_MAX_BYTES} letters, digits, '-' and '_'",
+            "{} is not a name; write up to {NAME_MAX_BYTES} letters, digits, '-' and '_'",
             quoted(word)
         ));
     }
@@ -187,7 +190,7 @@ pub(super) fn path(word: &str) -> Result<(), String> {
     if word.starts_with('/') || word.ends_with('/') {
         let shown = quoted(word);
         return Err(format!(
-            "{shown} is no path of a group; write it without outer slashes: web/a"
+            "{shown} is not the path of a group; write it without outer slashes: web/a"
         ));
     }
     word.split('/').try_for_each(name)
@@ -239,11 +242,11 @@ mod tests {
         }
         for (word, says) in [
             ("5", "has no unit"),
-            ("", "is no time"),
-            ("ms", "is no time"),
-            (".5ms", "is no time"),
-            ("1.ms", "is no time"),
-            ("1..5ms", "is no time"),
+            ("", "is not a time"),
+            ("ms", "is not a time"),
+            (".5ms", "is not a time"),
+            ("1.ms", "is not a time"),
+            ("1..5ms", "is not a time"),
             ("-5ms", "times are not negative; write for example 5ms"),
             ("5m", "unknown unit 'm'"),
             ("1.5ns", "finer than a nanosecond"),
