@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""From raw outputs to results: pure, so that it can be repeated without any machine."""
+"""Computes results from raw outputs. This is pure, so it can be repeated without any machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from .verdicts import PASS, UNDECIDED, Verdict
 
 
 def judge(scenario: Scenario, meta: Meta, rounds: Sequence[dict[str, Raw]]) -> Results:
-    """Results of the complete `rounds` (configuration -> raw outputs)."""
+    """The results of the complete `rounds` (configuration -> raw outputs)."""
     measured = [{c: scenario.metrics(c, raw) for c, raw in one.items()} for one in rounds]
     if meta.skipped:
         verdicts = [check.skip(meta.skipped) for check in scenario.checks]

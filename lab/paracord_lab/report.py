@@ -15,7 +15,7 @@ from .stats import StatsError
 from .verdicts import Verdict
 
 RESULTS, REPORT, TRACE = "results.json", "report.html", "trace.pftrace"
-# Of a table, beside its first one.
+# The maximum number of columns of a table, in addition to its first one.
 COLUMNS_MAX = 9
 
 _STYLE = """
@@ -30,7 +30,7 @@ th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{max-widt
 
 
 def make(scenario: Scenario, out: Path) -> Results:
-    """Judges what lies in out/raw and writes results.json, report.html and the trace."""
+    """Judges the outputs in out/raw, and writes results.json, report.html and the trace."""
     meta = store.meta(out)
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     judged = replace(
@@ -48,8 +48,9 @@ def make(scenario: Scenario, out: Path) -> Results:
 
 def table(scenario: Scenario, measured: Sequence) -> list[list[str]]:
     """
-    Head and a row per configuration, medians over the rounds, `–` where a column does not apply. What would
-    be too wide to read is turned: a row per column, a column per configuration.
+    A heading and one row per configuration, with medians over the rounds. `–` means that a column
+    does not apply. A table that would be too wide to read is transposed: it has a row per column
+    and a column per configuration.
     """
     rows = [["configuration", *(c.title for c in scenario.columns)]]
     rows += [
@@ -71,7 +72,7 @@ def measured_rounds(scenario: Scenario, rounds: Sequence[dict[str, Raw]]) -> lis
 
 
 def text(scenario: Scenario, out: Path, judged: Results) -> str:
-    """For the terminal: table, verdicts, paths."""
+    """The text for a terminal: table, verdicts, paths."""
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     shown = table(scenario, measured_rounds(scenario, rounds))
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
@@ -106,11 +107,11 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def died_line(judged: Results) -> str:
-    return f"{len(judged.died)} emulated machines died, their rounds were repeated: " + "; ".join(judged.died)
+    return f"{len(judged.died)} emulated machines died; their rounds were repeated: " + "; ".join(judged.died)
 
 
 def disturbed_line(judged: Results) -> str:
-    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them alone:"
+    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them without it:"
 
 
 def _page(
