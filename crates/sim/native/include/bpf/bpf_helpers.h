@@ -190,7 +190,7 @@ long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 /* Per-CPU variables of the kernel: one value for all CPUs. BPF programs write none of them. */
 #define bpf_per_cpu_ptr(variable, cpu)		(variable)
 
-/* Atomic operations. Before each of them, another CPU may continue. A trace of loads and stores does not contain them. */
+/* Atomic operations. Before each of them, another CPU may continue. clang does not trace them, so these macros do. */
 #ifdef SIM_TRACED
 void sim_at_atomic(const void *p);
 #else
