@@ -17,7 +17,8 @@ DEFAULTS = "/tmp/paracord-defaults.toml"
 # Loading the scheduler takes 16 s on an idle emulated host. On a busy host, on a slow machine, it
 # takes two minutes.
 START_TIMEOUT_S = 240
-# A daemon that a guest without budgets starves answers late. The client then prints this.
+# If a guest without budgets starves the daemon, the daemon answers late, and the client prints
+# this.
 LATE = "no answer within"
 ANSWER_TIMEOUT_S = 30
 
@@ -26,10 +27,11 @@ UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 
 # An emulated vCPU needs 10 to 20 times as long for a wakeup as a real one. A timer of 1 ms alone
-# keeps it running for two thirds of the time. Therefore the grant of a wakeup is longer here, and
-# so are the budgets of wakeups, of real-time tasks, and of the VMM's other threads. Well-behaved
-# work then fits as it does on real CPUs. The limits that contain a guest that spins are unchanged
-# (the budgets of IRQ and CRITICAL, the penalty). A native host uses the defaults.
+# keeps it running for two thirds of the time. Therefore these settings make the grant of a wakeup
+# longer, and the budgets of wakeups, of real-time tasks and of the VMM's other threads larger. A
+# guest that behaves well then stays within its budgets, as on real CPUs. The limits against a guest
+# that spins are unchanged (the budgets of IRQ and CRITICAL, and the penalty). A native host uses
+# the defaults.
 EMULATED_HOST: dict[str, object] = {
     "boost.vcpu_budget_pct": 90,
     # This is less than the vCPU's budget leaves, so that a guest reaches its own limit, and the

@@ -10,7 +10,8 @@ from .plots import Bars
 from .scenario import VANILLA
 from .verdicts import Check, Round
 
-# 80 %: the budgets may take the rest for a guest's real needs. A hijacked host keeps far less.
+# The budgets may give a guest the other 20 % for its real needs. A host that a guest has taken over
+# keeps far less than 80 %.
 HOST_SHARE_MIN = 0.8
 # The metric of vanilla with which others are compared. The guest only spins, and its vCPU is a
 # normal task.

@@ -120,8 +120,8 @@ def download(suite: str, package: str, upstream_version: str, debian_arch: str, 
 
 def _updated(suite: str, debian_arch: str) -> list[str]:
     """
-    apt options for package lists of a suite. The lists are fresh, or, if the mirror does not
-    answer, old.
+    apt options for package lists of a suite. The lists are new. If the mirror does not answer, the
+    lists of an earlier call are used.
     """
     state = cache.root() / "apt" / f"{suite}-{debian_arch}"
     config = _private_apt(state, suite, debian_arch)

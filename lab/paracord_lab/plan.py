@@ -40,7 +40,7 @@ class Plan:
             self.steps = [(first, c) for c in rotated(self.scenario.configurations, first)] + later
 
     def extend(self) -> None:
-        """Adds a round, because a verdict is undecided, or because few rounds contradict each other."""
+        """Adds a round, because a verdict is undecided, or based on few rounds that contradict each other."""
         self.steps += [(self.rounds, c) for c in rotated(self.scenario.configurations, self.rounds)]
         self.rounds += 1
         self.extra_left -= 1

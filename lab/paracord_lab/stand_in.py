@@ -62,8 +62,8 @@ class StandIn:
 
     def leave(self) -> None:
         """
-        Withdraws the driver, as `rmmod` does: no features are accepted any more. The content of the
-        lines stays.
+        Withdraws the driver, as `rmmod` does: the guest's lines no longer accept any features.
+        Their other content stays.
         """
         leave = self._store(HEADER_GUEST_LINE, struct.pack("<I", 0))
         self.host.run(f"! test -e {shlex.quote(self.path)} || {leave}")

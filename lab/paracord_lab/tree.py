@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Debian trees for the tools (compilers, QEMU), the host's disk, the headers of several kernels, and
-kernels.
+Trees of Debian packages: one with the tools (compilers, QEMU), and others for the host's disk, for
+the headers of several kernels, and for kernels.
 
 A tree is a root file system made by mmdebstrap. `enter()` runs a program in a tree with private
 mounts, so nothing stays mounted, however the program ends.

@@ -25,9 +25,9 @@ TOP_MHZ = 1200
 
 class UclampScenario(Scenario):
     """
-    tasks: they begin one after the other. first_s: how long they run unchanged; then `change` is
-    made. Judging begins SETTLE_S after the change and lasts then_s. The commands that end the
-    recording also run on these CPUs, so they come later.
+    tasks: they begin one after the other. first_s: how long they run before `change` is made. The
+    time that counts begins SETTLE_S after the change and lasts then_s. The commands that end the
+    recording also run on these CPUs. Therefore they run only after this time.
     """
 
     board = JunoR2.name

@@ -33,7 +33,7 @@ WAYS = {
 # The shared page with a kick (a VM exit) for each change, as if the host had to notice every change
 # at once.
 KICKED = ("page_kick", "page_read", EXITS)
-# No exits: this is less than what can be measured beside the guest's other exits.
+# Fewer exits per change count as none. So few cannot be told from the guest's other exits.
 EXITS_MAX = 0.01
 PAGE_VS_MMIO_MAX = 0.02
 

@@ -26,8 +26,8 @@ NAMES = ("page-faults", "context-switches", "cpu-migrations", "major-faults")
 TEN = [f"paracord/{name}/" for name in CLOCKS] + [
     f"paracord/{name}/{modes}" for name in NAMES for modes in ("", "u")
 ]
-# There are only a few samples of the clocks. With more samples, an emulated host would do nothing
-# else.
+# The period is long, so there are few samples of the clocks. With more samples, an emulated host
+# would do nothing else.
 MULTIPLEXED = f"pc_count {','.join(TEN)} --cpu 0 --ms 3000 --period 50000000"
 SWITCHED = "pc_count paracord/task-clock/u --cpu 0 --tasks 4 --ms 800"
 # System calls take a hundred times as long on an emulated host.

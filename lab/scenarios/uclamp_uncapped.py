@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Two tasks run all the time on one CPU. One may request almost nothing, and the other everything. The
-kernel's maintainers asked for this case in the discussion of "uclamp sum aggregation". The capped
-task must not take time from the other one, whatever its nice value is.
+Two tasks run all the time on one CPU. One may request almost no performance, and the other may
+request the maximum. The kernel's maintainers asked for this case in the discussion of "uclamp sum
+aggregation". The capped task must not take time from the other one, whatever its nice value is.
 """
 
 from paracord_lab import fairness

@@ -242,9 +242,10 @@ def _boosted(machine, host, factor, by_paracord=False):
 
 def _to_big_ms(raw, asked=None):
     """
-    The time until the ramp task runs on a large CPU in its large phase. It is measured from the
-    beginning of the phase, or from the guest's first request for more than small CPUs have. The
-    result is the whole phase if the task never does, or if nothing was requested.
+    The time until the ramp task runs on a large CPU in its large phase. It begins with the phase,
+    or, if `asked` is given, with the guest's first request that exceeds the capacity of small CPUs.
+    The result is the length of the phase if the task never reaches a large CPU, or if there is no
+    such request.
     """
     phase = raw["load"]["tasks"][RAMP]["phases"][LARGE_PHASE]
     never = RAMP_TASK[LARGE_PHASE].length_ms * raw["factor"]

@@ -78,7 +78,7 @@ impl Runner {
     }
 
     /// Number of breaks so far; `None` if the thread does not run now. If two calls return the same
-    /// number, the thread ran without a break in between.
+    /// number, the thread ran without a break between the calls.
     fn breaks(&self) -> Option<u64> {
         let breaks = self.breaks.load(Relaxed);
         let ago_us = self.now_us().saturating_sub(self.seen_us.load(Relaxed));

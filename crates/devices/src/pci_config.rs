@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Configuration space of one conventional PCI function (PCI Local Bus 3.0, chapter 6).
 //!
-//! It has 256 bytes and, for each bit, a rule whether the guest may change it. To find the size of
-//! a base address register, a guest writes all ones and reads the register back. The same rule
-//! answers this: the bits below the size do not change.
+//! It has 256 bytes. For each bit, there is a rule that says whether the guest may change the bit.
+//! To find the size of a base address register, a guest writes all ones and reads the register
+//! back. The result shows the size, because guests may not change the bits below the size.
 //!
 //! | offset | register | here |
 //! |---|---|---|

@@ -86,8 +86,8 @@ fn a_clock_that_goes_back_starts_anew() {
 }
 
 proptest! {
-    /// Whatever a task did, its utilisation is at most 1024, and not running never raises the sum.
-    /// (The average may rise later, because it is computed when a period ends.)
+    /// Whatever a task did, its utilisation is at most 1024. While it does not run, its sum never
+    /// rises. (The average may rise later, because it is computed when a period ends.)
     #[test]
     fn utilisation_is_a_share(steps in prop::collection::vec((1u64..400 * MS, any::<bool>()), 1..60)) {
         let mut pelt = pc_pelt::default();

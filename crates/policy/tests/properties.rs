@@ -123,9 +123,9 @@ proptest! {
     }
 }
 
-/// Guards that preempt_count is read for the events that the module has no hook for. An interrupted
-/// idle task is in an interrupt and in no critical section. Softirqs that are only disabled are not
-/// an interrupt.
+/// The host must see interrupts in preempt_count, because the module has no hook for some of them.
+/// An idle task that is interrupted is in an interrupt, but not in a critical section. If softirqs
+/// are only disabled, this does not count as an interrupt.
 #[test]
 fn interrupts_are_seen_in_preempt_count() {
     const NORMAL: u64 = 2;

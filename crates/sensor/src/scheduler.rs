@@ -30,7 +30,7 @@ pub enum State {
     Absent,
     /// The scheduler runs the host's ordinary tasks.
     Running,
-    /// The kernel has unloaded it.
+    /// The kernel has unloaded the scheduler.
     Ended {
         /// The kernel's name for the reason.
         reason: String,

@@ -276,8 +276,8 @@ impl Sensor {
         Ok(())
     }
 
-    /// Sets the mechanisms of the performance policy that are in force. `features` returns those of
-    /// a CPU (`PC_PERF_*`). Does nothing without the scheduler.
+    /// Tells the scheduler which mechanisms of the performance policy are on. `features` returns
+    /// the mechanisms of a CPU (`PC_PERF_*`). Does nothing without the scheduler.
     pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.set_features(features);

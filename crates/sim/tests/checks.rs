@@ -106,8 +106,8 @@ fn a_wrong_number_of_queued_tasks_is_found() {
     only(&found, "pc_rq.queued of CPU 1 is ");
 }
 
-/// A running task gets a state without a valid step to the next one. The error is found when it
-/// stops and is enqueued.
+/// A running task gets a state from which no step to the next state is valid. The error is found
+/// when the task stops and is enqueued.
 #[test]
 fn a_step_that_no_state_allows_is_found() {
     let found = faults(BUSY, 100 * MS, |kernel| {

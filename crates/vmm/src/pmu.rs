@@ -176,7 +176,7 @@ mod tests {
         vcpu.serve();
         assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 0, "there is no batch yet");
         word(PMU_GUEST_OFFSET).store(7, Ordering::Relaxed);
-        // Counter 0 counts event 0 in both modes. Then the guest reads it.
+        // Counter 0 counts event 0 in user and kernel mode. Then the guest reads the counter.
         word(PMU_GUEST_OFFSET + 64 + 8).store(1 | 3 << 16, Ordering::Relaxed);
         vcpu.serve();
         assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 7);

@@ -18,7 +18,7 @@ use super::quota::SLICE;
 #[derive(Debug)]
 pub struct Area {
     pool: Pool,
-    /// What each counter is on for. A counter that is off has the default.
+    /// For each counter, the event that it counts. The default if the counter is off.
     wants: [CounterWant; COUNTERS as usize],
     answer: PmuAnswer,
     /// The content of the host's lines when this area was taken over.

@@ -73,8 +73,8 @@ pub(super) struct HostEvent {
     overflows: Option<Overflows>,
     /// The period after the next overflow, if the next overflow comes early.
     next_period: Option<u64>,
-    /// The next overflow disables the event. Otherwise, a guest that sets a short rest of a period
-    /// again and again would leave a slow host no time.
+    /// The next overflow disables the event. Otherwise, a guest that keeps setting a short first
+    /// period would cause so many overflows that a slow host does nothing else.
     once: bool,
 }
 

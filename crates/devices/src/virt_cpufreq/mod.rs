@@ -260,9 +260,9 @@ impl<B: Backend> VirtCpufreq<B> {
         if request.khz != khz {
             self.counters.clamped.fetch_add(1, Relaxed);
         }
-        // Linux serialises the writes of the vCPUs of a policy. If a guest does not, the back end
-        // ends up with one of the values that were written at the same time. The guest may request
-        // any of them.
+        // Linux serialises the writes of the vCPUs of a policy. If another guest writes several
+        // values at the same time, the back end keeps one of them. This is harmless, because the
+        // guest may request any of them.
         if policy.requested_khz.swap(request.khz, Relaxed) == request.khz {
             return;
         }

@@ -38,7 +38,7 @@ pub enum Pause {
     },
 }
 
-/// The kernel, in the form in which it is passed from stack to stack.
+/// Pointer to the simulated kernel, which is passed from stack to stack.
 type Lent = *mut ();
 /// What a fiber returns when it pauses: the reason, and the kernel, which it gives back.
 type Left = (Pause, Lent);
@@ -115,8 +115,8 @@ impl<K: 'static> Fiber<K> {
 impl<K> Drop for Fiber<K> {
     fn drop(&mut self) {
         if self.coroutine.started() && !self.coroutine.done() {
-            // SAFETY: only the stack itself refers to the stack. The values that it owns are
-            // leaked.
+            // SAFETY: nothing outside the fiber's stack refers to the stack. The values on the
+            // stack are leaked.
             unsafe { self.coroutine.force_reset() };
         }
     }

@@ -121,8 +121,8 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
         dsq_move_to_local_v1: new,
         dsq_move_new: new,
         dsq_move_vtime_new: new,
-        // The new function exists since 6.19. The old one exists until 7.3, but programs then do
-        // not ask for it.
+        // The new function exists since 6.19. The old one exists until 7.3, but programs do not
+        // look for it if the new one exists.
         reenqueue_local_v2: new,
         reenqueue_local_v1: 1,
         bpf_preempt_disable: new,

@@ -184,7 +184,7 @@ fn may_push(k: &Kernel, src: usize, dst: usize) -> bool {
     !k.is_idle_task(curr) && k.tasks[curr].cpus.has(dst)
 }
 
-/// A task has left, and perhaps only SCHED_IDLE tasks remain.
+/// Makes a balance due at once if a task has left and only SCHED_IDLE tasks remain.
 pub fn look_soon_for_others(k: &mut Kernel, cpu: usize, was_sched_idle: bool) {
     if !was_sched_idle && super::sibling::is_sched_idle(k, cpu) {
         k.rqs[cpu].fair.next_balance = k.now;

@@ -276,7 +276,7 @@ mod tests {
         let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD]);
         let first = runs(&mut fair, 2 * MS);
         assert_eq!(first, tasks[0]);
-        // The task gets the earliest deadline, but it is still not eligible.
+        // Even with the earliest deadline, the task is not eligible.
         fair.tree_remove(0, first);
         fair.entities[first].deadline = i64::MIN / 4;
         fair.tree_insert(0, first);

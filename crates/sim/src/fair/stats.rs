@@ -81,7 +81,7 @@ pub struct Imbalance {
     pub busiest: usize,
     /// The unit of `amount`.
     pub unit: Unit,
-    /// How much must be moved.
+    /// How much load, utilisation or how many tasks must be moved, in `unit`.
     pub amount: i64,
 }
 

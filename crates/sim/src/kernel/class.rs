@@ -69,7 +69,7 @@ pub trait SchedClass {
     /// Handles the tick while a task of this class runs (`task_tick`). `queued`: this is not the
     /// periodic tick, but the timer that ends a slice.
     fn tick(&self, k: &mut Kernel, cpu: usize, task: TaskId, queued: bool);
-    /// The timer that ends a slice fires. Returns false if it was cancelled (`hrtick`).
+    /// The timer that ends a slice fires. Returns false if the timer had been cancelled (`hrtick`).
     fn hrtick(&self, _k: &mut Kernel, _cpu: usize, _seq: u32) -> bool {
         false
     }

@@ -65,8 +65,8 @@ pub struct Newly {
 }
 
 impl Default for Newly {
-    /// As in `sd_init()`, except for the ratio. The machine has been running for a while, and
-    /// attempts were rare.
+    /// As in `sd_init()`, except for the ratio: the simulated machine is assumed to have been
+    /// running for a while, with few attempts.
     fn default() -> Self {
         Self { calls: 512, successes: 256, reckoned: 0, ratio: 1024 }
     }
@@ -166,8 +166,8 @@ pub struct Queue {
     pub h_nr_idle: u32,
     /// Load tracking.
     pub avg: SchedAvg,
-    /// Whether the load of the queue has changed because an entity was added or removed. The
-    /// group's entity must follow.
+    /// Whether the load of the queue has changed because an entity was added or removed. The load
+    /// of the group's entity must then be updated.
     pub propagate: bool,
     /// The change of the runnable sum that must be propagated.
     pub prop_runnable_sum: i64,
@@ -333,9 +333,9 @@ pub struct Fair {
     pub lists: Vec<BTreeMap<u64, TaskId>>,
     /// The last key that was given.
     pub stamps: u64,
-    /// CPUs that must select a task. They are told after the model returns to the kernel.
+    /// CPUs that must select a task anew. The kernel tells them after the model returns.
     pub resched: Vec<usize>,
-    /// Events that must be made, also after the return.
+    /// Events that the kernel must make after the model returns.
     pub due: Vec<(Ns, Event)>,
     /// Idle CPUs that are online.
     pub idle_cpus: CpuSet,

@@ -281,7 +281,7 @@ impl Kernel {
         }
     }
 
-    /// Executes a guest's step, from kernel/guest.rs.
+    /// Executes a guest's step (kernel/guest.rs).
     fn guest_goes_on(&mut self, cpu: usize, task: TaskId) -> Step {
         if self.guest_step(cpu, task) { Step::Next } else { Step::Stop }
     }

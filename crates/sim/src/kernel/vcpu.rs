@@ -37,7 +37,7 @@ pub struct Vcpu {
     pub boosted_ns: Ns,
     /// Times from a wakeup until the vCPU runs: sum, number, maximum.
     pub latency: (Ns, u64, Ns),
-    /// When the timer fired. `None` if the vCPU has run since then.
+    /// When the guest's timer last fired. `None` if the vCPU has run since the timer fired.
     pub(super) fired_at: Option<Ns>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attributes that parts of a mix begin with, and that changes set: groups, affinities, policies,
-//! quotas. Checks whether each value is possible, and whether the mix contains what the value
-//! names.
+//! Attributes of the parts of a mix: groups, affinities, policies, quotas. Each part begins with
+//! some, and later lines can change them. This file checks whether each value is possible, and
+//! whether the mix contains the groups, CPUs and tasks that the value names.
 
 use super::limits;
 use super::value::{time, within};

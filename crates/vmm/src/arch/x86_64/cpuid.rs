@@ -36,7 +36,8 @@ pub fn for_vcpu(supported: &CpuId, index: u32, vcpus: u32, tsc_deadline: bool) -
             edx: index,
             ..kvm_cpuid_entry2::default()
         };
-        // A list of hundreds of entries may have no room for two more. The kernel then uses leaf 1.
+        // If the list has hundreds of entries, it may have no room for these two. The guest's
+        // kernel then uses leaf 1.
         let _ = cpuid.push(entry);
     }
     cpuid
