@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Finds out whether KVM really works on this machine, by running a guest.
 
-The existence of /dev/kvm proves nothing. Containers pass it on without permission, and some clouds
-offer a KVM that is not based on hardware and does not support nesting.
+The existence of /dev/kvm proves nothing. Some containers have the file without the permission to
+use it. Some clouds offer a KVM that is not based on hardware and does not support nesting.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ WINDOW_MS = 10.0
 TOLERANCE = 0.9
 RETURN_WINDOWS_MAX = 2
 MEAN_VS_NO_CARRY_MAX = 1.02
-# For this long, another task may use the CPU during a burst. Its part of the request is then less
+# Another task may use the CPU for this long during a burst. Its part of the request is then less
 # than a tenth.
 SHARED_MS = 2.0
 # Shorter runs are small works, not bursts.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 A vCPU that holds a spinlock loses its host CPU, and a real-time task on another vCPU spins on this
-lock. Measured with the reason CRITICAL on and off.
+lock. The scenario measures this with the reason CRITICAL on and off.
 """
 
 import json
@@ -23,8 +23,8 @@ LONG_WAIT_NS = 4 * HOLD_US * 1000
 LONG_WAITS_VS_OFF_MAX = 0.5
 
 # The holder of the lock is in its critical section for a quarter of the time, which is more than
-# the default budget allows. And each preemption matters: with the emulated host's long minimum time
-# between boosts, most boosts would be held back.
+# the default budget allows. The minimum time between boosts is also shorter here, because most
+# boosts would be held back with the emulated host's long minimum time.
 HOLDER = {"boost.critical.budget_pct": 60, "boost.actuation_min_us": 200}
 CRITICAL_ON = Configuration("critical-on", daemon=True, module=True, settings=HOLDER)
 CRITICAL_OFF = Configuration(

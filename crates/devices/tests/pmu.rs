@@ -33,8 +33,8 @@ fn want(offer: &Offer, name: &str) -> Want {
 /// Touches this many pages for the first time, which causes as many page faults. The memory is too
 /// small for a huge page.
 fn touch(pages: usize) {
-    // The memory is large, so it comes from mmap(2). It is leaked: if it went back to malloc,
-    // malloc would serve the next request from its heap.
+    // The memory is large, so it comes from mmap(2). It is leaked, because after a free, malloc
+    // would take the next block of this size from its heap.
     let memory = vec![0_u8; pages * PAGE_BYTES].leak();
     for page in memory.chunks_mut(PAGE_BYTES) {
         page[0] = 1;

@@ -66,7 +66,8 @@ fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
     bytes
 }
 
-/// Runs the thread of a vCPU from start to end. Returns what was open just before the end.
+/// Runs the thread of a vCPU from start to end. Returns the number of descriptors and mappings that
+/// were open just before the end.
 fn live(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings, seed: u64) -> Open {
     let events = offer.events().count() as u64;
     let mut area = Area::new(Pool::new(offer, budget, settings));

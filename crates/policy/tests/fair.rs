@@ -44,8 +44,8 @@ fn shares_are_the_weights() {
     }
 }
 
-/// Two groups have the weights 100 and 300. The first has three tasks. The second has one task and
-/// a subgroup with two tasks. Another task is in no group.
+/// Two groups have the weights 100 and 300. The first group contains three tasks. The second group
+/// contains one task and a subgroup with two tasks. One more task is in no group.
 #[test]
 fn groups_share_by_their_weights_whatever_is_in_them() {
     const ONE: u64 = 1 << 20;
@@ -115,8 +115,8 @@ fn a_debt_is_the_same_time_at_another_weight() {
     assert!(most <= virtual_ns(4400 * MS, u32::MAX), "{most}");
 }
 
-/// Guards that boosted time is paid from budgets: after one second of boosted running, a wakeup
-/// does not wait for a debt.
+/// Guards that a task that has run boosted owes at most one slice of virtual time, because budgets
+/// pay for boosts. Otherwise, its wakeups would wait after one second of boosted running.
 #[test]
 fn a_boost_leaves_a_debt_of_a_slice_at_most() {
     let slice = slice_ns(2);

@@ -296,7 +296,7 @@ fn a_budget_is_for_openings_and_for_time() {
     let quota = pc_pmu_quota { calls_ns_per_sec: 50 * MS, opens_per_sec: 100, reserved: 0 };
     let budget = Budget::new(quota);
     let mut now = 1_000 * SEC;
-    // 100 openings per second are ten per tenth of a second.
+    // The budget allows 100 openings per second, which are 10 in each tenth of a second.
     for _ in 0..10 {
         assert_eq!(budget.allowed(now), Allowed::Open);
         budget.charge(1, 1);

@@ -89,7 +89,8 @@ fn loaded() -> String {
 }
 
 /// Whether a CPU is offline. The kernel tells the scheduler about CPUs that go online or offline
-/// later, but not about CPUs that are offline already. Some CPUs have no such file.
+/// later, but not about CPUs that are offline already. CPUs that cannot be taken offline have no
+/// file `online`, and count as online.
 fn is_offline(cpu: usize) -> bool {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/online"))
         .is_ok_and(|online| online.trim() == "0")

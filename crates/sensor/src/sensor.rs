@@ -136,8 +136,8 @@ impl Sensor {
         find_map(&self.object, name)
     }
 
-    /// Hands the host's ordinary tasks to paracord's scheduler, unless it was not loaded or already
-    /// has them. Returns when it has them.
+    /// Hands the host's ordinary tasks to paracord's scheduler. Returns when the scheduler has
+    /// them. Does nothing if the scheduler already had them.
     ///
     /// # Errors
     ///

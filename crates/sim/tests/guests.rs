@@ -69,8 +69,8 @@ fn a_guest_that_is_always_urgent_uses_up_its_budget() {
 }
 
 /// Two periodic VMs sleep and wake beside idle CPUs of both nodes, so only their home nodes can
-/// make them move. `rewrite` replaces their records halfway. Returns the nodes of their vCPUs
-/// before that and at the end.
+/// make them move. In the middle of the run, `rewrite` replaces the records of the VMs. Returns the
+/// nodes of the vCPUs before this and at the end.
 fn nodes_before_and_after(rewrite: impl Fn(&[u32]) -> [pc_vm; 2]) -> (Vec<u32>, Vec<u32>) {
     const TWO_NODES: &str = "machine cpus=8 caches=2 nodes=2\nrun 1s\n\
                              vm audio count=2 period=10ms busy=1ms guest=periodic\n";

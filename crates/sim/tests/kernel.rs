@@ -30,7 +30,7 @@ fn an_endless_phase_stays_endless_when_its_task_moves_to_another_cache() {
     });
 }
 
-/// Two loops run on CPU 0 of a machine with two CPUs. Returns the one that waits, which is in the
+/// Two loops run on CPU 0 of a machine with two CPUs. Returns the loop that waits in the
 /// scheduler's queue.
 fn waiting(simulation: &mut Simulation) -> usize {
     simulation.run_until(50_000_000);

@@ -100,9 +100,9 @@ fn a_heavy_task_gets_a_cpu_for_itself() {
     ran.each("normal").into_iter().for_each(|each| near(each, 500, 20));
 }
 
-/// In the lab, the loop got 0.433 and 0.469 of a CPU, of 0.92 and 0.975 that both got together.
-/// This is a part of 0.470 and 0.481. The fork and exit of a process take about half a millisecond
-/// there.
+/// In two runs of the lab, the loop got 0.433 and 0.469 of a CPU, and the loop and the chain
+/// together got 0.92 and 0.975. So the loop's part was 0.470 and 0.481. In the lab, the fork and
+/// exit of a process take about half a millisecond.
 #[test]
 fn a_chain_of_forks_gets_as_much_as_a_loop() {
     let chain = |ms: u64| {

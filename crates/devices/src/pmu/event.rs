@@ -96,9 +96,9 @@ impl HostEvent {
         Ok(HostEvent { event, name, counted, overflows, next_period: None, once: false })
     }
 
-    /// Starts sampling. The first overflow comes after the rest of `period`, of which the part
-    /// `elapsed` / 2^32 has already passed. Later overflows come after each `period` counts. The
-    /// rest of a period of an earlier counter is dropped.
+    /// Starts sampling. `elapsed` / 2^32 of the first period has already passed, so the first
+    /// overflow comes after the rest of `period`. Each later overflow comes after `period` more
+    /// counts. The rest of a period of an earlier counter is dropped.
     pub(super) fn begin_period(&mut self, period: u64, elapsed: u32) -> Result<(), Error> {
         let over = ((u128::from(period) * u128::from(elapsed)) >> u32::BITS) as u64;
         // Overflows before this one belong to no counter.

@@ -28,7 +28,7 @@ impl Node {
     /// Writes the node as a child of the node that is open.
     ///
     /// # Errors
-    /// The error of the writer.
+    /// The error that the writer of the device tree reports.
     #[cfg(feature = "fdt")]
     pub fn write(&self, fdt: &mut vm_fdt::FdtWriter) -> Result<(), vm_fdt::Error> {
         let node = fdt.begin_node(&self.name)?;

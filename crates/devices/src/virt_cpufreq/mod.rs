@@ -95,7 +95,7 @@ pub struct CpuConfig {
 /// The configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The tables that vCPUs are shown.
+    /// The tables of frequencies that the device shows to vCPUs.
     pub domains: Vec<PerfDomain>,
     /// The vCPUs, in the order of the guest's logical CPUs. List all possible vCPUs, including
     /// those that are not present at boot, because the driver reads the pages of all of them.

@@ -51,7 +51,8 @@ pub struct DsqCursor {
     pub key: u64,
     /// Sequence number of this task, which orders tasks with equal keys.
     pub seq: u64,
-    /// Tasks that came later than this are skipped.
+    /// Largest sequence number at the beginning of the walk. Tasks with larger numbers came later
+    /// and are skipped.
     pub newest: u64,
     /// `CURSOR_*`. 0: the queue does not exist.
     pub state: u64,

@@ -10,7 +10,7 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use crate::report::{Finished, Names, size};
 
-/// Maximum number of runs for shrinking. Mixes with thousands of tasks need about this many.
+/// Maximum number of runs for shrinking. Mixes with thousands of tasks need about as many runs.
 const RUNS_MAX: usize = 600;
 
 /// A smaller mix with the same fault.

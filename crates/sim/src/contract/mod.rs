@@ -94,7 +94,7 @@ impl Figure {
         Self { of: of.into(), ext, stock, value, limit, at_most: true }
     }
 
-    /// A value with a lower limit.
+    /// A value of paracord's scheduler that must be at least `limit`.
     pub fn at_least(of: impl Into<String>, (ext, stock): (f64, f64), limit: f64) -> Self {
         Self { of: of.into(), ext, stock, value: ext, limit, at_most: false }
     }

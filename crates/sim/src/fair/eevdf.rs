@@ -25,7 +25,7 @@ impl Fair {
         (sum, weight)
     }
 
-    /// `avg_vruntime()`. The zero moves to the average (`update_zero_vruntime()`).
+    /// `avg_vruntime()`. Also sets `zero_vruntime` to the average (`update_zero_vruntime()`).
     pub fn avg_vruntime(&mut self, cpu: usize) -> i64 {
         let (sum, weight) = self.sums(cpu);
         if weight > 0 {

@@ -148,7 +148,8 @@ impl Fair {
         self.came_or_went(q, -signed(avg.load_sum));
         self.tell_group(q);
         self.entities[se].avg.updated = 0;
-        // The entities of the groups follow their queues (propagate_entity_cfs_rq()).
+        // The loads of the groups above are updated from the loads of their queues
+        // (propagate_entity_cfs_rq()).
         let mut above = self.queues[q].entity;
         while let Some(group) = above {
             self.update_load(group, false);

@@ -384,7 +384,8 @@ impl SchedClass for FairClass {
         task.class() == Class::Rt || !k.fair.is_throttled(task.group * k.fair.cpus + cpu)
     }
 
-    /// A task in limbo cannot run. Its wait begins when it comes back.
+    /// A task in limbo cannot run. The time for which it waits is counted from its return to the
+    /// queue.
     fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
         let entity = &k.fair.entities[k.fair.of_task(task)];
         let held = k.tasks[task].class() == Class::Normal && entity.throttled;

@@ -78,8 +78,8 @@ impl Fair {
         }
     }
 
-    /// `requeue_delayed_entity()`: the task is runnable again. Time that it was owed in the
-    /// meantime is lost (DELAY_ZERO).
+    /// `requeue_delayed_entity()`: the task is runnable again. The time that the queue owed it in
+    /// the meantime is lost (DELAY_ZERO).
     fn requeue_delayed(&mut self, se: EntityId) {
         let cpu = self.cpu_of(se);
         if self.update_lag(cpu, se) {
@@ -209,7 +209,7 @@ impl Fair {
         true
     }
 
-    /// A task that stayed because of its lag leaves now.
+    /// Removes a task that has stayed in its queue because of its lag.
     pub fn finish_delayed(&mut self, se: EntityId) {
         if self.entities[se].delayed {
             self.dequeue_task(se, Leave { sleep: true, delayed: true, ..Leave::default() });

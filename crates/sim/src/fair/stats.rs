@@ -148,8 +148,8 @@ fn is_busier(group: &Group, than: &Group, threads: bool) -> bool {
         Kind::Overloaded => group.avg_load > than.avg_load,
         Kind::Imbalanced => false,
         Kind::SmtBalance if group.idle_cpus != 0 || than.idle_cpus != 0 => has_less_idle,
-        // The load per capacity is not computed for these types. The last group is taken; among
-        // cores, the first one.
+        // The load per capacity is not computed for these types. Therefore the last group of these
+        // types is selected, or the first one if the groups are cores.
         Kind::SmtBalance | Kind::FullyBusy => !threads,
         Kind::HasSpare => has_less_idle,
     }

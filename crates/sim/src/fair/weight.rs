@@ -22,8 +22,8 @@ pub fn base_slice_ns(cpus: usize) -> i64 {
     BASE_SLICE_NS * (1 + i64::from(cpus.clamp(1, 8).ilog2()))
 }
 
-/// `sched_prio_to_weight[]`: one nice level changes the weight by a quarter. Between two loops,
-/// this is a tenth of the CPU.
+/// `sched_prio_to_weight[]`: one nice level changes the weight by a quarter. If one of two loops
+/// changes by one level, about a tenth of the CPU moves between them.
 const PRIO_TO_WEIGHT: [u64; 40] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620,
     6_100, 4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272,

@@ -47,7 +47,7 @@ pub enum GroupChange {
 
 /// A class of ordinary tasks.
 pub trait SchedClass {
-    /// The machine has been made. Its groups exist, but no tasks.
+    /// Called after the machine was made. The machine's groups exist, but no tasks.
     fn begin(&self, k: &mut Kernel);
     /// Selects a CPU for a task that wakes or is new (`select_task_rq`). The task may use several
     /// CPUs.

@@ -17,11 +17,12 @@ pub type QueueId = usize;
 /// The state of a task for the selection of a CPU. Its [`SchedEntity`] contains the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Entity {
-    /// The CPU on which the task ran before its last one.
+    /// The CPU that the task used before its last CPU.
     pub recent_used_cpu: Option<usize>,
-    /// The task that it woke last.
+    /// The task that this task woke last.
     pub last_wakee: Option<TaskId>,
-    /// How often it has woken another task than the time before. The number is halved every second.
+    /// How often this task has woken a task other than `last_wakee`. The number is halved every
+    /// second.
     pub wakee_flips: u32,
     /// When the flips were last halved.
     pub flips_halved_at: Ns,

@@ -101,9 +101,9 @@ pub struct Rq {
 /// real-time tasks have left them less, they get the rest at the end of the second.
 #[derive(Default)]
 pub struct Server {
-    /// Number of the event that is due. 0: none.
+    /// Number of the server's newest event. Older events are ignored.
     pub seq: u32,
-    /// Whether an event is due.
+    /// Whether the newest event is still to come.
     pub armed: bool,
     /// Ordinary tasks run before real-time ones until they have run for this long.
     pub left_ns: Ns,

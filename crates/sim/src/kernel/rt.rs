@@ -9,8 +9,8 @@ use crate::{bpf::TaskId, mix::Policy, time::Ns};
 const RR_SLICE_NS: Ns = 100_000_000;
 
 impl Kernel {
-    /// `select_task_rq_rt()`: the CPU on which the task last ran, unless an equally urgent task
-    /// runs there. In this case, the CPU with the least urgent task.
+    /// `select_task_rq_rt()`: the CPU on which the task last ran. If an equally urgent task runs
+    /// there, it is the CPU with the least urgent task instead.
     pub(super) fn select_rt(&mut self, task: TaskId, prev: usize) -> usize {
         let curr = self.rqs[prev].curr;
         let busy = self.tasks[curr].class() == Class::Rt;

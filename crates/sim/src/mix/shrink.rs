@@ -58,9 +58,9 @@ impl List {
         less
     }
 
-    /// Removes entries `from..to`. Removing an entry may also remove other entries of its list.
-    /// These come after it, or are in the range. Entries are removed from last to first, so that
-    /// indices stay correct.
+    /// Removes entries `from..to`. Removing an entry may also remove other entries of its list, but
+    /// none that come before it and are outside the range. Entries are removed from last to first,
+    /// so that indices stay correct.
     fn without(self, mix: &Mix, from: usize, to: usize) -> Mix {
         let mut less = mix.clone();
         for index in (from..to).rev() {

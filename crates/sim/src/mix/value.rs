@@ -83,7 +83,7 @@ pub(super) fn duration(word: &str) -> Result<Ns, String> {
         whole.parse::<Ns>().ok().and_then(|n| n.checked_mul(unit_ns)).ok_or_else(long)?;
     let fine = || format!("{shown} is finer than a nanosecond; write a whole number of ns");
     let fraction_ns = fraction_ns(fraction, unit_ns).ok_or_else(fine)?;
-    // This fraction is less than a second.
+    // The fraction is part of one unit, and the largest unit is a second.
     whole_ns.checked_add(fraction_ns).filter(|ns| *ns <= RUN_MAX_NS).ok_or_else(long)
 }
 

@@ -51,8 +51,8 @@ impl Drawing {
         task
     }
 
-    /// Makes a template, and the task that forks the first task of it. They differ only in how they
-    /// begin.
+    /// Makes the template of tasks that are forked. It has the attributes of `of`, except for how
+    /// it begins.
     fn template(&mut self, name: String, of: &Task) -> Task {
         Task { name, count: 1, start_ns: 0, template: true, ..of.clone() }
     }
