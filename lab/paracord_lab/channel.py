@@ -48,7 +48,7 @@ def encode(job: int, kind: FrameType, payload: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Splits a byte stream into frames, in whatever pieces it arrives."""
+    """Splits a byte stream into frames. The stream may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -137,7 +137,8 @@ class Session:
             await_scheduler(self.host, configuration.is_ext or configuration.plain)
             self.host.run(f"sleep {SETTLE_S}")
             yield
-            # If a mechanism is off, an ejection may be what the mechanism prevents.
+            # If a mechanism is switched off, the kernel may eject the scheduler for the reason that
+            # the mechanism prevents.
             if configuration.is_ext and not configuration.ejections_counted and not self.options.without:
                 self._need_scheduler()
 

@@ -13,9 +13,9 @@ class BusyHost(wakeups.WakeupScenario):
     summary = "cyclictest (RR, 500 and 1000 µs) in a guest, host idle and busy; also as a plain host task"
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, HOST_NATIVE)
     intervals_us = (500, 1000)
-    # The speed of the machine changes within a minute, so there are many short rounds. boost-ext
-    # and boost-rt differ by only a few per cent, so they are measured one after the other, for
-    # longer.
+    # The speed of the machine changes within a minute, so there are many short rounds. The results
+    # of boost-ext and boost-rt differ by only a few per cent. So these two are measured one
+    # directly after the other, and for longer.
     rounds = 9
     lengths_s = (1.5, 3.0)
     own_lengths_s = dict.fromkeys(("boost-rt", "boost-ext"), (1.5, 9.0))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 The vCPUs of a guest wait for each other, on a busy host that has half as many CPUs for them. If a
-vCPU needs the answer of another one that the host has preempted, it asks the host to run that one
-(KVM_HC_SCHED_YIELD). The kernel's own scheduler follows this request, and paracord's must do so,
-too. The plain scheduler of bpf/tests does not know it.
+vCPU needs an answer from another vCPU that the host has preempted, it asks the host to run the
+preempted vCPU (KVM_HC_SCHED_YIELD). The kernel's own scheduler follows this request, and paracord's
+scheduler must do so, too. The plain scheduler of bpf/tests ignores the request.
 """
 
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 How long a vCPU stays boosted after its real-time task has gone to sleep and a normal task
-continues. Measured with the guest's kick (one VM exit) and without it (then the next exit that
-happens anyway ends the boost).
+continues. In one configuration, the guest's kick (a VM exit) ends the boost. In the other one,
+there is no kick, and the next exit that happens anyway ends the boost.
 """
 
 from paracord_lab.host_share import running

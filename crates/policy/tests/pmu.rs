@@ -22,7 +22,7 @@ fn key(config: u64) -> pc_pmu_key {
 #[derive(Clone, Copy)]
 enum Op {
     Takes(u32, u64, Result<Take, Refusal>),
-    /// An operation with this much budget left.
+    /// A counter takes an event while the budget allows only this.
     Within(Allowed, u32, u64, Result<Take, Refusal>),
     Gives(u32, Give),
     /// A slice ends, and these events are closed.

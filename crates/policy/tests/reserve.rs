@@ -30,8 +30,8 @@ fn what_was_used_too_much_is_owed() {
 }
 
 proptest! {
-    /// The reserve is updated at any intervals. Between them, the fair class runs what the quota
-    /// allows, and boosts use what is left.
+    /// The reserve is updated at random intervals. Between two updates, the fair class runs the
+    /// group for as long as the quota allows, and boosts use the reserve that is left.
     #[test]
     fn over_any_time_a_group_has_its_quota(
         percent in 1u64..300, burst_ms in 0u64..50,

@@ -35,7 +35,7 @@ long sim_failed_read(void)
 	return bpf_probe_read_kernel(&word, sizeof(word), NULL) ? word : -1;
 }
 
-/* The length of a string that fits the buffer, or of one that does not. */
+/* The result of reading a string that fits into the buffer, or a string that does not. */
 long sim_read_string(bool fits)
 {
 	char text[8];
@@ -127,7 +127,7 @@ struct pc_vm *sim_vm(u32 index)
 	return bpf_map_lookup_elem(&vms, &index);
 }
 
-/* Sets what the daemon sets when the scheduler runs. */
+/* Lets the scheduler carry out boosts by itself, as the daemon does when this scheduler runs. */
 void sim_own_boosts(void)
 {
 	u32 zero = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Promises of the kernel's own scheduler that paracord's scheduler keeps. Each is a mix of
-//! `mixes/`. The simulator found each of them when it was not kept.
+//! Promises of the kernel's own scheduler that paracord's scheduler keeps. Each promise is tested
+//! by a mix of `mixes/`. Earlier versions of paracord's scheduler broke each of them, and the
+//! simulator found that.
 
 use std::path::Path;
 

@@ -79,8 +79,8 @@ fn is_idler(group: &Group, than: &Group) -> bool {
     }
 }
 
-/// `sched_balance_find_dst_group_cpu()`: a CPU that runs only SCHED_IDLE tasks. If there is none,
-/// the idle CPU that became idle last. If no CPU is idle, one with little load.
+/// `sched_balance_find_dst_group_cpu()`: selects a CPU that runs only SCHED_IDLE tasks. If there is
+/// none, selects the CPU that became idle last. If no CPU is idle, selects a CPU with little load.
 fn idlest_cpu(
     k: &Kernel,
     task: TaskId,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A timer ends a slice at its virtual deadline, and not only at the next tick. (HRTICK is on where
-//! the kernel rearms timers when it returns to user mode, as on x86.)
+//! A timer that ends a slice at its virtual deadline. Without the timer, the slice would end at the
+//! next tick. (HRTICK is on where the kernel rearms timers when it returns to user mode, as on
+//! x86.)
 //!
 //! Left out: interrupts do not delay this timer.
 

@@ -40,7 +40,8 @@ impl Fair {
         (queue.stopped, queue.stopped_at) = (true, pelt);
     }
 
-    /// Starts the time again (`enqueue_entity()`, `tg_unthrottle_up()`).
+    /// Continues the queue's clock of load tracking, if it is stopped (`enqueue_entity()`,
+    /// `tg_unthrottle_up()`).
     pub fn start_pelt_clock(&mut self, q: QueueId) {
         let pelt = self.clocks[self.queues[q].cpu].pelt;
         let queue = &mut self.queues[q];

@@ -127,8 +127,8 @@ impl Kernel {
         });
         let cpu = self.tasks[task].cpu;
         if !cpus.has(cpu) && self.tasks[task].on_rq {
-            // Tasks are spread, so that load balancing is not needed at once
-            // (__set_cpus_allowed_ptr_locked()).
+            // The CPU is chosen so that tasks are spread. Otherwise, load balancing would have to
+            // move them at once (__set_cpus_allowed_ptr_locked()).
             let active = self.active;
             let to = self.any_and_distribute(&active, &cpus);
             self.push_to(task, to.unwrap_or(cpu));

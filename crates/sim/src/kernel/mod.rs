@@ -335,8 +335,8 @@ impl Kernel {
         }
         let rq = &mut self.rqs[cpu];
         if rq.need_resched && !rq.resched_sent {
-            // A switch is still in progress, or the selection has requested another one. The
-            // interrupt comes when the switch is complete.
+            // A switch is still in progress, or the selection of a task has requested another
+            // selection. The interrupt comes when the switch is complete.
             rq.resched_sent = true;
             let at = rq.switch_until.max(self.now + LOOK_AGAIN_NS);
             self.events.push(at, Event::Resched { cpu: events::short(cpu) });

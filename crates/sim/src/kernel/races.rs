@@ -107,7 +107,8 @@ impl Kernel {
         }
     }
 
-    /// A helper, kfunc or atomic operation: decides whether another CPU continues here.
+    /// Called at each helper, kfunc and atomic operation. Decides whether another CPU continues at
+    /// this point.
     pub(crate) fn race_point(&mut self) {
         let Some(races) = &mut self.races else { return };
         races.points += 1;
