@@ -69,13 +69,14 @@ impl Ivshmem {
         self.config.memory_bar(MEMORY_BAR)
     }
 
-    /// The same for the registers, which have [`REGISTER_BYTES`].
+    /// Guest-physical address at which the guest wants the registers, which have
+    /// [`REGISTER_BYTES`].
     pub fn registers(&self) -> Option<u64> {
         self.config.register_bar(REGISTER_BAR)
     }
 
-    /// The same for the interrupt table, which has [`Msix::bar_bytes`]. Without interrupts, the BAR
-    /// cannot be written and reads as 0.
+    /// Guest-physical address at which the guest wants the interrupt table, which has
+    /// [`Msix::bar_bytes`]. Without interrupts, the BAR cannot be written and reads as 0.
     pub fn interrupts(&self) -> Option<u64> {
         self.config.register_bar(INTERRUPT_BAR)
     }

@@ -696,8 +696,8 @@ fn a_cpu_without_budget_takes_no_boost_over_in_short() {
     assert_eq!((u32::from(decision.action), decision.forced), (PC_UNBOOST, 1));
 }
 
-/// Guards that an interrupt that was noted during a wakeup's boost still protects its handler at a
-/// preemption.
+/// Guards that the policy remembers an interrupt that comes during a wakeup's boost. If the vCPU is
+/// then preempted, the interrupt's handler is boosted.
 #[test]
 fn an_interrupt_noted_in_short_boosts_at_preemption() {
     let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 0, ..defaults() });

@@ -18,7 +18,7 @@ macro_rules! object {
 }
 
 static SENSOR: &[u8] = object!("sensor.bpf.o");
-/// The objects with the scheduler, the best first.
+/// The objects that contain the scheduler. The first one that the kernel accepts is used.
 static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-kick.bpf.o")];
 
 /// How to load the sensor.

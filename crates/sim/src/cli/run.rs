@@ -46,7 +46,7 @@ impl Outputs {
     /// Opens all files.
     ///
     /// # Errors
-    /// One of them cannot be written.
+    /// A file cannot be written.
     pub fn open(files: &Files, name: &str) -> Result<Self, Failure> {
         let json_to_stdout = files.json_to_stdout();
         let mut json = Vec::new();

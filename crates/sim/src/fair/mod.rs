@@ -20,12 +20,12 @@
 //! | `domain`, `balance`, `stats`, `detach` | load balancing: periodic, newly idle, and on behalf of idle CPUs |
 //!
 //! Tasks are picked as in 7.3: all tasks of a CPU are in one tree, whatever groups they are in.
-//! Each task has a weight that is its part of its group's weight, and so on upwards. Entities of
-//! groups contain weights, loads and numbers of tasks. The weight of a group is multiplied by the
-//! number of its tasks, up to the number of CPUs (`cgroup_mode` concur). A quota that is used up
-//! removes tasks from the CPU one by one. The hierarchical class of earlier kernels is not
-//! modelled. The model is that of 7.3 whatever the line `kernel` of a mix says, because that line
-//! is about sched_ext.
+//! The weight of a task is its part of its group's weight, which is in turn a part of the weight of
+//! the group above. Entities of groups contain weights, loads and numbers of tasks. The weight of a
+//! group is multiplied by the number of its tasks, up to the number of CPUs (`cgroup_mode` concur).
+//! A quota that is used up removes tasks from the CPU one by one. The hierarchical class of earlier
+//! kernels is not modelled. The model is that of 7.3 whatever the line `kernel` of a mix says,
+//! because that line is about sched_ext.
 //!
 //! Left out: slices of tasks (`sched_attr.sched_runtime`) and with them PREEMPT_SHORT; NEXT_BUDDY
 //! (off since 7.0); utilisation clamping and estimation; NUMA balancing, cache-aware placement,

@@ -6,8 +6,8 @@ use std::{cmp::Ordering, collections::BinaryHeap};
 
 use crate::{bpf::TaskId, time::Ns};
 
-/// An event on a CPU. If the event has a sequence number, and another number is in force when the
-/// event is due, the event was cancelled.
+/// An event on a CPU. An event with a sequence number is ignored if a newer number was given in the
+/// meantime. It was then cancelled.
 #[allow(missing_docs, reason = "numbers of CPUs, tasks and the like")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -86,7 +86,8 @@ impl Kernel {
         task.cookie = new.cookie;
         task.group = new.group;
         task.cpus = new.cpus.unwrap_or(task.cpus);
-        // A number that is reused keeps the sequence of its timers.
+        // If a number is reused, its new task continues the numbers of the old task's timers, so
+        // that a timer of the old task is not mistaken for its own.
         let cpus = task.cpus;
         if id == self.tasks.len() {
             self.tasks.push(task);

@@ -179,7 +179,7 @@ fn index(rng: &mut Rng, length: usize) -> usize {
     usize::try_from(rng.below(length as u64)).unwrap_or(0)
 }
 
-/// A random element of a list, or 1 if this element does not divide the number.
+/// Draws an element of `among`. Returns this element if it divides `of`, otherwise 1.
 fn divisor(rng: &mut Rng, of: usize, among: &[usize]) -> usize {
     let drawn = pick(rng, among, true);
     if of % drawn == 0 { drawn } else { 1 }

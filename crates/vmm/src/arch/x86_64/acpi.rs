@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! ACPI tables (ACPI 6.5) of a hardware-reduced machine, which has no ACPI interrupt, no ACPI
-//! timer, and no legacy devices except those in the tables. Linux finds all CPUs in the MADT. In
-//! the DSDT it finds the serial ports, the PCI bus and how to power off.
+//! timer, and no legacy devices except those in the tables. Linux finds all CPUs in the MADT. It
+//! finds the serial ports, the PCI bus and the way to power off in the DSDT.
 
 use super::{aml, layout, power};
 use crate::serial::SERIAL_BYTES;
