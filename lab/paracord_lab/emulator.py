@@ -115,8 +115,7 @@ def _bare(arch: Architecture) -> tuple[str, ...]:
 def processors(arch: Architecture, accelerator: str, cpus: int, spare: bool = True) -> tuple[int, str]:
     """
     Returns how many CPUs an emulated host needs if it uses `cpus` of them, and the kernel
-    parameters for this. A host without guests needs no spare CPU. host without guests needs no
-    spare one.
+    parameters for this. A host without guests needs no spare CPU.
     """
     if accelerator != "tcg" or not arch.tcg_spare_cpu or not spare:
         return cpus, ""

@@ -103,7 +103,7 @@ def ensure(arch: str = "x86_64") -> Images:
 
 def with_kernel(files: Images, kernel: Path) -> Images:
     """
-    The same images, but with another kernel for the host. Its guests keep the usual kernel.
+    The same images, but with another kernel for the host. The guests keep their kernel.
 
     kernel: a directory with boot/vmlinuz-RELEASE (a bzImage or an ELF file) and
     usr/lib/modules/RELEASE of one release, as in a tree.

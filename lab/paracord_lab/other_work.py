@@ -79,7 +79,7 @@ def own(processes: dict[int, Process], root: int) -> set[int]:
 def line(before: Look, after: Look, root: int | None = None) -> str:
     """
     What other processes did between two looks, in one line. Empty if it was little. root: the
-    process whose work is measured, instead of this process. measured, instead of this one.
+    process whose work is measured, instead of this process.
     """
     root = os.getpid() if root is None else root
     seconds = max(after.at_s - before.at_s, 1 / TICKS_PER_S)

@@ -4,9 +4,9 @@
 recent Rust.
 
 setup/cargo calls it. The tree has the C library of the emulated hosts, so programs that are built
-in it run there. cargo runs as the user, with the machine's network (name servers, certificates,
-proxies) and with the user's cargo settings for registries. In the tree, the clone always has the
-same path, wherever it is on the machine.
+in it run on these hosts. cargo runs as the user, with the machine's network (name servers,
+certificates, proxies) and with the user's cargo settings for registries. In the tree, the clone
+always has the same path, wherever it is on the machine.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ class TreeSpec:
 
     kernels: (suite, metapackage) pairs, which are resolved when the tree is made. `linux-headers-*`
     are installed. `linux-image-*` are only unpacked, because their scripts would build an initramfs
-    that is not needed. architectures: Debian's names; the first one is that of the programs.
-    unpacked: no scripts of packages are run, so the programs need not run on this machine.
+    that is not needed. architectures: Debian's names. The programs in the tree are those of the
+    first architecture. unpacked: no scripts of packages are run, so the programs need not run on
+    this machine.
     """
 
     name: str

@@ -221,9 +221,9 @@ proptest! {
         prop_assert!(short.state.quiet_ns <= whole.state.quiet_ns || short.state.boosted == 0);
     }
 
-    /// Guards the preemption without reading the guest's line. Where the line need not be read, two
-    /// guests with different hints are treated the same, even if other vCPUs have emptied a shared
-    /// bucket in the meantime.
+    /// Guards preemptions at which the policy does not read the guest's line. At these, two guests
+    /// with different hints are treated in the same way, even if other vCPUs have used up a shared
+    /// budget in the meantime.
     #[test]
     fn an_unread_view_changes_no_preemption(
         second in any::<bool>(), after in 0..2 * MS, left_ms in -5..50_i64, word in any::<u64>(), other_word in any::<u64>(),

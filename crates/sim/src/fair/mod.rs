@@ -32,7 +32,6 @@
 //! misfit tasks, energy-aware placement, asymmetric packing; core scheduling; cpusets; the part of
 //! a CPU's capacity that interrupts and other classes use; the limit on how many CPUs a wakeup
 //! considers (SIS_UTIL).
-//! on how many CPUs a wakeup looks at (SIS_UTIL).
 
 mod balance;
 mod bandwidth;

@@ -60,7 +60,7 @@ struct Graph {
     /// The cycle of each task. A task that forks has the same number as the forked task, or a lower
     /// one.
     circle_of: Vec<usize>,
-    /// Whether each task leads to itself.
+    /// For each task, whether it forks itself, directly or through other tasks.
     in_circle: Vec<bool>,
     /// All tasks, ordered by their cycle.
     order: Vec<usize>,

@@ -52,7 +52,7 @@ pub(super) fn unknown<'k>(
     format!("unknown {what} {}; {instead}", quoted(word))
 }
 
-/// The only word of a line that has just one.
+/// The word of a line that must have exactly one word.
 pub(super) fn one_word<'t>(what: &str, rest: &'t str, example: &str) -> Result<&'t str, String> {
     let mut words = rest.split_ascii_whitespace();
     match (words.next(), words.next()) {

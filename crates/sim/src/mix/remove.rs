@@ -20,8 +20,8 @@ fn rewrite(tasks: &mut [Task], to: impl Fn(Phase) -> Option<Phase>) {
 }
 
 impl Mix {
-    /// Removes a task. Other tasks no longer fork it, and templates that only it led to are
-    /// removed, too.
+    /// Removes a task. Other tasks then no longer fork this task. Templates of tasks that only this
+    /// task forked are removed, too.
     pub(super) fn without_task(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         mix.take_task(removed);

@@ -165,8 +165,9 @@ impl Drawing {
     /// A chain of processes, or a task that starts short processes.
     fn forker(&mut self, kind: u64) {
         let mut first = self.task(format!("first{kind}"));
-        // There is one chain for each task that starts one. A starter that loops is alone: in a
-        // group with little weight, its children would be born faster than they end.
+        // Each of `count` tasks starts its own chain. If the task starts processes in a loop, there
+        // is only one such task. Otherwise, in a group with little weight, processes would be
+        // forked faster than they end.
         first.count = first.count.min(4);
         let next = self.template(format!("next{kind}"), &first);
         let child = self.mix.tasks.len() + 1;
