@@ -140,8 +140,9 @@ impl Globals {
         );
     }
 
-    /// Allocates zeroed memory of the machine, which is never freed. Its address depends only on
-    /// the order of these calls. The machine must be in place. `None`: all memory is used.
+    /// Allocates zeroed memory of the machine, which is never freed. The address of the memory
+    /// depends only on the order and sizes of the allocations. The machine must be in place.
+    /// `None`: all memory is used.
     pub(super) fn allocate(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let start = self.used.next_multiple_of(align);
         let end = start.checked_add(bytes).filter(|end| *end <= ARENA_BYTES)?;

@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// How much a vCPU may exceed its budget. The next period pays this debt. The policy checks budgets
-/// at ticks. It counts from the switch or exit at which it boosts, and the simulator from the last
-/// time it charged the task, which is a little earlier.
+/// at ticks. The policy counts from the switch or exit at which it boosts. The simulator counts
+/// from the last time at which it charged the task, which is a little earlier.
 fn vcpu_overrun_ns(k: &Kernel) -> Ns {
     const MARGIN_NS: Ns = 500_000;
     k.machine.tick_ns() + MARGIN_NS

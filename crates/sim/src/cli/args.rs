@@ -118,7 +118,7 @@ pub struct CompareArgs {
 /// `paracord-sim contract`.
 #[derive(Debug, Args)]
 pub struct ContractArgs {
-    /// CPUs of the machines; 64 of them are a node, at most 8 nodes
+    /// Numbers of CPUs of the machines, which have a node per 64 CPUs and at most 8 nodes
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,8",
         value_parser = clap::value_parser!(u32).range(2..=512))]
     pub cpus: Vec<u32>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads the scheduler: `scx_enable_workfn()`, and the part of the loader
+//! Loads the scheduler. This file does the work of `scx_enable_workfn()` and of paracord's loader
 //! (crates/sensor/src/scheduler.rs).
 
 use paracord_policy::topology::{self, Place};

@@ -80,7 +80,7 @@ pub struct SchedAvg {
     pub updated: Ns,
     /// Microseconds of the current period.
     pub period_contrib: u64,
-    /// Sums from which the averages are computed. This one is for load.
+    /// Sum for `load_avg`. The averages are computed from these sums.
     pub load_sum: u64,
     /// Sum of the time in a queue or running.
     pub runnable_sum: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated kernel: tasks, run queues, switches, wakeups, ticks, timers, real-time tasks,
-//! hotplug. It is given a class of ordinary tasks ([`SchedClass`]). The names are those of
-//! kernel/sched/core.c.
+//! hotplug. The class of ordinary tasks is a parameter ([`SchedClass`]). Functions have the names
+//! that they have in kernel/sched/core.c.
 
 mod change;
 pub mod class;
