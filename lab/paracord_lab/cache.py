@@ -93,7 +93,7 @@ def lock(name: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def file_lock(path: Path, what: str) -> Iterator[None]:
-    """The same with a lock file at another place."""
+    """As lock(), but with the lock file at `path`."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

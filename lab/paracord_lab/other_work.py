@@ -97,8 +97,8 @@ def line(before: Look, after: Look, root: int | None = None) -> str:
         parent = after.processes.get(before.processes[pid].parent)
         if parent and parent.name in took and before.processes[pid].parent not in ours:
             took[parent.name] -= before.processes[pid].cpu_s
-    # The times of children's children arrive late, and under other names. A negative difference
-    # means that the process took nothing.
+    # The time of a child's children is added to its parents late, possibly to a process with
+    # another name. If a difference is then negative, it counts as zero.
     took = {name: max(s, 0.0) for name, s in took.items()}
     cpus = min(sum(took.values()) / seconds, float(os.cpu_count() or 1))
     stolen = (after.stolen_s - before.stolen_s) / seconds / (os.cpu_count() or 1)

@@ -145,8 +145,8 @@ class Burst(Scenario):
 
 def _shared(pauses, run):
     """
-    Whether another task ran on the CPU in between. The request at the end of the burst was then for
-    both tasks.
+    Whether another task ran on the CPU during the burst. If so, the request at the end of the burst
+    was for both tasks.
     """
     inside = [(begin, end) for one in pauses.values() for begin, end in one if run[0] <= begin < run[1]]
     return sum(end - begin for begin, end in inside) > SHARED_MS

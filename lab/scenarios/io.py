@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
 A guest's real-time task makes a request every few milliseconds and waits for the answer. Three
-kinds are measured: (1) Blocks of a disk, through QEMU's main loop or an I/O thread and the workers
-of both, one or sixteen at once. (2) A real-time peer on the host, through vhost's worker. (3) A
-sound card that has played a period, which a timer of QEMU's main loop signals. All of these are
+kinds of requests are measured: (1) The task reads blocks of a disk, one or sixteen at once. QEMU's
+main loop or an I/O thread, and their workers, serve these reads. (2) The task sends a message to a
+real-time peer on the host, through vhost's worker. (3) The task waits until a sound card has played
+a period, which a timer of QEMU's main loop signals. All of these threads, except for the peer, are
 ordinary threads of the host.
 """
 
