@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""From raw outputs to results: pure, so that it can be repeated without any machine."""
+"""Computes results from raw outputs. This is pure, so it can be repeated without any machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace

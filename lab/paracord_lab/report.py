@@ -34,7 +34,7 @@ th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{max-widt
 
 
 def make(scenario: Scenario, out: Path) -> Results:
-    """Judges what lies in out/raw and writes results.json, report.html and the trace."""
+    """Judges the outputs in out/raw, and writes results.json, report.html and the trace."""
     meta = store.meta(out)
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     judged = replace(
@@ -79,7 +79,7 @@ def measured_rounds(scenario: Scenario, rounds: Sequence[dict[str, Raw]]) -> lis
 
 
 def text(scenario: Scenario, out: Path, judged: Results) -> str:
-    """For the terminal: table, verdicts, paths."""
+    """The text for a terminal: table, verdicts, paths."""
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     shown = table(scenario, measured_rounds(scenario, rounds), judged.left_out)
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
@@ -116,11 +116,11 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def died_line(judged: Results) -> str:
-    return f"{len(judged.died)} emulated machines died, their rounds were repeated: " + "; ".join(judged.died)
+    return f"{len(judged.died)} emulated machines died; their rounds were repeated: " + "; ".join(judged.died)
 
 
 def disturbed_line(judged: Results) -> str:
-    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them alone:"
+    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them without it:"
 
 
 def _page(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""results.json, schema 1: what a scenario measured and how it was judged."""
+"""results.json, schema 1: what a scenario has measured, and how it was judged."""
 
 import json
 import math
@@ -11,9 +11,9 @@ from statistics import median
 from .verdicts import RELATIONS, SKIPPED, STATUSES, UNDECIDED, Verdict
 
 SCHEMA = 1
-# simulated: crates/sim, whose results are of no architecture.
+# simulated: the results of crates/sim, which have no architecture.
 HOST_KINDS = ("emulated", "native", "simulated")
-# Unit, as metrics end in it -> how a reader sees it.
+# The ending of a metric's name, and how the unit is shown to a reader.
 UNITS = {
     "ns": "ns",
     "us": "µs",
@@ -26,17 +26,17 @@ UNITS = {
     "share": "share of CPU time",
     "ratio": "ratio",
 }
-# Tolerance for a stored median, which is written with full precision.
+# The tolerance for a stored median, although it is written with full precision.
 MEDIAN_TOLERANCE = 1e-9
 
 
 class ResultsError(ValueError):
-    """A results file is not what schema 1 says; the text names the place."""
+    """A results file does not follow schema 1. The text names the place."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One metric of one configuration: a value per round, in `unit`."""
+    """One metric of one configuration: one value per round, in `unit`."""
 
     config: str
     metric: str
@@ -56,9 +56,9 @@ class Results:
     host: str
     results: tuple[Series, ...]
     verdicts: tuple[Verdict, ...]
-    # Why machines died on the way, a line each; their rounds were repeated.
+    # Why machines died during the run, one line each. Their rounds were repeated.
     died: tuple[str, ...] = ()
-    # What else the machine did, a line for each measurement that was not alone.
+    # What else the machine did, one line for each measurement that was disturbed.
     disturbed: tuple[str, ...] = ()
     # Configurations that the host cannot measure, each with the reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Results:
 
 
 def unit_of(metric: str) -> str:
-    """Unit from a metric's name, which ends in it (`_us`, `_count`, …)."""
+    """The unit of a metric, which is the ending of its name (`_us`, `_count`, …)."""
     suffix = metric.rsplit("_", 1)[-1]
     if suffix not in UNITS:
         raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(UNITS)})")
@@ -124,7 +124,7 @@ def _verdict_to_json(verdict: Verdict) -> dict:
 
 
 def write(results: Results, path: Path) -> None:
-    """Writes the file in one step, so that a reader never sees half of it."""
+    """Writes the file in one step, so that a reader never sees an incomplete file."""
     data = to_json(results)
     from_json(data, str(path))
     temporary = path.with_suffix(".tmp")
@@ -143,10 +143,10 @@ def read(path: Path) -> Results:
 
 
 def from_json(data: object, where: str) -> Results:
-    """Checks everything; an error names file, place and what was expected."""
+    """Reads and checks everything. An error names the file, the place and what was expected."""
     top = _object(data, where)
     if top.get("schema") != SCHEMA:
-        raise ResultsError(f"{where}: schema is {top.get('schema')!r}, this program reads {SCHEMA}")
+        raise ResultsError(f"{where}: schema is {top.get('schema')!r}, but this program reads {SCHEMA}")
     host = _string(top, "host", where)
     if host not in HOST_KINDS:
         raise ResultsError(f"{where}: host is {host!r}, expected one of {', '.join(HOST_KINDS)}")
@@ -188,7 +188,7 @@ def _series(item: object, where: str) -> Series:
     series = Series(*(_string(data, key, where) for key in ("config", "metric", "unit")), rounds)
     stored = _number(data.get("median"), f"{where}: median")
     if not math.isclose(stored, series.median, rel_tol=MEDIAN_TOLERANCE, abs_tol=MEDIAN_TOLERANCE):
-        raise ResultsError(f"{where}: median is {stored}, the rounds give {series.median}")
+        raise ResultsError(f"{where}: median is {stored}, but the rounds give {series.median}")
     return series
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Runs scenarios: boots, measures configurations interleaved over rounds, stores raw outputs, judges."""
+"""
+Runs scenarios: boots machines, measures configurations in interleaved rounds, stores raw outputs,
+and judges them.
+"""
 
 import sys
 import time
@@ -15,17 +18,19 @@ from .scenario import Scenario
 from .selection import select
 from .session import Options, Session
 
-# Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
+# Length of the recording for Perfetto. It contains a few hundred wakeups, and the trace stays
+# small.
 TRACE_S = 2.0
-# Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted.
-# So many without a measurement between them are no accident any more, nor are so many in one run.
+# Emulated guests die now and then, with the module and without. The emulator is the suspected
+# cause, but this is not proven. This many deaths without a measurement in between are no accident,
+# and neither are as many as the following number in one run.
 DEATHS_IN_A_ROW_MAX = 3
 DEATHS_MAX = 12
 
 
 @dataclass
 class Progress:
-    """One line per measured configuration, with elapsed and remaining time."""
+    """Prints one line per measured configuration, with elapsed and remaining time."""
 
     scenario: str
     left: int
@@ -45,7 +50,7 @@ class Progress:
         print(f"{line}: {what}", file=sys.stderr, flush=True)
 
     def measuring(self, steps: int) -> None:
-        """Measuring starts, or starts again, with that many steps to do."""
+        """Called when measuring starts, or starts again, with this many steps to do."""
         self.measuring_s = time.monotonic()
         self.left = self.left_then = steps
 
@@ -55,7 +60,7 @@ def clock(seconds: float) -> str:
 
 
 def output_directory(base: Path, scenario: Scenario, options: Options) -> Path:
-    """`base`/<scenario>, with what differs from the scenario's own values behind it."""
+    """`base`/<scenario>. The name is followed by what differs from the scenario's own values."""
     parts = [scenario.name]
     if options.without:
         parts += ["without", options.without]
@@ -66,11 +71,12 @@ def output_directory(base: Path, scenario: Scenario, options: Options) -> Path:
 
 def run(scenario: Scenario, options: Options, base: Path) -> Results:
     """
-    Runs one scenario; results and report lie in `base`/<scenario> then.
+    Runs one scenario. Results and report are in `base`/<scenario> afterwards.
 
-    An emulated machine that dies is started again and the round repeated, a few times, each with a line that
-    says so; not one whose kernel ejected the scheduler before: that is no accident. LabError (one line) when
-    the lab cannot go on; what was measured until then stays in raw/.
+    If an emulated machine dies, it is started again and the round is repeated, a limited number of
+    times. A line reports each case. There is one exception: if the kernel has ejected the scheduler
+    before, the death is not an accident. Raises LabError (one line) if the lab cannot continue. The
+    measurements until then stay in raw/.
     """
     out = output_directory(base, scenario, options)
     rounds = options.rounds or scenario.rounds
@@ -98,7 +104,7 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             plan.back_to_round_start()
             if plan.started:
                 store.put_death(out, str(error))
-            progress.say(f"{error}: starting the emulated machines again, the round is repeated")
+            progress.say(f"{error}: starting the emulated machines again; the round is repeated")
     progress.say("writing the report")
     return report.make(scenario, out)
 
@@ -135,10 +141,10 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             progress.say("booting guests, starting loads")
             before = other_work.look()
             scenario.setup(session)
-            # A first warning, while the run is short.
+            # Warn for the first time while the run is still short.
             disturbed = _disturbed(scenario, before)
             if disturbed:
-                progress.say(f"not alone on this machine, figures will suffer: {disturbed}")
+                progress.say(f"other work on this machine makes the figures unreliable: {disturbed}")
             _measure(plan, session, out, progress)
             while plan.extra_left and _needs_rounds(scenario, out):
                 plan.extend()
@@ -148,7 +154,7 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         except BaseException as error:
             if isinstance(error, ChannelClosed | CommandTimeout):
                 post_mortem.write(host, str(error))
-            with suppress(LabError):  # what is wrong is `error`
+            with suppress(LabError):  # `error` is what is reported
                 session.close()
             raise
         session.close()
@@ -161,10 +167,11 @@ def _needs_rounds(scenario: Scenario, out: Path) -> bool:
 
 
 def first_of(error: LabError) -> LabError:
-    """The error that came first: undoing things on a machine that died raises more of them."""
+    """The error that came first. If a machine has died, the clean-up raises further errors."""
     first = error
     while isinstance(error.__context__, LabError) and not error.__cause__:
-        # One that was raised `from None` says the same as what it hides, but not as what came before that.
+        # An error that was raised `from None` replaces the error that it hides, but not the error
+        # before that one.
         hides, error = error.__suppress_context__, error.__context__
         if not hides:
             first = error
@@ -172,7 +179,7 @@ def first_of(error: LabError) -> LabError:
 
 
 def _disturbed(scenario: Scenario, before: other_work.Look) -> str:
-    """What else the machine has done since; empty where that is not in the numbers."""
+    """What else the machine has done since then. Empty if this has no effect on the figures."""
     return "" if scenario.counted else other_work.line(before, other_work.look())
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Verdicts: pass, fail, undecided, skipped. Judging is pure: values of rounds in, verdict out.
+Verdicts: pass, fail, undecided, skipped. Judging is pure: it computes a verdict from the values of
+rounds.
 
 Undecided means that the rounds scatter so much that the median could as well lie on the other side of the
 limit. Skipped means that this host cannot measure what the verdict looks at. Neither is ever a pass.
@@ -19,10 +20,11 @@ RELATIONS = ("<=", ">=")
 
 EXIT_PASSED, EXIT_FAILED, EXIT_OPEN, EXIT_NOTHING = 0, 1, 3, 4
 
-# Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
+# The largest share of rounds that may be without a value (because the reference was disturbed).
+# They are left out, and the verdict says so.
 MEANINGLESS_MAX = 0.26
 
-# The scatter of fewer rounds is not known: when some pass and some fail, others are worth their time.
+# With fewer rounds, their scatter is not known. If some pass and some fail, more rounds are made.
 FEW_ROUNDS = 5
 
 # One round: configuration -> metric -> value.
@@ -53,7 +55,7 @@ class PartialRound(dict[str, Mapping[str, float]]):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One judged check. `beside`: the same value for other configurations, for the reader only."""
+    """The verdict of a check. `beside`: the value for other configurations, only for the reader."""
 
     name: str
     status: str
@@ -67,17 +69,20 @@ class Verdict:
 
 
 def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
-    """Value of a check: a metric in one configuration relative to the same in another."""
+    """
+    The value of a check: a metric in one configuration relative to the same metric in another.
+    """
     return lambda one: ratio(one[configuration][metric], one[reference][metric])
 
 
 @dataclass(frozen=True)
 class Check:
     """
-    What a scenario promises: `value(round)` stands in `relation` to `limit` (both in `unit`).
+    A promise of a scenario: `value(round)` has the `relation` to `limit` (both in `unit`).
 
-    every: each round must hold (counts of things that may never happen); otherwise the median of the rounds.
-    beside: values of other configurations that are printed next to the verdict.
+    every: the check must hold in each round (for counts of things that must never happen).
+    Otherwise the median of the rounds counts. beside: the values for other configurations, which
+    are printed next to the verdict.
     """
 
     name: str
@@ -96,7 +101,10 @@ class Check:
         return value <= self.limit if self.relation == "<=" else value >= self.limit
 
     def needs_rounds(self, verdict: Verdict) -> bool:
-        """Another round could change it: it is undecided, or rests on few rounds that differ about it."""
+        """
+        Whether another round could change the verdict: it is undecided, or it is based on few
+        rounds that contradict each other.
+        """
         few = not self.every and len(verdict.rounds) < FEW_ROUNDS
         return verdict.status == UNDECIDED or (few and len({self.holds(v) for v in verdict.rounds}) == 2)
 
@@ -129,7 +137,9 @@ class Check:
         return Verdict(self.name, status, value, self.limit, self.unit, self.relation, values, reason, beside)
 
     def _values(self, rounds: Sequence[Round]) -> tuple[tuple[float, ...], list[str]]:
-        """Values of the rounds that have one, and why the others have none."""
+        """
+        The values of the rounds that have one, and the reasons why the other rounds have none.
+        """
         values, meaningless = [], []
         for one in rounds:
             try:
@@ -144,7 +154,8 @@ class Check:
 
     def _median(self, values: tuple[float, ...]) -> tuple[str, float, str]:
         centre = median(values)
-        # Rounds that all lie on one side leave no doubt about the median's side, however far apart they are.
+        # If all rounds are on one side of the limit, there is no doubt about the median's side,
+        # however far apart they are.
         if len(values) > 1 and len({self.holds(v) for v in values}) == 1:
             return (PASS if self.holds(centre) else FAIL), centre, ""
         error = median_error(values)
@@ -165,7 +176,7 @@ class Check:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """The last line of a run: `N passed, N failed, N skipped`, undecided ones stated plainly."""
+    """The last line of a run: `N passed, N failed, N skipped`. Undecided verdicts are named."""
     count = {status: sum(v.status == status for v in verdicts) for status in STATUSES}
     line = f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIPPED]} skipped"
     if count[SKIPPED]:

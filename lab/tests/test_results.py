@@ -75,13 +75,16 @@ def test_written_is_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema=2), "schema is 2, this program reads 1"),
+        (lambda d: d.update(schema=2), "schema is 2, but this program reads 1"),
         (lambda d: d.update(host="cloud"), "host is 'cloud', expected one of emulated, native, simulated"),
         (lambda d: d.pop("kernel"), "kernel is missing"),
         (lambda d: d.update(results={}), "results is missing or not a list"),
         (lambda d: d["results"][0].update(rounds=[]), r"results\[0\]: rounds is empty"),
         (lambda d: d["results"][0].update(rounds=[1, "2"]), r"results\[0\]: rounds\[1\]: expected a finite"),
-        (lambda d: d["results"][0].update(median=1), r"results\[0\]: median is 1.0, the rounds give 850.0"),
+        (
+            lambda d: d["results"][0].update(median=1),
+            r"results\[0\]: median is 1.0, but the rounds give 850.0",
+        ),
         (lambda d: d["results"].append(d["results"][0]), r"results\[1\]: .* occurs a second time"),
         (lambda d: d["verdicts"][0].update(status="ok"), r"verdicts\[0\]: status is 'ok'"),
         (lambda d: d["verdicts"][0].update(value=None), r"verdicts\[0\]: a verdict 'pass' needs a value"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task that waits for too long ends the scheduler: `scx_watchdog_workfn()`, `check_rq_for_timeouts()`.
+//! The watchdog unloads the scheduler if a task waits too long: `scx_watchdog_workfn()`,
+//! `check_rq_for_timeouts()`.
 
 use super::{exit::eject, flags};
 use crate::kernel::{Class, Event, Kernel, State};

@@ -1,67 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets of CPUs, as the kernel's `struct cpumask`.
+//! Sets of CPUs, like the kernel's `struct cpumask`.
 
 use std::{fmt, str::FromStr};
 
 use paracord_sys::affinity::{self, CpuListError, CpuMask};
 
-/// CPUs that a machine may have.
+/// Maximum number of CPUs of a machine.
 pub const CPUS_MAX: usize = affinity::CPUS_MAX as usize;
 
-/// A set of CPUs. Laid out as the kernel's bitmap: C code may be given a pointer to it.
+/// A set of CPUs. It has the layout of the kernel's bitmap, because C code may get a pointer to it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CpuSet([u64; affinity::WORDS]);
 
 impl CpuSet {
-    /// No CPU.
+    /// The empty set.
     pub const EMPTY: Self = Self([0; affinity::WORDS]);
 
-    /// The CPUs from 0 up to `count`.
+    /// The CPUs from 0 to `count - 1`.
     #[must_use]
     pub fn first(count: usize) -> Self {
         (0..count).collect()
     }
 
-    /// One CPU.
+    /// A set of one CPU.
     #[must_use]
     pub fn of(cpu: usize) -> Self {
         std::iter::once(cpu).collect()
     }
 
-    /// Whether a CPU is in it.
+    /// Whether the set contains a CPU.
     #[must_use]
     pub fn has(&self, cpu: usize) -> bool {
         cpu < CPUS_MAX && self.0[cpu / 64] >> (cpu % 64) & 1 != 0
     }
 
-    /// Adds a CPU; beyond the largest: nothing.
+    /// Adds a CPU. Does nothing if the number is too large.
     pub fn insert(&mut self, cpu: usize) {
         if cpu < CPUS_MAX {
             self.0[cpu / 64] |= 1 << (cpu % 64);
         }
     }
 
-    /// Takes a CPU away.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: usize) {
         if cpu < CPUS_MAX {
             self.0[cpu / 64] &= !(1 << (cpu % 64));
         }
     }
 
-    /// How many there are.
+    /// Number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// What is in both.
+    /// The CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut both = *self;
@@ -71,7 +71,7 @@ impl CpuSet {
         both
     }
 
-    /// CPUs that are in one of them.
+    /// The CPUs that are in at least one of the sets.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let mut either = *self;
@@ -79,7 +79,7 @@ impl CpuSet {
         either
     }
 
-    /// The first CPU at or above a number.
+    /// The first CPU of the set with at least this number.
     #[must_use]
     pub fn next(&self, from: usize) -> Option<usize> {
         let mut index = from / 64;
@@ -93,7 +93,7 @@ impl CpuSet {
         }
     }
 
-    /// Its CPUs, in order.
+    /// The CPUs of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -112,7 +112,7 @@ impl FromIterator<usize> for CpuSet {
     }
 }
 
-/// As in `/sys`: `0-3,8`.
+/// Writes the set as in `/sys`: `0-3,8`.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         CpuMask::from_words(self.0).fmt(f)

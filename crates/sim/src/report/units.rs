@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers for people.
+//! Writes numbers for people.
 
 use paracord_sim::time::{NS_PER_MS, NS_PER_S, NS_PER_US};
 
@@ -13,7 +13,8 @@ pub fn count(n: u64) -> String {
     scaled(n, &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)])
 }
 
-/// Nanoseconds as seconds with as many digits as they need, up to milliseconds: `8 s`, `2.345 s`.
+/// Nanoseconds as seconds, with as many digits as needed but at most three after the point: `8 s`,
+/// `2.345 s`.
 pub fn seconds(ns: u64) -> String {
     let text = format!("{}.{:03}", ns / NS_PER_S, ns / NS_PER_MS % 1000);
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
