@@ -56,7 +56,7 @@ ready:
 	@$(MAKE) -s -j2 build lab-setup
 
 demo: ready
-	@$(LAB) run demo || test $$? -eq 3  # 3: it ran, nothing failed; its last line says what stays open
+	@$(LAB) run demo || test $$? -eq 3  # 3: it ran, nothing failed; its last lines say what stays open or is left out
 
 test: test-unit test-lab
 

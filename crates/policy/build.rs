@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles policy/*.h natively.
+//! Compiles policy/*.h for the machine that builds, not for BPF.
 
 fn main() {
     for path in ["../../policy", "../../abi", "native"] {
@@ -19,11 +19,11 @@ fn main() {
         .flag_if_supported("-std=gnu11")
         .warnings_into_errors(true)
         .extra_warnings(true);
-    // Tests and fuzzing: an overflow or a bad shift is a crash, not a surprise.
+    // In tests and fuzzing, an overflow or an invalid shift traps.
     if std::env::var("PROFILE").as_deref() == Ok("debug") {
         build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
     }
-    // cargo-fuzz: coverage of the C code, which is what is under test.
+    // cargo-fuzz needs coverage of the C code, because the C code is tested.
     if std::env::var_os("CARGO_CFG_FUZZING").is_some() {
         build.compiler("clang").flag("-fsanitize=fuzzer-no-link");
     }

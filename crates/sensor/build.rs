@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles the BPF objects; they are embedded in the library.
+//! Compiles the BPF objects, which the library embeds.
 
 use std::{env, path::PathBuf, process::Command};
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// Source below bpf/, macro, object.
+/// Source file in bpf/, macro, and name of the object.
 const OBJECTS: [(&str, Option<&str>, &str); 4] = [
     ("sensor.bpf.c", None, "sensor.bpf.o"),
     ("ext.bpf.c", Some("-DPC_HAVE_KICK"), "ext.bpf.o"),
-    // Where the kernel's BTF describes scx_bpf_kick_cpu() wrongly.
+    // For kernels whose BTF describes scx_bpf_kick_cpu() wrongly.
     ("ext.bpf.c", None, "ext-without-kick.bpf.o"),
-    // Of tests/pelt.rs only.
+    // Used only by tests/pelt.rs.
     ("tests/pelt_check.bpf.c", None, "pelt_check.bpf.o"),
 ];
-/// clang 14 is the first with the CO-RE builtins that the sensor uses.
+/// clang 14 is the first version with the CO-RE builtins that the sensor uses.
 const CLANG_MIN: u32 = 14;
 
 /// Major version in the first line of `clang --version`.
@@ -34,7 +34,7 @@ fn main() {
     match clang_major(&clang) {
         Some(major) if major >= CLANG_MIN => {}
         Some(major) => panic!(
-            "{clang} is version {major}, the BPF sensor needs {CLANG_MIN} or newer: install it, or set CLANG"
+            "{clang} is version {major}, but the sensor needs {CLANG_MIN} or newer: install it, or set CLANG"
         ),
         None => panic!(
             "no working {clang}: install clang {CLANG_MIN} or newer (`make setup` does), or set CLANG"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles bpf/ext.bpf.c for this machine: by clang, as the BPF objects are.
+//! Compiles bpf/ext.bpf.c for the machine that builds. The compiler is clang, as for the BPF
+//! objects.
 
 fn main() {
     for path in ["../../bpf", "../../policy", "../../abi", "native"] {
@@ -15,13 +16,14 @@ fn main() {
         .flag("-std=gnu11")
         .flag(format!("--target={target}"))
         .define("__TARGET_ARCH_x86", None)
-        // The programs and the kernel look at one memory through different types.
+        // The programs and the kernel access the same memory through different types.
         .flag("-fno-strict-aliasing")
         .flag("-Wno-pointer-bool-conversion")
         .flag("-Wno-unused-parameter")
         .extra_warnings(true)
         .warnings_into_errors(true);
-    // Optimised in every profile: a debug build of the simulator is slow enough.
+    // The programs are optimised in every profile, because a debug build of the simulator is
+    // already slow.
     build.opt_level(2);
     if std::env::var_os("CARGO_FEATURE_TRACED").is_some() {
         build.define("SIM_TRACED", None);

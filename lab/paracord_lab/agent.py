@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""lab-agent (lab/agent/agent.c), compiled in the tools tree: what runs the lab needs no C compiler."""
+"""
+Compiles lab-agent (lab/agent/agent.c) in the tools tree, so that the machine that runs the lab
+needs no C compiler.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "agent/agent.c"
 
 
 def ensure(arch: str) -> Path:
-    """The agent of an architecture, linked statically: it runs on the host, in the guest and natively."""
+    """
+    Returns the agent of an architecture. It is linked statically, because it runs on the host, in
+    the guest and natively.
+    """
     tools = tree.ensure("tools", arch)
 
     def build(directory: Path, _: Progress) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Guests of a board: what makes their work take as long as on the physical CPU that each vCPU is on.
+Guests of a board. Their work must take as long as on the physical CPU on which each vCPU runs.
 
-The board's driver writes the speeds of vCPU threads into a file of shared memory (pc_speeds), which the guest
-has as the memory of an ivshmem device. Stock guests have it as well as those with paracord's module.
+The board's driver writes the speeds of vCPU threads into a file of shared memory (pc_speeds). The
+guest has this file as the memory of an ivshmem device. Stock guests have the device, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GUEST_BUFFER_KB = 512
 
 
 def speed_file(name: str) -> str:
-    """Of the guest `name`, in the host."""
+    """Path of the file of the guest `name`, in the host."""
     return f"/dev/shm/speeds-{name}"
 
 
@@ -35,25 +35,25 @@ def device(host, name: str) -> Sequence[str]:
 
 
 def follow(host, guest):
-    """The running program that keeps the guest's file; it ends with the host."""
+    """Starts the program that keeps the guest's file up to date. It ends with the host."""
     tids = " ".join(map(str, guest.vcpu_tids))
     job = host.spawn(f"exec pc_speeds {speed_file(guest.name)} {tids}", f"speeds of {guest.name}")
     host.channel.wait_for(lambda: "ready" in job.out() or not job.running, START_S, job.name)
     if not job.running:
-        raise LabError(f"pc_speeds ended: {job.err().strip() or 'without a word'}")
+        raise LabError(f"pc_speeds ended: {job.err().strip() or 'without a message'}")
     return job
 
 
 @dataclass
 class Asked:
-    """What the guest's governor asked for: [ns of the guest's CLOCK_MONOTONIC, kHz, vCPU]."""
+    """The requests of the guest's governor: [ns of the guest's CLOCK_MONOTONIC, kHz, vCPU]."""
 
     requests: list[list[int]] = field(default_factory=list)
 
 
 @contextmanager
 def requests(guest) -> Iterator[Asked]:
-    """Recorded in the guest while the context is open; empty where it has no cpufreq driver."""
+    """Records requests in the guest while the context is open. Empty if the guest has no cpufreq driver."""
     asked = Asked()
     event = f"{TRACEFS}/events/power/cpu_frequency/enable"
     guest.run(
@@ -71,7 +71,7 @@ _REQUEST = re.compile(r"\s(\d+)\.(\d+): cpu_frequency: state=(\d+) cpu_id=(\d+)"
 
 
 def parse_requests(text: str) -> list[list[int]]:
-    """From tracefs' text, in the order of time."""
+    """Parses the text of tracefs. The requests are in order of time."""
     found = [
         [int(m[1]) * 10**9 + int(m[2].ljust(9, "0")[:9]), int(m[3]), int(m[4])]
         for m in _REQUEST.finditer(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Tasks of a board's scenario: what each does, may ask for, and where it may run."""
+"""Tasks of a board's scenario: what each task does, what it may request, and where it may run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .errors import LabError
 @dataclass(frozen=True)
 class Task:
     """
-    arguments: of pc_task. clamp_min, clamp_max: 0..1024. cpus: a list as taskset has it; empty: anywhere.
+    arguments: of pc_task. clamp_min, clamp_max: 0..1024. cpus: a list in the format of taskset;
+    empty: all CPUs.
     """
 
     arguments: str = ""
@@ -25,7 +26,10 @@ class Task:
     cpus: str = ""
 
     def command(self, number: int, by_paracord: bool) -> str:
-        """A shell command that becomes the task; its clamps are paracord's or the kernel's."""
+        """
+        Returns a shell command that becomes the task. Its clamps are set through paracord or in the
+        kernel.
+        """
         words = f"pc_task --id {number} {self.arguments}"
         clamps = f"{self.clamp_min}", f"{self.clamp_max}"
         if by_paracord:
@@ -39,7 +43,10 @@ class Task:
 
 @contextmanager
 def running(host, tasks: Sequence[Task], by_paracord: bool) -> Iterator[list[int]]:
-    """The tasks while the context is open; their process ids. They have begun when it is entered."""
+    """
+    Runs the tasks while the context is open, and yields their process IDs. When it is entered, all
+    tasks have begun.
+    """
     pids: list[int] = []
     try:
         for number, task in enumerate(tasks):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What a board's CPUs did: where the load's tasks ran, at which frequency, what was asked for, and what that
-costs by the kernel's energy model. Recorded through tracefs, reduced to steps over time.
+Records what a board's CPUs do: where the tasks of the load run, at which frequency, what was
+requested, and what that costs by the kernel's energy model. The recording is made through tracefs
+and reduced to steps over time.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from .ftrace import TRACEFS
 
 TASK = "pc_task."
 BUFFER_KB = 16384
-# The scheduler's request to the governor, when the scheduler is paracord's.
+# The request of the scheduler to the governor, if the scheduler is paracord's.
 PROBE = "p:paracord/cpuperf scx_bpf_cpuperf_set cpu=%x0:s32 perf=%x1:u32"
 EVENTS = ("power/cpu_frequency", "sched/sched_switch")
 PROBE_EVENT = "paracord/cpuperf"
-# Steps of a request within that time are one: it is made anew at every switch and tick.
+# Steps of a request within this time count as one, because the request is computed again at every
+# switch and tick.
 REQUEST_STEP_MS = 2.0
 JOIN_MS = 5.0
 
-# A value that holds from a moment on: [ms since the recording's begin, value].
+# A value and the time from which it is valid: [ms since the start of the recording, value].
 Step = list[float]
 
 
 @dataclass
 class Domain:
-    """CPUs that share a frequency. power_mw: by MHz, of one busy CPU."""
+    """CPUs that share a frequency. power_mw: power of one busy CPU, by MHz."""
 
     cpus: list[int]
     start_mhz: float
@@ -40,10 +42,10 @@ class Domain:
 @dataclass
 class BoardTrace:
     """
-    frequencies: by the domain's first CPU, MHz. requests: by CPU, 0..1024. places: by task, the CPU that it
-    is on. runs: by task, [begin, end] in ms; pauses below JOIN_MS do not end one, they are in `pauses` the
-    same way. busy_ms: by task. energy_mj: of the tasks' running time. begin_ns: the recording's, on the
-    host's CLOCK_MONOTONIC.
+    frequencies: MHz, by the first CPU of the domain. requests: by CPU, 0..1024. places: by task,
+    the CPU on which it is. runs: by task, [begin, end] in ms. Pauses below JOIN_MS do not end a
+    run; `pauses` contains them, by task. busy_ms: by task. energy_mj: energy of the tasks' running
+    time. begin_ns: start of the recording, on the host's CLOCK_MONOTONIC.
     """
 
     duration_ms: float = 0.0
@@ -58,7 +60,7 @@ class BoardTrace:
 
 
 def domains(host) -> list[Domain]:
-    """The board's domains as the kernel's energy model has them."""
+    """The domains of the board, from the kernel's energy model."""
     found = []
     base = "/sys/kernel/debug/energy_model"
     for name in host.run(f"ls {base}").out.split():
@@ -73,9 +75,10 @@ def domains(host) -> list[Domain]:
 @contextmanager
 def recording(host, threads: Mapping[int, str] | None = None) -> Iterator[BoardTrace]:
     """
-    Records while the context is open; what happened is in the object afterwards.
+    Records while the context is open. The object contains the result afterwards.
 
-    threads: by thread id, what they are called in it (a guest's vCPUs); else all that are named TASK.
+    threads: names in the result, by thread ID (for a guest's vCPUs). Without it, all threads whose
+    names begin with TASK are recorded.
     """
     trace = BoardTrace()
     if threads is None:
@@ -122,7 +125,10 @@ def reduce(
     end_ns: int,
     threads: Mapping[int, str] | None = None,
 ) -> None:
-    """Fills a trace from tracefs' text; begin and end on its clock. threads: as of recording()."""
+    """
+    Fills a trace from the text of tracefs. begin and end are times on its clock. threads: as for
+    recording().
+    """
     domain_of = {cpu: domain for domain in before for cpu in domain.cpus}
     mhz = {cpu: domain.start_mhz for cpu, domain in domain_of.items()}
     running: dict[int, tuple[str, float]] = {}
@@ -131,7 +137,7 @@ def reduce(
         trace.frequencies[str(domain.cpus[0])] = [[0.0, domain.start_mhz]]
 
     def called(comm: str, tid: int) -> str:
-        """What the thread is called in the trace; empty if it is none of those that are recorded."""
+        """The name of the thread in the trace; empty if the thread is not recorded."""
         if threads is None:
             return comm if comm.startswith(TASK) else ""
         return threads.get(tid, "")
@@ -186,35 +192,38 @@ def reduce(
 
 
 def mean(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float:
-    """Mean over time."""
+    """The mean over time."""
     return sum(value * ms for value, ms in pieces(steps, begin_ms, end_ms)) / (end_ms - begin_ms)
 
 
 def swing_per_s(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float:
-    """Sum of all changes' sizes, per second (seed 003's notebooks: how restless a frequency is)."""
+    """
+    The sum of the sizes of all changes, per second. It says how restless a frequency is. (The
+    notebooks of the kernel patches "uclamp sum aggregation" have this figure.)
+    """
     values = [value for value, _ in pieces(steps, begin_ms, end_ms)]
     return sum(abs(b - a) for a, b in pairwise(values)) / (end_ms - begin_ms) * 1e3
 
 
 def share_at(steps: Sequence[Step], value: float, begin_ms: float, end_ms: float) -> float:
-    """Share (0..1) of the time at that value."""
+    """Share (0..1) of the time with this value."""
     return sum(ms for at, ms in pieces(steps, begin_ms, end_ms) if at == value) / (end_ms - begin_ms)
 
 
 def at(steps: Sequence[Step], ms: float) -> float | None:
-    """The value at a moment; None before the first."""
+    """The value at a time; None before the first value."""
     held = [value for since, value in steps if since <= ms]
     return held[-1] if held else None
 
 
 def least(steps: Sequence[Step], begin_ms: float, end_ms: float) -> float | None:
-    """The least value between two moments, the one in force at the begin included."""
+    """The smallest value between two times, including the value that is valid at the first one."""
     values = [value for value, _ in pieces(steps, begin_ms, end_ms)]
     return min(values, default=None)
 
 
 def pieces(steps: Sequence[Step], begin_ms: float, end_ms: float) -> list[tuple[float, float]]:
-    """Values between two moments, each with how long it held (ms)."""
+    """The values between two times, each with the time in ms for which it was valid."""
     found = []
     for index, (at, value) in enumerate(steps):
         until = steps[index + 1][0] if index + 1 < len(steps) else end_ms
@@ -228,8 +237,9 @@ def imbalance(
     places: Mapping[str, Sequence[Step]], cpus: Sequence[int], begin_ms: float, end_ms: float
 ) -> float:
     """
-    Mean over time of the most minus the fewest tasks on one of `cpus`, above what their number allows at best
-    (0, or 1 if it does not divide evenly).
+    The difference between the largest and the smallest number of tasks on one of `cpus`, averaged
+    over time, minus the smallest possible difference (0, or 1 if the number of tasks cannot be
+    divided evenly).
     """
     moments = sorted({begin_ms, end_ms, *(at for steps in places.values() for at, _ in steps)})
     moments = [at for at in moments if begin_ms <= at <= end_ms]
@@ -248,7 +258,7 @@ def imbalance(
 def share_on(
     places: Mapping[str, Sequence[Step]], cpus: Sequence[int], begin_ms: float, end_ms: float
 ) -> float:
-    """Share (0..1) of the tasks' time on the board that they are on `cpus`."""
+    """Share (0..1) of the tasks' time on the board in which they are on `cpus`."""
     on = sum(
         held for steps in places.values() for cpu, held in pieces(steps, begin_ms, end_ms) if cpu in cpus
     )

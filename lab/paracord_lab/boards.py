@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Hosts with CPU frequencies: what describes the hardware to the kernel, and its driver.
+Hosts with CPU frequencies: the description of the hardware for the kernel, and its driver.
 
-An emulated CPU is as fast at any frequency. What the kernel and schedulers see and decide is real:
-capacities, operating points, the governor, the energy model. Work that shall take longer on a slow CPU must
-ask how fast it would be (lab/programs/pc_task.c).
+An emulated CPU has the same speed at any frequency. What the kernel and schedulers see and decide
+is real: capacities, operating points, the governor, the energy model. Programs whose work should
+take longer on a slow CPU must ask how fast the CPU would be (lab/programs/pc_task.c).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from . import cache, emulator, tree
 from .images import LAB
 
 BOARDS = LAB / "boards"
-# What drivers and programs share.
+# Headers that drivers and programs share.
 INCLUDE = BOARDS / "include"
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the emulator and the host's kernel are told. binds: as of tree.enter()."""
+    """The description for the emulator and for the host's kernel. binds: as for tree.enter()."""
 
     arguments: Sequence[str] = ()
     binds: Mapping[str, Path] = field(default_factory=dict)
@@ -34,15 +34,15 @@ NOTHING = Description()
 
 
 def set_governor(host, name: str = "schedutil") -> None:
-    """Of all CPUs."""
+    """Sets the governor of all CPUs."""
     host.run(f"echo {name} | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
 class JunoR2:
     """
-    Arm's Juno r2 as its device tree and firmware describe it (lab/boards/juno_r2/cpufreq.c), with the small
-    CPUs first, as seed 003 numbers them: 0-3 of capacity 383, 4 and 5 of 1024. The small ones have one
-    frequency, the large ones another.
+    Arm's Juno r2, as its device tree and firmware describe it (lab/boards/juno_r2/cpufreq.c). The
+    small CPUs come first: 0-3 have capacity 383, 4 and 5 have capacity 1024. All small CPUs have
+    the same frequency, and all large ones have the same frequency.
     """
 
     name = "juno-r2"
@@ -59,16 +59,17 @@ class JunoR2:
         return Description(("-dtb", "/mnt/board/host.dtb"), {"/mnt/board": made})
 
     def start(self, host) -> None:
-        """Loads the driver and waits for the scheduler to know what the CPUs cost."""
+        """Loads the driver, and waits until the scheduler knows the energy costs of the CPUs."""
         host.run("insmod /payload/modules/juno_r2.ko")
         set_governor(host)
 
 
 class X86PStates:
     """
-    A server as its firmware describes it: P-states in ACPI, one of them for each CPU, and the kernel's own
-    driver. The frequencies are the range of an Intel Xeon E5-2670 without turbo. All CPUs are equal; nothing
-    tells the kernel how fast a CPU is at present (no APERF and MPERF in an emulated one).
+    A server as its firmware describes it: P-states in ACPI, separate for each CPU, and the kernel's
+    own driver. The frequencies are the range of an Intel Xeon E5-2670 without turbo. All CPUs are
+    equal. The kernel cannot learn how fast a CPU is at present, because an emulated CPU has no
+    APERF and MPERF.
     """
 
     name = "x86-pstates"
@@ -81,10 +82,11 @@ class X86PStates:
         processors, _ = emulator.processors(arch, "tcg", self.cpus)
         made = _make(self, "host-ssdt", "host.aml", (str(processors), *map(str, self.mhz)))
         return Description(
-            # The driver refuses the family of the emulator's own model, which had a driver of its own.
+            # The driver refuses the CPU family of the emulator's default model, because older CPUs
+            # have another driver.
             ("-acpitable", "file=/mnt/board/host.aml", "-cpu", f"{arch.emulated_cpu},family=16"),
             {"/mnt/board": made},
-            # A clock that might depend on the frequency rules fast switching out.
+            # The kernel does not use fast switching if the clock may depend on the frequency.
             "setcpuid=constant_tsc",
         )
 
@@ -98,12 +100,12 @@ ALL: dict[str, Board] = {board.name: board for board in (JunoR2(), X86PStates())
 
 
 def load(name: str) -> Board:
-    """The board; KeyError when there is none of that name."""
+    """Returns the board. KeyError if there is no board with this name."""
     return ALL[name]
 
 
 def of_architecture(arch: str) -> list[Path]:
-    """Directories with the drivers of an architecture's boards."""
+    """The directories of the drivers of an architecture's boards."""
     directories = [_directory(board) for board in ALL.values() if board.arch == arch]
     return [directory for directory in directories if (directory / "Kbuild").is_file()]
 
@@ -113,7 +115,7 @@ def _directory(board: Board) -> Path:
 
 
 def _make(board: Board, script: str, made: str, words: Sequence[str]) -> Path:
-    """The directory with the file `made` that the board's script writes, in the tools tree."""
+    """Returns the directory with the file `made`, which the board's script writes in the tools tree."""
     tools = tree.ensure("tools", board.arch)
     directory = _directory(board)
     argv = [f"/mnt/board/{script}", f"/mnt/out/{made}", *words]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What BPF programs cost to run, by the kernel's own statistics (kernel.bpf_stats_enabled), and to verify.
+The cost of running BPF programs, from the kernel's own statistics (kernel.bpf_stats_enabled), and
+of verifying them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ Raw = dict[str, object]
 
 @contextmanager
 def measuring(host, prefix: str) -> Iterator[Raw]:
-    """Statistics are on while the context is open; afterwards it holds what programs of that prefix did."""
+    """
+    Enables the statistics while the context is open. Afterwards it contains the values of all
+    programs whose names begin with the prefix.
+    """
     raw: Raw = {}
     host.run(f"echo 1 > {SWITCH}")
     try:
@@ -54,10 +58,10 @@ def metrics(raw: Mapping) -> dict[str, float]:
 
 
 def verified(host) -> dict[str, int]:
-    """Instructions that the verifier followed, by the names of the programs that the daemon holds."""
+    """The number of instructions that the verifier processed, for each program that the daemon holds."""
     fields = r"s/^\(prog_id\|verified_insns\):\s*//p"
     found = host.run(f"cat /proc/$(pgrep -nx paracord)/fdinfo/* | sed -n '{fields}'").out.split()
     names = {str(program["id"]): program["name"] for program in _listed(host) if "name" in program}
-    # One that libbpf tries a kernel with is gone by then.
+    # libbpf's test programs, with which it examines a kernel, no longer exist by then.
     pairs = zip(found[::2], found[1::2], strict=True)
     return {names[number]: int(count) for number, count in pairs if number in names}

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The cache of trees and images: keyed by what went in, built aside, renamed when complete.
+"""
+The cache of trees and images. The key of an entry depends on its inputs. An entry is built under
+another name, and renamed when it is complete.
 
-An entry is a directory `NAME-ARCH-KEY` in the cache directory: `paracord` in $PARACORD_CACHE, else in
-$XDG_CACHE_HOME, else in ~/.cache (setup/target knows it too). A build that is interrupted leaves a
-`*.partial` that the next build removes.
+An entry is a directory `NAME-ARCH-KEY` in the cache directory: `paracord` in $PARACORD_CACHE, or in
+$XDG_CACHE_HOME, or in ~/.cache (setup/target uses the same rule). An interrupted build leaves a
+`*.partial`, which the next build removes.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ KEY_DIGITS = 12
 
 
 def root() -> Path:
-    """The cache directory; created when missing."""
+    """Returns the cache directory. Makes it if it does not exist."""
     named = os.environ.get("PARACORD_CACHE") or os.environ.get("XDG_CACHE_HOME")
     path = Path(named) if named else privilege.home() / ".cache"
-    # A directory of its own: what is named may be a disk with much else on it.
+    # The cache gets a directory of its own, because the named directory may contain many other
+    # files.
     if path.name != "paracord":
         path /= "paracord"
     try:
@@ -42,18 +45,24 @@ def root() -> Path:
 
 
 def give_back() -> None:
-    """Under sudo: the user's cache is the user's. Trees stay root's, as every system's files are."""
+    """
+    Under sudo, gives the user's cache back to the user. Trees stay root's, because the files of
+    every system belong to root.
+    """
     privilege.give_back(root(), leave_out="tree-*")
 
 
 def key(inputs: object) -> str:
-    """Short stable hash of anything that JSON can hold. Order of dictionary keys does not matter."""
+    """
+    A short stable hash of anything that JSON can represent. The order of dictionary keys does not
+    matter.
+    """
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def files_digest(paths: list[Path]) -> str:
-    """Hash of names, modes and contents, for entries that are built from sources."""
+    """A hash of names, modes and contents, for entries that are built from sources."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.name} {path.stat().st_mode & 0o111:o} {path.stat().st_size}\n".encode())
@@ -66,7 +75,7 @@ def entry_path(name: str, arch: str, inputs: object) -> Path:
 
 
 def newest(name: str, arch: str) -> Path | None:
-    """The entry of that name that was completed last, whatever its key."""
+    """The entry with this name that was completed last, whatever its key is."""
     entries = [p for p in root().glob(f"{name}-{arch}-*") if is_complete(p)]
     return max(entries, key=lambda p: (p / "key.json").stat().st_mtime, default=None)
 
@@ -77,14 +86,14 @@ def is_complete(entry: Path) -> bool:
 
 @contextmanager
 def lock(name: str, what: str) -> Iterator[None]:
-    """One builder at a time; a second one waits and then finds the entry complete."""
+    """Allows one builder at a time. A second one waits, and then finds the complete entry."""
     with file_lock(root() / f"{name}.lock", what):
         yield
 
 
 @contextmanager
 def file_lock(path: Path, what: str) -> Iterator[None]:
-    """The same for a lock file elsewhere."""
+    """As lock(), but with the lock file at `path`."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,7 +104,7 @@ def file_lock(path: Path, what: str) -> Iterator[None]:
 
 
 def ensure(name: str, arch: str, inputs: object, what: str, build: Callable[[Path, Progress], None]) -> Path:
-    """The complete entry for `inputs`, built now if it is missing.
+    """Returns the complete entry for `inputs`. Builds it if it is missing.
 
     `build(directory, progress)` fills an empty directory. Raises LabError with one line.
     """
@@ -121,7 +130,7 @@ def ensure(name: str, arch: str, inputs: object, what: str, build: Callable[[Pat
 
 
 def explain(error: OSError) -> str:
-    """An operating system error with its remedy where there is one."""
+    """The text of an operating system error, with the remedy if there is one."""
     where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC:
         free_mb = shutil.disk_usage(root()).free >> 20
@@ -132,7 +141,10 @@ def explain(error: OSError) -> str:
 
 
 def need_free(directory: Path, wanted_mb: int, who: str) -> None:
-    """LabError unless there is room for what `who` ("the host tree") makes in a directory of the cache."""
+    """
+    Raises LabError if a directory of the cache has too little space for what `who` ("the host
+    tree") makes.
+    """
     free_mb = shutil.disk_usage(directory).free >> 20
     if free_mb < wanted_mb:
         raise LabError(
@@ -142,7 +154,7 @@ def need_free(directory: Path, wanted_mb: int, who: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Removes a directory of ours, never across a mount point."""
+    """Removes a directory that the lab has made, but never across a mount point."""
     if not path.exists():
         return
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]

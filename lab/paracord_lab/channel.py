@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The command channel: several commands at once over one byte stream.
+"""The command channel, which runs several commands at the same time over one byte stream.
 
-Speaks with lab/agent/agent.c, where the frames are described. A `Channel` owns no thread and no file:
-whoever has the transport calls `feed()` with what arrives and hands over a `send` function. So the
-guest's channel can run inside a job of the host's channel. Nothing polls: while no command runs, the
-machine at the other end is not disturbed.
+The other end is lab/agent/agent.c, which describes the frames. A `Channel` owns no thread and no
+file. The owner of the transport calls `feed()` with the bytes that arrive, and provides a `send`
+function. Therefore the guest's channel can run inside a job of the host's channel. Nothing polls:
+while no command runs, the machine at the other end is not disturbed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .errors import ChannelClosed, CommandError, CommandTimeout, LabError
 
 PROTOCOL_VERSION = 2
 HEADER = struct.Struct("<III")  # payload bytes, job, type
-# The agent refuses longer ones (agent.c, PAYLOAD_MAX_BYTES).
+# The agent refuses longer payloads (agent.c, PAYLOAD_MAX_BYTES).
 PAYLOAD_MAX_BYTES = 1 << 20
-# Longest time that a killed command may take to be reaped before the machine counts as hung.
+# How long a killed command may take to end. If it takes longer, the machine counts as hung.
 KILL_GRACE_S = 15.0
 
 
@@ -48,13 +48,13 @@ def encode(job: int, kind: FrameType, payload: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Cuts a byte stream into frames, whatever pieces it arrives in."""
+    """Splits a byte stream into frames. The stream may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, FrameType, bytes]]:
-        """Complete frames as (job, type, payload). Raises LabError when the stream is broken."""
+        """Returns complete frames as (job, type, payload). Raises LabError if the stream is invalid."""
         self._buffer += data
         frames = []
         while len(self._buffer) >= HEADER.size:
@@ -70,7 +70,7 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Result:
-    """rc: exit code, or minus the number of the signal that ended the command."""
+    """rc: the exit code, or minus the number of the signal that ended the command."""
 
     rc: int
     out: str
@@ -79,7 +79,7 @@ class Result:
 
 
 class Job:
-    """A command that runs in a machine. `pid` is that of its shell there."""
+    """A command that runs in a machine. `pid` is the process ID of its shell there."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def pid(self) -> int:
-        """Waits until the command was started."""
+        """The process ID. Waits until the command was started."""
         self._channel.wait_for(
             lambda: self._pid or self._rc is not None, KILL_GRACE_S, f"start of {self.name}"
         )
@@ -116,14 +116,14 @@ class Job:
         return self._rc is None
 
     def out(self) -> str:
-        """Standard output so far."""
+        """The standard output so far."""
         return self._out.decode(errors="replace")
 
     def err(self) -> str:
         return self._err.decode(errors="replace")
 
     def write(self, data: bytes) -> None:
-        """To the command's standard input."""
+        """Writes to the command's standard input."""
         for start in range(0, len(data), PAYLOAD_MAX_BYTES):
             self._channel.post(self._number, FrameType.STDIN, data[start : start + PAYLOAD_MAX_BYTES])
 
@@ -131,20 +131,21 @@ class Job:
         self._channel.post(self._number, FrameType.STDIN)
 
     def kill(self, sig: str = "TERM") -> None:
-        """Sends a signal to the command's process group. Harmless when it has ended."""
+        """Sends a signal to the command's process group. Does nothing if the command has ended."""
         if self.running:
             number = signal.Signals[f"SIG{sig}"]
             self._channel.post(self._number, FrameType.SIGNAL, struct.pack("<I", number))
 
     def wait(self, timeout: float = 60) -> int:
-        """The exit code when it has ended; see result()."""
+        """Waits until the command has ended, and returns its exit code; see result()."""
         return self.result(timeout).rc
 
     def result(self, timeout: float = 60, check: bool = False) -> Result:
         """
-        The result when it has ended. After `timeout` seconds it is killed and CommandTimeout raised; a
-        machine that shows no sign of life after a quarter of that time, or ends and runs no commands after
-        all of it, is given up, with ChannelClosed.
+        Waits until the command has ended, and returns the result. After `timeout` seconds, the
+        command is killed and CommandTimeout is raised. ChannelClosed is raised if the machine shows
+        no sign of life after a quarter of that time, or if, after all of it, the machine neither
+        ends the command nor runs others.
         """
         try:
             with suppress(CommandTimeout):
@@ -187,7 +188,7 @@ class Job:
             self.ended("the connection ended" + self._last_words())
 
     def ended(self, why: str) -> None:
-        """Called by the channel once: the command has ended or will never be heard of again."""
+        """Called once by the channel, when the command has ended or the machine can no longer be reached."""
         if self._on_exit:
             self._on_exit(why)
 
@@ -195,7 +196,8 @@ class Job:
 class Channel:
     """The lab's end of a channel.
 
-    name: of the machine, for messages. send: writes bytes to the transport, whole, from any thread.
+    name: of the machine, for messages. send: a function that writes all of the given bytes to the
+    transport, from any thread.
     """
 
     def __init__(self, name: str, send: Callable[[bytes], None]) -> None:
@@ -216,8 +218,8 @@ class Channel:
 
     def need_sign_of_life(self) -> None:
         """
-        ChannelClosed if the agent itself does not answer. The channel is closed then: whoever else waits for
-        this machine, or asks it for something, hears that at once.
+        Raises ChannelClosed if the agent itself does not answer. The channel is then closed, so all
+        other users of this machine learn this at once.
         """
         try:
             self.hello(KILL_GRACE_S)
@@ -225,7 +227,10 @@ class Channel:
             self._give_up("no sign of life")
 
     def need_end(self, job: Job) -> None:
-        """Kills a command. ChannelClosed if it does not even end then, or no other one runs."""
+        """
+        Kills a command. Raises ChannelClosed if the command does not end even then, or if no other
+        command can run.
+        """
         try:
             job.kill("KILL")
             self.wait_for(lambda: not job.running, KILL_GRACE_S, f"{job.name} (killed)")
@@ -248,9 +253,10 @@ class Channel:
     ) -> Job:
         """Starts a shell command.
 
-        on_output takes its standard output instead of the job; on_exit hears that it ended. Both are called
-        from the transport's thread and must not wait for anything. urgent: at real-time priority, before
-        ordinary work and loops of the lowest such priority.
+        on_output gets the standard output of the command instead of the job. on_exit is called when
+        the command has ended. Both are called in the transport's thread and must not wait for
+        anything. urgent: run at real-time priority, before ordinary work and before loops with the
+        lowest such priority.
         """
         with self._changed:
             number = self._next_number
@@ -273,7 +279,7 @@ class Channel:
             raise ChannelClosed(f"{self.name}: {self._closed_reason}") from None
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the transport."""
+        """Handles bytes from the transport."""
         with self._changed:
             try:
                 frames = self._decoder.feed(data)
@@ -291,7 +297,7 @@ class Channel:
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:
-        """The transport has ended; everybody who waits gets ChannelClosed with the first reason."""
+        """The transport has ended. All waiting callers get ChannelClosed with the first reason."""
         with self._changed:
             if self._closed_reason is None:
                 self._closed_reason = reason
@@ -315,6 +321,6 @@ class Channel:
 
 
 def shorten(text: str, length: int = 120) -> str:
-    """One line of at most `length` characters."""
+    """Returns one line of at most `length` characters."""
     line = " ".join(text.split())
     return line if len(line) <= length else line[: length - 1] + "…"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""`python -m paracord_lab`: list and run scenarios, make reports again, prepare images, run commands."""
+"""`python -m paracord_lab`: lists and runs scenarios, makes reports again, prepares images, runs commands."""
 
 import argparse
 import signal
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cache, machine_cli, privilege, report, results, runner, scenario, store
+from . import cache, machine_cli, native, privilege, report, results, runner, scenario, selection, store
 from .emulator import ARCHITECTURES
 from .errors import LabError
 from .session import Options
@@ -20,7 +20,7 @@ ROUNDS_MAX = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # A stop by a CI system must end the emulators just as Ctrl-C does.
+    # If a CI system stops the lab, the emulators must end as they do after Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
@@ -57,9 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_list)
 
     command = commands.add_parser("run", help="run scenarios and judge them")
-    command.add_argument("scenario", nargs="+", help="a name from `list`")
-    command.add_argument("--rounds", type=_rounds, help="instead of the scenario's own number")
-    command.add_argument("--quick", action="store_true", help="half as long measurements")
+    command.add_argument("scenario", nargs="+", help="a name that `list` prints")
+    command.add_argument("--rounds", type=_rounds, help="number of rounds, instead of the scenario's")
+    command.add_argument("--quick", action="store_true", help="make the measurements half as long")
     command.add_argument(
         "--without", default="", metavar="M", help="switch a mechanism off: a verdict must fail"
     )
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         "--arch",
         default="",
         choices=sorted(ARCHITECTURES),
-        help="of host and guest, instead of the scenario's own",
+        help="architecture of host and guest, instead of the scenario's",
     )
     command.add_argument("--out", type=Path, default=DEFAULT_OUT, help="directory of results (default: out)")
     command.set_defaults(run=_run, needs_root=True)
@@ -88,10 +88,13 @@ def _rounds(text: str) -> int:
 
 
 def _list(_options) -> int:
+    facts = native.facts()
     for name in scenario.names():
         one = scenario.load(name)
         without = f"  [--without {'|'.join(one.without)}]" if one.without else ""
         print(f"{name:16} {one.summary}{without}")
+        for line in selection.select(one, facts).lines():
+            print(f"{'':16} {line}")
     return EXIT_PASSED
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What the kernel's own scheduler promises (docs/contract.md), on real kernels: the mixes and the figures are
-those of `paracord-sim contract`, which docs/simulator.md describes; a host plays the mixes.
+The promises of the kernel's own scheduler (docs/contract.md) on real kernels. The mixes and the
+figures are those of `paracord-sim contract`, which docs/simulator.md describes. A host plays the
+mixes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from . import simulator
 from .scenario import EXT, STOCK, Column, Scenario, column
 from .verdicts import Check, Round
 
-# VMs under quotas are real ones: lab/tests/test_quota.py.
+# Promises about VMs with quotas are tested with real VMs: lab/tests/test_quota.py.
 CASES = (
     "quota_error",
     "quota_ejections",
@@ -26,11 +27,11 @@ CASES = (
     "fairness_vs_stock",
     "faults",
 )
-# Those that four seconds of each mix decide: a quick run leaves the others out.
+# The cases for which four seconds of each mix are enough. A quick run leaves the other cases out.
 QUICK_CASES = ("quota_error", "quota_ejections", "idle_group_share", "fork_chain_share")
-# Each mix is measured for so long.
+# Length of the measurement of each mix.
 SECONDS = 8
-# Of fork_chain_share, where the loop's group weighs more.
+# The variant of fork_chain_share in which the group of the loop has a higher weight.
 HEAVY = "weights_1000_100"
 
 
@@ -39,7 +40,10 @@ def _arguments(cpus: int, seconds: int, cases: Sequence[str]) -> tuple[str, ...]
 
 
 def play(host, arguments: Sequence[str]) -> dict[str, dict]:
-    """What pc_play says of each mix on a host; `arguments` of paracord-sim say which mixes."""
+    """
+    Plays mixes on a host, and returns the results of pc_play for each. `arguments` of paracord-sim
+    select the mixes.
+    """
     with tempfile.TemporaryDirectory() as directory:
         simulator.command(*arguments, "--write", directory)
         mixes = sorted(Path(directory).iterdir())
@@ -47,7 +51,7 @@ def play(host, arguments: Sequence[str]) -> dict[str, dict]:
 
 
 def figures(played: Mapping[str, Mapping], cpus: int, arguments: Sequence[str]) -> dict[str, float]:
-    """The figures of what one scheduler has played, by the name of a metric."""
+    """The figures of one scheduler's results, by the name of a metric."""
     with tempfile.TemporaryDirectory() as directory:
         for mix, said in played.items():
             for scheduler in ("ext", "stock"):
@@ -58,7 +62,10 @@ def figures(played: Mapping[str, Mapping], cpus: int, arguments: Sequence[str]) 
 
 
 def metric_of(verdict: str, cpus: int) -> str:
-    """`quota_error_2_cpus (5 %, flat)` is `quota_error_5_flat_ratio`."""
+    """
+    The name of the metric of a verdict: `quota_error_2_cpus (5 %, flat)` becomes
+    `quota_error_5_flat_ratio`.
+    """
     words = re.sub(r"[^a-z0-9]+", "_", verdict.replace(f"_{cpus}_cpus", "").lower()).strip("_")
     return f"{words}_ratio"
 
@@ -71,22 +78,22 @@ def _of(one: Round, configuration: str, case: str) -> dict[str, float]:
 
 
 def least(case: str, heavy: bool) -> Callable[[Round], float]:
-    """The least figure of a case, of those that are about groups of different weight or of the others."""
+    """The smallest figure of a case, among those with groups of different weights, or among the others."""
     return lambda one: min(value for name, value in _of(one, "ext", case).items() if (HEAVY in name) == heavy)
 
 
 def most_beyond_stock(case: str) -> Callable[[Round], float]:
-    """The largest distance of a figure from the same under the kernel's scheduler."""
+    """The largest difference between a figure and the same figure under the kernel's scheduler."""
     return lambda one: max(value - one["stock"][name] for name, value in _of(one, "ext", case).items())
 
 
 def most(case: str) -> Callable[..., float]:
-    """The largest figure of a case, of a configuration."""
+    """The largest figure of a case under a configuration."""
     return lambda one, configuration="ext": max(_of(one, configuration, case).values())
 
 
 class ContractScenario(Scenario):
-    """On hosts of `cpus` CPUs."""
+    """The contract on hosts with `cpus` CPUs."""
 
     counted = True
     spare = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""cyclictest (rt-tests): the command for a measurement and the meaning of its JSON."""
+"""cyclictest (rt-tests): the command of a measurement, and how to read its JSON."""
 
 import json
 import math
@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from .errors import LabError
 from .stats import Histogram, StatsError, percentile
 
-# One bucket per µs up to here; a later wakeup is counted as an overflow and still enters avg and max.
-# cyclictest prints every bucket, which takes an emulated guest seconds if they are many.
+# There is one bucket per µs up to this value. A later wakeup is counted as an overflow, and still
+# counts for avg and max. cyclictest prints every bucket, so many buckets would take an emulated
+# guest seconds.
 HISTOGRAM_US = 20_000
 PRIORITY = 50
-# Periods are longer than they are called, by this part: 1000 and 2000 µs have a fixed phase to a 4 ms tick,
-# and chance would decide for a whole run whether the tick has just woken the CPU that a wakeup needs.
+# Periods are longer than their nominal values by this part. 1000 and 2000 µs have a fixed phase to
+# a tick of 4 ms. Chance would then decide for a whole run whether the tick has just woken the CPU
+# that a wakeup needs.
 DETUNE_PART = 180
-# The host's own period, 997 when detuned: with the guests' it has no phase in common either.
+# The period on the host, which is 997 after detuning. It has no fixed phase to the guests' periods
+# either.
 HOST_INTERVAL_US = 992
-# What cyclictest itself takes for --policy=rr without a priority, as published measurements on a host did. It
-# lies below a boosted or static real-time vCPU: the host's task is one that a vCPU can hurt.
+# The priority that cyclictest itself chooses for --policy=rr without a priority. Published
+# measurements on hosts used it. It is lower than that of a boosted or static real-time vCPU, so a
+# vCPU can delay the host's task.
 HOST_PRIORITY = 2
 
 
@@ -29,7 +33,7 @@ class CyclictestError(LabError):
 
 @dataclass(frozen=True)
 class Latency:
-    """Wakeup latency of one run, µs; `histogram`: µs -> number of wakeups."""
+    """The wakeup latency of one run, in µs. `histogram`: number of wakeups by µs."""
 
     avg_us: float
     max_us: float
@@ -45,15 +49,15 @@ class Latency:
 
 
 def detuned(interval_us: int) -> int:
-    """The period of what is called an interval of `interval_us`, µs: see DETUNE_PART."""
+    """The period that is used for a nominal interval of `interval_us` µs: see DETUNE_PART."""
     return interval_us + interval_us // DETUNE_PART
 
 
 def command(name: str, interval_us: int, seconds: float, priority: int = PRIORITY) -> str:
     """
-    Shell command that measures and prints the JSON. The duration is a number of loops, so that a wakeup that
-    comes late is still measured. The interval is detuned by DETUNE_PART. Power management is left as it is: a
-    guest must be allowed to halt.
+    Returns a shell command that measures and prints the JSON. The duration is given as a number of
+    loops, so that a late wakeup is still measured. The interval is detuned by DETUNE_PART. Power
+    management is not changed, because a guest must be allowed to halt.
     """
     interval_us = detuned(interval_us)
     loops = math.ceil(seconds * 1_000_000 / interval_us)
@@ -66,7 +70,7 @@ def command(name: str, interval_us: int, seconds: float, priority: int = PRIORIT
 
 
 def parse(text: str) -> dict:
-    """The JSON object in `text`, checked to be a run of one thread."""
+    """Returns the JSON object in `text`, after checking that it is a run of one thread."""
     try:
         data = json.loads(text[text.index("{") :])
         latency(data)
@@ -76,7 +80,7 @@ def parse(text: str) -> dict:
 
 
 def latency(data: Mapping) -> Latency:
-    """From cyclictest's JSON object (file_version 1)."""
+    """Reads cyclictest's JSON object (file_version 1)."""
     (thread,) = data["thread"].values()
     histogram = {int(us): int(count) for us, count in thread["histogram"].items()}
     cycles = int(thread.get("cycles", sum(histogram.values())))
@@ -89,7 +93,7 @@ def latency(data: Mapping) -> Latency:
 
 
 def metrics(prefix: str, data: Mapping) -> dict[str, float]:
-    """avg, p99 and max of one run as metrics `<prefix>_avg_us`, …"""
+    """The avg, p99 and max of one run as metrics `<prefix>_avg_us`, …"""
     run = latency(data)
     try:
         p99_us = run.p99_us

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The paracord daemon in L1: its configuration for a scenario, start, state, end."""
+"""The paracord daemon in L1: its configuration for a scenario, its start, its state, its end."""
 
 import json
 import re
@@ -12,12 +12,13 @@ from .errors import ChannelClosed, LabError
 
 BINARY = "/payload/bin/paracord"
 CONFIG = "/tmp/paracord-lab.toml"
-# Empty: what is not set has its default.
+# An empty configuration file, so that all settings have their defaults.
 DEFAULTS = "/tmp/paracord-defaults.toml"
-# Loading the scheduler takes 16 s on an idle emulated host. On a busy one, on a slow machine, it takes two
-# minutes.
+# Loading the scheduler takes 16 s on an idle emulated host. On a busy host, on a slow machine, it
+# takes two minutes.
 START_TIMEOUT_S = 240
-# A daemon that a guest without budgets starves answers late. What the client says then:
+# If a guest without budgets starves the daemon, the daemon answers late, and the client prints
+# this.
 LATE = "no answer within"
 ANSWER_TIMEOUT_S = 30
 
@@ -25,28 +26,31 @@ REASONS = ("wake", "irq", "rt", "critical")
 UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 
-# An emulated vCPU needs 10 to 20 times longer for a wakeup than a real one: a 1 ms timer alone keeps it
-# running two thirds of the time. The grant of a wakeup and the budgets of what wakes up, of real-time tasks
-# and of the VMM's other threads are widened so that honest work fits as it does on real CPUs. What contains a
-# guest that spins (the budgets of IRQ and CRITICAL, the penalty) stays as it is. A native host uses the
-# defaults.
+# An emulated vCPU needs 10 to 20 times as long for a wakeup as a real one. A timer of 1 ms alone
+# keeps it running for two thirds of the time. Therefore these settings make the grant of a wakeup
+# longer, and the budgets of wakeups, of real-time tasks and of the VMM's other threads larger. A
+# guest that behaves well then stays within its budgets, as on real CPUs. The limits against a guest
+# that spins are unchanged (the budgets of IRQ and CRITICAL, and the penalty). A native host uses
+# the defaults.
 EMULATED_HOST: dict[str, object] = {
     "boost.vcpu_budget_pct": 90,
-    # Less than the vCPU's budget leaves: a guest must meet its own limit, and the penalty, before the host's.
+    # This is less than the vCPU's budget leaves, so that a guest reaches its own limit, and the
+    # penalty, before the host's limit.
     "boost.cpu_kept_pct": 5,
     "boost.io_budget_pct": 90,
     "boost.wake.grant_us": 15_000,
     "boost.wake.budget_pct": 90,
     "boost.rt.budget_pct": 90,
-    # An actuation takes half a millisecond of emulated time, 100 times as long as on a real CPU.
+    # An actuation takes half a millisecond of emulated time, which is 100 times as long as on a
+    # real CPU.
     "boost.actuation_min_us": 15_000,
 }
 
-# Those of them that bound a guest over time. The others are for one wakeup or one actuation, and each of
-# those takes an emulator longer.
+# The settings that limit a guest over time. The other settings are about one wakeup or one
+# actuation, and each of these takes longer on an emulator.
 BUDGETS = tuple(key for key in EMULATED_HOST if key.endswith("_pct"))
 
-# Mechanism -> settings that switch it off (`--without`). Keys as in docs/config.md.
+# The settings that switch off a mechanism (`--without`). Keys as in docs/config.md.
 MECHANISMS: dict[str, dict[str, object]] = {
     "boost": {"mode": "observe"},
     **{reason: {f"boost.{reason}.enabled": False} for reason in REASONS},
@@ -63,7 +67,7 @@ MECHANISMS: dict[str, dict[str, object]] = {
     "rate-limit": {"boost.actuation_min_us": 0},
     "charge": {"perf.charge_capped": False},
     **{name: {f"perf.{name}": False} for name in ("requests", "carry", "hold", "placement")},
-    # Switched off by the scenario itself, not by the configuration.
+    # The scenario itself switches this off, not the configuration.
     "supervisor": {},
     "pmu-quota": {},
     "module": {},
@@ -74,11 +78,11 @@ MECHANISMS: dict[str, dict[str, object]] = {
 
 
 class DaemonError(LabError):
-    """The daemon did not do what a scenario needs; one line with the reason."""
+    """The daemon did not do what a scenario needs. The text is one line with the reason."""
 
 
 def toml(settings: Mapping[str, object]) -> str:
-    """TOML text from dotted keys: {"boost.rt.enabled": False} becomes a key in section [boost.rt]."""
+    """Makes TOML text from dotted keys: {"boost.rt.enabled": False} becomes a key in section [boost.rt]."""
     sections: dict[str, list[str]] = {}
     for dotted, value in settings.items():
         section, _, key = dotted.rpartition(".")
@@ -94,8 +98,8 @@ def toml(settings: Mapping[str, object]) -> str:
 
 class Daemon:
     """
-    `paracord run` in L1 while the context is open. Its actuator is rt unless `settings` say another one: what
-    is compared must not depend on what the host's kernel offers.
+    `paracord run` in L1 while the context is open. The actuator is rt unless `settings` name
+    another one, because comparisons must not depend on what the host's kernel offers.
     """
 
     def __init__(self, host, settings: Mapping[str, object] | None = None, arguments: str = ""):
@@ -105,7 +109,7 @@ class Daemon:
         self.job = None
 
     def start(self, vcpu_tids: Iterable[int] = ()) -> "Daemon":
-        """Starts it and returns when it knows every thread in `vcpu_tids`."""
+        """Starts the daemon, and returns when it knows every thread in `vcpu_tids`."""
         self._write_config()
         self.job = self.host.spawn(
             f"exec {BINARY} run --config {CONFIG} {self.arguments}".strip(), "paracord"
@@ -114,7 +118,7 @@ class Daemon:
         return self
 
     def reload(self, changed: Mapping[str, object]) -> None:
-        """Gives the running daemon other settings; what is not in `changed` stays."""
+        """Gives the running daemon other settings. Settings that are not in `changed` stay the same."""
         self.settings |= changed
         self._write_config()
         self.host.run(f"{BINARY} reload")
@@ -123,7 +127,10 @@ class Daemon:
         self.host.run(f"printf %s {shlex.quote(toml(self.settings))} > {CONFIG}")
 
     def await_vcpus(self, vcpu_tids: Iterable[int], timeout: float = START_TIMEOUT_S) -> None:
-        """Returns when `status` shows every thread in `vcpu_tids`; DaemonError otherwise."""
+        """
+        Returns when `status` shows every thread in `vcpu_tids`. Raises DaemonError if this does not
+        happen in time.
+        """
         wanted = set(vcpu_tids)
         deadline = time.monotonic() + timeout
         known: set[int] = set()
@@ -138,10 +145,13 @@ class Daemon:
             time.sleep(0.2)
         self._need_running(wanted - known)
         missing = ", ".join(map(str, sorted(wanted - known))) or "the control socket"
-        raise DaemonError(f"the daemon does not show {missing}; its last words: {self.last_words()}")
+        raise DaemonError(f"the daemon does not show {missing}; its last messages: {self.last_words()}")
 
     def _need_running(self, tids: Iterable[int]) -> None:
-        """ChannelClosed when a thread is gone or runs no more: then its guest died, not the daemon."""
+        """
+        Raises ChannelClosed if a thread is gone or no longer runs, because its guest has then died,
+        not the daemon.
+        """
         for tid in tids:
             read = f"cat /proc/{tid}/schedstat; sleep 2; cat /proc/{tid}/schedstat"
             lines = self.host.run(read, check=False).out.splitlines()
@@ -156,7 +166,7 @@ class Daemon:
         return " | ".join(lines[-3:]) or "none"
 
     def status(self, check: bool = True) -> dict | None:
-        """`paracord status --json`; None when it does not answer and `check` is off."""
+        """The output of `paracord status --json`. None if the daemon does not answer and `check` is off."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             result = self.host.run(f"{BINARY} status --json", check=False, urgent=True)
@@ -172,17 +182,17 @@ class Daemon:
         return None
 
     def default(self, dotted: str) -> object:
-        """The daemon's own default of a setting ("boost.actuation_min_us")."""
+        """The daemon's default of a setting ("boost.actuation_min_us")."""
         return self.defaults([dotted])[dotted]
 
     def defaults(self, dotted: Iterable[str]) -> dict[str, object]:
-        """The same of several, by one question."""
+        """The defaults of several settings, with one command."""
         show = f": > {DEFAULTS} && {BINARY} config show --config {DEFAULTS}"
         shown = self.host.run(show).out
         return {one: default(shown, one) for one in dotted}
 
     def stop(self) -> None:
-        """Ends it as an operator would (SIGTERM) and waits until it is gone."""
+        """Ends the daemon as an operator would (SIGTERM), and waits until it is gone."""
         if self.job is None:
             return
         self.job.kill("TERM")
@@ -197,7 +207,7 @@ class Daemon:
 
 
 def default(shown: str, dotted: str) -> object:
-    """A setting in the output of `paracord config show`, where defaults are commented out."""
+    """A setting in the output of `paracord config show`, which prints defaults as comments."""
     value: object = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", shown))
     for key in dotted.split("."):
         value = value[key]
@@ -205,7 +215,7 @@ def default(shown: str, dotted: str) -> object:
 
 
 def vcpus(status: Mapping) -> list[dict]:
-    """All vCPUs of a status, each an object with at least `tid`."""
+    """All vCPUs in a status, each as an object with at least `tid`."""
     return [vcpu for vm in status.get("vms", []) for vcpu in vm.get("vcpus", [])]
 
 
@@ -214,7 +224,10 @@ def tids(status: Mapping) -> list[int]:
 
 
 def counter(status: Mapping, name: str) -> int:
-    """Sum of a counter over all vCPUs; a list (per reason) is summed as well."""
+    """
+    The sum of a counter over all vCPUs. If the counter is a list (by reason), its elements are
+    added, too.
+    """
     total = 0
     for vcpu in vcpus(status):
         value = vcpu["counters"][name]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What a program of a tree needs to run, read from its headers: this machine may not be able to run it."""
+"""
+What a program of a tree needs to run, read from its ELF headers, because this machine may not be
+able to run it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ LIBRARY_DIRECTORIES = ("usr/lib/*-linux-gnu*", "usr/lib", "usr/lib64")
 
 
 def libraries(tools: Path, of: Path, program: str) -> list[str]:
-    """Absolute paths, in the tree `of`, of the loader and the shared libraries that a program needs."""
+    """Absolute paths, in the tree `of`, of the loader and of the shared libraries that a program needs."""
     found: list[str] = []
     todo = [program]
     while todo:

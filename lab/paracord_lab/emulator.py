@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""QEMU's command lines: the emulated host (L1) and the guest in it (L2), per architecture."""
+"""
+QEMU's command lines for the emulated host (L1) and for the guest in it (L2), per architecture.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Architecture:
-    """What differs between architectures.
+    """The differences between architectures.
 
-    emulated_cpu: the host's under TCG. guest_cmdline and host_cmdline end up on the kernels' command lines.
-    tcg_spare_cpu: the first CPU of an emulated host must run no guest.
+    emulated_cpu: CPU model of the host under TCG. guest_cmdline and host_cmdline are appended to
+    the kernels' command lines. tcg_spare_cpu: the first CPU of an emulated host must run no guest.
     """
 
     name: str
@@ -33,51 +35,59 @@ ARCHITECTURES = {
     "x86_64": Architecture(
         name="x86_64",
         emulator="qemu-system-x86_64",
-        # hpet=off: Linux leaves that timer ticking after boot, and each tick wakes the emulator for nothing
-        # (docs/lab.md); libvirt's guests have none either.
+        # hpet=off: Linux leaves this timer running after boot, and each of its ticks wakes the
+        # emulator for nothing (docs/lab.md). libvirt's guests do not have this timer either.
         host_machine="q35,hpet=off",
         guest_machine="q35,hpet=off",
         console="ttyS0",
-        # A fifth level of page tables makes each translation in a nest a walk of 35 entries instead of 24.
+        # With a fifth level of page tables, each translation under nesting would be a walk of 35
+        # entries instead of 24.
         emulated_cpu="max,la57=off",
-        # without tsc=reliable the emulated host may fall back to the ACPI timer, a port read per clock read
+        # without tsc=reliable, the emulated host may use the ACPI timer, with a port read per clock
+        # read
         host_cmdline="tsc=reliable",
-        # lastbus=0: else the kernel probes 255 empty PCI buses, each an exit to QEMU: 1.4 s in all
+        # without lastbus=0, the kernel probes 255 empty PCI buses, each with an exit to QEMU, which
+        # takes 1.4 s
         guest_cmdline="tsc=reliable no_timer_check pci=lastbus=0",
-        # TCG's cpu_clear_ignne(): XRSTOR on any CPU stores to the first CPU's hflags2, not atomically, where
-        # VMRUN and #VMEXIT keep the state of SVM. A store of theirs that gets lost kills host or guest.
+        # TCG's cpu_clear_ignne(): XRSTOR on any CPU stores to the first CPU's hflags2, and not
+        # atomically. VMRUN and #VMEXIT keep the state of SVM there. If one of their stores is lost,
+        # the host or a guest dies.
         tcg_spare_cpu=True,
     ),
     "aarch64": Architecture(
         name="aarch64",
         emulator="qemu-system-aarch64",
-        # gic-version=3: KVM offers no other one to a guest in an emulated host
+        # gic-version=3: in an emulated host, KVM offers guests no other version
         host_machine="virt,virtualization=on,gic-version=3",
         guest_machine="virt,gic-version=3",
         console="ttyAMA0",
-        # Has virtualisation with a host kernel at EL2, and no pointer authentication, each of which the
-        # emulator would compute.
+        # This model supports virtualisation with a host kernel at EL2. It has no pointer
+        # authentication, which would be slow in the emulator.
         emulated_cpu="neoverse-n1",
     ),
 }
-# Above every normal thread of this machine, below its own real-time threads' usual 50.
+# Above every normal thread of this machine, and below 50, the usual priority of its own real-time
+# threads.
 TIMER_THREAD_PRIORITY = 10
-# One emulated instruction takes two nanoseconds; a CPU that has nothing to do skips to its next timer.
+# One emulated instruction takes two nanoseconds. An idle CPU skips to its next timer.
 COUNTED_CLOCK = ("-icount", "shift=1,sleep=off,align=off")
-# Socket of the emulated host's monitor, in the directory of its logs.
+# The socket of the emulated host's monitor, in the directory of its logs.
 HOST_MONITOR = "host.monitor"
-# What the emulator says of its CPUs' resets, a triple fault among them: the kernel says nothing then.
+# The emulator's messages about resets of its CPUs. A triple fault resets a CPU, and the kernel
+# prints nothing then.
 HOST_RESETS = "host.resets.log"
-# Warnings and worse on the serial line: each character is a trap. A panic always gets through.
-# panic=-1 with -no-reboot ends the emulator at once, so a dead kernel is noticed at once.
+# Only warnings and worse are printed on the serial line, because each character is a trap. A panic
+# is always printed. panic=-1 with -no-reboot ends the emulator at once, so a dead kernel is noticed
+# at once.
 KERNEL_QUIET = "quiet loglevel=4 panic=-1 oops=panic"
 
 
 def serve_timers_first(pid: int) -> None:
-    """Makes the emulator's main thread real-time, where that is allowed.
+    """Makes the emulator's main thread real-time, if this is allowed.
 
-    It fires the emulated timers. As a normal thread it waits for the emulated CPUs' own threads, which
-    take all real CPUs when the emulated host is busy: each timer interrupt would come up to a tick late.
+    The main thread fires the emulated timers. A normal thread would have to wait for the threads of
+    the emulated CPUs, which take all real CPUs when the emulated host is busy. Each timer interrupt
+    would then be up to a tick late.
     """
     try:
         os.sched_setscheduler(
@@ -95,8 +105,8 @@ def architecture(name: str) -> Architecture:
 
 def _bare(arch: Architecture) -> tuple[str, ...]:
     """
-    An emulator without devices, configuration files or windows, that ends with its kernel, and says in its
-    log what shut it down (serial_log.py; with -no-reboot it says nothing of a reset).
+    An emulator without devices, configuration files or windows. It ends when its kernel ends, and
+    writes into its log what shut it down (serial_log.py). With -no-reboot it does not log a reset.
     """
     quiet = ("-nodefaults", "-no-user-config", "-display", "none")
     return (arch.emulator, *quiet, "-no-reboot", "-trace", "qemu_system_shutdown_request")
@@ -104,19 +114,21 @@ def _bare(arch: Architecture) -> tuple[str, ...]:
 
 def processors(arch: Architecture, accelerator: str, cpus: int, spare: bool = True) -> tuple[int, str]:
     """
-    How many CPUs the emulated host has for `cpus` that it uses, and what its kernel must be told of it. A
-    host without guests needs no spare one.
+    Returns how many CPUs an emulated host needs if it uses `cpus` of them, and the kernel
+    parameters for this. A host without guests needs no spare CPU.
     """
     if accelerator != "tcg" or not arch.tcg_spare_cpu or not spare:
         return cpus, ""
-    # Not isolcpus=domain: sched_ext refuses to run beside it. lab/init/host-init keeps all processes off it.
+    # isolcpus=domain is not used, because sched_ext refuses to run with it. lab/init/host-init
+    # keeps all processes off this CPU.
     return cpus + 1, f"isolcpus=managed_irq,0 irqaffinity=1-{cpus} lab.cpus=1-{cpus}"
 
 
 def for_release(release: str) -> str:
     """
-    What a host's kernel of that release must be told. KVM of a PREEMPT_RT kernel wants a TSC that is said to
-    be constant, which the emulator's is and does not say.
+    Kernel parameters for a host's kernel of this release. KVM of a PREEMPT_RT kernel requires a TSC
+    that is declared as constant. The emulator's TSC is constant, but the emulator does not declare
+    it.
     """
     return "setcpuid=constant_tsc" if "-rt-" in release else ""
 
@@ -133,10 +145,13 @@ def host_command(
     counted: bool = False,
     spare: bool = True,
 ) -> list[str]:
-    """The emulated host. Files are where machine.py binds them: below /mnt in the tools tree.
+    """
+    The command line of the emulated host. Files have the paths that machine.py binds them to, below
+    /mnt in the tools tree.
 
-    accelerator: "tcg" or "kvm" (with nesting). counted: its clock counts instructions (TCG only), and its
-    CPUs take turns in one thread. spare: it has the CPU that hosts with guests need (processors()).
+    accelerator: "tcg" or "kvm" (with nesting). counted: the host's clock counts instructions (TCG
+    only), and its CPUs take turns in one thread. spare: the host has the additional CPU that hosts
+    with guests need (processors()).
     """
     threads = "single" if counted else "multi"
     accel, cpu = ("kvm", "host") if accelerator == "kvm" else (f"tcg,thread={threads}", arch.emulated_cpu)
@@ -181,7 +196,10 @@ def guest_command(
     cmdline: str,
     extra: Sequence[str],
 ) -> list[str]:
-    """A guest as a user would start it: stock QEMU, KVM, an ivshmem device for the region (0 bytes: none)."""
+    """
+    The command line of a guest as a user would start it: stock QEMU, KVM, an ivshmem device for the
+    region (0 bytes: none).
+    """
     append = f"console={arch.console} {KERNEL_QUIET} {arch.guest_cmdline} {cmdline}"
     argv = [
         *_bare(arch),
@@ -216,12 +234,15 @@ def vmm_command(
     vcpus: int,
     memory_mb: int,
     region_bytes: int,
-    interrupts: bool,  # its function has them anyway
+    interrupts: bool,  # not used: the region's function always has them
     initramfs: str,
     cmdline: str,
     extra: Sequence[str],
 ) -> list[str]:
-    """A guest under paracord's own VMM. Its agent finds the channel by lab.port (lab/init/guest-init)."""
+    """
+    The command line of a guest under paracord's own VMM. Its agent finds the channel through
+    lab.port (lab/init/guest-init).
+    """
     append = f"console=ttyS0 {KERNEL_QUIET} {arch.guest_cmdline} lab.port=/dev/ttyS1 {cmdline}"
     argv = [
         *("/payload/bin/paracord-vmm", "--name", name, "--memory-mib", str(memory_mb)),

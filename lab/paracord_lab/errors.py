@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab cannot go on; the text names the place and the remedy."""
+    """The lab cannot continue. The text names the place and the remedy."""
 
 
 class CommandError(LabError):
@@ -13,7 +13,7 @@ class CommandError(LabError):
 
 
 class CommandTimeout(LabError):
-    """A command in a host or guest did not end in time; it was killed."""
+    """A command in a host or guest did not end in time, and was killed."""
 
 
 class ChannelClosed(LabError):

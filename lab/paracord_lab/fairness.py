@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""How busy loops share one CPU of the host, beside how their weights say that they should."""
+"""How busy loops share one CPU of the host, compared with the shares that their weights say."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from itertools import pairwise
 from . import loads
 
 CGROUPS = "/sys/fs/cgroup"
-# The kernel's (sched_prio_to_weight), of the levels that are used here.
+# The kernel's weights of the nice levels that are used here (sched_prio_to_weight).
 NICE_WEIGHTS = {-20: 88761, -19: 71755, -16: 36291, 0: 1024, 3: 526, 5: 335, 15: 36, 17: 23, 19: 15}
 
 
@@ -16,9 +16,10 @@ def cpu_shares(
     host, prefixes: Sequence[str], seconds: float, prepare: Callable[[list[int]], None] | None = None
 ) -> list[float]:
     """
-    Shares (0..1, in all 1) of one CPU's time that busy loops get, started with prefixes ("nice -n 5").
+    The shares (0..1, together 1) of one CPU that busy loops get. The loops are started with
+    prefixes ("nice -n 5").
 
-    prepare: gets their process ids before the time counts.
+    prepare: called with their process IDs before the measurement begins.
     """
     with _hogs(host, prefixes) as pids:
         if prepare:
@@ -30,7 +31,7 @@ def cpu_shares(
 
 
 def shares_over_time(host, prefixes: Sequence[str], windows: int) -> list[list[float]]:
-    """The same in windows of a tenth of a second, one list for each loop; 0 where none ran."""
+    """The shares in windows of a tenth of a second, as one list per loop. A share is 0 if no loop ran."""
     with _hogs(host, prefixes) as pids:
         stats = " ".join(f"/proc/{pid}/schedstat" for pid in pids)
         look = f"for i in $(seq {windows + 1}); do cat {stats}; sleep 0.1; done"
@@ -43,7 +44,7 @@ def shares_over_time(host, prefixes: Sequence[str], windows: int) -> list[list[f
 
 @contextmanager
 def _hogs(host, prefixes: Sequence[str]) -> Iterator[list[int]]:
-    """Busy loops on CPU 1, as their process ids."""
+    """Runs busy loops on CPU 1, and yields their process IDs."""
     hogs = [host.spawn(f"exec {prefix} pc_hog --cpu 1", f"hog{n}") for n, prefix in enumerate(prefixes)]
     try:
         host.run("sleep 0.5")
@@ -55,12 +56,12 @@ def _hogs(host, prefixes: Sequence[str]) -> Iterator[list[int]]:
 
 
 def error(shares: Sequence[float], weights: Sequence[float]) -> float:
-    """Largest distance (0..1) of a share from what its weight says."""
+    """The largest difference (0..1) between a share and the share that its weight says."""
     return max(abs(share - w / sum(weights)) for share, w in zip(shares, weights, strict=True))
 
 
 def nice_shares(host, levels: Sequence[int], seconds: float) -> list[float]:
-    """Shares of one CPU that loops with these nice values get."""
+    """The shares of one CPU that loops with these nice values get."""
     return cpu_shares(host, [f"nice -n {level}" for level in levels], seconds)
 
 
@@ -70,7 +71,7 @@ def nice_error(shares: Sequence[float], levels: Sequence[int]) -> float:
 
 @contextmanager
 def groups(host, weights: Mapping[str, int]) -> Iterator[None]:
-    """Control groups with these cpu.weights."""
+    """Makes control groups with these cpu.weights."""
     made = " ".join(f"{CGROUPS}/{name}" for name in weights)
     host.run(f"echo +cpu > {CGROUPS}/cgroup.subtree_control && mkdir {made}")
     for name, weight in weights.items():
@@ -82,10 +83,10 @@ def groups(host, weights: Mapping[str, int]) -> Iterator[None]:
 
 
 def member(group: str) -> str:
-    """What a command begins with that runs in a control group."""
+    """The prefix of a command that runs in a control group."""
     return f'sh -c \'echo $$ > {CGROUPS}/{group}/cgroup.procs; exec "$0" "$@"\''
 
 
 def group_shares(host, members: Sequence[str], seconds: float) -> list[float]:
-    """Shares of one CPU that loops get, each in the group that is named."""
+    """The shares of one CPU that loops get. Each loop runs in the named group."""
     return cpu_shares(host, [member(group) for group in members], seconds)

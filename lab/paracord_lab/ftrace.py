@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Scheduler events of L1 through tracefs: recording a short piece, and parsing its text."""
+"""Scheduler events of L1 through tracefs: records a short time, and parses the text."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 TRACEFS = "/sys/kernel/tracing"
 EVENTS = ("sched/sched_switch", "sched/sched_waking")
-# Per CPU: a few seconds of a busy host; the oldest events are dropped if it should not do.
+# Per CPU. This is enough for a few seconds of a busy host. If it is not, the oldest events are
+# lost.
 BUFFER_KB = 8192
 VCPUS_MARK = "# vcpus: "
 
@@ -20,7 +21,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Switch:
-    """sched_switch; priorities are the kernel's (120 normal at nice 0; below 100 real-time)."""
+    """
+    The event sched_switch. Priorities are the kernel's: nice 0 is 120, and real-time priorities are
+    below 100.
+    """
 
     ns: int
     cpu: int
@@ -34,20 +38,23 @@ class Switch:
 
 @dataclass(frozen=True)
 class Waking:
-    """sched_waking: `tid` becomes runnable."""
+    """The event sched_waking: `tid` becomes runnable."""
 
     ns: int
     tid: int
 
 
 def mount(host) -> None:
-    """tracefs is there from now on."""
+    """Mounts tracefs."""
     host.run(f"mountpoint -q {TRACEFS} || mount -t tracefs tracefs {TRACEFS}")
 
 
 @contextmanager
 def recording(host) -> Iterator[Recorded]:
-    """Records while the context is open; the text is there afterwards. Tracing is off again in any case."""
+    """
+    Records while the context is open. Afterwards, the object contains the text. Tracing is always
+    switched off at the end.
+    """
     recorded = Recorded()
     enable = " ".join(f"{TRACEFS}/events/{event}/enable" for event in EVENTS)
     mount(host)
@@ -69,7 +76,7 @@ def recording(host) -> Iterator[Recorded]:
 
 
 def header(vcpu_tids: Sequence[int]) -> str:
-    """First line of a stored trace: which threads are vCPUs."""
+    """The first line of a stored trace, which names the threads that are vCPUs."""
     return VCPUS_MARK + " ".join(map(str, vcpu_tids)) + "\n"
 
 
@@ -89,7 +96,7 @@ _WAKING = re.compile(r"comm=.* pid=(\d+) prio=")
 
 
 def parse(text: str) -> list[Switch | Waking]:
-    """Events in order of time. Lines of other events are passed over."""
+    """Returns the events in order of time. Lines of other events are skipped."""
     events: list[Switch | Waking] = []
     for line in text.splitlines():
         outer = _LINE.search(line)
@@ -99,7 +106,8 @@ def parse(text: str) -> list[Switch | Waking]:
         ns = int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9])
         if name == "sched_switch" and (m := _SWITCH.match(rest)):
             prev_comm, prev_tid, state, next_comm, next_tid, prio = m.groups()
-            # R, and R+ for a preempted task; everything else has left the run queue.
+            # R, or R+ for a preempted task. With every other state, the task has left the run
+            # queue.
             runnable = state.startswith("R")
             events.append(
                 Switch(ns, int(cpu), int(prev_tid), prev_comm, runnable, int(next_tid), next_comm, int(prio))

@@ -23,10 +23,10 @@ MODULE = "/paracord/paracord_guest.ko"
 
 
 class Guest:
-    """A virtual machine under test. Made by `Host.guest()`.
+    """A virtual machine under test. `Host.guest()` makes it.
 
-    name: also of its region and its logs. pid: the VMM's, in the host. vcpu_tids: thread ids in the
-    host, by vCPU.
+    name: also the name of its region and its logs. pid: process ID of the VMM in the host.
+    vcpu_tids: thread IDs in the host, by vCPU.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Guest:
             extra_args,
         )
         socket = emulator.channel_socket(name)
-        # The log is root's, whoever the wrapper makes the VMM run as.
+        # The log belongs to root, whatever user the wrapper gives the VMM.
         host.run(f"mkdir -p /run/lab && rm -f {socket} && : >/logs/{name}.serial.log")
         self._emulator = host.spawn(
             f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1".replace("exec  ", "exec "),
@@ -93,11 +93,11 @@ class Guest:
         self.boot_seconds = time.monotonic() - start
 
     def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
-        """A shell command in the guest."""
+        """Runs a shell command in the guest."""
         return self.channel.run(command, timeout, check)
 
     def spawn(self, command: str, name: str | None = None) -> Job:
-        """A shell command in the guest's background."""
+        """Runs a shell command in the background of the guest."""
         return self.channel.spawn(command, name)
 
     def load_module(self, **params: object) -> None:
@@ -106,7 +106,7 @@ class Guest:
         self.run(shlex.join(["insmod", MODULE, *words]))
 
     def load_kernel_module(self, name: str) -> None:
-        """Loads one of the kernel's own (images.LATER_GUEST_MODULES), and what it needs."""
+        """Loads one of the kernel's modules (images.LATER_GUEST_MODULES), and the modules that it needs."""
         order = f"/modules/{name}.order"
         self.run(f"test -e {order} && for m in $(cat {order}); do insmod /modules/$m || exit 1; done")
 
@@ -114,20 +114,23 @@ class Guest:
         self.run("rmmod paracord_guest")
 
     def wait(self, timeout: float = POWER_OFF_TIMEOUT_S) -> int:
-        """The VMM's exit code when it has ended."""
+        """Waits until the VMM has ended, and returns its exit code."""
         return self._emulator.wait(timeout)
 
     def kill(self, sig: str = "KILL") -> None:
-        """Sends a signal to the VMM and, for one that ends it, waits until it is gone. The region stays."""
+        """
+        Sends a signal to the VMM. If the signal ends the VMM, waits until the VMM is gone. The
+        region stays.
+        """
         self._host.run(f"kill -{sig} {self.pid}", check=False)
         if sig in ("KILL", "TERM", "QUIT", "INT"):
             self._emulator.wait(POWER_OFF_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Powers the guest off and removes its region; harmless when it is gone."""
+        """Powers the guest off and removes its region. Does nothing if the guest is gone."""
         if self._host.channel.closed:
             return
-        with suppress(CommandTimeout, ChannelClosed):  # wait() kills what does not end in time
+        with suppress(CommandTimeout, ChannelClosed):  # wait() kills the VMM if it does not end in time
             if self._emulator.running:
                 if not self.channel.closed:
                     self.channel.spawn("poweroff -f", "power off")
@@ -144,7 +147,10 @@ class Guest:
         return self
 
     def __exit__(self, _type: object, error: BaseException | None, _where: object) -> None:
-        """ChannelClosed when its kernel is why the body failed: emulated guests die now and then."""
+        """
+        Raises ChannelClosed if the body failed because the guest's kernel died. Emulated guests die
+        now and then.
+        """
         self.stop()
         if not isinstance(error, Exception) or isinstance(error, ChannelClosed):
             return
@@ -160,14 +166,17 @@ class Guest:
         return f"{why} (logs: {self._host.logs})" if why else "powered off"
 
     def _create_region(self) -> int:
-        """Bytes of the new region file; owned by paracord, which knows its layout."""
+        """
+        Makes the region, and returns the size of its file. paracord makes the file, because it
+        knows the layout.
+        """
         name = shlex.quote(self.name)
         options = self._region if isinstance(self._region, str) else ""
         self._host.run(f"{PARACORD} region create {name} --vcpus {self.vcpus} {options}")
         return int(self._host.run(f"stat -c %s /dev/shm/paracord/{name}").out)
 
     def _find_vcpus(self) -> list[int]:
-        """Thread ids of vCPU threads, which both VMMs name `CPU n/KVM` (QEMU: debug-threads=on)."""
+        """The thread IDs of vCPU threads, which both VMMs call `CPU n/KVM` (QEMU: with debug-threads=on)."""
         listed = self._host.run(
             f'for t in /proc/{self.pid}/task/*; do echo "${{t##*/}} $(cat $t/comm)"; done'
         ).out

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What machines boot from: the host's disk, kernel and initramfs, and the guest's initramfs.
+"""
+The files from which machines boot: the host's disk, kernel and initramfs, and the guest's
+initramfs.
 
-Nothing here depends on paracord's own code (see payload.py), so a code change never remakes an image.
+Nothing here depends on paracord's own code (see payload.py), so a change of the code never makes an
+image anew.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ from .kernel import Initramfs, boot_image, decompress, modules_with_dependencies
 from .progress import Progress
 
 LAB = Path(__file__).resolve().parent.parent
-# The host loads everything else from its disk.
+# The modules in the host's initramfs. The host loads all others from its disk.
 HOST_EARLY_MODULES = ("virtio_pci", "virtio_blk", "ext4")
-# A kernel that the disk has no modules of brings all that host-init loads, and what ext4 would ask for.
+# If the disk has no modules for the kernel, the initramfs contains everything that host-init loads,
+# and the module that ext4 requests.
 FURTHER_MODULES = ("virtio_console", "9pnet_virtio", "9p")
-# By name, for ext4, in kernels before 6.14.
+# Kernels before 6.14 load this module by name for ext4.
 CRC_MODULE, CRC_UNTIL = "crc32c_generic", (6, 14)
 KVM_MODULES = {"x86_64": ("kvm-amd",), "aarch64": ()}
-# The governors are for what guests ask their hosts for (test_cpufreq.py).
+# The governors are there for guests that request performance from their hosts (test_cpufreq.py).
 GUEST_MODULES = (
     "virtio_pci",
     "virtio_console",
@@ -35,11 +39,11 @@ GUEST_MODULES = (
     "cpufreq_userspace",
     "cpufreq_ondemand",
 )
-# Those that a guest has, but loads only when it is asked to (Guest.load_kernel_module()).
+# Modules that a guest has, but loads only when it is told to (Guest.load_kernel_module()).
 LATER_GUEST_MODULES = {"x86_64": ("virtio_snd",), "aarch64": ()}
-# Programs of the host tree that a guest has too; their libraries are found and packed.
+# Programs of the host tree that are also in a guest. Their libraries are found and packed, too.
 GUEST_PROGRAMS = ("/usr/bin/cyclictest", "/usr/bin/hackbench")
-# Of the tree `perf`, for guests that ask for it. perf annotate starts the other one.
+# Programs of the tree `perf`, for guests that ask for them. perf annotate starts the second one.
 PERF_PROGRAMS = ("/usr/bin/perf", "/usr/bin/objdump")
 GUEST_APPLET_DIRECTORY = "bin"
 SPARE_BYTES = 64 << 20
@@ -58,7 +62,7 @@ class Images:
 
 
 def ensure(arch: str = "x86_64") -> Images:
-    """All images of an architecture, made now when missing."""
+    """Returns all images of an architecture. Makes them if they do not exist."""
     host_tree, tools = tree.ensure("host", arch), tree.ensure("tools", arch)
     release = tree.kernel_of(host_tree)
     if tree.kernel_of(tools) != release:
@@ -99,10 +103,10 @@ def ensure(arch: str = "x86_64") -> Images:
 
 def with_kernel(files: Images, kernel: Path) -> Images:
     """
-    The same, but the host boots another kernel; its guests do not.
+    The same images, but with another kernel for the host. The guests keep their kernel.
 
-    kernel: a directory with boot/vmlinuz-RELEASE (a bzImage or an ELF file) and usr/lib/modules/RELEASE of
-    one release, as a tree has them.
+    kernel: a directory with boot/vmlinuz-RELEASE (a bzImage or an ELF file) and
+    usr/lib/modules/RELEASE of one release, as in a tree.
     """
     arch = files.arch
     release = tree.kernel_of(kernel)
@@ -128,7 +132,10 @@ def with_kernel(files: Images, kernel: Path) -> Images:
 
 
 def perf_initramfs(arch: str) -> Path:
-    """What a guest's initramfs ends with if perf is wanted there: an archive of its own, as it is large."""
+    """
+    The archive that is appended to a guest's initramfs if the guest needs perf. It is a separate
+    file because it is large.
+    """
     perf_tree, tools = tree.ensure("perf", arch), tree.ensure("tools", arch)
 
     def build(directory: Path, _: Progress) -> None:
@@ -142,9 +149,11 @@ def perf_initramfs(arch: str) -> Path:
 
 
 def _host_disk(host_tree: Path, arch: str, directory: Path, progress: Progress) -> None:
-    """An ext4 image made from the tree by mke2fs, without mounting anything and without a journal."""
+    """
+    Makes an ext4 image of the tree with mke2fs, without mounting anything and without a journal.
+    """
     privilege.need_root()
-    # Added to the tree itself: the tree is this image's source and nothing else's.
+    # The lab's files are added to the tree itself, because the tree is used only for this image.
     own = host_tree / "lab"
     own.mkdir(exist_ok=True)
     for name in ("payload", "share", "logs", "etc/paracord"):
@@ -190,7 +199,10 @@ def _boot_files(
 def _add_modules(
     archive: Initramfs, kernel: Path, release: str, wanted: tuple[str, ...], order: str = "order"
 ) -> None:
-    """Modules and what they need; `order` is the file that lists them, the first to load first."""
+    """
+    Adds modules and the modules that they need. `order` is the file that lists them in the order of
+    loading.
+    """
     files = modules_with_dependencies(kernel / "usr/lib/modules" / release, wanted)
     names = [re.sub(r"\.ko.*", ".ko", path.name) for path in files]
     for path, name in zip(files, names, strict=True):
@@ -229,7 +241,7 @@ def _guest_initramfs(host_tree: Path, tools: Path, arch: str, release: str) -> b
 
 
 def _add_programs(archive: Initramfs, tools: Path, of: Path, programs: tuple[str, ...]) -> None:
-    """Programs of the tree `of`, and their libraries."""
+    """Adds programs of the tree `of`, and their libraries."""
     packed: set[str] = set()
     for program in programs:
         archive.file(program.lstrip("/"), (of / program.lstrip("/")).read_bytes())

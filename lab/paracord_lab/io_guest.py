@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Disks of guests whose I/O is measured: /dev/vda by QEMU's main loop, /dev/vdb by an I/O thread."""
+"""
+Disks of guests whose I/O is measured. QEMU's main loop serves /dev/vda, and an I/O thread serves
+/dev/vdb.
+"""
 
 
 def make_disks(host) -> None:
-    """Their contents, on the host; read-only, so that all guests may have the same."""
+    """Makes the contents of the disks on the host. The disks are read-only, so all guests can share them."""
     host.run("for d in first second; do dd if=/dev/urandom of=/tmp/io-$d.img bs=1M count=4; done")
 
 
 def disks() -> tuple[str, ...]:
-    """QEMU's arguments."""
+    """QEMU's arguments for the disks."""
     return (
         *("-object", "iothread,id=io0"),
         *_drive("first", ""),

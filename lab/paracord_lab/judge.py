@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""From raw outputs to results: pure, so that it can be repeated without any machine."""
+"""Computes results from raw outputs. This is pure, so it can be repeated without any machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,12 +7,14 @@ from dataclasses import replace
 from .results import Results, Series, unit_of
 from .scenario import Raw, Scenario
 from .store import Meta
-from .verdicts import PASS, UNDECIDED, Verdict
+from .verdicts import PASS, UNDECIDED, PartialRound, Verdict
 
 
 def judge(scenario: Scenario, meta: Meta, rounds: Sequence[dict[str, Raw]]) -> Results:
     """Results of the complete `rounds` (configuration -> raw outputs)."""
-    measured = [{c: scenario.metrics(c, raw) for c, raw in one.items()} for one in rounds]
+    measured = [
+        PartialRound({c: scenario.metrics(c, raw) for c, raw in one.items()}, meta.left_out) for one in rounds
+    ]
     if meta.skipped:
         verdicts = [check.skip(meta.skipped) for check in scenario.checks]
     else:
@@ -26,6 +28,7 @@ def judge(scenario: Scenario, meta: Meta, rounds: Sequence[dict[str, Raw]]) -> R
         host=meta.host,
         results=tuple(_series(scenario, measured)),
         verdicts=tuple(verdicts),
+        left_out=dict(meta.left_out),
     )
 
 

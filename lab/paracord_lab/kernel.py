@@ -24,7 +24,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def boot_image(tree: Path, release: str) -> Path:
-    """The compressed kernel of a tree."""
+    """The compressed kernel in a tree."""
     for path in (tree / f"boot/vmlinuz-{release}", tree / f"usr/lib/modules/{release}/vmlinuz"):
         if path.is_file():
             return path
@@ -32,9 +32,10 @@ def boot_image(tree: Path, release: str) -> Path:
 
 
 def decompress(image: bytes) -> bytes:
-    """The kernel inside a compressed boot image; other images as they are.
+    """Returns the kernel inside a compressed boot image. Returns other images unchanged.
 
-    QEMU enters an x86 kernel through its PVH note, which saves the decompression: seconds under emulation.
+    QEMU enters an x86 kernel through its PVH note. The emulated machine then need not decompress
+    the kernel, which would take seconds.
     """
     if image[BZIMAGE_MAGIC : BZIMAGE_MAGIC + 4] == b"HdrS":
         return decompress_bzimage(image)
@@ -61,7 +62,10 @@ def decompress_bzimage(image: bytes) -> bytes:
 
 
 def _unpack(payload: bytes, trailer: bool) -> bytes:
-    """trailer: the uncompressed size follows, 4 bytes, unless it is gzip, which has it itself."""
+    """
+    trailer: the uncompressed size follows in 4 bytes. This does not apply to gzip, whose format
+    contains the size.
+    """
     if payload[:4] == b"\x28\xb5\x2f\xfd":
         packed = payload[:-4] if trailer else payload
         return subprocess.run(["zstd", "-dcq"], input=packed, capture_output=True, check=True).stdout
@@ -73,7 +77,9 @@ def _unpack(payload: bytes, trailer: bool) -> bytes:
 
 
 def modules_with_dependencies(modules: Path, wanted: Iterable[str]) -> list[Path]:
-    """Files to load, in order, so that every wanted module is there; built-in ones need no file.
+    """
+    The module files to load, in order, so that every wanted module is loaded. Built-in modules need
+    no file.
 
     modules: /usr/lib/modules/RELEASE of a tree. Raises LabError for a module that does not exist.
     """
@@ -101,7 +107,7 @@ def modules_with_dependencies(modules: Path, wanted: Iterable[str]) -> list[Path
 
 
 def read_module(path: Path) -> bytes:
-    """A module as insmod wants it, uncompressed."""
+    """A module in the form that insmod needs: uncompressed."""
     data = path.read_bytes()
     if path.suffix == ".xz":
         return lzma.decompress(data)
@@ -146,7 +152,7 @@ class Initramfs:
         self._entry(path, stat.S_IFCHR | 0o600, b"", (major, minor))
 
     def archive(self) -> bytes:
-        """The finished archive, padded so that another one can follow."""
+        """The complete archive, padded so that another one can be appended."""
         self._entry("TRAILER!!!", 0, b"")
         data = b"".join(self._chunks)
         return data + b"\0" * (-len(data) % 512)

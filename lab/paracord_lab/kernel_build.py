@@ -12,17 +12,19 @@ from .errors import LabError
 from .progress import Progress
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
-# Each with the series of its source: the end of its name.
+# The names of kernels. Each ends with the series of its source.
 CONFIGURATIONS = sorted(path.stem for path in KERNELS.glob("*-*.config"))
-# Objects with debug information, from which the BTF is made.
+# The build needs objects with debug information, from which the BTF is made.
 FREE_MB = 8000
 
 
 def ensure(name: str) -> Path:
     """
-    The directory of the kernel `name` (of CONFIGURATIONS), for images.with_kernel() and LAB_KERNEL.
+    Returns the directory of the kernel `name` (one of CONFIGURATIONS), for images.with_kernel() and
+    LAB_KERNEL.
 
-    Compiled when missing: a quarter of an hour on two CPUs. x86-64 only.
+    Compiles the kernel if it does not exist, which takes a quarter of an hour on two CPUs. x86-64
+    only.
     """
     if platform.machine() != "x86_64":
         raise LabError(f"the kernel {name} is compiled on x86-64 machines only")

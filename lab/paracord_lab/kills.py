@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What kill-vm and kill-daemon look for: threads that kept a real-time policy, and a daemon that does not go on.
+What kill-vm and kill-daemon check: no thread may keep a real-time policy, and the daemon must
+continue.
 """
 
 import time
@@ -11,9 +12,9 @@ from . import daemon
 from .scenario import Column, Raw, column
 from .verdicts import Check
 
-# Longest time until everything is as it was before.
+# The longest time after which everything must be in its earlier state again.
 RESTORED_WITHIN_S = 1.0
-# A VM that runs only its firmware: a real VMM with a real KVM vCPU, up at once.
+# A VM that runs only its firmware. It is a real VMM with a real KVM vCPU, and it starts at once.
 FIRMWARE_VM = (
     "exec qemu-system-x86_64 -name {name},debug-threads=on -accel kvm -cpu host -m 64 "
     "-nodefaults -display none"
@@ -22,7 +23,7 @@ FIRMWARE_VM = (
 
 @dataclass
 class Tally:
-    """Over all kills of one round."""
+    """The counts over all kills of a round."""
 
     kills: int = 0
     boosted: int = 0
@@ -32,9 +33,13 @@ class Tally:
     notes: str = ""
 
     def judge(self, host, before: Iterable[int], running, survivors: Iterable[int], gone: str) -> None:
-        """After a kill: waits RESTORED_WITHIN_S, then counts what is not as it has to be."""
+        """
+        Called after a kill. Waits RESTORED_WITHIN_S, and then counts everything that is not as it
+        should be.
+        """
         time.sleep(RESTORED_WITHIN_S)
-        # A killed process on a busy host may need longer than that to end: it is no ghost while it is there.
+        # On a busy host, a killed process may need longer than this to end. As long as it exists,
+        # it does not count as left over.
         alive = set(host.run("echo /proc/[0-9]*").out.split())
         status = running.status(check=False)
         if status is None:
@@ -57,9 +62,11 @@ class Tally:
 
 
 def realtime_threads(host) -> dict[int, str]:
-    """Threads of the host with a real-time policy, and their names; not paracord's own and the kernel's."""
-    # Fields: class, thread, process, parent, command of the process. Kernel threads are children of kthreadd
-    # (2).
+    """
+    Threads of the host with a real-time policy, and their names, without paracord's own threads and
+    the kernel's.
+    """
+    # Fields: class, thread, parent process, command. Kernel threads are children of kthreadd (2).
     listed = host.run("ps -eLo cls=,tid=,ppid=,comm=").out
     return parse_realtime_threads(listed)
 
@@ -74,7 +81,7 @@ def parse_realtime_threads(text: str) -> dict[int, str]:
 
 
 def boosted(status: dict, tids: Iterable[int] | None = None) -> int:
-    """How many vCPUs (of these threads) have a boost that was carried out, not only decided."""
+    """Number of vCPUs (among these threads) whose boost was carried out, not only decided."""
     wanted = None if tids is None else set(tids)
     return sum(vcpu["actuated"] for vcpu in daemon.vcpus(status) if wanted is None or vcpu["tid"] in wanted)
 
@@ -97,7 +104,7 @@ def checks(prefix: str, configuration: str = "boost-rt") -> list[Check]:
         Check(f"{prefix}_leftover_policies", metric("leftover_policies_count"), "<=", 0, "count", every=True),
         Check(f"{prefix}_daemon_lost", metric("daemon_lost_count"), "<=", 0, "count", every=True),
         Check(f"{prefix}_ghost_vms", metric("ghost_vms_count"), "<=", 0, "count", every=True),
-        # Otherwise the kills would not have hit what they are about.
+        # Otherwise, the kills would not have hit boosted vCPUs.
         Check(
             f"{prefix}_kills_while_boosted", metric("kills_while_boosted_count"), ">=", 1, "count", every=True
         ),

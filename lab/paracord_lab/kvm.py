@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Whether this machine's KVM really runs a guest, found out by running one.
+"""Finds out whether KVM really works on this machine, by running a guest.
 
-/dev/kvm alone proves nothing: containers pass it on without permission, and some clouds offer a KVM
-without hardware behind it that has no nesting.
+The existence of /dev/kvm proves nothing. Some containers have the file without the permission to
+use it. Some clouds offer a KVM that is not based on hardware and does not support nesting.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RFLAGS_RESERVED = 2
 
 @memoize
 def works() -> str | None:
-    """None when a guest ran, else why not, in one line."""
+    """None if a guest ran. Otherwise one line that says why it did not."""
     if not Path("/dev/kvm").exists():
         return "there is no /dev/kvm (load kvm-intel or kvm-amd; in a VM: switch nesting on)"
     if platform.machine() != "x86_64":
@@ -50,7 +50,7 @@ def works() -> str | None:
 
 @memoize
 def can_nest() -> bool:
-    """Whether a host emulated with KVM would have KVM itself."""
+    """Whether a host that is emulated with KVM would have KVM itself."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     for flag, module in ((" vmx", "kvm_intel"), (" svm", "kvm_amd")):
         nested = Path(f"/sys/module/{module}/parameters/nested")
@@ -60,7 +60,7 @@ def can_nest() -> bool:
 
 
 def _run_one_instruction(files: list[int]) -> str | None:
-    """A real-mode guest of one page whose only instruction is HLT."""
+    """Runs a real-mode guest with one page, whose only instruction is HLT."""
     kvm = os.open("/dev/kvm", os.O_RDWR | os.O_CLOEXEC)
     files.append(kvm)
     vm = fcntl.ioctl(kvm, KVM_CREATE_VM, 0)
@@ -79,13 +79,13 @@ def _run_one_instruction(files: list[int]) -> str | None:
         sregs[12:14] = struct.pack("<H", 0)  # cs.selector
         fcntl.ioctl(vcpu, KVM_SET_SREGS, bytes(sregs))
         registers = [0] * 18
-        registers[17] = RFLAGS_RESERVED  # rip, before it, stays 0
+        registers[17] = RFLAGS_RESERVED  # rip, the field before it, stays 0
         fcntl.ioctl(vcpu, KVM_SET_REGS, struct.pack("<18Q", *registers))
         size = fcntl.ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0)
         with mmap.mmap(vcpu, size) as state:
             fcntl.ioctl(vcpu, KVM_RUN, 0)
             (reason,) = struct.unpack_from("<I", state, 8)  # kvm_run.exit_reason
-        # the page may go only when nothing refers to it
+        # the page may be released only when nothing refers to it
         del anchor
     return (
         None

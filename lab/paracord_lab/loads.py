@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Host work: busy loops in L1, the CPU time that they get, and the policies that threads have."""
+"""Work on the host: busy loops in L1, the CPU time that they get, and the policies of threads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from .errors import LabError
 
 AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
-# Twice as many loops as CPUs: every CPU always has another normal task waiting.
+# Twice as many loops as CPUs, so that another normal task always waits on every CPU.
 LOOPS_PER_CPU = 2
 
 
 class LoadError(LabError):
-    """The host's work did not start or is gone."""
+    """The work on the host did not start, or no longer exists."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """CPU time of the loads so far and the host's clock, both in seconds."""
+    """The CPU time of the loads so far and the time of the host's clock, both in seconds."""
 
     cpu_s: float
     clock_s: float
 
 
 class HostLoad:
-    """stress-ng CPU loops in L1, stopped (SIGSTOP) while the host shall be idle."""
+    """CPU loops of stress-ng in L1. They are stopped (SIGSTOP) while the host should be idle."""
 
     def __init__(self, host, loops: int | None = None):
         self.host = host
@@ -68,7 +68,7 @@ class HostLoad:
 
 
 def switch_autogroups(host, to: str) -> str:
-    """What they were before; empty where the kernel has none (PREEMPT_RT)."""
+    """Returns the earlier setting. Empty if the kernel has no autogroups (PREEMPT_RT)."""
     before = host.run(f"cat {AUTOGROUP}", check=False).out.strip()
     if before:
         host.run(f"echo {to} > {AUTOGROUP}")
@@ -77,7 +77,7 @@ def switch_autogroups(host, to: str) -> str:
 
 @contextmanager
 def busy(host) -> Iterator[None]:
-    """The host has busy loops."""
+    """Runs busy loops on the host while the context is open."""
     load = HostLoad(host).start()
     try:
         load.busy()
@@ -87,13 +87,16 @@ def busy(host) -> Iterator[None]:
 
 
 def read(host, threads: Sequence[int]) -> Reading:
-    """CPU time of threads, from /proc/TID/schedstat (run time, ns), and the clock, from /proc/uptime."""
+    """
+    Reads the CPU time of threads from /proc/TID/schedstat (run time, ns), and the clock from
+    /proc/uptime.
+    """
     files = " ".join(f"/proc/{tid}/schedstat" for tid in threads)
     return parse_reading(host.run(f"cat {files} /proc/uptime", urgent=True).out.splitlines(), len(threads))
 
 
 def parse_reading(lines: list[str], loads: int) -> Reading:
-    """`loads` lines of schedstat, then one of uptime."""
+    """Parses `loads` lines of schedstat and one line of uptime."""
     if len(lines) != loads + 1:
         raise LoadError(f"expected {loads} loads and the clock, found {len(lines)} lines")
     cpu_ns = sum(int(line.split()[0]) for line in lines[:-1])
@@ -109,13 +112,13 @@ def share(before: Reading, after: Reading, cpus: int) -> float:
 
 
 def policies(host, tids: Iterable[int]) -> dict[int, str]:
-    """Thread -> "SCHED_OTHER 0" and so on; threads that are gone are left out."""
+    """A dictionary from threads to "SCHED_OTHER 0" and so on. Threads that no longer exist are left out."""
     script = "; ".join(f"chrt -p {tid} 2>/dev/null" for tid in tids)
     return parse_policies(host.run(f"{script}; true").out)
 
 
 def parse_policies(text: str) -> dict[int, str]:
-    """From the two lines per thread that chrt -p prints."""
+    """Parses the two lines that chrt -p prints for each thread."""
     found: dict[int, str] = {}
     policy = ""
     for line in text.splitlines():

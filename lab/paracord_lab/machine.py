@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The host under test: emulated (L1), or this machine itself with LAB_HOST=native.
+"""The host under test: an emulated host (L1), or this machine itself with LAB_HOST=native.
 
     with machine.host(cpus=2, logs=Path("out/demo/logs")) as host:
         guest = host.guest("vm1", vcpus=1)
@@ -32,17 +32,19 @@ __all__ = ["Guest", "Host", "Unavailable", "host", "setup"]
 BOOT_TIMEOUT_S = 120.0
 READ_BYTES = 1 << 16
 GUEST_MEMORY_MB = 256
-# What an initramfs unpacks to may take half of what the kernel leaves of it, files written later included.
+# The files of an initramfs may use half of the memory that the kernel leaves. This includes files
+# that are written later.
 PERF_GUEST_MEMORY_MB = 512
 DEFAULT_LOGS = Path("out/lab/logs")
 
 
 class Host:
-    """A host that runs commands and guests. Made by `host()`.
+    """A host that runs commands and guests. `host()` makes it.
 
-    kernel: release. cpus: number of those that it schedules on. kind: "emulated" or "native". share:
-    directory here that the host sees as /share. payload: the one that it sees as /payload, read-only. logs:
-    serial logs of all kernels. accelerator: "tcg", "kvm" or "none" (native).
+    kernel: release. cpus: number of CPUs that the host schedules on. kind: "emulated" or "native".
+    share: directory on this machine that the host sees as /share. payload: directory that the host
+    sees as /payload, read-only. logs: serial logs of all kernels. accelerator: "tcg", "kvm" or
+    "none" (native).
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Host:
         self._reader.start()
 
     def wait_for_boot(self) -> None:
-        """Returns when the host answers. Raises LabError with the reason when it does not."""
+        """Returns when the host answers. If it does not, raises LabError with the reason."""
         try:
             self.channel.hello(BOOT_TIMEOUT_S)
         except CommandTimeout as error:
@@ -89,18 +91,24 @@ class Host:
         self.kernel, self.cpus = release, int(count)
 
     def run(self, command: str, timeout: float = 60, check: bool = True, urgent: bool = False) -> Result:
-        """A shell command in the host. Raises CommandError (when check), CommandTimeout, ChannelClosed.
+        """
+        Runs a shell command in the host. Raises CommandError (if check), CommandTimeout or
+        ChannelClosed.
 
-        urgent: at real-time priority, for what measures or ends loads under which ordinary work may starve.
+        urgent: at real-time priority. For commands that measure or end loads, because ordinary work
+        may starve under such loads.
         """
         return self.channel.run(command, timeout, check, urgent)
 
     def spawn(self, command: str, name: str | None = None) -> Job:
-        """A shell command in the host's background; start it with `exec` and Job.pid is the program's."""
+        """
+        Runs a shell command in the background of the host. If it starts with `exec`, Job.pid is the
+        program's process ID.
+        """
         return self.channel.spawn(command, name)
 
     def put(self, path: Path, name: str | None = None) -> str:
-        """Copies a file or directory into the share; its path in the host."""
+        """Copies a file or directory into the share, and returns its path in the host."""
         target = self.share / (name or path.name)
         if path.is_dir():
             shutil.copytree(path, target, dirs_exist_ok=True)
@@ -122,12 +130,12 @@ class Host:
         vmm: str = "qemu",
         perf: bool = False,
     ) -> Guest:
-        """Boots a guest and returns when its channel answers.
+        """Boots a guest, and returns when its channel answers.
 
-        region: it has one; text: made with these options. interrupts: by QEMU, from paracord's daemon.
-        extra_args: for the VMM. cmdline: for its kernel. wrapper: command that starts the VMM (`chrt -r 1`,
-        …). vmm: "qemu" or "paracord" (docs/vmm.md). memory_mb: 256 unless said, 512 with perf.
-        perf: Debian's perf is in it.
+        region: the guest has a region; a text gives the options with which it is made. interrupts:
+        paracord's daemon sends them through QEMU. extra_args: for the VMM. cmdline: for the guest's
+        kernel. wrapper: command that starts the VMM (`chrt -r 1`, …). vmm: "qemu" or "paracord"
+        (docs/vmm.md). memory_mb: 256 by default, 512 with perf. perf: the guest has Debian's perf.
         """
         if perf:
             payload.add_perf(self.payload, self.arch)
@@ -144,11 +152,14 @@ class Host:
         return int(self.run("sed -n 's/^now at \\([0-9]*\\) nsecs/\\1/p' /proc/timer_list").out.split()[0])
 
     def wait_for_end(self) -> None:
-        """Returns when the host has powered off (the shell's user said `exit`)."""
+        """Returns when the host has powered off, because the user of the shell entered `exit`."""
         self._process.wait()
 
     def shutdown(self) -> None:
-        """Ends the host and everything in it. The disk is read-only and the share is written through."""
+        """
+        Ends the host and everything in it. No data is lost: the disk is read-only, and the share is
+        written through.
+        """
         if self.kind == "native":
             for guest in self.guests:
                 with suppress(LabError):
@@ -157,7 +168,7 @@ class Host:
         if self.kind == "emulated":
             self._process.kill()
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # natively: the agent kills what it started
+            self._socket.shutdown(socket.SHUT_RDWR)  # natively, the agent kills the processes that it started
         self._process.wait()
         self._reader.join(5)
         self._socket.close()
@@ -177,7 +188,7 @@ class Host:
             self.channel.feed(data)
         if not self.channel.closed:
             try:
-                code = self._process.wait(5)  # its last messages are written when it is gone
+                code = self._process.wait(5)  # the emulator writes its last messages when it ends
             except subprocess.TimeoutExpired:
                 code = None
             self.channel.close(f"{self._reason() or f'ended with code {code}'} (logs: {self.logs})")
@@ -188,13 +199,16 @@ class Host:
 
 
 def setup(arch: str = "x86_64") -> None:
-    """Makes everything that hosts and guests need; quick when it is there."""
+    """Makes everything that hosts and guests need. This is quick if everything exists already."""
     privilege.need_root()
     payload.build(images.ensure(arch))
 
 
 def _named_kernel(kind: str, board: str) -> Path | None:
-    """The directory of LAB_KERNEL, if it is set. Boards have modules of their own, for the usual kernel."""
+    """
+    The directory in LAB_KERNEL, if it is set. Boards have their own modules, which exist only for
+    the usual kernel.
+    """
     name = os.environ.get("LAB_KERNEL")
     if not name:
         return None
@@ -219,16 +233,19 @@ def host(
     counted: bool = False,
     spare: bool = True,
 ) -> Iterator[Host]:
-    """Boots a host (or takes this machine when LAB_HOST=native) and ends it with everything in it.
+    """
+    Boots a host (or takes this machine if LAB_HOST=native). At the end, stops the host with
+    everything in it.
 
-    logs: directory of the serial logs; /share is the directory `share` beside it. What an earlier run left in
-    both is removed. cmdline: for the host's kernel. extra_args: for its emulator. shell: bash on this
-    terminal. board: hardware with frequencies (boards.py), with its own architecture and CPUs.
-    kernel: what an emulated host boots instead of the usual one (images.with_kernel()), else the directory
-    that LAB_KERNEL names; its guests have the usual one. counted: an emulated host's clock counts
-    instructions; for work on the host itself: guests do not get on there, but for arm64's, slowly.
-    spare: whether an emulated x86 host has a CPU that nothing runs on. Guests need it, and load balancing
-    sees it.
+    logs: directory of the serial logs. /share is the directory `share` beside it. Files of an
+    earlier run are removed from both. cmdline: for the host's kernel. extra_args: for its emulator.
+    shell: bash on this terminal. board: hardware with frequencies (boards.py), with its own
+    architecture and CPUs. kernel: the kernel that an emulated host boots instead of the usual one
+    (images.with_kernel()). Without it, the directory in LAB_KERNEL is used. The host's guests have
+    the usual kernel. counted: the clock of an emulated host counts instructions. This is for work
+    on the host itself: guests do not run then, except on arm64, where they run slowly. spare: an
+    emulated x86 host has a CPU on which nothing runs. Guests need it, but it affects load
+    balancing.
     """
     kind = os.environ.get("LAB_HOST", "emulated")
     if kind not in ("emulated", "native"):

@@ -15,21 +15,24 @@ DEFAULT_OUT = Path("out/lab")
 
 
 def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the subcommands; each sets `run`, a function of the parsed arguments that returns an exit code."""
+    """
+    Adds the subcommands. Each of them sets `run`, a function of the parsed arguments that returns
+    an exit code.
+    """
     command = commands.add_parser(
-        "setup", help="make the images of hosts and guests; quick when they are there"
+        "setup", help="make the images of hosts and guests; quick if they exist already"
     )
     _architecture(command)
     command.set_defaults(run=_setup, needs_root=True)
 
     command = commands.add_parser("tree", help="make one tree of the cache and print its directory")
     command.add_argument(
-        "name", choices=sorted(tree_specs.SPECS), help="matrix: headers of all kernels, listed too"
+        "name", choices=sorted(tree_specs.SPECS), help="matrix: headers of all kernels, and a list of them"
     )
     _architecture(command)
     command.set_defaults(run=_tree, needs_root=True)
 
-    command = commands.add_parser("agent", help="compile what runs commands in machines and print its path")
+    command = commands.add_parser("agent", help="compile the agent that runs commands, and print its path")
     _architecture(command)
     command.set_defaults(run=_agent, needs_root=True)
 
@@ -41,9 +44,9 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
     command = commands.add_parser("exec", help="boot a host, run one shell command in it, power off")
     command.add_argument("command")
-    command.add_argument("--guest", action="store_true", help="run it in a guest of the host")
+    command.add_argument("--guest", action="store_true", help="run the command in a guest of the host")
     command.add_argument("--region", action="store_true", help="give the guest a shared region")
-    command.add_argument("--vcpus", type=int, default=1, help="of the guest (default: 1)")
+    command.add_argument("--vcpus", type=int, default=1, help="vCPUs of the guest (default: 1)")
     command.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds (default: 600)")
     _host_options(command)
     command.set_defaults(run=_exec, needs_root=True)
@@ -61,7 +64,7 @@ def _architecture(command: argparse.ArgumentParser) -> None:
 
 def _host_options(command: argparse.ArgumentParser) -> None:
     _architecture(command)
-    command.add_argument("--cpus", type=int, default=2, help="of the host (default: 2)")
+    command.add_argument("--cpus", type=int, default=2, help="CPUs of the host (default: 2)")
     command.add_argument(
         "--board", default="", choices=sorted(boards.ALL), help="hardware with CPU frequencies"
     )

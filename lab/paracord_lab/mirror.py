@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Which Debian mirror to use and which kernel versions it has now.
+"""Determines the Debian mirror, and the kernel versions that it has now.
 
-The mirror is the one of this machine's own apt configuration ($PARACORD_MIRROR overrides it). Kernel
-metapackages (`linux-image-amd64`) are resolved to the versioned package behind them with apt itself in
-a private directory, so proxies and credentials of the machine apply and no version is ever pinned.
+The mirror is the one in this machine's own apt configuration ($PARACORD_MIRROR overrides it).
+Kernel metapackages (`linux-image-amd64`) are resolved to the versioned package that they depend on.
+apt itself does this in a private directory, so the machine's proxies and credentials apply, and no
+version is ever pinned.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from . import cache
 from .errors import LabError
 from .progress import Progress
 
-# How long a resolved version is used without asking the mirror again.
+# How long a resolved version is used before the mirror is asked again.
 INDEX_FRESH_S = 24 * 3600
 KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.pgp",
@@ -33,12 +34,12 @@ APT_OPTIONS = (
 
 
 class MirrorUnreachable(LabError):
-    """The mirror did not answer; a cached entry may still do."""
+    """The mirror did not answer. A cached entry may still be usable."""
 
 
 @memoize
 def site() -> str:
-    """Base address of the Debian mirror."""
+    """The base address of the Debian mirror."""
     override = os.environ.get("PARACORD_MIRROR")
     if override:
         return override.rstrip("/")
@@ -73,9 +74,9 @@ def sources(suites: tuple[str, ...]) -> list[str]:
 
 
 def resolve(suite: str, metapackage: str, debian_arch: str) -> str:
-    """The versioned package that a kernel metapackage of a suite depends on now.
+    """The versioned package on which a kernel metapackage of a suite depends now.
 
-    Raises MirrorUnreachable when the mirror cannot be asked and was not asked before.
+    Raises MirrorUnreachable if the mirror cannot be asked and was never asked before.
     """
     config = _updated(suite, debian_arch)
     shown = subprocess.run(
@@ -90,10 +91,11 @@ def resolve(suite: str, metapackage: str, debian_arch: str) -> str:
 
 
 def download(suite: str, package: str, upstream_version: str, debian_arch: str, directory: Path) -> Path:
-    """The file of that upstream version of a package, fetched into a directory.
+    """
+    Downloads the file of this upstream version of a package into a directory, and returns its path.
 
-    Raises MirrorUnreachable when the mirror cannot be asked and was not asked before, LabError when it has
-    another version only.
+    Raises MirrorUnreachable if the mirror cannot be asked and was never asked before. Raises
+    LabError if the mirror has only another version.
     """
     config = _updated(suite, debian_arch)
     listed = subprocess.run(
@@ -117,7 +119,10 @@ def download(suite: str, package: str, upstream_version: str, debian_arch: str, 
 
 
 def _updated(suite: str, debian_arch: str) -> list[str]:
-    """apt options with package lists of a suite that are fresh, or at least there."""
+    """
+    apt options for package lists of a suite. The lists are new. If the mirror does not answer, the
+    lists of an earlier call are used.
+    """
     state = cache.root() / "apt" / f"{suite}-{debian_arch}"
     config = _private_apt(state, suite, debian_arch)
     stamp = state / "updated"
@@ -137,7 +142,7 @@ def _updated(suite: str, debian_arch: str) -> list[str]:
 
 
 def _private_apt(state: Path, suite: str, debian_arch: str) -> list[str]:
-    """apt options that keep this machine's own package lists out of it."""
+    """apt options that use separate package lists, not those of this machine."""
     for sub in ("lists/partial", "archives/partial"):
         (state / sub).mkdir(parents=True, exist_ok=True)
     keyring = next((k for k in KEYRINGS if Path(k).exists()), None)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import platform
 import shutil
@@ -11,13 +10,9 @@ from pathlib import Path
 
 from . import kvm
 from .errors import LabError
+from .needs import Facts
 
-# (kernel option, what for)
-KERNEL_OPTIONS = (
-    ("CONFIG_DEBUG_INFO_BTF", "BTF, which the sensor's BPF programs need"),
-    ("CONFIG_UCLAMP_TASK", "utilisation clamps"),
-)
-PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng", "bpftool": "bpftool"}
+PROGRAMS = {"socat": "socat", "cyclictest": "rt-tests", "stress-ng": "stress-ng"}
 EMULATORS = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 MOUNT_POINTS = ("/share", "/payload", "/logs")
 
@@ -29,21 +24,25 @@ class Unavailable(LabError):
     kind = "native"
 
 
+def is_host() -> bool:
+    """Whether this machine is the host, instead of an emulated one."""
+    return os.environ.get("LAB_HOST") == "native"
+
+
+def facts() -> Facts | None:
+    """Of this machine if it is the host; None if the host is emulated."""
+    return Facts() if is_host() else None
+
+
 def check() -> None:
-    """Raises Unavailable that names everything that is missing on this machine, in one line."""
+    """
+    Raises Unavailable that names everything without which no scenario runs on this machine, in one line.
+    What only some configurations need is not looked for here (needs.py).
+    """
     missing = []
     broken = kvm.works()
     if broken:
         missing.append(broken)
-    if not Path("/sys/kernel/sched_ext").is_dir():
-        missing.append("the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, Linux 6.12 or later)")
-    config = _kernel_config()
-    for option, purpose in KERNEL_OPTIONS:
-        present = (
-            Path("/sys/kernel/btf/vmlinux").exists() if option.endswith("BTF") else f"{option}=y" in config
-        )
-        if not present:
-            missing.append(f"the kernel has no {purpose} ({option})")
     missing += _programs_missing()
     if missing:
         raise Unavailable(f"LAB_HOST=native is not possible here: {'; '.join(missing)}")
@@ -89,11 +88,3 @@ def clean_up() -> None:
             Path(point).rmdir()
         except OSError:
             continue
-
-
-def _kernel_config() -> str:
-    packed = Path("/proc/config.gz")
-    if packed.exists():
-        return gzip.decompress(packed.read_bytes()).decode()
-    plain = Path(f"/boot/config-{os.uname().release}")
-    return plain.read_text() if plain.exists() else ""

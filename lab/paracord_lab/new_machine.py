@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Fresh Debian machines, to try what a new user tries: a minimal system with git, make and sudo, this clone in
-a directory with a space in its path, and nothing else.
+Fresh Debian machines, with which tests try what a new user tries: a minimal system with git, make
+and sudo, this clone in a directory with a space in its path, and nothing else.
 
-A machine is a copy of a tree of the cache, with mounts and processes of its own, and this machine's network.
-It has users of three kinds: USER may use sudo, STRANGER may not, and there is root.
+A machine is a copy of a tree of the cache. It has its own mounts and processes, and this machine's
+network. It has three kinds of users: USER may use sudo, STRANGER may not, and there is root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .tree_specs import DEBIAN_ARCH, TreeSpec
 USER, STRANGER = "ann", "bob"
 USER_IDS = {USER: 1000, STRANGER: 1001, "root": 0}
 PLACE = "my clones/paracord"
-# What makes this machine's way to its package registries.
+# The files through which this machine reaches its package registries.
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/apt/auth.conf")
 OWN_CERTIFICATES = "/usr/local/share/ca-certificates"
 START_TIMEOUT_S = 30
@@ -45,13 +45,19 @@ exec chroot . sh -c ': >/run/started; exec sleep infinity'
 
 @dataclass(frozen=True)
 class Machine:
-    """A fresh machine that runs. root: its root directory; first_pid: its first process, seen from here."""
+    """
+    A fresh machine that is running. root: its root directory. first_pid: its first process, as seen
+    from this machine.
+    """
 
     root: Path
     first_pid: int
 
     def start(self, command: str, user: str = USER, **options) -> subprocess.Popen:
-        """A shell command in the user's clone (root: in that of USER), as if that user had just logged in."""
+        """
+        Starts a shell command in the user's clone (for root, in the clone of USER), as if the user
+        had just logged in.
+        """
         home = "/root" if user == "root" else f"/home/{user}"
         clone = f"/home/{STRANGER if user == STRANGER else USER}/{PLACE}"
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -75,7 +81,7 @@ class Machine:
         )
 
     def run(self, command: str, user: str = USER, timeout_s: float = 600) -> subprocess.CompletedProcess:
-        """The same to its end; stdout has all of its output."""
+        """Runs such a command until it ends. stdout contains all of its output."""
         process = self.start(command, user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         with process:
             try:
@@ -86,7 +92,10 @@ class Machine:
         return subprocess.CompletedProcess(command, process.returncode, out)
 
     def foreign_files(self) -> list[str]:
-        """Files in the clone and home of USER that are not the user's, but for the lab's trees."""
+        """
+        Files in the clone and in the home of USER that do not belong to the user, except the lab's
+        trees.
+        """
         home = f"/home/{USER}"
         found = self.run(
             f"find {home} -xdev -type d -name 'tree-*' -prune -o -not -user {USER} -print", "root"
@@ -96,7 +105,7 @@ class Machine:
 
 @contextmanager
 def started(suite: str) -> Iterator[Machine]:
-    """A fresh machine of a Debian suite; all of it is gone afterwards."""
+    """A fresh machine with a Debian suite. Everything is removed afterwards."""
     arch = os.uname().machine
     spec = TreeSpec(
         name=f"new-machine-{suite}",
@@ -106,7 +115,7 @@ def started(suite: str) -> Iterator[Machine]:
     )
     fresh = tree.ensure_spec(spec, arch)
     _remove_left()
-    # A tree: its files' owners are part of it, and stay (cache.give_back).
+    # This is a tree. The owners of its files are part of it, and do not change (cache.give_back).
     root = cache.root() / f"{COPY}-{suite}-{os.getpid()}"
     subprocess.run(["cp", "-aT", fresh, root], check=True)
     process = None
@@ -129,7 +138,10 @@ def started(suite: str) -> Iterator[Machine]:
 
 
 def _remove_left() -> None:
-    """Copies of tests that were killed. A process of this number and an older copy is this one."""
+    """
+    Removes the copies of tests that were killed. If an old copy has the process ID of this process,
+    it is also from a killed test.
+    """
     for copy in cache.root().glob(f"{COPY}-*"):
         pid = copy.name.rpartition("-")[2]
         if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
@@ -137,7 +149,7 @@ def _remove_left() -> None:
 
 
 def _first_process(process: subprocess.Popen) -> int:
-    """Waits for the machine's mounts; the process that `unshare` forked."""
+    """Waits for the machine's mounts. Returns the process that `unshare` has forked."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
@@ -149,7 +161,7 @@ def _first_process(process: subprocess.Popen) -> int:
 
 
 def _furnish(root: Path) -> None:
-    """Users, their clones, and this machine's network."""
+    """Makes the users, their clones, and the files for this machine's network."""
     for name, uid in USER_IDS.items():
         if uid:
             subprocess.run(
@@ -170,7 +182,7 @@ def _furnish(root: Path) -> None:
 
 
 def _clone_into(directory: Path, home: Path) -> None:
-    """The clone as it is now, without what git ignores."""
+    """Copies the clone in its present state, without files that git ignores."""
     listed: Sequence[bytes] = subprocess.run(
         ["git", "-C", CLONE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,
@@ -181,7 +193,7 @@ def _clone_into(directory: Path, home: Path) -> None:
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CLONE / name, directory / name, follow_symlinks=False)
     cargo = Path(os.environ.get("CARGO_HOME") or Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cargo")
-    if (cargo / "config.toml").is_file():  # which registry to ask
+    if (cargo / "config.toml").is_file():  # it names the registry
         (home / ".cargo").mkdir(exist_ok=True)
         shutil.copy(cargo / "config.toml", home / ".cargo")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What else this machine does while something is measured on it: a compile job beside an emulator halves what
-its CPUs do, and no figure shows that. Of a container's machine only what runs in the container is seen.
+What else this machine does during a measurement. A compile job beside an emulator halves the speed
+of the emulated CPUs, and no figure would show this. In a container, only the processes of the
+container are visible.
 
 Source: proc(5), /proc/PID/stat and /proc/stat.
 """
@@ -13,18 +14,19 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# CPUs that others take, and CPU time that a hypervisor takes, of all: below that is what every machine does.
+# Thresholds: CPUs that other processes use, and the part of all CPU time that a hypervisor takes.
+# Every machine is below them.
 CPUS_MIN, STOLEN_MIN = 0.1, 0.02
 NAMES_MAX = 3
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat behind the name.
+# Fields of /proc/PID/stat after the name.
 PPID, TIMES, START = 1, slice(11, 15), 19
 KTHREADD = 2
 
 
 @dataclass(frozen=True)
 class Process:
-    """CPU time of it and of its children that have ended, s."""
+    """The CPU time of a process and of its children that have ended, in s."""
 
     name: str
     parent: int
@@ -40,7 +42,7 @@ class Look:
 
 
 def process_of(stat: str) -> Process:
-    """From one line of /proc/PID/stat; the name may hold anything."""
+    """Parses a line of /proc/PID/stat. The name in it may contain any characters."""
     name = stat[stat.index("(") + 1 : stat.rindex(")")]
     fields = stat[stat.rindex(")") + 2 :].split()
     ticks = sum(map(int, fields[TIMES]))
@@ -55,13 +57,13 @@ def look(proc: Path = Path("/proc")) -> Look:
         try:
             processes[int(directory.name)] = process_of((directory / "stat").read_text(errors="replace"))
         except (OSError, ValueError, IndexError):
-            continue  # it has ended
+            continue  # the process has ended
     stolen = int((proc / "stat").read_text().split("\n", 1)[0].split()[8])
     return Look(time.monotonic(), stolen / TICKS_PER_S, processes)
 
 
 def own(processes: dict[int, Process], root: int) -> set[int]:
-    """`root`, all below it, and the kernel's threads."""
+    """`root`, all processes below it, and the kernel's threads."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -76,8 +78,8 @@ def own(processes: dict[int, Process], root: int) -> set[int]:
 
 def line(before: Look, after: Look, root: int | None = None) -> str:
     """
-    What others did between two looks, in one line; empty if that is little. root: the process whose work is
-    measured, instead of this one.
+    What other processes did between two looks, in one line. Empty if it was little. root: the
+    process whose work is measured, instead of this process.
     """
     root = os.getpid() if root is None else root
     seconds = max(after.at_s - before.at_s, 1 / TICKS_PER_S)
@@ -89,13 +91,14 @@ def line(before: Look, after: Look, root: int | None = None) -> str:
         then = before.processes.get(pid)
         known_s = then.cpu_s if then and then.started == process.started else 0.0
         took[process.name] = took.get(process.name, 0.0) + process.cpu_s - known_s
-    # What children had used before they ended is in their parents' time now.
+    # The CPU time of children that have ended is now part of their parents' time.
     ended = {pid for pid, was in before.processes.items() if not _is_same(was, after.processes.get(pid))}
     for pid in ended - ours:
         parent = after.processes.get(before.processes[pid].parent)
         if parent and parent.name in took and before.processes[pid].parent not in ours:
             took[parent.name] -= before.processes[pid].cpu_s
-    # Times of children of children arrive late, and in other names: more than there is nobody took.
+    # The time of a child's children is added to its parents late, possibly to a process with
+    # another name. If a difference is then negative, it counts as zero.
     took = {name: max(s, 0.0) for name, s in took.items()}
     cpus = min(sum(took.values()) / seconds, float(os.cpu_count() or 1))
     stolen = (after.stolen_s - before.stolen_s) / seconds / (os.cpu_count() or 1)

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""paracord's own programs as the machines see them: built from this repository, never part of an image.
+"""
+paracord's own programs for the machines. They are built from this repository, and never part of an
+image.
 
 The payload directory is /payload in the host:
 
-    bin/paracord          the daemon and its commands
-    bin/paracord-vmm      the small VMM
-    bin/*                 programs of lab/programs
-    modules/*             drivers of lab/boards
-    guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
-    guest-perf.cpio       the same with Debian's perf behind it, once a guest has asked for it
-    vmlinux               the guest's kernel
+bin/paracord          the daemon and its commands
+bin/paracord-vmm      the small VMM
+bin/*                 programs of lab/programs
+modules/*             drivers of lab/boards
+guest.cpio            guest's initramfs: the cached one, and behind it the module and the programs
+guest-perf.cpio       the same with Debian's perf behind it, once a guest has asked for it
+vmlinux               the guest's kernel
 
-In the guest the module is /paracord/paracord_guest.ko; the programs are in /paracord too, and so are test
-modules of lab/programs and, on arm64, Linux' own virtual-cpufreq.ko.
+In the guest, the module is /paracord/paracord_guest.ko. The programs are in /paracord, too, and so
+are the test modules of lab/programs and, on arm64, Linux' own virtual-cpufreq.ko.
 """
 
 from __future__ import annotations
@@ -29,14 +31,17 @@ from .progress import Progress
 from .rust import REPOSITORY
 from .tree_specs import cross_prefix
 
-# What a module build reads: its own directory and the shared headers.
+# The directories that a module build reads: its own one, and those of shared headers.
 MODULE_SOURCES = ("guest", "abi", "policy")
 BPF_FLAGS = ("--target=bpf", "-O2", "-g", "-mcpu=v3")
 PROGRAM_FLAGS = ("-O2", "-g", "-Wall", "-Wextra", "-static", "-pthread", "-D_GNU_SOURCE")
 
 
 def build(images: Images) -> Path:
-    """Builds what changed and returns the payload directory. Raises LabError with the compiler's message."""
+    """
+    Builds everything that has changed, and returns the payload directory. Raises LabError with the
+    compiler's message.
+    """
     work = REPOSITORY / "target" / "lab" / images.arch
     payload = work / "payload"
     for directory in ("bin", "modules"):
@@ -56,7 +61,7 @@ def build(images: Images) -> Path:
 
 
 def add_perf(payload: Path, arch: str) -> None:
-    """Makes guest-perf.cpio of the guest.cpio that is there."""
+    """Makes guest-perf.cpio from the existing guest.cpio."""
     perf = perf_initramfs(arch).read_bytes()
     with cache.file_lock(payload.parent / "lock", "the payload"):
         _write(payload / "guest-perf.cpio", (payload / "guest.cpio").read_bytes() + perf)
@@ -128,7 +133,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
 
 
 def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
-    """lab/programs/*.c, one static program each: they run in the host and in the guest."""
+    """Compiles lab/programs/*.c into one static program each, which runs in the host and in the guest."""
     sources = sorted((LAB / "programs").glob("*.c"))
     headers = sorted([*(LAB / "programs").glob("*.h"), *boards.INCLUDE.glob("*.h")])
     out = work / "programs"
@@ -169,7 +174,10 @@ def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
 def _compile(
     tools: Path, made: Path, want: str, command: list[str], mounts: dict[str, Path], what: str
 ) -> None:
-    """Runs the command in the tree `tools` unless it has made that file of the same inputs (`want`)."""
+    """
+    Runs the command in the tree `tools`, unless it has already made this file from the same inputs
+    (`want`).
+    """
     stamp = made.with_name(f"{made.name}.stamp")
     if not (made.is_file() and stamp.is_file() and stamp.read_text() == want):
         tree.run_in(tools, command, mounts, what=what)
@@ -177,7 +185,7 @@ def _compile(
 
 
 def _plain_scheduler(arch: str, tools: Path, work: Path) -> Path:
-    """The BPF object that sched_ext.plain() registers."""
+    """Compiles the BPF object that sched_ext.plain() registers."""
     sources = REPOSITORY / "bpf"
     made, source = work / sched_ext.PLAIN, sources / "tests/plain.bpf.c"
     want = cache.key([cache.files_digest([source, *sources.glob("*.h")]), BPF_FLAGS, tools.name])
@@ -205,7 +213,10 @@ def _guest_files(images: Images, modules: list[Path], programs: list[Path], payl
 
 
 def _install(source: Path, target: Path) -> None:
-    """Copies when the content's age or size differs; a running machine keeps the file that it has open."""
+    """
+    Copies a file if the content's age or size differs. A running machine keeps the old file that it
+    has opened.
+    """
     have = target.stat() if target.exists() else None
     new = source.stat()
     if have and (have.st_size, have.st_mtime_ns) == (new.st_size, new.st_mtime_ns):

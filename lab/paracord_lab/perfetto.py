@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A Perfetto trace in which one sees a vCPU wait for a host CPU, or not: per configuration one section with, for
-every vCPU thread, its states (running, waiting for a CPU, halted) and its boost, and what each host CPU runs.
+A Perfetto trace that shows whether vCPUs wait for host CPUs. Each configuration has a section. It
+shows the states of every vCPU thread (running, waiting for a CPU, halted), its boosts, and what
+each host CPU runs.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from .ftrace import Switch, Waking
 
 RUNNING, WAITING, HALTED = "running", "runnable, waits for a CPU", "halted"
 BOOSTED = "real-time"
-# Real-time priorities of the kernel are below this.
+# The kernel's priorities of real-time tasks are below this.
 NORMAL_PRIO_MIN = 100
 SECTION_GAP_NS = 100_000_000
 _SEQUENCE = 1
@@ -24,7 +25,7 @@ _SEQUENCE = 1
 
 @dataclass(frozen=True)
 class Slice:
-    """[start, end) of one state."""
+    """A time [start, end) in one state."""
 
     start_ns: int
     end_ns: int
@@ -32,7 +33,7 @@ class Slice:
 
 
 def vcpu_slices(events: list[Switch | Waking], tid: int) -> tuple[list[Slice], list[Slice]]:
-    """States of one vCPU thread, and when it ran with a real-time policy."""
+    """The states of one vCPU thread, and the times in which it ran with a real-time policy."""
     states: list[Slice] = []
     boosts: list[Slice] = []
     state, since, real_time = None, 0, False
@@ -55,7 +56,7 @@ def vcpu_slices(events: list[Switch | Waking], tid: int) -> tuple[list[Slice], l
 
 
 def cpu_slices(events: list[Switch | Waking], cpu: int) -> list[Slice]:
-    """What ran on one host CPU; idle is left out."""
+    """What ran on one host CPU, without idle times."""
     slices: list[Slice] = []
     current, since = None, 0
     for event in events:
@@ -97,7 +98,9 @@ class _Builder:
 
 
 def write(traces: Mapping[str, str], path: Path) -> None:
-    """Perfetto trace file from stored ftrace texts: a section per configuration, one after the other."""
+    """
+    Writes a Perfetto trace file from stored ftrace texts. It has one section per configuration.
+    """
     builder = _Builder()
     start_ns = 0
     for rank, (configuration, text) in enumerate(traces.items()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Periodic tasks with phases (pc_load), on a board's host or in its guest, and how far two runs of them are
-apart. The metrics are pure.
+Periodic tasks with phases (pc_load), on a board's host or in its guest, and the difference between
+two runs of them. The metrics are pure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from . import board_trace
 from .stats import ratio
 
 SCALE = 1024
-# Of a phase, what is left out: tasks and their utilisation are on the way from the one before.
+# The first part of a phase is left out, because tasks and their utilisation are still changing.
 SETTLE_MS = 750.0
 LEAD_MS = 1000
-# No multiple of a task's period: a utilisation rises and falls by a third within one.
+# This is not a multiple of a task's period, because a utilisation rises and falls by a third within
+# a period.
 SAMPLE_MS = 93
 BEGIN_TIMEOUT_S = 30
 Load = Mapping[str, list]
@@ -25,7 +26,7 @@ Load = Mapping[str, list]
 
 @dataclass(frozen=True)
 class Phase:
-    """work_us: on the fastest CPU at its highest frequency, every period_us."""
+    """work_us: work of each period of period_us, on the fastest CPU at its highest frequency."""
 
     work_us: int
     period_us: int
@@ -36,7 +37,7 @@ Task = Sequence[Phase]
 
 
 def command(tasks: Sequence[Task], factor: float = 1, options: str = "") -> str:
-    """factor: of the phases' lengths. options: more of the program's."""
+    """factor: multiplies the lengths of phases. options: further options of the program."""
     words = (
         ",".join(f"{p.work_us}/{p.period_us}:{round(p.length_ms * factor)}" for p in task) for task in tasks
     )
@@ -47,10 +48,11 @@ def run(
     machine, host, tasks: Sequence[Task], factor: float = 1, prefix: str = "", options: str = ""
 ) -> tuple[Load, int]:
     """
-    prefix: of the shell command, for what the tasks are to inherit.
+    Runs the load. prefix: of the shell command, for attributes that the tasks inherit.
 
-    The load's JSON object, and when it began, in ns of the host's CLOCK_MONOTONIC (some ten ms late: a
-    guest's word for it comes through the channel).
+    Returns the JSON object of the load, and the time when it began, in ns of the host's
+    CLOCK_MONOTONIC. (The time is some ten ms late, because a guest's message comes through the
+    channel.)
     """
     seconds = factor * max(sum(phase.length_ms for phase in task) for task in tasks) / 1e3
     job = machine.spawn(f"{prefix}exec {command(tasks, factor, options)}", "pc_load")
@@ -61,7 +63,7 @@ def run(
 
 
 def windows(task: Task, factor: float = 1) -> list[tuple[float, float]]:
-    """[begin, end] of the settled part of each phase, ms since the load's begin."""
+    """[begin, end] of the settled part of each phase, in ms since the load began."""
     found, at = [], 0.0
     for phase in task:
         end = at + phase.length_ms * factor
@@ -71,7 +73,10 @@ def windows(task: Task, factor: float = 1) -> list[tuple[float, float]]:
 
 
 def utilisations(task: Mapping, of: Sequence[tuple[float, float]]) -> list[float]:
-    """Mean utilisation (0..1) in each window, as the kernel that ran the task had it; 0 where it had none."""
+    """
+    Mean utilisation (0..1) in each window, as the kernel that ran the task computed it. 0 if there
+    is no value.
+    """
     means = []
     for begin, end in of:
         values = [util for ms, util in task["util"] if begin <= ms < end]
@@ -80,7 +85,7 @@ def utilisations(task: Mapping, of: Sequence[tuple[float, float]]) -> list[float
 
 
 def shares(task: Mapping, cpus: Sequence[int]) -> list[float]:
-    """Share (0..1) of the task's running time that it spent on these CPUs of the board, by phase."""
+    """Share (0..1) of the task's running time on these CPUs of the board, by phase."""
     return [
         sum(phase["busy_us"][cpu] for cpu in cpus) / max(1, sum(phase["busy_us"])) for phase in task["phases"]
     ]
@@ -88,8 +93,8 @@ def shares(task: Mapping, cpus: Sequence[int]) -> list[float]:
 
 def speed(task: Mapping) -> float:
     """
-    What its CPUs could do at their frequencies while it ran on them (0..1 of the fastest). StatsError if it
-    never ran.
+    The speed of the task's CPUs at their frequencies, while it ran on them (0..1 of the fastest).
+    StatsError if the task never ran.
     """
     phases = task["phases"]
     return ratio(sum(phase["speed_us"] for phase in phases), sum(sum(phase["busy_us"]) for phase in phases))
@@ -97,8 +102,9 @@ def speed(task: Mapping) -> float:
 
 def excess(load: Load, tasks: Sequence[Task]) -> float:
     """
-    Work done, of the work that was to be done in the rounds that there were. A slice of work that the
-    emulator's own machine interrupts counts for as long as it was interrupted, in the kernel's averages too.
+    The work that was done, relative to the work that should have been done in the rounds that took
+    place. If the machine that runs the emulator interrupts a slice of work, the slice counts for
+    longer. The kernel's averages have the same error.
     """
     pairs = [
         (phase, wanted)
@@ -110,13 +116,16 @@ def excess(load: Load, tasks: Sequence[Task]) -> float:
 
 
 def first_on(phase: Mapping, cpus: Sequence[int]) -> int | None:
-    """When the task first ran on one of these CPUs in that phase, ns of its kernel's clock; None: never."""
+    """
+    When the task first ran on one of these CPUs in this phase, in ns of its kernel's clock. None if
+    it never did.
+    """
     found = [phase["first_ns"][cpu] for cpu in cpus if phase["first_ns"][cpu]]
     return min(found, default=None)
 
 
 def frequencies(trace: Mapping, begin_ms: float, of: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    """Mean MHz in each window by domain; begin_ms: the load's, in the recording."""
+    """Mean MHz in each window, by domain. begin_ms: start of the load in the recording."""
     return {
         domain: [board_trace.mean(steps, begin_ms + begin, begin_ms + end) for begin, end in of]
         for domain, steps in trace["frequencies"].items()
@@ -124,11 +133,14 @@ def frequencies(trace: Mapping, begin_ms: float, of: Sequence[tuple[float, float
 
 
 def relative_error(values: Sequence[float], reference: Sequence[float]) -> float:
-    """Sum of the distances, of the reference's sum. StatsError where that is nothing."""
+    """
+    The sum of all differences, relative to the sum of the reference. StatsError if the latter is
+    not positive.
+    """
     pairs = zip(values, reference, strict=True)
     return ratio(sum(abs(value - wanted) for value, wanted in pairs), sum(reference))
 
 
 def mean_distance(values: Sequence[float], reference: Sequence[float]) -> float:
-    """Mean distance of shares."""
+    """The mean difference between shares."""
     return sum(abs(a - b) for a, b in zip(values, reference, strict=True)) / len(reference)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from . import cache
 
-# What it keeps between runs lies in the lab's cache, not beside the user's own.
+# The files that matplotlib keeps between runs are in the lab's cache, not among the user's own
+# files.
 os.environ.setdefault("MPLCONFIGDIR", str(cache.root() / "matplotlib"))
 
 import matplotlib
@@ -22,7 +23,8 @@ from .results import UNITS, Results
 from .scenario import Raw
 
 WIDTH_IN, HEIGHT_IN = 11.0, 3.9
-# Okabe and Ito's palette: told apart by people with any colour vision. The same in all reports.
+# Okabe and Ito's palette, whose colours people with any colour vision can distinguish. All reports
+# use the same colours.
 COLOURS = {
     "vanilla": "#D55E00",
     "stock": "#D55E00",
@@ -33,13 +35,13 @@ COLOURS = {
     "static-rt": "#E69F00",
     "host-native": "#009E73",
 }
-# The last ones are brown and a dark violet, which that palette has not.
+# The palette does not contain the brown and the dark violet.
 OTHER_COLOURS = ("#000000", "#999999", "#8B4513", "#4B0082", "#F0E442")
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """CDF of wakeup latency per configuration; `output` finds cyclictest's JSON object in raw outputs."""
+    """The CDF of wakeup latency per configuration. `output` finds cyclictest's JSON object in raw outputs."""
 
     title: str
     output: Callable[[Raw], Mapping | None]
@@ -47,7 +49,9 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Bars:
-    """Median of metrics per configuration, with the smallest and largest round as whiskers."""
+    """
+    The medians of metrics per configuration. Whiskers show the smallest and the largest round.
+    """
 
     title: str
     metrics: Mapping[str, str]
@@ -60,8 +64,9 @@ class Bars:
 @dataclass(frozen=True)
 class Course:
     """
-    Values over time in the first round, a panel per configuration that has some: `steps` gives [ms, value] by
-    name. apart: by how much each curve is drawn above the one before, where several have the same value.
+    Values over time in the first round, with a panel per configuration that has values. `steps`
+    returns [ms, value] by name. apart: distance by which each curve is drawn above the one before,
+    in case several have the same value.
     """
 
     title: str
@@ -74,7 +79,7 @@ Plot = Distribution | Bars | Course
 
 
 def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> str:
-    """SVG of one plot; empty if none of its data was measured."""
+    """The SVG of one plot. Empty if none of its data was measured."""
     panels = 1
     if isinstance(plot, Distribution):
         panels = 2
@@ -106,7 +111,7 @@ def draw(plot: Plot, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> s
 
 
 def colour(configuration: str, configurations: Sequence[str]) -> str:
-    """The same in all plots of a report that has these configurations."""
+    """The colour of a configuration. It is the same in all plots of a report with these configurations."""
     others = [name for name in configurations if name not in COLOURS]
     if configuration in COLOURS:
         return COLOURS[configuration]
@@ -114,7 +119,10 @@ def colour(configuration: str, configurations: Sequence[str]) -> str:
 
 
 def _distribution(plot: Distribution, axes, results: Results, rounds: Sequence[Mapping[str, Raw]]) -> bool:
-    """Left: the share at or below a latency. Right: above it, logarithmic, where the tail can be seen."""
+    """
+    Left: the share at or below a latency. Right: the share above it, on a logarithmic axis, which
+    shows the tail.
+    """
     below, above = axes
     drawn = False
     for name in results.configs():
@@ -131,7 +139,7 @@ def _distribution(plot: Distribution, axes, results: Results, rounds: Sequence[M
             shares.append(100 * seen / total)
         style = {"where": "post", "color": colour(name, results.configs()), "linewidth": 1.8}
         below.step(values, shares, label=name, **style)
-        # The last sample has nothing above it, which a logarithmic axis cannot show.
+        # No sample is above the last one, and a logarithmic axis cannot show zero.
         above.step(values[:-1], [100 - share for share in shares[:-1]], **style)
         drawn = True
     for one in axes:
@@ -181,13 +189,13 @@ def _bars(plot: Bars, axes, results: Results) -> bool:
         axes.set_yscale("log")
     if plot.reference is not None:
         axes.axhline(plot.reference, color="#444444", linestyle="--", linewidth=1, label=plot.reference_name)
-    # Beside the bars, where it hides none.
+    # The legend is beside the bars, where it hides none of them.
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False)
     return True
 
 
 def _courses(plot: Course, one: Mapping[str, Raw]) -> list[str]:
-    """Configurations that have something to draw; they come in another order in each round."""
+    """The configurations that have data to draw. Their order differs between rounds."""
     return sorted((name for name, raw in one.items() if any(plot.steps(raw).values())), reverse=True)
 
 
@@ -214,7 +222,7 @@ def _course(plot: Course, axes, one: Mapping[str, Raw]) -> bool:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, no exponent."""
+    """A number with three significant digits and no exponent."""
     if value is None:
         return "–"
     if value == 0:
@@ -225,5 +233,5 @@ def number(value: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """As number(), but with thousands as k, for the little room above a bar."""
+    """Like number(), but with thousands as k, because there is little room above a bar."""
     return f"{number(value / 1000)}k" if abs(value) >= 10_000 else number(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What can still be learned from machines that do not answer: written into the run's directory."""
+"""Collects information about machines that do not answer, and writes it into the directory of the run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 
 FILE = "post-mortem.txt"
 TIMEOUT_S = 20
-# Registers twice: a guest that spins has moved, one that hangs has not.
+# Registers are read twice. A guest that spins has moved in between, and one that hangs has not.
 MONITOR = ("info status", "info registers", "x/12i $pc", "info lapic", "info registers")
 HOST_MONITOR_LINES = ("info status", *("info registers -a",) * 4, "info lapic 0", "info lapic 1", "nmi")
-# The monitor echoes each line, character by character.
+# The monitor repeats each line of input, character by character.
 PROMPT = "(qemu)"
 KVM_COUNTERS = 'cd /sys/kernel/debug/kvm && for f in *; do [ -f "$f" ] && echo "$f $(cat "$f")"; done'
 
 
 def write(host: Host, why: str) -> Path:
-    """Asks the host and its guests' emulators, and writes the answers; what does not answer is noted."""
-    path = host.logs.parent / FILE  # the logs are those of the machines that come next
+    """
+    Asks the host and the emulators of its guests, and writes their answers. If one does not answer,
+    this is noted.
+    """
+    path = host.logs.parent / FILE  # the directory of the logs is reused by the next machines
     with path.open("a") as file:
         file.write(f"{why}\n")
         for command in _commands(host):
@@ -45,13 +48,17 @@ def write(host: Host, why: str) -> Path:
 
 
 def _of_silent_host(host: Host) -> str:
-    """What the emulator knows of a host that answers no command: its CPUs' registers, a few times."""
+    """
+    What the emulator knows about a host that answers no command: the registers of its CPUs, several
+    times.
+    """
     said = b""
     directory = os.open(host.logs, os.O_PATH)
     try:
         with socket.socket(socket.AF_UNIX) as monitor:
             monitor.settimeout(1)
-            # Through the descriptor: the path of a socket may be 108 bytes long.
+            # The socket is opened through the descriptor of its directory, because the path of a
+            # socket may have only 108 bytes.
             monitor.connect(f"/proc/self/fd/{directory}/{emulator.HOST_MONITOR}")
             for line in HOST_MONITOR_LINES:
                 monitor.sendall(f"{line}\n".encode())

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Root's part in the lab and the user's.
+The parts of root and of the user in the lab.
 
-The lab needs root for trees (mmdebstrap, chroot), images and emulated hosts. Called by a user it runs itself
-again under sudo. Root then works for that user: in the user's cache, with the user's Rust, and the files in
-the clone are the user's in the end.
+The lab needs root for trees (mmdebstrap, chroot), images and emulated hosts. If a user calls the
+lab, it starts itself again under sudo. Root then works for this user: it uses the user's cache and
+the user's Rust, and at the end the files in the clone belong to the user.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from pathlib import Path
 from .errors import LabError
 
 CLONE = Path(__file__).resolve().parents[2]
-# What is made in the clone; `target` may be a link, which is not followed.
+# The directories that are made in the clone. `target` may be a link, which is not followed.
 MADE = ("target", "out", ".venv", ".pytest_cache", ".ruff_cache")
 SOURCES_IN_PYTHON = ("lab", "bench")
 WHY = "the lab makes root file systems and runs emulated hosts (files in this clone stay yours)"
 
 
 def user() -> pwd.struct_passwd | None:
-    """Who called sudo, if the clone is theirs; setup/as-user has the same rule. Otherwise None."""
+    """
+    The user who called sudo, if the clone belongs to that user; otherwise None. setup/as-user has
+    the same rule.
+    """
     uid = int(os.environ.get("SUDO_UID") or 0)
     if os.geteuid() != 0 or uid == 0 or CLONE.stat().st_uid != uid:
         return None
@@ -34,23 +37,26 @@ def user() -> pwd.struct_passwd | None:
 
 
 def home() -> Path:
-    """Home directory of the user for whom the lab works: under sudo HOME is root's."""
+    """The home directory of the user for whom the lab works. (Under sudo, HOME is root's.)"""
     caller = user()
     return Path(caller.pw_dir) if caller else Path.home()
 
 
 def ask_root(arguments: Sequence[str]) -> None:
-    """Does not return unless the process is root: `python -m paracord_lab` starts again under sudo."""
+    """
+    Starts `python -m paracord_lab` again under sudo, unless the process is root. In this case, the
+    function does not return.
+    """
     if os.geteuid() == 0:
         return
-    # sudo drops PYTHONPATH whatever it is told.
+    # sudo removes PYTHONPATH, whatever its options are.
     path = f"PYTHONPATH={CLONE / 'lab'}"
     command = ["env", path, sys.executable, "-m", "paracord_lab", *arguments]
     os.execv(CLONE / "setup/as-root", ["as-root", WHY, *command])
 
 
 def need_root() -> None:
-    """For what is called without the command line's ask_root(): tests."""
+    """For callers that do not use the command line's ask_root(), such as tests."""
     if os.geteuid() != 0:
         raise LabError(
             "the lab makes root file systems and images: `make test-lab` asks for root, or use sudo"
@@ -58,7 +64,7 @@ def need_root() -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A directory and those above it that are missing, for the user."""
+    """Makes a directory, and the missing directories above it, for the user."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -69,7 +75,10 @@ def make_directory(path: Path) -> None:
 
 
 def give_back_clone() -> None:
-    """What root made in the clone becomes the user's; other files of root's there are left alone."""
+    """
+    Gives the files that root has made in the clone to the user. Other files of root in the clone
+    are not changed.
+    """
     compiled = (path for name in SOURCES_IN_PYTHON for path in (CLONE / name).rglob("__pycache__"))
     for path in (*(CLONE / name for name in MADE), *compiled):
         if path.is_symlink() or path.exists():
@@ -77,7 +86,10 @@ def give_back_clone() -> None:
 
 
 def give_back(directory: Path, leave_out: str = "") -> None:
-    """What root made in a directory becomes the user's, except in subdirectories of a name (a pattern)."""
+    """
+    Gives the files that root has made in a directory to the user, except in subdirectories whose
+    name matches a pattern.
+    """
     caller = user()
     if not caller:
         return
@@ -85,5 +97,5 @@ def give_back(directory: Path, leave_out: str = "") -> None:
     chown = ["chown", "--no-dereference", f"{caller.pw_uid}:{caller.pw_gid}"]
     command = ["find", directory, "-xdev", *skipped, "-uid", "0", "-exec", *chown, "{}", "+"]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:  # files that go away meanwhile are no reason to fail
+    if done.returncode != 0:  # a file that vanishes in the meantime is not an error
         print(f"lab: {done.stderr.strip().splitlines()[0]}", file=sys.stderr)

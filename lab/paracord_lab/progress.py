@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""One line that tells how long work has been going on.
+"""One line that shows for how long some work has been running.
 
-On a terminal the line is rewritten four times a second. Elsewhere (CI, a pipe) the start and the end
-are printed, and a sign of life every 30 seconds.
+On a terminal, the line is rewritten four times per second. Elsewhere (CI, a pipe), the start and
+the end are printed, and a line every 30 seconds in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIGN_OF_LIFE_S = 30.0
 
 
 def clock(seconds: float) -> str:
-    """Elapsed time as people read it: `4.2 s`, `1:07 min`."""
+    """Elapsed time in the form that people use: `4.2 s`, `1:07 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
@@ -42,7 +42,7 @@ class Progress:
         return time.monotonic() - self._start
 
     def note(self, text: str) -> None:
-        """What the work is at now; shown from the next rewrite on."""
+        """Sets what the work is doing now. It is shown from the next rewrite on."""
         self._note = text
 
     def __enter__(self) -> Progress:
@@ -73,4 +73,4 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            self._tty = False  # the reader is gone; the work is not
+            self._tty = False  # the reader is gone, but the work continues

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The shared region's file as a test writes and reads it by hand, in a host, at offsets of the ABI header."""
+"""The file of the shared region. Tests in a host read and write it at the offsets of the ABI header."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def compile_abi(work: Path, fields: Mapping[str, Iterable[str]], constants: Iter
 
 
 def poke(host: Host, path: str, offset: int, value: int, size: int) -> None:
-    """Stores `size` bytes, as one write."""
+    """Stores `size` bytes with one write."""
     octal = "".join(f"\\{byte:03o}" for byte in value.to_bytes(size, "little"))
     file = shlex.quote(path)
-    # A region's offsets are multiples of what is stored there: dd seeks in units of it.
+    # Offsets in a region are multiples of the stored size, because dd seeks in units of it.
     assert offset % size == 0
     host.run(f"printf '{octal}' | dd of={file} bs={size} seek={offset // size} conv=notrunc status=none")
 

@@ -2,7 +2,7 @@
 """The report of a run: results.json, a self-contained HTML page, a Perfetto trace, text for a terminal."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -11,10 +11,14 @@ from . import judge, perfetto, plots, results, store
 from .plots import number
 from .results import Results
 from .scenario import Column, Raw, Scenario
+from .selection import left_out_line
 from .stats import StatsError
-from .verdicts import Verdict
+from .verdicts import Verdict, summary
 
 RESULTS, REPORT, TRACE = "results.json", "report.html", "trace.pftrace"
+# Behind the name of a configuration in a table.
+LEFT_OUT = "(left out)"
+LEFT_OUT_HEAD = "Left out, because this host cannot measure it. Verdicts that look at it are skipped:"
 # Of a table, beside its first one.
 COLUMNS_MAX = 9
 
@@ -30,7 +34,7 @@ th:first-child,td:first-child{text-align:left}th{background:#f4f4f4}svg{max-widt
 
 
 def make(scenario: Scenario, out: Path) -> Results:
-    """Judges what lies in out/raw and writes results.json, report.html and the trace."""
+    """Judges the outputs in out/raw, and writes results.json, report.html and the trace."""
     meta = store.meta(out)
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
     judged = replace(
@@ -46,14 +50,18 @@ def make(scenario: Scenario, out: Path) -> Results:
     return judged
 
 
-def table(scenario: Scenario, measured: Sequence) -> list[list[str]]:
+def table(scenario: Scenario, measured: Sequence, left_out: Collection[str] = ()) -> list[list[str]]:
     """
     Head and a row per configuration, medians over the rounds, `–` where a column does not apply. What would
-    be too wide to read is turned: a row per column, a column per configuration.
+    be too wide to read is turned: a row per column, a column per configuration. A configuration that is left
+    out on the host has a row too, which says so.
     """
     rows = [["configuration", *(c.title for c in scenario.columns)]]
     rows += [
-        [c.name, *(_cell(column, measured, c.name) for column in scenario.columns)]
+        [
+            f"{c.name} {LEFT_OUT}" if c.name in left_out else c.name,
+            *(_cell(column, measured, c.name) for column in scenario.columns),
+        ]
         for c in scenario.configurations
     ]
     return rows if len(scenario.columns) <= COLUMNS_MAX else [list(row) for row in zip(*rows, strict=True)]
@@ -71,9 +79,9 @@ def measured_rounds(scenario: Scenario, rounds: Sequence[dict[str, Raw]]) -> lis
 
 
 def text(scenario: Scenario, out: Path, judged: Results) -> str:
-    """For the terminal: table, verdicts, paths."""
+    """The text for a terminal: table, verdicts, paths."""
     rounds = store.rounds(out, [c.name for c in scenario.configurations])
-    shown = table(scenario, measured_rounds(scenario, rounds))
+    shown = table(scenario, measured_rounds(scenario, rounds), judged.left_out)
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [
         "  ".join(
@@ -84,6 +92,8 @@ def text(scenario: Scenario, out: Path, judged: Results) -> str:
     ]
     lines.insert(1, "-" * len(lines[0]))
     lines += ["", *(verdict_line(v) for v in judged.verdicts), ""]
+    if judged.left_out:
+        lines += [*(left_out_line(name, reason) for name, reason in judged.left_out.items()), ""]
     if judged.died:
         lines += [died_line(judged), ""]
     if judged.disturbed:
@@ -106,17 +116,17 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def died_line(judged: Results) -> str:
-    return f"{len(judged.died)} emulated machines died, their rounds were repeated: " + "; ".join(judged.died)
+    return f"{len(judged.died)} emulated machines died; their rounds were repeated: " + "; ".join(judged.died)
 
 
 def disturbed_line(judged: Results) -> str:
-    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them alone:"
+    return f"This machine did other work during {len(judged.disturbed)} measurements; repeat them without it:"
 
 
 def _page(
     scenario: Scenario, meta: store.Meta, judged: Results, rounds: list[dict[str, Raw]], traced: bool
 ) -> str:
-    head, *body = table(scenario, measured_rounds(scenario, rounds))
+    head, *body = table(scenario, measured_rounds(scenario, rounds), judged.left_out)
     shown = _row(head, "th") + "".join(_row(row, "td") for row in body)
     drawn = [plots.draw(plot, judged, rounds) for plot in scenario.plots()]
     figures = "".join(f"<figure>{svg}</figure>\n" for svg in drawn if svg)
@@ -137,6 +147,11 @@ def _page(
     if judged.disturbed:
         items = "".join(f"<li>{html.escape(line)}</li>" for line in judged.disturbed)
         disturbed = f'<p class="status undecided">{html.escape(disturbed_line(judged))}</p><ul>{items}</ul>'
+    left_out = ""
+    if judged.left_out:
+        named = (f"{name}: {reason}" for name, reason in judged.left_out.items())
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in named)
+        left_out = f'<p class="status undecided">{LEFT_OUT_HEAD}</p><ul>{items}</ul>'
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>paracord: {html.escape(scenario.name)}</title>
 <style>{_STYLE}</style></head><body>
@@ -144,10 +159,11 @@ def _page(
 <p>{html.escape(scenario.summary)}</p>
 <p class="note">Host: {html.escape(meta.host)}, {html.escape(meta.arch)}, {scenario.cpus} CPUs, Linux
 {html.escape(meta.kernel)}. Rounds, interleaved: {len(rounds)} of {meta.rounds}; values are their medians.
-{without}{emulated}</p>{died}{disturbed}
+{without}{emulated}</p>{left_out}{died}{disturbed}
 <h2>Configurations</h2>
 <table>{shown}</table>
 <h2>Verdicts</h2>
+<p>{html.escape(summary(judged.verdicts))}</p>
 <table><tr><th>verdict</th><th>status</th><th>value</th><th>limit</th><th>rounds</th><th>beside</th></tr>
 {"".join(_verdict_row(v) for v in judged.verdicts)}</table>
 {figures}{trace}

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""results.json, schema 1: what a scenario measured and how it was judged."""
+"""results.json, schema 1: what a scenario has measured, and how it was judged."""
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from .verdicts import RELATIONS, SKIPPED, STATUSES, UNDECIDED, Verdict
 
 SCHEMA = 1
-# simulated: crates/sim, whose results are of no architecture.
+# simulated: the results of crates/sim, which have no architecture.
 HOST_KINDS = ("emulated", "native", "simulated")
-# Unit, as metrics end in it -> how a reader sees it.
+# The ending of a metric's name, and how the unit is shown to a reader.
 UNITS = {
     "ns": "ns",
     "us": "µs",
@@ -26,17 +26,17 @@ UNITS = {
     "share": "share of CPU time",
     "ratio": "ratio",
 }
-# Tolerance for a stored median, which is written with full precision.
+# The tolerance for a stored median, although it is written with full precision.
 MEDIAN_TOLERANCE = 1e-9
 
 
 class ResultsError(ValueError):
-    """A results file is not what schema 1 says; the text names the place."""
+    """A results file does not follow schema 1. The text names the place."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One metric of one configuration: a value per round, in `unit`."""
+    """One metric of one configuration: one value per round, in `unit`."""
 
     config: str
     metric: str
@@ -56,10 +56,12 @@ class Results:
     host: str
     results: tuple[Series, ...]
     verdicts: tuple[Verdict, ...]
-    # Why machines died on the way, a line each; their rounds were repeated.
+    # Why machines died during the run, one line each. Their rounds were repeated.
     died: tuple[str, ...] = ()
-    # What else the machine did, a line for each measurement that was not alone.
+    # What else the machine did, one line for each measurement that was disturbed.
     disturbed: tuple[str, ...] = ()
+    # Configurations that the host cannot measure, each with the reason.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def series(self, config: str, metric: str) -> Series | None:
         return next((s for s in self.results if (s.config, s.metric) == (config, metric)), None)
@@ -69,7 +71,7 @@ class Results:
 
 
 def unit_of(metric: str) -> str:
-    """Unit from a metric's name, which ends in it (`_us`, `_count`, …)."""
+    """The unit of a metric, which is the ending of its name (`_us`, `_count`, …)."""
     suffix = metric.rsplit("_", 1)[-1]
     if suffix not in UNITS:
         raise ResultsError(f"metric {metric!r} does not end in a unit ({', '.join(UNITS)})")
@@ -96,7 +98,12 @@ def to_json(results: Results) -> dict:
         "verdicts": [_verdict_to_json(v) for v in results.verdicts],
         **({"died": list(results.died)} if results.died else {}),
         **({"disturbed": list(results.disturbed)} if results.disturbed else {}),
+        **({"left_out": _left_out_to_json(results)} if results.left_out else {}),
     }
+
+
+def _left_out_to_json(results: Results) -> list[dict]:
+    return [{"config": config, "reason": reason} for config, reason in results.left_out.items()]
 
 
 def _verdict_to_json(verdict: Verdict) -> dict:
@@ -117,7 +124,7 @@ def _verdict_to_json(verdict: Verdict) -> dict:
 
 
 def write(results: Results, path: Path) -> None:
-    """Writes the file in one step, so that a reader never sees half of it."""
+    """Writes the file in one step, so that a reader never sees an incomplete file."""
     data = to_json(results)
     from_json(data, str(path))
     temporary = path.with_suffix(".tmp")
@@ -136,10 +143,10 @@ def read(path: Path) -> Results:
 
 
 def from_json(data: object, where: str) -> Results:
-    """Checks everything; an error names file, place and what was expected."""
+    """Reads and checks everything. An error names the file, the place and what was expected."""
     top = _object(data, where)
     if top.get("schema") != SCHEMA:
-        raise ResultsError(f"{where}: schema is {top.get('schema')!r}, this program reads {SCHEMA}")
+        raise ResultsError(f"{where}: schema is {top.get('schema')!r}, but this program reads {SCHEMA}")
     host = _string(top, "host", where)
     if host not in HOST_KINDS:
         raise ResultsError(f"{where}: host is {host!r}, expected one of {', '.join(HOST_KINDS)}")
@@ -157,7 +164,20 @@ def from_json(data: object, where: str) -> Results:
     )
     names = {key: _string(top, key, where) for key in ("scenario", "arch", "kernel")}
     lines = {key: tuple(map(str, _list(top, key, where))) for key in ("died", "disturbed") if key in top}
-    return Results(host=host, results=results, verdicts=verdicts, **lines, **names)
+    left_out = _left_out(_list(top, "left_out", where) if "left_out" in top else [], where)
+    for i, series in enumerate(results):
+        if series.config in left_out:
+            raise ResultsError(f"{where}: results[{i}]: {series.config} is left out, but has values")
+    return Results(host=host, results=results, verdicts=verdicts, left_out=left_out, **lines, **names)
+
+
+def _left_out(items: Sequence, where: str) -> dict[str, str]:
+    found = {}
+    for i, item in enumerate(items):
+        place = f"{where}: left_out[{i}]"
+        data = _object(item, place)
+        found[_string(data, "config", place)] = _string(data, "reason", place)
+    return found
 
 
 def _series(item: object, where: str) -> Series:
@@ -168,7 +188,7 @@ def _series(item: object, where: str) -> Series:
     series = Series(*(_string(data, key, where) for key in ("config", "metric", "unit")), rounds)
     stored = _number(data.get("median"), f"{where}: median")
     if not math.isclose(stored, series.median, rel_tol=MEDIAN_TOLERANCE, abs_tol=MEDIAN_TOLERANCE):
-        raise ResultsError(f"{where}: median is {stored}, the rounds give {series.median}")
+        raise ResultsError(f"{where}: median is {stored}, but the rounds give {series.median}")
     return series
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A rogue guest (pc_rogue, root in the guest) against the host's share of its CPUs and the daemon's health.
+A malicious guest (pc_rogue, run by root in the guest): what the host keeps of its CPUs, and whether
+the daemon stays healthy.
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ SHARE_S = 5.0
 INTACT = "/tmp/region-intact"
 SHARE = "host_beside_rogue_share"
 RATE_LIMIT = "boost.actuation_min_us"
-# Of the rate that the limit allows; the rest is the error of the two readings.
+# Relative to the rate that the limit allows. The rest is the error of the two readings.
 RATE_VS_LIMIT_MAX = 1.1
 
-# The rogue declares itself to the host; the driver would only be in its way.
+# pc_rogue itself declares a driver to the host, so paracord's driver would only interfere.
 ROGUE_BOOST = Configuration("boost-rt", daemon=True)
 ROGUE_BOOST_EXT = Configuration("boost-ext", daemon=True, settings=BOOST_EXT.settings)
 
@@ -34,7 +35,7 @@ def _checks(prefix: str, configuration: str) -> Sequence[Check]:
 
 
 class RogueScenario(Scenario):
-    """One guest whose root runs `pc_rogue <mode>` while the host is busy."""
+    """One guest, in which root runs `pc_rogue <mode>` while the host is busy."""
 
     mode: str = ""
     configurations: Sequence[Configuration] = (VANILLA, ROGUE_BOOST, ROGUE_BOOST_EXT, STATIC_RT)
@@ -62,8 +63,8 @@ class RogueScenario(Scenario):
 
     def _repair(self, session) -> None:
         """
-        An intact region for the next round, in the same memory, so that each attack starts on an attached
-        one.
+        Restores an intact region for the next round, in the same memory, so that each attack starts
+        with a region that the daemon has attached.
         """
         session.host.run(f"dd if={INTACT} of={self.region} conv=notrunc status=none")
 
@@ -110,14 +111,14 @@ class RogueScenario(Scenario):
 
 
 def _rate_limit_us(session) -> int:
-    """Shortest time between two boosts of a vCPU, as it is when no mechanism is off."""
+    """The shortest time between two boosts of a vCPU while no mechanism is switched off."""
     if session.host.kind == "emulated":
         return EMULATED_HOST[RATE_LIMIT]
     return session.daemon.default(RATE_LIMIT)
 
 
 def _activity(before: dict, after: dict, limit_us: int) -> dict[str, float]:
-    """What the daemon did between two states; being asked twice, it answered."""
+    """What the daemon did between two states. Because it returned both states, it was alive."""
     seconds = (after["taken_ns"] - before["taken_ns"]) / 1e9
     boosts = after["actuator"]["boosts"] - before["actuator"]["boosts"]
     return {

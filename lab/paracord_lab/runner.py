@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Runs scenarios: boots, measures configurations interleaved over rounds, stores raw outputs, judges."""
+"""
+Runs scenarios: boots machines, measures configurations in interleaved rounds, stores raw outputs,
+and judges them.
+"""
 
-import os
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ftrace, judge, machine, other_work, post_mortem, report, serial_log, store
+from . import ftrace, judge, machine, native, other_work, post_mortem, report, serial_log, store
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .plan import Plan
 from .results import Results
 from .scenario import Scenario
+from .selection import select
 from .session import Options, Session
 
-# Length of the piece that is recorded for Perfetto: a few hundred wakeups, and a trace that stays small.
+# Length of the recording for Perfetto. It contains a few hundred wakeups, and the trace stays
+# small.
 TRACE_S = 2.0
-# Emulated guests die now and then, with the module and without; the emulator is suspected, not convicted.
-# So many without a measurement between them are no accident any more, nor are so many in one run.
+# Emulated guests die now and then, with the module and without. The emulator is the suspected
+# cause, but this is not proven. This many deaths without a measurement in between are no accident,
+# and neither are as many as the following number in one run.
 DEATHS_IN_A_ROW_MAX = 3
 DEATHS_MAX = 12
 
 
 @dataclass
 class Progress:
-    """One line per measured configuration, with elapsed and remaining time."""
+    """Prints one line per measured configuration, with elapsed and remaining time."""
 
     scenario: str
     left: int
@@ -45,7 +50,7 @@ class Progress:
         print(f"{line}: {what}", file=sys.stderr, flush=True)
 
     def measuring(self, steps: int) -> None:
-        """Measuring starts, or starts again, with that many steps to do."""
+        """Called when measuring starts, or starts again, with this many steps to do."""
         self.measuring_s = time.monotonic()
         self.left = self.left_then = steps
 
@@ -55,7 +60,7 @@ def clock(seconds: float) -> str:
 
 
 def output_directory(base: Path, scenario: Scenario, options: Options) -> Path:
-    """`base`/<scenario>, with what differs from the scenario's own values behind it."""
+    """`base`/<scenario>. The name is followed by what differs from the scenario's own values."""
     parts = [scenario.name]
     if options.without:
         parts += ["without", options.without]
@@ -66,17 +71,21 @@ def output_directory(base: Path, scenario: Scenario, options: Options) -> Path:
 
 def run(scenario: Scenario, options: Options, base: Path) -> Results:
     """
-    Runs one scenario; results and report lie in `base`/<scenario> then.
+    Runs one scenario. Results and report are in `base`/<scenario> afterwards.
 
-    An emulated machine that dies is started again and the round repeated, a few times, each with a line that
-    says so; not one whose kernel ejected the scheduler before: that is no accident. LabError (one line) when
-    the lab cannot go on; what was measured until then stays in raw/.
+    If an emulated machine dies, it is started again and the round is repeated, a limited number of
+    times. A line reports each case. There is one exception: if the kernel has ejected the scheduler
+    before, the death is not an accident. Raises LabError (one line) if the lab cannot continue. The
+    measurements until then stay in raw/.
     """
     out = output_directory(base, scenario, options)
     rounds = options.rounds or scenario.rounds
-    progress = Progress(scenario.name, rounds * len(scenario.configurations))
+    selection = select(scenario, native.facts())
+    progress = Progress(scenario.name, rounds * len(selection.configurations))
     progress.start()
-    plan = Plan(scenario, rounds, may_extend=options.rounds is None and not options.quick)
+    for line in selection.lines():
+        progress.say(line)
+    plan = Plan(scenario, selection, rounds, may_extend=options.rounds is None and not options.quick)
     deaths = in_a_row = 0
     while True:
         before = plan.steps_done
@@ -90,12 +99,12 @@ def run(scenario: Scenario, options: Options, base: Path) -> Results:
             deaths += 1
             in_a_row = in_a_row + 1 if plan.steps_done == before else 1
             hopeless = in_a_row > DEATHS_IN_A_ROW_MAX or deaths > DEATHS_MAX
-            if hopeless or os.environ.get("LAB_HOST") == "native":
+            if hopeless or native.is_host():
                 raise
             plan.back_to_round_start()
             if plan.started:
                 store.put_death(out, str(error))
-            progress.say(f"{error}: starting the emulated machines again, the round is repeated")
+            progress.say(f"{error}: starting the emulated machines again; the round is repeated")
     progress.say("writing the report")
     return report.make(scenario, out)
 
@@ -111,10 +120,17 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         counted=scenario.counted,
         spare=scenario.spare,
     ) as host:
-        missing = scenario.missing(host)
+        missing = plan.selection.skipped or scenario.missing(host)
         if not plan.started:
             meta = store.Meta(
-                scenario.name, host.arch, host.kernel, host.kind, plan.rounds, options.without, missing
+                scenario=scenario.name,
+                arch=host.arch,
+                kernel=host.kernel,
+                host=host.kind,
+                rounds=plan.rounds,
+                without=options.without,
+                skipped=missing,
+                left_out=plan.selection.left_out,
             )
             store.start(out, meta)
             plan.started = True
@@ -125,10 +141,10 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
             progress.say("booting guests, starting loads")
             before = other_work.look()
             scenario.setup(session)
-            # A first warning, while the run is short.
+            # Warn for the first time while the run is still short.
             disturbed = _disturbed(scenario, before)
             if disturbed:
-                progress.say(f"not alone on this machine, figures will suffer: {disturbed}")
+                progress.say(f"other work on this machine makes the figures unreliable: {disturbed}")
             _measure(plan, session, out, progress)
             while plan.extra_left and _needs_rounds(scenario, out):
                 plan.extend()
@@ -138,7 +154,7 @@ def _run_plan(plan: Plan, options: Options, out: Path, progress: Progress) -> No
         except BaseException as error:
             if isinstance(error, ChannelClosed | CommandTimeout):
                 post_mortem.write(host, str(error))
-            with suppress(LabError):  # what is wrong is `error`
+            with suppress(LabError):  # `error` is what is reported
                 session.close()
             raise
         session.close()
@@ -151,10 +167,11 @@ def _needs_rounds(scenario: Scenario, out: Path) -> bool:
 
 
 def first_of(error: LabError) -> LabError:
-    """The error that came first: undoing things on a machine that died raises more of them."""
+    """The error that came first. If a machine has died, the clean-up raises further errors."""
     first = error
     while isinstance(error.__context__, LabError) and not error.__cause__:
-        # One that was raised `from None` says the same as what it hides, but not as what came before that.
+        # An error that was raised `from None` replaces the error that it hides, but not the error
+        # before that one.
         hides, error = error.__suppress_context__, error.__context__
         if not hides:
             first = error
@@ -162,7 +179,7 @@ def first_of(error: LabError) -> LabError:
 
 
 def _disturbed(scenario: Scenario, before: other_work.Look) -> str:
-    """What else the machine has done since; empty where that is not in the numbers."""
+    """What else the machine has done since then. Empty if this has no effect on the figures."""
     return "" if scenario.counted else other_work.line(before, other_work.look())
 
 

@@ -18,7 +18,9 @@ REPOSITORY = LAB.parent
 
 
 def cargo(*arguments: str, **environment: str) -> str:
-    """Output of cargo, run on this repository. Raises LabError with its message."""
+    """
+    Runs cargo on this repository, and returns its output. Raises LabError with cargo's message.
+    """
     done = subprocess.run(
         [REPOSITORY / "setup/cargo", *arguments],
         cwd=REPOSITORY,
@@ -32,18 +34,20 @@ def cargo(*arguments: str, **environment: str) -> str:
 
 
 def test_executables(*chosen: str) -> dict[str, Path]:
-    """Test target or program -> its executable, built with the same profile as `cargo test` does."""
+    """
+    The executables of test targets and programs, built with the same profile as by `cargo test`.
+    """
     out = cargo("test", "--no-run", "--locked", "--message-format=json", *chosen)
     messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     return {m["target"]["name"]: rust_tree.outside(m["executable"]) for m in messages if m.get("executable")}
 
 
-# The packages whose binaries, of the same names, run in the machines.
+# The packages whose binaries run in the machines. The binaries have the names of their packages.
 PACKAGES = ("paracord", "paracord-vmm")
 
 
 def binaries(arch: str, packages: tuple[str, ...] = PACKAGES) -> list[Path]:
-    """The packages' binaries, built in release mode."""
+    """The binaries of the packages, built in release mode."""
     triple = f"{arch}-unknown-linux-gnu"
     release = rust_tree.target_directory() / (triple if is_foreign(arch) else "") / "release"
     command = ["build", "--release", "--locked", *(f"-p={package}" for package in packages)]
@@ -54,7 +58,7 @@ def binaries(arch: str, packages: tuple[str, ...] = PACKAGES) -> list[Path]:
         else:
             _set_up(arch)
             compiler = f"{cross_prefix(arch)}gcc"
-            # Names that cargo and the build scripts of C libraries look for.
+            # The names of variables that cargo and the build scripts of C libraries read.
             linker = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"
             compilers = {linker: compiler, f"CC_{triple.replace('-', '_')}": compiler}
             cargo(*command, "--target", triple, **compilers)

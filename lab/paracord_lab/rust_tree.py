@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-`python -m paracord_lab.rust_tree ARGUMENTS`: cargo in a Debian tree, on machines without a recent Rust.
+`python -m paracord_lab.rust_tree ARGUMENTS` runs cargo in a Debian tree, on machines without a
+recent Rust.
 
-setup/cargo calls it. The tree has the C library of the emulated hosts, so what is built in it runs there.
-cargo runs as the user, with the machine's network: its name servers, certificates and proxies, and what the
-user told cargo about registries. The clone has a fixed place in the tree, wherever it lies outside.
+setup/cargo calls it. The tree has the C library of the emulated hosts, so programs that are built
+in it run on these hosts. cargo runs as the user, with the machine's network (name servers,
+certificates, proxies) and with the user's cargo settings for registries. In the tree, the clone
+always has the same path, wherever it is on the machine.
 """
 
 from __future__ import annotations
@@ -20,27 +22,30 @@ SOURCE = "/mnt/src"
 TARGET = "/mnt/target"
 CARGO_HOME = "/mnt/cargo"
 CERTIFICATES = "/mnt/certificates.crt"
-# Where distributions keep the certificates that they trust, in one file.
+# The files in which distributions keep the certificates that they trust.
 CERTIFICATE_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 PASSED_ON = ("CARGO_", "RUST", "PROPTEST_", "PARACORD_", "TERM", "NO_COLOR")
-# Directories of this machine, which have other names in the tree.
+# Variables with directories of this machine, which have other paths in the tree.
 NOT_PASSED_ON = ("CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "PARACORD_PATH", "PARACORD_CACHE")
 
 
 def cargo_home() -> Path:
-    """The user's own, for its registry and configuration; without one a directory of the cache."""
+    """
+    The user's own cargo home, because of its registry and configuration. If there is none, a
+    directory of the cache.
+    """
     own = Path(os.environ.get("CARGO_HOME") or privilege.home() / ".cargo")
     return own if own.is_dir() else cache.root() / "cargo"
 
 
 def target_directory() -> Path:
-    """Where cargo builds, outside the tree."""
+    """The directory in which cargo builds. It is outside of the tree."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or privilege.CLONE / "target")
     return (privilege.CLONE / target).resolve()
 
 
 def outside(path: str) -> Path:
-    """The path on this machine of a file that cargo named, whether it ran in the tree or not."""
+    """The path on this machine of a file that cargo has named, whether cargo ran in the tree or not."""
     below = path.removeprefix(f"{TARGET}/")
     return target_directory() / below if below != path else Path(path)
 
@@ -51,7 +56,7 @@ def certificates() -> Path | None:
 
 
 def environment(inherited: dict[str, str]) -> dict[str, str]:
-    """Variables of cargo in the tree."""
+    """The environment of cargo in the tree."""
     kept = {
         name: value
         for name, value in inherited.items()
@@ -65,7 +70,7 @@ def environment(inherited: dict[str, str]) -> dict[str, str]:
 
 
 def command(arguments: list[str]) -> list[str]:
-    """The command line of cargo in the tree, which is made when it is missing."""
+    """The command line of cargo in the tree. Makes the tree if it does not exist."""
     rust = tree.ensure("rust")
     binds = {SOURCE: privilege.CLONE, TARGET: target_directory(), CARGO_HOME: cargo_home()}
     for directory in (binds[TARGET], binds[CARGO_HOME]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Whether a sched_ext scheduler is in force on the host; paracord's, and the least one there can be."""
+"""The sched_ext scheduler that is loaded on the host: paracord's, or a minimal one."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from .daemon import EMULATED_HOST, Daemon
 from .errors import LabError
 
 STATE = "/sys/kernel/sched_ext/state"
-# Of a daemon on an emulated host.
+# The settings of a daemon on an emulated host.
 EXT = {**EMULATED_HOST, "actuator": "ext"}
 PLAIN = "plain.bpf.o"
 PINNED = "/sys/fs/bpf/plain"
@@ -16,12 +16,18 @@ SAY = f"if test -e {STATE}; then cat {STATE}; else echo disabled; fi"
 
 
 def state(host) -> str:
-    """The kernel's word: enabled, disabled (also of a kernel without it) or what lies between."""
+    """
+    The state that the kernel reports: enabled, disabled (also for a kernel without sched_ext), or a
+    state in between.
+    """
     return host.run(SAY).out.strip()
 
 
 def await_scheduler(host, wanted: bool) -> None:
-    """Returns when one is in force, or none any more. LabError when that does not come."""
+    """
+    Returns when a scheduler is loaded, or when none is loaded any more. LabError if this does not
+    happen in time.
+    """
     word = "enabled" if wanted else "disabled"
     said = host.run(
         f"for i in $(seq 200); do [ $({SAY}) = {word} ] && break; sleep 0.2; done; {SAY}",
@@ -38,7 +44,7 @@ def scheduling(
     arguments: str = "",
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Daemon]:
-    """The daemon, with its scheduler in force."""
+    """Runs the daemon with its scheduler loaded."""
     with Daemon(host, {**EXT, **(settings or {})}, arguments).start(vcpu_tids) as running_daemon:
         await_scheduler(host, True)
         yield running_daemon
@@ -46,7 +52,7 @@ def scheduling(
 
 @contextmanager
 def plain(host) -> Iterator[None]:
-    """bpf/tests/plain.bpf.c is in force while the context is open."""
+    """Loads bpf/tests/plain.bpf.c while the context is open."""
     host.run(f"mkdir -p {PINNED} && bpftool struct_ops register /payload/bin/{PLAIN} {PINNED}")
     try:
         yield

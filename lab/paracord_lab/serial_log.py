@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-# What says most comes first: a BUG tells why, the panic that follows only that it was fatal.
+# The most informative kinds come first. A BUG tells the cause, and the panic that follows tells
+# only that it was fatal.
 TROUBLE = (
     (
         "kernel bug",
@@ -18,15 +19,16 @@ TROUBLE = (
     ("lab", re.compile(r"^(lab: .*)")),
 )
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[[^]]*\])? ")
-# Not: unregistered, or disabled by the administrator (scx_exit_reason() in the kernel).
+# Only errors. A scheduler may also be unregistered, or disabled by the administrator
+# (scx_exit_reason() in the kernel).
 EJECTED = re.compile(
     r'sched_ext: BPF scheduler "paracord" disabled \((runtime error|scx_bpf_error|runnable task stall)\)'
     r"(?:.*\n.*sched_ext: paracord: (.*))?"
 )
-# Kinds of trouble after which a kernel does not go on as if nothing had been.
+# Kinds of trouble after which a kernel no longer works as before.
 DEADLY = ("kernel bug", "kernel panic")
 LOG_TAIL_BYTES = 1 << 20
-# QEMU's ShutdownCause (qapi/run-state.json), in the trace of emulator.py.
+# QEMU's ShutdownCause (qapi/run-state.json), as in the trace that emulator.py enables.
 ENDED = re.compile(r"qemu_system_shutdown_request reason=(\d+)")
 CAUSES = {
     "1": "the emulator met an error",
@@ -38,7 +40,7 @@ CAUSES = {
 
 
 def trouble(text: str) -> str | None:
-    """The first line of the worst trouble in a log, without its time stamp; None when there is none."""
+    """The first line of the worst trouble in a log, without its time stamp. None if there is no trouble."""
     lines = [TIMESTAMP.sub("", line.rstrip("\r")).strip() for line in text.splitlines()]
     for name, pattern in TROUBLE:
         for line in lines:
@@ -50,8 +52,8 @@ def trouble(text: str) -> str | None:
 
 def reason(serial: Path, *emulator: Path) -> str | None:
     """
-    Trouble in the serial log, else the last message in the emulator's logs, else what made it end, else None.
-    Missing files are no error.
+    The reason why a machine died: trouble in the serial log, or the last message in the emulator's
+    logs, or what made the emulator end, or None. Missing files are not an error.
     """
     found = trouble(read_tail(serial))
     if found:
@@ -66,13 +68,13 @@ def reason(serial: Path, *emulator: Path) -> str | None:
 
 
 def died(serial: Path) -> str | None:
-    """What a kernel did not survive, or a task of it; else None."""
+    """The trouble that killed a kernel or one of its tasks; otherwise None."""
     found = trouble(read_tail(serial))
     return found if found and found.startswith(DEADLY) else None
 
 
 def ejection(serial: Path) -> str | None:
-    """Why the kernel ejected paracord's scheduler, if it did."""
+    """Why the kernel ejected paracord's scheduler, if it has done so."""
     found = EJECTED.search(read_tail(serial).replace("\r", ""))
     return ": ".join(part.strip() for part in found.groups() if part) if found else None
 

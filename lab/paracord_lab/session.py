@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What a scenario works with while it runs: a booted host, guests, loads, and the configuration in force."""
+"""The objects that a scenario works with: a booted host, guests, loads, and the active configuration."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,16 +11,21 @@ from .errors import LabError
 from .scenario import Configuration, Raw
 from .sched_ext import await_scheduler
 
-# Priority of vCPU threads under static-rt: the same as paracord's default for boosted ones.
+# The priority of vCPU threads in static-rt. It is the same as paracord's default for boosted
+# threads.
 STATIC_RT_PRIORITY = 8
-# Time for the guest's and the daemon's own start to settle before something is measured.
+# The time that the guest and the daemon need to settle after their start, before a measurement
+# begins.
 SETTLE_S = 0.5
-# Time for an emulated guest to load a program.
+# The time that an emulated guest needs to load a program.
 LEAD_S = 0.5
 
 
 def time_limit(seconds: float) -> float:
-    """Of a command that measures for `seconds`, in s: on a busy emulated machine all takes longer."""
+    """
+    The time limit in s for a command that measures for `seconds`. On a busy emulated machine,
+    everything takes longer.
+    """
     return 60 + 4 * seconds
 
 
@@ -36,7 +41,7 @@ class Options:
 
 @dataclass
 class Pair:
-    """Two equal guests; `chosen` is the one that the configuration in force asks for."""
+    """Two equal guests. `chosen` is the one for the active configuration."""
 
     unmodified: object
     modified: object
@@ -48,7 +53,7 @@ class Session:
     host: object
     options: Options
     guests: list = field(default_factory=list)
-    # Guests whose vCPUs a configuration with static_rt makes real-time.
+    # The guests whose vCPUs become real-time under a configuration with static_rt.
     static_rt_guests: list = field(default_factory=list)
     daemon: Daemon | None = None
     _pairs: list["Pair"] = field(default_factory=list)
@@ -56,9 +61,9 @@ class Session:
 
     def open(self) -> "Session":
         """
-        Switches autogroups off until close(): a group per session would give the one vCPU thread as much CPU
-        time as all of the host's work together, so nothing would compete. (Under systemd, control groups
-        replace them.)
+        Switches autogroups off until close(). With a group per session, the single vCPU thread
+        would get as much CPU time as all of the host's work together, so there would be no
+        competition. (Under systemd, control groups replace autogroups.)
         """
         before = loads.switch_autogroups(self.host, "0")
         if before:
@@ -67,11 +72,11 @@ class Session:
 
     def guest(self, name: str, module: bool = False, static_rt: bool = True, **options):
         """
-        Boots a guest that every configuration applies to; with `module` it has paracord's module for good.
-        static_rt: whether a configuration that makes vCPUs real-time does so to this guest's.
+        Boots a guest for all configurations. With `module`, it always has paracord's module.
+        static_rt: whether a configuration that makes vCPUs real-time applies to this guest.
 
-        The module is never unloaded between configurations: switching tracepoints rewrites kernel text, which
-        an emulator does not always survive.
+        The module is never unloaded between configurations. Switching tracepoints on and off
+        rewrites kernel text, and an emulator does not always survive this.
         """
         if self.options.without == "device":
             options["region"] = False
@@ -85,8 +90,8 @@ class Session:
 
     def pair(self, name: str, extra_args: Callable[[str], Sequence[str]] | None = None, **options) -> "Pair":
         """
-        Two equal guests, one of them with the module; each configuration uses the one that it asks for.
-        extra_args: for the VMM, of the guest of that name.
+        Two equal guests, one with the module and one without. Each configuration uses one of them.
+        extra_args: arguments of the VMM for the guest with the given name.
         """
 
         def guest(kind: str, module: bool = False):
@@ -99,26 +104,26 @@ class Session:
         return pair
 
     def load(self, loops: int | None = None) -> loads.HostLoad:
-        """Busy loops on the host, not running yet."""
+        """Busy loops on the host, which are not running yet."""
         load = loads.HostLoad(self.host, loops)
         self._cleanup.callback(load.stop)
         return load.start()
 
     def seconds(self, full: float) -> float:
-        """Length of a measurement: half of it in a quick run."""
+        """The length of a measurement. A quick run halves it."""
         return full / 2 if self.options.quick else full
 
     def vcpu_tids(self) -> list[int]:
         return [tid for guest in self.guests for tid in guest.vcpu_tids]
 
     def settings(self, configuration: Configuration) -> Mapping[str, object]:
-        """The configuration's settings with the mechanism of `--without` switched off."""
+        """The settings of the configuration, with the mechanism of `--without` switched off."""
         host = EMULATED_HOST if self.host.kind == "emulated" else {}
         return {**host, **configuration.settings, **MECHANISMS.get(self.options.without, {})}
 
     @contextmanager
     def applied(self, configuration: Configuration) -> Iterator[None]:
-        """Puts a configuration in force; afterwards everything is as before."""
+        """Applies a configuration. Everything is undone afterwards."""
         with ExitStack() as undo:
             for pair in self._pairs:
                 pair.chosen = pair.modified if configuration.module else pair.unmodified
@@ -134,19 +139,21 @@ class Session:
             await_scheduler(self.host, configuration.is_ext or configuration.plain)
             self.host.run(f"sleep {SETTLE_S}")
             yield
-            # With a mechanism off, an ejection may be what it prevents.
+            # If a mechanism is switched off, the kernel may eject the scheduler for the reason that
+            # the mechanism prevents.
             if configuration.is_ext and not configuration.ejections_counted and not self.options.without:
                 self._need_scheduler()
 
     def _need_scheduler(self) -> None:
-        """LabError when paracord's scheduler is not in force any more."""
+        """Raises LabError if paracord's scheduler is no longer loaded."""
         if sched_ext.state(self.host) != "enabled":
             raise LabError(f"the scheduler ended while it was measured: {self.daemon.last_words()}")
 
     def _policy(self, arguments: str) -> None:
         for guest in self.static_rt_guests:
             for tid in guest.vcpu_tids:
-                # A guest that died is reported by whoever talks to it, not here.
+                # If a guest has died, this is reported by the code that communicates with it, not
+                # here.
                 self.host.run(f"chrt {arguments} {tid} || ! test -d /proc/{tid}")
 
     def _stop_daemon(self) -> None:
@@ -154,7 +161,7 @@ class Session:
         daemon.stop()
 
     def cyclictest(self, machine, name: str, interval_us: int, seconds: float, **options) -> Raw:
-        """Runs cyclictest on a host or guest and returns its JSON object."""
+        """Runs cyclictest on a host or guest, and returns its JSON object."""
         result = machine.run(
             cyclictest.command(name, interval_us, seconds, **options), timeout=time_limit(seconds)
         )
@@ -162,8 +169,9 @@ class Session:
 
     def latencies(self, guest, interval_us: int, seconds: float) -> Raw:
         """
-        cyclictest in the guest and, while it measures, on the host: what a guest does to load the program is
-        not measured. Without a guest (host-native) the guest's own cyclictest runs on the host as well.
+        Runs cyclictest in the guest and, during its measurement, on the host. The time in which the
+        guest loads the program is not measured. Without a guest (host-native), the guest's
+        cyclictest runs on the host, too.
         """
         job = (guest or self.host).spawn(
             cyclictest.command("guest", interval_us, seconds), "cyclictest-guest"
@@ -179,7 +187,7 @@ class Session:
         return {"guest": cyclictest.parse(job.result(time_limit(seconds), check=True).out), "host": alongside}
 
     def host_share(self, load: loads.HostLoad, seconds: float) -> float:
-        """Share (0..1) of the host's CPU time that the loads get over `seconds`."""
+        """The share (0..1) of the host's CPU time that the loads get during `seconds`."""
         before = load.read()
         self.host.run(f"sleep {seconds}", timeout=time_limit(seconds), urgent=True)
         return loads.share(before, load.read(), self.host.cpus)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Mixes of the simulator (crates/sim/mixes/lab, docs/simulator.md), simulated here and played on a host, and how
-far apart the shares of their tasks are. Each has a real-time task that runs for a moment now and then: what
-loops make of a machine without any disturbance is no machine's.
+Plays the same mixes (crates/sim/mixes/lab, docs/simulator.md) in the simulator and on a host, and
+compares the shares of their tasks. Each mix has a real-time task that sometimes runs for a short
+time. Without any disturbance, loops would share a machine in a way that does not occur on real
+machines.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from .errors import LabError
 MIXES = rust.REPOSITORY / "crates/sim/mixes/lab"
 SLACK_S = 120
 SEEDS = range(1, 8)
-# Of all mixes that are compared.
+# The number of CPUs of all mixes that are compared.
 CPUS = 2
 
-# By task or VM: "all" of its tasks together, "least" and "most" of one of them.
+# By task or VM: the share of all of its tasks together ("all"), and of the task with the smallest
+# ("least") and largest share ("most").
 Kinds = dict[str, dict[str, float]]
 # By scheduler.
 Shares = dict[str, Kinds]
-# First words of the simulator's metrics.
+# The first words of the simulator's metrics, and their names here.
 WORDS = {"cpu": "all", "least": "least", "most": "most"}
 
 
 def of_lab(name: str) -> Path:
-    """The mix of that name that simulator and lab are compared by."""
+    """The mix with this name, for the comparison of simulator and lab."""
     return MIXES / f"{name}.mix"
 
 
@@ -45,7 +47,10 @@ def _binary() -> Path:
 
 
 def command(*arguments: str | Path, fails: bool = False) -> str:
-    """Its standard output. fails: faults that it finds (exit code 1) are results."""
+    """
+    Runs the simulator, and returns its standard output. fails: the faults that it finds (exit code
+    1) are results.
+    """
     done = subprocess.run([_binary(), *arguments], capture_output=True, text=True)
     if done.returncode not in (0, int(fails)):
         raise LabError(done.stderr.strip())
@@ -53,7 +58,9 @@ def command(*arguments: str | Path, fails: bool = False) -> str:
 
 
 def simulate(mix: Path) -> Shares:
-    """Shares under "stock" and "ext": medians over SEEDS, as the lab's are over rounds."""
+    """
+    The shares under "stock" and "ext": medians over SEEDS, like the lab's medians over rounds.
+    """
     found = defaultdict(list)
     for seed in SEEDS:
         results = json.loads(command("compare", mix, "--json", "-", f"--seed={seed}", fails=True))
@@ -70,8 +77,8 @@ def simulate(mix: Path) -> Shares:
 
 def play(host, mix: Path, vms: Mapping[str, Sequence[int]] | None = None) -> dict:
     """
-    What pc_play says of a mix on the host. vms: the vCPU threads of the VMs that the mix names, which do
-    already what it says.
+    Plays a mix on the host, and returns the result of pc_play. vms: the vCPU threads of the VMs in
+    the mix, whose guests already do what the mix says.
     """
     plan = command("plan", mix)
     path = host.share / f"{mix.stem}.plan"
@@ -84,8 +91,8 @@ def play(host, mix: Path, vms: Mapping[str, Sequence[int]] | None = None) -> dic
 
 def played_kinds(said: Mapping) -> Kinds:
     """
-    Shares of a CPU of each task and VM of a mix: "all" of its tasks together; where none of them ended,
-    "least" and "most" of one of them.
+    The CPU shares of each task and VM of a mix: "all" for its tasks together. If none of its tasks
+    has ended, also "least" and "most" for single tasks.
     """
     shares: Kinds = {}
     for kind in said["kinds"]:
@@ -98,8 +105,8 @@ def played_kinds(said: Mapping) -> Kinds:
 
 def of_what_noise_left(kinds: Kinds) -> Kinds:
     """
-    Shares of the time that the mix's real-time task `noise` left: on an emulated host it takes more than it
-    wants, since CPUs stand still in turn there.
+    The shares of the time that the mix's real-time task `noise` left. On an emulated host, this
+    task takes more time than it needs, because the emulated CPUs stand still in turn.
     """
     left = (CPUS - kinds.get("noise", {"all": 0.0})["all"]) / CPUS
     return {
@@ -111,8 +118,8 @@ def of_what_noise_left(kinds: Kinds) -> Kinds:
 
 def distance(played: Kinds, simulated: Kinds) -> float:
     """
-    Largest distance of a task's shares (0..1 of a CPU). Of tasks that fork and end it is that of their sum,
-    of others that of the one with the least and of the one with the most.
+    The largest difference between the shares of a task (0..1 of a CPU). For tasks that fork and
+    end, their sum is compared. For other tasks, the smallest and the largest share are compared.
     """
     return max(
         abs(shares[what] - simulated[name].get(what, 0.0))
@@ -123,8 +130,8 @@ def distance(played: Kinds, simulated: Kinds) -> float:
 
 def metrics(configuration: str, raw: Mapping[str, Mapping]) -> dict[str, float]:
     """
-    Of raw["played"] and raw["simulated"], both by mix: MIX_distance_share, and the shares themselves,
-    MIX_NAME_WHAT_lab_share and MIX_NAME_WHAT_sim_share.
+    Metrics from raw["played"] and raw["simulated"], both by mix: MIX_distance_share, and the shares
+    themselves, MIX_NAME_WHAT_lab_share and MIX_NAME_WHAT_sim_share.
     """
     found: dict[str, float] = {}
     for mix, said in raw["played"].items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest's driver, as the host sees it: writes into a guest's region from the host, where a test says what the
-guest asks for and when. The guest itself must not have the module.
+Replaces a guest's driver, as far as the host can see. It writes into a guest's region from the
+host, where a test says what the guest requests and when. The guest itself must not have the module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 REGIONS = "/dev/shm/paracord"
 FEATURES = {"boost": 1 << 0, "perf_request": 1 << 3, "capacity": 1 << 4}
-# Offsets of abi/paracord_abi.h; test_requests.py compares what is found there with `paracord region list`.
+# Offsets in abi/paracord_abi.h. test_requests.py compares the values at these offsets with the
+# output of `paracord region list`.
 HEADER_GUEST_LINE = 64
 FIRST_SLOT = 4096
 SLOT_BYTES = 1024
@@ -26,7 +27,7 @@ PLACE_BYTES = struct.calcsize(HOST_PLACE_FORMAT)
 
 @dataclass(frozen=True)
 class Place:
-    """What a host line says. domain: None for no domain."""
+    """The place that a host line contains. domain: None for no domain."""
 
     capacity: int
     frequency: int
@@ -37,13 +38,13 @@ class Place:
 
 
 def places(text: str) -> list[Place]:
-    """From what StandIn.looks() prints, one after the other."""
+    """Parses the output of StandIn.looks(), which may contain several lines."""
     words = [struct.unpack(HOST_PLACE_FORMAT, bytes.fromhex(line)) for line in text.splitlines()]
     return [Place(*place, domain - 1 if domain else None) for *place, domain in words]
 
 
 class StandIn:
-    """The driver of guest `name` while the context is open."""
+    """Acts as the driver of guest `name` while the context is open."""
 
     def __init__(self, host, name: str, features: tuple[str, ...] = ("perf_request", "capacity")):
         self.host = host
@@ -56,23 +57,26 @@ class StandIn:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The region is gone when the guest is."""
+        """Leaves, unless the region is already gone together with the guest."""
         self.leave()
 
     def leave(self) -> None:
-        """As at `rmmod`: nothing is accepted any more. What the lines say stays."""
+        """
+        Withdraws the driver, as `rmmod` does: the guest's lines no longer accept any features.
+        Their other content stays.
+        """
         leave = self._store(HEADER_GUEST_LINE, struct.pack("<I", 0))
         self.host.run(f"! test -e {shlex.quote(self.path)} || {leave}")
 
     def asks(self, request: int, limit: int = 0, vcpu: int = 0) -> str:
-        """The shell command with which a vCPU asks for performance."""
+        """The shell command with which a vCPU requests performance."""
         return self._store(FIRST_SLOT + vcpu * SLOT_BYTES + PERF_REQUEST, struct.pack("<HH", request, limit))
 
     def ask(self, request: int, limit: int = 0, vcpu: int = 0) -> None:
         self.host.run(self.asks(request, limit, vcpu))
 
     def place(self, vcpu: int = 0) -> Place:
-        """What the host tells the vCPU."""
+        """The place that the host reports to the vCPU."""
         (place,) = places(self.host.run(self.looks(vcpu)).out)
         return place
 
@@ -82,7 +86,7 @@ class StandIn:
         return f"od -An -v -w{PLACE_BYTES} -tx1 -j{at} -N{PLACE_BYTES} {shlex.quote(self.path)}"
 
     def _store(self, offset: int, data: bytes) -> str:
-        # Octal: not every shell's printf knows \x.
+        # Octal numbers, because some shells' printf does not support \x.
         text = "".join(f"\\{byte:03o}" for byte in data)
         path = shlex.quote(self.path)
         words = f"bs={len(data)} seek={offset} oflag=seek_bytes conv=notrunc status=none"

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Statistics over a few interleaved rounds: robust to one bad round, honest about spread."""
+"""Statistics over a few interleaved rounds. They tolerate one bad round, and show the spread."""
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-# A normal distribution's standard deviation is 1.4826 × its median absolute deviation, and a median of
-# n values scatters by sqrt(pi/2) standard errors of the mean (Huber, Robust Statistics).
+# The standard deviation of a normal distribution is 1.4826 times its median absolute deviation. The
+# standard error of a median of n values is sqrt(pi/2) times the standard error of the mean (Huber,
+# Robust Statistics).
 MAD_TO_SIGMA = 1.4826
 MEDIAN_EFFICIENCY = math.sqrt(math.pi / 2)
 
@@ -14,11 +15,11 @@ Histogram = Mapping[int, int]
 
 
 class StatsError(ValueError):
-    """The numbers do not allow the statistic; the text says why."""
+    """The statistic cannot be computed from the numbers. The text says why."""
 
 
 def median_error(values: Sequence[float]) -> float:
-    """Standard error of the median of `values`, in their unit; infinite for a single value."""
+    """The standard error of the median of `values`, in their unit. Infinite for a single value."""
     if not values:
         raise StatsError("no rounds")
     if len(values) == 1:
@@ -29,7 +30,10 @@ def median_error(values: Sequence[float]) -> float:
 
 
 def percentile(histogram: Histogram, share: float) -> float:
-    """Smallest bucket value below or at which `share` (0..1) of the samples lie; unit of the buckets."""
+    """
+    The smallest bucket value such that `share` (0..1) of the samples are at or below it. In the
+    unit of the buckets.
+    """
     total = sum(histogram.values())
     if total == 0:
         raise StatsError("empty histogram")
@@ -44,8 +48,8 @@ def percentile(histogram: Histogram, share: float) -> float:
 
 def undisturbed(pieces: Sequence[float], share: float) -> float:
     """
-    The value that `share` (0..1) of equal pieces of work stay below: what an emulator on a shared machine
-    does to a piece only ever makes it longer.
+    The value below which `share` (0..1) of equal pieces of work stay. An emulator on a shared
+    machine can only make a piece longer, so this value is the least disturbed one.
     """
     if not pieces:
         raise StatsError("no pieces")
@@ -53,7 +57,7 @@ def undisturbed(pieces: Sequence[float], share: float) -> float:
 
 
 def merge(histograms: Sequence[Histogram]) -> dict[int, int]:
-    """Sum of histograms, bucket by bucket."""
+    """The sum of histograms, bucket by bucket."""
     merged: dict[int, int] = {}
     for histogram in histograms:
         for value, count in histogram.items():
@@ -63,10 +67,11 @@ def merge(histograms: Sequence[Histogram]) -> dict[int, int]:
 
 def excess_ratio(busy: float, idle: float, reference_busy: float, reference_idle: float) -> float:
     """
-    Excess latency (busy - idle) relative to the reference's, all in one unit.
+    The excess latency (busy - idle) relative to the reference's excess, all in one unit.
 
-    Below zero (better on the busy host than on the idle one: noise) counts as 0. Raises StatsError when the
-    reference has no excess: then the load did not load, and a ratio would mean nothing.
+    A negative excess (lower latency on the busy host than on the idle one, which is noise) counts
+    as 0. Raises StatsError if the reference has no excess. In this case the load had no effect, and
+    a ratio would have no meaning.
     """
     reference = reference_busy - reference_idle
     if reference <= 0:
@@ -77,7 +82,7 @@ def excess_ratio(busy: float, idle: float, reference_busy: float, reference_idle
 
 
 def ratio(value: float, reference: float) -> float:
-    """value / reference; StatsError when the reference is not positive."""
+    """value / reference. StatsError if the reference is not positive."""
     if reference <= 0:
         raise StatsError(f"the reference is {reference:g}")
     return value / reference

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Raw outputs of a run under out/<scenario>/raw/: what judging and reports are made from."""
+"""The raw outputs of a run under out/<scenario>/raw/, from which reports and verdicts are made."""
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from .errors import LabError
 from .scenario import Raw
 
-# Directory of the logs of machines that died, with the number of the death behind it.
+# Directory of the logs of machines that died. The number of the death is appended.
 LOGS_OF_DEATH = "logs-of-death-"
 
 
 class StoreError(LabError):
-    """A directory does not hold a run; the text names the file."""
+    """A directory does not contain a run. The text names the file."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What was run, on what."""
+    """What was run, and on which machine."""
 
     scenario: str
     arch: str
@@ -28,12 +28,14 @@ class Meta:
     host: str
     rounds: int
     without: str
-    # Reason why nothing could be measured here; empty normally.
+    # The reason if nothing could be measured here. Usually empty.
     skipped: str = ""
+    # Configurations that this host cannot measure, each with the reason.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def start(out: Path, meta: Meta) -> None:
-    """Empties `out` of an older run and notes what runs now."""
+    """Removes an older run from `out`, and notes what runs now."""
     names = ("raw", "results.json", "report.html", "trace.pftrace", "post-mortem.txt")
     for path in (*(out / name for name in names), *out.glob(f"{LOGS_OF_DEATH}*")):
         if path.is_dir():
@@ -52,7 +54,10 @@ def put(out: Path, round_number: int, configuration: str, raw: Raw) -> None:
 
 
 def put_status(out: Path, round_number: int, configuration: str, status: dict) -> None:
-    """`paracord status --json` after a measurement: why a round was unlike the others."""
+    """
+    Stores the output of `paracord status --json` after a measurement. It helps to find out why a
+    round differed from the others.
+    """
     path = out / "raw" / f"status-{round_number}-{configuration}.json"
     path.write_text(json.dumps(status) + "\n")
 
@@ -63,8 +68,8 @@ def put_trace(out: Path, configuration: str, text: str) -> None:
 
 def put_death(out: Path, reason: str) -> None:
     """
-    Notes that a machine died and its round is repeated: a report must not hide it. Its logs are put aside,
-    the next machines write their own.
+    Notes that a machine died and that its round is repeated, because a report must not hide this.
+    The logs are moved, because the next machines write their own.
     """
     reasons = [*deaths(out), reason]
     (out / "raw" / "deaths.json").write_text(json.dumps(reasons, indent=1) + "\n")
@@ -73,7 +78,7 @@ def put_death(out: Path, reason: str) -> None:
 
 
 def deaths(out: Path) -> list[str]:
-    """Why machines died during the run, a line each."""
+    """Why machines died during the run, one line each."""
     return _lines(out / "raw" / "deaths.json")
 
 
@@ -85,7 +90,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def put_disturbance(out: Path, round_number: int, configuration: str, line: str) -> None:
-    """Notes what else the machine did during a measurement; nothing if `line` is empty."""
+    """Notes what else the machine did during a measurement. Does nothing if `line` is empty."""
     path = out / "raw" / f"disturbed-{round_number}-{configuration}.txt"
     if line:
         path.write_text(line + "\n")
@@ -94,7 +99,7 @@ def put_disturbance(out: Path, round_number: int, configuration: str, line: str)
 
 
 def disturbances(out: Path) -> list[str]:
-    """A line for each measurement that was not alone."""
+    """One line for each measurement that was disturbed."""
     paths = sorted((out / "raw").glob("disturbed-*.txt"))
     return [f"{path.stem.removeprefix('disturbed-')}: {path.read_text().strip()}" for path in paths]
 
@@ -108,16 +113,18 @@ def meta(out: Path) -> Meta:
 
 
 def set_rounds(out: Path, number: int) -> None:
-    """The run takes that many rounds."""
+    """Sets the number of rounds of the run."""
     changed = replace(meta(out), rounds=number)
     (out / "raw" / "meta.json").write_text(json.dumps(asdict(changed), indent=1) + "\n")
 
 
 def rounds(out: Path, configurations: Sequence[str]) -> list[dict[str, Raw]]:
-    """The complete rounds, in order: configuration -> raw outputs."""
+    """The complete rounds, in order: configuration -> raw outputs, without what is left out on the host."""
     complete = []
-    for number in range(1, meta(out).rounds + 1):
-        paths = {c: out / "raw" / f"round-{number}-{c}.json" for c in configurations}
+    run = meta(out)
+    measured = [c for c in configurations if c not in run.left_out]
+    for number in range(1, run.rounds + 1):
+        paths = {c: out / "raw" / f"round-{number}-{c}.json" for c in measured}
         if not all(path.exists() for path in paths.values()):
             continue
         try:
@@ -128,6 +135,6 @@ def rounds(out: Path, configurations: Sequence[str]) -> list[dict[str, Raw]]:
 
 
 def traces(out: Path, configurations: Sequence[str]) -> dict[str, str]:
-    """configuration -> text of its traced piece, for those that have one."""
+    """The text of the recording for each configuration that has one."""
     paths = {c: out / "raw" / f"trace-{c}.txt" for c in configurations}
     return {c: path.read_text(errors="replace") for c, path in paths.items() if path.exists()}

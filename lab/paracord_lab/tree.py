@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Debian trees: the tools (compilers, QEMU), the host's disk, headers of several kernels, kernels.
+"""
+Trees of Debian packages: one with the tools (compilers, QEMU), and others for the host's disk, for
+the headers of several kernels, and for kernels.
 
-A tree is a root file system made by mmdebstrap. `enter()` runs a program in one with private mounts,
-so nothing stays mounted whatever happens to it.
+A tree is a root file system made by mmdebstrap. `enter()` runs a program in a tree with private
+mounts, so nothing stays mounted, however the program ends.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 
 
 def ensure(name: str, arch: str = "x86_64") -> Path:
-    """The tree `name` (a key of SPECS) for an architecture, made now when missing.
+    """Returns the tree `name` (a key of SPECS) for an architecture. Makes it if it does not exist.
 
-    When the mirror cannot be asked, the newest tree made before is used, and that is said.
+    If the mirror cannot be asked, the newest existing tree is used, and a message says so.
     """
     return ensure_spec(SPECS[name](arch), arch)
 
@@ -53,13 +55,13 @@ def ensure_spec(spec: TreeSpec, arch: str) -> Path:
 
 
 def kernel_versions(tree: Path) -> list[str]:
-    """Kernel releases that a tree has modules or headers of."""
+    """The kernel releases for which a tree has modules or headers."""
     modules = tree / "usr/lib/modules"
     return sorted(p.name for p in modules.iterdir()) if modules.is_dir() else []
 
 
 def kernel_of(tree: Path) -> str:
-    """The one kernel release of a tools or host tree."""
+    """The only kernel release of a tools or host tree."""
     versions = kernel_versions(tree)
     if len(versions) != 1:
         raise LabError(
@@ -69,7 +71,7 @@ def kernel_of(tree: Path) -> str:
 
 
 def header_dirs(arch: str = "x86_64") -> list[tuple[str, str]]:
-    """(release, header directory inside the matrix tree) of every kernel of the build matrix."""
+    """(release, header directory inside the matrix tree) for every kernel of the build matrix."""
     return [(version, f"/lib/modules/{version}/build") for version in kernel_versions(ensure("matrix", arch))]
 
 
@@ -84,11 +86,10 @@ def enter(
 ) -> list[str]:
     """The command line that runs `argv` inside a tree.
 
-    binds: directory or file below /mnt in the tree -> path outside. All mounts are private to the command.
-    user: who runs it, instead of root; capabilities: what that user has ("+perfmon"). network: names are
-    resolved as on this machine.
-    The program keeps the process id of the command, inherits its files, and dies with the process that
-    started it.
+    binds: directory or file below /mnt in the tree -> path outside. All mounts are private to the
+    command. user: who runs it, instead of root. capabilities: of this user ("+perfmon"). network:
+    names are resolved as on this machine. The program has the process ID of the command, inherits
+    its files, and dies together with the process that started it.
     """
     steps = ['mount --rbind /proc "$0/proc"', 'mount --rbind /dev "$0/dev"', 'mount -t tmpfs tmpfs "$0/mnt"']
     steps += ['mount -t tmpfs tmpfs "$0/tmp"']
@@ -118,7 +119,10 @@ def enter(
 def run_in(
     tree: Path, argv: Sequence[str], binds: Mapping[str, Path] | None = None, cwd: str = "/", what: str = ""
 ) -> str:
-    """Runs a build step in a tree to its end; its output. Raises LabError with the last lines of it."""
+    """
+    Runs a build step in a tree until it ends, and returns its output. Raises LabError with the last
+    lines of it.
+    """
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(enter(tree, argv, binds, cwd), capture_output=True, text=True, env=env)
     if done.returncode != 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What is in each Debian tree, for this machine and for the architecture that is emulated."""
+"""The content of each Debian tree, for this machine and for the emulated architecture."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 QEMU_PACKAGES = {"x86_64": ("qemu-system-x86", "seabios"), "aarch64": ("qemu-system-arm", "ipxe-qemu")}
-# Compilers for an architecture that is not this machine's; on the machine itself (paracord), and in the tools
-# tree (modules and programs).
+# Compilers for an architecture that is not this machine's. They are installed on the machine itself
+# (for paracord), and in the tools tree (for modules and programs).
 CROSS_PACKAGES = {"aarch64": ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")}
-# What every minbase tree has; a tree that is only unpacked has what is named.
+# Packages that every minbase tree has. A tree that is only unpacked has just the packages that are
+# named.
 BASE_PACKAGES = (
     *("base-files", "coreutils", "findutils", "grep", "sed", "mawk", "mount", "hostname", "diffutils"),
     *("libc-bin", "util-linux-extra", "ncurses-bin"),
@@ -20,12 +21,13 @@ BASE_PACKAGES = (
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """What goes into a tree.
+    """The content of a tree.
 
-    kernels: (suite, metapackage) pairs, resolved when the tree is made; `linux-headers-*` are installed,
-    `linux-image-*` are only unpacked (their scripts would build an initramfs that nobody needs).
-    architectures: Debian's names, that of the programs first. unpacked: no package's scripts are run, so that
-    the programs need not run on this machine.
+    kernels: (suite, metapackage) pairs, which are resolved when the tree is made. `linux-headers-*`
+    are installed. `linux-image-*` are only unpacked, because their scripts would build an initramfs
+    that is not needed. architectures: Debian's names. The programs in the tree are those of the
+    first architecture. unpacked: no scripts of packages are run, so the programs need not run on
+    this machine.
     """
 
     name: str
@@ -37,12 +39,15 @@ class TreeSpec:
 
 
 def is_foreign(arch: str) -> bool:
-    """Whether this machine cannot run the architecture's programs."""
+    """Whether this machine cannot run programs of the architecture."""
     return arch != platform.machine()
 
 
 def cross_prefix(arch: str) -> str:
-    """Prefix of the compilers for an architecture, as the packages name them; empty for this machine's."""
+    """
+    The prefix of the compilers for an architecture, as in package names. Empty for this machine's
+    architecture.
+    """
     return f"{arch}-linux-gnu-" if is_foreign(arch) else ""
 
 
@@ -52,7 +57,10 @@ def _architectures(arch: str) -> tuple[str, ...]:
 
 
 def tools_spec(arch: str) -> TreeSpec:
-    """Compilers for modules, BPF and the programs, the emulator, and what describes hardware to a kernel."""
+    """
+    Compilers for modules, BPF and programs, the emulator, and the tools that make hardware
+    descriptions for a kernel.
+    """
     return TreeSpec(
         name="tools",
         suites=("trixie", "trixie-backports"),
@@ -70,7 +78,10 @@ def tools_spec(arch: str) -> TreeSpec:
 
 
 def rust_spec(arch: str) -> TreeSpec:
-    """What setup.sh installs where there is a recent Rust, and Rust: of the emulated hosts' suite."""
+    """
+    What setup.sh installs on machines with a recent Rust, and Rust itself, from the suite of the
+    emulated hosts.
+    """
     return TreeSpec(
         name="rust",
         suites=("trixie",),
@@ -83,7 +94,9 @@ def rust_spec(arch: str) -> TreeSpec:
 
 
 def host_spec(arch: str) -> TreeSpec:
-    """The emulated host's user space: QEMU for the guests, load and measuring programs."""
+    """
+    The user space of the emulated host: QEMU for the guests, and programs that load and measure.
+    """
     foreign = is_foreign(arch)
     return TreeSpec(
         name="host",
@@ -101,7 +114,7 @@ def host_spec(arch: str) -> TreeSpec:
 
 
 def matrix_spec(arch: str) -> TreeSpec:
-    """Headers of every Debian kernel that the guest module must build against, their compilers, DKMS."""
+    """The headers of every Debian kernel for which the guest module must build, their compilers, and DKMS."""
     headers = f"linux-headers-{DEBIAN_ARCH[arch]}"
     return TreeSpec(
         name="matrix",
@@ -113,7 +126,7 @@ def matrix_spec(arch: str) -> TreeSpec:
 
 
 def _kernel_spec(name: str, suite: str, flavour: str, arch: str) -> TreeSpec:
-    """Another one of Debian's kernels. None of the tree's programs is run."""
+    """Another kernel of Debian. No program of the tree is run."""
     return TreeSpec(
         name=name,
         suites=("trixie",) if suite == "trixie" else ("trixie", suite),
@@ -125,11 +138,13 @@ def _kernel_spec(name: str, suite: str, flavour: str, arch: str) -> TreeSpec:
 
 
 def perf_spec(arch: str) -> TreeSpec:
-    """perf, from the suite of the guests' kernel, for guests that ask for it. It runs nowhere else."""
+    """
+    perf, from the suite of the guests' kernel, for guests that need it. It runs only in guests.
+    """
     return TreeSpec(
         name="perf",
         suites=("trixie", "trixie-backports"),
-        # apt prefers a stable suite to its backports.
+        # apt would prefer the stable suite to its backports.
         packages=("base-files", "linux-perf/trixie-backports", "binutils"),
         architectures=(DEBIAN_ARCH[arch],),
         unpacked=True,
@@ -137,7 +152,7 @@ def perf_spec(arch: str) -> TreeSpec:
 
 
 def kernel_source_spec(arch: str, series: str, suites: tuple[str, ...]) -> TreeSpec:
-    """Source of one of Debian's kernels, and what compiles it (kernel_build.py)."""
+    """The source of a kernel of Debian, and what is needed to compile it (kernel_build.py)."""
     return TreeSpec(
         name=f"kernel-source-{series}",
         suites=suites,
@@ -154,11 +169,11 @@ SPECS = {
     "rust": rust_spec,
     "host": host_spec,
     "matrix": matrix_spec,
-    # Debian's stable kernel: 6.12, built without sched_ext.
+    # Debian's stable kernel is 6.12, and is built without sched_ext.
     "stable": lambda arch: _kernel_spec("stable", "trixie", "", arch),
     "preempt-rt": lambda arch: _kernel_spec("preempt-rt", "trixie-backports", "rt-", arch),
     "perf": perf_spec,
-    # The oldest series with sched_ext, and the one that hosts run.
+    # The oldest series with sched_ext, and the series that hosts run.
     "kernel-source-6.12": lambda arch: kernel_source_spec(arch, "6.12", ("trixie",)),
     "kernel-source-7.3": lambda arch: kernel_source_spec(arch, "7.3", ("trixie", "trixie-backports")),
 }

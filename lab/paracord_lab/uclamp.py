@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What seed 003's scenarios have in common: capped tasks on a board, the kernel's clamps and paracord's."""
+"""
+The common part of the scenarios of the kernel patches "uclamp sum aggregation": capped tasks on a
+board, with the kernel's clamps and with paracord's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from . import board_load, board_trace
 from .board_load import Task
 from .boards import JunoR2
+from .needs import UCLAMP
 from .plots import Bars, Course
 from .scenario import EXT, STOCK, Scenario, column
 from .verdicts import Check
 
-# The time-weighted mean of most minus fewest tasks on a small CPU, above the ideal.
+# The difference between the largest and smallest number of tasks on a small CPU, averaged over
+# time, above the ideal.
 IMBALANCE_MAX = 0.1
 SETTLE_S = 1.0
 TOP_MHZ = 1200
+# The kernel's scheduler, with the kernel's clamps. paracord's own ones need nothing of the kernel.
+STOCK_CLAMPED = replace(STOCK, also_needs=(UCLAMP,))
 
 
 class UclampScenario(Scenario):
     """
-    tasks: begun one after the other. first_s: how long they run as they began; then `change` is made.
-    What is judged begins SETTLE_S after it and lasts then_s: the commands that end the recording are work on
-    these CPUs too.
+    tasks: they begin one after the other. first_s: how long they run before `change` is made. The
+    time that counts begins SETTLE_S after the change and lasts then_s. The commands that end the
+    recording also run on these CPUs. Therefore they run only after this time.
     """
 
     board = JunoR2.name
     arch = JunoR2.arch
     cpus = JunoR2.cpus
-    configurations = (STOCK, EXT)
+    configurations = (STOCK_CLAMPED, EXT)
     tasks: Sequence[Task] = ()
     first_s = 0.0
     then_s = 5.0
@@ -38,7 +45,7 @@ class UclampScenario(Scenario):
         pass
 
     def change(self, host, pids: Sequence[int]) -> None:
-        """What happens in the middle."""
+        """The change in the middle."""
 
     def measure(self, session, configuration):
         host = session.host
@@ -93,7 +100,7 @@ class UclampScenario(Scenario):
 
 
 def balanced() -> tuple[Check, ...]:
-    """Verdicts that the tasks are on small CPUs, evenly."""
+    """Verdicts that the tasks are on small CPUs and evenly distributed."""
     return (
         Check(
             "placement_imbalance",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Linux' own guest driver of virtual frequencies, unmodified: drivers/cpufreq/virtual-cpufreq.c.
+Linux' own guest driver for virtual frequencies, unmodified: drivers/cpufreq/virtual-cpufreq.c.
 
-Debian's kernels do not have it switched on (CONFIG_CPUFREQ_VIRT), but all that it needs is in them and
-exported. Its file is taken out of Debian's source of the very kernel that guests run.
+Debian's kernels are built without it (CONFIG_CPUFREQ_VIRT), but contain and export everything that
+it needs. The file is taken from Debian's source of the same kernel that guests run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from .tree_specs import DEBIAN_ARCH
 
 SUITE = "trixie-backports"
 SOURCE = "drivers/cpufreq/virtual-cpufreq.c"
-# Its Kconfig entry: a device tree, and the frequency scale of arch_topology.
+# The architectures that its Kconfig entry allows: they have a device tree and the frequency scale
+# of arch_topology.
 ARCHITECTURES = ("aarch64",)
 KBUILD = "# SPDX-License-Identifier: GPL-2.0-only\nobj-m := virtual-cpufreq.o\n"
-# The package, its archive of all sources, and what tar holds in between.
+# Space for the package, for its archive of all sources, and for the data that tar keeps in between.
 FREE_MB = 1000
 
 
@@ -39,7 +40,7 @@ def virtual_cpufreq(arch: str, release: str) -> Path:
 
 
 def series_and_version(release: str) -> tuple[str, str]:
-    """("7.3", "7.3.4") of "7.3.4+deb13-arm64"."""
+    """Returns ("7.3", "7.3.4") for "7.3.4+deb13-arm64"."""
     found = re.match(r"(\d+\.\d+)(?:\.\d+)?", release)
     if not found:
         raise LabError(f"{release} is not a kernel release")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Verdicts: pass, fail, undecided, skipped. Judging is pure: values of rounds in, verdict out.
+Verdicts: pass, fail, undecided, skipped. Judging is pure: it computes a verdict from the values of
+rounds.
 
 Undecided means that the rounds scatter so much that the median could as well lie on the other side of the
-limit. It is never a pass.
+limit. Skipped means that this host cannot measure what the verdict looks at. Neither is ever a pass.
 """
 
 import math
@@ -17,21 +18,44 @@ PASS, FAIL, UNDECIDED, SKIPPED = "pass", "fail", "undecided", "skipped"
 STATUSES = (PASS, FAIL, UNDECIDED, SKIPPED)
 RELATIONS = ("<=", ">=")
 
-EXIT_PASSED, EXIT_FAILED, EXIT_OPEN = 0, 1, 3
+EXIT_PASSED, EXIT_FAILED, EXIT_OPEN, EXIT_NOTHING = 0, 1, 3, 4
 
-# Share of the rounds that may have no value (the reference was disturbed) and are left out, with a word.
+# The largest share of rounds that may be without a value (because the reference was disturbed).
+# They are left out, and the verdict says so.
 MEANINGLESS_MAX = 0.26
 
-# The scatter of fewer rounds is not known: when some pass and some fail, others are worth their time.
+# With fewer rounds, their scatter is not known. If some pass and some fail, more rounds are made.
 FEW_ROUNDS = 5
 
 # One round: configuration -> metric -> value.
 Round = Mapping[str, Mapping[str, float]]
 
 
+class LeftOut(KeyError):
+    """A check looks at a configuration that is left out on this host."""
+
+    def __init__(self, configuration: str, reason: str) -> None:
+        super().__init__(configuration)
+        self.configuration = configuration
+        self.line = f"left out with {configuration}: {reason}"
+
+
+class PartialRound(dict[str, Mapping[str, float]]):
+    """A round without the configurations in `left_out` (reason by name). Who looks at one is told so."""
+
+    def __init__(self, measured: Round, left_out: Mapping[str, str]) -> None:
+        super().__init__(measured)
+        self.left_out = left_out
+
+    def __missing__(self, configuration: str) -> Mapping[str, float]:
+        if configuration in self.left_out:
+            raise LeftOut(configuration, self.left_out[configuration])
+        raise KeyError(configuration)
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """One judged check. `beside`: the same value for other configurations, for the reader only."""
+    """The verdict of a check. `beside`: the value for other configurations, only for the reader."""
 
     name: str
     status: str
@@ -45,17 +69,20 @@ class Verdict:
 
 
 def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
-    """Value of a check: a metric in one configuration relative to the same in another."""
+    """
+    The value of a check: a metric in one configuration relative to the same metric in another.
+    """
     return lambda one: ratio(one[configuration][metric], one[reference][metric])
 
 
 @dataclass(frozen=True)
 class Check:
     """
-    What a scenario promises: `value(round)` stands in `relation` to `limit` (both in `unit`).
+    A promise of a scenario: `value(round)` has the `relation` to `limit` (both in `unit`).
 
-    every: each round must hold (counts of things that may never happen); otherwise the median of the rounds.
-    beside: values of other configurations that are printed next to the verdict.
+    every: the check must hold in each round (for counts of things that must never happen).
+    Otherwise the median of the rounds counts. beside: the values for other configurations, which
+    are printed next to the verdict.
     """
 
     name: str
@@ -74,7 +101,10 @@ class Check:
         return value <= self.limit if self.relation == "<=" else value >= self.limit
 
     def needs_rounds(self, verdict: Verdict) -> bool:
-        """Another round could change it: it is undecided, or rests on few rounds that differ about it."""
+        """
+        Whether another round could change the verdict: it is undecided, or it is based on few
+        rounds that contradict each other.
+        """
         few = not self.every and len(verdict.rounds) < FEW_ROUNDS
         return verdict.status == UNDECIDED or (few and len({self.holds(v) for v in verdict.rounds}) == 2)
 
@@ -82,9 +112,14 @@ class Check:
         return Verdict(self.name, SKIPPED, None, self.limit, self.unit, self.relation, reason=reason)
 
     def judge(self, rounds: Sequence[Round]) -> Verdict:
-        """Verdict over all rounds. What cannot be computed is undecided, with the reason."""
+        """
+        Verdict over all rounds. What cannot be computed is undecided, and what looks at a configuration that
+        is left out is skipped, both with the reason.
+        """
         try:
             values, meaningless = self._values(rounds)
+        except LeftOut as left_out:
+            return self.skip(left_out.line)
         except KeyError as missing:
             return self._undecided(f"not measured: {missing.args[0]}")
         if meaningless and (self.every or len(meaningless) > MEANINGLESS_MAX * len(rounds)):
@@ -102,7 +137,9 @@ class Check:
         return Verdict(self.name, status, value, self.limit, self.unit, self.relation, values, reason, beside)
 
     def _values(self, rounds: Sequence[Round]) -> tuple[tuple[float, ...], list[str]]:
-        """Values of the rounds that have one, and why the others have none."""
+        """
+        The values of the rounds that have one, and the reasons why the other rounds have none.
+        """
         values, meaningless = [], []
         for one in rounds:
             try:
@@ -117,7 +154,8 @@ class Check:
 
     def _median(self, values: tuple[float, ...]) -> tuple[str, float, str]:
         centre = median(values)
-        # Rounds that all lie on one side leave no doubt about the median's side, however far apart they are.
+        # If all rounds are on one side of the limit, there is no doubt about the median's side,
+        # however far apart they are.
         if len(values) > 1 and len({self.holds(v) for v in values}) == 1:
             return (PASS if self.holds(centre) else FAIL), centre, ""
         error = median_error(values)
@@ -138,16 +176,23 @@ class Check:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """The last line of a run: `N passed, N failed, N skipped`, undecided ones stated plainly."""
+    """The last line of a run: `N passed, N failed, N skipped`. Undecided verdicts are named."""
     count = {status: sum(v.status == status for v in verdicts) for status in STATUSES}
     line = f"{count[PASS]} passed, {count[FAIL]} failed, {count[SKIPPED]} skipped"
+    if count[SKIPPED]:
+        line += " (not measured on this host: this is not a pass)"
     if count[UNDECIDED]:
         line += f", {count[UNDECIDED]} undecided (rounds too far apart: this is not a pass)"
     return line
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 if every verdict is a pass (one at least), 1 if one failed, 3 if none failed but some stay open."""
+    """
+    0 if every verdict is a pass (one at least), 1 if one failed, 4 if all are skipped, 3 if none failed but
+    some stay open.
+    """
     if not verdicts or any(v.status == FAIL for v in verdicts):
         return EXIT_FAILED
+    if all(v.status == SKIPPED for v in verdicts):
+        return EXIT_NOTHING
     return EXIT_PASSED if all(v.status == PASS for v in verdicts) else EXIT_OPEN

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Scenarios that measure wakeup latency in a guest, on an idle and on a busy host, and the host's own beside it.
+Scenarios that measure the wakeup latency in a guest, on an idle and on a busy host, and the host's
+own latency at the same time.
 
-Metrics: guest_<interval>_<idle|busy>_{avg,p99,max}_us and the same with host_ for the host's cyclictest.
+Metrics: guest_<interval>_<idle|busy>_{avg,p99,max}_us, and the same with host_ for the host's
+cyclictest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +17,19 @@ from .verdicts import Check, Round
 
 IDLE, BUSY = "idle", "busy"
 
-# Excess: what published boosts reach is under a tenth of vanilla's; the rest is room for an emulator's noise.
-# An unmodified guest's task class is unknown to the host, hence the higher limit.
+# Limits of the excess. Published boosts reach less than a tenth of vanilla's; the rest is for the
+# noise of an emulator. The host does not know the task class of an unmodified guest, so this limit
+# is higher.
 EXCESS_MAX = 0.15
 EXCESS_UNMODIFIED_MAX = 0.40
-# As good as the best that people use today.
+# As good as the best method that people use today.
 VS_STATIC_RT_MAX = 1.25
-# A boost in the kernel must not be worse than one by system call.
+# A boost in the kernel must not be worse than a boost by system call.
 EXT_VS_RT_MAX = 1.1
-# The host's own latency must not pay more for the guest's than it does for a guest that simply is real-time.
-# Beside vanilla the guest starves, so that nothing is there to wait for; and the same work as a plain task of
-# the host takes a twentieth of what an emulated guest takes for it.
+# The host's own latency must not be higher than beside a guest that is always real-time. It is not
+# compared with vanilla, where the guest starves and the host waits for nothing. It is not compared
+# with the same work as a plain task of the host either, because that takes a twentieth of the time
+# that an emulated guest takes.
 HOST_MAX = 1.3
 
 
@@ -34,7 +38,7 @@ def avg(one: Round, configuration: str, interval_us: int, load: str, side: str =
 
 
 def excess(configuration: str, interval_us: int) -> Callable[[Round], float]:
-    """Excess latency of a configuration relative to vanilla's."""
+    """The excess latency of a configuration relative to vanilla's."""
     return lambda one: stats.excess_ratio(
         avg(one, configuration, interval_us, BUSY),
         avg(one, configuration, interval_us, IDLE),
@@ -44,7 +48,7 @@ def excess(configuration: str, interval_us: int) -> Callable[[Round], float]:
 
 
 def busy_ratio(configuration: str, reference: str, interval_us: int, side: str) -> Callable[[Round], float]:
-    """avg on the busy host relative to another configuration's."""
+    """The avg on the busy host relative to another configuration's."""
     return lambda one: stats.ratio(
         avg(one, configuration, interval_us, BUSY, side), avg(one, reference, interval_us, BUSY, side)
     )
@@ -52,8 +56,8 @@ def busy_ratio(configuration: str, reference: str, interval_us: int, side: str) 
 
 def checks(interval_us: int, suffix: str = "", hosts_beside: Sequence[str] = (VANILLA.name,)) -> list[Check]:
     """
-    The verdicts on latency at one interval; `suffix` tells intervals apart. hosts_beside: configurations that
-    the host's own latency is compared with too, without a verdict.
+    The verdicts on latency at one interval. `suffix` distinguishes intervals. hosts_beside: further
+    configurations with which the host's own latency is compared, without a verdict.
     """
 
     def hosts(reference: str) -> Callable[[Round], float]:
@@ -72,12 +76,14 @@ def checks(interval_us: int, suffix: str = "", hosts_beside: Sequence[str] = (VA
 
 
 def ext_excess(interval_us: int, suffix: str = "") -> Check:
-    """Boosts in the kernel cure it too."""
+    """Boosts in the kernel also remove the excess latency."""
     return Check(f"boost_ext_excess_vs_vanilla{suffix}", excess("boost-ext", interval_us), "<=", EXCESS_MAX)
 
 
 def ext_checks(interval_us: int, suffix: str = "") -> list[Check]:
-    """The same for boosts in the kernel: as good as those by system call, or better."""
+    """
+    The same for boosts in the kernel: they must be as good as boosts by system call, or better.
+    """
     return [
         ext_excess(interval_us, suffix),
         Check(f"boost_ext_avg_vs_boost_rt{suffix}",
@@ -100,13 +106,15 @@ def columns(interval_us: int, title: str = "") -> list[Column]:
 
 
 class WakeupScenario(Scenario):
-    """One guest with one vCPU; twice as many busy loops on the host as it has CPUs."""
+    """One guest with one vCPU, and twice as many busy loops on the host as the host has CPUs."""
 
     intervals_us: Sequence[int] = (1000,)
-    # Of the real-time task beside which the host's share is measured. An emulated wakeup takes about half a
-    # millisecond: at this interval the task needs about as much of its vCPU as a 1 ms timer on a real one.
+    # The interval of the real-time task beside which the host's share is measured. An emulated
+    # wakeup takes about half a millisecond. With this interval, the task needs as much of its vCPU
+    # as a timer of 1 ms on a real one.
     background_us: int = 10_000
-    # Seconds of measurement on the idle and on the busy host; configurations that have others.
+    # The lengths in seconds of the measurements on the idle and on the busy host. Some
+    # configurations have others.
     lengths_s: tuple[float, float] = (2.5, 5.0)
     own_lengths_s: Mapping[str, tuple[float, float]] = {}
 
@@ -116,7 +124,7 @@ class WakeupScenario(Scenario):
 
     @property
     def guest(self):
-        """The guest of the configuration in force."""
+        """The guest for the active configuration."""
         return self.pair.chosen
 
     def measure(self, session, configuration: Configuration) -> Raw:
@@ -134,7 +142,7 @@ class WakeupScenario(Scenario):
         return raw
 
     def realtime_task(self):
-        """A periodic real-time task in the guest without a measurement, as a context."""
+        """Runs a periodic real-time task in the guest, without measuring it, while the context is open."""
         command = f"cyclictest -q -m --default-system -i {self.background_us} --policy=rr -p 50"
         return running(self.guest, command, "cyclictest-background")
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Seed 004's workload: long bursts with sleeps between them, 10 to 60 % of the time, and the mostly idle
-pattern, short works after a burst. Whether a burst starts where the last one ended, and whether small tasks
-after it keep the frequency high.
+The workload of the kernel patch "cpufreq: governor: Be friendly towards latency-sensitive bursty
+workloads": long bursts with sleeps between them, for 10 to 60 % of the time. There is also a mostly
+idle pattern, with short works after a burst. The scenario checks whether a burst starts at the
+frequency at which the last one ended, and whether small tasks after it keep the frequency high.
 """
 
 from dataclasses import asdict
@@ -24,22 +25,23 @@ BURST_US = 60_000
 SHARES = (10, 20, 40, 60)
 BLIPS, PAUSE_US = 12, 60_000
 SECONDS = 4
-# A burst with its small works takes 0.9 s.
+# A burst with the small works after it takes 0.9 s.
 MOSTLY_SECONDS = 8
-# A busy window of seed 004's governor.
+# The length of a busy window of that patch's governor.
 WINDOW_MS = 10.0
-# A request is the utilisation's: it moves a little all the time.
+# A request follows the utilisation, so it always changes a little.
 TOLERANCE = 0.9
 RETURN_WINDOWS_MAX = 2
 MEAN_VS_NO_CARRY_MAX = 1.02
-# Of a burst, how long somebody else may have had the CPU: not a tenth of what is asked for is that one's.
+# Another task may use the CPU for this long during a burst. Its part of the request is then less
+# than a tenth.
 SHARED_MS = 2.0
-# Shorter runs are blips.
+# Shorter runs are small works, not bursts.
 LONG_MS = 25.0
 
 
 def tasks():
-    """By name: one task pinned to a large CPU."""
+    """The tasks by name. Each is a single task that is pinned to a large CPU."""
     pinned = {"cpus": str(CPU)}
     found = {}
     for share in SHARES:
@@ -55,9 +57,7 @@ def vs_no_carry(metric):
 
 class Burst(Scenario):
     name = "burst"
-    summary = (
-        "seed 004: bursts after sleeps start at the frequency that they need; small works do not keep it"
-    )
+    summary = "bursts after sleeps start at the frequency that they need, and small works do not keep it"
     board = JunoR2.name
     arch = JunoR2.arch
     cpus = JunoR2.cpus
@@ -112,7 +112,8 @@ class Burst(Scenario):
             if name == "mostly":
                 found["return_count"] = _returns(request, runs)
                 continue
-            # The first burst is how it begins, the second may be the first that is remembered.
+            # The first burst has no predecessor, and the second one may be the first whose request
+            # was carried over.
             for before, after in list(pairwise(runs))[1:]:
                 if _shared(trace["pauses"], before):
                     continue
@@ -143,13 +144,16 @@ class Burst(Scenario):
 
 
 def _shared(pauses, run):
-    """Another task ran on the CPU in between: what was asked for at the burst's end was for both."""
+    """
+    Whether another task ran on the CPU during the burst. If so, the request at the end of the burst
+    was for both tasks.
+    """
     inside = [(begin, end) for one in pauses.values() for begin, end in one if run[0] <= begin < run[1]]
     return sum(end - begin for begin, end in inside) > SHARED_MS
 
 
 def _dropped(steps, before, after):
-    """Whether it falls below what it was at the end of the run before, within a window after a sleep."""
+    """Whether the value falls below that at the end of the previous run, within a window after a sleep."""
     level = board_trace.at(steps, before[1] - 1)
     least = board_trace.least(steps, after[0] + 1, min(after[0] + WINDOW_MS, after[1]))
     return level is not None and least is not None and least < TOLERANCE * level
@@ -164,7 +168,10 @@ def _busy_mean(frequency, runs):
 
 
 def _returns(request, runs):
-    """The most blips in a row after a burst that still ask for half of what the burst did."""
+    """
+    The largest number of small works in a row after a burst that still request half of the burst's
+    request.
+    """
     most = high = 0
     level, counting = 0.0, False
     for begin, end in runs:

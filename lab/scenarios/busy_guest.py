@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-As busy-host while a normal task spins in the guest too: static real-time hands the host to it, boosting must
-not.
+Like busy-host, but a normal task also spins in the guest. Static real-time gives the host to this
+task. Boosting must not do so.
 """
 
 from paracord_lab import host_share, wakeups

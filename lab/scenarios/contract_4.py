@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""What the kernel's own scheduler promises, under both, on four CPUs (docs/contract.md)."""
+"""
+The promises of the kernel's own scheduler, measured under both schedulers on four CPUs
+(docs/contract.md).
+"""
 
 from paracord_lab.contract import ContractScenario
 

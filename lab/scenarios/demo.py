@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-The composition of `make demo`: a real-time task in a guest on a busy host as it is, cured, and as people do
-it today; and what a busy or rogue guest can take from the host in each case.
+The scenario of `make demo`: a real-time task in a guest on a busy host, without help, boosted, and
+with today's solution. It also shows how much a busy or malicious guest can take from the host in
+each case.
 """
 
 from collections.abc import Mapping
@@ -24,16 +25,16 @@ BUSY_GUEST, ROGUE = "host_beside_busy_guest_share", "host_beside_rogue_share"
 
 class Demo(wakeups.WakeupScenario):
     name = "demo"
-    summary = "the problem, the cure, today's answer, and a rogue guest: what `make demo` shows"
+    summary = "what `make demo` shows: the problem, boosting, today's solution, and a malicious guest"
     configurations = (VANILLA, BOOST_UNMODIFIED, BOOST, BOOST_EXT, STATIC_RT, HOST_NATIVE)
     without = ("boost", "budget")
     traced = ("vanilla", "boost-rt", "boost-ext")
     rounds = 3
-    # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one: at 1 ms
-    # (busy-host) the guest would be a load of its own on the host.
+    # An emulated wakeup keeps the vCPU busy for half a millisecond, 20 times as long as a real one.
+    # With an interval of 1 ms (busy-host), the guest itself would be a load of the host.
     intervals_us = (INTERVAL_US,)
-    # As long as the verdicts that look at it need to be decided on a noisy machine: scatter falls with the
-    # time measured, however it is divided into rounds.
+    # The measurements are long enough to decide the verdicts on a noisy machine. The scatter
+    # depends on the total time, however it is divided into rounds.
     own_lengths_s: Mapping[str, tuple[float, float]] = {
         VANILLA.name: (4.0, 9.0),
         BOOST_UNMODIFIED.name: (3.0, 4.0),
@@ -43,12 +44,13 @@ class Demo(wakeups.WakeupScenario):
         HOST_NATIVE.name: (2.0, 6.0),
     }
     checks = (
-        # Beside it for the reader: vanilla, whose guest starves and costs nobody anything, and a plain task.
+        # For the reader, two other values are shown: vanilla, whose guest starves and costs the
+        # host nothing, and a plain task.
         *wakeups.checks(INTERVAL_US, hosts_beside=(VANILLA.name, HOST_NATIVE.name)),
         wakeups.ext_excess(INTERVAL_US),
         host_share.check("busy_guest_host_share", BUSY_GUEST),
         host_share.check("busy_guest_ext_host_share", BUSY_GUEST, BOOST_EXT.name),
-        # A rogue under static-rt needs no hints: spinning is enough.
+        # Under static-rt, a malicious guest needs no hints, because spinning is enough.
         host_share.check("rogue_hold_host_share", ROGUE, static_rt_metric=BUSY_GUEST),
         host_share.check("rogue_hold_ext_host_share", ROGUE, BOOST_EXT.name, static_rt_metric=BUSY_GUEST),
     )
@@ -77,7 +79,8 @@ class Demo(wakeups.WakeupScenario):
             with host_share.running(self.guest, "pc_hog", "hog"), self.realtime_task():
                 shares[BUSY_GUEST] = session.host_share(self.load, seconds)
         if configuration in (BOOST, BOOST_EXT):
-            # The rogue declares itself to the host; the driver would only be in its way.
+            # pc_rogue itself declares a driver to the host, so paracord's driver would only
+            # interfere.
             with host_share.running(self.pair.unmodified, "pc_rogue hold --seconds 3600", "rogue"):
                 shares[ROGUE] = session.host_share(self.load, seconds)
         return {"shares": shares}

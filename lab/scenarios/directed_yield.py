@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest whose CPUs wait for each other, with twice as many vCPUs as the busy host has CPUs for them: a vCPU
-that needs an answer of one that the host has preempted asks for that one to run (KVM_HC_SCHED_YIELD). The
-kernel's own scheduler follows, paracord's must, and the plain one of bpf/tests, which knows nothing of it,
-does not.
+The vCPUs of a guest wait for each other, on a busy host that has half as many CPUs for them. If a
+vCPU needs an answer from another vCPU that the host has preempted, it asks the host to run the
+preempted vCPU (KVM_HC_SCHED_YIELD). The kernel's own scheduler follows this request, and paracord's
+scheduler must do so, too. The plain scheduler of bpf/tests ignores the request.
 """
 
 import json
@@ -23,7 +23,7 @@ BARRIERS_VS_PLAIN_MIN = 1.3
 
 class DirectedYield(Scenario):
     name = "directed-yield"
-    summary = f"barriers among {VCPUS} vCPUs on two busy CPUs: yields to the vCPU that is waited for"
+    summary = f"barriers among {VCPUS} vCPUs on two busy CPUs: yields to the vCPU for which another one waits"
     configurations = (STOCK, EXT, PLAIN)
     checks = (
         Check(
@@ -60,7 +60,7 @@ class DirectedYield(Scenario):
             before = self._statistics(session.host)
             out = self.guest.run(f"/paracord/pc_barrier --seconds {seconds}", timeout=time_limit(seconds)).out
             after = self._statistics(session.host)
-            # The guest's program goes on beside the host's work.
+            # The guest's program runs while the host works.
             with host_share.running(self.guest, "/paracord/pc_barrier --seconds 3600", "barriers"):
                 share = session.host_share(self.load, session.seconds(SECONDS))
         finally:
@@ -72,7 +72,7 @@ class DirectedYield(Scenario):
         }
 
     def _statistics(self, host):
-        """KVM's counts of this guest."""
+        """KVM's counters of this guest."""
         read = " ".join(f"/sys/kernel/debug/kvm/{self.guest.pid}-*/{name}" for name in STATISTICS)
         return dict(zip(STATISTICS, map(int, host.run(f"cat {read}").out.split()), strict=True))
 
@@ -84,7 +84,7 @@ class DirectedYield(Scenario):
             "barrier_p99_us": raw["barriers"]["p99_us"],
             "yields_per_s_count": asked / seconds,
             "host_share": raw["share"],
-            # Where nothing was asked for nothing can be said.
+            # Without requests, there is no result.
             **({"yield_success_share": followed / asked} if asked else {}),
         }
 

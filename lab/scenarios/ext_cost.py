@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What the operations of paracord's scheduler cost on the host, by the kernel's own BPF statistics, while
-threads hand each other messages: the load with the most switches. On an emulated host a nanosecond is half an
-instruction: its clock counts them.
+The cost of the operations of paracord's scheduler on the host, from the kernel's own BPF
+statistics. The load consists of threads that send each other messages, because it has the most
+context switches. On an emulated host, a nanosecond is half an instruction, because its clock counts
+instructions.
 """
 
 from paracord_lab import bpf_stats
+from paracord_lab.needs import BPFTOOL
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, Scenario, column
 from paracord_lab.verdicts import Check
 
 PREFIX = "ext_"
-# With the statistics' own cost, about as much again; an emulator slows the programs as it does all else.
+# The statistics themselves cost about as much again. An emulator slows the programs like everything
+# else.
 CPU_SHARE_MAX = 0.15
 OPERATIONS = ("select_cpu", "enqueue", "dispatch", "running", "stopping", "quiescent", "tick")
 
@@ -20,6 +23,7 @@ class ExtCost(Scenario):
     name = "ext-cost"
     summary = "ns per run of each operation of paracord's scheduler, and their share of CPU time"
     counted = True
+    needs = (BPFTOOL,)
     configurations = (EXT,)
     checks = (Check("ext_cpu_share", lambda one: one["ext"]["all_cpu_share"], "<=", CPU_SHARE_MAX, "share"),)
     columns = (

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What it costs a guest to ask for a frequency, and to hear its own at each tick: through the shared page, a
-hypercall that the host's kernel answers, and a device register of the VMM's (two of ivshmem's, under
-paracord-vmm those of its virtual cpufreq device). Time in the guest, VM exits on the host.
+What it costs a guest to request a frequency, and to read its own frequency at each tick. Three ways
+are compared: the shared page, a hypercall that the host's kernel answers, and a device register of
+the VMM (with QEMU two registers of ivshmem, with paracord-vmm those of its virtual cpufreq device).
+The result is the time in the guest and the VM exits on the host.
 
-A loop of nothing, as long and asked for in the same way, is subtracted from the exits: the guest's timer and
-the command channel make some too.
+The exits of an empty loop of the same length are subtracted, because the guest's timer and the
+command channel cause exits, too.
 """
 
 import json
@@ -18,19 +19,21 @@ from paracord_lab.verdicts import Check, versus
 DIRECTORY = "/sys/kernel/debug/pc_freqpath"
 PARAMETERS = "/sys/module/pc_freqpath/parameters"
 BATCHES = 20
-# Of a batch; each takes some milliseconds in an emulator.
+# Operations per batch. An operation with an exit takes some milliseconds in an emulator.
 STORES, EXITS = 50_000, 50
 UNDISTURBED = 0.1
 PAGE, HYPERCALL, MMIO = Configuration("page"), Configuration("hypercall"), Configuration("mmio")
-# How a configuration asks and hears, and how often in a batch. A hypercall hears what it returns.
+# How each configuration requests and reads, and how often per batch. With a hypercall, the
+# frequency is its return value.
 WAYS = {
     PAGE.name: ("page", "page_read", STORES),
     HYPERCALL.name: ("hypercall", "hypercall", EXITS),
     MMIO.name: ("mmio", "mmio_read", EXITS),
 }
-# Without the page's own way: each change needs the host's attention.
+# The shared page with a kick (a VM exit) for each change, as if the host had to notice every change
+# at once.
 KICKED = ("page_kick", "page_read", EXITS)
-# No exit, in more digits than the rest of the guest's life leaves.
+# Fewer exits per change count as none. So few cannot be told from the guest's other exits.
 EXITS_MAX = 0.01
 PAGE_VS_MMIO_MAX = 0.02
 
@@ -73,7 +76,7 @@ class FreqPath(Scenario):
         }
 
     def _way(self, host, way, operations):
-        """Batches of a way, and batches of nothing that are as long: ns of each, exits of all."""
+        """Measures batches of a way, and empty batches of the same length: ns of each, and exits of all."""
         self.guest.run(f"echo {operations} > {PARAMETERS}/operations")
         run = self._counted(host, way)
         batch_ns = sum(run["ns"]) // len(run["ns"])

@@ -12,12 +12,13 @@ from paracord_lab.scenario import BOOST, BOOST_UNMODIFIED, STATIC_RT, VANILLA, S
 from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
-# Buffer -> seconds of a measurement.
+# Buffer in ms, and the length of a measurement in seconds.
 BUFFERS_MS = {2: 8.0, 5: 8.0, 10: 4.0}
-# Of the buffer, computed in each callback. An emulated wakeup and a guest's tick together take more than half
-# of 2 ms: 15 % would measure the emulator's speed. With 5 % vanilla hardly misses a deadline at 5 ms.
+# The part of the buffer's length that each callback computes. An emulated wakeup and a guest's tick
+# together take more than half of 2 ms, so with 15 % the result would be the emulator's speed. With
+# 5 %, vanilla misses hardly any deadline at 5 ms.
 WORK_PERMILLE = 100
-# Published: 1365 -> 67 and 524 -> 23 missed deadlines, 20 and 23 times fewer.
+# Published results: 1365 -> 67 and 524 -> 23 missed deadlines, which are 20 and 23 times fewer.
 MISSES_VS_VANILLA_MAX = 1 / 20
 
 

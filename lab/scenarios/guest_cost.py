@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What the guest module costs each guest context switch: a pipe between two tasks, with and without it, in one
-guest: two guests differ by more than the module costs. The driver is unbound and bound while the guest idles.
+What the guest module costs at each context switch in the guest. A pipe between two tasks is
+measured with and without the module in the same guest, because two guests differ by more than the
+module costs. The driver is unbound and bound while the guest is idle.
 
-The verdict is on two threads. Between processes an emulated CPU forgets all translations at each switch,
-which a real one (PCID, global pages) does not: there each page that the module touches is a walk through
-two emulated page tables. That figure stands beside the verdict.
+The verdict is about two threads. Between processes, an emulated CPU drops all translations at each
+switch, which a real CPU (with PCID and global pages) does not. Each page that the module accesses
+is then a walk through two emulated page tables. The report shows that result beside the verdict.
 """
 
 import json
@@ -16,10 +17,10 @@ from paracord_lab.scenario import VANILLA, Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
 
 MODULE = Configuration("module", module=True)
-# The module stores a few words at a switch; more than this would be work on the path.
+# The module stores a few words per switch. A higher cost would mean that it does more.
 SWITCH_COST_MAX = 1.03
-# Short pieces, of which the undisturbed ones count. A slow spell often lasts for thirty pieces, and after a
-# binding for more.
+# The pieces are short, and only the undisturbed ones count. A slow time often lasts for thirty
+# pieces, and after the driver was bound for more.
 COMMAND = "pc_pipe --transfers 100"
 UNDISTURBED = 0.1
 THREADS, PROCESSES = "threads_switch_ns", "processes_switch_ns"
@@ -33,8 +34,8 @@ def cost(metric):
 class GuestCost(Scenario):
     name = "guest-cost"
     summary = "a context switch in the guest with the module loaded and without it"
-    # Many and short: each binding rewrites kernel text, and how the emulator's translations of it fall is
-    # worth 8 % from one to the next.
+    # There are many short rounds. Each binding rewrites kernel text, and the emulator's
+    # translations of it can make a difference of 8 %.
     rounds = 50
     configurations = (VANILLA, MODULE)
     checks = (

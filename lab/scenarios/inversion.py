@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A vCPU that holds a spinlock loses its host CPU, and a real-time waiter on another vCPU spins: CRITICAL on and
-off.
+A vCPU that holds a spinlock loses its host CPU, and a real-time task on another vCPU spins on this
+lock. The scenario measures this with the reason CRITICAL on and off.
 """
 
 import json
@@ -16,13 +16,15 @@ HOLD_US = 1000
 PERIOD_US = 4000
 RESULT = "/sys/kernel/debug/pc_locktest/result"
 MODULE = "/paracord/pc_locktest.ko"
-# A wait of more than this many critical sections means that the holder was not running.
+# If a wait is longer than this many critical sections, the holder was not running.
 LONG_WAIT_NS = 4 * HOLD_US * 1000
-# At least half of the long waits must go; the rest is what a grant cannot cover (budgets, the emulator).
+# At least half of the long waits must disappear. Grants cannot prevent the others, because of
+# budgets and the emulator.
 LONG_WAITS_VS_OFF_MAX = 0.5
 
-# The lock's holder is in its critical section a quarter of the time: more than the default budget allows. And
-# each preemption counts: the emulated host's wide distance between boosts would hold most of them back.
+# The holder of the lock is in its critical section for a quarter of the time, which is more than
+# the default budget allows. The minimum time between boosts is also shorter here, because most
+# boosts would be held back with the emulated host's long minimum time.
 HOLDER = {"boost.critical.budget_pct": 60, "boost.actuation_min_us": 200}
 CRITICAL_ON = Configuration("critical-on", daemon=True, module=True, settings=HOLDER)
 CRITICAL_OFF = Configuration(

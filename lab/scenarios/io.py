@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest's real-time task asks for something each some milliseconds and waits for the answer: for a block of a
-disk, through QEMU's main loop or an I/O thread and the workers of both, one or sixteen at once; for a
-real-time peer on the host, through vhost's worker; for a sound card to have played a period, which a timer of
-QEMU's main loop does. All of these are ordinary threads of the host.
+A guest's real-time task makes a request every few milliseconds and waits for the answer. Three
+kinds of requests are measured: (1) The task reads blocks of a disk, one or sixteen at once. QEMU's
+main loop or an I/O thread, and their workers, serve these reads. (2) The task sends a message to a
+real-time peer on the host, through vhost's worker. (3) The task waits until a sound card has played
+a period, which a timer of QEMU's main loop signals. All of these threads, except for the peer, are
+ordinary threads of the host.
 """
 
 import json
@@ -25,23 +27,23 @@ from paracord_lab.scenario import (
 from paracord_lab.session import STATIC_RT_PRIORITY, time_limit
 from paracord_lab.verdicts import Check, versus
 
-# Long enough for what exceeds its budgets all the time to be throttled for most of it.
+# Long enough that a thread that always exceeds its budgets is throttled for most of the time.
 IDLE_S, BUSY_S, SHARE_S = 2.0, 4.0, 8.0
 PERIOD_US, PRIORITY, PORT = 3000, 50, 7777
 EXCESS_MAX = 0.15
-# Of the host, while the guest reads without a pause.
+# The host's share while the guest reads without a pause.
 SHARE = "host_beside_reads_share"
-# All threads of QEMU real-time for good: what people use today where the disk matters.
+# All threads of QEMU are always real-time. People use this today if the disk is important.
 ALL_RT = Configuration("all-threads-rt", static_rt=True)
 GUESTS = ("io-plain", "io-module")
-# What the guest waits for -> what it runs for that, and how often.
+# What the guest waits for, the program that it runs for this, and the period in µs.
 PATHS = {
     "main_loop": ("pc_disk /dev/vda", PERIOD_US),
     "iothread": ("pc_disk /dev/vdb", PERIOD_US),
-    # As many take an emulated guest some 20 ms.
+    # In an emulated guest, sixteen requests take about 20 ms.
     "iothread_16_deep": ("pc_disk /dev/vdb --deep 16", 60_000),
     "vhost": ("pc_net ask $(cat /tmp/peer) " + str(PORT), PERIOD_US),
-    # The shortest period that Linux' driver asks for.
+    # The shortest period that Linux' driver allows.
     "audio": ("pc_sound", 10_000),
 }
 
@@ -59,7 +61,7 @@ def qemu_arguments(guest: str) -> tuple[str, ...]:
         *disks(),
         *("-netdev", f"tap,id=net,ifname={_tap(guest)},script=no,downscript=no,vhost=on"),
         *("-device", "virtio-net-pci,netdev=net"),
-        # A sound card that nobody hears: its thread and timer are those of any other.
+        # A sound card without output. Its thread and its timer are like those of any other card.
         *("-audiodev", "none,id=sound,timer-period=5000", "-device", "virtio-sound-pci,audiodev=sound"),
     )
 
@@ -119,7 +121,7 @@ class Io(Scenario):
             tap, address = _tap(guest), _host_address(guest)
             host.run(f"ip tuntap add dev {tap} mode tap && ip addr add {address}/24 dev {tap}")
             host.run(f"ip link set {tap} up")
-        # The peer does not wait for the host's work.
+        # The peer does not have to wait for the host's work.
         self.peer = host.spawn(f"exec pc_net serve {PORT} --priority {PRIORITY}", "peer")
         self.pair = session.pair("io", extra_args=qemu_arguments, vcpus=1)
         for guest in (self.pair.unmodified, self.pair.modified):
@@ -151,7 +153,10 @@ class Io(Scenario):
         return raw
 
     def _share(self, session, guest):
-        """With the budgets that operators have: those that are widened for an emulator bound no one here."""
+        """
+        Measures with the budgets that operators have. The larger budgets for an emulator would
+        limit nothing here.
+        """
         daemon = session.daemon
         usual = dict(daemon.settings) if daemon else {}
         if daemon:

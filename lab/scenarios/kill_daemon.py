@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-The daemon, its supervisor, or both killed with -9 at random moments while a vCPU is boosted. Within a second
-no thread has a policy that it did not have before, and a new start finds a clean state and works.
+The daemon, its supervisor, or both are killed with -9 at random times while a vCPU is boosted.
+Within a second, no thread may have a policy that it did not have before, and a new start must find
+a clean state and work.
 
-`--without supervisor` runs the daemon alone: nobody restores when it is killed, and the verdict must fail.
+`--without supervisor` runs only the daemon. When it is killed, nothing restores the threads, so the
+verdict must fail.
 """
 
 import random
@@ -11,20 +13,22 @@ import time
 
 from paracord_lab import kills
 from paracord_lab.daemon import BINARY, START_TIMEOUT_S, Daemon
+from paracord_lab.needs import BTF
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check
 
 KILLS_EACH = 4
 UNBOOSTED_S = (0.0, 0.5)
 VICTIMS = ("daemon", "supervisor", "both")
-# Without a restart whatever is boosted afterwards is what the dead daemon left.
+# Without a restart, every boost that remains afterwards was left by the dead daemon.
 SETTINGS = {"supervisor.restart": False}
-CONFIGURATION = Configuration("boost-rt", module=True)
+# The scenario starts its daemons itself.
+CONFIGURATION = Configuration("boost-rt", module=True, also_needs=(BTF,))
 
 
 class KillDaemon(Scenario):
     name = "kill-daemon"
-    summary = "daemon, supervisor or both killed with -9 while a vCPU is boosted: all is restored within 1 s"
+    summary = "daemon, supervisor or both killed with -9 while a vCPU is boosted: 1 s later all is restored"
     rounds = 2
     configurations = (CONFIGURATION,)
     without = ("supervisor",)
@@ -60,7 +64,8 @@ class KillDaemon(Scenario):
         running = Daemon(host, SETTINGS, "--no-supervisor" if alone else "").start(self.guest.vcpu_tids)
         time.sleep(random.uniform(*UNBOOSTED_S))
         pids = processes(running, alone)
-        # One command, and kill is the shell's own: nothing between the look that sees the boost and the kill.
+        # This is one command, and kill is built into the shell, so nothing runs between seeing the
+        # boost and the kill.
         tid = self.guest.vcpu_tids[0]
         wait = f"for i in $(seq 2000); do chrt -p {tid} | grep SCHED_RR && break; done"
         targets = {"daemon": "daemon", "supervisor": "supervisor", "both": "supervisor daemon"}[victim]
@@ -69,7 +74,7 @@ class KillDaemon(Scenario):
         tally.kills += 1
         tally.boosted += "SCHED_RR" in seen
         if victim == "both":
-            # Nobody is left to restore: that is systemd's ExecStopPost.
+            # No process is left that could restore. systemd's ExecStopPost does this.
             host.run(f"{BINARY} restore", check=False)
         time.sleep(kills.RESTORED_WITHIN_S)
         tally.count_leftovers(host, self.before)
@@ -77,7 +82,9 @@ class KillDaemon(Scenario):
         host.run(f"{BINARY} restore", check=False)
 
     def _restart(self, session):
-        """With restart on (the default) a killed daemon comes back by itself: 1 if it does not."""
+        """
+        With restart on (the default), a killed daemon is started again. Returns 1 if it is not.
+        """
         with Daemon(session.host).start(self.guest.vcpu_tids) as running:
             first = processes(running)["daemon"]
             session.host.run(f"kill -KILL {first}")
@@ -94,7 +101,9 @@ class KillDaemon(Scenario):
 
 
 def processes(running, alone=False):
-    """Pids of daemon and, unless it runs alone, supervisor (its parent)."""
+    """
+    Process IDs of the daemon and, unless the daemon runs alone, of the supervisor (its parent).
+    """
     pid = running.status()["pid"]
     if alone:
         return {"daemon": pid}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-VMMs killed at random moments, many times, while their vCPUs are boosted: the daemon goes on, forgets them,
-and no thread keeps a policy. Most victims run only their firmware, which is up within a second and sets
-timers and halts; the last one is a full guest in the middle of a measurement.
+VMMs are killed many times, at random times, while their vCPUs are boosted. The daemon must continue
+and forget them, and no thread may keep a policy. Most of these VMs run only their firmware, which
+starts within a second, sets timers and halts. The last one is a full guest in the middle of a
+measurement.
 """
 
 import random
@@ -18,7 +19,7 @@ VICTIM = "victim"
 
 class KillVm(Scenario):
     name = "kill-vm"
-    summary = "VMMs killed at random moments while boosted: nothing stays boosted, the daemon goes on"
+    summary = "VMMs killed at random moments while boosted: nothing stays boosted, and the daemon continues"
     rounds = 2
     configurations = (BOOST,)
     without = ("boost",)
@@ -49,8 +50,8 @@ class KillVm(Scenario):
         return seen.raw()
 
     def _kill_guest(self, session):
-        """A guest that dies while its real-time task runs; its vCPUs that were boosted then."""
-        self.load.idle()  # only while it boots
+        """Kills a guest while its real-time task runs. Returns the vCPUs that were boosted at that time."""
+        self.load.idle()  # only while the guest boots
         guest = session.host.guest(VICTIM, vcpus=1)
         self.load.busy()
         try:
@@ -60,7 +61,7 @@ class KillVm(Scenario):
             return kills.boosted(session.daemon.status(), guest.vcpu_tids)
         finally:
             guest.kill("KILL")
-            guest.stop()  # removes its region, which outlives it
+            guest.stop()  # removes the region, which outlives the guest
 
     def metrics(self, configuration, raw):
         return kills.metrics(raw)

@@ -1,41 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-How long perf in a guest waits for the host when it changes counters: events of the host made anew each
-time, used again by a counter's last use (seed 001), and by what they count. One guest of each kind under
-paracord's VMM, the seed's two uses: ten events that sample on four counters, which take turns, and one event
-that counts of tasks that take turns on a CPU.
+How long perf in a guest waits for the host when it changes counters. Three modes are compared: the
+host's events are opened anew each time, reused by the counter that used them last (as in the kernel
+patches "reusing last created perf_event"), or reused by what they count. There is one guest for
+each mode under paracord's VMM, with the two uses that those patches measure: ten events that sample
+and take turns on four counters, and one event that counts several tasks, which take turns on a CPU.
 
-Time from before the exit to after it, by the guest's clock. Part of it is the exit itself, which all have
-in common; on an emulated host that is long, and the ratios smaller than on a real one.
+The time is measured by the guest's clock, from before the exit to after it. The exit itself is part
+of it in all modes. On an emulated host an exit is slow, so the ratios are smaller than on a real
+one.
 """
 
 from paracord_lab import vmm_state
+from paracord_lab.needs import PERF_EVENTS
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
 
 DRIVER = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 RECREATE, LAST, KEYED = Configuration("recreate"), Configuration("last"), Configuration("keyed")
-# As many as a small hardware PMU has.
+# As many counters as a small hardware PMU has.
 COUNTERS = 4
-# A host without hardware counters; a clock that samples is the same in all modes.
+# For a host without hardware counters. A clock event that samples is the same in all modes.
 CLOCKS = ("cpu-clock", "task-clock")
 NAMES = ("page-faults", "context-switches", "cpu-migrations", "major-faults")
 TEN = [f"paracord/{name}/" for name in CLOCKS] + [
     f"paracord/{name}/{modes}" for name in NAMES for modes in ("", "u")
 ]
-# Some samples of the clocks; more, and an emulated host does nothing else.
+# The period is long, so there are few samples of the clocks. With more samples, an emulated host
+# would do nothing else.
 MULTIPLEXED = f"pc_count {','.join(TEN)} --cpu 0 --ms 3000 --period 50000000"
 SWITCHED = "pc_count paracord/task-clock/u --cpu 0 --tasks 4 --ms 800"
-# System calls take a hundred times longer on an emulated host.
+# System calls take a hundred times as long on an emulated host.
 UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "100000")
-# Seed 001: 104923 to 48393 ns on average.
+# The patches report 104923 and 48393 ns on average, without and with reuse.
 REUSE_SPEEDUP_MIN = 2.16
 POOL_VS_LAST_MIN = 2
 
 
 def speedup(one):
-    """Of both uses together."""
+    """The speedup over both uses together."""
     recreate, keyed = (
         one[name]["multiplexed_ns"] + one[name]["switched_ns"] for name in ("recreate", "keyed")
     )
@@ -44,10 +48,9 @@ def speedup(one):
 
 class PmuLatency(Scenario):
     name = "pmu-latency"
-    summary = (
-        "how long a guest's perf waits for its host: events made anew, used again as in seed 001, keyed pool"
-    )
+    summary = "how long a guest's perf waits for its host: events opened anew, last event reused, keyed pool"
     rounds = 5
+    needs = (PERF_EVENTS,)
     configurations = (RECREATE, LAST, KEYED)
     checks = (
         Check("reuse_speedup", speedup, ">=", REUSE_SPEEDUP_MIN),
@@ -100,7 +103,10 @@ class PmuLatency(Scenario):
 
 
 def _changes(host, guest, command):
-    """Exits for counters, their time, how they are distributed: {ns: number}; events opened for them."""
+    """
+    Exits for counters, their time, their distribution ({ns: number}), and the events that were
+    opened for them.
+    """
     before, shape = _state(guest)
     _, opened = vmm_state.ask(host, guest)
     guest.run(command, timeout=120)
@@ -123,9 +129,9 @@ def _state(guest):
 
 
 def _percentile(distribution, share):
-    """The end of the power of two in which it lies, ns."""
+    """The end, in ns, of the power of two that contains the percentile."""
     below, all_of_them = 0, sum(distribution.values())
-    # Names, in results.
+    # JSON has only texts as keys.
     for ns in sorted(map(int, distribution)):
         below += distribution[str(ns)]
         if below >= share * all_of_them:

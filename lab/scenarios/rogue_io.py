@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest's root reads its disks as hard as it can, so that its VMM's threads wake all the time: what those get
-boosted, what the host's work keeps, and what another VM's latency makes of it.
+A guest's root reads its disks as fast as it can, so its VMM's threads wake all the time. The
+scenario measures how long these threads run boosted, what the host's work keeps, and the latency of
+another VM.
 """
 
 from paracord_lab import cyclictest, host_share, stats
@@ -16,7 +17,7 @@ INTERVAL_US = 4000
 SECONDS = 6.0
 ROGUE, SECOND = "rogue", "second"
 LATENCY_MAX = 1.3
-# The rest is an overrun of one period, and the error of two readings.
+# The rest is for an overrun of one period, and for the error of two readings.
 BUDGET_MAX = 1.1
 ATTACK = "pc_disk /dev/vda --deep 16 --period_us 0 --seconds 3600"
 BOTH = f"{ATTACK} & {ATTACK.replace('vda', 'vdb')} & wait"
@@ -25,7 +26,7 @@ BUDGET = "boost.io_budget_pct"
 
 
 def second_latency(configuration: str):
-    """Of the second VM, relative to what it is while the first one only computes."""
+    """The latency of the second VM, relative to its latency while the first VM only computes."""
     return lambda one: stats.ratio(
         one[configuration]["second_beside_rogue_avg_us"], one[configuration]["second_beside_hog_avg_us"]
     )
@@ -53,7 +54,7 @@ def _checks(actuator: str, configuration: str):
 
 class RogueIo(Scenario):
     name = "rogue-io"
-    summary = "a guest's root reads its disks as hard as it can: its VMM's threads, the host, another VM"
+    summary = "a guest's root reads its disks as fast as it can: its VMM's threads, the host, another VM"
     configurations = (VANILLA, BOOST, BOOST_EXT)
     without = ("budget",)
     checks = (*_checks("rt", BOOST.name), *_checks("ext", BOOST_EXT.name))
@@ -90,8 +91,8 @@ class RogueIo(Scenario):
 
     def _limit(self, session) -> int:
         """
-        The rogue has the budgets that operators have: those that are widened for an emulator bound no one
-        here. Its I/O budget in percent.
+        Gives the malicious guest the budgets that operators have, because the larger budgets for an
+        emulator would limit nothing here. Returns its I/O budget in percent.
         """
         if not session.daemon:
             return 0
@@ -106,7 +107,10 @@ class RogueIo(Scenario):
 
     @staticmethod
     def _boosted(session) -> tuple[int, int] | None:
-        """Boosted time of the rogue's VMM's own threads and the daemon's clock, ns."""
+        """
+        The boosted time of the other threads of the guest's VMM, and the time of the daemon's
+        clock, in ns.
+        """
         if not session.daemon:
             return None
         status = session.daemon.status()
@@ -133,7 +137,7 @@ class RogueIo(Scenario):
 
 
 def share_of(before: tuple[int, int], after: tuple[int, int]) -> float:
-    """CPUs that were in use between two readings of (time, clock)."""
+    """The number of CPUs that were used between two readings of (time, clock)."""
     return (after[0] - before[0]) / (after[1] - before[1])
 
 

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-A guest's root reprograms counters as fast as it can: the host makes no more system calls for it than its
-quota allows, and another guest's boosted task does not wait longer.
+A guest's root reprograms counters as fast as it can. The host must make no more system calls for it
+than its quota allows, and a boosted task in another guest must not wait longer.
 
-Two guests under paracord's VMM, with a quota and with one that no guest can use up. What they do besides is
-on their own vCPU's time, like any exit.
+There are two such guests under paracord's VMM: one with a quota, and one with a quota that no guest
+can use up. Everything else that they do uses the time of their own vCPUs, like any exit.
 """
 
 from paracord_lab import cyclictest, host_share, vmm_state
+from paracord_lab.needs import PERF_EVENTS
 from paracord_lab.plots import Bars, Distribution
 from paracord_lab.scenario import Configuration, Scenario, column
 from paracord_lab.verdicts import Check, versus
 
 QUIET = Configuration("quiet", daemon=True)
-# The other guest computes, as any guest may.
+# The other guest computes, which any guest may do.
 SPINNING = Configuration("spinning", daemon=True)
-# It leaves its VM as fast as it can, as any guest may, and asks for nothing.
+# The other guest exits as fast as it can, which any guest may do, and requests nothing.
 EXITING = Configuration("exiting", daemon=True)
 QUOTA = Configuration("quota", daemon=True)
 NO_QUOTA = Configuration("no-quota", daemon=True)
 
-# A batch takes 10 to 20 ms on an emulated host: with the default the guest would have one in a while.
+# On an emulated host, a batch takes 10 to 20 ms. With the default quota, the guest would rarely get
+# one.
 QUOTA_MS_PER_S = 200
 LIMITED = ("--pmu-budget-ms", str(QUOTA_MS_PER_S))
 UNLIMITED = ("--pmu-budget-ms", "50000", "--pmu-openings", "1000000")
@@ -28,12 +30,13 @@ COMMAND, EXITS = "pc_rogue pmu --seconds 3600", "pc_rogue exits --seconds 3600"
 INTERVAL_US = 1000
 IDLE_S, BUSY_S = 2.5, 6.0
 
-# The rest: the first tenth of a second's quota, and what is noticed when the last batch is over.
+# The rest is for the quota of the first tenth of a second, and for the overrun that is noticed only
+# after the last batch.
 CALLS_VS_QUOTA_MAX = 1.1
-# Else the rogue is none, and its quota contains nothing.
+# Otherwise, the attack is not one, and the quota limits nothing.
 ATTACK_VS_QUOTA_MIN = 2
-# As of the host's own latency beside a boosted guest (wakeups.py). Exits alone cost another guest's latency
-# up to a quarter on an emulated host.
+# Like the limit of the host's own latency beside a boosted guest (wakeups.py). On an emulated host,
+# exits alone increase another guest's latency by up to a quarter.
 LATENCY_VS_EXITS_MAX = 1.3
 
 
@@ -45,6 +48,7 @@ class RoguePmu(Scenario):
     name = "rogue-pmu"
     summary = "a guest's root reprograms counters as fast as it can: host time in calls, another's latency"
     rounds = 5
+    needs = (PERF_EVENTS,)
     configurations = (QUIET, SPINNING, EXITING, QUOTA, NO_QUOTA)
     without = ("pmu-quota",)
     checks = (

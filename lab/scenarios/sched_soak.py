@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-paracord's scheduler under all that a host does to one: CPUs that go and come, affinities, control groups and
-classes that change, forks, stress-ng's scheduler class, and guests that boot and are killed. The kernel
-ejects a scheduler that loses a task, lets one wait for too long or does something illegal.
+Tests paracord's scheduler under everything that a host does to a scheduler: CPUs go offline and
+online, affinities, control groups and classes change, tasks fork, stress-ng's scheduler class runs,
+and guests boot and are killed. The kernel ejects a scheduler that loses a task, lets a task wait
+too long, or does something illegal.
 """
 
 import random
@@ -18,7 +19,7 @@ from paracord_lab.verdicts import Check
 SECONDS = 600
 GUESTS_PER_MINUTE = 5
 LIFE_S = (0.2, 2.0)
-# The highest CPU: the first ones have the emulated host's own duties.
+# The highest CPU, because the first ones have duties of the emulated host.
 CPU = "/sys/devices/system/cpu/cpu$(($(nproc --all) - 1))/online"
 STRESSORS = "stress-ng --temp-path /tmp --class scheduler --seq 1 --timeout 4s -q"
 HOTPLUG = f"sleep 3; echo 0 > {CPU}; sleep 1; echo 1 > {CPU}"
@@ -31,8 +32,8 @@ MOVE = " ".join(
         f"echo $((RANDOM % 9999 + 1)) > {fairness.CGROUPS}/soak-a/cpu.weight; sleep 0.1",
     )
 )
-# Real-time itself: beside real-time loops an ordinary shell has 5 % of a CPU, with all the others, and would
-# not come to end them for minutes.
+# This shell is itself real-time. Beside real-time loops, all ordinary tasks together get 5 % of a
+# CPU, so an ordinary shell could not end the loops for minutes.
 CLASSES = " ".join(
     (
         "chrt -r -p 2 $$;",

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-paracord's scheduler as a scheduler: what a host's ordinary work costs under it, beside the kernel's own and
-the least scheduler of sched_ext, and how it shares a CPU among tasks and control groups.
+Tests paracord's scheduler as a scheduler: the cost of a host's ordinary work, compared with the
+kernel's own scheduler and with a minimal sched_ext scheduler, and how it shares a CPU among tasks
+and control groups.
 
-An emulated host's clock counts instructions here: what other work of the machine does to the emulator is
-not measured, so a few short rounds tell differences of some per cent. What caches do is not measured either.
+The clock of the emulated host counts instructions here. Other work on the machine therefore does
+not change the result, and a few short rounds show differences of some per cent. Effects of caches
+are not measured either.
 """
 
 import json
@@ -16,16 +18,16 @@ from paracord_lab.plots import Bars
 from paracord_lab.scenario import EXT, PLAIN, STOCK, Scenario, column
 from paracord_lab.verdicts import Check, versus
 
-# Work of a host's; what does nothing but switch; wakeups beside loops.
+# Limits for ordinary work, for programs that do nothing but switch, and for wakeups beside loops.
 VS_STOCK_MAX, SWITCH_VS_STOCK_MAX, WAKEUP_VS_STOCK_MAX = 1.05, 1.15, 1.1
 REQUESTS_VS_STOCK_MIN = 0.95
 FAIRNESS_ERROR_MAX = 0.05
-# Each set on one CPU; within a set the smallest share is large enough to be seen.
+# Each set runs on one CPU. The smallest share in each set is large enough to be measured.
 NICE_SETS = ((-20, -19, -16), (0, 3, 5), (15, 17, 19))
 GROUPS = {"light": 100, "heavy": 300}
 MEMBERS, MEMBER_WEIGHTS = ("heavy", "light", "light"), (6, 1, 1)
 SHARE_S = 1.0
-# Share of a load's pieces that count.
+# The part of a load's pieces that counts.
 UNDISTURBED = 0.2
 SOURCES = 24
 COMPILE = f"make -s -j 4 -C /tmp/compile -f Makefile -B $(seq -f 'f%g.o' {SOURCES})"
@@ -34,7 +36,10 @@ HACKBENCH_S = re.compile(r"Time:\s*([0-9.]+)")
 
 
 def vs_stock(name, metric, relation, limit):
-    """Of paracord's scheduler; beside it the least that sched_ext has (bpf/tests/plain.bpf.c)."""
+    """
+    A check of paracord's scheduler. The minimal sched_ext scheduler (bpf/tests/plain.bpf.c) is
+    shown beside it.
+    """
     plain = {"plain": versus(metric, "plain", "stock")}
     return Check(f"{name}_vs_stock", versus(metric, "ext", "stock"), relation, limit, beside=plain)
 
@@ -77,7 +82,7 @@ class SchedulerScenario(Scenario):
     )
 
     def setup(self, session):
-        """Sources to compile: functions enough that a compiler has something to do."""
+        """Makes sources to compile, with so many functions that the compiler has work to do."""
         rule = "%%.o: %%.c\\n\\ttcc -c -o $@ $<\\n"
         function = "int f$n(int a, int b) { int i, s = $f; for (i = 0; i < a; i++) s += i * b ^ s >> $n % 7;"
         session.host.run(
@@ -103,7 +108,7 @@ class SchedulerScenario(Scenario):
             "compile": [self._timed(host, COMPILE) for _ in range(2)],
             "nice": [fairness.nice_shares(host, levels, session.seconds(SHARE_S)) for levels in NICE_SETS],
         }
-        # Under the plain one nobody preempts: of a second beside loops little is left.
+        # The plain scheduler has no wakeup preemption, so little is left of a second beside loops.
         if configuration != PLAIN:
             with loads.busy(host):
                 raw["beside_loops"] = [
@@ -116,7 +121,7 @@ class SchedulerScenario(Scenario):
 
     @staticmethod
     def _timed(host, command):
-        """Seconds, by the host's own clock."""
+        """The time in seconds, by the host's own clock."""
         timed = f"s=$(date +%s%N); {command} || exit; e=$(date +%s%N); echo $((e - s))"
         return int(host.run(timed, timeout=180).out.split()[-1]) / 1e9
 

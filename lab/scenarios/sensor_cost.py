@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-What the sensor's BPF programs cost on the host, by the kernel's own BPF statistics: ns and instructions per
-run of each program, and their share of the host's CPU time, with a guest that does real-time work.
+The cost of the sensor's BPF programs on the host, from the kernel's own BPF statistics: ns and
+instructions per run of each program, and their share of the host's CPU time, while a guest does
+real-time work.
 """
 
 from paracord_lab import bpf_stats
 from paracord_lab.host_share import running
+from paracord_lab.needs import BPFTOOL
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, Configuration, Scenario, column
 from paracord_lab.session import time_limit
@@ -13,7 +15,8 @@ from paracord_lab.verdicts import Check
 
 SECONDS = 5
 PREFIX = "sensor_"
-# An emulator runs the programs about as much slower as everything else: the share is what carries over.
+# An emulator slows the programs about as much as everything else, so their share is the same on a
+# real host.
 CPU_SHARE_MAX = 0.05
 OBSERVE = Configuration("observe", daemon=True, module=True, settings={"mode": "observe"})
 EXIT, SWITCH = "sensor_exit", "sensor_switch"
@@ -22,6 +25,7 @@ EXIT, SWITCH = "sensor_exit", "sensor_switch"
 class SensorCost(Scenario):
     name = "sensor-cost"
     summary = "ns and instructions of the sensor's BPF programs per run, and their share of CPU time"
+    needs = (BPFTOOL,)
     configurations = (OBSERVE, BOOST)
     checks = (
         Check(

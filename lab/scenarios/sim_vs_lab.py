@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-The simulator beside a real kernel: the same mixes, simulated and played, under the kernel's scheduler and
-under paracord's. docs/simulator.md has the table.
+Compares the simulator with a real kernel. The same mixes are simulated and played, under the
+kernel's scheduler and under paracord's. docs/simulator.md contains the table.
 
-An emulated host's clock counts instructions here, so that what else this machine does has no influence.
+The clock of the emulated host counts instructions here, so other work on this machine has no
+influence.
 """
 
 from paracord_lab import simulator
@@ -23,12 +24,15 @@ MIXES = (
     "locks",
 )
 NEAR_SHARE = 0.03
-# Of the ten mixes.
+# Number of mixes, of ten, that may be far from the simulation.
 FAR_MAX = 1
 
 
 def distance(configuration):
-    """The largest distance of a share from the simulated one, without the FAR_MAX mixes that are farthest."""
+    """
+    The largest difference between a share and the simulated share, without the FAR_MAX mixes that
+    differ most.
+    """
     return lambda one: sorted(one[configuration][f"{mix}_distance_share"] for mix in MIXES)[-1 - FAR_MAX]
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-The simulator beside a real kernel, of mixes with a guest, under the kernel's scheduler and under paracord's.
+Compares the simulator with a real kernel for mixes with a guest, under the kernel's scheduler and
+under paracord's.
 
-An emulated host that runs guests has the usual clock, which depends on what else this machine does.
+An emulated host that runs guests has the usual clock, which other work on this machine influences.
 """
 
 from paracord_lab import simulator
@@ -10,7 +11,7 @@ from paracord_lab.host_share import running
 from paracord_lab.scenario import EXT, STOCK, Scenario, column
 from paracord_lab.verdicts import Check
 
-# Each has a VM `guest` whose two vCPUs compute without end.
+# Each mix has a VM `guest`, whose two vCPUs compute all the time.
 MIXES = ("guest-loops", "guest-quota")
 DISTANCE_MAX_SHARE = 0.03
 
@@ -23,7 +24,8 @@ class SimVsLabGuests(Scenario):
     name = "sim-vs-lab-guests"
     summary = "the simulator's shares beside those of a real kernel, stock and ext, of two mixes with a guest"
     configurations = (STOCK, EXT)
-    # Under ext a guest's own ticks boost its vCPUs; the simulated guest has none. Shown, not judged.
+    # Under ext, the ticks of a real guest boost its vCPUs. The simulated guest has no ticks.
+    # Therefore ext is shown, but not judged.
     checks = (
         Check(
             "sim_vs_lab_guests_stock",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-How long a vCPU stays boosted after its real-time task has gone to sleep and a normal task runs on: with the
-guest's kick (one VM exit) and without it (the next exit that comes by itself).
+How long a vCPU stays boosted after its real-time task has gone to sleep and a normal task
+continues. In one configuration, the guest's kick (a VM exit) ends the boost. In the other one,
+there is no kick, and the next exit that happens anyway ends the boost.
 """
 
 from paracord_lab.host_share import running
@@ -11,12 +12,14 @@ from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check, versus
 
 SECONDS = 6
-# 1.5 ms of real-time work every 10 ms: longer than the threshold, so each boost's end is worth a kick.
+# 1.5 ms of real-time work per 10 ms. This is longer than the threshold, so a kick is worth its cost
+# at the end of each boost.
 AUDIO = "pc_audio --period_us 10000 --work_permille 150 --seconds 3600"
 COUNTERS = ("stale_boosts", "stale_ns", "stale_max_ns", "kicks")
 DIRECTORY = "/sys/bus/pci/drivers/paracord_guest/0000:*/paracord"
 MEAN, KICKS = "stale_boost_mean_us", "kicks_per_s_count"
-# Without a kick a stale boost ends with the next exit, a host tick of 4 ms at the latest.
+# Without a kick, a stale boost ends at the next exit, which is at the latest a tick of the host
+# after 4 ms.
 MEAN_VS_NO_KICK_MAX = 0.5
 
 KICK_ON = Configuration("kick-on", daemon=True, module=True)
@@ -46,7 +49,7 @@ class StaleBoost(Scenario):
 
     def setup(self, session):
         self.guest = session.guest("stale", vcpus=1)
-        # With these hooks the module knows of each interrupt that ended a stale boost.
+        # With these hooks, the module counts every interrupt that ended a stale boost.
         self.guest.load_module(hooks="all")
         self.load = session.load()
 

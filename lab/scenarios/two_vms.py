@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""Two guests with two vCPUs each on two host CPUs: one is latency-sensitive, the other computes."""
+"""Two guests with two vCPUs each share two host CPUs. One is latency-sensitive, and the other computes."""
 
 from paracord_lab import cyclictest, host_share, loads, stats
 from paracord_lab.errors import CommandError
@@ -27,8 +27,8 @@ def excess(configuration):
 
 def neighbour(configuration):
     """
-    What the computing guest keeps of what it has beside static real-time vCPUs: they too take what the other
-    one needs, but decide nothing.
+    How much the computing guest keeps, relative to what it has beside static real-time vCPUs. Those
+    also take the time that the latency-sensitive guest needs, but decide nothing.
     """
     return versus("neighbour_cpu_share", configuration, "static-rt")
 
@@ -55,7 +55,7 @@ class TwoVms(Scenario):
 
     def setup(self, session):
         self.sensitive = session.guest("sensitive", module=True, vcpus=2)
-        # Nobody makes a computing guest real-time: it would take the whole host.
+        # The computing guest is never made real-time, because it would then take the whole host.
         self.computing = session.guest("computing", static_rt=False, vcpus=2)
 
     def _hogs(self):
@@ -66,8 +66,8 @@ class TwoVms(Scenario):
             return loads.read(session.host, self.computing.vcpu_tids)
         except CommandError as error:
             unreadable = error
-        # A guest that died says so itself, and the round is repeated. Outside of `except`: the runner goes by
-        # the error that came first.
+        # If a guest has died, this call raises the error, and the round is repeated. It is outside
+        # of `except`, because the runner uses the error that came first.
         self.computing.run("true")
         raise unreadable
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Seed 003's first scenario: four tasks that never rest, capped at 200: small CPUs can serve each of them,
-alone.
+The first scenario of the kernel patches "uclamp sum aggregation": four tasks that run all the time,
+capped at 200. A small CPU has enough capacity for one of them.
 """
 
 from paracord_lab.board_load import Task
@@ -10,8 +10,9 @@ from paracord_lab.uclamp import UclampScenario, balanced
 
 class Uclamp1(UclampScenario):
     name = "uclamp-1"
-    summary = "seed 003: four capped tasks that never rest, on small CPUs, one on each"
-    # 100 ms of running, a microsecond of sleep: a wakeup, where the kernel places tasks.
+    summary = "four capped tasks that run all the time, on small CPUs, one on each"
+    # The task runs for 100 ms and sleeps for a microsecond, because the kernel places tasks at
+    # wakeups.
     tasks = (Task("--work-us 30000 --sleep-us 1", clamp_max=200),) * 4
     without = ("placement",)
     checks = balanced()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Seed 003's second scenario: two tasks that never rest and ask for a little more than a small CPU can do, no
-less and no more: large CPUs, below their highest frequency.
+The second scenario of "uclamp sum aggregation": two tasks that run all the time. Their request is
+fixed at slightly more than a small CPU can do. They should be on large CPUs, below the highest
+frequency.
 """
 
 from paracord_lab.board_load import Task
@@ -17,9 +18,7 @@ def of_ext(metric):
 
 class Uclamp2(UclampScenario):
     name = "uclamp-2"
-    summary = (
-        "seed 003: two tasks that ask for more than a small CPU, on large ones below their top frequency"
-    )
+    summary = "two tasks that request more than a small CPU has, on large CPUs below their top frequency"
     tasks = (Task("--work-us 30000 --sleep-us 1", clamp_min=428, clamp_max=429),) * 2
     without = ("placement",)
     checks = (

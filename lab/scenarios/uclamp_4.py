@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Seed 003's fourth scenario: four capped tasks pinned to small CPUs and four to large ones, which are then
-set free: all fit on small CPUs, two on each.
+The fourth scenario of "uclamp sum aggregation": four capped tasks are pinned to small CPUs, and
+four to large CPUs. When the latter may use all CPUs, all eight fit on small CPUs, two on each.
 """
 
 from paracord_lab.board_load import Task
@@ -12,7 +12,7 @@ WORK = "--work-us 30000 --sleep-us 1"
 
 class Uclamp4(UclampScenario):
     name = "uclamp-4"
-    summary = "seed 003: four capped tasks on small CPUs, and four that come there from large ones"
+    summary = "four capped tasks on small CPUs, and four that come there from large CPUs"
     tasks = (Task(WORK, clamp_max=120, cpus="0-3"),) * 4 + (Task(WORK, clamp_max=120, cpus="4,5"),) * 4
     first_s = 2.0
     without = ("placement",)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-Ten capped tasks on one CPU must not look like one: the kernel's maximum of their caps is the cap of one.
-What they may ask for together is ten times that.
+Ten capped tasks on one CPU must not look like one task. The kernel uses the maximum of their caps,
+which is the cap of a single task. Together, they may request ten times that.
 """
 
 from paracord_lab.board_load import Task
@@ -14,7 +14,7 @@ FASTER_MIN = 1.5
 
 class UclampMany(UclampScenario):
     name = "uclamp-many"
-    summary = "ten capped tasks on one CPU: it runs for ten, not for one"
+    summary = "ten capped tasks on one CPU, which is as fast as ten tasks need"
     tasks = (Task("--work-us 30000 --sleep-us 1", clamp_max=80, cpus="5"),) * TASKS
     then_s = 3.0
     without = ("requests",)

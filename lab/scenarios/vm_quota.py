@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""A guest whose VMM has a CPU quota spins, or holds every hint: boosts get it nothing beyond its quota."""
+"""
+A guest whose VMM has a CPU quota spins, or sets every hint. Boosts must not give it more than its
+quota.
+"""
 
 import re
 
@@ -11,25 +14,31 @@ from paracord_lab.scenario import VANILLA, Scenario, column
 from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
-# The quota is the parent's: who limits a VM does not ask in which group its threads are.
+# The parent group has the quota, because an operator who limits a VM need not know the group of its
+# threads.
 PARENT, GROUP = f"{CGROUPS}/limited", f"{CGROUPS}/limited/vm"
 PERIOD_US = 100_000
 QUOTA_US = 20_000
 EXCESS_MAX = 0.05
-# A second: who is never boosted keeps to its quota by doing nothing.
+# Boosts per second. A guest that is never boosted keeps its quota without any mechanism.
 BOOSTS_MIN = 1.0
 SECONDS, LEAD_S = 60.0, 2.0
-# What it does -> what the guest runs for that.
+# What the guest does, and the program that it runs for this.
 GUESTS = {"spinning": "pc_hog", "rogue": "pc_rogue hold --seconds 3600"}
 
 
 def use(said: str) -> tuple[int, float]:
-    """CPU time of a group's tasks in µs, the host's clock in s: from cpu.stat, and /proc/uptime after it."""
+    """
+    The CPU time of a group's tasks in µs, and the host's clock in s, from cpu.stat and then
+    /proc/uptime.
+    """
     return int(re.search(r"usage_usec (\d+)", said)[1]), float(said.split()[-2])
 
 
 def excess(configuration: str, guest: str):
-    """|used / quota - 1| beyond the kernel's own; what uses less than stock lets it is wrong as well."""
+    """
+    |used / quota - 1|, minus the kernel's own error. Using less than under stock is also an error.
+    """
 
     def error(one, name):
         return abs(one[name][f"{guest}_of_quota_ratio"] - 1)
@@ -39,7 +48,7 @@ def excess(configuration: str, guest: str):
 
 class VmQuota(Scenario):
     name = "vm-quota"
-    summary = "a guest with a CPU quota spins, or holds every hint: what it uses of the quota"
+    summary = "a guest with a CPU quota spins, or sets every hint: how much of the quota it uses"
     rounds = 1
     configurations = (VANILLA, ROGUE_BOOST, ROGUE_BOOST_EXT)
     checks = (
@@ -58,7 +67,8 @@ class VmQuota(Scenario):
     )
     columns = (
         *(column(f"{guest} guest: used of its quota", f"{guest}_of_quota_ratio") for guest in GUESTS),
-        # rt boosts out of what the quota leaves, which is nothing here; ext charges what boosted vCPUs run.
+        # rt boosts with what the quota leaves, which is nothing here. ext charges the running time
+        # of boosted vCPUs.
         *(column(f"{guest} guest: boosts a second", f"{guest}_boosts_per_s") for guest in GUESTS),
     )
 
@@ -79,7 +89,10 @@ class VmQuota(Scenario):
             self.load.idle()
 
     def _used(self, session, command: str, seconds: float) -> dict[str, float]:
-        """What all threads of the VMM have used of the quota, 1 being all of it, and boosts a second."""
+        """
+        How much of the quota all threads of the VMM have used (1: all of it), and the boosts per
+        second.
+        """
 
         def read():
             used = use(session.host.run(f"cat {PARENT}/cpu.stat /proc/uptime", urgent=True).out)

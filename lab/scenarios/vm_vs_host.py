@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """
-The same load as plain tasks of the host and in a VM: the frequency and the CPU that it gets, and how large
-it looks to the kernel that runs it. One task stays small; another is small, then large, then small again.
-A third, by itself, is small and asks for more than it needs, which a stock host cannot know of a guest's.
+Runs the same load as plain tasks of the host and in a VM. Compares the frequency and the CPU that
+the load gets, and its utilisation in the kernel that runs it. One task stays small. Another task is
+small, then large, then small again. A third task, which runs alone, is small and requests more than
+it needs, which a stock host cannot know about a guest's task.
 
-Work takes as long as on the physical CPU at its frequency, in the VM too (board_guest.py). A VM is compared
-with the host under the same scheduler; utilisation always with the stock one, as the kernel has no average of
-tasks that a sched_ext scheduler runs.
+Work takes as long as on the physical CPU at its frequency, also in the VM (board_guest.py). A VM is
+compared with the host under the same scheduler. Utilisation is always compared with the stock
+scheduler, because the kernel has no average of tasks that a sched_ext scheduler runs.
 """
 
 from dataclasses import asdict
@@ -25,17 +26,18 @@ SMALL_TASK = (Phase(3000, 20_000, 3 * PHASE_MS),)
 RAMP_TASK = (Phase(1000, 20_000, PHASE_MS), Phase(11_000, 20_000, PHASE_MS), Phase(1000, 20_000, PHASE_MS))
 TASKS = (SMALL_TASK, RAMP_TASK)
 RAMP, LARGE_PHASE = 1, 1
-# It needs little, and asks for more: somebody waits for it (uclamp.min).
+# The task needs little and requests more, because another task waits for it (uclamp.min).
 BOOSTED_TASKS = ((Phase(1000, 20_000, PHASE_MS),),)
 BOOSTED_MIN = 600
-# What the rogue's tasks need is little; what it asks for is everything.
+# The tasks of the malicious guest need little, but request everything.
 ROGUE_TASKS = ((Phase(1000, 20_000, PHASE_MS),),)
 ROGUE_CAP = 300
 GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 SMALL_CAPACITY = 383
 
 SETTLE_S = 1
-# On a machine with nothing else to do a guest's tasks do some 1.1 of their work: exits end slices late.
+# On a machine without other work, a guest's tasks do about 1.1 times their work, because exits end
+# slices late.
 EXCESS_MAX = 1.25
 
 ERROR_MAX = 0.1
@@ -49,7 +51,10 @@ VM_PARACORD = Configuration("vm-paracord", daemon=True, module=True, settings={"
 
 
 def undisturbed(one, *configurations):
-    """StatsError if the machine that emulates had something else to do: tasks look larger then."""
+    """
+    Raises StatsError if the machine that runs the emulator had other work, because tasks then look
+    larger.
+    """
     for name in configurations:
         excess = one[name]["excess_work_ratio"]
         if excess > EXCESS_MAX:
@@ -57,7 +62,9 @@ def undisturbed(one, *configurations):
 
 
 def error(of, metrics, configuration, reference):
-    """A check's value: how far `metrics` of a configuration are from those of another."""
+    """
+    The value of a check: the difference between `metrics` of one configuration and of another.
+    """
 
     def value(one):
         undisturbed(one, configuration, reference)
@@ -158,7 +165,10 @@ class VmVsHost(Scenario):
         return raw
 
     def _load_module(self, guest):
-        """Once the daemon runs, which tells the guest its domain: the module waits ten seconds for that."""
+        """
+        Called after the daemon has started, because the daemon tells the guest its domain. The
+        module waits ten seconds for it.
+        """
         self.needs_module = False
         guest.load_module()
         guest.run(f"for i in $(seq 100); do ls {GOVERNORS} && break; sleep 0.1; done", timeout=120)
@@ -171,7 +181,7 @@ class VmVsHost(Scenario):
 
     @staticmethod
     def _rogue(session, guest, factor):
-        """Its governor asks for everything: without a cap, and with one for the VM."""
+        """The guest's governor requests everything: first without a cap, then with a cap for the VM."""
         host, found = session.host, {}
         guest.run(f"for g in {GOVERNORS}; do [ -e $g ] && echo performance > $g; done; true")
         try:
@@ -219,7 +229,10 @@ class VmVsHost(Scenario):
 
 
 def _boosted(machine, host, factor, by_paracord=False):
-    """The task's clamp is the kernel's that runs it, or paracord's under paracord's scheduler."""
+    """
+    The clamp of the task is set in the kernel that runs it, or in paracord if paracord's scheduler
+    runs it.
+    """
     clamp = {"options": f"--util-min {BOOSTED_MIN} "}
     if by_paracord:
         clamp = {"prefix": f"{BINARY} clamp set --process $$ --min {BOOSTED_MIN} && "}
@@ -229,8 +242,10 @@ def _boosted(machine, host, factor, by_paracord=False):
 
 def _to_big_ms(raw, asked=None):
     """
-    Until the ramp task runs on a large CPU in its large phase: from the phase's begin, or from the guest's
-    first request for more than small CPUs have. The whole phase if it never does, or nothing was asked for.
+    The time until the ramp task runs on a large CPU in its large phase. It begins with the phase,
+    or, if `asked` is given, with the guest's first request that exceeds the capacity of small CPUs.
+    The result is the length of the phase if the task never reaches a large CPU, or if there is no
+    such request.
     """
     phase = raw["load"]["tasks"][RAMP]["phases"][LARGE_PHASE]
     never = RAMP_TASK[LARGE_PHASE].length_ms * raw["factor"]
@@ -245,7 +260,10 @@ def _to_big_ms(raw, asked=None):
 
 
 def _capacity(khz):
-    """Of a request to the domain of all CPUs, whose highest frequency is the large CPUs'."""
+    """
+    The capacity for a request to the domain of all CPUs, whose highest frequency is that of the
+    large CPUs.
+    """
     return khz / 1000 * SCALE / JunoR2.big_mhz
 
 
@@ -255,7 +273,7 @@ def _frequencies(raw):
 
 
 def _utilisations(raw):
-    """The kernel has no average of tasks that a sched_ext scheduler runs: it shows 0."""
+    """The utilisations. The kernel has no average of tasks that a sched_ext scheduler runs, and shows 0."""
     tasks = zip(("small task", "ramp task"), raw["load"]["tasks"], strict=True)
     return {
         name: [[raw["begin_ms"] + ms, util] for ms, util in task["util"]]

@@ -8,6 +8,8 @@ Emulated guests die now and then, with the module and without; the emulator is s
 every failure of a run is of that kind, the run ends with exit code 75 (try again) instead of 1, and
 lab/run-tests repeats those tests on fresh machines. A native host has no such excuse, nor has a command that
 does not end on a machine that runs others.
+
+On a native host, tests whose marker `needs` names something that this machine lacks are skipped.
 """
 
 import os
@@ -16,11 +18,36 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import cache, machine, privilege
+from paracord_lab import cache, machine, native, needs, privilege
 from paracord_lab.errors import ChannelClosed
 
 EXIT_MACHINE_DIED = 75
 _failures = {"died": 0, "other": 0}
+
+
+def pytest_report_header():
+    facts = native.facts()
+    if facts is None:
+        return []
+    lacks = [(need, needs.lacking([need], facts)) for need in needs.ALL.values()]
+    return [f"LAB_HOST=native: tests that need {n.name} are skipped: {lack}" for n, lack in lacks if lack]
+
+
+def pytest_collection_modifyitems(items):
+    skip_what_lacks(items, native.facts())
+
+
+def skip_what_lacks(items, facts):
+    """facts: of this machine if it is the host, otherwise None: an emulated host has everything."""
+    for item in items:
+        names = [name for marker in item.iter_markers("needs") for name in marker.args]
+        unknown = set(names) - set(needs.ALL)
+        if unknown:
+            known = ", ".join(needs.ALL)
+            raise pytest.UsageError(f"{item.nodeid}: needs {', '.join(unknown)}: there are {known}")
+        lack = needs.lacking([needs.ALL[name] for name in names], facts)
+        if lack:
+            item.add_marker(pytest.mark.skip(reason=lack))
 
 
 @pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])

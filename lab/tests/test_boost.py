@@ -11,7 +11,7 @@ from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 REASONS = ("wake", "irq", "rt", "critical")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 

@@ -20,7 +20,7 @@ from paracord_lab.boards import JunoR2, X86PStates
 from paracord_lab.channel import Job
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
 
 NAME = "frequency"
 REGION = f"/dev/shm/paracord/{NAME}"

@@ -29,7 +29,7 @@ from paracord_lab.sched_ext import EXT, await_scheduler, scheduling
 from paracord_lab.session import Options, Session
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("sched_ext")]
 BTF = "/sys/kernel/btf/vmlinux"
 # Of a histogram in powers of two of a nanosecond.
 MS_BUCKET = 20
@@ -45,6 +45,7 @@ def host():
         yield booted
 
 
+@pytest.mark.needs("bpftool")
 def test_no_program_comes_near_the_verifiers_limit(host):
     """A million instructions; half a million take longer to follow than users of a busy host wait."""
     with scheduling(host):
@@ -417,6 +418,7 @@ def test_who_holds_a_grace_period_up_runs_sooner(host):
     assert plain >= 1 and reader >= 2 * plain, f"how often each ran in 30 s: {plain}, {reader}"
 
 
+@pytest.mark.needs("uclamp")
 def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
     """By the configuration, the daemon's or the scheduler's end, or `paracord restore` if it was killed."""
 

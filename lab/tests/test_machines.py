@@ -13,7 +13,7 @@ import pytest
 from paracord_lab import images, machine, tree
 from paracord_lab.errors import ChannelClosed, CommandError, CommandTimeout, LabError
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
 LAB = Path(__file__).parent.parent
 
 

@@ -13,7 +13,7 @@ from test_stable_kernel import boosts_with_rt
 from paracord_lab import machine
 from paracord_lab.daemon import BINARY
 
-pytestmark = [pytest.mark.lab, pytest.mark.preempt_rt]
+pytestmark = [pytest.mark.lab, pytest.mark.preempt_rt, pytest.mark.needs("emulated")]
 # Of the deadlines that vanilla misses.
 MISSED_MAX = 0.25
 REFUSAL = "a PREEMPT_RT kernel refuses BPF timers"

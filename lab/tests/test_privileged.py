@@ -8,12 +8,13 @@ import pytest
 
 from paracord_lab import machine, rust
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 # Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
 SUITES = (
     ("paracord-sensor", "kernel", 12),
     ("paracord-sensor", "pelt", 1),
     ("paracord-host", "actuator", 11),
+    ("paracord-host", "daemon", 2),
     ("paracord-stand-in", "kills", 7),
 )
 STAND_IN = "paracord-stand-in"

@@ -12,7 +12,7 @@ from paracord_lab.fairness import CGROUPS
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 # The quota is the parent's: who limits a VM does not ask in which group its threads are.
 PARENT, GROUP = f"{CGROUPS}/limited", f"{CGROUPS}/limited/vm"
@@ -138,6 +138,7 @@ def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(hos
         await_boosted(host, guest)
 
 
+@pytest.mark.needs("sched_ext")
 def test_nor_with_ext_whose_boosts_change_no_thread(host, guest):
     with grouped(host, guest), Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
 
@@ -155,7 +156,7 @@ def test_nor_with_ext_whose_boosts_change_no_thread(host, guest):
         assert boosts_of_sleeper() > 0
 
 
-@pytest.mark.parametrize("actuator", ["rt", "ext"])
+@pytest.mark.parametrize("actuator", ["rt", pytest.param("ext", marks=pytest.mark.needs("sched_ext"))])
 def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator):
     """rt boosts it out of what the quota leaves, which is nothing; ext does, and charges what it runs."""
     with (
@@ -173,6 +174,7 @@ def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator)
     assert 0.7 * SHARE < share < 1.15 * SHARE, share
 
 
+@pytest.mark.needs("sched_ext")
 def test_ext_names_what_it_does_not_keep(host, guest):
     with Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
         status, said = running_daemon.status(), running_daemon.job.err()

@@ -133,7 +133,7 @@ def test_an_interrupted_run_never_passes(tmp_path):
 
 
 def test_a_skipped_scenario_has_its_reason_and_no_pass(tmp_path):
-    judged = report.make(demo_run(tmp_path, rounds=0, skipped="needs 2 CPUs, the host has 1"), tmp_path)
+    judged = report.make(demo_run(tmp_path, rounds=0, skipped="needs 2 CPUs, but the host has 1"), tmp_path)
     assert set(statuses(judged).values()) == {SKIPPED}
     assert "needs 2 CPUs" in report.text(scenario.load("demo"), tmp_path, judged)
 
@@ -186,7 +186,7 @@ def test_a_machine_that_died_is_told(tmp_path):
         store.put_death(tmp_path, reason)
     judged = report.make(demo, tmp_path)
     assert results.read(tmp_path / "results.json").died == judged.died
-    line = "2 emulated machines died, their rounds were repeated: guest lab: kernel bug: BUG: <x>; host: no"
+    line = "2 emulated machines died; their rounds were repeated: guest lab: kernel bug: BUG: <x>; host: no"
     assert line in report.text(demo, tmp_path, judged)
     assert "BUG: &lt;x&gt;" in (tmp_path / "report.html").read_text()
     assert demo_run(tmp_path) and not report.make(demo, tmp_path).died

@@ -61,29 +61,41 @@ def test_written_is_read_back(tmp_path):
             Verdict("v", "pass", 0.1, 0.2, "ratio", ">=", (0.1, 0.1), beside={"static-rt": 0.5}),
             Verdict("w", SKIPPED, None, 0.2, "ratio", reason="no module"),
         ),
+        left_out={"boost-ext": "the kernel has no sched_ext"},
     )
     path = tmp_path / "results.json"
     results.write(written, path)
     assert results.read(path) == written
     assert list(tmp_path.iterdir()) == [path]
-    assert json.loads(path.read_text())["results"][0]["median"] == 3.0
+    data = json.loads(path.read_text())
+    assert data["results"][0]["median"] == 3.0
+    assert data["left_out"] == [{"config": "boost-ext", "reason": "the kernel has no sched_ext"}]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema=2), "schema is 2, this program reads 1"),
+        (lambda d: d.update(schema=2), "schema is 2, but this program reads 1"),
         (lambda d: d.update(host="cloud"), "host is 'cloud', expected one of emulated, native, simulated"),
         (lambda d: d.pop("kernel"), "kernel is missing"),
         (lambda d: d.update(results={}), "results is missing or not a list"),
         (lambda d: d["results"][0].update(rounds=[]), r"results\[0\]: rounds is empty"),
         (lambda d: d["results"][0].update(rounds=[1, "2"]), r"results\[0\]: rounds\[1\]: expected a finite"),
-        (lambda d: d["results"][0].update(median=1), r"results\[0\]: median is 1.0, the rounds give 850.0"),
+        (
+            lambda d: d["results"][0].update(median=1),
+            r"results\[0\]: median is 1.0, but the rounds give 850.0",
+        ),
         (lambda d: d["results"].append(d["results"][0]), r"results\[1\]: .* occurs a second time"),
         (lambda d: d["verdicts"][0].update(status="ok"), r"verdicts\[0\]: status is 'ok'"),
         (lambda d: d["verdicts"][0].update(value=None), r"verdicts\[0\]: a verdict 'pass' needs a value"),
         (lambda d: d["verdicts"][0].update(status="skipped", value=None), "needs a reason"),
         (lambda d: d["verdicts"][0].update(limit=True), r"verdicts\[0\]: limit: expected a finite number"),
+        (lambda d: d.update(left_out=[{"config": "ext"}]), r"left_out\[0\]: reason is missing"),
+        (lambda d: d.update(left_out={"ext": "no"}), "left_out is missing or not a list"),
+        (
+            lambda d: d.update(left_out=[{"config": "vanilla", "reason": "no"}]),
+            r"results\[0\]: vanilla is left out, but has values",
+        ),
         (lambda d: d["verdicts"][0].update(relation="<"), r"verdicts\[0\]: relation is '<'"),
     ],
 )

@@ -151,5 +151,5 @@ def test_a_vmm_says_what_counting_took():
         "of these cold: 1, closed: 3, used again: 99; counters refused: 4; in system calls: 5600 us"
     )
     assert vmm_state.parse(said) == vmm_state.Counting(12, 1, 4, 5600)
-    with pytest.raises(LabError, match="does not say"):
+    with pytest.raises(LabError, match="does not report"):
         vmm_state.parse(said.partition("; perf")[0])

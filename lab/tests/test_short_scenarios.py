@@ -12,7 +12,7 @@ from paracord_lab import report, runner, scenario
 from paracord_lab.session import Options
 from paracord_lab.verdicts import FAIL, PASS
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
@@ -48,6 +48,7 @@ def test_every_verdict_passes(name, rounds):
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.needs("sched_ext")
 def test_quotas_idle_groups_and_forks_are_as_the_kernel_promises():
     verdicts = run("contract", rounds=1)
     failed = [report.verdict_line(verdicts[name]) for name in PROMISES if verdicts[name].status != PASS]

@@ -18,7 +18,7 @@ import pytest
 
 from paracord_lab import machine, rust
 
-pytestmark = [pytest.mark.lab, pytest.mark.arm64]
+pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.needs("emulated")]
 ARCH = "aarch64"
 BINARY = "paracord-sim"
 MIXES = rust.REPOSITORY / "crates/sim/mixes"

@@ -8,7 +8,7 @@ import pytest
 from paracord_lab import cyclictest, daemon, loads, machine, tree
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
 
 
 @pytest.fixture(scope="module")

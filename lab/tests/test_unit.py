@@ -11,7 +11,7 @@ from paracord_lab import daemon, loads, machine
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
 LOGS = Path("out/test-unit/logs")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 TIMEOUT_S = 120
@@ -143,6 +143,25 @@ def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host,
         lambda: host.run("systemctl is-failed paracord", check=False).out.strip(), "failed", TIMEOUT_S
     )
     assert loads.policies(host, [tid]) == {tid: NORMAL}
+
+
+def test_a_daemon_that_hangs_is_restored_and_started_again(host, tid, service):
+    """The watchdog's signal reaches the supervisor, which kills the daemon."""
+    drop_in(host, "WatchdogSec=20s")
+    host.run("systemctl restart paracord", timeout=TIMEOUT_S)
+    await_policy(host, tid, BOOSTED)
+    before = main_pid(host)
+    host.run(f"kill -STOP {status(host)['pid']}")
+    await_restart(host, before)
+    await_policy(host, tid, BOOSTED)
+    journal = host.run("journalctl -o cat -u paracord -n 40").out
+    assert "the daemon does not end, killing it" in journal
+
+
+def test_log_lines_are_entries_of_the_journal(host, tid, service):
+    await_equal(lambda: daemon.tids(status(host)), [tid], TIMEOUT_S)
+    show = "journalctl -o cat -u paracord -p info VM=unit"
+    await_equal(lambda: "VM found" in host.run(show, check=False).out, True, TIMEOUT_S)
 
 
 def test_the_units_sandbox_lets_the_scheduler_run_and_its_end_takes_it_away(host, tid, service):

@@ -8,6 +8,7 @@ from paracord_lab.verdicts import (
     SKIPPED,
     UNDECIDED,
     Check,
+    PartialRound,
     Verdict,
     exit_code,
     summary,
@@ -158,7 +159,39 @@ def test_exit_code_is_zero_only_if_all_pass(other):
     assert exit_code([]) != 0
 
 
+def test_a_run_that_measured_nothing_has_an_exit_code_of_its_own():
+    """`make demo` takes 3 for an end without an error: something was measured, and nothing failed."""
+    assert exit_code([verdict(SKIPPED), verdict(SKIPPED)]) == 4
+    assert exit_code([verdict(SKIPPED), verdict(UNDECIDED)]) == 3
+
+
+def partial(*values):
+    """Rounds of a host that cannot measure `boost-ext`."""
+    left_out = {"boost-ext": "the kernel has no sched_ext"}
+    return [PartialRound({"boost-rt": {"x_us": v}}, left_out) for v in values]
+
+
+def test_a_verdict_that_looks_at_what_is_left_out_is_skipped_with_the_reason():
+    check = Check("e", lambda one: one["boost-ext"]["x_us"] / one["boost-rt"]["x_us"], "<=", 1)
+    verdict = check.judge(partial(1.0, 2.0))
+    assert (verdict.status, verdict.value) == (SKIPPED, None)
+    assert verdict.reason == "left out with boost-ext: the kernel has no sched_ext"
+    assert not check.needs_rounds(verdict)
+
+
+def test_a_verdict_that_only_shows_what_is_left_out_is_judged_without_it():
+    check = at_most(3, beside={"boost-ext": lambda one: one["boost-ext"]["x_us"]})
+    verdict = check.judge(partial(1.0, 2.0))
+    assert (verdict.status, verdict.beside) == (PASS, {})
+
+
+def test_a_configuration_that_is_simply_not_there_is_undecided():
+    check = Check("e", lambda one: one["static-rt"]["x_us"], "<=", 1)
+    assert check.judge(partial(1.0)).status == UNDECIDED
+
+
 def test_summary_counts_and_names_undecided():
     line = summary([verdict(PASS), verdict(PASS), verdict(FAIL), verdict(SKIPPED)])
-    assert line == "2 passed, 1 failed, 1 skipped"
+    assert line == "2 passed, 1 failed, 1 skipped (not measured on this host: this is not a pass)"
+    assert summary([verdict(PASS)]) == "1 passed, 0 failed, 0 skipped"
     assert "1 undecided" in summary([verdict(UNDECIDED)])

@@ -88,6 +88,7 @@ def test_the_module_finds_its_region(guest):
     assert end - start + 1 == int(guest._host.run("stat -c %s /dev/shm/paracord/four").out)
 
 
+@pytest.mark.needs("btf")
 def test_the_daemon_knows_the_vm_and_its_driver(host, guest):
     with Daemon(host).start(guest.vcpu_tids) as daemon:
         vms = {vm["name"]: vm for vm in daemon.status()["vms"]}

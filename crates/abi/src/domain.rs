@@ -6,62 +6,63 @@ use core::mem::{offset_of, size_of};
 use crate::layout::{self, paracord_domain};
 use crate::{read_field, write_field};
 
-/// Bytes of a domain.
+/// Size of a domain.
 pub const DOMAIN_BYTES: usize = layout::PARACORD_DOMAIN_STRIDE_BYTES as usize;
-/// Top of every scale.
+/// Highest value of every scale.
 const SCALE: u16 = layout::PARACORD_SCALE as u16;
 const LEVELS: usize = layout::PARACORD_LEVELS_MAX as usize;
 
 /// Why a domain is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainError {
-    /// More than the table holds.
+    /// More domains than the table holds.
     #[error("{found} performance domains, at most {} fit", layout::PARACORD_DOMAINS_MAX)]
     Count {
-        /// Domains there are.
+        /// Number of domains.
         found: usize,
     },
-    /// No frequency at all.
+    /// The domain has no frequency.
     #[error("a performance domain's highest frequency is 0")]
     Frequency,
-    /// Out of the scale.
+    /// The capacity is outside the scale.
     #[error("a performance domain's capacity of {found} is not in 1..={SCALE}")]
     Capacity {
         /// Declared capacity.
         found: u16,
     },
-    /// No level, or more than a domain holds.
+    /// No level, or more levels than a domain holds.
     #[error("{found} levels in a performance domain, allowed are 1 to {LEVELS}")]
     LevelCount {
-        /// Levels there are.
+        /// Number of levels.
         found: usize,
     },
-    /// Levels that do not rise strictly make a guest's kernel oops.
+    /// Levels that do not rise strictly. They would make a guest's kernel oops.
     #[error("level {index} of a performance domain is {found}: levels must rise up to {SCALE}")]
     Level {
-        /// Which one.
+        /// Index of the level.
         index: usize,
-        /// What it is.
+        /// The level.
         found: u16,
     },
 }
 
-/// One domain, checked.
+/// A domain that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Highest frequency in kHz, not 0.
     pub max_khz: u32,
-    /// 1..=1024, at the highest frequency.
+    /// Capacity at the highest frequency, 1..=1024.
     pub capacity: u16,
-    /// Its CPUs have one frequency.
+    /// All CPUs of the domain have the same frequency.
     pub shared: bool,
     /// Frequencies relative to the highest, 1..=1024, rising strictly; the last is 1024.
     pub levels: Vec<u16>,
 }
 
 impl Domain {
-    /// Of a list of frequencies in kHz, in any order. What is the same on the scale is one level; of
-    /// more than 64, evenly chosen ones stay, the lowest and the highest among them.
+    /// Makes a domain of a list of frequencies in kHz, in any order. Frequencies that are equal on
+    /// the scale become one level. If there are more than 64 levels, 64 evenly distributed ones are
+    /// kept, including the lowest and the highest.
     ///
     /// # Errors
     /// Any [`DomainError`].
@@ -134,7 +135,7 @@ impl Domain {
         .checked()
     }
 
-    /// As it lies in the region.
+    /// The bytes of the domain, as they are in the region.
     pub fn to_bytes(&self) -> [u8; DOMAIN_BYTES] {
         let mut bytes = [0u8; DOMAIN_BYTES];
         let flags = if self.shared { layout::PARACORD_DOMAIN_SHARED } else { 0 };
@@ -161,7 +162,8 @@ mod tests {
         let domain = Domain::from_frequencies(&[950_000, 450_000, 800_000], 383, true).unwrap();
         assert_eq!((domain.max_khz, domain.levels.as_slice()), (950_000, &[486, 863, 1024][..]));
         assert_eq!(Domain::from_bytes(&domain.to_bytes()), Ok(domain));
-        // Equal on the scale: a table of a guest with both would make its kernel oops.
+        // Two frequencies that are equal on the scale. A table with both would make the guest's
+        // kernel oops.
         let close = Domain::from_frequencies(&[4_000_000, 3_999_999, 4_000_000], 1024, false);
         assert_eq!(close.unwrap().levels, [1024]);
         let many: Vec<u32> = (1..=1000).map(|step| step * 1000).collect();

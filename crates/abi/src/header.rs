@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The region's header: made by the host, checked by every reader.
+//! The region's header, which the host makes and every reader checks.
 
 use crate::domain::{DOMAIN_BYTES, Domain, DomainError};
 use crate::layout::{self, paracord_header};
 use crate::{LINE_BYTES, read_field, write_field};
 
-/// Bytes of the header that this version knows.
+/// Size of the header that this version knows.
 pub const HEADER_BYTES: usize = layout::PARACORD_HEADER_BYTES as usize;
 
-/// Why a region is refused. One case per reason, each names what was found.
+/// Why a region is refused. There is one case per reason, and each contains the value that was
+/// found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AbiError {
-    /// Too few bytes for a header.
+    /// There are too few bytes for a header.
     #[error("region too small: {found_bytes} bytes, a header needs {HEADER_BYTES}")]
     TooSmall {
-        /// Bytes there are.
+        /// Number of bytes.
         found_bytes: u64,
     },
-    /// Not a region.
+    /// This is not a region.
     #[error("not a paracord region: magic {found:#018x}")]
     Magic {
-        /// What stands in the magic's place.
+        /// The value in the place of the magic number.
         found: u64,
     },
-    /// Made for another major version.
-    #[error("region has ABI version {found}, this paracord speaks {}", layout::PARACORD_ABI_MAJOR)]
+    /// The region has another major version.
+    #[error("region has ABI version {found}, this paracord has {}", layout::PARACORD_ABI_MAJOR)]
     Major {
         /// The region's major version.
         found: u16,
@@ -32,34 +33,34 @@ pub enum AbiError {
     /// The header declares fewer bytes than version 1.0 has.
     #[error("header of {found} bytes, version 1.0 has {HEADER_BYTES}")]
     HeaderBytes {
-        /// Declared bytes.
+        /// Declared size.
         found: u32,
     },
     /// The header declares more bytes than are mapped.
-    #[error("region declares {declared} bytes, {mapped} are there")]
+    #[error("region declares {declared} bytes, but only {mapped} are there")]
     RegionBytes {
-        /// Declared bytes.
+        /// Declared size.
         declared: u64,
-        /// Bytes there are.
+        /// Size of the file or mapping.
         mapped: u64,
     },
     /// No slot, or more than any reader accepts.
     #[error("{found} slots, allowed are 1 to {}", layout::PARACORD_SLOTS_MAX)]
     SlotCount {
-        /// Declared slots.
+        /// Declared number of slots.
         found: u32,
     },
-    /// The distance of slots is too small, too large or not a multiple of a line.
+    /// The distance between slots is too small, too large or not a multiple of a line.
     #[error(
         "slot stride of {found} bytes, allowed are multiples of {LINE_BYTES} from {} to {}",
         2 * LINE_BYTES,
         layout::PARACORD_SLOT_STRIDE_MAX_BYTES
     )]
     SlotStride {
-        /// Declared stride.
+        /// Declared distance.
         found: u32,
     },
-    /// The first slot is not on a line.
+    /// The first slot does not begin at a multiple of a line.
     #[error("first slot at byte {found}, must be a multiple of {LINE_BYTES}")]
     SlotOffset {
         /// Declared offset.
@@ -70,83 +71,83 @@ pub enum AbiError {
     Overlap {
         /// Declared offset of slot 0.
         slot_offset: u32,
-        /// Declared bytes of the header.
+        /// Declared size of the header.
         header_bytes: u32,
     },
-    /// The last slot ends behind the region.
-    #[error("slots end at byte {end}, the region at {region_bytes}")]
+    /// The last slot ends beyond the region.
+    #[error("slots end at byte {end}, but the region ends at {region_bytes}")]
     SlotsOutside {
         /// End of the last slot.
         end: u64,
-        /// Declared bytes of the region.
+        /// Declared size of the region.
         region_bytes: u64,
     },
-    /// The host line in each slot is smaller than one field.
+    /// The host line in each slot is too small for a single field.
     #[error("host line of {found} bytes")]
     HostLineBytes {
-        /// Declared bytes.
+        /// Declared size.
         found: u32,
     },
-    /// The table of performance domains does not lie between header and slots.
+    /// The table of performance domains is not between the header and the slots.
     #[error(
         "{count} performance domains at byte {offset}, {stride} bytes apart, do not fit before the slots"
     )]
     Domains {
-        /// Declared domains.
+        /// Declared number of domains.
         count: u16,
-        /// Declared offset of the first.
+        /// Declared offset of the first domain.
         offset: u32,
-        /// Declared distance.
+        /// Declared distance between domains.
         stride: u16,
     },
     /// A performance domain is refused.
     #[error(transparent)]
     Domain(#[from] DomainError),
-    /// The guest's driver speaks another major version.
+    /// The guest's driver has another major version.
     #[error(
-        "guest driver has ABI version {found}, this paracord speaks {}",
+        "guest driver has ABI version {found}, this paracord has {}",
         layout::PARACORD_ABI_MAJOR
     )]
     GuestMajor {
         /// The driver's major version.
         found: u16,
     },
-    /// The guest's line does not even hold the context.
-    #[error("guest line of {found} bytes, the context alone has 8")]
+    /// The guest's line is too small for the context.
+    #[error("guest line of {found} bytes, but the context alone has 8")]
     GuestLineBytes {
-        /// Declared bytes.
+        /// Declared size.
         found: u32,
     },
 }
 
-/// Where things lie in a region whose header was checked.
+/// Where the parts of a region are. The header of the region was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionLayout {
-    /// Whole region.
+    /// Size of the whole region.
     pub region_bytes: u64,
-    /// First slot.
+    /// Offset of the first slot.
     pub slot_offset_bytes: u32,
-    /// Distance of slots.
+    /// Distance between slots.
     pub slot_stride_bytes: u32,
-    /// Slots, 1..=4096.
+    /// Number of slots, 1..=4096.
     pub slot_count: u32,
-    /// `PARACORD_F_*` that the host offers.
+    /// The features (`PARACORD_F_*`) that the host offers.
     pub host_features: u32,
-    /// Bytes of each host line in use, at most [`LINE_BYTES`].
+    /// Used size of each host line, at most [`LINE_BYTES`].
     pub host_line_bytes: u32,
     /// Minor version of the header's writer.
     pub abi_minor: u16,
-    /// First performance domain.
+    /// Offset of the first performance domain.
     pub domain_offset_bytes: u32,
-    /// Distance of domains.
+    /// Distance between domains.
     pub domain_stride_bytes: u16,
-    /// Domains, 0..=16.
+    /// Number of domains, 0..=16.
     pub domain_count: u16,
 }
 
 impl RegionLayout {
-    /// Checks a copy of a region's first [`HEADER_BYTES`] (more are ignored)
-    /// against `mapped_bytes`, the size of the file or mapping.
+    /// Checks a copy of a region's first [`HEADER_BYTES`] (further bytes are ignored).
+    /// `mapped_bytes` is the size of the file or mapping.
     ///
     /// # Errors
     /// The first [`AbiError`] that applies.
@@ -190,7 +191,7 @@ impl RegionLayout {
         if offset < header_bytes {
             return Err(AbiError::Overlap { slot_offset: offset, header_bytes });
         }
-        // At most 2^32 + 2^12 * 2^16: no overflow.
+        // The sum is at most 2^32 + 2^12 * 2^16, so it cannot overflow.
         let end = u64::from(offset) + u64::from(slot_count) * u64::from(stride);
         if end > region_bytes {
             return Err(AbiError::SlotsOutside { end, region_bytes });
@@ -214,7 +215,7 @@ impl RegionLayout {
         })
     }
 
-    /// Byte of domain `index` in the region; `None` when there is no such domain.
+    /// Offset of domain `index` in the region; `None` if there is no such domain.
     pub fn domain_offset(&self, index: u16) -> Option<u64> {
         (index < self.domain_count).then(|| {
             u64::from(self.domain_offset_bytes)
@@ -222,7 +223,7 @@ impl RegionLayout {
         })
     }
 
-    /// Byte of slot `vcpu_id` in the region; `None` when there is no such slot.
+    /// Offset of slot `vcpu_id` in the region; `None` if there is no such slot.
     pub fn slot_offset(&self, vcpu_id: u32) -> Option<u64> {
         (vcpu_id < self.slot_count).then(|| {
             u64::from(self.slot_offset_bytes)
@@ -231,7 +232,8 @@ impl RegionLayout {
     }
 }
 
-/// Offset, stride and number of the domains that a header declares before its slots at byte `slots`.
+/// Offset, distance and number of the domains that a header declares. `slots` is the offset of the
+/// first slot.
 fn domain_table(header: &[u8; HEADER_BYTES], slots: u32) -> Result<(u32, u16, u16), AbiError> {
     let count = read_field!(header, u16, paracord_header, domain_count);
     let offset = read_field!(header, u32, paracord_header, domain_offset_bytes);
@@ -249,19 +251,19 @@ fn domain_table(header: &[u8; HEADER_BYTES], slots: u32) -> Result<(u32, u16, u1
     Ok((offset, stride, count))
 }
 
-/// What the guest's driver declared, checked.
+/// The declaration of the guest's driver, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestDriver {
-    /// `PARACORD_F_*`: accepted by the guest and offered by the host.
+    /// The features (`PARACORD_F_*`) that the guest has accepted and the host offers.
     pub features: u32,
     /// Minor version of the driver.
     pub abi_minor: u16,
-    /// Bytes of each guest line in use, 8 to [`LINE_BYTES`].
+    /// Used size of each guest line, 8 to [`LINE_BYTES`].
     pub line_bytes: u32,
 }
 
 impl GuestDriver {
-    /// Checks the guest's half of a copied header; `None` without a driver.
+    /// Checks the guest's half of a copied header; `None` if there is no driver.
     ///
     /// # Errors
     /// [`AbiError::TooSmall`], [`AbiError::GuestMajor`], [`AbiError::GuestLineBytes`].
@@ -289,15 +291,15 @@ impl GuestDriver {
     }
 }
 
-/// Bytes of a region with `slots` slots: a power of two, as a PCI BAR must be.
+/// Size of a region with `slots` slots. It is a power of two, as a PCI BAR must be.
 pub fn region_bytes(slots: u32) -> u64 {
     let end = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES)
         + u64::from(slots) * u64::from(layout::PARACORD_SLOT_STRIDE_BYTES);
     end.next_power_of_two()
 }
 
-/// The first bytes of a new region, up to its slots: header and performance domains. All other bytes
-/// of it are zero.
+/// The first bytes of a new region, up to its slots: the header and the performance domains. All
+/// other bytes of the region are zero.
 ///
 /// # Errors
 /// [`AbiError::SlotCount`], [`DomainError::Count`].
@@ -339,7 +341,7 @@ pub fn new_region(
     Ok(bytes)
 }
 
-/// Names of the features in a mask, for people; unknown bits are left out.
+/// Names of the features in a mask, for messages. Unknown bits are left out.
 pub fn feature_names(mask: u32) -> Vec<&'static str> {
     const NAMES: [(u32, &str); 7] = [
         (layout::PARACORD_F_BOOST, "boost"),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The region that a host and a guest share: layout and checks of untrusted bytes.
 //!
-//! [`layout`] mirrors `abi/paracord_abi.h`, which documents every field. The
-//! other modules turn bytes that somebody else wrote into checked values:
-//! the caller copies the bytes once, then calls [`RegionLayout::check`],
-//! [`GuestDriver::check`], [`Domain::from_bytes`], [`GuestLine::from_bytes`] or [`PmuAsk::from_bytes`] on the copy.
+//! [`layout`] mirrors `abi/paracord_abi.h`, which documents every field. The other modules convert
+//! untrusted bytes into checked values. The caller copies the bytes once, and then calls
+//! [`RegionLayout::check`], [`GuestDriver::check`], [`Domain::from_bytes`],
+//! [`GuestLine::from_bytes`] or [`PmuAsk::from_bytes`] on the copy.
 //!
-//! A field of a newer minor version exists for a reader only if it ends inside
-//! the bytes that the line's writer declared ([`field_in`]).
+//! A field that a newer minor version has added may be read only if it ends inside the bytes that
+//! the writer of the line has declared ([`field_in`]).
 #![forbid(unsafe_code)]
 
 mod domain;
@@ -34,8 +34,8 @@ pub use pmu::{
     ServedAt, event_names, offer_events,
 };
 
-/// Whether a field may be read: it ends inside the bytes that the writer
-/// declared (`PARACORD_FIELD_IN`).
+/// Whether a field may be read, because it ends inside the bytes that the writer has declared
+/// (`PARACORD_FIELD_IN`).
 pub const fn field_in(offset_bytes: usize, size_bytes: usize, declared_bytes: usize) -> bool {
     match offset_bytes.checked_add(size_bytes) {
         Some(end) => end <= declared_bytes,
@@ -43,8 +43,8 @@ pub const fn field_in(offset_bytes: usize, size_bytes: usize, declared_bytes: us
     }
 }
 
-/// Little-endian integer at `offset`; the caller's buffer has a fixed size that
-/// the layout assertions cover.
+/// Reads a little-endian integer at `offset`. The layout assertions ensure that the integer is
+/// inside the caller's buffer, which has a fixed size.
 macro_rules! read_field {
     ($bytes:expr, $type:ty, $structure:ty, $field:ident) => {{
         let at = core::mem::offset_of!($structure, $field);
@@ -54,7 +54,7 @@ macro_rules! read_field {
     }};
 }
 
-/// Stores a little-endian integer at a field's place.
+/// Stores a little-endian integer at the offset of a field.
 macro_rules! write_field {
     ($bytes:expr, $value:expr, $structure:ty, $field:ident) => {{
         let at = core::mem::offset_of!($structure, $field);

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The cache lines of a slot: the guest's, read from a copy, and the host's.
+//! The cache lines of a slot: the guest's line, which is read from a copy, and the host's line.
 
 use core::mem::{offset_of, size_of};
 
 use crate::layout::{self, paracord_context, paracord_guest_line, paracord_host_line};
 use crate::{field_in, read_field, write_field};
 
-/// Bytes of a cache line.
+/// Size of a cache line.
 pub const LINE_BYTES: usize = layout::PARACORD_LINE_BYTES as usize;
 
-/// What runs on a vCPU, checked.
+/// What runs on a vCPU. The fields were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestContext {
     /// `PARACORD_TASK_*`; anything unknown becomes `PARACORD_TASK_UNKNOWN`.
     pub task_class: u8,
-    /// Kernel effective priority, at most 139; lower is more urgent.
+    /// Effective priority in the guest's kernel, at most 139. Lower values are more urgent.
     pub task_prio: u8,
-    /// In a hard interrupt handler.
+    /// The vCPU is in a hard interrupt handler.
     pub hardirq: bool,
-    /// In a softirq handler.
+    /// The vCPU is in a softirq handler.
     pub softirq: bool,
-    /// In an NMI handler.
+    /// The vCPU is in an NMI handler.
     pub nmi: bool,
-    /// Preemption is off.
+    /// Preemption is disabled.
     pub critical: bool,
-    /// Idle, about to halt.
+    /// The vCPU is idle and about to halt.
     pub halting: bool,
 }
 
-/// A guest line, each field checked and clamped on its own. A field that the
-/// guest did not declare is `None`.
+/// A guest line. Each field was checked and clamped on its own. A field that the guest did not
+/// declare is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestLine {
-    /// What runs.
+    /// What runs on the vCPU.
     pub context: Option<GuestContext>,
-    /// Guest-physical address and mask of the vCPU's preempt_count; both or neither.
+    /// Guest-physical address and mask of the vCPU's preempt_count, if the guest declared both.
     pub preempt_count: Option<(u64, u32)>,
     /// Performance request, 0..=1024.
     pub perf_request: Option<u16>,
-    /// The most that its governor may ask for, 0..=1024; 0: no limit.
+    /// The highest value that the guest's governor may request, 0..=1024; 0: no limit.
     pub perf_limit: Option<u16>,
     /// Utilisation of the guest's runqueue, 0..=1024.
     pub runqueue_util: Option<u16>,
-    /// Kicks sent, wraps.
+    /// Number of kicks that the guest has sent; wraps.
     pub kicks: Option<u32>,
 }
 
 /// Upper end of the capacity scale.
 const CAPACITY_MAX: u16 = 1024;
-/// Lowest kernel priority there is (`MAX_PRIO - 1`).
+/// The value of the lowest kernel priority (`MAX_PRIO - 1`).
 const TASK_PRIO_MAX: u8 = 139;
 
 macro_rules! declared {
@@ -59,7 +59,7 @@ macro_rules! declared {
 }
 
 impl GuestLine {
-    /// Checks a copied line of which the guest declared `declared_bytes`.
+    /// Checks a copied line, of which the guest has declared `declared_bytes`.
     pub fn from_bytes(copy: &[u8; LINE_BYTES], declared_bytes: u32) -> GuestLine {
         let context_declared = field_in(0, size_of::<paracord_context>(), declared_bytes as usize);
         let gpa = declared!(copy, declared_bytes, u64, preempt_count_gpa);
@@ -92,7 +92,7 @@ impl GuestContext {
     }
 }
 
-/// Bytes of the host line's boost part, from its start.
+/// Size of the boost part at the start of the host line.
 pub const HOST_BOOST_BYTES: usize = offset_of!(paracord_host_line, capacity);
 
 /// The boost part of a host line: its first [`HOST_BOOST_BYTES`].
@@ -102,14 +102,14 @@ pub struct HostBoost {
     pub state: u8,
     /// Mask of `1 << PARACORD_REASON_*`.
     pub reasons: u8,
-    /// Boosts so far, wraps.
+    /// Number of boosts so far; wraps.
     pub boosts: u32,
-    /// Forced unboosts so far, wraps.
+    /// Number of forced unboosts so far; wraps.
     pub throttles: u32,
 }
 
 impl HostBoost {
-    /// As it lies in the region.
+    /// The bytes of this part, as they are in the region.
     pub fn to_bytes(self) -> [u8; HOST_BOOST_BYTES] {
         let mut bytes = [0u8; HOST_BOOST_BYTES];
         write_field!(bytes, self.state, paracord_host_line, boost_state);
@@ -120,29 +120,30 @@ impl HostBoost {
     }
 }
 
-/// Bytes of the host line's place part, behind the boost part.
+/// Size of the place part of the host line, which follows the boost part.
 pub const HOST_PLACE_BYTES: usize =
     offset_of!(paracord_host_line, host_reserved32) - HOST_BOOST_BYTES;
 
-/// Where a vCPU runs and how fast: the [`HOST_PLACE_BYTES`] behind the boost part of a host line.
+/// Where a vCPU runs and how fast. This is the part of [`HOST_PLACE_BYTES`] that follows the boost
+/// part of a host line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlace {
     /// Capacity of the physical CPU at its highest frequency, 1..=1024; 0: unknown.
     pub capacity: u16,
-    /// Its frequency relative to the highest, 1..=1024; 0: unknown.
+    /// The frequency of this CPU relative to its highest frequency, 1..=1024; 0: unknown.
     pub frequency: u16,
     /// Physical CPU; `u32::MAX`: unknown.
     pub physical_cpu: u32,
-    /// Its cluster; `u32::MAX`: unknown.
+    /// The CPU's cluster; `u32::MAX`: unknown.
     pub cluster: u32,
-    /// Capacity that others take on it, 0..=1024.
+    /// Capacity of this CPU that other tasks use, 0..=1024.
     pub pressure: u16,
     /// Index of the vCPU's performance domain.
     pub domain: Option<u16>,
 }
 
 impl HostPlace {
-    /// Nothing is known.
+    /// A place about which nothing is known.
     pub const UNKNOWN: HostPlace = HostPlace {
         capacity: 0,
         frequency: 0,
@@ -152,7 +153,7 @@ impl HostPlace {
         domain: None,
     };
 
-    /// As it lies in the region.
+    /// The bytes of this part, as they are in the region.
     pub fn to_bytes(self) -> [u8; HOST_PLACE_BYTES] {
         let mut line = [0u8; LINE_BYTES];
         let domain = self.domain.map_or(0, |index| index.saturating_add(1));

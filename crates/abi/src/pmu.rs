@@ -9,47 +9,48 @@ use crate::layout::{
 };
 use crate::{RegionLayout, read_field, write_field};
 
-/// Counters of a vCPU.
+/// Number of counters of a vCPU.
 pub const COUNTERS: usize = layout::PARACORD_COUNTERS as usize;
-/// Bytes of the guest's lines of the area.
+/// Size of the guest's lines of the area.
 pub const PMU_GUEST_BYTES: usize = size_of::<paracord_pmu_guest>();
-/// Bytes of the host's lines of the area.
+/// Size of the host's lines of the area.
 pub const PMU_HOST_BYTES: usize = size_of::<paracord_pmu_host>();
-/// The guest's lines in a slot.
+/// Offset of the guest's lines in a slot.
 pub const PMU_GUEST_OFFSET: usize = offset_of!(paracord_slot, pmu);
-/// The host's lines in a slot.
+/// Offset of the host's lines in a slot.
 pub const PMU_HOST_OFFSET: usize = offset_of!(paracord_slot, pmu_host);
-/// Number of the batch that was served, in the host's lines: it is written last.
+/// Offset, in the host's lines, of the number of the batch that was served. The host writes it
+/// last.
 pub const PMU_SERVED_OFFSET: usize = offset_of!(paracord_pmu_host, served);
 
-/// What a guest wants of one counter. Any values are a guest's.
+/// What a guest wants to count with one counter. The guest may have written any values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterWant {
-    /// Index of the event; `None`: the counter stands still.
+    /// Index of the event; `None`: the counter is off.
     pub event: Option<u16>,
-    /// In user mode.
+    /// Count in user mode.
     pub user: bool,
-    /// In kernel mode.
+    /// Count in kernel mode.
     pub kernel: bool,
-    /// It overflows each so many; 0: it only counts.
+    /// The event overflows after each `period` counts; 0: it only counts.
     pub period: u64,
-    /// Of the period, in 2^-32: the first overflow is earlier by so much.
+    /// The part of the first period that has already passed, in units of 2^-32.
     pub elapsed: u32,
 }
 
-/// What a guest wants of a vCPU's counters.
+/// What a guest wants of all counters of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmuAsk {
-    /// Number of the batch; 0: there was none yet.
+    /// Number of the batch; 0: there was no batch yet.
     pub asked: u32,
-    /// Counters whose count it wants to know, a mask.
+    /// Mask of the counters whose counts the guest wants to read.
     pub read: u16,
-    /// By counter.
+    /// The wants, by counter.
     pub wants: [CounterWant; COUNTERS],
 }
 
 impl PmuAsk {
-    /// Of a copy of the guest's lines.
+    /// Converts a copy of the guest's lines.
     pub fn from_bytes(copy: &[u8; PMU_GUEST_BYTES]) -> PmuAsk {
         let mut wants = [CounterWant::default(); COUNTERS];
         let words = copy[offset_of!(paracord_pmu_guest, want)..]
@@ -72,32 +73,33 @@ impl PmuAsk {
     }
 }
 
-/// What a counter has counted so far.
+/// The counts of a counter so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterCounts {
     /// The count.
     pub count: u64,
     /// Time that the vCPU's thread ran while the counter was on.
     pub enabled_ns: u64,
-    /// Of that, time that was counted.
+    /// The part of `enabled_ns` in which the event was counted.
     pub running_ns: u64,
-    /// Overflows, wraps.
+    /// Number of overflows; wraps.
     pub overflows: u32,
 }
 
-/// What the host says of a vCPU's counters.
+/// What the host reports about the counters of a vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PmuAnswer {
-    /// The batch that was served; it is stored after the rest, at [`PMU_SERVED_OFFSET`].
+    /// Number of the batch that was served. It is stored last, at [`PMU_SERVED_OFFSET`].
     pub served: u32,
-    /// Counters that shall count and do not, a mask.
+    /// Mask of the counters that are wanted but do not count.
     pub refused: u16,
-    /// By counter.
+    /// The counts, by counter.
     pub counters: [CounterCounts; COUNTERS],
 }
 
 impl PmuAnswer {
-    /// Of a copy of the host's lines. Any values may lie there: a guest can write them.
+    /// Converts a copy of the host's lines. They may contain any values, because a guest can write
+    /// them.
     pub fn from_bytes(copy: &[u8; PMU_HOST_BYTES]) -> PmuAnswer {
         let mut counters = [CounterCounts::default(); COUNTERS];
         let places = copy[offset_of!(paracord_pmu_host, counter)..]
@@ -117,7 +119,7 @@ impl PmuAnswer {
         }
     }
 
-    /// As it lies in the slot.
+    /// The bytes of the host's lines, as they are in the slot.
     pub fn to_bytes(&self) -> [u8; PMU_HOST_BYTES] {
         let mut bytes = [0u8; PMU_HOST_BYTES];
         write_field!(bytes, self.served, paracord_pmu_host, served);
@@ -137,50 +139,50 @@ impl PmuAnswer {
 /// An event that a guest may count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventOffer<'a> {
-    /// A file's name in the guest.
+    /// Name of the event, which becomes a file name in the guest.
     pub name: &'a str,
-    /// A period is at least so long; 0: it only counts.
+    /// The shortest period; 0: the event only counts.
     pub min_period: u64,
 }
 
 /// Why events cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// More than the table holds.
+    /// More events than the table holds.
     #[error("{found} events, at most {} fit", layout::PARACORD_EVENTS_MAX)]
     Count {
-        /// Events there are.
+        /// Number of events.
         found: usize,
     },
-    /// A guest makes a file's name of it.
+    /// The name cannot be a file name in the guest.
     #[error("event {found:?}: a name has 1 to {NAME_MAX} letters, digits and \"-\"")]
     Name {
         /// The name.
         found: String,
     },
-    /// Made by an older version, which left no room.
+    /// An older version made the region, without room for events.
     #[error("the region has no room for a table of events: create it anew")]
     NoRoom,
 }
 
 const EVENT_BYTES: usize = layout::PARACORD_EVENT_STRIDE_BYTES as usize;
 const EVENT_OFFSET: usize = layout::PARACORD_EVENT_OFFSET_BYTES as usize;
-/// Without the byte that ends it.
+/// Longest name, without the byte that ends it.
 const NAME_MAX: usize = layout::PARACORD_EVENT_NAME_BYTES as usize - 1;
-/// Bytes from a region's start that [`offer_events`] changes.
+/// Number of bytes, from the start of a region, that [`offer_events`] changes.
 pub const OFFER_BYTES: usize = EVENT_OFFSET + EVENT_BYTES * layout::PARACORD_EVENTS_MAX as usize;
 
-/// Who serves PMU areas.
+/// Who serves the PMU areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedAt {
-    /// The VMM, at writes to the doorbell register.
+    /// The VMM serves them when the guest writes the doorbell register.
     Doorbell,
-    /// The daemon, at kicks.
+    /// The daemon serves them when the guest sends a kick.
     Kick,
 }
 
-/// Writes the events on offer into a region's first bytes, and when its PMU areas are served. No event: there is no
-/// PMU. Before the guest starts.
+/// Writes into a region's first bytes the events on offer and who serves the PMU areas. Without
+/// events there is no PMU. Call this before the guest starts.
 ///
 /// # Errors
 /// Any [`EventError`]; nothing was changed.
@@ -227,7 +229,8 @@ pub fn offer_events(
     Ok(())
 }
 
-/// The names of events in a region's first bytes, as far as they are names. A guest can write them.
+/// The names of the events in a region's first bytes. A guest can write these bytes, so the list
+/// ends at the first name that is not valid.
 pub fn event_names(first: &[u8; OFFER_BYTES]) -> Vec<String> {
     let count = usize::from(read_field!(first, u16, paracord_header, event_count));
     let places = first[EVENT_OFFSET..].chunks_exact(EVENT_BYTES).take(count);
@@ -321,7 +324,7 @@ mod tests {
             elapsed: u32::MAX,
         };
         assert_eq!((all.asked, all.read, all.wants), (u32::MAX, u16::MAX, [want; COUNTERS]));
-        // The second counter, user mode only.
+        // The second counter counts in user mode only.
         let mut bytes = [0; PMU_GUEST_BYTES];
         bytes[64 + 16..64 + 32].copy_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 9, 0, 0, 0]);
         let want = CounterWant { event: Some(2), user: true, kernel: false, period: 7, elapsed: 9 };

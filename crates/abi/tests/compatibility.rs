@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! One error per broken header, and old and new versions on both sides.
+//! Checks that each kind of broken header has its own error, and that old and new versions
+//! understand each other in both directions.
 
 #![allow(clippy::unwrap_used)]
 use std::mem::offset_of;
@@ -92,7 +93,7 @@ fn domains_lie_between_the_header_and_the_slots() {
     let refused = AbiError::Domain(DomainError::Count { found: 17 });
     assert_eq!(new_region(4, FEATURES, 0, &many), Err(refused));
     assert!(check(&new_region(4, FEATURES, 0, &many[..16]).unwrap()).is_ok());
-    // A table that a newer or a broken host declares elsewhere, or too large.
+    // A newer or a broken host may declare a table at another place, or one that is too large.
     let field = offset_of!(paracord_header, domain_offset_bytes);
     for (offset, count, stride) in
         [(64, 1, 192), (130, 1, 192), (4096, 1, 192), (128, 17, 192), (128, 1, 128), (128, 1, 200)]
@@ -103,14 +104,14 @@ fn domains_lie_between_the_header_and_the_slots() {
         bytes[field + 6..field + 8].copy_from_slice(&u16::to_le_bytes(stride));
         assert_eq!(check(&bytes), Err(AbiError::Domains { count, offset, stride }));
     }
-    // Version 1.0 had zeroes there: no domains.
+    // Version 1.0 had zeroes in this field, which means no domains.
     let old = with(field, [0u8; 8]);
     assert_eq!(check(&old).unwrap().domain_count, 0);
 }
 
 #[test]
 fn old_reader_accepts_a_newer_writer() {
-    // A minor version that appended to the header, the line and the slot.
+    // A newer minor version has appended fields to the header, the line and the slot.
     let mut bytes = header();
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(offset_of!(paracord_header, abi_minor), &9u16.to_le_bytes());
@@ -132,13 +133,13 @@ fn old_reader_accepts_a_newer_writer() {
 
 #[test]
 fn new_reader_sees_only_what_an_older_writer_declared() {
-    // A line of a writer that knew only the fields up to `declared` bytes;
-    // the rest of the line holds bytes that mean nothing.
+    // The writer of this line knew only the fields up to `declared` bytes. The rest of the line
+    // contains meaningless bytes.
     let line = [0xffu8; LINE_BYTES];
     let seen = |declared| GuestLine::from_bytes(&line, declared);
     assert_eq!(seen(7), GuestLine::default());
     assert!(seen(8).context.is_some() && seen(8).preempt_count.is_none());
-    // The address alone is of no use without its mask.
+    // The address is useless without its mask.
     let mask_end = offset_of!(paracord_guest_line, preempt_count_mask) as u32 + 4;
     assert_eq!(seen(mask_end - 1).preempt_count, None);
     assert_eq!(seen(mask_end).preempt_count, Some((u64::MAX, u32::MAX)));
@@ -187,8 +188,8 @@ fn host_place_lies_behind_the_boost_part() {
     assert_eq!(HostPlace::UNKNOWN.to_bytes()[4..12], [0xff; 8]);
 }
 
-/// Fuzz-smoke: whatever a guest or another user writes, checks neither panic
-/// nor accept a layout that reaches outside. The fuzz target looks longer.
+/// A short fuzz test: whatever a guest or another user writes, the checks do not panic, and they
+/// accept no layout that reaches outside of the region. The fuzz target runs longer.
 #[test]
 fn random_bytes_never_pass_a_bound() {
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
@@ -202,7 +203,7 @@ fn random_bytes_never_pass_a_bound() {
     for _ in 0..200_000 {
         let mut bytes = header();
         for _ in 0..random() % 4 {
-            // Half of the changes hit the host's fields, with small numbers or garbage.
+            // Half of the changes hit the host's fields, with small numbers or random bytes.
             let at = (random() % 124) as usize;
             let value = if random() % 2 == 0 { random() } else { random() % 8192 } as u32;
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -225,5 +226,5 @@ fn random_bytes_never_pass_a_bound() {
         let line = GuestLine::from_bytes(&line, random() as u32 % 70);
         assert!(line.perf_request.unwrap_or(0) <= 1024 && line.perf_limit.unwrap_or(0) <= 1024);
     }
-    assert!(accepted > 10_000, "the generator must reach the accepting paths: {accepted}");
+    assert!(accepted > 10_000, "the generator must also produce valid headers: {accepted}");
 }

@@ -24,9 +24,10 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Find VMs and boost their vCPUs until stopped
+    /// Find VMs and boost their vCPUs until paracord is stopped
     Run(RunArgs),
-    /// Restore threads that a killed daemon left boosted (the service runs it after each stop)
+    /// Restore the threads that a killed daemon left changed (the service runs this after each
+    /// stop)
     Restore {
         /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
         #[arg(long, value_name = "FILE")]
@@ -34,21 +35,22 @@ pub enum Command {
     },
     /// Show the daemon and its VMs
     Status(Query),
-    /// Look at VMs, and change their settings while they run
+    /// Show VMs, and change their settings while they run
     Vm(VmArgs),
-    /// Look at what threads, control groups and VMs may ask for, and change it (actuator ext)
+    /// Show and change how much performance threads, control groups and VMs may ask for (actuator
+    /// ext)
     Clamp(ClampArgs),
-    /// Watch VMs and vCPUs live
+    /// Show VMs and vCPUs live
     Top(TopArgs),
-    /// Read the configuration file again; boosts in force stay
+    /// Read the configuration file again; active boosts continue
     Reload(Target),
-    /// Change the upper bound of all VMs' modes until the next reload
+    /// Set the upper bound of all VMs' modes until the next reload
     Mode(ModeArgs),
     /// Restore every thread and end the daemon
     Stop(Target),
-    /// Say what this host can do for paracord, and what to change
+    /// Show which features this host has for paracord, and what to change
     Doctor(DoctorArgs),
-    /// Create, list and remove the files through which guests share their state
+    /// Create, list and remove the files through which guests share their state with the host
     Region(RegionArgs),
     /// Print the QEMU options that give a VM its region
     QemuArgs(AttachArgs),
@@ -64,7 +66,7 @@ pub enum Command {
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man {
-        /// Where the pages go
+        /// Directory for the pages
         directory: PathBuf,
     },
 }
@@ -75,22 +77,22 @@ pub struct RunArgs {
     /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Upper bound of all VMs' modes, in place of the file's
+    /// Upper bound of all VMs' modes; overrides the configuration file
     #[arg(long)]
     pub mode: Option<ModeWord>,
-    /// Who carries decisions out, in place of the file's
+    /// What carries decisions out; overrides the configuration file
     #[arg(long)]
     pub actuator: Option<ActuatorWord>,
-    /// One process only: if it is killed, `paracord restore` must be run
+    /// Run as a single process; if it is killed, run `paracord restore`
     #[arg(long, visible_alias = "foreground")]
     pub no_supervisor: bool,
-    /// Process of the supervisor: run as its daemon
+    /// Run as the daemon of the supervisor with this process ID
     #[arg(long, hide = true, value_name = "PID", conflicts_with = "no_supervisor")]
     pub daemon_of: Option<u32>,
 }
 
 impl RunArgs {
-    /// The words that give the daemon the same configuration.
+    /// The arguments with which the daemon gets the same configuration.
     pub fn as_words(&self) -> Vec<std::ffi::OsString> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         let mut push = |option: &str, value: &std::ffi::OsStr| {
@@ -113,20 +115,23 @@ impl RunArgs {
 /// An actuator on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ActuatorWord {
-    /// ext as long as it keeps all that this host uses of the kernel's scheduler, else rt; `paracord status` says why.
+    /// ext as long as it provides every feature of the kernel's scheduler that this host uses, rt
+    /// otherwise; `paracord status` shows the reason.
     Auto,
-    /// SCHED_RR by system call; the host keeps its own scheduler, and what boosts run is taken from the VM's CPU quota.
+    /// The daemon makes boosted threads SCHED_RR. The host keeps its own scheduler, and boosted
+    /// time counts against the VM's CPU quota.
     Rt,
-    /// paracord's own scheduler for all ordinary tasks of the host (sched_ext); what it does not keep is in docs/ext.md.
+    /// paracord's own scheduler (sched_ext) runs all ordinary tasks of the host; docs/ext.md lists
+    /// the features that it lacks.
     Ext,
-    /// Decide and count only.
+    /// paracord decides and counts, and changes nothing.
     Observe,
 }
 
-/// Where the daemon listens.
+/// The socket on which the daemon listens.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// Control socket [default: that of the configuration file]
+    /// Control socket [default: the socket that the configuration file names]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
@@ -134,7 +139,7 @@ pub struct Target {
     pub config: Option<PathBuf>,
 }
 
-/// A question to the daemon.
+/// A question to the daemon about its state.
 #[derive(Debug, Args)]
 pub struct Query {
     #[command(flatten)]
@@ -144,12 +149,12 @@ pub struct Query {
     pub json: bool,
 }
 
-/// Where the state comes from.
+/// The source of the state.
 #[derive(Debug, Args)]
 pub struct SnapshotSource {
     #[command(flatten)]
     pub target: Target,
-    /// Read the answer from a file that `status --json` wrote, not from the daemon
+    /// Read the state from a file that `status --json` wrote, and not from the daemon
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     pub from: Option<PathBuf>,
 }
@@ -159,11 +164,11 @@ pub struct SnapshotSource {
 pub struct TopArgs {
     #[command(flatten)]
     pub query: SnapshotSource,
-    /// Time between two refreshes, ms
+    /// Time between two refreshes in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub interval_ms: u64,
-    /// Print one table and end, as it does when the output is no terminal
+    /// Print one table and end; this is the default if the output is not a terminal
     #[arg(long)]
     pub once: bool,
 }
@@ -175,21 +180,21 @@ pub struct VmArgs {
     pub command: VmCommand,
 }
 
-/// What to do with VMs.
+/// The commands about VMs.
 #[derive(Debug, Subcommand)]
 pub enum VmCommand {
-    /// One line per VM
+    /// Show one line per VM
     List(Query),
-    /// Everything about one VM
+    /// Show everything about one VM
     Show {
-        /// Name, uuid or process id
+        /// Name, UUID or process ID
         vm: String,
         #[command(flatten)]
         query: Query,
     },
     /// Change keys of `[vm."NAME"]` for a running VM, until the next reload
     Set {
-        /// Name, uuid or process id
+        /// Name, UUID or process ID
         vm: String,
         /// KEY=VALUE such as mode=observe, wake.grant_us=500, rt.enabled=false
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
@@ -197,25 +202,27 @@ pub enum VmCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Show or say on which host CPUs the vCPUs of a running VM run
+    /// Show or set the host CPUs on which the vCPUs of a running VM run
     Place(PlaceArgs),
 }
 
 /// `paracord vm place`.
 #[derive(Debug, Args)]
 pub struct PlaceArgs {
-    /// Name, uuid or process id
+    /// Name, UUID or process ID
     pub vm: String,
-    /// VCPU[-VCPU]=CPUS or all=CPUS: a list such as 0-3,8, cluster:N, capacity:max, capacity:min, auto or any; none: show
+    /// VCPU[-VCPU]=CPUS or all=CPUS. CPUS is a list such as 0-3,8, or cluster:N, capacity:max,
+    /// capacity:min, auto or any. Without a placement, the vCPUs are shown
     #[arg(value_name = "VCPU=CPUS", value_parser = placement)]
     pub place: Vec<String>,
-    /// Each vCPU on a CPU of its own, the largest first (all=auto)
+    /// Place each vCPU on a CPU of its own, the largest CPUs first (all=auto)
     #[arg(long, conflicts_with_all = ["place", "clear"])]
     pub auto: bool,
-    /// Give all vCPUs back what they had, those that the configuration places too, until it is read again
+    /// Remove all placements and restore the CPUs that the vCPUs had before. This includes
+    /// placements of the configuration, until it is read again
     #[arg(long, conflicts_with_all = ["place", "hints"])]
     pub clear: bool,
-    /// Only tell the guest; do not bind threads
+    /// Only inform the guest, and do not bind threads
     #[arg(long)]
     pub hints: bool,
     /// Print JSON (docs/control-socket.md describes it)
@@ -236,23 +243,24 @@ pub struct ClampArgs {
     pub command: ClampCommand,
 }
 
-/// What to do with clamps.
+/// The commands about clamps.
 #[derive(Debug, Subcommand)]
 pub enum ClampCommand {
-    /// Set what somebody may ask for; an end that is not given is open
+    /// Set the least and the most performance that threads may ask for; a bound that is not given
+    /// is removed
     Set {
         #[command(flatten)]
         whose: Whose,
-        /// At least this while runnable, on the scale of the largest CPU at its highest frequency
+        /// Least performance while runnable; 1024 is the largest CPU at its highest frequency
         #[arg(long, value_name = "0..1024", value_parser = clamp_value(), required_unless_present = "max")]
         min: Option<u32>,
-        /// At most this
+        /// Most performance, on the same scale
         #[arg(long, value_name = "0..1024", value_parser = clamp_value())]
         max: Option<u32>,
         #[command(flatten)]
         target: Target,
     },
-    /// Show what somebody may ask for, and what of it is in force
+    /// Show the clamps that are set, and the clamps in force
     Get {
         #[command(flatten)]
         whose: Whose,
@@ -262,14 +270,14 @@ pub enum ClampCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Let somebody ask for anything again
+    /// Remove the clamps
     Clear {
         #[command(flatten)]
         whose: Whose,
         #[command(flatten)]
         target: Target,
     },
-    /// Show all that were set and still exist
+    /// Show all clamps that are set
     List {
         /// Print JSON (docs/control-socket.md describes it)
         #[arg(long)]
@@ -283,20 +291,20 @@ fn clamp_value() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(Clamp::NONE.max))
 }
 
-/// Whose clamps.
+/// The threads whose clamps a command is about.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Whose {
-    /// One thread
+    /// One thread, by its thread ID
     #[arg(long, value_name = "TID")]
     pub task: Option<u32>,
-    /// All threads of a process, and those that they start later
+    /// All threads of a process, and the threads that they start later
     #[arg(long, value_name = "PID")]
     pub process: Option<u32>,
-    /// What is in a control group: a directory below /sys/fs/cgroup
+    /// The threads in a control group, which is a directory below /sys/fs/cgroup
     #[arg(long, value_name = "DIRECTORY")]
     pub cgroup: Option<PathBuf>,
-    /// All vCPUs of a VM: name, uuid or process id
+    /// All vCPUs of a VM, by its name, UUID or process ID
     #[arg(long, value_name = "VM")]
     pub vm: Option<String>,
 }
@@ -310,7 +318,7 @@ fn key_value(word: &str) -> Result<(String, String), String> {
 /// `paracord mode`.
 #[derive(Debug, Args)]
 pub struct ModeArgs {
-    /// on decides and acts, observe decides and counts, off does neither
+    /// on: decide and act; observe: decide and count; off: neither
     pub mode: ModeWord,
     #[command(flatten)]
     pub target: Target,
@@ -323,7 +331,7 @@ pub enum ModeWord {
     On,
     /// Decide and count.
     Observe,
-    /// Neither.
+    /// Neither decide nor act.
     Off,
 }
 
@@ -348,10 +356,11 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml if it exists]
+    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml
+    /// if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Examine the host whose file system is mounted there
+    /// Examine the host whose file system is mounted in this directory
     #[arg(long, value_name = "DIRECTORY", hide = true)]
     pub root: Option<PathBuf>,
 }
@@ -359,39 +368,43 @@ pub struct DoctorArgs {
 /// `paracord region`.
 #[derive(Debug, Args)]
 pub struct RegionArgs {
-    /// Configuration file, which names the directory [default: /etc/paracord/paracord.toml if it exists]
+    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml
+    /// if it exists]
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     #[command(subcommand)]
     pub command: RegionCommand,
 }
 
-/// What to do with regions.
+/// The commands about regions.
 #[derive(Debug, Subcommand)]
 pub enum RegionCommand {
     /// Create a region and print its path
     Create {
-        /// Name of the region, usually the VM's
+        /// Name of the region, usually the name of the VM
         name: String,
-        /// vCPUs of the VM, hot-pluggable ones included
+        /// Number of vCPUs of the VM, including hot-pluggable vCPUs
         #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
         vcpus: u32,
-        /// User that the VM runs as: name, UID or UID:GID [default: the caller]
+        /// User as which the VM runs: name, UID or UID:GID [default: the caller]
         #[arg(long, value_name = "USER")]
         owner: Option<String>,
-        /// Do not let the guest kick when it drops a stale boost
+        /// Do not let the guest kick the host when it no longer needs a boost
         #[arg(long)]
         no_kick: bool,
         /// Do not follow the guest's preempt_count
         #[arg(long)]
         no_preempt_count: bool,
-        /// Do not tell the guest about the host's CPUs and frequencies, nor let it ask for performance
+        /// Do not inform the guest about the host's CPUs and frequencies, and do not let it ask for
+        /// performance
         #[arg(long)]
         no_frequencies: bool,
-        /// Let the guest count this host's perf events on its vCPUs, by the daemon (perf stat -e paracord/…/)
+        /// Let the guest count this host's perf events on its vCPUs with the daemon's help (perf
+        /// stat -e paracord/…/)
         #[arg(long)]
         counters: bool,
-        /// Age of a dropped boost that is worth a kick, µs; 0: the guest driver's default
+        /// Age in microseconds from which a boost that the guest no longer needs is worth a kick;
+        /// 0: the default of the guest's driver
         #[arg(long, value_name = "US", default_value_t = 0)]
         kick_us: u32,
     },
@@ -413,10 +426,11 @@ pub enum RegionCommand {
 pub struct AttachArgs {
     /// Name of the region, as in `paracord region create`
     pub name: String,
-    /// vCPUs of the VM, hot-pluggable ones included
+    /// Number of vCPUs of the VM, including hot-pluggable vCPUs
     #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
     pub vcpus: u32,
-    /// With interrupts from the daemon, for a region with counters that shall sample; QEMU needs the daemon at its start
+    /// Add interrupts from the daemon, which sampling in a region with counters needs. QEMU then
+    /// needs a running daemon at its start
     #[arg(long)]
     pub counters: bool,
     #[command(flatten)]
@@ -430,10 +444,10 @@ pub struct ConfigArgs {
     pub command: ConfigCommand,
 }
 
-/// What to do with the configuration.
+/// The commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print the effective configuration; defaults are commented out
+    /// Print the effective configuration, with keys that have their default commented out
     Show {
         /// Also print each key's meaning and range
         #[arg(long)]
@@ -444,7 +458,7 @@ pub enum ConfigCommand {
     },
     /// Check a configuration file and say what is wrong
     Check {
-        /// The file [default: /etc/paracord/paracord.toml]
+        /// Configuration file [default: /etc/paracord/paracord.toml]
         file: Option<PathBuf>,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What to add to a VM so that it maps its region: QEMU options, libvirt XML.
+//! The QEMU options and the libvirt XML with which a VM maps its region.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
     }
     let (path, bytes) =
         (config.region_dir.join(&args.name), paracord_abi::region_bytes(args.vcpus));
-    // prealloc: the host reads a page only once it is present in the VMM.
+    // With prealloc all pages are present in the VMM. The host does not read absent pages.
     let backend = format!(
         "memory-backend-file,id=paracord,mem-path={},size={bytes},share=on,prealloc=on",
         path.display()
@@ -39,7 +39,7 @@ pub fn qemu_args(args: &AttachArgs) -> Result<ExitCode, Failure> {
 
 /// `paracord libvirt-xml`.
 pub fn libvirt_xml(args: &AttachArgs) -> Result<ExitCode, Failure> {
-    // libvirt's own <shmem> takes no directory and at least 1 MiB.
+    // libvirt's own <shmem> accepts no directory and no size below 1 MiB.
     let mut xml = String::from(
         "<!-- In `virsh edit`: the name space goes into the first line, the rest before </domain>. -->\n\
          <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n  <qemu:commandline>\n",

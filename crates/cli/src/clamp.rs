@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord clamp`: what threads, control groups and VMs may ask for.
+//! `paracord clamp`: how much performance threads, control groups and VMs may ask for.
 
 use std::process::ExitCode;
 

@@ -12,10 +12,11 @@ use crate::args::{ConfigArgs, ConfigCommand, ModeArgs, Target};
 use crate::exit::Failure;
 use crate::output::print;
 
-/// The configuration in `file`; without one the default file, or the defaults when it does not exist.
+/// Reads the configuration in `file`. Without `file`, reads the default file, or returns the
+/// defaults if that file does not exist.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// If the file cannot be read or is wrong.
 pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(match file {
         Some(file) => config::load(file)?,
@@ -26,17 +27,18 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     })
 }
 
-/// What this host cannot do of the placements in the file that [`load_config`] reads: one line.
+/// One line about the first placement in the file that [`load_config`] reads and that this host
+/// cannot carry out.
 pub fn not_for_this_host(file: Option<&Path>) -> Option<String> {
     let file = file.unwrap_or(config::DEFAULT_PATH.as_ref());
     let found = file.exists().then(|| config::load_for(&Host::read(Path::new("/")), file))?;
     found.err().map(|e| e.to_string())
 }
 
-/// The daemon's socket.
+/// Path of the daemon's socket.
 ///
 /// # Errors
-/// What is wrong with the configuration file that would name it.
+/// If the configuration file that names the socket is wrong.
 pub fn socket(target: &Target) -> Result<PathBuf, Failure> {
     match &target.socket {
         Some(path) => Ok(path.clone()),
@@ -44,10 +46,10 @@ pub fn socket(target: &Target) -> Result<PathBuf, Failure> {
     }
 }
 
-/// One question and its answer.
+/// Sends a request to the daemon, and returns the answer.
 ///
 /// # Errors
-/// No daemon, not permitted, refused.
+/// If no daemon runs, if the caller has no permission, or if the daemon refuses the request.
 pub fn ask(target: &Target, request: &Request) -> Result<serde_json::Value, Failure> {
     Ok(Client::connect(&socket(target)?)?.ask(request)?)
 }

@@ -12,7 +12,7 @@ use crate::control::load_config;
 use crate::exit::{self, Failure};
 use crate::output::{print, print_json};
 
-/// Prints all checks; exit code 5 when something that paracord needs is missing.
+/// Prints all checks. The exit code is 5 if the host lacks something that paracord needs.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let region_dir = load_config(args.config.as_deref())?.region_dir;
     let root = args.root.as_deref().unwrap_or(Path::new("/"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exit codes, and the one line that an error is.
+//! Exit codes, and errors as one line.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,12 +13,12 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// No daemon runs.
 pub const NOT_RUNNING: u8 = 3;
-/// The caller may not do this.
+/// The caller has no permission.
 pub const DENIED: u8 = 4;
 /// `doctor` found something that paracord needs and this host lacks.
 pub const LACKING: u8 = 5;
 
-/// A command that failed: exit code and message.
+/// The exit code and the message of a command that failed.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -41,7 +41,7 @@ impl Failure {
         Failure { code: DENIED, message: message.into() }
     }
 
-    /// What went wrong and what to do.
+    /// Says what went wrong and what to do.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -49,7 +49,7 @@ impl Failure {
     /// Prints the line.
     pub fn report(&self) -> ExitCode {
         let line: Vec<&str> = self.message.lines().map(str::trim).collect();
-        // To a terminal that is gone it cannot be said, which is not for a panic.
+        // The terminal may be gone. That must not cause a panic.
         let _ = writeln!(std::io::stderr(), "paracord: {}", line.join(" "));
         ExitCode::from(self.code)
     }
@@ -83,7 +83,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Prints what clap has to say: help and version as they are, an error as one line.
+/// Prints the output of clap. Help and version stay as they are, and an error becomes one line.
 pub fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The `paracord` command: arguments in, one line per error out.
+//! The `paracord` command.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -8,6 +8,8 @@ mod clamp;
 mod control;
 mod doctor;
 mod exit;
+mod journal;
+mod log;
 mod manual;
 mod notify;
 mod output;

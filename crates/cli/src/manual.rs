@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Completion scripts and manual pages, made from the command line's definition.
+//! Completion scripts and manual pages, generated from the definition of the command line.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// `paracord man`: one page per command.
+/// `paracord man`: writes one page per command.
 pub fn man(directory: &Path) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))

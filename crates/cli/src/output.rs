@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Standard output that a closed pipe ends quietly, and aligned columns.
+//! Printing to standard output, and tables with aligned columns.
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use crate::exit::Failure;
 
-/// Prints `text`. A reader that went away (`paracord … | head`) is no error.
+/// Prints `text`. If the reader of a pipe has closed it (`paracord … | head`), this is not an
+/// error.
 ///
 /// # Errors
-/// When standard output cannot be written for another reason.
+/// If standard output cannot be written for another reason.
 pub fn print(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -31,8 +32,8 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// Rows as aligned columns; the first row is the heading. A column is right-aligned
-/// when all of its cells below the heading begin with a digit, a sign or are `-`.
+/// Formats rows as a table with aligned columns. The first row is the heading. A column is
+/// right-aligned if each of its cells below the heading begins with a digit or `-`.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cells = |c: usize| rows.iter().filter_map(move |r| r.get(c));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord vm place`: where the vCPUs of a VM run.
+//! `paracord vm place`: the host CPUs on which the vCPUs of a VM run.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub fn place(args: &PlaceArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is sent, and whether it only asks.
+/// The request to send, and whether it is a question that changes nothing.
 fn request(args: &PlaceArgs) -> Result<(Request, bool), Failure> {
     let vm = args.vm.clone();
     let place = if args.auto { "auto".to_owned() } else { args.place.join(" ") };
@@ -38,13 +38,13 @@ fn request(args: &PlaceArgs) -> Result<(Request, bool), Failure> {
             false => Ok((Request::VmPlaceGet { vm }, true)),
         };
     }
-    // Each word was checked alone; a vCPU may be in two of them.
+    // The command line has checked each word alone. Two words may place the same vCPU.
     place.parse::<Placement>().map_err(|e| Failure::usage(e.to_string()))?;
     let mode = if args.hints { PlaceMode::Hints } else { PlaceMode::Affinity };
     Ok((Request::VmPlace { vm, place, mode }, false))
 }
 
-/// `cluster:4 (hints)`; `-` where nothing is said.
+/// A placement such as `cluster:4 (hints)`, or `-` without a placement.
 pub fn placed(placement: Option<&PlacementSnapshot>) -> String {
     let Some(placement) = placement else { return "-".to_owned() };
     let mode = match placement.mode {

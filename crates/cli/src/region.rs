@@ -10,13 +10,14 @@ use paracord_host::counters::{EventSet, Offered};
 use paracord_host::ivshmem;
 use paracord_host::machine::domains::HostCpus;
 use paracord_host::regions::region_file::{self, ListedDomain, Offer, RegionFileError};
+use paracord_sys::accounts::user_ids;
 
 use crate::args::{RegionArgs, RegionCommand};
 use crate::control::load_config;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
-/// An emulated host needs half a second.
+/// How long to wait for the daemon's socket. On an emulated host it takes half a second.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl From<RegionFileError> for Failure {
@@ -101,7 +102,8 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Whether the daemon has a socket for a new region, which it sees by itself: a QEMU may be started at once.
+/// Waits until the daemon has a socket for a new region, so that QEMU may be started at once.
+/// Returns false if no daemon creates the socket. The daemon notices new regions by itself.
 fn is_served(socket: &Path) -> bool {
     let end = Instant::now() + SOCKET_TIMEOUT;
     while socket.parent().is_some_and(Path::exists) && Instant::now() < end {
@@ -113,7 +115,7 @@ fn is_served(socket: &Path) -> bool {
     false
 }
 
-/// What perf can count on this host, of what guests may count.
+/// The events that guests may count and that perf can count on this host.
 fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
     let offer = paracord_host::counters::Offer::probe(allowed);
     if let Some(first) = offer.why_empty() {
@@ -122,7 +124,7 @@ fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
     Ok(offer.events().copied().collect())
 }
 
-/// Capacities and highest frequencies, "any CPU" first.
+/// Capacity and highest frequency of each domain. The first domain stands for any CPU.
 fn domains(domains: &[ListedDomain]) -> String {
     if domains.is_empty() {
         return "-".into();
@@ -131,39 +133,34 @@ fn domains(domains: &[ListedDomain]) -> String {
     domains.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// User and group id of `USER`, `UID` or `UID:GID`.
+/// User and group ID of `USER`, `UID` or `UID:GID`.
 fn owner_ids(owner: &str) -> Result<(u32, u32), Failure> {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    find_owner(&passwd, owner).ok_or_else(|| {
-        Failure::usage(format!(
-            "--owner {owner}: no such user in /etc/passwd; give UID:GID instead"
-        ))
-    })
-}
-
-/// Looks `owner` up in the text of /etc/passwd (`name:password:uid:gid:…`).
-fn find_owner(passwd: &str, owner: &str) -> Option<(u32, u32)> {
     if let Some((uid, gid)) = owner.split_once(':') {
-        return Some((uid.parse().ok()?, gid.parse().ok()?));
+        return uid.parse().ok().zip(gid.parse().ok()).ok_or_else(|| {
+            Failure::usage(format!("--owner {owner}: give a user, or UID:GID as two numbers"))
+        });
     }
-    passwd.lines().find_map(|line| {
-        let f: Vec<&str> = line.split(':').collect();
-        let named = f.len() > 3 && (f[0] == owner || f[2] == owner);
-        named.then(|| Some((f[2].parse().ok()?, f[3].parse().ok()?)))?
-    })
+    match user_ids(owner) {
+        Ok(Some(user)) => Ok((user.uid, user.gid)),
+        Ok(None) => Err(Failure::usage(format!(
+            "--owner {owner}: this host knows no such user; give UID:GID instead"
+        ))),
+        Err(error) => Err(Failure::new(format!("--owner: {error}; give UID:GID instead"))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::find_owner;
+    use super::owner_ids;
 
     #[test]
     fn owners_by_name_uid_or_pair() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nlibvirt-qemu:x:64055:994::/:/bin/false\nbad\n";
-        assert_eq!(find_owner(passwd, "libvirt-qemu"), Some((64055, 994)));
-        assert_eq!(find_owner(passwd, "64055"), Some((64055, 994)));
-        assert_eq!(find_owner(passwd, "7:8"), Some((7, 8)));
-        assert_eq!(find_owner(passwd, "bad"), None);
-        assert_eq!(find_owner(passwd, "x:y"), None);
+        let ids = |owner: &str| owner_ids(owner).map_err(|failure| failure.message().to_owned());
+        assert_eq!(ids("root"), Ok((0, 0)));
+        assert_eq!(ids("0"), Ok((0, 0)));
+        assert_eq!(ids("7:8"), Ok((7, 8)));
+        let unknown = ids("paracord-no-such-user").unwrap_err();
+        assert!(unknown.ends_with("knows no such user; give UID:GID instead"), "{unknown}");
+        assert!(ids("x:y").unwrap_err().ends_with("UID:GID as two numbers"));
     }
 }

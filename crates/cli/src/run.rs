@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord run` and `paracord restore`.
 //!
-//! `run` is the supervisor; it starts this same program with `--daemon-of` and the
-//! same arguments, so both read the same configuration.
+//! `run` is the supervisor. It starts the same program with `--daemon-of` and the same arguments,
+//! so that both read the same configuration.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,17 +13,14 @@ use paracord_host::run_dir::{self, RunDir, RunDirError};
 use paracord_host::services::Services;
 use paracord_host::settings::Settings;
 use paracord_host::supervisor::{self, SupervisorError};
-use tracing_subscriber::EnvFilter;
 
 use crate::args::{ActuatorWord, RunArgs};
 use crate::control::{load_config, not_for_this_host};
 use crate::exit::Failure;
-use crate::notify;
 use crate::output::print;
+use crate::{log, notify};
 
 const PROC: &str = "/proc";
-/// Filter of log lines, as in RUST_LOG: `debug`, `paracord_host=debug`, …
-const LOG_VARIABLE: &str = "PARACORD_LOG";
 
 impl From<RunDirError> for Failure {
     fn from(e: RunDirError) -> Failure {
@@ -51,27 +48,10 @@ fn configure(args: &RunArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Lines without time stamps, which is what the journal wants.
-fn log_to_stderr() {
-    let filter = EnvFilter::builder()
-        .with_env_var(LOG_VARIABLE)
-        .with_default_directive(tracing::Level::INFO.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // Otherwise a line that a terminal that is gone does not take is a panic: of the one who restores threads.
-        .log_internal_errors(false)
-        .with_ansi(false)
-        .with_target(false)
-        .without_time()
-        .init();
-}
-
 /// `paracord run`.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let config = configure(args)?;
-    log_to_stderr();
+    log::start();
     let settings = Settings::from(&config);
     if args.daemon_of.is_some() {
         if let Some(line) = not_for_this_host(args.config.as_deref()) {
@@ -88,18 +68,19 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         let mut command = Command::new(&program);
         let own_pid = std::process::id().to_string();
         command.args(["run", "--daemon-of", &own_pid]).args(args.as_words());
+        notify::hand_on_watchdog(&mut command);
         command
     })
     .map(|()| ExitCode::SUCCESS)
     .or_else(|e| match e {
         SupervisorError::NotRoot => Err(not_root()),
-        // The daemon said why.
+        // The daemon has reported the reason.
         SupervisorError::Daemon(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         e => Err(Failure::new(e.to_string())),
     })
 }
 
-/// The daemon alone: whoever starts it must run `paracord restore` when it is killed.
+/// Runs the daemon without a supervisor. If it is killed, the user must run `paracord restore`.
 fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
     if !is_root() {
         return Err(not_root());
@@ -129,7 +110,7 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     let surroundings = Surroundings {
         supervisor: args.daemon_of,
         reload: read_again(args, config),
-        ready: Box::new(notify::ready),
+        manager: notify::manager(),
         ..Surroundings::default()
     };
     daemon::run(settings, surroundings, |handle| Services::start(config, handle))
@@ -137,7 +118,8 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration as its file is now: sockets stay as they are until the next start.
+/// Returns the function that reads the configuration again. Sockets stay as they are until the next
+/// start.
 fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
     Box::new(move || {
@@ -146,7 +128,8 @@ fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
         let mut notes = Vec::new();
         notes.extend((!same).then(|| note.to_owned()));
-        // A CPU that is offline may come back: what can be done is in force.
+        // This is a note and not an error, because a CPU that is offline may come back. Placements
+        // on other CPUs take effect.
         notes.extend(not_for_this_host(args.config.as_deref()));
         Ok(Reloaded { settings: Settings::from(&config), note: notes.join("\n") })
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord status` and `paracord vm`: a snapshot as text or JSON.
+//! `paracord status` and `paracord vm`: print a snapshot as text or JSON.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
-    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
+    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, RegionSnapshot, Snapshot, VcpuSnapshot,
+    VmSnapshot,
 };
 use paracord_host::vms::names::{self, Called};
 
@@ -18,10 +19,10 @@ use crate::output::{columns, print, print_json};
 use crate::place::{place, placed};
 use crate::units;
 
-/// The state of everything, from the daemon or from a file.
+/// Reads a snapshot of the whole state from the daemon or from a file.
 ///
 /// # Errors
-/// No daemon, not permitted, or a file that is no snapshot.
+/// If no daemon runs, if the caller has no permission, or if the file is not a snapshot.
 pub fn fetch(query: &SnapshotSource) -> Result<Snapshot, Failure> {
     match &query.from {
         None => {
@@ -187,6 +188,9 @@ fn vm_details(vm: &VmSnapshot) -> String {
         (None, Some(why)) => line("region", format!("refused: {why}")),
         (None, None) => line("region", "none: boosted by what the host sees alone".into()),
     }
+    if let Some(slow) = vm.region.as_ref().and_then(slow_accesses) {
+        line("region I/O", slow);
+    }
     if let Some(why) = &vm.place_refused {
         line("place", format!("refused: {why}"));
     }
@@ -207,7 +211,19 @@ fn vm_details(vm: &VmSnapshot) -> String {
     text
 }
 
-/// vCPUs in detail.
+/// What the daemon says about a region to which accesses took too long.
+fn slow_accesses(region: &RegionSnapshot) -> Option<String> {
+    let RegionSnapshot { slow_accesses, left_out_ns, .. } = *region;
+    (slow_accesses > 0).then(|| {
+        let now = match left_out_ns {
+            0 => "in use again".to_owned(),
+            left_ns => format!("left out for {}", units::duration(left_ns)),
+        };
+        format!("{slow_accesses} accesses took too long; {now}")
+    })
+}
+
+/// Table of the vCPUs in detail.
 fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VCPU",
@@ -248,7 +264,7 @@ fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The VMM's other threads.
+/// Table of the VMM's threads that are not vCPUs.
 fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VMM THREAD",
@@ -288,7 +304,7 @@ fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the guest's perf events do.
+/// One line about the guest's perf events.
 fn perf_events(pmu: &PmuSnapshot) -> String {
     let mut text = format!(
         "{}, {} events open, {} opened, {} used again, {} of the host's time",
@@ -304,7 +320,8 @@ fn perf_events(pmu: &PmuSnapshot) -> String {
     text
 }
 
-/// Why a vCPU is boosted or throttled, or may not be boosted; `-` when none of that.
+/// The reason why a vCPU is boosted or throttled, or may not be boosted. `-` if it could be boosted
+/// and is not.
 pub fn why(v: &VcpuSnapshot) -> String {
     match v.state {
         BoostState::Off if v.not_boosted => "CPU limit".into(),
@@ -320,7 +337,8 @@ fn empty_budget(of: Option<&str>) -> String {
     format!("{} budget", of.unwrap_or("a"))
 }
 
-/// Capacity of its CPU at its frequency, of 1024; `-` where the guest is not told.
+/// Capacity of the vCPU's host CPU at its current frequency, out of 1024. `-` if the guest is not
+/// informed about it.
 pub fn speed(v: &VcpuSnapshot) -> String {
     let known = v.place.as_ref().filter(|place| place.frequency != 0);
     known.map_or_else(
@@ -329,7 +347,7 @@ pub fn speed(v: &VcpuSnapshot) -> String {
     )
 }
 
-/// What the guest's governor asks for, and the most that it wants.
+/// The performance that the guest's governor requests, and the guest's upper limit if it has one.
 pub fn asks(v: &VcpuSnapshot) -> String {
     match &v.request {
         None => "-".into(),
@@ -346,7 +364,7 @@ fn percentile(h: &Histogram, permille: u32) -> String {
     h.percentile_ns(permille).map_or_else(|| "-".to_owned(), units::duration)
 }
 
-/// The word that an enumeration has in JSON.
+/// The word for a value of an enumeration in JSON.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers for people: at most four digits and a unit.
+//! Formats numbers for people, with few digits and a unit.
 
 /// Nanoseconds as `12ns`, `3.4µs`, `120ms`, `2.0s`.
 pub fn duration(ns: u64) -> String {

@@ -13,12 +13,13 @@ fn stdout(o: &Output) -> String {
     String::from_utf8(o.stdout.clone()).unwrap()
 }
 
-/// A directory of its own with a configuration that keeps everything inside it.
+/// A directory of its own with a configuration that keeps everything inside it. It is on tmpfs,
+/// where regions lie.
 struct Sandbox(PathBuf);
 
 impl Sandbox {
     fn new(name: &str) -> Sandbox {
-        let dir = std::env::temp_dir().join(format!("paracord-cli-{name}-{}", std::process::id()));
+        let dir = PathBuf::from(format!("/dev/shm/paracord-cli-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         let s = Sandbox(dir);
@@ -194,6 +195,22 @@ fn a_recorded_status_can_be_read_again() {
         assert!(o.status.success() && stdout(&o).contains("web"), "{args:?} {o:?}");
     }
     fails(&["vm", "show", "db", "--from", &file], 1, &["no VM named \"db\"", "vm list"]);
+    let region = paracord_host::snapshot::RegionSnapshot {
+        slow_accesses: 3,
+        left_out_ns: 2_000_000_000,
+        ..Default::default()
+    };
+    let slow = paracord_host::snapshot::Snapshot {
+        vms: vec![paracord_host::snapshot::VmSnapshot {
+            name: "web".into(),
+            region: Some(region),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let file = s.write("slow.json", &serde_json::to_string(&slow).unwrap());
+    let shown = stdout(&paracord(&["vm", "show", "web", "--from", &file]));
+    assert!(shown.contains("region I/O 3 accesses took too long; left out for 2"), "{shown}");
     let bad = s.write("bad.json", "{");
     fails(&["status", "--from", &bad], 1, &["bad.json", "status --json"]);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What a guest's access to the virtual cpufreq device costs the VMM, without the exit around it:
-//! `cargo run --release -p paracord-devices --example access_cost`. Medians of rounds and their quartiles, as lines of JSON.
+//! Measures what a guest's access to the virtual cpufreq device costs the VMM, without the VM exit:
+//! `cargo run --release -p paracord-devices --example access_cost`. Prints medians of rounds and
+//! their quartiles, as lines of JSON.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! How a VMM embeds the device: `cargo run -p paracord-devices --example embed_virt_cpufreq`.
 //!
-//! A "guest" of two threads writes and reads registers through the VMM's memory bus as the exits of its
-//! vCPUs would; its requests become clamps of those threads where this machine's kernel has them.
-//! `crates/vmm` does the same with KVM around it.
+//! A "guest" of two threads writes and reads registers through the VMM's memory bus, as the exits
+//! of its vCPUs would. Its requests become clamps of those threads if this machine's kernel has
+//! clamps. `crates/vmm` does the same with KVM.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use paracord_devices::virt_cpufreq::{
 
 const BASE: u64 = 0x0905_0000;
 const VCPUS: u32 = 2;
-/// As often as a guest of 250 ticks a second looks.
+/// A guest with 250 ticks per second reads its frequency this often.
 const HOUSEKEEPING: Duration = Duration::from_millis(4);
 
 fn thread_id() -> u32 {
@@ -26,14 +26,15 @@ fn thread_id() -> u32 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // 1. What the guest is shown: one table for all, here, each vCPU with a frequency of its own.
+    // 1. The table that the guest is shown: here one for all vCPUs, each with a frequency of its
+    //    own.
     let domain = PerfDomain::from_frequencies(&[800_000, 1_600_000, 2_400_000], 1024, false)?;
     let cpus = vec![CpuConfig { domain: 0 }; VCPUS as usize];
-    // 2. Who carries requests to the host.
+    // 2. The back end, which passes requests to the host.
     let backend = Arc::new(UclampBackend::new(VCPUS, Headroom::of_host(Path::new("/"))));
     let config = Config { domains: vec![domain], cpus };
     let device = Arc::new(VirtCpufreq::new(config, Arc::clone(&backend))?);
-    // 3. The guest finds it in its device tree.
+    // 3. The device tree node by which the guest finds the device.
     let node = fdt::Node::new(BASE, VCPUS);
     println!("{}: compatible {:?}, reg {:#x?}", node.name, node.compatible, node.reg);
 
@@ -47,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let _ = say.send((vcpu, thread_id()));
                 let mut khz = 800_000;
                 while !done.load(Ordering::Relaxed) {
-                    // 4. The vCPU's loop: an exit to the window's addresses.
+                    // 4. The vCPU's loop: each exit is an access to the window.
                     let address = BASE + u64::from(vcpu) * PAGE_BYTES;
                     device.write(address + SET_PERF - BASE, &u32::to_le_bytes(khz));
                     let mut data = [0; 4];
@@ -62,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             backend.register(vcpu, tid)?;
             frequencies.register(vcpu, std::process::id(), tid)?;
         }
-        // 5. A thread of the VMM's does what takes time.
+        // 5. A thread of the VMM does the work that takes time.
         for _ in 0..50 {
             frequencies.update(&device);
             backend.flush();
@@ -80,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{} requests, {} clamps changed", device.counts().requests, backend.changes());
     if !governor_listens(Path::new("/")) {
-        println!("without effect: no CPU's frequency follows clamps (governor schedutil)");
+        println!("without effect: no CPU has the governor schedutil, which follows clamps");
     }
     if let Some(why) = backend.refusal() {
         println!("without effect: {why}");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What it costs to give a counter of a guest its next event (give back, take, set the period, go on) in each mode of
-//! the pool, on the own thread, on one that runs on another CPU, and on two that sleep, the one of this CPU and the other of
-//! that on which the runner runs: `bench/pmu`. Clock events of
-//! the kernel's own. Medians of interleaved rounds and their quartiles, as lines of JSON.
+//! Measures the cost of giving a guest's counter its next event: give the old one back, take a new
+//! one, set its period, start it (`bench/pmu`). Each mode of the pool is measured for four threads:
+//! the calling thread, a thread that runs on another CPU, a thread that sleeps and last ran on this
+//! CPU, and a thread that sleeps and last ran on the CPU of the running thread. The events are
+//! clock events of the kernel. Prints medians of interleaved rounds and their quartiles, as lines
+//! of JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,20 +19,22 @@ mod pmu;
 use pmu::{MODES, ROTATED_COUNTERS, ten, unlimited_pool};
 
 const ROUNDS: usize = 21;
-/// For a round in which the thread that is to run does so.
+/// How often a round is tried until the running thread really runs during all of it.
 const ATTEMPTS: usize = 20;
-/// Each a whole number of rotations.
+/// Number of reprogrammings. Each of the two is a whole number of rotations.
 const WARM_UP: usize = 40;
 const REPROGRAMS: usize = 200;
-/// Lazy release takes part, as in a slice of 10 ms with a rotation each millisecond.
+/// A slice of 10 ms with one rotation per millisecond, so that lazy release is part of the
+/// measurement.
 const REPROGRAMS_PER_SLICE: usize = 10;
-/// The kernel is done with the last event of the host after a second (perf_sched_delayed).
+/// One second after the last event of the host is closed, the kernel switches its hooks off
+/// (perf_sched_delayed).
 const WITHOUT_EVENTS: Duration = Duration::from_millis(1500);
 const COLD_ROUNDS: usize = 5;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What counters are given, one after the other.
+/// The events that counters are given, one after the other.
 struct Pattern {
     name: &'static str,
     wants: Vec<Want>,
@@ -41,11 +45,11 @@ struct Pattern {
 struct Target<'a> {
     name: &'static str,
     tid: u32,
-    /// Rounds count only while it runs without a break.
+    /// A round counts only if this thread ran without a break.
     runner: Option<&'a Runner>,
 }
 
-/// A thread that runs all the time, as far as it is let.
+/// A thread that runs all the time, unless it is preempted.
 struct Runner {
     start: Instant,
     seen_us: AtomicU64,
@@ -54,7 +58,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Longer than an interrupt.
+    /// Longer than an interrupt takes.
     const BREAK_US: u64 = 300;
 
     fn run(&self) {
@@ -73,7 +77,8 @@ impl Runner {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// `None`: it does not run now. The same number twice: it ran in between.
+    /// Number of breaks so far; `None` if the thread does not run now. If two calls return the same
+    /// number, the thread ran without a break between the calls.
     fn breaks(&self) -> Option<u64> {
         let breaks = self.breaks.load(Relaxed);
         let ago_us = self.now_us().saturating_sub(self.seen_us.load(Relaxed));
@@ -110,7 +115,8 @@ fn main() -> Result<(), Failure> {
     affinity::set(0, &here)?;
     std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
-        // The sleepers end with their channels, before the scope waits for them.
+        // The sleepers end when their channels are dropped, which happens before the scope waits
+        // for them.
         let (_until, wait) = mpsc::channel::<()>();
         let (_until_too, wait_too) = mpsc::channel::<()>();
         let start = |cpu: CpuMask, work: Box<dyn FnOnce() + Send>| {
@@ -133,7 +139,7 @@ fn main() -> Result<(), Failure> {
                 Target { name: "slept here", tid: start(here, until(wait))??, runner: None },
                 Target { name: "slept there", tid: start(there, until(wait_too))??, runner: None },
             ];
-            // Until they sleep.
+            // Wait until they sleep.
             sleep(Duration::from_millis(50));
             measure(&offer, &targets, &patterns)
         };
@@ -150,7 +156,8 @@ fn until(wait: mpsc::Receiver<()>) -> Box<dyn FnOnce() + Send> {
     })
 }
 
-/// The first and the last that this thread may use: CPUs that are not one core's, where there are others.
+/// The first and the last CPU that this thread may use. On hosts with several cores, these are
+/// usually not the same core.
 fn two_cpus() -> Result<(CpuMask, CpuMask), Failure> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpus: Vec<u32> = (0..CPUS_MAX).filter(|cpu| allowed.is_set(*cpu as usize)).collect();
@@ -165,7 +172,7 @@ fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// The first event after a while without any on the whole host.
+/// Measures the first event after a while in which the whole host had none.
 fn cold(offer: &Arc<Offer>, want: Want) -> Result<(), Failure> {
     let mut rounds_ns = Vec::new();
     for _ in 0..COLD_ROUNDS {
@@ -209,7 +216,7 @@ fn measure(
                 if case.rounds_ns.is_empty() {
                     println!(
                         "{{\"bench\": \"pmu_reprogram\", \"target\": \"{}\", \"pattern\": \"{}\", \"mode\": \"{mode}\", \
-                         \"skipped\": \"no CPU was free for the thread that is to run\"}}",
+                         \"skipped\": \"no CPU was free for the running thread\"}}",
                         target.name, pattern.name
                     );
                     continue;
@@ -230,7 +237,7 @@ fn measure(
 }
 
 impl Case {
-    /// False: the runner did not run, and the round does not count.
+    /// Returns false if the running thread had a break, so the round does not count.
     fn round(
         &mut self,
         pool: &mut Pool,
@@ -254,7 +261,7 @@ impl Case {
     }
 }
 
-/// `start` gives back what the counter had.
+/// Calling `start` gives back the counter's old event.
 fn reprogram(pool: &mut Pool, pattern: &Pattern, times: usize) -> Result<(), Error> {
     for turn in 0..times {
         let counter = (turn % pattern.counters) as u32;

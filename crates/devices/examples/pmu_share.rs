@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What ten events on four counters take of a CPU in each mode of the pool, as a guest's perf rotates them: at each turn
-//! one counter changes, and the others are read: `bench/pmu`. CPU time of a thread that wakes up for each turn, its
-//! context switches with open events included, less that of one without counters. Medians of interleaved rounds
-//! and their quartiles, as lines of JSON.
+//! Measures which share of a CPU ten events on four counters take in each mode of the pool, when a
+//! guest's perf rotates them (`bench/pmu`). At each turn, one counter changes and the others are
+//! read. The result is the CPU time of a thread that wakes up for each turn, including its context
+//! switches with open events, minus the CPU time of such a thread without counters. Prints medians
+//! of interleaved rounds and their quartiles, as lines of JSON.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -17,7 +18,7 @@ use pmu::{MODES, ROTATED_COUNTERS, quartiles, ten, unlimited_pool};
 
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(600);
-/// perf's own interval of software and most hardware PMUs, and the shortest.
+/// perf's own interval for software PMUs and most hardware PMUs, and perf's shortest interval.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1)];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +64,7 @@ fn rotate(pool: &mut Pool, wants: &[Want], turn: usize) -> Result<(), Error> {
     pool.start(changed as u32, wants[turn % wants.len()])
 }
 
-/// Of one CPU, what the calling thread takes for a turn at each interval.
+/// The share of one CPU that the calling thread takes for one turn per interval.
 fn share_pct(
     interval: Duration,
     mut at_turn: impl FnMut(usize) -> Result<(), Error>,

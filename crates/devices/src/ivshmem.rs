@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The PCI function behind which a guest finds memory that it shares with its host.
+//! The PCI function through which a guest finds memory that it shares with its host.
 //!
-//! Guests see what QEMU's `ivshmem-doorbell` shows them (docs/specs/ivshmem-spec.rst of QEMU, revision 1): memory behind
-//! BAR 2, interrupts behind BAR 1, and registers about them behind BAR 0. There are no peers, so registers read as 0;
-//! a write to the doorbell is a guest's way out of its VM, and interrupts come from the VMM.
+//! Guests see the same as with QEMU's `ivshmem-doorbell` (docs/specs/ivshmem-spec.rst of QEMU,
+//! revision 1): the memory in BAR 2, the interrupt table in BAR 1, and the device's registers in
+//! BAR 0. There are no peers, so the registers read as 0. A guest writes the doorbell to cause a VM
+//! exit, and the VMM raises the interrupts.
 //!
-//! The model is only the configuration space. The VMM maps the memory where [`Ivshmem::window`] says, serves the
-//! registers where [`Ivshmem::registers`] says and the table of interrupts where [`Ivshmem::interrupts`] says, and
-//! looks again after each write.
+//! The model consists only of the configuration space. The VMM maps the memory at
+//! [`Ivshmem::window`], serves the registers at [`Ivshmem::registers`] and the interrupt table at
+//! [`Ivshmem::interrupts`], and looks up these addresses again after each write.
 
 use crate::msix::{Msix, MsixControl};
 use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
 
-/// The BAR, of 64 bits, behind which the memory lies.
+/// The 64-bit BAR of the memory.
 const MEMORY_BAR: usize = 2;
-/// ... and those of 32 bits behind which the device's own registers and its interrupts lie.
+/// The 32-bit BAR of the device's registers. The next one is the BAR of the interrupt table.
 const REGISTER_BAR: usize = 0;
 const INTERRUPT_BAR: usize = 1;
-/// Bytes of the registers: four are used, the rest of the page reads as 0.
+/// Size of the register BAR. Four registers are used, and the rest of the page reads as 0.
 pub const REGISTER_BYTES: u64 = 4096;
 
 const IDENTITY: Identity = Identity {
@@ -28,17 +29,17 @@ const IDENTITY: Identity = Identity {
     subsystem: (0x1af4, 0x1100),
 };
 
-/// The function.
+/// The PCI function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ivshmem {
     config: ConfigSpace,
 }
 
 impl Ivshmem {
-    /// A function for `memory_bytes` of memory, with interrupts if there are some.
+    /// Makes a function for `memory_bytes` of memory, with interrupts if `interrupts` is given.
     ///
     /// # Errors
-    /// [`BarSizeError`] when that is no power of two, or less than a page.
+    /// [`BarSizeError`] if the size is not a power of two, or is less than a page.
     pub fn new(memory_bytes: u64, interrupts: Option<&Msix>) -> Result<Ivshmem, BarSizeError> {
         let mut config = ConfigSpace::new(&IDENTITY)
             .with_register_bar(REGISTER_BAR, REGISTER_BYTES)?
@@ -51,33 +52,36 @@ impl Ivshmem {
         Ok(Ivshmem { config })
     }
 
-    /// A read of the configuration space.
+    /// Handles a read of the configuration space.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         self.config.read(offset, data);
     }
 
-    /// A write into the configuration space.
+    /// Handles a write to the configuration space.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         self.config.write(offset, data);
     }
 
-    /// Guest-physical address at which the guest wants the memory now, a multiple of its size. The
-    /// guest chose it: it may lie over RAM, other devices, or at 0.
+    /// Guest-physical address at which the guest currently wants the memory, a multiple of the
+    /// memory's size. The guest chooses the address freely: it may overlap RAM or other devices, or
+    /// be 0.
     pub fn window(&self) -> Option<u64> {
         self.config.memory_bar(MEMORY_BAR)
     }
 
-    /// The same for the registers, [`REGISTER_BYTES`] of them.
+    /// Guest-physical address at which the guest wants the registers, which have
+    /// [`REGISTER_BYTES`].
     pub fn registers(&self) -> Option<u64> {
         self.config.register_bar(REGISTER_BAR)
     }
 
-    /// The same for the table of interrupts, [`Msix::bar_bytes`] of it. Without any, the BAR cannot be written: 0.
+    /// Guest-physical address at which the guest wants the interrupt table, which has
+    /// [`Msix::bar_bytes`]. Without interrupts, the BAR cannot be written and reads as 0.
     pub fn interrupts(&self) -> Option<u64> {
         self.config.register_bar(INTERRUPT_BAR)
     }
 
-    /// What the guest has set of its interrupts.
+    /// The settings that the guest has made for its interrupts.
     pub fn interrupt_control(&self) -> MsixControl {
         self.config.msix_control()
     }

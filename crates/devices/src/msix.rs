@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A function's message signalled interrupts (PCI Local Bus 3.0, 6.8.2): their table and pending bits, behind a BAR of
-//! their own.
+//! Message signalled interrupts of a PCI function (PCI Local Bus 3.0, 6.8.2): the table and the
+//! pending bits, which have their own BAR.
 //!
 //! | offset | what |
 //! |---|---|
-//! | 16 × vector | address, 64 bits; data; bit 0 of the last word masks it |
-//! | half of the BAR | a pending bit per vector |
+//! | 16 × vector | address, 64 bits; data; bit 0 of the last word masks the vector |
+//! | half of the BAR | one pending bit per vector |
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most that a function may have.
+/// Maximum number of vectors of a function.
 pub const VECTORS_MAX: u16 = 2048;
 const ENTRY_BYTES: u64 = 16;
 /// Half of the smallest BAR.
 const TABLE_BYTES_MIN: u64 = 2048;
 
-/// What an interrupt is: a write to the guest's interrupt controller.
+/// An interrupt: a write to the guest's interrupt controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where.
+    /// Address of the write.
     pub address: u64,
-    /// What.
+    /// Value of the write.
     pub data: u32,
 }
 
-/// What a guest has set of a function's message signalled interrupts.
+/// The settings that a guest has made in the capability MSI-X of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsixControl {
-    /// They are used.
+    /// The function uses MSI-X.
     pub enabled: bool,
-    /// All of them wait.
+    /// All vectors are masked.
     pub masked: bool,
 }
 
@@ -41,7 +41,7 @@ struct Vector {
     pending: bool,
 }
 
-/// The vectors. Each has a lock of its own: vCPUs that raise theirs do not meet.
+/// The vectors. Each one has its own lock, so vCPUs that raise different vectors do not contend.
 #[derive(Debug)]
 pub struct Msix {
     vectors: Box<[Mutex<Vector>]>,
@@ -52,7 +52,7 @@ const ENABLED: u8 = 1 << 0;
 const MASKED: u8 = 1 << 1;
 
 impl Msix {
-    /// With so many vectors, all masked; at least one, at most [`VECTORS_MAX`].
+    /// Makes this number of vectors, all masked. The number is limited to 1..=[`VECTORS_MAX`].
     pub fn new(vectors: u16) -> Msix {
         let reset =
             Vector { message: Message { address: 0, data: 0 }, masked: true, pending: false };
@@ -61,30 +61,32 @@ impl Msix {
         Msix { vectors, control: AtomicU8::new(0) }
     }
 
-    /// How many there are.
+    /// Number of vectors.
     pub fn vectors(&self) -> u16 {
         self.vectors.len() as u16
     }
 
-    /// Where pending bits begin in the BAR: in its middle.
+    /// Offset of the pending bits in the BAR, which is its middle.
     pub fn pending_offset(&self) -> u64 {
         (self.vectors.len() as u64 * ENTRY_BYTES).next_power_of_two().max(TABLE_BYTES_MIN)
     }
 
-    /// Bytes of the BAR.
+    /// Size of the BAR.
     pub fn bar_bytes(&self) -> u64 {
         2 * self.pending_offset()
     }
 
-    /// A vector's interrupt. Return: the message to send now; `None`: it is sent when the guest unmasks it, or there
-    /// is no such vector, or the guest has none enabled.
+    /// Raises the interrupt of a vector. Returns the message to send now. `None`: the message is
+    /// sent when the guest unmasks the vector, or there is no such vector, or the guest has not
+    /// enabled MSI-X.
     pub fn raise(&self, vector: u32) -> Option<Message> {
         let mut vector = lock(self.vectors.get(usize::try_from(vector).ok()?)?);
         vector.pending = self.has(ENABLED);
         self.take(&mut vector)
     }
 
-    /// The guest has changed what its configuration space says. `send` gets what was waiting.
+    /// Applies a change that the guest made in the configuration space. `send` gets the messages
+    /// that were waiting.
     pub fn set_control(&self, control: MsixControl, send: impl FnMut(Message)) {
         let bits =
             if control.enabled { ENABLED } else { 0 } | if control.masked { MASKED } else { 0 };
@@ -92,7 +94,8 @@ impl Msix {
         self.vectors.iter().filter_map(|vector| self.take(&mut lock(vector))).for_each(send);
     }
 
-    /// A read behind the BAR: aligned words of 4 or 8 bytes; others read as 0.
+    /// Handles a read from the BAR. Aligned words of 4 or 8 bytes are answered; other reads return
+    /// 0.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if !is_word(offset, data) {
@@ -103,8 +106,8 @@ impl Msix {
         }
     }
 
-    /// A write behind the BAR, of the same kind; others do nothing. Return: the message to send, of a vector that was
-    /// waiting for being unmasked.
+    /// Handles a write to the BAR. Only aligned words of 4 or 8 bytes have an effect. Returns the
+    /// message to send if the write unmasks a vector that was waiting.
     pub fn write(&self, offset: u64, data: &[u8]) -> Option<Message> {
         if !is_word(offset, data) {
             return None;
@@ -143,7 +146,7 @@ impl Msix {
         }
     }
 
-    /// The message of a vector that waits and does not need to.
+    /// The message of a vector that is pending and no longer masked.
     fn take(&self, vector: &mut Vector) -> Option<Message> {
         let ready = vector.pending && !vector.masked && self.has(ENABLED) && !self.has(MASKED);
         vector.pending &= !ready;
@@ -155,7 +158,7 @@ impl Msix {
     }
 }
 
-/// Whether an access is of a kind that is answered.
+/// Whether an access has a width and alignment that is answered.
 fn is_word(offset: u64, data: &[u8]) -> bool {
     matches!(data.len(), 4 | 8) && offset % data.len() as u64 == 0
 }
@@ -176,7 +179,7 @@ mod tests {
         sent
     }
 
-    /// Vector n sends n + 100 to 0xfee0_0000, and the guest wants all.
+    /// Vector n sends n + 100 to 0xfee0_0000, and the guest has unmasked all vectors.
     fn ready(vectors: u16) -> Msix {
         let msix = Msix::new(vectors);
         for vector in 0..u64::from(vectors) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Configuration space of one conventional PCI function (PCI Local Bus 3.0, chapter 6).
 //!
-//! 256 bytes and, for each bit, whether the guest may change it. A base address register that is sized
-//! (all ones written, then read) answers by the same rule: the bits below its size do not change.
+//! It has 256 bytes. For each bit, there is a rule that says whether the guest may change the bit.
+//! To find the size of a base address register, a guest writes all ones and reads the register
+//! back. The result shows the size, because guests may not change the bits below the size.
 //!
 //! | offset | register | here |
 //! |---|---|---|
 //! | 0x00 | vendor, device | fixed |
-//! | 0x04 | command | bits 1 (memory space) and 2 (bus master) can be set, if there is a memory BAR |
-//! | 0x06 | status | bit 4, if there are capabilities |
+//! | 0x04 | command | bits 1 (memory space) and 2 (bus master) can be set if the function has a memory BAR |
+//! | 0x06 | status | bit 4 is set if the function has capabilities |
 //! | 0x08 | revision, class | fixed |
-//! | 0x10 | BARs | memory, 64-bit and prefetchable; registers, 32-bit; or absent |
+//! | 0x10 | BARs | memory BARs: 64-bit and prefetchable; register BARs: 32-bit; others absent |
 //! | 0x2c | subsystem vendor, device | fixed |
-//! | 0x34 | capabilities | 0x40, if there are |
+//! | 0x34 | capabilities | 0x40 if the function has capabilities |
 //! | 0x3c | interrupt line | scratch byte; there is no interrupt pin |
-//! | 0x40 | MSI-X | its enable and mask bits can be set |
+//! | 0x40 | MSI-X | the guest can set the enable and mask bits |
 
 use crate::msix::Msix;
 
@@ -32,7 +33,8 @@ const SUBSYSTEM: usize = 0x2c;
 const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
 
-/// The only capability: id and next one, control, table, pending bits.
+/// Offset of the only capability. It consists of ID, next capability, control, table and pending
+/// bits.
 const MSIX: usize = 0x40;
 const MSIX_CONTROL_HIGH: usize = MSIX + 3;
 
@@ -40,17 +42,17 @@ const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
 const STATUS_CAPABILITIES: u8 = 1 << 4;
 const MSIX_ID: u8 = 0x11;
-/// Of the control's high byte.
+/// The enable bit, in the high byte of the control register.
 const MSIX_ENABLED: u8 = 1 << 7;
 const MSIX_MASKED: u8 = 1 << 6;
-/// Memory, 64 bits wide.
+/// A memory BAR that is 64 bits wide.
 const BAR_64: u32 = 0x4;
 const BAR_PREFETCHABLE: u32 = 0x8;
 const BAR_FLAGS: u32 = 0xf;
-/// Smallest BAR that a page of the guest can map alone.
+/// Size of the smallest BAR that a page of the guest can map alone.
 const BAR_MIN_BYTES: u64 = 4096;
 
-/// What a function says that it is.
+/// How a function identifies itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Vendor and device.
@@ -63,9 +65,9 @@ pub struct Identity {
     pub subsystem: (u16, u16),
 }
 
-/// A size that no BAR can have.
+/// A size that a BAR cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes cannot be a PCI BAR: needs a power of two, 4096 or more")]
+#[error("{bytes} bytes cannot be a PCI BAR: the size must be a power of two, 4096 or more")]
 pub struct BarSizeError {
     /// The size.
     pub bytes: u64,
@@ -79,7 +81,7 @@ pub struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// A function without BARs.
+    /// Makes a function without BARs.
     pub fn new(identity: &Identity) -> ConfigSpace {
         let mut space = ConfigSpace { bytes: [0; CONFIG_BYTES], writable: [0; CONFIG_BYTES] };
         space.put(0, &identity.id.0.to_le_bytes());
@@ -92,25 +94,26 @@ impl ConfigSpace {
         space
     }
 
-    /// The same with a 64-bit prefetchable memory BAR in registers `index` and `index + 1`, 0..=4.
+    /// Adds a 64-bit prefetchable memory BAR in registers `index` and `index + 1`; `index` is
+    /// 0..=4.
     ///
     /// # Errors
     /// [`BarSizeError`].
     ///
     /// # Panics
-    /// When `index` is above 4: the second register would not exist.
+    /// If `index` is above 4, because the second register would not exist.
     pub fn with_memory_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
         assert!(index <= 4, "a 64-bit BAR takes two of six registers");
         self.with_bar(index, bytes, BAR_64 | BAR_PREFETCHABLE)
     }
 
-    /// The same with a 32-bit BAR for registers, in register `index`, 0..=5: it is not prefetchable.
+    /// Adds a 32-bit BAR for registers in register `index`, 0..=5. It is not prefetchable.
     ///
     /// # Errors
     /// [`BarSizeError`].
     ///
     /// # Panics
-    /// When `index` is above 5.
+    /// If `index` is above 5.
     pub fn with_register_bar(self, index: usize, bytes: u64) -> Result<ConfigSpace, BarSizeError> {
         assert!(index <= 5, "there are six registers");
         if bytes > 1 << 31 {
@@ -138,7 +141,7 @@ impl ConfigSpace {
         Ok(self)
     }
 
-    /// The same with message signalled interrupts, whose table and pending bits lie behind BAR `bar`.
+    /// Adds message signalled interrupts, whose table and pending bits are in BAR `bar`.
     pub fn with_msix(mut self, bar: u8, msix: &Msix) -> ConfigSpace {
         self.put(STATUS, &[STATUS_CAPABILITIES]);
         self.put(CAPABILITIES, &[MSIX as u8]);
@@ -151,14 +154,14 @@ impl ConfigSpace {
         self
     }
 
-    /// What the guest has set of them.
+    /// The settings that the guest has made in the capability MSI-X.
     pub fn msix_control(&self) -> MsixControl {
         let set = self.bytes[MSIX_CONTROL_HIGH];
         MsixControl { enabled: set & MSIX_ENABLED != 0, masked: set & MSIX_MASKED != 0 }
     }
 
-    /// Reads registers. An access that is not 1, 2 or 4 bytes, aligned and inside, reads all ones,
-    /// as one that no function answers.
+    /// Handles a read of registers. An access that is not 1, 2 or 4 bytes wide, not aligned, or
+    /// outside the space reads all ones, as if no function answered.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         match register(offset, data.len()) {
             Some(at) => data.copy_from_slice(&self.bytes[at..at + data.len()]),
@@ -166,8 +169,8 @@ impl ConfigSpace {
         }
     }
 
-    /// Writes registers. Bits that cannot be changed keep their value, and other accesses than
-    /// [`read`](Self::read) answers do nothing.
+    /// Handles a write of registers. Bits that the guest may not change keep their value. Accesses
+    /// that [`read`](Self::read) would answer with all ones do nothing.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         let Some(at) = register(offset, data.len()) else { return };
         for (index, new) in (at..).zip(data) {
@@ -176,14 +179,14 @@ impl ConfigSpace {
         }
     }
 
-    /// Address in the 64-bit BAR of register `index`, 0..=4; `None` while memory space is disabled.
+    /// Address of the 64-bit BAR in register `index`, 0..=4; `None` while memory space is disabled.
     pub fn memory_bar(&self, index: usize) -> Option<u64> {
         let at = BARS + 4 * index;
         let raw = self.bytes.get(at..at + 8)?.try_into().ok()?;
         self.address(u64::from_le_bytes(raw))
     }
 
-    /// The same of a 32-bit BAR, 0..=5.
+    /// Address of the 32-bit BAR in register `index`, 0..=5; `None` while memory space is disabled.
     pub fn register_bar(&self, index: usize) -> Option<u64> {
         let at = BARS + 4 * index;
         let raw = self.bytes.get(at..at + 4)?.try_into().ok()?;
@@ -200,7 +203,7 @@ impl ConfigSpace {
     }
 }
 
-/// Index of an access that configuration mechanisms can make.
+/// Index of the first byte of an access, if configuration mechanisms can make this access.
 fn register(offset: u64, bytes: usize) -> Option<usize> {
     let at = usize::try_from(offset).ok()?;
     let good = matches!(bytes, 1 | 2 | 4) && at % bytes == 0 && at < CONFIG_BYTES;
@@ -263,7 +266,7 @@ mod tests {
         space.write(0x1c, &2u32.to_le_bytes());
         assert_eq!(space.memory_bar(2), None);
         space.write(4, &0xffffu16.to_le_bytes());
-        assert_eq!(dword(&space, 4), 6, "memory space and bus master, nothing else");
+        assert_eq!(dword(&space, 4), 6, "memory space and bus master, and nothing else");
         assert_eq!(space.memory_bar(2), Some(0x2_1000_0000));
         space.write(4, &[0]);
         assert_eq!(space.memory_bar(2), None);

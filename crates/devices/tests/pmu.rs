@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A pool on real events of the kernel's own, which every machine has. Where perf events are forbidden
-//! (kernel.perf_event_paranoid above 1, and no CAP_PERFMON), these tests fail.
+//! A pool with real software events of the kernel, which every machine has. These tests fail where
+//! perf events are forbidden (kernel.perf_event_paranoid above 1, and no CAP_PERFMON).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -30,16 +30,19 @@ fn want(offer: &Offer, name: &str) -> Want {
     Want { event: offer.find(name).unwrap(), user: true, kernel: true, ..Want::default() }
 }
 
-/// Touches so many pages for the first time: as many page faults. Too few for a huge page.
+/// Touches this many pages for the first time, which causes as many page faults. The memory is too
+/// small for a huge page.
 fn touch(pages: usize) {
-    // From mmap(2), as it is large, and not given back to malloc, which would then serve the next from its heap.
+    // The memory is large, so it comes from mmap(2). It is leaked, because after a free, malloc
+    // would take the next block of this size from its heap.
     let memory = vec![0_u8; pages * PAGE_BYTES].leak();
     for page in memory.chunks_mut(PAGE_BYTES) {
         page[0] = 1;
     }
 }
 
-/// As many, and few more: code that runs for the first time faults too.
+/// Checks that there were at least this many page faults, and few more. Code that runs for the
+/// first time causes page faults, too.
 fn assert_touched(count: u64, pages: usize) {
     let pages = pages as u64;
     assert!((pages..pages + 8).contains(&count), "{count} page faults of {pages} pages");
@@ -60,7 +63,7 @@ fn counts_are_right_and_a_counter_that_is_off_stands_still() {
         assert!(counts.running_ns > 0 && counts.enabled_ns >= counts.running_ns, "{counts:?}");
         touch(PAGES);
         assert_eq!(pool.counts(0).unwrap(), counts, "{mode:?}");
-        // The counter goes on where it was, in whatever event.
+        // The counter continues from its last count, whichever event serves it.
         pool.start(0, want(&offer, "page-faults")).unwrap();
         touch(PAGES);
         assert_touched(pool.counts(0).unwrap().count, counts.count as usize + PAGES);
@@ -99,7 +102,8 @@ fn context_switches_and_time_are_counted() {
     assert!(clock.count >= 2_000_000 && clock.enabled_ns >= clock.running_ns, "{clock:?}");
 }
 
-/// Guards: keys. A rotation of more configurations than counters opens each once, whichever counter comes to it.
+/// Guards keyed mode: a rotation of more configurations than counters opens each event once,
+/// whichever counter uses it next.
 #[test]
 fn a_rotation_opens_nothing_in_keyed_mode() {
     let offer = offer();
@@ -126,7 +130,7 @@ fn a_rotation_opens_nothing_in_keyed_mode() {
     }
 }
 
-/// Guards: lazy release, and the last event, which stays.
+/// Guards lazy release, and that the last event stays open.
 #[test]
 fn what_nobody_asks_for_is_closed_but_the_last_one() {
     let offer = offer();
@@ -156,7 +160,7 @@ fn a_guest_may_ask_for_anything() {
     assert_eq!(pool.start(0, none), Err(Error::NoSuchEvent(u32::MAX)));
     let long = Want { period: u64::MAX, ..clock };
     assert_eq!(pool.start(0, long), Err(Error::Period(u64::MAX)));
-    assert_eq!(pool.stop(0), Ok(()), "it was never on");
+    assert_eq!(pool.stop(0), Ok(()), "the counter was never on");
     pool.start(0, Want { period: u64::MAX >> 1, ..clock }).unwrap();
     pool.start(1, Want { user: false, kernel: false, ..clock }).unwrap();
     assert_eq!((pool.stats().refusals, pool.stats().openings), (4, 2));
@@ -169,11 +173,12 @@ fn a_budget_refuses_openings_first() {
     let budget = Arc::new(Budget::new(quota));
     let mut pool = Pool::new(Arc::clone(&offer), budget, Settings::default());
     pool.start(0, want(&offer, "task-clock")).unwrap();
-    // One in a tenth of a second; a slow machine may pass into the next, with one more.
+    // One opening per tenth of a second is allowed. A slow machine may reach the next tenth, which
+    // allows one more.
     let second = pool.start(1, want(&offer, "cpu-clock"));
     let third = pool.start(2, want(&offer, "page-faults"));
     assert!(second == Err(Error::Budget) || third == Err(Error::Budget), "{second:?} {third:?}");
-    // What is open serves on.
+    // Open events continue to serve.
     pool.start(0, want(&offer, "task-clock")).unwrap();
 
     let none = Arc::new(Budget::new(Quota { calls_per_sec: Duration::ZERO, ..quota }));
@@ -202,7 +207,7 @@ fn another_threads_events_are_its_own() {
     thread.join().unwrap();
     assert_touched(pool.counts(0).unwrap().count, PAGES);
     pool.stop(0).unwrap();
-    // It has ended: no new events, and nothing worse.
+    // The thread has ended. The pool gets no new events, and nothing worse happens.
     match pool.start(1, want(&offer, "cpu-clock")) {
         Err(Error::Host { event: "cpu-clock", call: Call::Open, refusal }) => {
             assert!(refusal.to_string().contains("thread has ended"), "{refusal}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Counters of VMs that end leave nothing behind. Alone in its process: other tests' files would be counted too.
+//! Counters of VMs that have ended leave nothing behind. The test is alone in its process, because
+//! files of other tests would be counted, too.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -13,7 +14,7 @@ const VMS: u64 = 1000;
 const VCPUS: u64 = 2;
 const ASKS: u32 = 6;
 const EVENT: &str = "anon_inode:[perf_event]";
-/// Of a want: its size, and what lies behind the period in it.
+/// The size of a want, and the offset of the field after its period.
 const WANTS_OFFSET: usize = 64;
 const WANT_BYTES: usize = 16;
 const WANT_EVENT_OFFSET: usize = 8;
@@ -22,7 +23,7 @@ const WANT_EVENT_OFFSET: usize = 8;
 struct Open {
     files: usize,
     events: usize,
-    /// An event whose ring buffer is mapped outlives its file.
+    /// Number of mapped ring buffers. An event whose ring buffer is mapped outlives its file.
     mapped: usize,
 }
 
@@ -39,7 +40,7 @@ fn open() -> Open {
     }
 }
 
-/// Any bytes, but events that exist, most of them: xorshift.
+/// Random bytes (xorshift), in which most events exist.
 fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
     let mut bytes = [0; PMU_GUEST_BYTES];
     let mut next = || {
@@ -56,7 +57,7 @@ fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
         if random & 1 != 0 {
             want[..WANT_EVENT_OFFSET].fill(0);
         } else {
-            // A period that is not over too soon.
+            // A period that does not end too soon.
             want[..WANT_EVENT_OFFSET].copy_from_slice(&(1 << 32 | random >> 2).to_le_bytes());
         }
         let event = (random >> 8) % (events + 2);
@@ -65,7 +66,8 @@ fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
     bytes
 }
 
-/// A vCPU's thread from its start to its end. Return: what was open before that.
+/// Runs the thread of a vCPU from start to end. Returns the number of descriptors and mappings that
+/// were open just before the end.
 fn live(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings, seed: u64) -> Open {
     let events = offer.events().count() as u64;
     let mut area = Area::new(Pool::new(offer, budget, settings));

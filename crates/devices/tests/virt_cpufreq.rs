@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The device as a guest sees it: every register of every vCPU, and whatever a hostile guest does.
+//! The device as a guest sees it: every register of every vCPU, and the accesses of a hostile
+//! guest.
 
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ const LITTLE: [u32; 3] = [450_000, 800_000, 950_000];
 const BIG: [u32; 2] = [600_000, 1_200_000];
 const NUMBER_OF_VCPUS: u32 = VCPUS as u32;
 
-/// What the back end was told last, by vCPU.
+/// The last request that the back end got for each vCPU, and the number of requests.
 #[derive(Default)]
 struct Told(Mutex<BTreeMap<u32, Request>>, Mutex<u64>);
 
@@ -31,8 +32,8 @@ impl Backend for Told {
     }
 }
 
-/// More vCPUs than 16: a check of the window that stops there was somebody's mistake. vCPUs 0 to 3 share the
-/// first domain, the others have one policy each.
+/// A device with more than 16 vCPUs, because a check of the window once stopped there by mistake.
+/// vCPUs 0 to 3 share the first domain; each of the others has its own policy.
 fn device() -> VirtCpufreq<Told> {
     let domains = vec![
         PerfDomain::from_frequencies(&LITTLE, 383, true).unwrap(),
@@ -79,7 +80,7 @@ fn mmio_register_conformance() {
         assert_eq!(read(&device, vcpu, CUR_PERF), max);
         assert!(device.set_current(vcpu, max / 2));
         assert_eq!(read(&device, vcpu, CUR_PERF), max / 2);
-        // A request of each value, of none, and of more than there is.
+        // Request each value of the table, 0, and a value above the table.
         for (written, asked) in table.iter().map(|&khz| (khz, khz)).chain([(0, 0), (u32::MAX, max)])
         {
             write(&device, vcpu, SET_PERF, written);
@@ -90,13 +91,14 @@ fn mmio_register_conformance() {
         }
         assert_eq!(refused(&device), 0, "vCPU {vcpu}");
     }
-    // The same value again is no request.
+    // Writing the same value again is not a request.
     let told = *device.backend().1.lock().unwrap();
     write(&device, 5, SET_PERF, u32::MAX);
     assert_eq!(*device.backend().1.lock().unwrap(), told);
 
-    // Everything else has no effect, reads zeroes, and is counted: each register of each vCPU in the wrong
-    // direction, at any other width, unaligned, and what lies between and behind.
+    // All other accesses have no effect, read zeroes and are counted: each register of each vCPU in
+    // the wrong direction, with any other width or unaligned, and the addresses between and behind
+    // the registers.
     let before = device.state();
     let mut expected = 0;
     let refuse_read = |offset: u64, bytes: usize| {
@@ -146,7 +148,7 @@ fn a_state_is_restored_where_the_guest_sees_the_same_tables() {
     let state: State = serde_json::from_str(&text).unwrap();
     target.restore(&state).unwrap();
     assert_eq!(target.state(), source.state());
-    // The back end knows what the guest asked for before it was moved.
+    // The back end gets the request that the guest made before it was moved.
     assert_eq!(target.backend().0.lock().unwrap()[&3].khz, 800_000);
     assert_eq!((read(&target, 9, PERFTBL_RD), read(&target, 9, CUR_PERF)), (1_200_000, 700_000));
 
@@ -194,7 +196,8 @@ proptest! {
     }
 }
 
-/// vCPUs of one policy and of others at once, and the VMM beside them.
+/// vCPUs of the same policy and of different policies access the device at once, while the VMM
+/// does, too.
 #[test]
 fn vcpus_may_access_the_device_at_once() {
     let device = device();

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | [`supervisor`], [`daemon`] | the parent process, and the main thread of its child |
 //! | [`boosts`] | carries decisions out, and restores the attributes of threads |
-//! | [`vms`] | the running VMs |
+//! | [`vms`] | the running VMs: a registry |
+//! | `followers` | what follows the changes of that registry: host lines, counters, CPU limits |
 //! | [`regions`], [`ivshmem`] | memory shared with guests, and interrupts for them |
 //! | [`counters`] | performance counters of guests |
 //! | [`place`] | the CPUs on which vCPUs run |
@@ -26,6 +27,7 @@ pub mod control;
 pub mod counters;
 pub mod daemon;
 pub mod doctor;
+mod followers;
 pub mod handle;
 pub mod ivshmem;
 mod log_limit;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Takes a [`Snapshot`] from the sensor's memory and the actuator's counters.
 
-use paracord_abi::{HostPlace, feature_names};
+use paracord_abi::{GuestDriver, HostPlace, feature_names};
 use paracord_policy::{
     PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_IO_THREADS, PC_THROTTLE_CPU, PC_THROTTLE_REASON,
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
 use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
-use paracord_sys::clock::now_ns;
+use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
+use crate::followers::Followers;
 use crate::place::Places;
-use crate::settings::{Mode, Reason};
+use crate::regions::region::Region;
+use crate::settings::{Mode, Reason, Settings};
 use crate::snapshot::{
     BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot, IoTotals,
     RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot,
@@ -29,16 +31,21 @@ pub struct Constants {
     pub capabilities: Vec<Capability>,
 }
 
+/// The parts of the daemon that a snapshot describes.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub settings: &'a Settings,
+    pub vms: &'a Vms,
+    pub followers: &'a Followers,
+    pub places: &'a Places,
+    pub sensor: &'a Sensor,
+    pub stats: &'a ActuatorStats,
+}
+
 /// Takes a snapshot of the whole daemon.
-pub fn snapshot(
-    constants: &Constants,
-    vms: &Vms,
-    places: &Places,
-    sensor: &Sensor,
-    stats: &ActuatorStats,
-) -> Snapshot {
-    let vms_now: Vec<VmSnapshot> =
-        vms.iter().map(|vm| vm_snapshot(vm, vms, places, sensor, stats)).collect();
+pub(crate) fn snapshot(constants: &Constants, parts: Parts<'_>) -> Snapshot {
+    let Parts { settings, vms, sensor, stats, .. } = parts;
+    let vms_now: Vec<VmSnapshot> = vms.iter().map(|vm| vm_snapshot(vm, parts)).collect();
     let mut actuator = stats.snapshot();
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
     let groups = sensor.unrecorded();
@@ -50,8 +57,8 @@ pub fn snapshot(
         pid: std::process::id(),
         taken_ns: now_ns(),
         started_ns: constants.started_ns,
-        mode: vms.settings().mode,
-        conditions: conditions(vms, sensor, stats),
+        mode: settings.mode,
+        conditions: conditions(parts, &vms_now),
         vcpus_refused: refused(sensor),
         vms_refused: vms.refused(),
         groups_unrecorded: u64::from(groups.full) + u64::from(groups.deep),
@@ -96,12 +103,14 @@ pub fn unrecorded(groups: Unrecorded) -> Option<String> {
     ))
 }
 
-fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> {
+fn conditions(parts: Parts<'_>, vms_now: &[VmSnapshot]) -> Vec<String> {
+    let Parts { settings, vms, followers, sensor, stats, .. } = parts;
     let mut conditions = Vec::new();
     conditions.extend(refusals(sensor.refusals()));
     conditions.extend(unrecorded(sensor.unrecorded()));
-    conditions.extend(vms.refused_line());
-    conditions.extend(vms.counters_lacking());
+    conditions.extend(vms.refused_line(settings));
+    conditions.extend(followers.counters_lacking());
+    conditions.extend(left_out(vms_now));
     if let (errors @ 1.., errno) = stats.errors() {
         let last = std::io::Error::from_raw_os_error(errno);
         conditions.push(format!("{errors} changes of threads failed, the last one: {last}"));
@@ -115,24 +124,19 @@ fn conditions(vms: &Vms, sensor: &Sensor, stats: &ActuatorStats) -> Vec<String> 
     conditions
 }
 
-fn vm_snapshot(
-    vm: &Vm,
-    vms: &Vms,
-    places: &Places,
-    sensor: &Sensor,
-    stats: &ActuatorStats,
-) -> VmSnapshot {
+fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
+    let Parts { vms, followers, places, sensor, stats, .. } = parts;
     let vcpu = |(&index, &vcpu_id): (&u32, &u32)| {
         let snapshot = vcpu_snapshot(index, vcpu_id, sensor, stats)?;
-        let place = vms.place_of(index).map(place_snapshot);
-        let (cpu_quota, not_boosted) = vms.quota_of(vm, index);
+        let place = followers.place_of(index).map(place_snapshot);
+        let (cpu_quota, not_boosted) = followers.quota_of(vm, index);
         let placement = places.snapshot(index);
         Some(VcpuSnapshot { place, placement, cpu_quota, not_boosted, ..snapshot })
     };
     let mut vcpus: Vec<VcpuSnapshot> = vm.vcpus.iter().filter_map(vcpu).collect();
     vcpus.sort_by_key(|vcpu| vcpu.vcpu_id);
     let io = vms.io_of(vm).filter_map(|(index, thread)| {
-        let not_boosted = !vm.config.io || vms.quota_of(vm, index).1;
+        let not_boosted = !vm.config.io || followers.quota_of(vm, index).1;
         Some(IoThreadSnapshot { not_boosted, ..io_snapshot(index, thread, sensor)? })
     });
     let mut io_threads: Vec<IoThreadSnapshot> = io.collect();
@@ -147,31 +151,48 @@ fn vm_snapshot(
         vmm: vm.identity.vmm.clone(),
         uid: vm.identity.uid,
         mode: vm.config.mode,
-        region: vm.region.as_ref().map(|region| RegionSnapshot {
-            name: region.name.clone(),
-            slots: region.layout.slot_count,
-            bytes: region.layout.region_bytes,
-            guest_abi: vm
-                .driver
-                .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
-            features: feature_names(vm.driver.map_or(0, |driver| driver.features))
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-        }),
+        region: vm.region.as_ref().map(|region| region_snapshot(region, vm.driver)),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
-        not_boosted: vms.not_boosted(vm),
-        pmu: vms.pmu_of(vm),
+        not_boosted: followers.not_boosted(vm),
+        pmu: followers.pmu_of(vm),
         vcpus,
         io_threads,
         io_total,
         budget_left_ns: left_of(PC_VCPUS),
-        budget_ns: vm.config.vm_budget_us.saturating_mul(1000),
+        budget_ns: vm.config.vm_budget_us.saturating_mul(NS_PER_US),
         io_budget_left_ns: left_of(PC_IO_THREADS),
-        io_budget_ns: vm.config.io_budget_us.saturating_mul(1000),
-        period_ns: vm.config.period_us.saturating_mul(1000),
+        io_budget_ns: vm.config.io_budget_us.saturating_mul(NS_PER_US),
+        period_ns: vm.config.period_us.saturating_mul(NS_PER_US),
     }
+}
+
+fn region_snapshot(region: &Region, driver: Option<GuestDriver>) -> RegionSnapshot {
+    let (slow_accesses, left_out_ns) = region.slow_io();
+    RegionSnapshot {
+        name: region.name.clone(),
+        slots: region.layout.slot_count,
+        bytes: region.layout.region_bytes,
+        guest_abi: driver
+            .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
+        features: feature_names(driver.map_or(0, |driver| driver.features))
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        slow_accesses,
+        left_out_ns,
+    }
+}
+
+/// Describes in one line the regions that are left out; `None` if there are none.
+fn left_out(vms: &[VmSnapshot]) -> Option<String> {
+    let of = |vm: &VmSnapshot| vm.region.as_ref().is_some_and(|region| region.left_out_ns > 0);
+    let names: Vec<&str> = vms.iter().filter(|vm| of(vm)).map(|vm| vm.name.as_str()).collect();
+    let (first, rest) = names.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    Some(format!(
+        "regions left out for a while, because accesses to them waited for memory: {first}{more}"
+    ))
 }
 
 fn vcpu_snapshot(
@@ -327,5 +348,17 @@ mod tests {
         assert!(line.ends_with("above: 3, as 8191 others have records"), "{line}");
         let line = unrecorded(Unrecorded { full: 0, deep: 1 }).unwrap();
         assert!(line.ends_with("above: 1, as they lie more than 32 levels deep"), "{line}");
+    }
+
+    #[test]
+    fn regions_that_are_left_out_are_told_with_their_vm() {
+        let vm = |name: &str, left_out_ns| VmSnapshot {
+            name: name.into(),
+            region: Some(RegionSnapshot { left_out_ns, ..RegionSnapshot::default() }),
+            ..VmSnapshot::default()
+        };
+        assert_eq!(left_out(&[VmSnapshot::default(), vm("web", 0)]), None);
+        let line = left_out(&[vm("web", 0), vm("db", 1), vm("mail", 1)]).unwrap();
+        assert!(line.ends_with("waited for memory: db and 1 more"), "{line}");
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Services of the daemon for other processes: the control socket and metrics.
 
-use std::path::Path;
 use std::thread::JoinHandle;
+
+use tracing::warn;
 
 use crate::config::Config;
 use crate::control::{Access, Server, Stop};
@@ -22,7 +23,7 @@ impl Services {
     /// # Errors
     /// One line that names the service that could not be started.
     pub fn start(config: &Config, handle: DaemonHandle) -> Result<Services, String> {
-        let access = Access::new(&config.control.group, Path::new("/"));
+        let access = access(&config.control.group);
         let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())
             .map_err(|e| e.to_string())?;
         let server =
@@ -34,6 +35,16 @@ impl Services {
             .map_err(|e| format!("control socket: {e}"))?;
         Ok(Services { control, thread: Some(thread), _metrics: metrics })
     }
+}
+
+/// Who may use the sockets. If the group cannot be looked up, the VMs are still boosted.
+fn access(group: &str) -> Access {
+    Access::new(group).unwrap_or_else(|error| {
+        warn!(
+            "control.group: {error}: only root may use the sockets. When `getent group {group}` answers, restart the daemon"
+        );
+        Access::own()
+    })
 }
 
 impl Drop for Services {

@@ -49,6 +49,17 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// A thread that could not run for a while does its work once, and not once per interval.
+    #[test]
+    fn a_timer_that_is_late_is_due_once() {
+        let start = Instant::now();
+        let mut timer = Timer::new(start);
+        let late = start + SECOND * 10 + ms(300);
+        assert!(timer.is_due(SECOND, late));
+        assert!(!timer.is_due(SECOND, late));
+        assert_eq!(timer.rest(SECOND, late), SECOND);
+    }
+
     /// A thread that is woken after 0.9 s for another reason does not sleep for another whole
     /// second.
     #[test]

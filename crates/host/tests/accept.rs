@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
-use std::path::Path;
 use std::time::Duration;
 
 use paracord_host::config::Metrics;
@@ -26,7 +25,7 @@ fn clients_that_cannot_be_accepted_take_no_cpu() {
     let dir = tempfile::tempdir().unwrap();
     let (handle, _commands) = channel().unwrap();
     let (control, scrape) = (dir.path().join("control"), dir.path().join("metrics"));
-    let access = Access::new("", Path::new("/"));
+    let access = Access::own();
     let server = Server::bind(&control, access, handle.clone()).unwrap();
     let stop = server.stopper();
     let thread = std::thread::spawn(move || server.run());

@@ -103,7 +103,7 @@ fn big_snapshot() -> Snapshot {
 }
 
 fn own() -> Access {
-    Access { user: geteuid().as_raw(), group: None }
+    Access::own()
 }
 
 fn code(result: Result<serde_json::Value, ClientError>) -> ErrorCode {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cost of a policy decision: `decision_cost [DECISIONS]` prints a line of JSON with
-//! nanoseconds per decision. bench/costs adds instructions by running it under callgrind.
+//! Measures the cost of a policy decision: `decision_cost [DECISIONS]` prints a line of JSON with
+//! nanoseconds per decision. bench/costs runs it under callgrind, to count instructions, too.
 
 use std::{hint::black_box, time::Instant};
 
@@ -9,7 +9,7 @@ use paracord_policy::{
     pc_bucket, pc_guest_view, step,
 };
 
-/// Events of one vCPU and the time before each.
+/// Events of one vCPU, each with the time before it.
 type Trace = [(u64, u32, bool)];
 
 fn main() {
@@ -17,7 +17,8 @@ fn main() {
         std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(20_000_000);
     let guest = pc_guest_view { valid: 1, rt: 1, ..pc_guest_view::default() };
     let nothing = pc_guest_view { valid: 1, ..pc_guest_view::default() };
-    // A boosted audio-like guest; an unboosted one without reasons; the exits of a boosted one.
+    // A boosted guest that behaves like an audio player; an unboosted guest without reasons; exits
+    // of a boosted guest.
     let cases: [(&str, pc_guest_view, &Trace); 3] = [
         (
             "wake_cycle",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cost of a placement by energy: `placement_cost [PLACEMENTS]` prints lines of JSON with nanoseconds per
-//! placement, which is what a wakeup pays on a host whose CPUs differ.
+//! Measures the cost of a placement by energy: `placement_cost [PLACEMENTS]` prints lines of JSON
+//! with nanoseconds per placement. A wakeup pays this on a host whose CPUs differ.
 
 use std::{hint::black_box, time::Instant};
 
 use paracord_policy::energy::{self, Cpu, place};
 use paracord_policy::{pc_energy, pc_point};
 
-/// Domains of 4 CPUs, the later the larger, with 8 frequencies each.
+/// A host with domains of 4 CPUs and 8 frequencies each. Later domains are larger.
 fn host(domains: u32) -> (pc_energy, Vec<Cpu>) {
     let mut model = pc_energy::default();
     let mut cpus = Vec::new();

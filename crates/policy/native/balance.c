@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Symbols for Rust: fairness between CPUs. */
+/* Functions that Rust calls: fairness between CPUs. */
 #include "policy/balance.h"
 
 u32 paracord_fair_weight(u32 inverse);

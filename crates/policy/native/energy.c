@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Symbols for Rust: placement by energy. */
+/* Functions that Rust calls: placement by energy. */
 #include "policy/energy.h"
 
 void paracord_place_begin(struct pc_place *place, u32 request, s32 prev);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Symbols for Rust: load tracking, performance and fairness. */
+/* Functions that Rust calls: load tracking, performance and fairness. */
 #include "policy/fair.h"
 #include "policy/perf.h"
 
@@ -59,13 +59,13 @@ void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 	pc_perf_begin(cpu, t, now_ns);
 }
 
-/* Of a task in a group under a parent; the result replaces the task's. */
+/* The clamps in force of a task in a group below a parent. The result replaces the task's own clamps. */
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent)
 {
 	*task = pc_clamp_within(*task, pc_clamp_under(*group, *parent));
 }
 
-/* Of a vCPU whose guest asks; the result replaces what the host gave. */
+/* The clamps of a vCPU whose guest has made a request. The result replaces the clamps that the host has set. */
 void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit)
 {
 	*host = pc_clamp_guest(*host, request, limit);
@@ -76,7 +76,7 @@ int paracord_request_moved(u32 told, u32 now)
 	return pc_request_moved(told, now);
 }
 
-/* With the sleeper's part, as the scheduler does (bpf/sched_perf.h). */
+/* A wakeup. Removes the sleeper's part first, as the scheduler does (bpf/sched_perf.h). */
 void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
 			const struct pc_clamp *clamp, u64 now_ns)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Symbols for Rust: the policy is made of inline functions. */
+/* Functions that Rust calls. The policy itself consists of inline functions, which Rust cannot call. */
 #include "policy/boost.h"
 #include "policy/guest_view.h"
 

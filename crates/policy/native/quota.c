@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Symbols for Rust: quotas. */
+/* Functions that Rust calls: quotas. */
 #include "policy/quota.h"
 
 int paracord_quota_is_set(u64 quota_ns, u64 period_ns);

@@ -104,15 +104,15 @@ impl Inputs {
                 (true, false) => PC_UNBOOST,
                 _ => PC_KEEP,
             },
-            "action tells the transition: {before:?} {state:?}"
+            "the action does not match the transition: {before:?} {state:?}"
         );
         assert!(
             decision.suppressed == 0 || state.boosted == 0,
-            "suppressed and boosted: {before:?}"
+            "a suppressed vCPU is boosted: {before:?}"
         );
         assert!(
             decision.charged_ns <= self.now_ns.wrapping_sub(before.state.last_charge_ns),
-            "charged more than passed: {before:?}"
+            "charged for more time than has passed: {before:?}"
         );
         if cfg.mode != PC_MODE_ON && cfg.mode != PC_MODE_OBSERVE {
             assert_eq!(state.boosted, 0, "mode off boosts: {before:?}");

@@ -91,7 +91,7 @@ pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
     host
 }
 
-/// Whether the request has changed enough to tell the daemon (`pc_request_moved`).
+/// Whether the request has changed so much that the daemon should be told (`pc_request_moved`).
 #[must_use]
 pub fn request_moved(told: u32, now: u32) -> bool {
     // SAFETY: the call takes and returns plain integers only.

@@ -42,7 +42,7 @@ pub enum Mode {
     /// Any event that has the requested key, whichever counter held it.
     #[default]
     Keyed,
-    /// The counter's own last event, if it has the same key (seed 001).
+    /// The counter's own last event, if it has the same key. KVM's vPMU reuses events in this way.
     Last,
     /// None: an event is closed when a counter gives it back.
     Recreate,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Paces of CPUs, and who takes a task over.
+//! Paces of CPUs, and which CPU takes over a task.
 
 use paracord_policy::balance::{cross_every_ns, cross_wait_ns, node_pace, pace, takes, weight};
 use paracord_policy::fair::inverse;
@@ -46,14 +46,14 @@ fn a_pace_is_forgotten_while_nothing_is_made() {
 fn nobody_takes_from_a_faster_one() {
     assert!(!takes(0, NICE_0, 2 * NICE_0, SLICE_NS));
     assert!(!takes(-1, NICE_0, 2 * NICE_0, SLICE_NS));
-    assert!(!takes(i64::MAX, NICE_0, 0, SLICE_NS), "nothing is there");
+    assert!(!takes(i64::MAX, NICE_0, 0, SLICE_NS), "there is no task on the other CPU");
 }
 
 #[test]
 fn a_move_that_makes_it_worse_takes_a_longer_wait() {
     let least = |with, there| (1..1000).find(|ms| takes(ms * MS as i64, with, there, SLICE_NS));
     let equal = least(2 * NICE_0, 2 * NICE_0);
-    assert_eq!(equal, Some(3), "three slices of a CPU that is shared by two");
+    assert_eq!(equal, Some(3), "three slices of a CPU that two tasks share");
     assert!(least(3 * NICE_0, 2 * NICE_0) > equal);
     assert_eq!(least(NICE_0, 2 * NICE_0), equal);
 }
@@ -65,7 +65,7 @@ fn a_task_waits_before_it_leaves_its_node_and_longest_at_home() {
     assert_eq!(cross_wait_ns(None, 0, None), MS);
     assert_eq!(cross_wait_ns(Some(0), 0, Some(1)), 4 * MS);
     assert_eq!(cross_wait_ns(Some(0), 0, None), 4 * MS);
-    assert_eq!(cross_wait_ns(Some(1), 0, Some(1)), 0, "it comes home");
+    assert_eq!(cross_wait_ns(Some(1), 0, Some(1)), 0, "the task returns to its home node");
     assert_eq!(cross_wait_ns(Some(2), 0, Some(1)), MS);
 }
 
@@ -73,14 +73,15 @@ fn a_task_waits_before_it_leaves_its_node_and_longest_at_home() {
 fn nodes_that_differ_more_settle_it_sooner() {
     assert_eq!(cross_every_ns(1000, 1000), None);
     assert_eq!(cross_every_ns(1000, 1001), None);
-    assert_eq!(cross_every_ns(1000, 975), None, "less than 3 %");
+    assert_eq!(cross_every_ns(1000, 975), None, "the paces differ by less than 3 %");
     let every = |theirs: u64| cross_every_ns(1024 << 20, theirs << 20);
     assert_eq!(every(1024 - 32), Some(100 * MS));
     assert_eq!(every(1024 - 64), Some(25 * MS));
     assert!(every(0).is_some_and(|every| every < MS));
 }
 
-/// One loop of least weight on one of a node's CPUs has a pace thousands of times the others'.
+/// One CPU of a node runs only a loop of the least weight. Its pace is thousands of times the pace
+/// of the other CPUs.
 #[test]
 fn no_cpu_makes_its_nodes_pace_alone() {
     let (usual, wild) = (100 * MS, 1 << 44);
@@ -91,7 +92,7 @@ fn no_cpu_makes_its_nodes_pace_alone() {
     }
 }
 
-/// Each of many CPUs sees the slow one: none of them may make itself much slower than that.
+/// Many CPUs see the slow one. None of them may become much slower than that by taking its task.
 #[test]
 fn nobody_becomes_slower_by_more_than_a_half() {
     let there = 1000 * FINE;
@@ -99,7 +100,8 @@ fn nobody_becomes_slower_by_more_than_a_half() {
     assert!(!takes(i64::MAX, there * 3 / 2 + 1, there, 2_800_000));
 }
 
-/// Loops on CPUs whose slices end at the same moments, each of the one that has run least there; each CPU looks at the next after every slice.
+/// Loops on CPUs whose slices end at the same time. After each slice, each CPU compares itself with
+/// another CPU, and then runs the loop of its own that has run least.
 fn shares(weights: &[u64], cpus: usize, slices: usize) -> Vec<f64> {
     let mut on: Vec<usize> = (0..weights.len()).map(|task| task % cpus).collect();
     let (mut made, mut ran) = (vec![0.0f64; weights.len()], vec![0usize; weights.len()]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a rogue guest leaves of a host CPU: the policy under a small model of a CPU
-//! on which boosted vCPUs run first and everything else shares fairly. The host's
-//! own work never sleeps. Boosts end only at the policy's word, seen at VM exits,
-//! the last of them the host's tick.
+//! How much of a host CPU a malicious guest leaves. The policy runs in a small model of a CPU, on
+//! which boosted vCPUs run first and all other tasks share fairly. The host's own work never
+//! sleeps. A boost ends only if the policy decides so at a VM exit; the host's tick is such an
+//! exit, too.
 #![allow(clippy::unwrap_used)]
 
 use paracord_policy::{
@@ -17,17 +17,18 @@ const HOST_TICK: u64 = 4 * MS;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Guest {
-    /// An ordinary spinning vCPU: no hints, no sleep.
+    /// An ordinary vCPU that spins, without hints and without sleep.
     Spin,
-    /// Spins and holds every hint for ever.
+    /// Spins and sets every hint all the time.
     Hold,
-    /// Spins and flips every hint at each exit, an exit per quantum.
+    /// Spins and flips every hint at each exit, with one exit per quantum.
     Toggle,
-    /// Spins and has itself kicked all the time.
+    /// Spins and makes others kick it all the time.
     Kick,
-    /// Sleeps for a moment each 900 us: WAKE never ends.
+    /// Sleeps shortly every 900 us, so the reason WAKE never ends.
     Sleep,
-    /// As `Sleep`, but knows the rules: spins without a claim when its share of the period is nearly used.
+    /// Like `Sleep`, but it knows the rules: when its share of the period is nearly used up, it
+    /// spins without a reason.
     Adaptive,
 }
 
@@ -94,7 +95,7 @@ impl Cpu {
         self.throttles += u32::from(decision.throttled);
     }
 
-    /// Share of the CPU that the host's work gets in `seconds`.
+    /// Share of the CPU that the host's work gets in this many seconds.
     fn host_share(&mut self, seconds: u64) -> f64 {
         let end = self.now + seconds * 1000 * MS;
         let start = self.now;
@@ -128,7 +129,7 @@ impl Cpu {
                 }
                 Some(index) => self.ran(index),
             }
-            // Who ran boosted, or waited, is not owed fair time for it.
+            // A vCPU that ran boosted or waited gets no fair time as compensation.
             for vcpu in &mut self.vcpus {
                 vcpu.vruntime = vcpu.vruntime.max(host_vruntime.saturating_sub(4 * MS));
             }
@@ -147,7 +148,7 @@ impl Cpu {
         host_ran as f64 / (end - start) as f64
     }
 
-    /// The vCPU ran for a quantum: its exits, and what the guest does next.
+    /// The vCPU ran for a quantum. Reports its exits, and what the guest does next.
     fn ran(&mut self, index: usize) {
         let period = self.now / (100 * MS);
         let at_tick = self.now % HOST_TICK == 0;
@@ -177,8 +178,8 @@ impl Cpu {
     }
 }
 
-/// Guards: grants, budgets, and the growing penalty. Beside a rogue the host's work
-/// keeps at least 0.8 of its share beside an ordinary spinning vCPU (1/2).
+/// Guards grants, budgets and the growing penalty. Beside an ordinary spinning vCPU, the host's
+/// work gets half of the CPU. Beside a malicious one, it gets at least 0.8 of that.
 #[test]
 fn a_rogue_leaves_the_host_its_share() {
     let ordinary = Cpu::new(defaults(), &[Guest::Spin]).host_share(10);
@@ -190,8 +191,8 @@ fn a_rogue_leaves_the_host_its_share() {
     }
 }
 
-/// Guards: the penalty itself. Without growth the sleeping rogue takes its budget in every
-/// second period, and the bound above is broken.
+/// Guards the growth of the penalty. Without growth, the sleeping malicious guest uses its budget
+/// in every second period, and the bound of the test above is broken.
 #[test]
 fn without_growing_penalty_the_share_is_lost() {
     let cfg = pc_boost_config { penalty_max_periods: 1, ..defaults() };
@@ -199,8 +200,8 @@ fn without_growing_penalty_the_share_is_lost() {
     assert!(share < 0.4, "{share}");
 }
 
-/// Guards: the vCPU budget against guests that stay just under it, the stated bound:
-/// a quarter of each period is unboosted, and half of that is the host's.
+/// Guards the vCPU budget against guests that stay just below it. The documented bound: a quarter
+/// of each period is not boosted, and half of this quarter belongs to the host.
 #[test]
 fn an_adaptive_rogue_is_bounded_by_its_budget() {
     for guest in [Guest::Adaptive, Guest::Toggle] {
@@ -208,20 +209,21 @@ fn an_adaptive_rogue_is_bounded_by_its_budget() {
         let share = cpu.host_share(10);
         println!("{guest:?}: {share:.3}, throttles {}", cpu.throttles);
         assert!(share >= 0.125, "{guest:?}: {share}");
-        assert_eq!(cpu.throttles, 0, "{guest:?} is meant to stay under its budget");
+        assert_eq!(cpu.throttles, 0, "{guest:?} must stay below its budget");
     }
 }
 
-/// Guards: the CPU's kept share. Four adaptive VMs on one CPU, each under its own budget.
+/// Guards the kept share of the CPU. Four adaptive VMs share one CPU, and each stays below its own
+/// budget.
 #[test]
 fn many_adaptive_rogues_are_bounded_by_the_kept_share() {
     let guests = [Guest::Adaptive; 4];
-    // The unboosted quarter is shared fairly by the host's work and four spinning vCPUs.
+    // The host's work and four spinning vCPUs share the quarter that is not boosted.
     let share = Cpu::new(defaults(), &guests).host_share(10);
     println!("4 x Adaptive: {share:.3}");
     assert!(share >= 0.9 * 0.25 / 5.0, "{share}");
     let nothing_kept = pc_boost_config { cpu_kept_ns: 0, ..defaults() };
     let without = Cpu::new(nothing_kept, &guests).host_share(10);
-    println!("4 x Adaptive, nothing kept: {without:.3}");
+    println!("4 x Adaptive, without the kept share: {without:.3}");
     assert!(without < 0.5 * share, "{without}");
 }

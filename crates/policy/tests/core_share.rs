@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Turns of the CPUs of a core that are kept apart by cookies.
+//! CPUs of a core take turns if cookies keep their tasks apart.
 
 use paracord_policy::balance::weight;
 use paracord_policy::core_share::{Core, comes_after};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 const TICK_NS: u64 = 4 * MS;
 
-/// Two CPUs of a core, each with a task.
+/// Two CPUs of a core, with one task each.
 #[derive(Default)]
 struct Pair {
     cores: [Core; 2],
@@ -18,7 +18,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Both have something to run, for a tick: who runs?
+    /// Both CPUs have a task to run. Returns the CPU whose task runs for the next tick.
     fn contend(&mut self, inverses: [u32; 2]) -> usize {
         let [one, other] = &mut self.cores;
         let task = |cpu: usize| (self.vtimes[cpu], inverses[cpu]);
@@ -32,7 +32,7 @@ impl Pair {
         self.vtimes[cpu] += virtual_ns(ns, inverses[cpu]);
     }
 
-    /// Ticks of the first CPU of so many.
+    /// Share of the first CPU in this many ticks.
     fn ticks(&mut self, ticks: u32, inverses: [u32; 2]) -> f64 {
         let first = (0..ticks).filter(|_| self.contend(inverses) == 0).count();
         first as f64 / f64::from(ticks)
@@ -57,7 +57,7 @@ fn equals_take_turns_tick_by_tick() {
     assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
 }
 
-/// What was before says nothing: they begin equal.
+/// The past does not count: both CPUs begin equal.
 #[test]
 fn who_had_the_core_alone_for_long_owes_nothing() {
     let mut pair = Pair::default();
@@ -66,7 +66,7 @@ fn who_had_the_core_alone_for_long_owes_nothing() {
     assert!((had - 0.5).abs() < 0.01, "{had}");
 }
 
-/// One that wakes every 10 ms for a moment saves nothing up.
+/// A task that wakes every 10 ms for a short time saves up no credit.
 #[test]
 fn short_sleeps_are_no_credit_for_later() {
     let (mut pair, inverses) = (Pair::default(), [inverse(0); 2]);
@@ -80,7 +80,7 @@ fn short_sleeps_are_no_credit_for_later() {
 }
 
 proptest! {
-    /// Whatever is in the records, the two agree who comes first.
+    /// Whatever the records contain, the two comparisons do not contradict each other.
     #[test]
     fn order_does_not_depend_on_who_is_asked_first(
         zeros in any::<[u64; 2]>(), compared in any::<[u64; 2]>(), vtimes in any::<[u64; 2]>(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Placement by energy, on Juno r2's figures (lab/boards/juno_r2/juno_r2.c) and on garbage.
+//! Placement by energy, with the values of the board Juno r2 (lab/boards/juno_r2/juno_r2.c) and
+//! with random values.
 #![allow(clippy::unwrap_used)]
 
 use paracord_policy::energy::{self, Cpu, place};
@@ -9,7 +10,8 @@ use proptest::prelude::*;
 const LITTLE: [usize; 4] = [0, 1, 2, 3];
 const BIG: [usize; 2] = [4, 5];
 
-/// `(capacity, power in uW)` of each frequency; cost as the kernel has it (energy per unit of work).
+/// A domain from `(capacity, power in uW)` of each frequency. The cost is computed as in the
+/// kernel: energy per unit of work.
 fn domain(points: &[(u32, u64)]) -> pc_domain {
     let point = |&(capacity, uw): &(u32, u64)| pc_point {
         cost: uw * 10 / u64::from(capacity),
@@ -32,7 +34,8 @@ fn idle() -> [Cpu; 6] {
     [little, little, little, little, big, big]
 }
 
-/// Places tasks that never sleep, again and again until nobody moves; the CPU of each, and the moves.
+/// Places tasks that never sleep, again and again, until no task moves. Updates the CPU of each
+/// task, and returns the number of moves.
 fn settle(cpus: &mut [Cpu; 6], tasks: &mut [(u32, i32)], rounds: usize) -> usize {
     let mut moves = 0;
     for _ in 0..rounds {
@@ -57,7 +60,8 @@ fn per_cpu(tasks: &[(u32, i32)]) -> [usize; 6] {
     count
 }
 
-/// Guards: seed 003's first scenario: capped tasks on small CPUs, one on each, at rest.
+/// Guards the first scenario of the patches "uclamp sum aggregation": capped tasks stay on small
+/// CPUs, one on each.
 #[test]
 fn four_capped_tasks_take_a_small_cpu_each() {
     let mut cpus = idle();
@@ -67,7 +71,7 @@ fn four_capped_tasks_take_a_small_cpu_each() {
     assert_eq!(settle(&mut cpus, &mut tasks, 10), 0);
 }
 
-/// Guards: the fourth and fifth: eight tasks on four CPUs, two on each, from wherever they come.
+/// Guards the fourth and fifth scenario: eight tasks share four CPUs, two on each, from any start.
 #[test]
 fn eight_capped_tasks_share_small_cpus_evenly() {
     for start in [0, 4, 5] {
@@ -80,7 +84,8 @@ fn eight_capped_tasks_share_small_cpus_evenly() {
     }
 }
 
-/// Guards: the second: what asks for more than a small CPU can do goes to a large one.
+/// Guards the second scenario: a task that requests more than a small CPU can provide gets a large
+/// one.
 #[test]
 fn a_task_that_needs_a_large_cpu_gets_one() {
     let mut cpus = idle();
@@ -91,7 +96,8 @@ fn a_task_that_needs_a_large_cpu_gets_one() {
     assert_eq!(per_cpu(&tasks), [0, 0, 0, 0, 1, 1]);
 }
 
-/// Guards: nobody is lost where all is full, and who is nowhere better off stays.
+/// Guards an overloaded host: every task gets a CPU, and a task that would gain nothing elsewhere
+/// stays.
 #[test]
 fn an_overloaded_host_spreads_by_room() {
     let mut cpus = idle();
@@ -101,7 +107,8 @@ fn an_overloaded_host_spreads_by_room() {
     assert_eq!(settle(&mut cpus, &mut tasks, 10), 0);
 }
 
-/// Guards: a request above what is left of the large CPUs still leaves a small one; it does not go to and fro.
+/// Guards a request that is larger than the free capacity of the large CPUs: the task still leaves
+/// its small CPU, and it does not move back.
 #[test]
 fn who_is_cramped_on_a_small_cpu_goes_where_more_room_is() {
     let mut cpus = idle();
@@ -111,7 +118,7 @@ fn who_is_cramped_on_a_small_cpu_goes_where_more_room_is() {
     cpus[0].sum = 900;
     assert_eq!(settle(&mut cpus, &mut task, 10), 1);
     assert_eq!(per_cpu(&task), [0, 0, 0, 0, 0, 1]);
-    // Where the large ones leave hardly more than the small one, it stays.
+    // If the large CPUs have hardly more free capacity than the small one, the task stays.
     let mut cpus = idle();
     cpus[0].sum = 900;
     (cpus[4].sum, cpus[5].sum) = (600, 600);
@@ -135,7 +142,8 @@ fn only_allowed_cpus_are_chosen() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Guards: any model and any load: an allowed CPU or none, no trap; a second look moves nobody.
+    /// Guards against invalid models and loads: the result is an allowed CPU or none, no code
+    /// traps, and a second placement does not move the task.
     #[test]
     fn any_model_gives_an_allowed_cpu_and_rest(
         points in prop::collection::vec((any::<u64>(), any::<u32>()), (PC_DOMAINS_MAX * PC_POINTS_MAX) as usize),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Virtual time: shares by weight, bounded credit.
+//! Virtual time: tasks get shares by weight, and their credit is limited.
 
 use paracord_policy::balance::weight;
 use paracord_policy::fair::{
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 const SLICE_NS: u32 = 2_800_000;
 const SLICE: u64 = SLICE_NS as u64;
-/// kernel/sched/core.c, sched_prio_to_weight: ends and middle.
+/// The ends and the middle of sched_prio_to_weight (kernel/sched/core.c).
 const WEIGHTS: [(i32, f64); 5] =
     [(-20, 88761.0), (-10, 9548.0), (0, 1024.0), (10, 110.0), (19, 15.0)];
 
@@ -19,7 +19,8 @@ fn shares(nice: &[i32], slices: usize) -> Vec<f64> {
     shares_of(&nice.iter().map(|nice| inverse(*nice)).collect::<Vec<_>>(), slices)
 }
 
-/// Shares of the CPU time of tasks that all want it, over `slices` slices of the furthest behind.
+/// Shares of CPU time of tasks that want to run all the time. In each of `slices` slices, the task
+/// with the least virtual time runs.
 fn shares_of(inverses: &[u32], slices: usize) -> Vec<f64> {
     let mut vtime = vec![0u64; inverses.len()];
     let mut ran = vec![0u64; inverses.len()];
@@ -43,13 +44,13 @@ fn shares_are_the_weights() {
     }
 }
 
-/// Two groups of weights 100 and 300, the first with three tasks, the second with one and with a
-/// group inside that has two; beside them a task in no group.
+/// Two groups have the weights 100 and 300. The first group contains three tasks. The second group
+/// contains one task and a subgroup with two tasks. One more task is in no group.
 #[test]
 fn groups_share_by_their_weights_whatever_is_in_them() {
     const ONE: u64 = 1 << 20;
     let first = group_factor(ONE, 3 * 1024, 100);
-    // A task of nice 0 and a group of weight 100.
+    // A task of nice 0 beside a group of weight 100.
     let second = group_factor(ONE, 2 * 1024, 300);
     let inner = group_factor(second, 2 * 1024, 100);
     let inverses: Vec<u32> = [first, first, first, second, inner, inner, ONE]
@@ -82,11 +83,12 @@ fn a_long_sleep_is_worth_one_slice() {
     assert_eq!(place(0, base), base - SLICE);
     assert_eq!(place(base - MS, base), base - MS);
     assert_eq!(place(base + MS, base), base + MS);
-    // Numbers wrap.
+    // Virtual times wrap around.
     assert_eq!(place(u64::MAX - MS, MS), u64::MAX - MS);
 }
 
-/// Guards: at the least weight the sign of a difference turns after a day and a half of running: who slept longer was the last.
+/// Guards the wrap-around: at the lowest weight, the sign of a difference changes after a day and a
+/// half of running. A task that had slept longer than that would otherwise run last.
 #[test]
 fn a_sleep_so_long_that_numbers_come_around_is_worth_one_slice() {
     for slept in [1 << 53, 1 << 62, (1 << 63) + 1, u64::MAX - (1 << 53)] {
@@ -104,12 +106,17 @@ fn a_debt_is_the_same_time_at_another_weight() {
         let off = rescale(debt(40, before), base, before, after).wrapping_sub(debt(40, after));
         assert!((off as i64).abs() < virtual_ns(MS / 10, after) as i64, "{off}");
     }
-    assert_eq!(rescale(base - MS, base, light, heavy), base - MS, "it is owed something");
+    assert_eq!(
+        rescale(base - MS, base, light, heavy),
+        base - MS,
+        "a task with credit keeps its virtual time"
+    );
     let most = rescale(debt(4000, 1 << 31), base, 1 << 31, u32::MAX).wrapping_sub(base);
     assert!(most <= virtual_ns(4400 * MS, u32::MAX), "{most}");
 }
 
-/// Guards: boosted time is paid from budgets: a second of it leaves no debt that a wakeup waits for.
+/// Guards that a task that has run boosted owes at most one slice of virtual time, because budgets
+/// pay for boosts. Otherwise, its wakeups would wait after one second of boosted running.
 #[test]
 fn a_boost_leaves_a_debt_of_a_slice_at_most() {
     let slice = slice_ns(2);
@@ -128,7 +135,7 @@ fn who_wakes_preempts_what_is_well_ahead_only() {
     let now = 1000 * MS;
     assert!(preempts(now - SLICE - MS, inverse(0), now, SLICE_NS));
     assert!(!preempts(now - SLICE, inverse(0), now, SLICE_NS));
-    // A light task's granularity is longer in its own virtual time.
+    // The same slice is more virtual time for a light task.
     assert!(!preempts(now - SLICE - MS, inverse(10), now, SLICE_NS));
 }
 
@@ -141,7 +148,7 @@ fn who_wakes_its_equals_has_half_a_millisecond_for_more() {
     assert!(!batches(0, inverse(-5), equal));
 }
 
-/// 192 tasks in a group with cpu.idle weigh 3 together, as one would.
+/// 192 tasks in a group with cpu.idle weigh 3 together, like one task alone in it.
 #[test]
 fn many_tasks_of_an_idle_group_weigh_what_one_does() {
     const ONE: u64 = 1 << 20;
@@ -152,7 +159,7 @@ fn many_tasks_of_an_idle_group_weigh_what_one_does() {
 }
 
 proptest! {
-    /// More time is more virtual time, at any weight, without wrapping.
+    /// A longer running time is more virtual time, at any weight, without wrapping around.
     #[test]
     fn virtual_time_grows(ran in 0u64..10_000 * MS, more in 0u64..10_000 * MS, nice in -25i32..25) {
         let own = inverse(nice);
@@ -160,7 +167,7 @@ proptest! {
         prop_assert!(virtual_ns(u64::MAX, own) < 1 << 62);
     }
 
-    /// Any sums and weights give a factor that can be used.
+    /// Any sums and weights give a usable factor.
     #[test]
     fn groups_survive_garbage(parents: u64, active: i64, weight: u32, any: u32) {
         let factor = group_factor(parents, active, weight);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load tracking against what the kernel's arithmetic gives (kernel/sched/pelt.c).
+//! Compares load tracking with the results of the kernel's arithmetic (kernel/sched/pelt.c).
 
 use paracord_policy::{
     pc_pelt,
@@ -50,7 +50,7 @@ fn one_jump_is_as_good_as_many_steps() {
     assert_eq!(pelt.util_sum, 23_919_616);
 }
 
-/// Peak and trough of a task that runs for `on` of each `on + off`.
+/// Highest and lowest utilisation of a task that runs for `on` of each `on + off`.
 fn swing(on: u64, off: u64) -> (u32, u32) {
     let mut pelt = pc_pelt::default();
     let mut peak = 0;
@@ -70,7 +70,7 @@ fn a_task_that_runs_at_times() {
 
 #[test]
 fn decay_halves_in_32_periods_and_ends() {
-    assert_eq!(decay(1 << 20, 32), (1 << 19) - 1); // y^0 of the table is a bit below 1
+    assert_eq!(decay(1 << 20, 32), (1 << 19) - 1); // y^0 in the table is slightly below 1
     assert_eq!(decay(47742, 0), 47741);
     assert_eq!(decay(u64::from(u32::MAX), 32 * 63), 0);
     assert_eq!(decay(u64::from(u32::MAX), u64::MAX), 0);
@@ -86,8 +86,8 @@ fn a_clock_that_goes_back_starts_anew() {
 }
 
 proptest! {
-    /// Whatever it did, utilisation is a share, and doing nothing never raises its sum (the average may follow later: it
-    /// is new when a period ends).
+    /// Whatever a task did, its utilisation is at most 1024. While it does not run, its sum never
+    /// rises. (The average may rise later, because it is computed when a period ends.)
     #[test]
     fn utilisation_is_a_share(steps in prop::collection::vec((1u64..400 * MS, any::<bool>()), 1..60)) {
         let mut pelt = pc_pelt::default();
@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// Any bytes are survived.
+    /// The functions accept any bytes.
     #[test]
     fn garbage_is_survived(last_ns: u64, util_sum: u32, util_avg: u32, period_units: u32, now: u64, running: bool) {
         let mut pelt = pc_pelt { last_ns, util_sum, util_avg, period_units, reserved: 0 };

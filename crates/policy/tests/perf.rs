@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Requests add up, decay with their sleepers, and carry over a sleep once.
+//! Requests add up, decay after their tasks sleep, and are carried over a sleep once.
 
 use paracord_policy::{pc_clamp, pc_perf_cpu, pc_perf_task, perf};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const ANY: pc_clamp = pc_clamp { min: 0, max: 1024 };
-/// The root group: those below may protect and allow everything.
+/// The clamp of the root group, below which groups may have any clamps.
 const ROOT: pc_clamp = pc_clamp { min: 1024, max: 1024 };
 
-/// One CPU and its tasks; time goes on in milliseconds.
+/// One CPU and its tasks. Time passes in milliseconds.
 struct Cpu {
     cpu: pc_perf_cpu,
     now: u64,
@@ -28,7 +28,8 @@ impl Cpu {
         perf::sleep(&mut self.cpu, task, ANY, self.now);
     }
 
-    /// The first task runs, the others wait, for `ms`; the requests after each of them.
+    /// For `ms` milliseconds, the first task runs and the others wait. Returns the CPU's request
+    /// after each millisecond.
     fn run(&mut self, tasks: &mut [(&mut pc_perf_task, pc_clamp)], ms: u64) -> Vec<u32> {
         let mut seen = Vec::new();
         for _ in 0..ms {
@@ -74,14 +75,14 @@ fn a_floor_counts_from_the_first_moment_and_decays_with_its_sleeper() {
     assert_eq!(cpu.request(), 512);
     cpu.sleep(&mut a);
     assert_eq!(cpu.request(), 512);
-    let half = cpu.idle(34); // 32 periods and a bit
+    let half = cpu.idle(34); // a little more than 32 periods
     assert!((250..=256).contains(&half), "{half}");
     cpu.wake(&mut a, boosted);
-    assert_eq!(cpu.request(), 512, "its own rest is not counted beside it");
+    assert_eq!(cpu.request(), 512, "the sleeper's old request is not counted twice");
 }
 
-/// Scenario 3 of seed 003: A runs 4 of 10 ms, B always, capped at 300. Under max aggregation
-/// the CPU's request jumps between 300 and 1024.
+/// Scenario 3 of the kernel patches "uclamp sum aggregation": A runs for 4 of 10 ms. B always runs
+/// and is capped at 300. With max aggregation, the CPU's request jumps between 300 and 1024.
 #[test]
 fn a_task_that_comes_and_goes_moves_the_request_little() {
     let capped = pc_clamp { min: 0, max: 300 };
@@ -99,13 +100,13 @@ fn a_task_that_comes_and_goes_moves_the_request_little() {
         }
     }
     let (low, high) = (*seen.iter().min().unwrap_or(&0), *seen.iter().max().unwrap_or(&0));
-    // B's 300, and A's 400 with a quarter more.
+    // The sum of B's 300, and A's 400 with a quarter of headroom.
     assert!(low > 720 && high < 880, "{low}..{high}");
     assert!(high - low < 100, "{low}..{high}");
 }
 
-/// A burst of 70 ms, then a sleep of 100 ms: requests of the first window after it, and the
-/// level before it.
+/// A burst of 70 ms, then a sleep of 100 ms. Returns the request before the sleep, and the requests
+/// in the first window after it.
 fn after_burst(carry: bool) -> (u32, Vec<u32>) {
     let mut a = pc_perf_task::default();
     let mut cpu = Cpu::new();
@@ -125,7 +126,8 @@ fn after_burst(carry: bool) -> (u32, Vec<u32>) {
     (level, first)
 }
 
-/// Guards: the ripple of a task that runs 4 ms of 10 moves no frequency; what is not needed any more goes in two windows.
+/// Guards the hold of requests: the ripple of a task that runs for 4 of 10 ms changes no frequency.
+/// A request that is no longer needed ends after two windows.
 #[test]
 fn a_request_falls_after_a_window_only() {
     let mut cpu = Cpu::new();
@@ -155,7 +157,7 @@ fn a_request_falls_after_a_window_only() {
     cpu.now += 35 * MS;
     let request = cpu.request();
     assert!(perf::hold(&mut cpu.cpu, request, cpu.now) < before * 3 / 4);
-    // At once up.
+    // A higher request takes effect at once.
     assert_eq!(perf::hold(&mut cpu.cpu, 1024, cpu.now), 1024);
 }
 
@@ -186,7 +188,8 @@ fn small_tasks_after_a_burst_use_the_carry_once() {
     assert!(first[1..].iter().all(|request| *request < level / 4), "{first:?}");
 }
 
-/// Guards: in seed 004's mostly idle pattern the first small work after each burst got the carry, 2 % of the frequency.
+/// Guards the end of a useless carry. Without it, in a pattern that is mostly idle, the first small
+/// amount of work after each burst got the carry, although it needed 2 % of the frequency.
 #[test]
 fn a_carry_that_was_for_nothing_is_given_again_when_it_would_have_been_right() {
     let mut a = pc_perf_task::default();
@@ -204,7 +207,8 @@ fn a_carry_that_was_for_nothing_is_given_again_when_it_would_have_been_right() {
         let first: Vec<u32> = (0..12).map(|_| work(&mut cpu, &mut a, 2).0).collect();
         assert_eq!(first.iter().any(|request| *request >= level), cycle == 0, "{level}: {first:?}");
     }
-    // The first burst follows small works, the second one's carry would have been right.
+    // The first burst follows small work, so it gets no carry. A carry would have been right for
+    // it, so the later bursts get one.
     let bursts: Vec<(u32, u32)> = (0..5).map(|_| work(&mut cpu, &mut a, 60)).collect();
     let started_high: Vec<bool> = bursts.windows(2).map(|b| b[1].0 >= b[0].1).collect();
     assert_eq!(started_high, [false, true, true, true], "{bursts:?}");
@@ -227,7 +231,7 @@ fn a_capped_task_pays_for_the_speed_beyond_its_cap() {
     assert_eq!(perf::capped_ns(3 * MS, 1024, 1024), 3 * MS);
     assert_eq!(perf::capped_ns(3 * MS, 1024, 256), 12 * MS);
     assert_eq!(perf::capped_ns(3 * MS, 1024, 1), 3072 * MS);
-    // On a CPU that is as slow as its cap it pays what it runs.
+    // If the CPU is slower than the task's cap, the task is charged for the time that it ran.
     assert_eq!(perf::capped_ns(3 * MS, 200, 256), 3 * MS);
     assert_eq!(perf::capped_ns(3 * MS, 1024, 0), 3072 * MS);
 }
@@ -238,7 +242,7 @@ fn a_new_task_begins_with_half_of_what_is_left() {
     let mut cpu = Cpu::new();
     perf::begin(&cpu.cpu, &mut a, cpu.now);
     cpu.wake(&mut a, ANY);
-    assert_eq!(cpu.request(), 640, "half of the CPU and a quarter of that");
+    assert_eq!(cpu.request(), 640, "half of the CPU, and a quarter of headroom");
     perf::begin(&cpu.cpu, &mut b, cpu.now);
     assert_eq!(b.demand.util_avg, 192);
     cpu.run(&mut [(&mut a, ANY), (&mut b, ANY)], 200);
@@ -250,7 +254,7 @@ fn a_busy_task_asks_for_more_than_it_gets() {
     let mut a = pc_perf_task::default();
     let mut cpu = Cpu::new();
     cpu.wake(&mut a, ANY);
-    // Half of the time, as at half of the speed.
+    // The task runs for half of the time, as it would at half of the speed.
     for _ in 0..200 {
         cpu.run(&mut [(&mut a, ANY)], 2);
         cpu.sleep(&mut a);
@@ -273,7 +277,7 @@ fn a_group_bounds_what_its_tasks_may_ask_for() {
     assert_eq!(effective(ANY, clamp(200, 300)), (200, 300));
     assert_eq!(effective(clamp(0, 100), clamp(200, 300)), (200, 200));
     assert_eq!(effective(clamp(512, 1024), clamp(0, 300)), (300, 300));
-    // A parent's limit holds for what is below.
+    // The limit of a parent also applies to the groups below it.
     let found = perf::effective_clamp(ANY, clamp(0, 800), clamp(0, 400));
     assert_eq!((found.min, found.max), (0, 400));
 }
@@ -282,7 +286,7 @@ fn a_group_bounds_what_its_tasks_may_ask_for() {
 fn a_guest_asks_within_what_the_host_gives() {
     let clamp = |min, max| pc_clamp { min, max };
     let cases = [
-        // Host, request, limit: in force.
+        // The clamp of the host, the request, the limit, and the resulting clamp.
         (ANY, 0, 0, ANY),
         (ANY, 600, 0, clamp(600, 1024)),
         (ANY, u32::from(u16::MAX), 0, clamp(1024, 1024)),
@@ -290,10 +294,10 @@ fn a_guest_asks_within_what_the_host_gives() {
         (ANY, 600, 400, clamp(400, 400)),
         (ANY, 100, 400, clamp(100, 400)),
         (ANY, 0, u32::from(u16::MAX), ANY),
-        // What the host granted stays, whatever the guest says.
+        // The minimum of the host stays in force, whatever the guest requests.
         (clamp(200, 800), 0, 100, clamp(200, 200)),
         (clamp(200, 800), 50, 0, clamp(200, 800)),
-        // Crossed clamps of the host: its cap counts.
+        // If the host's clamps cross, the maximum counts.
         (clamp(500, 300), 0, 0, clamp(300, 300)),
     ];
     for (host, request, limit, expected) in cases {
@@ -317,7 +321,8 @@ fn a_guests_floor_gets_no_room_on_top() {
     let asks = perf::guest_clamp(ANY, 640, 0);
     cpu.wake(&mut vcpu, asks);
     assert_eq!(cpu.request(), 640);
-    // It does little of what it asked for, and asks for nothing next: the rest goes with the account.
+    // The vCPU uses little of what its guest requested. Then the guest requests nothing, so the
+    // next account removes the rest of the request.
     cpu.run(&mut [(&mut vcpu, asks)], 1);
     assert_eq!(cpu.request(), 640);
     cpu.run(&mut [(&mut vcpu, perf::guest_clamp(ANY, 0, 0))], 1);
@@ -330,10 +335,11 @@ fn what_a_guest_asks_for_stands_in_its_demands_place() {
     let mut vcpu = pc_perf_task { asked: 1, ..pc_perf_task::default() };
     let asks = perf::guest_clamp(ANY, 100, 0);
     cpu.wake(&mut vcpu, asks);
-    // It is busy all the time, with exits perhaps: its governor knows better.
+    // The vCPU is busy all the time, perhaps because of VM exits. The guest's governor knows better
+    // how much performance is needed.
     cpu.run(&mut [(&mut vcpu, asks)], 300);
     assert_eq!(cpu.request(), 100);
-    // Its driver goes.
+    // The guest's driver is unloaded.
     vcpu.asked = 0;
     cpu.run(&mut [(&mut vcpu, perf::guest_clamp(ANY, 0, 0))], 1);
     assert_eq!(cpu.request(), 1024);
@@ -361,7 +367,8 @@ fn a_burst_under_a_guests_floor_carries_no_more_than_it_asked_for() {
     cpu.run(&mut [(&mut vcpu, asks)], 60);
     cpu.sleep(&mut vcpu);
     cpu.idle(200);
-    // The guest said at its last exit that it wants nothing: the carry is for one window, at what the burst had.
+    // At its last exit, the guest withdrew its request. The carry lasts for one window and has the
+    // request of the burst.
     cpu.wake(&mut vcpu, ANY);
     assert_eq!(cpu.request(), 700);
     cpu.run(&mut [], 0);
@@ -380,14 +387,14 @@ proptest! {
         let got = perf::guest_clamp(host, request, limit);
         prop_assert!(got.max <= max && got.max <= 1024);
         prop_assert!(got.min <= got.max);
-        // The guest takes nothing from what the host granted.
+        // The guest cannot lower the minimum that the host has granted.
         prop_assert!(got.min >= min.min(max).min(1024));
         prop_assert!(limit == 0 || got.max <= limit.max(min));
         let higher = perf::guest_clamp(host, request.saturating_add(more), limit);
         prop_assert!(higher.min >= got.min && higher.max == got.max);
     }
 
-    /// Whatever tasks do, the parts never leave more behind than they brought.
+    /// Whatever tasks do, the sum is zero when all of them have left.
     #[test]
     fn sums_end_at_nothing(steps in prop::collection::vec((0usize..4, 0u64..40 * MS, 0u32..2000, 0u32..2000), 1..80)) {
         let mut cpu = Cpu::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which event serves which counter: cases of each rule, and invariants over any sequence.
+//! Which event serves which counter: cases for each rule, and invariants over any sequence.
 #![allow(clippy::unwrap_used)]
 
 use paracord_policy::pmu::{
@@ -18,14 +18,14 @@ fn key(config: u64) -> pc_pmu_key {
     pc_pmu_key { config, type_: 0, flags: 0 }
 }
 
-/// An operation, and what the pool says to it.
+/// An operation, and the expected answer of the pool.
 #[derive(Clone, Copy)]
 enum Op {
     Takes(u32, u64, Result<Take, Refusal>),
-    /// With what the budget has left for.
+    /// A counter takes an event while the budget allows only this.
     Within(Allowed, u32, u64, Result<Take, Refusal>),
     Gives(u32, Give),
-    /// The events that are closed.
+    /// A slice ends, and these events are closed.
     EndSlice(&'static [usize]),
     Forget(usize),
 }
@@ -36,7 +36,7 @@ fn each_rule_of_the_pool() {
     use Op::*;
     let cases: [(&str, Mode, u32, &[Op]); 14] = [
         (
-            "a key again, by another counter",
+            "another counter uses the same key",
             Mode::Keyed,
             1,
             &[
@@ -46,13 +46,13 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "an event that a counter has is no other's",
+            "an event that one counter holds is not given to another",
             Mode::Keyed,
             1,
             &[Takes(0, 7, Ok(Take::Open(0))), Takes(1, 7, Ok(Take::Open(1)))],
         ),
         (
-            "of two with the key the one used last",
+            "of two events with the key, the one used last",
             Mode::Keyed,
             1,
             &[
@@ -64,7 +64,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "taken twice with its key it is the same one, with another it is to be given back",
+            "the same key gives the same event; before another key, the event must be given back",
             Mode::Keyed,
             1,
             &[
@@ -74,7 +74,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "a counter beyond the last",
+            "a counter beyond the last one",
             Mode::Keyed,
             1,
             &[
@@ -85,7 +85,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "nothing to give",
+            "there is no event to give back",
             Mode::Keyed,
             1,
             &[
@@ -96,7 +96,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "idle for more than a slice",
+            "idle for more than one slice",
             Mode::Keyed,
             1,
             &[
@@ -110,7 +110,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "used within the slice",
+            "used during the slice",
             Mode::Keyed,
             1,
             &[
@@ -125,7 +125,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "of idle ones alone the one used last stays",
+            "of idle events, only the one used last stays",
             Mode::Keyed,
             1,
             &[
@@ -140,7 +140,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "no lazy release",
+            "without lazy release",
             Mode::Keyed,
             0,
             &[
@@ -153,7 +153,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "last: a counter's own, or in its place",
+            "mode last: the counter's own event, or a new one in its place",
             Mode::Last,
             1,
             &[
@@ -166,7 +166,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "recreate: closed when given back",
+            "mode recreate: closed when given back",
             Mode::Recreate,
             1,
             &[
@@ -176,7 +176,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "a budget's end: open events first, then none",
+            "near the end of the budget, only open events; then none",
             Mode::Keyed,
             1,
             &[
@@ -189,7 +189,7 @@ fn each_rule_of_the_pool() {
             ],
         ),
         (
-            "one that could not be opened",
+            "an event that could not be opened",
             Mode::Keyed,
             1,
             &[
@@ -225,7 +225,7 @@ fn each_rule_of_the_pool() {
     }
 }
 
-/// Guards: each part of a key makes another event.
+/// Guards the key: events that differ in any part of it are different events.
 #[test]
 fn a_key_is_all_of_its_parts() {
     let mut pool = Pool::new(Mode::Keyed, 0);
@@ -240,7 +240,7 @@ fn a_key_is_all_of_its_parts() {
     }
 }
 
-/// Guards: the place of the event that was used longest ago goes first.
+/// Guards that the event that was used longest ago is replaced first.
 #[test]
 fn a_full_pool_replaces_what_was_used_longest_ago() {
     let mut pool = Pool::new(Mode::Keyed, 0);
@@ -253,8 +253,9 @@ fn a_full_pool_replaces_what_was_used_longest_ago() {
     assert_eq!(pool.take(3, &key(1), Allowed::Open), Ok(Take::Replace(2)));
 }
 
-/// Ten configurations over four counters, as perf rotates them: each turn one counter goes on to the next
-/// configuration. Openings after the first round; `ends` tells after which turns a slice ends.
+/// Ten configurations rotate over four counters, as in perf: at each turn, one counter gets the
+/// next configuration. Returns the openings after the first round. `ends` says after which turns a
+/// slice ends.
 fn rotation(mode: Mode, release_slices: u32, ends: impl Fn(u64) -> bool) -> u64 {
     let mut pool = Pool::new(mode, release_slices);
     let mut openings = 0;
@@ -270,7 +271,7 @@ fn rotation(mode: Mode, release_slices: u32, ends: impl Fn(u64) -> bool) -> u64 
     openings
 }
 
-/// Guards: keys. What a counter had last is never what it needs next in a rotation.
+/// Guards keyed mode: in a rotation, the last configuration of a counter is never its next one.
 #[test]
 fn a_rotation_opens_each_event_once() {
     let never = |_| false;
@@ -279,8 +280,8 @@ fn a_rotation_opens_each_event_once() {
     assert_eq!(rotation(Mode::Recreate, 0, never), 990);
 }
 
-/// Guards: PC_PMU_RELEASE_SLICES. A turn each 4 ms, a slice each 10 ms or at each turn: lazy release as seed 001
-/// has it closes what the rotation needs again.
+/// Guards PC_PMU_RELEASE_SLICES, with a turn every 4 ms and a slice every 10 ms or at each turn.
+/// Lazy release after one slice, as in KVM, would close the events that the rotation needs again.
 #[test]
 fn lazy_release_leaves_a_rotation_alone() {
     let each_10_ms = |turn| turn % 5 == 2 || turn % 5 == 4;
@@ -295,7 +296,7 @@ fn a_budget_is_for_openings_and_for_time() {
     let quota = pc_pmu_quota { calls_ns_per_sec: 50 * MS, opens_per_sec: 100, reserved: 0 };
     let budget = Budget::new(quota);
     let mut now = 1_000 * SEC;
-    // A hundred per second are ten in a tenth of it.
+    // The budget allows 100 openings per second, which are 10 in each tenth of a second.
     for _ in 0..10 {
         assert_eq!(budget.allowed(now), Allowed::Open);
         budget.charge(1, 1);
@@ -305,7 +306,7 @@ fn a_budget_is_for_openings_and_for_time() {
     assert_eq!(budget.allowed(now + 99 * MS), Allowed::Nothing);
     now += 100 * MS;
     assert_eq!(budget.allowed(now), Allowed::Open);
-    // A debt is paid in the periods after it.
+    // A debt is paid in the following periods.
     budget.charge(0, 14 * MS);
     now += 100 * MS;
     assert_eq!(budget.allowed(now), Allowed::Nothing);
@@ -335,7 +336,8 @@ proptest! {
         pmu_invariants::check(mode, release_slices, &bytes);
     }
 
-    /// No state makes it leave its arrays: the C code is built with -fsanitize=undefined.
+    /// In no state does the code access memory outside of its arrays: the C code is compiled with
+    /// -fsanitize=undefined.
     #[test]
     fn any_state_is_survived(
         fields in any::<(u32, u32, u64)>(),
@@ -367,7 +369,8 @@ proptest! {
         }
     }
 
-    /// A guest that does what it can gets its openings of a second, one period's more, and one overrun.
+    /// A guest that opens as many events as it can gets the openings of its quota, those of one
+    /// more period, and one overrun.
     #[test]
     fn openings_stay_within_the_quota(opens_per_sec in 1..5000_u32, step_us in 1..2000_u64) {
         let budget = Budget::new(pc_pmu_quota { opens_per_sec, ..default_quota() });

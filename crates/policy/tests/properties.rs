@@ -25,16 +25,16 @@ const NOTHING: pc_guest_view =
 const UNMODIFIED: pc_guest_view =
     pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
 
-/// One vCPU alone in its VM and on its CPU.
+/// One vCPU, which is the only one of its VM and on its CPU.
 struct Bench {
     cfg: pc_boost_config,
     state: pc_boost_state,
     vm: pc_bucket,
     cpu: pc_bucket,
     now: u64,
-    /// No normal task competes for its CPU.
+    /// No normal task competes with the vCPU for its CPU.
     alone: bool,
-    /// A boost would get past a limit of the host's.
+    /// A boost would exceed a limit of the host.
     refused: bool,
 }
 
@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// `after` nanoseconds later, this happens.
+    /// Reports an event `after` nanoseconds later.
     fn see(
         &mut self,
         after: u64,
@@ -65,7 +65,8 @@ impl Bench {
         step(&self.cfg, &mut self.state, &mut self.vm, &mut self.cpu, &obs, self.now)
     }
 
-    /// Sleeps and wakes at once, then runs for `running` nanoseconds with an exit each millisecond.
+    /// Sleeps and wakes at once. Then runs for `running` nanoseconds with an exit every
+    /// millisecond.
     fn wake_and_run(&mut self, running: u64, guest: pc_guest_view) -> u64 {
         let mut charged = self.see(0, PC_EV_SLEEP, false, guest).charged_ns;
         charged += self.see(0, PC_EV_RUN, true, guest).charged_ns;
@@ -80,7 +81,7 @@ impl Bench {
 }
 
 fn arbitrary_inputs() -> impl Strategy<Value = Inputs> {
-    // Garbage in the state, a configuration that is garbage or the default, any time.
+    // Random bytes in the state, a random configuration or the default one, and any time.
     (prop::collection::vec(any::<u8>(), Inputs::BYTES), any::<bool>(), any::<bool>()).prop_map(
         |(bytes, with_defaults, near)| {
             let mut inputs = Inputs::from_bytes(&bytes);
@@ -101,13 +102,15 @@ fn arbitrary_inputs() -> impl Strategy<Value = Inputs> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Guards: clamping of times, buckets, periods, strikes; a trap in C fails it too.
+    /// Guards the clamping of times, buckets, periods and strikes. A trap in the C code also fails
+    /// the test.
     #[test]
     fn any_bytes_keep_the_invariants(inputs in arbitrary_inputs()) {
         inputs.check();
     }
 
-    /// Guards: every byte of the guest's word is checked; only 0 and 1 come out.
+    /// Guards that every byte of the guest's word is checked. The fields of the result are only 0
+    /// and 1.
     #[test]
     fn any_guest_word_gives_a_clean_view(word in any::<u64>(), count in any::<u32>(), mask in any::<u32>()) {
         let view = guest_view(word, count, mask);
@@ -120,8 +123,9 @@ proptest! {
     }
 }
 
-/// Guards: what the module does not hook is read in preempt_count. An interrupted idle task is in an interrupt
-/// and in no critical section; softirqs that are only off are no interrupt.
+/// The host must see interrupts in preempt_count, because the module has no hook for some of them.
+/// An idle task that is interrupted is in an interrupt, but not in a critical section. If softirqs
+/// are only disabled, this does not count as an interrupt.
 #[test]
 fn interrupts_are_seen_in_preempt_count() {
     const NORMAL: u64 = 2;
@@ -151,8 +155,8 @@ fn interrupts_are_seen_in_preempt_count() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Guards: grants. From any state a running vCPU that holds every hint is
-    /// unboosted within the longest grant and two exits.
+    /// Guards grants. A running vCPU whose guest sets every hint is unboosted within the longest
+    /// grant and two exits, from any state.
     #[test]
     fn a_held_hint_always_ends(inputs in arbitrary_inputs()) {
         let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
@@ -166,7 +170,8 @@ proptest! {
         }
     }
 
-    /// Guards: the step left out at a quiet exit would have kept the boost, whatever the guest says.
+    /// Guards the quiet exit, at which the step is skipped: the step would have kept the boost,
+    /// whatever the guest says.
     #[test]
     fn a_quiet_exit_never_ends_a_boost(
         inputs in arbitrary_inputs(), after in 0..2 * MS, rt in 0..2u8, irq in 0..2u8, critical in 0..2u8,
@@ -180,8 +185,8 @@ proptest! {
         prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
 
-    /// Guards: the short step of a vCPU that serves a wakeup. A tick beside the event asks for the
-    /// whole one, which must decide and charge the same.
+    /// Guards the short step of a vCPU that serves a wakeup. A tick together with the event
+    /// requires the whole step, which must decide and charge the same.
     #[test]
     fn a_short_step_decides_as_the_whole_one(
         inputs in arbitrary_inputs(), sane in any::<bool>(), second in any::<bool>(), after in 0..2 * MS, running in any::<bool>(),
@@ -192,12 +197,12 @@ proptest! {
             short = Bench::new(defaults());
             short.see(0, PC_EV_SLEEP, false, UNMODIFIED);
             short.see(MS, PC_EV_RUN, true, UNMODIFIED);
-            // Wakes up, and a real-time task is seen at an exit.
+            // The vCPU wakes up, and an exit shows a real-time task.
             if second {
                 short.see(MS / 2, PC_EV_EXIT, true, EVERYTHING);
             }
         }
-        // A second reason is not forgotten, but a sleep ends it.
+        // A second reason is not forgotten, but it ends at a sleep.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
         let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false, refused: false };
         let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
@@ -216,8 +221,9 @@ proptest! {
         prop_assert!(short.state.quiet_ns <= whole.state.quiet_ns || short.state.boosted == 0);
     }
 
-    /// Guards: the guest's line that nobody reads at a preemption. Where it may be left out, two guests that
-    /// say different things are treated alike, also when others have emptied a shared bucket meanwhile.
+    /// Guards preemptions at which the policy does not read the guest's line. At these, two guests
+    /// with different hints are treated in the same way, even if other vCPUs have used up a shared
+    /// budget in the meantime.
     #[test]
     fn an_unread_view_changes_no_preemption(
         second in any::<bool>(), after in 0..2 * MS, left_ms in -5..50_i64, word in any::<u64>(), other_word in any::<u64>(),
@@ -237,10 +243,11 @@ proptest! {
         };
         let (one, other) = (preempted(word), preempted(other_word));
         prop_assert!(one.0 || one == other, "{one:?} {other:?}");
-        prop_assert!(!second || one.0, "RT ends by what the guest says");
+        prop_assert!(!second || one.0, "RT ends if the guest's hint ends");
     }
 
-    /// Guards: ticks see the end of a grant when the vCPU does not exit and says nothing.
+    /// Guards ticks: they detect the end of a grant if the vCPU does not exit and its guest says
+    /// nothing.
     #[test]
     fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
         let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
@@ -253,8 +260,8 @@ proptest! {
         }
     }
 
-    /// Guards: charging with debt. Whatever the events, n periods pay at most
-    /// n + 1 budgets and one overrun, for the vCPU, each reason, and the CPU.
+    /// Guards charging with debt. Whatever the events, n periods pay at most n + 1 budgets and one
+    /// overrun. This applies to the vCPU, to each reason, and to the CPU.
     #[test]
     fn budgets_hold_over_any_sequence(
         events in prop::collection::vec((0_u64..12 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..600),
@@ -276,7 +283,7 @@ proptest! {
         prop_assert!(charged <= (periods + 1) * cpu_budget + overrun);
     }
 
-    /// Guards: the per-reason switch.
+    /// Guards the switch of each reason.
     #[test]
     fn a_disabled_reason_never_boosts(
         events in prop::collection::vec((0_u64..2 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..200),
@@ -291,7 +298,7 @@ proptest! {
         }
     }
 
-    /// Guards: the wrap of the 64-bit clock changes nothing.
+    /// Guards the wrap-around of the 64-bit clock, which must change nothing.
     #[test]
     fn behaviour_does_not_depend_on_the_time_of_day(
         offset in any::<u64>(),
@@ -300,7 +307,8 @@ proptest! {
         let mut runs = [0, offset].map(|offset| {
             let mut bench = Bench::new(defaults());
             bench.now = bench.now.wrapping_add(offset);
-            // Periods start with the first step, so both runs have the same phase.
+            // Periods start with the first step, so the periods of both runs begin at the same
+            // step.
             for bucket in bench.state.reason.iter_mut().chain([&mut bench.state.vcpu, &mut bench.vm, &mut bench.cpu]) {
                 bucket.period_start_ns = bench.now.wrapping_sub(bench.cfg.period_ns);
             }
@@ -314,7 +322,7 @@ proptest! {
     }
 }
 
-/// Guards: WAKE is given at the sleep, renewed by each, and ends with its grant.
+/// Guards that WAKE begins with a sleep, is renewed by each sleep, and ends with its grant.
 #[test]
 fn wake_lasts_its_grant_and_is_renewed_by_sleep() {
     let mut bench = Bench::new(defaults());
@@ -322,15 +330,15 @@ fn wake_lasts_its_grant_and_is_renewed_by_sleep() {
     for _ in 0..1000 {
         bench.see(400 * US, PC_EV_RUN, true, UNMODIFIED);
         bench.see(600 * US, PC_EV_SLEEP, false, UNMODIFIED);
-        assert_eq!(bench.state.boosted, 1, "60% of the vCPU, never longer than the grant");
+        assert_eq!(bench.state.boosted, 1, "60% of the vCPU, but never longer than the grant");
     }
     bench.see(0, PC_EV_RUN, true, UNMODIFIED);
     let end = bench.see(MS, PC_EV_EXIT, true, UNMODIFIED);
     assert_eq!((u32::from(end.action), end.forced), (PC_UNBOOST, 0));
 }
 
-/// Guards: the defaults. A guest that uses 60% of its vCPU for a 500 us timer,
-/// boosted all the time, is never throttled in ten minutes.
+/// Guards the defaults. A guest uses 60% of its vCPU for a timer of 500 us and is boosted all the
+/// time. It is never throttled in ten minutes.
 #[test]
 fn an_honest_guest_is_never_throttled() {
     for guest in [UNMODIFIED, EVERYTHING] {
@@ -350,7 +358,8 @@ fn an_honest_guest_is_never_throttled() {
     }
 }
 
-/// Guards: a boost for an interrupt only overtakes normal tasks; where there are none it costs and gives nothing.
+/// Guards boosts for an interrupt. Such a boost only overtakes normal tasks. Without normal tasks,
+/// it would cost time and gain nothing.
 #[test]
 fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
     for (alone, action) in [(true, PC_KEEP), (false, PC_BOOST)] {
@@ -358,12 +367,12 @@ fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
         bench.see(0, PC_EV_RUN, true, UNMODIFIED);
         assert_eq!(bench.see(MS, PC_EV_IRQ, false, UNMODIFIED).action, action as u8);
     }
-    // Remembered: another task came, and the vCPU is preempted again.
+    // The interrupt is remembered: another task came, and the vCPU is preempted again.
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
     bench.see(0, PC_EV_IRQ, false, UNMODIFIED);
     bench.alone = false;
     assert_eq!(bench.see(MS / 10, PC_EV_PREEMPT, false, UNMODIFIED).reasons, 1 << IRQ);
-    // A wakeup, and what the guest says, are not only about normal tasks.
+    // A boost for a wakeup or for a guest's hint does not only overtake normal tasks.
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
     assert_eq!(bench.see(0, PC_EV_IRQ | PC_EV_WAKEUP, false, UNMODIFIED).action, PC_BOOST as u8);
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
@@ -371,12 +380,12 @@ fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
     assert_eq!(bench.see(0, PC_EV_PREEMPT, false, rt).action, PC_BOOST as u8);
 }
 
-/// Guards: IRQ for a vCPU that is preempted, and its grant.
+/// Guards the reason IRQ of a preempted vCPU, and its grant.
 #[test]
 fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
     let mut bench = Bench::new(defaults());
     bench.see(0, PC_EV_RUN, true, UNMODIFIED);
-    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, UNMODIFIED).action, 0, "no reason yet");
+    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, UNMODIFIED).action, 0, "there is no reason yet");
     assert_eq!(bench.see(MS, PC_EV_IRQ, false, UNMODIFIED).reasons, 1 << IRQ);
     bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
     bench.see(400 * US, PC_EV_EXIT, true, UNMODIFIED);
@@ -385,7 +394,8 @@ fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
     assert_eq!(bench.state.boosted, 0);
 }
 
-/// Guards: the tick of a guest that computes does not stand beside a wakeup of another guest.
+/// Guards the levels: the tick of a guest that computes does not have the priority of another
+/// guest's wakeup.
 #[test]
 fn an_interrupt_alone_is_a_lower_boost_until_the_guest_shows_a_real_time_task() {
     assert_eq!((level(0), level(1 << 4)), (PC_LEVEL_NONE, PC_LEVEL_NONE));
@@ -402,8 +412,8 @@ fn an_interrupt_alone_is_a_lower_boost_until_the_guest_shows_a_real_time_task() 
     assert_eq!(level(bench.state.reasons.into()), PC_LEVEL_FULL);
 }
 
-/// Guards: a guest timer that expires together with the host's tick: the vCPU is
-/// preempted before the interrupt is injected, with its last grant used up.
+/// Guards a guest timer that expires together with the host's tick. The vCPU is preempted before
+/// the interrupt is injected, and its last grant is used up.
 #[test]
 fn a_kick_just_before_a_preemption_is_not_lost() {
     for guest in [UNMODIFIED, NOTHING] {
@@ -417,7 +427,7 @@ fn a_kick_just_before_a_preemption_is_not_lost() {
     }
 }
 
-/// Guards: with a driver, IRQ ends as soon as the guest has served the interrupt.
+/// Guards that, with a guest driver, IRQ ends as soon as the guest has served the interrupt.
 #[test]
 fn a_served_interrupt_ends_the_irq_boost() {
     let mut bench = Bench::new(defaults());
@@ -427,7 +437,8 @@ fn a_served_interrupt_ends_the_irq_boost() {
     assert_eq!(bench.state.boosted, 0);
 }
 
-/// Guards: RT is seen at preemption, kept at exits while it holds, dropped at the first that denies it.
+/// Guards RT: it begins at a preemption, lasts while the hint is set, and ends at the first exit
+/// without the hint.
 #[test]
 fn rt_is_taken_at_preemption_and_dropped_when_the_hint_drops() {
     let rt = pc_guest_view { rt: 1, ..NOTHING };
@@ -442,10 +453,14 @@ fn rt_is_taken_at_preemption_and_dropped_when_the_hint_drops() {
     assert_eq!((u32::from(end.action), end.forced), (PC_UNBOOST, 0));
 
     bench.cfg.hints_at_exit = 1;
-    assert_eq!(bench.see(MS, PC_EV_EXIT, true, rt).reasons, 1 << RT, "eager: an exit is enough");
+    assert_eq!(
+        bench.see(MS, PC_EV_EXIT, true, rt).reasons,
+        1 << RT,
+        "with `eager`, an exit is enough"
+    );
 }
 
-/// Guards: CRITICAL at preemption, ended by the next exit without it.
+/// Guards CRITICAL: it begins at a preemption, and ends at the next exit without the hint.
 #[test]
 fn critical_ends_at_the_first_exit_outside_the_section() {
     let critical = pc_guest_view { critical: 1, ..NOTHING };
@@ -459,15 +474,16 @@ fn critical_ends_at_the_first_exit_outside_the_section() {
     assert_eq!(bench.state.boosted, 0);
 }
 
-/// Guards: the idle task runs with preemption off; that is no critical section.
+/// Guards that the idle task is not in a critical section, although it runs with preemption
+/// disabled.
 #[test]
 fn an_idle_guest_is_not_critical() {
     assert_eq!(guest_view(1, 1, 0xff).critical, 0);
     assert_eq!(guest_view(2, 1, 0xff).critical, 1);
 }
 
-/// Guards: the penalty. Each exhaustion in a row throttles at least as long as
-/// the one before it, up to the limit, and a throttled vCPU is not boosted for anything.
+/// Guards the penalty. Each exhaustion in a row throttles at least as long as the one before, up to
+/// the limit. A throttled vCPU is not boosted for any reason.
 #[test]
 fn throttles_grow_to_the_limit() {
     let mut bench = Bench::new(defaults());
@@ -490,7 +506,8 @@ fn throttles_grow_to_the_limit() {
     assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 64, 64, 64, 64]);
 }
 
-/// Guards: forgiveness. A quiet time after a throttle lowers the next penalty.
+/// Guards forgiveness. If the vCPU is quiet for some time after a throttle, the next penalty is
+/// lower.
 #[test]
 fn strikes_are_forgiven() {
     let mut bench = Bench::new(defaults());
@@ -507,7 +524,7 @@ fn strikes_are_forgiven() {
     assert_eq!(exhaust(100), 1);
 }
 
-/// Guards: the host CPU's kept share ends a boost without a strike.
+/// Guards the kept share of the host CPU, which ends a boost without a strike.
 #[test]
 fn the_kept_share_ends_a_boost_without_a_strike() {
     let mut bench = Bench::new(pc_boost_config { cpu_kept_ns: 90 * MS, ..defaults() });
@@ -521,7 +538,7 @@ fn the_kept_share_ends_a_boost_without_a_strike() {
     assert_eq!((bench.state.throttled, bench.state.strikes), (0, 0));
 }
 
-/// Guards: the VM's budget is shared by its vCPUs.
+/// Guards that the vCPUs of a VM share its budget.
 #[test]
 fn vcpus_of_a_vm_share_its_budget() {
     let mut bench = Bench::new(pc_boost_config { vm_budget_ns: 20 * MS, ..defaults() });
@@ -534,7 +551,7 @@ fn vcpus_of_a_vm_share_its_budget() {
     assert!(charged <= 21 * MS, "{charged}");
 }
 
-/// A limit of one boost in 5 ms, and budgets that never run empty.
+/// A rate limit of one boost per 5 ms, with budgets that are never used up.
 fn rate_limited() -> Bench {
     let mut cfg = pc_boost_config { actuation_min_ns: 5 * MS, cpu_kept_ns: 0, ..defaults() };
     cfg.vcpu_budget_ns = cfg.period_ns;
@@ -544,7 +561,8 @@ fn rate_limited() -> Bench {
     Bench::new(cfg)
 }
 
-/// Boosts, and how many were held back, of a vCPU that wants one for `event` every 1.1 ms.
+/// Lets a vCPU request a boost for `event` every 1.1 ms. Returns the number of boosts, and how many
+/// were held back.
 fn boosts_of(bench: &mut Bench, event: u32, times: u32) -> (u64, u32) {
     let (mut boosts, mut suppressed) = (0, 0);
     for _ in 0..times {
@@ -557,8 +575,8 @@ fn boosts_of(bench: &mut Bench, event: u32, times: u32) -> (u64, u32) {
     (boosts, suppressed)
 }
 
-/// Guards: the actuation rate limit holds boosts apart on average, lets a few follow each other, and
-/// counts what it held back.
+/// Guards the rate limit of boosts. It limits the average rate, allows a few boosts in a row, and
+/// counts the boosts that it holds back.
 #[test]
 fn boosts_keep_their_distance() {
     let mut bench = rate_limited();
@@ -568,22 +586,22 @@ fn boosts_keep_their_distance() {
     let expected = 10_000 * 1100 / 5000;
     assert!((expected - 2..=expected + 2).contains(&boosts), "{boosts}");
     assert!(suppressed > 1000, "{suppressed}");
-    // A quiet second, and they may again.
+    // After a second without boosts, boosts are allowed again.
     bench.now += 1000 * MS;
     assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 8), (at_once, 0));
 }
 
-/// Guards: interrupts do not use up the boosts of wakeups, which last until a grant is used.
+/// Guards that interrupts do not use up the boosts of wakeups, which last until a grant is used.
 #[test]
 fn a_wakeup_is_not_held_back() {
     let mut bench = rate_limited();
     assert!(boosts_of(&mut bench, PC_EV_IRQ, 1000).1 > 0);
     assert_eq!(boosts_of(&mut bench, PC_EV_SLEEP, 1000), (1000, 0));
-    // They count for the others all the same.
+    // Boosts for wakeups still count for the limit of other boosts.
     assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (0, 1));
 }
 
-/// Guards: a stamp that makes no sense holds boosts back for one interval and not for ever.
+/// Guards against an invalid time stamp: it holds boosts back for one interval, but not forever.
 #[test]
 fn a_corrupt_stamp_of_the_rate_limit_passes() {
     let mut bench = rate_limited();
@@ -593,8 +611,9 @@ fn a_corrupt_stamp_of_the_rate_limit_passes() {
     assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (1, 0));
 }
 
-/// Guards: a real-time task that has done its work does not cost two actuations: idle, the guest keeps the
-/// boost for its next wakeup. One that says so and computes on loses it with a wakeup's grant.
+/// Guards against two actuations for one real-time task. If the guest goes idle after the task has
+/// done its work, it keeps the boost for its next wakeup. If the guest reports the end of the task
+/// and continues to compute, it loses the boost when the grant of a wakeup ends.
 #[test]
 fn a_boost_outlives_the_way_into_sleep() {
     let idle = pc_guest_view { halting: 1, ..NOTHING };
@@ -620,7 +639,7 @@ fn a_boost_outlives_the_way_into_sleep() {
     assert!((9..=11).contains(&ended), "a wakeup's grant is 1 ms: {ended}");
 }
 
-/// Guards: the mode.
+/// Guards the modes.
 #[test]
 fn mode_off_unboosts_and_observe_decides() {
     let mut bench = Bench::new(pc_boost_config { mode: PC_MODE_OBSERVE, ..defaults() });
@@ -630,8 +649,8 @@ fn mode_off_unboosts_and_observe_decides() {
     assert_eq!(u32::from(bench.see(0, PC_EV_TICK, false, UNMODIFIED).action), PC_UNBOOST);
 }
 
-/// Guards: a limit of the host's that a boost would get past. It ends a boost in force at any event, the short step
-/// of a wakeup's boost included, and what was asked for meanwhile is no debt when it is gone.
+/// Guards a limit of the host that a boost would exceed. The limit ends an active boost at any
+/// event, including the short step of a wakeup's boost. Requests during that time leave no debt.
 #[test]
 fn a_refused_vcpu_is_unboosted_and_boosted_again_when_it_no_longer_is() {
     for event in [PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP, PC_EV_EXIT, PC_EV_TICK] {
@@ -650,7 +669,8 @@ fn a_refused_vcpu_is_unboosted_and_boosted_again_when_it_no_longer_is() {
     }
 }
 
-/// Guards: what is left out at a wakeup is charged all the same, and ends with the grant.
+/// Guards the short step at a wakeup: its running time is charged, and its boost ends with the
+/// grant.
 #[test]
 fn a_wakeup_served_in_short_is_charged() {
     let mut bench = Bench::new(defaults());
@@ -659,13 +679,13 @@ fn a_wakeup_served_in_short_is_charged() {
     assert!(note_irq(&mut bench.state, bench.now));
     assert!(resume(&mut bench.state, &bench.cpu, bench.now));
     assert!(is_quiet(&bench.state, bench.now + 999 * US));
-    assert!(!is_quiet(&bench.state, bench.now + MS), "the grant is 1 ms");
+    assert!(!is_quiet(&bench.state, bench.now + MS), "the grant of 1 ms is over");
     let decision = bench.see(600 * US, PC_EV_SLEEP, false, NOTHING);
     assert_eq!(decision.charged_ns, 600 * US);
-    assert!(!is_quiet(&bench.state, bench.now), "it does not run");
+    assert!(!is_quiet(&bench.state, bench.now), "the vCPU does not run");
 }
 
-/// Guards: boosted vCPUs that come after each other on a CPU end with what the CPU has for boosts.
+/// Guards the budget of a CPU for boosted vCPUs that run one after the other on it.
 #[test]
 fn a_cpu_without_budget_takes_no_boost_over_in_short() {
     let mut bench = Bench::new(defaults());
@@ -676,7 +696,8 @@ fn a_cpu_without_budget_takes_no_boost_over_in_short() {
     assert_eq!((u32::from(decision.action), decision.forced), (PC_UNBOOST, 1));
 }
 
-/// Guards: an interrupt noted during a wakeup's boost still protects its handler at a preemption.
+/// Guards that the policy remembers an interrupt that comes during a wakeup's boost. If the vCPU is
+/// then preempted, the interrupt's handler is boosted.
 #[test]
 fn an_interrupt_noted_in_short_boosts_at_preemption() {
     let mut bench = Bench::new(pc_boost_config { actuation_min_ns: 0, ..defaults() });
@@ -689,8 +710,8 @@ fn an_interrupt_noted_in_short_boosts_at_preemption() {
     assert_eq!((u32::from(decision.action), decision.reasons), (PC_BOOST, 1 << IRQ));
 }
 
-/// Guards: a spinning guest that is kicked all the time uses up IRQ, which is everyday life: no throttle, no
-/// strike, wakeups stay boosted.
+/// Guards a spinning guest that is kicked all the time and uses up the budget of IRQ. This happens
+/// in normal operation, so it causes no throttle and no strike, and wakeups are still boosted.
 #[test]
 fn an_empty_irq_budget_only_drops_its_reason() {
     let mut bench = Bench::new(defaults());
@@ -706,7 +727,8 @@ fn an_empty_irq_budget_only_drops_its_reason() {
     assert_eq!(bench.see(MS, PC_EV_SLEEP, false, UNMODIFIED).reasons, 1 << WAKE);
 }
 
-/// Guards: a guest that asks for more RT than its budget is throttled, for every reason, with a strike.
+/// Guards that a guest with more RT time than its budget is throttled for every reason, with a
+/// strike.
 #[test]
 fn an_empty_rt_budget_is_an_exhaustion() {
     let rt = pc_guest_view { rt: 1, ..NOTHING };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Quotas: over time a group has what its quota says, however late overruns are noticed.
+//! Quotas: over a long time, a group gets what its quota allows, however late overruns are noticed.
 
 use paracord_policy::pc_quota;
 use paracord_policy::quota::{again_ns, give, is_set, portion_ns, refill, take};
@@ -21,13 +21,13 @@ fn max_and_garbage_are_no_limits() {
 fn a_pool_has_one_quota_per_period() {
     let mut q = quota(30 * MS, 100 * MS, 0);
     assert_eq!(take(&mut q, 20 * MS), 20 * MS);
-    assert_eq!(take(&mut q, 20 * MS), 10 * MS, "what is left");
+    assert_eq!(take(&mut q, 20 * MS), 10 * MS, "the rest of the pool");
     assert_eq!(take(&mut q, 1), 0);
     refill(&mut q, 99 * MS);
-    assert_eq!(take(&mut q, 1), 0, "the period is not over");
+    assert_eq!(take(&mut q, 1), 0, "the next period has not begun");
     refill(&mut q, 350 * MS);
     assert_eq!(q.period_at_ns, 300 * MS);
-    assert_eq!(take(&mut q, 60 * MS), 30 * MS, "what is not used is lost");
+    assert_eq!(take(&mut q, 60 * MS), 30 * MS, "unused quota is lost");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn portions_of_small_quotas_are_small() {
 }
 
 proptest! {
-    /// CPUs that take portions, overrun them by up to a tick, and pay.
+    /// CPUs take portions from the pool, overrun them by up to a tick, and pay the overruns back.
     #[test]
     fn over_time_a_group_has_its_quota(
         percent in 1u64..300, period_ms in 1u64..200, overruns in prop::collection::vec(0u64..4 * MS, 400),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Boosts come out of what a quota leaves: over any time a group has its quota, and once more what may lie there.
+//! Boosts use what a quota leaves. Over any time, a group gets its quota, and at most once the
+//! maximum of its reserve in addition.
 
 use paracord_policy::reserve::next;
 use proptest::prelude::*;
@@ -21,11 +22,16 @@ fn what_was_used_too_much_is_owed() {
     let left = next(0, 20 * MS, 50 * MS, 20 * MS);
     assert_eq!(left, -30 * MS as i64);
     assert_eq!(next(left, 20 * MS, 0, 20 * MS), -10 * MS as i64);
-    assert_eq!(next(left, 20 * MS, 1000 * MS, 20 * MS), -320 * MS as i64, "16 times at most");
+    assert_eq!(
+        next(left, 20 * MS, 1000 * MS, 20 * MS),
+        -320 * MS as i64,
+        "the debt is limited to 16 times the maximum"
+    );
 }
 
 proptest! {
-    /// Looks at any distance. Between them the fair class runs what the quota allows, and boosts take what is left.
+    /// The reserve is updated at random intervals. Between two updates, the fair class runs the
+    /// group for as long as the quota allows, and boosts use the reserve that is left.
     #[test]
     fn over_any_time_a_group_has_its_quota(
         percent in 1u64..300, burst_ms in 0u64..50,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cost of the sensor's programs on this machine, by the kernel's BPF statistics, as
-//! lines of JSON. Needs root. VM exits are test runs of the program in a thread that
-//! stands in for a vCPU; context switches are real.
+//! Measures what the sensor's programs cost on this machine, with the kernel's BPF statistics, and
+//! prints lines of JSON. Needs root. VM exits are test runs of the program in a thread that stands
+//! in for a vCPU. Context switches are real.
 //!
-//! The figures include the statistics' own two clock reads: the case `switch_no_vcpu`,
-//! two loads and a branch, is nearly nothing else.
+//! The results include the two clock reads of the statistics. In the case `switch_no_vcpu` the
+//! program only makes two loads and a branch, so its result is almost the cost of the statistics
+//! alone.
 
 use std::{
     fs,
@@ -32,12 +33,12 @@ const RUNS: u32 = 200_000;
 /// PARACORD_REASON_WAKE.
 const WAKE: usize = 0;
 const SWITCHES: u32 = 100_000;
-/// What the guest's governor asks for.
+/// The performance that the guest's governor requests.
 const REQUEST: u16 = 512;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Switches the kernel's BPF statistics on, and back at the end.
+/// Switches the kernel's BPF statistics on, and off when it is dropped.
 struct Statistics {
     before: String,
 }
@@ -56,19 +57,20 @@ impl Drop for Statistics {
     }
 }
 
-/// The kernel's record of one of the sensor's programs.
+/// The kernel's information about one of the sensor's programs.
 fn info(name: &str) -> Result<ProgramInfo, Failure> {
     let options = ProgInfoQueryOptions::default()
         .include_xlated_prog_insns(true)
         .include_jited_prog_insns(true);
-    // The kernel keeps 15 characters of a name; ids grow, so the last one is ours.
+    // The kernel keeps 15 characters of a name. IDs grow, so the last program with the name is the
+    // sensor's.
     let kept = &name[..name.len().min(15)];
     let newest =
         ProgInfoIter::with_query_opts(options).filter(|program| program.name == kept).last();
     newest.ok_or_else(|| format!("no program {name}").into())
 }
 
-/// Prints what a program cost while `work` ran.
+/// Prints the cost of a program while `work` ran.
 fn measure(
     case: &str,
     name: &str,
@@ -87,11 +89,11 @@ fn measure(
     Ok(())
 }
 
-/// Two threads that pass a token: two context switches a round on one CPU.
+/// Two threads pass a token to each other: two context switches per round on one CPU.
 fn ping_pong(adopt: Option<&Sensor>) -> Result<(), Failure> {
     let (to_other, from_main) = mpsc::sync_channel::<()>(0);
     let (to_main, from_other) = mpsc::sync_channel::<()>(0);
-    // SAFETY: a system call without arguments.
+    // SAFETY: the system call takes no arguments.
     let tid = || unsafe { libc::syscall(libc::SYS_gettid) };
     let other = thread::spawn(move || {
         while from_main.recv().is_ok() {
@@ -114,7 +116,7 @@ fn ping_pong(adopt: Option<&Sensor>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// VM exits of this thread, by test runs.
+/// Makes VM exits of this thread by test runs of the program.
 fn exits(sensor: &Sensor) -> Result<(), Failure> {
     let program = sensor.program("sensor_exit")?;
     for _ in 0..RUNS {
@@ -123,7 +125,7 @@ fn exits(sensor: &Sensor) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same, each with a batch for counters.
+/// The same, but each exit comes with a new batch for the counters.
 fn asking_exits(sensor: &Sensor, asked: &AtomicU32, bell: &Bell<'_>) -> Result<(), Failure> {
     let program = sensor.program("sensor_exit")?;
     for _ in 0..RUNS {
@@ -155,7 +157,7 @@ fn main() -> Result<(), Failure> {
     }
     measure("switch_no_vcpu", "sensor_switch", || ping_pong(None))?;
 
-    // Always boosted while it sleeps and runs: nothing ends the grant.
+    // The vCPU is boosted all the time, asleep and running: nothing ends the grant.
     let mut config: pc_boost_config = defaults();
     (config.vcpu_budget_ns, config.cpu_kept_ns) = (config.period_ns, 0);
     for reason in &mut config.reason {
@@ -170,24 +172,25 @@ fn main() -> Result<(), Failure> {
         ..pc_vcpu_setup::default()
     };
 
-    // SAFETY: a system call without arguments.
+    // SAFETY: the system call takes no arguments.
     let tid = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) })?;
     let vcpu = sensor.adopt_stand_in(tid, std::process::id())?;
-    // The sensor knows that it runs from the next switch on.
+    // From the next switch on, the sensor knows that the thread runs.
     thread::sleep(Duration::from_millis(1));
     measure("exit_unboosted", "sensor_exit", || exits(&sensor))?;
-    // Its guest asks for performance: four bytes of its line are read.
+    // The guest requests performance, so each exit reads four bytes of its line.
     vcpu.set_setup(pc_vcpu_setup { guest_requests: 1, ..setup });
     measure("exit_unboosted_with_request", "sensor_exit", || exits(&sensor))?;
     if vcpu.guest_request() != Some((REQUEST, 0)) {
         return Err(format!("the request was not read: {:?}", vcpu.guest_request()).into());
     }
-    // The daemon serves its counters, and it asks for nothing: four bytes are read.
+    // The daemon serves the guest's counters, but the guest requests nothing: each exit reads four
+    // bytes.
     let asked = Box::new(AtomicU32::new(0));
     let counts = pc_vcpu_setup { asked_hva: asked.as_ptr() as u64, ..pc_vcpu_setup::default() };
     vcpu.set_setup(counts);
     measure("exit_unboosted_with_counters", "sensor_exit", || exits(&sensor))?;
-    // It asks at each exit, and nobody waits for the ring.
+    // The guest makes a request at each exit, and no thread waits for the ring.
     let rings = AtomicU32::new(0);
     let bell = sensor.bell(0, |_| {
         rings.fetch_add(1, Ordering::Relaxed);
@@ -202,14 +205,14 @@ fn main() -> Result<(), Failure> {
     vcpu.set_setup(setup);
     vcpu.set_ready();
     thread::sleep(Duration::from_millis(1));
-    // Boosted by its wakeup: the policy is not asked while the grant lasts.
+    // The vCPU is boosted by its wakeup. Exits do not evaluate the policy while the grant lasts.
     let steps = || vcpu.counters().evaluations;
     let before = steps();
     measure("exit_serving_a_wakeup", "sensor_exit", || exits(&sensor))?;
     if !vcpu.boosted() || steps() - before > u64::from(RUNS) / 2 {
         return Err(format!("the exits were not quiet: {:?}", vcpu.state()).into());
     }
-    // Boosted by the guest's hint, which each exit has to look at.
+    // The vCPU is boosted by the guest's hint, which each exit has to read.
     config.reason[WAKE].enabled = 0;
     config.hints_at_exit = 1;
     vm.set_config(config, config);

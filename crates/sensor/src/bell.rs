@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A ring buffer per CPU. The sensor uses it to wake the CPU's worker when a guest on this CPU makes a
-//! request to its counters, or when they overflow.
+//! A ring buffer per CPU. The sensor uses it to wake the CPU's worker when a guest on this CPU
+//! requests something of its counters, or when the counters overflow.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

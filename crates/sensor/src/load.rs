@@ -18,7 +18,7 @@ macro_rules! object {
 }
 
 static SENSOR: &[u8] = object!("sensor.bpf.o");
-/// The objects with the scheduler, the best first.
+/// The objects that contain the scheduler. The first one that the kernel accepts is used.
 static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-kick.bpf.o")];
 
 /// How to load the sensor.
@@ -35,9 +35,9 @@ pub struct Options {
     pub vcpus_per_user: u32,
 }
 
-/// The program that a kernel may refuse because of what the program reads of cpufreq.
+/// The program that a kernel may refuse, because the program reads data structures of cpufreq.
 pub(crate) const WHERE: &str = "sensor_where";
-/// A program that runs on request and looks up tasks. Only kernels since 6.10 accept that.
+/// A program that runs on request and looks up tasks. Kernels accept it since 6.10.
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
@@ -76,7 +76,7 @@ fn load(bytes: &[u8], options: &Options) -> Result<(Object, Watched), Error> {
     load_with(bytes, options, true).or_else(|_| load_with(bytes, options, false))
 }
 
-/// The same, with or without the program that reads where vCPUs are.
+/// Like [`load`], with or without the program that reads where vCPUs run.
 fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, Watched), Error> {
     let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
@@ -91,8 +91,8 @@ fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, W
     Ok((object, Watched::NOTHING))
 }
 
-/// Loads the sensor, with the scheduler if `options` ask for it. The last result: whether the
-/// scheduler can kick CPUs.
+/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result says
+/// whether the scheduler can kick CPUs.
 pub(crate) fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
     if !options.scheduler {
         return load(SENSOR, options).map(|(object, watched)| (object, watched, false));

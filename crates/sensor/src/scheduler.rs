@@ -30,7 +30,7 @@ pub enum State {
     Absent,
     /// The scheduler runs the host's ordinary tasks.
     Running,
-    /// The kernel has unloaded it.
+    /// The kernel has unloaded the scheduler.
     Ended {
         /// The kernel's name for the reason.
         reason: String,
@@ -56,7 +56,7 @@ pub(crate) fn is_there() -> bool {
 
 /// Whether a kernel with this version (`uname -v`) is PREEMPT_RT.
 ///
-/// No file shows this: /sys/kernel/realtime exists only with the patches outside the kernel's tree.
+/// No file shows this. /sys/kernel/realtime exists only in kernels with the out-of-tree patches.
 #[must_use]
 pub fn is_preempt_rt(version: &str) -> bool {
     version.contains("PREEMPT_RT")
@@ -89,7 +89,8 @@ fn loaded() -> String {
 }
 
 /// Whether a CPU is offline. The kernel tells the scheduler about CPUs that go online or offline
-/// later, but not about CPUs that are offline already. Some CPUs have no such file.
+/// later, but not about CPUs that are offline already. CPUs that cannot be taken offline have no
+/// file `online`, and count as online.
 fn is_offline(cpu: usize) -> bool {
     fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/online"))
         .is_ok_and(|online| online.trim() == "0")

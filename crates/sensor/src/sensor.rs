@@ -25,9 +25,10 @@ use crate::{
 /// What the sensor can use of this kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// VM exits are seen, so vCPU threads are found, and boosts end at exits.
+    /// The sensor sees VM exits. It can therefore find vCPU threads and end boosts at exits.
     pub kvm_exit: bool,
-    /// The function of KVM behind the IRQ reason. `None`: interrupts for a preempted vCPU are not seen.
+    /// The function of KVM that the reason IRQ depends on. `None`: the sensor does not see
+    /// interrupts for a preempted vCPU.
     pub kick: Option<&'static str>,
     /// The hardware posts interrupts, so KVM's wakeups are watched in addition to its kicks.
     pub wake_ups: bool,
@@ -148,8 +149,8 @@ impl Sensor {
         find_map(&self.object, name)
     }
 
-    /// Hands the host's ordinary tasks to paracord's scheduler, unless it was not loaded or already
-    /// has them. Returns when it has them.
+    /// Hands the host's ordinary tasks to paracord's scheduler. Returns when the scheduler has
+    /// them. Does nothing if the scheduler already had them.
     ///
     /// # Errors
     ///
@@ -249,7 +250,8 @@ impl Sensor {
         self.users.give_back(&self.object, uid)
     }
 
-    /// Forgets users that hold no records, if many users are remembered. Call it from time to time.
+    /// Forgets users that hold no records, if the sensor remembers many users. Call it from time to
+    /// time.
     ///
     /// # Errors
     ///
@@ -293,8 +295,8 @@ impl Sensor {
         Ok(())
     }
 
-    /// Sets the mechanisms of the performance policy that are in force. `features` returns those of
-    /// a CPU (`PC_PERF_*`). Does nothing without the scheduler.
+    /// Tells the scheduler which mechanisms of the performance policy are on. `features` returns
+    /// the mechanisms of a CPU (`PC_PERF_*`). Does nothing without the scheduler.
     pub fn set_perf_features(&self, features: impl Fn(u32) -> u32) {
         if let Some(scheduler) = &self.scheduler {
             scheduler.set_features(features);
@@ -328,8 +330,8 @@ impl Sensor {
         self.object.progs().filter(|program| program.autoload())
     }
 
-    /// Treats an ordinary thread as a vCPU that has had its first exit. For load tests and
-    /// benchmarks, in which everything except VM exits and kicks is then real.
+    /// Treats an ordinary thread as a vCPU that has had its first VM exit. Load tests and
+    /// benchmarks use this. In them, everything except VM exits and kicks is real.
     ///
     /// # Errors
     ///

@@ -5,12 +5,12 @@ use std::{fs, path::Path};
 
 use paracord_policy::topology::Place;
 use paracord_sys::affinity::CpuMask;
+use paracord_sys::sysfs::cpu_list;
 
 /// The CPUs that a sysfs file lists. Empty if the file lists none (some kernels then write
 /// `(null)`) or does not exist.
 fn list(file: &Path) -> CpuMask {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim().parse().unwrap_or_default()
+    cpu_list(file).ok().flatten().unwrap_or_default()
 }
 
 /// The last-level cache that the kernel describes for a CPU, as the number of the first CPU that

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The users' quotas: how many vCPU records each user has given back, and which users are forgotten.
 //!
-//! The sensor counts what a user takes (`user_taken`), and never forgets a user by itself. It tells
-//! 4096 users apart; all later users share one quota. A user with many (subordinate) user IDs could
-//! thus make all other users share one quota forever. Therefore, once half of the 4096 entries are
-//! in use, users that hold nothing are forgotten.
+//! The sensor counts the records that a user takes (`user_taken`), and never forgets a user by
+//! itself. It distinguishes 4096 users; all later users share one quota. A user with many
+//! (subordinate) user IDs could thus make all other users share one quota forever. Therefore, once
+//! half of the 4096 entries are in use, the daemon forgets users that hold no records.
 //!
 //! There is a race: the sensor looks up a user's counter, the user is forgotten, and the sensor
 //! then increments the counter. This needs a user that had no vCPU during a whole interval between
@@ -152,9 +152,13 @@ mod tests {
             (taken.keys().count(), returned.keys().count(), sensor.users.known().returned.len())
         };
         take(1..100);
-        assert_eq!((looked(), looked()), ((100, 99, 99), (100, 99, 99)), "there is room for all");
+        assert_eq!(
+            (looked(), looked()),
+            ((100, 99, 99), (100, 99, 99)),
+            "there is room for all users"
+        );
         take(100..2100);
-        assert_eq!(looked(), (2100, 2099, 2099), "one look is not enough");
-        assert_eq!(looked(), (1, 0, 0), "all but those that share");
+        assert_eq!(looked(), (2100, 2099, 2099), "one check is not enough");
+        assert_eq!(looked(), (1, 0, 0), "only the shared entry is left");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sensor in a real kernel, with threads that stand in for vCPUs. Needs root
-//! and BTF: `cargo test -p paracord-sensor --test kernel -- --ignored`.
+//! Tests the sensor in a real kernel, with threads that stand in for vCPUs. Needs root and BTF:
+//! `cargo test -p paracord-sensor --test kernel -- --ignored`.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -32,12 +32,12 @@ use paracord_sys::{
 /// Reasons as bits of a mask (PARACORD_REASON_*).
 const WAKE: u8 = 1;
 const RT: u8 = 4;
-/// The guest line's context word: a real-time task runs (PARACORD_TASK_RT).
+/// The context word of the guest line, when a real-time task runs (PARACORD_TASK_RT).
 const TASK_RT: u64 = 3;
 const SETTLE: Duration = Duration::from_millis(50);
 const NAP: Duration = Duration::from_millis(400);
 
-/// What a stand-in thread does until it is told to end.
+/// What a stand-in thread does until the test ends it.
 #[derive(Clone, Copy)]
 enum Work {
     Sleep,
@@ -55,9 +55,9 @@ struct StandIn {
 fn pin(cpu: usize) {
     // SAFETY: a zeroed cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: CPU 0 and 1 lie inside the set.
+    // SAFETY: CPUs 0 and 1 are inside the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the calling thread, a valid set of that size.
+    // SAFETY: the call changes the calling thread, and the set is valid and has the given size.
     let done = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     assert_eq!(done, 0);
 }
@@ -69,7 +69,7 @@ impl StandIn {
         let (thread_end, thread_tid) = (end.clone(), tid.clone());
         let thread = thread::spawn(move || {
             pin(0);
-            // SAFETY: a system call without arguments.
+            // SAFETY: the system call takes no arguments.
             let own = unsafe { libc::syscall(libc::SYS_gettid) };
             thread_tid.store(u32::try_from(own).unwrap(), Ordering::Release);
             if matches!(work, Work::Nap) {
@@ -114,7 +114,7 @@ fn listen(sensor: &Sensor) -> (RingBuffer<'static>, Log) {
     (sensor.messages(move |message| sink.borrow_mut().push(message)).unwrap(), log)
 }
 
-/// Adopts the thread into VM 0 and lets the policy run on it.
+/// Adopts the thread into VM 0 and enables the policy for it.
 fn adopt<'a>(
     sensor: &'a Sensor,
     thread: &StandIn,
@@ -128,7 +128,7 @@ fn adopt<'a>(
     vcpu
 }
 
-/// Polls until the messages satisfy `done`; fails after two seconds.
+/// Polls until the messages satisfy `done`. Fails after two seconds.
 fn wait(ring: &RingBuffer<'_>, log: &Log, what: &str, done: impl Fn(&[pc_msg]) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(2);
     while !done(&log.borrow()) {
@@ -141,11 +141,12 @@ fn is_boost(message: &pc_msg, reason: u8) -> bool {
     message.kind == PC_MSG_BOOST && message.reasons & reason != 0
 }
 
-/// Each wakeup has a latency, from the scheduler's own account, and none lasted a second.
+/// Checks that each wakeup has a latency in the scheduler's statistics, and that none lasted a
+/// second or longer.
 fn assert_latency_of_each_wakeup(counters: &pc_vcpu_counters) {
     const ONE_SECOND: usize = 30; // 2^30 ns
     let all = counters.wakeup_latency.iter().flatten();
-    // Read while the thread runs: the last wakeup may be in one of the two only.
+    // The thread runs while this is read, so the last wakeup may be in only one of the two.
     assert!(all.sum::<u64>().abs_diff(counters.wakeups) <= 1, "{counters:?}");
     assert!(counters.wakeup_latency[1].iter().sum::<u64>() > 0, "{counters:?}");
     for kind in &counters.wakeup_latency {
@@ -162,7 +163,8 @@ fn wake_boosts_a_thread_while_it_sleeps_and_mode_off_ends_it() {
     let vcpu = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
     wait(&ring, &log, "BOOST for WAKE", |all| all.iter().any(|message| is_boost(message, WAKE)));
 
-    // It sleeps and wakes a thousand times a second and stays boosted: no further message.
+    // The thread sleeps and wakes a thousand times per second and stays boosted, so no further
+    // message comes.
     log.borrow_mut().clear();
     let before = vcpu.counters();
     thread::sleep(Duration::from_millis(200));
@@ -189,7 +191,8 @@ fn a_thread_that_slept_without_a_boost_is_boosted_when_it_wakes() {
     let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
     let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup::default());
     thread::sleep(SETTLE + NAP / 2);
-    // Nobody tells the sensor: it has to see that by itself, and the thread sleeps no second time.
+    // Nobody tells the sensor about the change. It must notice the change by itself, although the
+    // thread does not sleep again.
     sensor.vms().get(0).unwrap().set_config(defaults(), defaults());
     ring.consume().unwrap();
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
@@ -212,7 +215,7 @@ fn other_threads_of_a_vmm_have_a_budget_of_their_own() {
         let thread = StandIn::start(Work::Sleep);
         let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup { io, ..pc_vcpu_setup::default() });
         sensor.vms().get(0).unwrap().set_config(vcpus, io_threads);
-        // The first wakeup finds out that a budget of nothing is nothing.
+        // The first wakeup detects that the budget is empty.
         thread::sleep(SETTLE);
         let before = vcpu.counters().boosted_ns;
         thread::sleep(SETTLE);
@@ -235,7 +238,8 @@ fn a_preempted_thread_with_the_rt_hint_is_boosted_and_a_tick_ends_it() {
     };
     let vcpu = adopt(&sensor, &thread, defaults(), setup);
     wait(&ring, &log, "BOOST for RT", |all| all.iter().any(|message| is_boost(message, RT)));
-    // Nothing acts on the boost here: the grant of running time must end it. Ticks find that out.
+    // Nothing acts on the boost in this test, so the grant of running time must end it. Ticks
+    // detect this.
     let deadline = Instant::now() + Duration::from_secs(2);
     while vcpu.counters().forced == 0 {
         assert!(Instant::now() < deadline, "{:?}", vcpu.state());
@@ -271,7 +275,7 @@ fn a_thread_that_exits_gives_its_index_back() {
     thread.stop();
     wait(&ring, &log, "GONE", |all| all.iter().any(|message| message.kind == PC_MSG_GONE));
     assert_eq!(vcpu.life(), Life::Gone);
-    // Its CPU must not take what runs there next for the vCPU.
+    // The next task on the thread's CPU must not be taken for the vCPU.
     for cpu in 0..u32::try_from(sensor.cpus().len()).unwrap() {
         let running = sensor.cpus().read(cpu).unwrap().running;
         assert_ne!(running, vcpu.index() + 1, "CPU {cpu} still names the thread");
@@ -281,7 +285,7 @@ fn a_thread_that_exits_gives_its_index_back() {
     assert_eq!(vcpu.counters().wakeups, 0);
 }
 
-/// When threads end: once it is known, each some time later.
+/// Tells threads when to end: each one some time after the moment is known.
 #[derive(Default)]
 struct End(Mutex<Option<Instant>>, Condvar);
 
@@ -297,7 +301,8 @@ impl End {
     }
 }
 
-/// A thread on CPU 0 that ends; a real-time one preempts those that are ending then.
+/// Starts a thread on CPU 0 that ends. A real-time thread preempts threads that are ending at that
+/// moment.
 fn ending(end: &Arc<End>, later: Duration, realtime: bool) -> (u32, thread::JoinHandle<()>) {
     let (tell, told) = mpsc::sync_channel(1);
     let end = Arc::clone(end);
@@ -306,7 +311,7 @@ fn ending(end: &Arc<End>, later: Duration, realtime: bool) -> (u32, thread::Join
         if realtime {
             sched::become_realtime(1).unwrap();
         }
-        // SAFETY: a system call without arguments.
+        // SAFETY: the system call takes no arguments.
         let own = unsafe { libc::syscall(libc::SYS_gettid) };
         tell.send(u32::try_from(own).unwrap()).unwrap();
         end.wait(later);
@@ -314,7 +319,8 @@ fn ending(end: &Arc<End>, later: Duration, realtime: bool) -> (u32, thread::Join
     (told.recv().unwrap(), thread)
 }
 
-/// Since 7.0 tracepoints can be preempted, and a BPF program does not run while it is preempted on the same CPU.
+/// Since Linux 7.0, tracepoint programs can be preempted, and a BPF program does not run on a CPU
+/// while an earlier run of it is preempted there.
 #[test]
 #[ignore = "needs root and a kernel with BTF"]
 fn no_end_is_missed_of_threads_that_preempt_each_other_as_they_end() {
@@ -367,7 +373,8 @@ fn observe_mode_decides_and_tells_nobody() {
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
 }
 
-/// VM exits of the calling thread, adopted before, for so long; `each` is called before every one.
+/// Makes VM exits of the calling thread, which was adopted before, for the given time. `each` is
+/// called before every exit.
 fn exits(sensor: &Sensor, length: Duration, mut each: impl FnMut(u32)) {
     let program = sensor.program("sensor_exit").unwrap();
     let begun = Instant::now();
@@ -384,13 +391,13 @@ fn exits(sensor: &Sensor, length: Duration, mut each: impl FnMut(u32)) {
 fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
     let sensor = sensor();
     let (ring, log) = listen(&sensor);
-    // perf_request and perf_limit, behind the mask of preempt_count.
+    // The line, with perf_request and perf_limit behind the mask of preempt_count.
     let line: [AtomicU64; 8] = Default::default();
     let say = |request: u64, limit: u64| {
         line[2].store(request << 32 | limit << 48, Ordering::Relaxed);
     };
     pin(0);
-    // SAFETY: a system call without arguments.
+    // SAFETY: the system call takes no arguments.
     let tid = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap();
     let vcpu = sensor.adopt_stand_in(tid, std::process::id()).unwrap();
     let setup = pc_vcpu_setup {
@@ -400,7 +407,7 @@ fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
         ..pc_vcpu_setup::default()
     };
     vcpu.set_setup(setup);
-    // The sensor knows that it runs from the next switch on.
+    // From the next switch on, the sensor knows that the thread runs.
     thread::sleep(Duration::from_millis(1));
     let asked = || {
         ring.consume().unwrap();
@@ -412,24 +419,25 @@ fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
     exits(&sensor, Duration::from_millis(20), |_| ());
     assert_eq!(vcpu.guest_request(), Some((600, 800)));
     assert_eq!(asked(), [600 | 800 << 16]);
-    // Less than a sixteenth more is nobody's business, and still seen.
+    // A change of less than a sixteenth causes no message, but the new value can still be read.
     say(650, 800);
     exits(&sensor, Duration::from_millis(20), |_| ());
     assert_eq!((vcpu.guest_request(), asked()), (Some((650, 800)), vec![]));
-    // As fast as it can: one message each 8 ms, and the last one is right.
+    // The guest changes its request as fast as it can. There is one message per 8 ms, and the last
+    // value arrives.
     exits(&sensor, Duration::from_millis(80), |n| say(u64::from(n % 2) * 1000, 800));
     say(0, 0);
     exits(&sensor, Duration::from_millis(20), |_| ());
     let told = asked();
     assert!((2..=14).contains(&told.len()) && told.last() == Some(&0), "{told:?}");
     assert!(vcpu.counters().requests > 100, "{:?}", vcpu.counters());
-    // It may not ask any more.
+    // The guest's requests no longer count.
     say(900, 0);
     exits(&sensor, Duration::from_millis(20), |_| ());
     vcpu.set_setup(pc_vcpu_setup { guest_requests: 0, ..setup });
     exits(&sensor, Duration::from_millis(20), |_| ());
     assert_eq!((vcpu.guest_request(), asked()), (None, vec![900, 0]));
-    // A line that is gone asks for nothing.
+    // A line that is gone contains no request.
     vcpu.set_setup(setup);
     exits(&sensor, Duration::from_millis(20), |_| ());
     vcpu.set_setup(pc_vcpu_setup { slot_hva: 4096, ..setup });
@@ -460,7 +468,7 @@ fn whereabouts_follow_a_thread() {
     assert!(found.iter().all(|(_, place)| place.frequency <= 1024), "{found:?}");
 }
 
-/// The verifier takes both probes, if this kernel has KVM's functions and can trace functions at all.
+/// The verifier accepts both probes, if this kernel has KVM's functions and can trace functions.
 #[test]
 #[ignore = "needs root and a kernel with BTF"]
 fn kvms_kicks_and_wakeups_are_watched_where_the_kernel_can() {
@@ -481,7 +489,8 @@ fn an_overflow_rings_on_the_cpu_of_its_vcpu() {
     let sensor = sensor();
     let rung = RefCell::new(Vec::new());
     let bell = sensor.bell(0, |index| rung.borrow_mut().push(index)).unwrap();
-    let other = sensor.bell(1, |_| panic!("the thread is bound to CPU 0")).unwrap();
+    let other =
+        sensor.bell(1, |_| panic!("the thread is bound to CPU 0, so CPU 1 must not ring")).unwrap();
     let thread = StandIn::start(Work::Spin);
     let _settled = adopt(&sensor, &thread, defaults(), pc_vcpu_setup::default());
     let spinner = StandIn::start(Work::Spin);

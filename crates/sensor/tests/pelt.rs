@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load tracking against the kernel's own, update by update. Needs root and a kernel with BTF:
-//! `cargo test -p paracord-sensor --test pelt -- --ignored`.
+//! Compares the policy's load tracking with the kernel's, update by update. Needs root and a kernel
+//! with BTF: `cargo test -p paracord-sensor --test pelt -- --ignored`.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -13,10 +13,10 @@ use libbpf_rs::{Link, MapCore, MapFlags, ObjectBuilder};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pelt_check.bpf.o"));
 const WATCHED: Duration = Duration::from_secs(3);
-/// Updates that must have been compared: a busy second has some hundred.
+/// Number of updates that must have been compared. A busy second has some hundred.
 const COMPARED_MIN: u64 = 500;
 
-/// Four threads that compute and sleep for times that fit no period.
+/// Four threads that compute and sleep, for times that fit no period of the load tracking.
 fn load() -> Vec<thread::JoinHandle<()>> {
     let end = Instant::now() + WATCHED;
     let one = move |busy_us, idle_us| {
@@ -44,8 +44,11 @@ fn every_update_equals_the_kernels() {
     let bytes = result.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
     let word = |n: usize| u64::from_ne_bytes(bytes[8 * n..8 * n + 8].try_into().unwrap());
     let (compared, crossed, differing) = (word(0), word(1), word(2));
-    println!("{compared} updates compared, in {crossed} of them a period ended");
+    println!("{compared} updates compared; a period ended in {crossed} of them");
     assert!(compared >= COMPARED_MIN && crossed > compared / 10, "{compared} {crossed}");
     let first: Vec<u64> = (3..9).map(word).collect();
-    assert_eq!(differing, 0, "of {compared}; the first: ours and the kernel's {first:x?}");
+    assert_eq!(
+        differing, 0,
+        "of {compared}; the first difference (ours, the kernel's): {first:x?}"
+    );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the scheduler's operations cost by the size of the machine and the number of groups, as a table in Markdown:
-//! `cargo run --release -p paracord-sim --features traced --example cost`.
+//! Measures the cost of the scheduler's operations, by the size of the machine and the number of
+//! groups, and prints a table in Markdown: `cargo run --release -p paracord-sim --features traced
+//! --example cost`.
 
 use paracord_sim::{
     bpf::{Operation, cost},
@@ -21,7 +22,8 @@ const OPERATIONS: [(Operation, &str); 7] = [
 const CPUS: [usize; 5] = [2, 8, 64, 256, 512];
 const GROUPS: [usize; 3] = [1, 50, 400];
 
-/// Each CPU has two loops and four tasks that come and go, spread over the groups; groups lie in others, two levels.
+/// Each CPU has two loops and four tasks that sleep and wake. They are spread over groups on two
+/// levels.
 fn busy(cpus: usize, groups: usize) -> Result<Mix, mix::MixError> {
     let mut text = format!("machine cpus={cpus}\nrun 250ms warmup=100ms\ngroup all\n");
     for group in 0..groups {
@@ -64,7 +66,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mix = busy(cpus, groups)?;
             let (warmup_ns, run_ns) = (mix.warmup_ns, mix.run_ns);
             let mut simulation = run::Simulation::new(mix)?;
-            // All tasks begin on one CPU: what it costs to spread them is no operation's usual cost.
+            // All tasks begin on one CPU. The cost of spreading them is not part of the usual cost
+            // of an operation.
             simulation.run_until(warmup_ns);
             cost::reset();
             simulation.run_until(run_ns);

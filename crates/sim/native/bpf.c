@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The scheduler and the sensor, as they are, compiled for this machine. All their globals lie in two sections of
- * their own, so that each simulated machine can have a copy (crates/sim/src/bpf/globals.rs).
+ * Compiles the unchanged scheduler and sensor for this machine. All of their globals are in two separate sections,
+ * so that each simulated machine can have a copy of them (crates/sim/src/bpf/globals.rs).
  */
 #pragma clang section bss = "sim_bpf_bss" data = "sim_bpf_data"
 #define PC_HAVE_KICK
-/* The first step of a task's that no state machine has: 1, the state before, the state after, in 16 bits each. */
+/* The first change of a task's state that is not allowed: 1, the state before, the state after, in 16 bits each. */
 unsigned long long sim_bad_step;
 #define PC_CHECK_STEP(was, is)                                                                                   \
 	do {                                                                                                     \
@@ -14,7 +14,7 @@ unsigned long long sim_bad_step;
 	} while (0)
 #include "../../../bpf/ext.bpf.c"
 
-/* A lost update, planted: what races must find (tests/races.rs). */
+/* A counter that loses updates. The test of races must find this planted fault (tests/races.rs). */
 u64 sim_planted;
 
 void sim_plant(void)
@@ -25,9 +25,9 @@ void sim_plant(void)
 	sim_planted = before + 1;
 }
 
-/* Helpers, as tests call them (tests/helpers.rs). */
+/* Functions with which tests call helpers (tests/helpers.rs). */
 
-/* What a read that fails leaves in its destination. */
+/* The content of the destination after a read has failed. */
 long sim_failed_read(void)
 {
 	u32 word = 77;
@@ -35,7 +35,7 @@ long sim_failed_read(void)
 	return bpf_probe_read_kernel(&word, sizeof(word), NULL) ? word : -1;
 }
 
-/* The length of a string that fits, or of one that does not. */
+/* The result of reading a string that fits into the buffer, or a string that does not. */
 long sim_read_string(bool fits)
 {
 	char text[8];
@@ -43,7 +43,7 @@ long sim_read_string(bool fits)
 	return bpf_probe_read_kernel_str(text, sizeof(text), fits ? "abc" : "abcdefghij");
 }
 
-/* Ten of them, at each of which another CPU may come between. `p`: a task without storage. */
+/* Calls ten helpers. At each of them, another CPU may continue. `p`: a task without storage. */
 void sim_ten_points(struct task_struct *p)
 {
 	struct pc_msg *msg;
@@ -87,13 +87,13 @@ long sim_update_array(u32 key, u64 value)
 
 #pragma clang section bss = "" data = ""
 
-/* Natively compiled operations, for Rust. */
+/* Gives Rust access to the natively compiled operations. */
 const struct sched_ext_ops *sim_ops(void)
 {
 	return &paracord;
 }
 
-/* Arrays that the loader shrinks to the CPUs that can exist (crates/sensor/src/load.rs). */
+/* Makes the arrays that the loader shrinks to the number of possible CPUs (crates/sensor/src/load.rs). */
 void sim_set_cpus(u32 count)
 {
 	sim_map_create(&rqs, BPF_MAP_TYPE_ARRAY, count, sizeof(struct pc_rq), (void **)&rqs.value,
@@ -127,7 +127,7 @@ struct pc_vm *sim_vm(u32 index)
 	return bpf_map_lookup_elem(&vms, &index);
 }
 
-/* As the daemon says once the scheduler is in force. */
+/* Lets the scheduler carry out boosts by itself, as the daemon does when this scheduler runs. */
 void sim_own_boosts(void)
 {
 	u32 zero = 0;
@@ -158,7 +158,7 @@ char *sim_globals(u32 section, u64 *bytes)
 	return start;
 }
 
-/* Offsets as this side sees them, for the test of the mirrors in objects.rs. */
+/* Offsets as the C compiler computes them. A test compares them with the mirrors in objects.rs. */
 #define OFFSET(type, field) __builtin_offsetof(struct type, field)
 const u32 sim_layout[] = {
 	sizeof(struct task_struct), OFFSET(task_struct, __state), OFFSET(task_struct, flags),

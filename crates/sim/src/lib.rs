@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! paracord's scheduler on simulated machines: the sources of `bpf/` and `policy/`, natively compiled, in a small
-//! kernel that is bit-identical from run to run (docs/simulator.md, docs/design/0008-simulator.md).
+//! Runs paracord's scheduler on simulated machines. The sources of `bpf/` and `policy/` are
+//! compiled natively and run in a small simulated kernel. The same run always gives bit-identical
+//! results (docs/simulator.md, docs/design/0008-simulator.md).
 
 pub mod bpf;
 pub mod check;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord-sim`: runs mixes, compares both schedulers, draws mixes (docs/simulator.md).
+//! `paracord-sim`: runs mixes, compares both schedulers, and draws random mixes
+//! (docs/simulator.md).
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulator's only source of chance: SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom
-//! Number Generators", OOPSLA 2014).
+//! The simulator's only source of random numbers: SplitMix64 (Steele, Lea, Flood: "Fast Splittable
+//! Pseudorandom Number Generators", OOPSLA 2014).
 //!
-//! A replay is a seed. Nothing here may ever change what a seed draws: the tests hold the first values
-//! of every function.
+//! A run is repeated by its seed. Therefore the numbers that a seed gives must never change. The
+//! tests contain the first values of every function.
 
-/// Added to the state for each number: 2^64 divided by the golden ratio, made odd.
+/// The state grows by this for each number: 2^64 divided by the golden ratio, made odd.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A stream of numbers that depends on nothing but its seed.
+/// A stream of numbers that depends only on its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rng {
     state: u64,
@@ -30,15 +30,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to `n`, without `n`. 0 if `n` is 0. Takes one number of the stream.
+    /// A number from 0 to `n - 1`, or 0 if `n` is 0. Uses one number of the stream.
     ///
-    /// The upper half of a product: numbers below 2^32 are equally likely to within 2^-32.
+    /// The result is the upper half of a product. Numbers below 2^32 are equally likely to within
+    /// 2^-32.
     pub fn below(&mut self, n: u64) -> u64 {
         let product = u128::from(self.next_u64()) * u128::from(n);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
-    /// A number from `a` to `b`, both included. `a` if `b` is not larger. Takes one number of the stream.
+    /// A number from `a` to `b`, both included, or `a` if `b` is not larger. Uses one number of the
+    /// stream.
     pub fn between(&mut self, a: u64, b: u64) -> u64 {
         match b.saturating_sub(a).checked_add(1) {
             Some(count) => a + self.below(count),
@@ -46,7 +48,7 @@ impl Rng {
         }
     }
 
-    /// True in `permille` of 1000 draws. Takes one number of the stream.
+    /// True in `permille` of 1000 cases. Uses one number of the stream.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn seeds_draw_for_ever_what_they_drew() {
-        // What other implementations of SplitMix64 give for this seed.
+        // The values that other implementations of SplitMix64 give for this seed.
         let mut rng = Rng::new(1_234_567);
         let first = [(); 5].map(|()| rng.next_u64());
         assert_eq!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A run of a mix: from its text to what each task had.
+//! A run of a mix, from the mix to what each task got.
 
 use std::{io, rc::Rc};
 
@@ -10,22 +10,22 @@ use crate::{
     time::Ns,
 };
 
-/// What a task had of the machine, after the warm-up.
+/// What a task got of the machine, after the warm-up.
 #[derive(Clone, Debug)]
 pub struct Had {
-    /// Its name.
+    /// Name of the task.
     pub name: Rc<str>,
-    /// Its kind.
+    /// Kind of the task.
     pub kind: Kind,
-    /// Whether it has ended.
+    /// Whether the task has ended.
     pub ended: bool,
-    /// Its account.
+    /// Measurements of the task.
     pub account: Account,
-    /// Of a vCPU: from its timer to its running, on average and at most.
+    /// Only for vCPUs: times from the timer until the vCPU runs, the average and the maximum.
     pub latency_ns: Option<(Ns, Ns)>,
 }
 
-/// What a task is.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Index into [`Mix::tasks`].
@@ -34,18 +34,18 @@ pub enum Kind {
     Vm(usize),
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// All tasks, those that have ended included, in the order of their numbers.
+    /// All tasks, including those that have ended, in the order of their numbers.
     pub tasks: Vec<Had>,
-    /// Where they were put.
+    /// Statistics about where tasks were put.
     pub placement: Placement,
-    /// What must not happen, and did.
+    /// Violations of rules.
     pub faults: Vec<Fault>,
-    /// Time over which shares are measured.
+    /// Length of the time in which shares are measured.
     pub measured_ns: Ns,
-    /// Events that were handled.
+    /// Number of events that were handled.
     pub events: u64,
 }
 
@@ -57,10 +57,10 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A machine at time 0.
+    /// Makes a machine at time 0.
     ///
     /// # Errors
-    /// No memory.
+    /// There is not enough memory.
     pub fn new(mix: Mix) -> io::Result<Self> {
         let class: &'static dyn SchedClass = match mix.scheduler {
             Scheduler::Ext => &ext::EXT,
@@ -74,7 +74,7 @@ impl Simulation {
         })
     }
 
-    /// Looks at the machine, or changes it, while it is in place.
+    /// Calls `look` on the machine, which may read or change it, while the machine is in place.
     pub fn with<R>(&mut self, look: impl FnOnce(&mut Kernel) -> R) -> R {
         let running = self.kernel.native.enter();
         if !self.begun {
@@ -86,13 +86,13 @@ impl Simulation {
         result
     }
 
-    /// Lets it run up to a time.
+    /// Runs the machine up to a time.
     pub fn run_until(&mut self, until: Ns) {
         let mut seen = std::mem::take(&mut self.seen);
         self.with(|kernel| {
             let seen = &mut seen;
             while kernel.now < until && !kernel.stopped {
-                // Looks come at multiples, however a run is cut into steps.
+                // Checks are made at multiples of an interval, whatever the steps of the run are.
                 let next = (kernel.now / check::EVERY_NS + 1) * check::EVERY_NS;
                 kernel.run_until(next.min(until));
                 if kernel.now == next {
@@ -103,18 +103,18 @@ impl Simulation {
         self.seen = seen;
     }
 
-    /// It has run to its end: what must hold then is looked at.
+    /// The run has reached its end. Makes the checks for the end of a run.
     pub fn end(&mut self) {
         self.with(check::look_at_end);
     }
 
-    /// Whether it has ended before its time.
+    /// Whether the run has ended early.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.kernel.stopped
     }
 
-    /// What came of it so far.
+    /// The results so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let k = &self.kernel;
@@ -158,7 +158,7 @@ impl Simulation {
 /// Runs a mix from its beginning to its end.
 ///
 /// # Errors
-/// No memory.
+/// There is not enough memory.
 pub fn run(mix: Mix) -> io::Result<Outcome> {
     let until = mix.run_ns;
     let mut simulation = Simulation::new(mix)?;
@@ -168,7 +168,7 @@ pub fn run(mix: Mix) -> io::Result<Outcome> {
 }
 
 impl Outcome {
-    /// Share of a CPU of all tasks of a kind together, in thousandths.
+    /// CPU share of all tasks of a kind together, in thousandths of a CPU.
     #[must_use]
     pub fn permille(&self, kind: Kind) -> u64 {
         let ran: Ns =

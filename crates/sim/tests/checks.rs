@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each check finds the violation that is planted for it, and no other check does.
+//! Each check finds the violation that is planted for it, and no other check reports it.
 
 use paracord_policy::PC_VCPU_READY;
 use paracord_sim::{
@@ -9,11 +9,11 @@ use paracord_sim::{
 };
 
 const MS: Ns = 1_000_000;
-/// Nothing goes wrong in it.
+/// A mix without any fault.
 const BUSY: &str = "machine cpus=2\nrun 500ms\ngroup web\ntask loop group=web count=3 : run forever\n\
                     vm guest period=10ms busy=1ms guest=periodic\n";
 
-/// Runs a mix with something planted at a time; what went wrong.
+/// Runs a mix, plants a fault at a time, and returns the faults that were found.
 fn faults(text: &str, at_ns: Ns, plant: impl FnOnce(&mut Kernel)) -> Vec<String> {
     let mix = Mix::parse("checks", text).expect("a mix");
     let until = mix.run_ns;
@@ -25,14 +25,14 @@ fn faults(text: &str, at_ns: Ns, plant: impl FnOnce(&mut Kernel)) -> Vec<String>
     simulation.outcome().faults.into_iter().map(|fault| fault.what).collect()
 }
 
-/// The fault that is wanted is found, and no other one.
+/// Checks that the wanted fault is found, and no other one.
 #[track_caller]
 fn only(faults: &[String], wanted: &str) {
     assert!(!faults.is_empty(), "nothing is found");
     assert!(faults.iter().all(|what| what.contains(wanted)), "{faults:#?}");
 }
 
-/// Loops that have CPU 0 alone until they may use CPU 1 too, on which nobody ever runs.
+/// Loops run only on CPU 0 until they may also use CPU 1, on which no task ever runs.
 fn beside_an_idle_cpu(tasks: &str) -> Vec<String> {
     let text = format!("machine cpus=2\nrun 500ms\n{tasks}at 100ms task loop cpus=0-1\n");
     faults(&text, 1, |kernel| kernel.plant_idle_cpu(1))
@@ -57,8 +57,9 @@ fn one_task_that_waits_beside_an_idle_cpu_is_found() {
     );
 }
 
-/// A quota holds tasks back for a part of each period. That does not excuse the rest of it: waits count from the moment
-/// at which the group goes on, and four loops take turns for 70 ms then.
+/// A quota holds tasks back for a part of each period. This does not excuse waits in the rest of
+/// the period. Waits count from the moment at which the group may run again; after it, four loops
+/// take turns for 70 ms.
 #[test]
 fn a_quota_excuses_no_longer_than_it_holds_back() {
     let text = "machine cpus=2 hz=100\nscheduler stock\nrun 500ms\ngroup web quota=70ms/100ms\n\
@@ -67,7 +68,7 @@ fn a_quota_excuses_no_longer_than_it_holds_back() {
     only(&found, "have waited in turn for 50 ms");
 }
 
-/// While it holds them back, nothing is wrong: no CPU can run them.
+/// While the quota holds tasks back, there is no fault, because no CPU can run them.
 #[test]
 fn a_quota_that_is_spent_is_no_fault() {
     let text = "machine cpus=2 hz=100\nscheduler stock\nrun 500ms\ngroup web quota=10ms/100ms\n\
@@ -75,7 +76,7 @@ fn a_quota_that_is_spent_is_no_fault() {
     assert_eq!(faults(text, 1, |kernel| kernel.plant_idle_cpu(1)), Vec::<String>::new());
 }
 
-/// The scheduler is not told of the quota.
+/// The scheduler does not learn about the quota.
 #[test]
 fn a_group_that_runs_longer_than_its_quota_is_found() {
     let text = "machine cpus=2\nrun 500ms\ngroup web quota=10ms/100ms\ntask loop group=web count=2 : run forever\n";
@@ -87,10 +88,10 @@ fn a_group_that_runs_longer_than_its_quota_is_found() {
 #[test]
 fn a_cpu_that_switches_all_the_time_is_found() {
     let found = faults(BUSY, 100 * MS, |kernel| kernel.rqs[1].preemptions += 501);
-    only(&found, "CPU 1 takes itself from ");
+    only(&found, "CPU 1 has preempted ");
 }
 
-/// The kernel's own number of tasks in a run queue.
+/// The kernel's own number of tasks in a run queue is changed.
 #[test]
 fn a_wrong_number_of_running_tasks_is_found() {
     only(
@@ -105,7 +106,8 @@ fn a_wrong_number_of_queued_tasks_is_found() {
     only(&found, "pc_rq.queued of CPU 1 is ");
 }
 
-/// Of a task that runs: it stops, and is enqueued.
+/// A running task gets a state from which no step to the next state is valid. The error is found
+/// when the task stops and is enqueued.
 #[test]
 fn a_step_that_no_state_allows_is_found() {
     let found = faults(BUSY, 100 * MS, |kernel| {
@@ -132,7 +134,7 @@ fn a_record_of_a_vcpu_that_is_gone_is_found() {
     only(&found, "2 records of vCPUs are in use, and 1 vCPUs are there");
 }
 
-/// Without a server, a real-time task leaves nothing to ordinary ones.
+/// Without a server, a real-time task leaves no time for ordinary tasks.
 #[test]
 fn a_task_that_never_runs_is_found_by_the_watchdog() {
     let text = "machine cpus=1\nkernel 6.12\nrun 50s\ntask urgent policy=fifo prio=1 : run forever\n\
@@ -142,7 +144,7 @@ fn a_task_that_never_runs_is_found_by_the_watchdog() {
 
 #[test]
 fn a_cpu_that_keeps_no_time_for_others_is_found() {
-    // Of a period of 100 ms 75 ms may be boosted, and three ticks more.
+    // Of a period of 100 ms, 75 ms may be boosted, plus three ticks.
     let boosted = |ns| faults(BUSY, 100 * MS + 1, |kernel| kernel.rqs[0].boosted_ns += ns);
     only(&boosted(88 * MS), "CPU 0 has run boosted vCPUs for ");
     assert_eq!(boosted(60 * MS), Vec::<String>::new());

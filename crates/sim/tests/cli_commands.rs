@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program as a user and a script meet it: tables, files, one line per error, exit codes.
+//! The program as a user or a script sees it: tables, files, one line per error, exit codes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::path::Path;
@@ -32,7 +32,7 @@ fn mix(text: &str) -> (TempDir, String) {
     (directory, path)
 }
 
-/// Fails with exit code 2 and one line that begins with the program's name.
+/// The command must fail with exit code 2 and one line that begins with the program's name.
 fn refuses(args: &[&str], says: &[&str]) {
     let o = sim(args);
     let error = stderr(&o);
@@ -83,7 +83,7 @@ fn results_are_of_the_labs_schema() {
     assert_eq!(written, stdout(&o));
     let again = out.join("loops.mix");
     let again = sim(&["run", again.to_str().unwrap(), "--json", "-"]);
-    assert_eq!(stdout(&again), stdout(&o), "the mix that is kept runs as the first one did");
+    assert_eq!(stdout(&again), stdout(&o), "the mix that was saved runs like the first one");
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2, "no temporary file is left");
 }
 
@@ -146,13 +146,13 @@ fn check_reads_all_files() {
     for mix in listed(&mixes.join("lab")).chain(listed(&mixes).filter(|path| path.is_file())) {
         let o = sim(&["check", mix.to_str().unwrap()]);
         assert!(o.status.success(), "{}", stderr(&o));
-        // `make sim` shows it.
+        // `make sim` prints this line.
         let text = std::fs::read_to_string(&mix).unwrap();
         assert!(text.starts_with("# "), "{}: the first line says what it is for", mix.display());
     }
 }
 
-/// The first fenced text after a heading of docs/simulator.md.
+/// The first code block after a heading of docs/simulator.md.
 fn documented(heading: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -235,7 +235,8 @@ fn a_plan_is_the_mix_in_numbers_and_says_what_cannot_be_played() {
     refuses(&["plan", &file], &["loops.mix: irq lines cannot be played", "leave them out"]);
 }
 
-/// The seed decides who goes on where: the same mix overlaps in the same way each time, and differently than without.
+/// The seed decides which CPU continues at which point. The same mix always overlaps in the same
+/// way, and gives other results than without races.
 #[test]
 fn races_are_repeated_by_their_seed() {
     let run = |args: &[&str]| {
@@ -277,7 +278,8 @@ fn contract_says_which_limits_are_kept() {
     refuses(&["contract", "--only", "fairness"], &["no case is called", "fairness_vs_stock"]);
 }
 
-/// Quotas, idle groups, forks, weights, eight drawn mixes: all that `docs/simulator.md` says of two CPUs.
+/// Quotas, idle groups, forks, weights and eight random mixes: everything that `docs/simulator.md`
+/// says about two CPUs.
 #[test]
 fn contract_is_kept_on_two_cpus() {
     let o = sim(&["contract", "--cpus", "2"]);
@@ -289,12 +291,13 @@ fn contract_is_kept_on_two_cpus() {
     let o = sim(&["contract", "--cpus", "2", "--seconds", "20", "--only", "quota_ejections"]);
     assert!(
         stdout(&o).ends_with("\n1 passed, 0 failed\n"),
-        "nobody is ejected so soon: {}",
+        "the kernel does not unload a scheduler so soon: {}",
         stdout(&o)
     );
 }
 
-/// The lab plays them: mixes that no machine can play would be noticed an hour later.
+/// The lab plays these mixes. There, a mix that no machine can play would be noticed only after an
+/// hour.
 #[test]
 fn contract_writes_mixes_that_can_be_played_and_judges_what_was() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ctrl-C: what there is so far is written, and marked as partial.
+//! After Ctrl-C, the results so far are written and marked as partial.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Minutes of work for any machine, so that the signal comes in the midst of it.
+/// Takes minutes on any machine, so that the signal arrives during the run.
 const LONG: &str = "machine cpus=8\nrun 3600s\ntask nap count=30 : run 50us, sleep 100us\n";
 
 fn start(directory: &Path, args: &[&str]) -> Child {
@@ -25,7 +25,7 @@ fn interrupt(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
-/// The trace has grown: the signal handlers are there, and the machine runs.
+/// Waits until the trace has grown. Then the signal handlers are installed, and the machine runs.
 fn wait_for(path: &Path) {
     let begun = Instant::now();
     while std::fs::metadata(path).map_or(0, |meta| meta.len()) == 0 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A mix runs the same way whenever it runs, whatever else its process does.
+//! A mix always runs in the same way, whatever else its process does.
 
 use paracord_sim::{
     mix::{Mix, random},
     run::{self, Simulation},
 };
 
-/// All that a run left, as text.
+/// All results of a run, as text.
 fn left(mix: &Mix) -> String {
     format!("{:#?}", run::run(mix.clone()).expect("memory"))
 }
@@ -24,7 +24,7 @@ fn two_runs_are_one() {
     }
 }
 
-/// Step by step in turn, two machines in one process are what they are alone.
+/// Two machines that run in turn, step by step, in one process give the same results as alone.
 #[test]
 fn machines_that_alternate_are_machines_alone() {
     for seed in 1..6 {
@@ -32,7 +32,7 @@ fn machines_that_alternate_are_machines_alone() {
         let alone = mixes.each_ref().map(left);
         let mut both = mixes.each_ref().map(|mix| Simulation::new(mix.clone()).expect("memory"));
         let longest = mixes.iter().map(|mix| mix.run_ns).max().unwrap_or(0);
-        // Steps that fall on nothing else.
+        // The end of a step coincides with nothing else.
         for step in 1..=longest / 7_777_777 + 1 {
             for (simulation, mix) in both.iter_mut().zip(&mixes) {
                 simulation.run_until((step * 7_777_777).min(mix.run_ns));

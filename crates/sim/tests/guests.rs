@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! vCPUs: the sensor finds them, boosts them, meters that, and forgets them.
+//! vCPUs: the sensor finds them, boosts them, meters their boosted time, and forgets them.
 
 use paracord_policy::{PC_MODE_OFF, pc_vm};
 use paracord_sim::{
@@ -16,7 +16,7 @@ fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
     let mix = Mix::parse("guests", text).expect("a mix");
     let until = mix.run_ns;
     let mut simulation = Simulation::new(mix).expect("memory");
-    // The daemon has set up the VM, and switches it off before its vCPU is found.
+    // The daemon has set up the VM. The VM is then switched off before its vCPU is found.
     simulation.run_until(1);
     if !boosts {
         simulation.with(|kernel| {
@@ -59,7 +59,7 @@ fn a_boosted_vcpu_runs_when_it_wakes() {
     assert!(plain > 4 * boosted, "boosted it waits {boosted} ns, without {plain} ns");
 }
 
-/// Three quarters of a period at most (policy/boost_defaults.h).
+/// A vCPU may run boosted for at most three quarters of a period (policy/boost_defaults.h).
 #[test]
 fn a_guest_that_is_always_urgent_uses_up_its_budget() {
     let (mut simulation, outcome) = run(HOLD, true);
@@ -68,8 +68,9 @@ fn a_guest_that_is_always_urgent_uses_up_its_budget() {
     assert!((0.005..=0.77).contains(&share), "it has run boosted for {share} of the time");
 }
 
-/// Two periodic VMs that sleep and wake beside idle CPUs of either node, so that nothing but their homes makes them move. Nodes
-/// of their vCPUs: halfway, when `rewrite` makes records of them, and at the end.
+/// Two periodic VMs sleep and wake beside idle CPUs of both nodes, so only their home nodes can
+/// make them move. In the middle of the run, `rewrite` replaces the records of the VMs. Returns the
+/// nodes of the vCPUs before this and at the end.
 fn nodes_before_and_after(rewrite: impl Fn(&[u32]) -> [pc_vm; 2]) -> (Vec<u32>, Vec<u32>) {
     const TWO_NODES: &str = "machine cpus=8 caches=2 nodes=2\nrun 1s\n\
                              vm audio count=2 period=10ms busy=1ms guest=periodic\n";
@@ -95,14 +96,14 @@ fn nodes_before_and_after(rewrite: impl Fn(&[u32]) -> [pc_vm; 2]) -> (Vec<u32>, 
 
 #[test]
 fn vcpus_that_wake_away_from_home_go_there() {
-    // The second one stays, whatever the first one does.
+    // The second VM stays, whatever the first one does.
     let (before, after) = nodes_before_and_after(|now| {
         [pc_vm { home: 1 - now[0] + 1, ..record_of(0) }, pc_vm { home: now[1] + 1, ..record_of(1) }]
     });
     assert_eq!(after, [1 - before[0], before[1]]);
 }
 
-/// Slots of VMs that have gone, and records that are not set up, say nothing of a home.
+/// Slots of VMs that have ended, and records that are not set up, do not determine a home node.
 #[test]
 fn the_home_of_another_process_is_nobodys() {
     let (before, after) = nodes_before_and_after(|now| {

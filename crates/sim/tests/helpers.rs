@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers do what the kernel's do, where the programs of bpf/ do not show it (yet).
+//! Helpers do the same as the kernel's helpers, also where the programs of bpf/ do not depend on it
+//! (yet).
 
 use paracord_sim::{bpf, mix::Mix, run::Simulation};
 
@@ -7,7 +8,7 @@ fn simulation(text: &str) -> Simulation {
     Simulation::new(Mix::parse("helpers", text).expect("a mix")).expect("memory")
 }
 
-/// The scheduler has one timer, which starts itself again each second.
+/// The scheduler has one timer, which restarts itself every second.
 #[test]
 fn a_timer_that_is_started_again_is_moved() {
     let events = |restart: bool| {
@@ -25,7 +26,7 @@ fn a_timer_that_is_started_again_is_moved() {
         idle.outcome().events - before
     };
     let once = events(false);
-    // What was cancelled comes, and does nothing.
+    // The event of the cancelled timer still happens, but does nothing.
     assert!((once..=once + 1).contains(&events(true)), "{} and {}", once, events(true));
 }
 
@@ -39,7 +40,7 @@ fn an_update_of_an_array_is_found_there() {
     });
 }
 
-/// Each of them is a point at which another CPU may go on, where races are asked for.
+/// If races are enabled, each helper is a point at which another CPU may continue.
 #[test]
 fn helpers_are_points_of_races() {
     let mut simulation = simulation("machine cpus=1\nrun 10s\n");
@@ -48,7 +49,7 @@ fn helpers_are_points_of_races() {
         let at = k.at();
         bpf::ten_points(k, at, 0);
         assert_eq!(k.race_points(), 10);
-        // A look-up, and the start.
+        // The two points are a look-up and the start of the timer.
         bpf::restart_timer(k, at, 1_000_000);
         assert_eq!(k.race_points(), 12);
     });

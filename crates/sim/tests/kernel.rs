@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the simulated kernel does where a mix alone would seldom show it.
+//! Behaviour of the simulated kernel that a mix alone would rarely show.
 
 use paracord_sim::{
     bpf::{DsqCursor, Kfuncs},
@@ -30,7 +30,8 @@ fn an_endless_phase_stays_endless_when_its_task_moves_to_another_cache() {
     });
 }
 
-/// Two loops on CPU 0 of two; the one that waits there, in the scheduler's queue.
+/// Two loops run on CPU 0 of a machine with two CPUs. Returns the loop that waits in the
+/// scheduler's queue.
 fn waiting(simulation: &mut Simulation) -> usize {
     simulation.run_until(50_000_000);
     simulation.with(|k| {
@@ -66,7 +67,8 @@ fn a_move_to_a_cpu_that_the_task_may_not_use_ejects_the_scheduler() {
     }
 }
 
-/// Kernels from 6.19 on enqueue anew when the run queue is unlocked; older ones at once, in `ops.cpu_release()`.
+/// Since 6.19, kernels enqueue tasks again when the run queue is unlocked. Older kernels do it at
+/// once, in `ops.cpu_release()`.
 #[test]
 fn what_waits_in_a_local_queue_is_enqueued_anew_at_once_or_later() {
     for (kernel, later) in [("6.12", false), ("7.3", true)] {
@@ -92,7 +94,7 @@ fn what_waits_in_a_local_queue_is_enqueued_anew_at_once_or_later() {
     }
 }
 
-/// `balance_one()` asks `ops.dispatch()` again when what that has taken is gone.
+/// `balance_one()` calls `ops.dispatch()` again if the task that it has taken is gone.
 #[test]
 fn a_cpu_whose_next_task_is_gone_looks_again() {
     let text =
@@ -102,13 +104,14 @@ fn a_cpu_whose_next_task_is_gone_looks_again() {
     simulation.with(|k| k.planted.loses_consumed = true);
     simulation.run_until(1_000_000_000);
     simulation.with(|k| {
-        assert!(!k.planted.loses_consumed, "it was taken");
+        assert!(!k.planted.loses_consumed, "the CPU took the task");
         let ran: u64 = (1..k.tasks.len()).map(|id| k.account(id).ran_ns).sum();
         assert!(ran > 999_000_000, "the CPU has run tasks for {ran} ns of a second");
     });
 }
 
-/// `__schedule()` clears the request after the pick: one that came meanwhile asks for nothing more.
+/// `__schedule()` clears the request after the selection. A request that comes during the selection
+/// causes no further one.
 #[test]
 fn a_request_during_a_look_is_not_a_second_look() {
     let events = |asks: bool| {

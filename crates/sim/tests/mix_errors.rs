@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each mistake in a mix is one line that names the file, the line, the mistake and the remedy.
+//! Each mistake in a mix gives one line that names the file, the line number, the mistake, and what
+//! to write instead.
 
 use paracord_sim::mix::Mix;
 
-/// A valid beginning of two lines, so that a case stands in line 3.
+/// Two valid lines at the beginning, so that the line of a case is line 3.
 const HEAD: &str = "machine cpus=4 smt=2\nrun 8s\n";
 
 fn error(text: &str) -> String {
@@ -12,7 +13,7 @@ fn error(text: &str) -> String {
     line
 }
 
-/// What stands after [`HEAD`] is refused in a line, for a reason that says all of these words.
+/// The text after [`HEAD`] is refused, with one line that contains all of these words.
 fn refused(body: &str, line: usize, words: &[&str]) {
     let said = error(&format!("{HEAD}{body}"));
     assert!(said.starts_with(&format!("m.mix:{line}: ")), "{body:?} gave {said}");
@@ -37,7 +38,7 @@ fn unknown_words_and_keys_have_a_suggestion() {
     refused("at 1s goup web weight=1", 3, &["unknown change", "did you mean group?"]);
     refused("at 1s task a nice=1", 3, &["no task 'a'"]);
     refused("group g\nat 1s group g idle=maybe", 4, &["idle", "yes, no"]);
-    refused("task \u{1b}[31m : run 1ms", 3, &["\\u{1b}", "is no name"]);
+    refused("task \u{1b}[31m : run 1ms", 3, &["\\u{1b}", "is not a name"]);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn times_and_numbers() {
     refused("task t policy=fifo : run 1ms", 3, &["lacks its priority", "policy=fifo prio=50"]);
     refused("task t policy=rr prio=100 : run 1ms", 3, &["prio=100", "from 1 to 99"]);
     refused("task t prio=1 : run 1ms", 3, &["prio without a real-time policy"]);
-    refused("seed -1", 3, &["is no seed"]);
+    refused("seed -1", 3, &["is not a seed"]);
     refused("irq cpu=0 every=1ms for=1ms", 3, &["all of CPU 0's time"]);
     assert!(error("machine cpus=1\nrun 3601s").contains("too long"));
     assert!(error("machine cpus=1\nrun 0s").contains("m.mix:2: run=0ns is out of range"));
@@ -124,7 +125,7 @@ fn groups_are_what_the_kernel_takes() {
     refused("group a/b", 3, &["the parent a is not declared", "write group a"]);
     refused("group a/b\ngroup a", 3, &["declared later, in line 4", "parents first"]);
     refused("group /a", 3, &["without outer slashes"]);
-    refused("group a//b", 3, &["is no name"]);
+    refused("group a//b", 3, &["is not a name"]);
     refused("group a weight=0", 3, &["weight=0", "from 1 to 10000"]);
     refused("group a weight=10001", 3, &["weight=10001", "from 1 to 10000"]);
     refused("group a quota=30ms", 3, &["no period", "quota=30ms/100ms"]);
@@ -141,7 +142,7 @@ fn groups_are_what_the_kernel_takes() {
 #[test]
 fn cpus_and_their_hotplug() {
     refused("task t cpus=4 : run 1ms", 3, &["no CPU 4", "from 0 to 3"]);
-    refused("task t cpus=a : run 1ms", 3, &["no list of CPUs", "cpus=0-3,8"]);
+    refused("task t cpus=a : run 1ms", 3, &["not a list of CPUs", "cpus=0-3,8"]);
     refused("vm v cpus=0-9", 3, &["no CPU 4"]);
     refused("irq cpu=4 every=1ms for=1us", 3, &["no CPU 4"]);
     refused("at 1s offline 4", 3, &["no CPU 4"]);
@@ -175,9 +176,9 @@ fn programs_take_time_and_end() {
 #[test]
 fn forks_stay_bounded() {
     let first = "task first : fork link, exit\ntask link template ";
-    refused("task t template : run 1ms, exit", 3, &["nobody forks the template t"]);
-    refused("task t template : run 1ms, fork t, exit", 3, &["nobody forks the template t"]);
-    refused("task a : fork b, run 1ms\ntask b : exit", 3, &["b is no template"]);
+    refused("task t template : run 1ms, exit", 3, &["no task forks the template t"]);
+    refused("task t template : run 1ms, fork t, exit", 3, &["no task forks the template t"]);
+    refused("task a : fork b, run 1ms\ntask b : exit", 3, &["b is not a template"]);
     refused(&format!("{first}count=2 : run 1ms, exit"), 4, &["leave count and start out"]);
     let more = "so that there are ever more";
     refused(&format!("{first}: run 1ms, fork link, fork link, exit"), 4, &[more, "one fork"]);
@@ -185,7 +186,7 @@ fn forks_stay_bounded() {
     refused(&format!("{first}: run 1ms, fork link, run forever"), 4, &[more, "add exit"]);
     refused(&format!("{first}: fork link, exit"), 4, &["the chain of forks takes no time"]);
     refused(&format!("{first}: fork link, run 1ms, exit"), 4, &["takes no time"]);
-    // Over two templates, and by a loop that starts what does not end.
+    // A chain over two templates, and a loop that starts tasks that do not end.
     let two = "task b template : run 1ms, fork link, fork link, exit";
     refused(&format!("{first}: run 1ms, fork b, exit\n{two}"), 5, &[more]);
     let again = "task w : run 1ms, fork v\ntask v template : run forever";
@@ -205,7 +206,7 @@ fn limits() {
     let groups: String = (0..=20_000).map(|n| format!("group g{n}\n")).collect();
     refused(&groups, 20_003, &["groups: 20001", "20000"]);
     refused(&"x".repeat(100_001), 3, &["100001 bytes", "at most 100000"]);
-    refused(&format!("group {}", "x".repeat(65)), 3, &["is no name", "up to 64"]);
+    refused(&format!("group {}", "x".repeat(65)), 3, &["is not a name", "up to 64"]);
     refused(&"group ".repeat(10_000), 3, &["unknown key"]);
 }
 

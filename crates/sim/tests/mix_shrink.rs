@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shrinking: every step is a valid, simpler mix, and a failure shrinks to what causes it.
+//! Shrinking: every step gives a valid, simpler mix, and a failing mix shrinks to the cause of the
+//! failure.
 
 use paracord_sim::machine::Machine;
 use paracord_sim::mix::shrink::{shrink, steps};
@@ -10,7 +11,7 @@ fn parse(text: &str) -> Mix {
     Mix::parse("m.mix", text).unwrap_or_else(|e| panic!("{e} in\n{text}"))
 }
 
-/// The first drawn mix with a property.
+/// The first random mix with a property.
 fn drawn(has: impl Fn(&Mix) -> bool) -> Mix {
     (0..).map(|seed| random::mix(seed, 8)).find(has).expect("a seed")
 }
@@ -100,7 +101,7 @@ fn who_is_in_a_dropped_group_goes_to_its_parent() {
         assert!(without_b.contains(said), "{said} is not in\n{without_b}");
     }
     assert!(!without_b.contains("weight=5"));
-    // A path that is taken is made another.
+    // A path that is already used gets another name.
     let both = parse("machine cpus=1\nrun 1s\ngroup a\ngroup a/c\ngroup c\n");
     let names: Vec<String> = steps(&both).map(text).collect();
     assert!(names.iter().any(|text| text.contains("group c\ngroup c-2\n")), "{names:?}");
@@ -129,7 +130,7 @@ fn a_template_goes_with_the_last_task_that_forks_it() {
     assert!(steps(&mix).any(|less| hog(&less)));
 }
 
-/// All that a step can make smaller; no step makes it larger.
+/// The sum of everything that a step can reduce. No step may increase it.
 fn size(mix: &Mix) -> u64 {
     let parts = mix.groups.len() + mix.tasks.len() + mix.vms.len() + mix.irqs.len();
     let phases: usize = mix.tasks.iter().map(|task| task.phases.len()).sum();
@@ -156,7 +157,7 @@ proptest! {
 
     #[test]
     fn a_drawn_cause_survives_to_a_local_minimum(seed in any::<u64>(), salt in any::<u64>()) {
-        // A property without sense that some mixes have: shrinking must come to an end all the same.
+        // A meaningless property that some mixes have. Shrinking must end even with this property.
         let odd = |mix: &Mix| {
             let text = mix.to_string();
             let sum: u64 = text.bytes().map(u64::from).sum();

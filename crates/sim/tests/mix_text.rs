@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Mixes as text: every file of `mixes/` is read, what is written reads back, and no text makes the parser
-//! panic.
+//! Mixes as text: every file of `mixes/` can be read, written mixes read back as equal ones, and no
+//! text makes the parser panic.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ fn parse(text: &str) -> Mix {
     Mix::parse("m.mix", text).unwrap_or_else(|e| panic!("{e} in\n{text}"))
 }
 
-/// Is written and reads back.
+/// Checks that a mix is written and reads back as an equal one.
 fn check(mix: &Mix) {
     assert_eq!(mix.check(), Ok(()));
     let text = mix.to_string();
@@ -222,7 +222,7 @@ fn affinities_keep_a_cpu_that_stays() {
     }
 }
 
-/// A text with some bytes, words or lines changed.
+/// Returns a text with some bytes, words or lines changed.
 fn mutated(text: &str, seed: u64) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "-1",
@@ -255,7 +255,7 @@ fn mutated(text: &str, seed: u64) -> Vec<u8> {
                 let copy = bytes[from..to].to_vec();
                 bytes.splice(from..from, copy);
             }
-            // Lines in another order.
+            // Exchanges two lines.
             _ => {
                 let mut lines: Vec<_> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
                 let a = usize::try_from(rng.below(lines.len() as u64)).unwrap_or(0);
@@ -271,7 +271,8 @@ fn mutated(text: &str, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Read without a panic: a valid mix, or one line about a line that there is.
+/// Reads bytes without a panic. The result must be a valid mix, or an error that names an existing
+/// line.
 fn survives(bytes: &[u8]) -> bool {
     match parse_bytes("m.mix", bytes) {
         Ok(mix) => {
@@ -302,11 +303,11 @@ fn mutated_files_are_read_or_refused() {
             all += 1;
         }
     }
-    // Both happen: otherwise the mutations are too coarse or too fine to show anything.
+    // Both results must occur. Otherwise the changes are too coarse or too fine to show anything.
     assert!(valid > all / 20 && valid < all * 19 / 20, "{valid} of {all} valid");
 }
 
-/// Lines that look like a mix's.
+/// Lines that look like lines of a mix.
 const BODY: &str = "((group|task|vm|irq|at|queue|lock|run|machine)\
     ( [a-z]{1,4}| [a-z]{3,6}=[0-9a-z./-]{0,6}| :|,){0,6}\n){0,8}";
 

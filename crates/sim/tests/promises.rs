@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel's own scheduler promises, and paracord's keeps: each a mix of `mixes/`, found by the simulator while it
-//! was not kept.
+//! Promises of the kernel's own scheduler that paracord's scheduler keeps. Each promise is tested
+//! by a mix of `mixes/`. Earlier versions of paracord's scheduler broke each of them, and the
+//! simulator found that.
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ fn run_as(name: &str, change: impl FnOnce(&mut mix::Mix)) -> Ran {
 }
 
 impl Ran {
-    /// Share of a CPU of all tasks whose kind's name begins so.
+    /// CPU share of all tasks of kinds whose names begin with `prefix`.
     fn share(&self, prefix: &str) -> f64 {
         let ours = |kind: &usize| self.mix.tasks[*kind].name.starts_with(prefix);
         let kinds = (0..self.mix.tasks.len()).filter(ours);
@@ -48,7 +49,7 @@ fn near(value: f64, wanted: f64, within: f64) -> bool {
     (value - wanted).abs() <= within
 }
 
-/// A promise, and whether a run keeps it.
+/// A promise, and the function that decides whether a run keeps it.
 type Promise = (&'static str, fn(&Ran) -> bool);
 
 const KEPT: [Promise; 24] = [
@@ -62,7 +63,7 @@ const KEPT: [Promise; 24] = [
             && near(ran.share("upper") + ran.share("lower"), 0.5, 0.025)
             && near(ran.share("lower"), 0.2, 0.01)
     }),
-    // Of 64 tasks none waits so long that the kernel ejects the scheduler.
+    // None of 64 tasks waits so long that the kernel unloads the scheduler.
     ("tight-quota", |ran| ran.share("many") <= 0.002 && ran.share("free") >= 1.99),
     ("parked-moves", |ran| !ran.has_fault()),
     ("quota-hotplug", |ran| {
@@ -79,21 +80,23 @@ const KEPT: [Promise; 24] = [
     ("fork-two-makers", |ran| near(ran.share("loop"), 0.333, 0.03)),
     ("short-sleeps", |ran| near(ran.share("worker"), 0.667, 0.03)),
     ("short-sleep-alone", |ran| near(ran.share("worker"), 0.5, 0.02)),
-    // Who is called comes first, and pays for it.
+    // A task to which another one yields runs first, and is charged for it.
     ("calls", |ran| ran.share("count") >= 0.012 && near(ran.share("loop"), 1.33, 0.03)),
     ("deep-groups", |ran| near(ran.share("beside"), 0.5, 0.04)),
-    // The weight of a group is spread over its tasks, wherever they are.
+    // The weight of a group is divided among its tasks, wherever they are.
     ("groups-6-2", |ran| near(ran.share("many") / ran.share("few"), 1.0, 0.1)),
     ("groups-30-30", |ran| near(ran.share("heavy") / ran.share("light"), 10.0, 0.5)),
-    // Those who are put back boosted take turns.
+    // Tasks that are put back boosted take turns.
     ("boosted-pair", |ran| !ran.has_fault()),
-    // Tasks of different cookies share no core (a fault), and divide it by their weights.
+    // Tasks with different cookies do not share a core (this would be a fault), and divide the core
+    // by their weights.
     ("core-cookies", |ran| {
         near(ran.share("red"), 0.754, 0.015)
             && near(ran.share("red") + ran.share("blue"), 1.0, 0.01)
     }),
     ("core-three-cookies", |ran| ran.longest_wait_ms() < 150),
-    // A CPU that has nothing to do looks at 32 others only: who has too much gives.
+    // An idle CPU searches only 32 other CPUs for tasks. An overloaded CPU therefore gives tasks
+    // away.
     ("far-idle", |ran| !ran.has_fault()),
 ];
 
@@ -106,7 +109,8 @@ fn promises_are_kept() {
     }
 }
 
-/// What one seed does not show: a task that waits for seconds, or two threads that change the core's task without end.
+/// Faults that a single seed does not show: a task that waits for seconds, or two threads that
+/// change the core's task without end.
 #[test]
 fn nobody_starves_beside_cookies() {
     for seed in 1..=8 {
@@ -117,7 +121,8 @@ fn nobody_starves_beside_cookies() {
     }
 }
 
-/// Beside the model of the kernel's own: what a good number is depends on the mix.
+/// The result is compared with the model of the kernel's scheduler, because a good value depends on
+/// the mix.
 #[test]
 fn tasks_keep_to_their_node() {
     let moves = |scheduler| {
@@ -126,5 +131,8 @@ fn tasks_keep_to_their_node() {
         ran.outcome.placement.node_moves
     };
     let (ours, stock) = (moves(Scheduler::Ext), moves(Scheduler::Stock));
-    assert!(ours <= stock, "{ours} moves between nodes, {stock} with the kernel's own");
+    assert!(
+        ours <= stock,
+        "{ours} moves between nodes, but {stock} with the kernel's own scheduler"
+    );
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations that overlap: the seed switches CPUs at helpers, kfuncs and atomics.
+//! Overlapping operations: the seed decides at which helpers, kfuncs and atomic operations CPUs are
+//! switched.
 
 use paracord_sim::{
     mix::{Mix, random::Draw, shrink},
     run::{Outcome, Simulation},
 };
 
-/// Mixes that run; their operations are left thousands of times each.
+/// Number of mixes. The operations of each mix are paused thousands of times.
 const MIXES: u64 = 12;
 
 fn race(mix: &Mix, plant: bool) -> Outcome {
@@ -32,12 +33,13 @@ fn a_planted_lost_update_is_found_and_shrunk() {
     let small = shrink::shrink(&mix, loses, 200);
     assert!(loses(&small), "what is left still shows it");
     assert_eq!(small.machine.cpus, 2, "two CPUs are needed, and enough:\n{small}");
-    // It replays: from its text, too.
+    // The smaller mix fails again, also after it was written and read.
     let again = Mix::parse("small", &small.to_string()).expect("what was written is read");
     assert_eq!(format!("{:?}", race(&again, true)), format!("{:?}", race(&small, true)));
 }
 
-/// A task that sleeps is woken while its CPU is still in the switch away from it, with the run queue unlocked.
+/// A sleeping task is woken while its CPU is still switching away from it, with the run queue
+/// unlocked.
 #[test]
 fn a_waker_waits_until_the_tasks_cpu_has_left_it() {
     let text = "machine cpus=4\nrun 2s\nqueue work\n\
@@ -49,7 +51,8 @@ fn a_waker_waits_until_the_tasks_cpu_has_left_it() {
     assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
 }
 
-/// vCPUs that are boosted where they wait: messages, kicks, budgets. One to a CPU: more are a known fault (promises.rs).
+/// Waiting vCPUs are boosted, with messages, kicks and budgets. There is one vCPU per CPU, because
+/// several vCPUs cause a known fault (promises.rs).
 #[test]
 fn boosts_of_several_cpus_overlap() {
     let text = "machine cpus=3\nrun 1s\ntask loop count=6 : run forever\n\

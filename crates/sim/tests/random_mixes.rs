@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What must hold in every run holds in random ones.
+//! Random mixes keep the rules that hold in every run.
 
 use paracord_sim::{
     mix::{Mix, random::Draw, shrink},
     run,
 };
 
-/// Mixes of each size; `PARACORD_SIM_MIXES` gives another number, `PARACORD_SIM_SEED` the first seed.
+/// Number of mixes of each size. `PARACORD_SIM_MIXES` changes the number, and `PARACORD_SIM_SEED`
+/// the first seed.
 const MIXES: u64 = 15;
-/// Runs that shrinking may take.
+/// Maximum number of runs for shrinking.
 const SHRINK_RUNS: usize = 300;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -20,7 +21,7 @@ fn fault(mix: &Mix) -> Option<String> {
     outcome.faults.first().map(|fault| format!("at {} ns: {}", fault.at_ns, fault.what))
 }
 
-/// A mix that fails is shrunk, and told as a file that fails by itself.
+/// A mix that fails is shrunk. The message contains it as a file that fails by itself.
 fn no_mix_fails(draw: Draw, sizes: &[usize]) {
     let (first, count) = (number("PARACORD_SIM_SEED", 1), number("PARACORD_SIM_MIXES", MIXES));
     for seed in first..first + count {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The model of the stock scheduler gives what the kernel itself gave on the same mixes in the lab.
+//! The model of the kernel's scheduler gives the same shares as the real kernel gave for the same
+//! mixes in the lab.
 
 use paracord_sim::{
     mix::{Mix, Scheduler},
     run::{self, Kind, Outcome},
 };
 
-/// A run, and the kinds of its tasks by name.
+/// A run, and the names of its kinds of tasks.
 struct Ran {
     mix: Mix,
     outcome: Outcome,
@@ -38,7 +39,7 @@ impl Ran {
         self.outcome.permille(self.kind(name))
     }
 
-    /// Of each.
+    /// CPU time of each task of a kind.
     fn each(&self, name: &str) -> Vec<u64> {
         let kind = self.kind(name);
         let had = self.outcome.tasks.iter().filter(|had| had.kind == kind);
@@ -99,8 +100,9 @@ fn a_heavy_task_gets_a_cpu_for_itself() {
     ran.each("normal").into_iter().for_each(|each| near(each, 500, 20));
 }
 
-/// In the lab 0.433 and 0.469 for the loop, of 0.92 and 0.975 that both have: 0.470 and 0.481. A link's fork and exit
-/// take about half a millisecond there.
+/// In two runs of the lab, the loop got 0.433 and 0.469 of a CPU, and the loop and the chain
+/// together got 0.92 and 0.975. So the loop's part was 0.470 and 0.481. In the lab, the fork and
+/// exit of a process take about half a millisecond.
 #[test]
 fn a_chain_of_forks_gets_as_much_as_a_loop() {
     let chain = |ms: u64| {
@@ -115,8 +117,8 @@ fn a_chain_of_forks_gets_as_much_as_a_loop() {
     near(chain(4).permille("loop"), 481, 30);
 }
 
-/// Slices begin with the ends of others, so that always the same task is there to be moved when the CPUs balance, unless
-/// something disturbs them, as in the lab.
+/// Each slice begins when another one ends. Without disturbances, the same task would always be the
+/// one that can be moved when the CPUs balance. In the lab there are disturbances.
 #[test]
 fn three_loops_share_two_cpus() {
     let quiet = Ran::of(include_str!("../mixes/three-loops.mix"));
@@ -128,7 +130,7 @@ fn three_loops_share_two_cpus() {
     disturbed.each("loop").into_iter().for_each(|each| near(each, 625, 40));
 }
 
-/// In the lab 0.222 for each of the six, 0.332 for each of the two.
+/// In the lab, each of the six tasks got 0.222, and each of the two 0.332.
 #[test]
 fn groups_weigh_as_often_as_they_have_tasks_that_run_at_once() {
     let ran = Ran::of(include_str!("../mixes/groups-6-2.mix"));
@@ -170,8 +172,9 @@ fn changes_and_hotplug_are_followed() {
          at 3500ms task two nice=5\nat 3600ms task napper nice=3\n",
     );
     let a = ran.permille("one") + ran.permille("napper");
-    // Three times the weight. The two loops count as one task or as two, by whether they were on one CPU before: their
-    // group's average is told for changes of a 64th only, and stays a little below or above two. So 3 : 1 or 6 : 1.
+    // The weight is three times as high. The two loops count as one task if they were on one CPU
+    // before, otherwise as two: the group's average is updated only for changes of a 64th, so it
+    // stays slightly below or above two. The ratio is therefore 3 : 1 or 6 : 1.
     near(a, 1607, 150);
     near(a + ran.permille("two"), 1990, 25);
 }

@@ -85,6 +85,15 @@ impl CpuMask {
         CpuMask(std::array::from_fn(|n| self.0[n] & !other.0[n]))
     }
 
+    /// Parses a list that names at least one CPU.
+    ///
+    /// # Errors
+    /// [`CpuListError`]; for an empty list, [`CpuListError::Syntax`].
+    pub fn from_nonempty_list(text: &str) -> Result<CpuMask, CpuListError> {
+        let mask: CpuMask = text.parse()?;
+        if mask.is_empty() { Err(CpuListError::syntax(text)) } else { Ok(mask) }
+    }
+
     /// Parses the kernel's hexadecimal format, `f,ffffffff`: 32 CPUs per group, the highest group first.
     pub fn from_hex(text: &str) -> Option<CpuMask> {
         let mut mask = CpuMask::default();
@@ -128,28 +137,52 @@ impl fmt::Display for CpuMask {
     }
 }
 
-/// The text is not a list of CPUs.
+/// Why a text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no list of CPUs such as 0-3,8 (0 to {last})", last = CPUS_MAX - 1)]
-pub struct NoCpuList(String);
+pub enum CpuListError {
+    /// It is not in the list format.
+    #[error("{0:?} is no list of CPUs: write it as 0-3,5")]
+    Syntax(String),
+    /// A range ends before it begins.
+    #[error("the range {first}-{last} is empty: write the lower CPU first")]
+    Backwards {
+        /// The CPU before the hyphen.
+        first: u32,
+        /// The CPU after the hyphen.
+        last: u32,
+    },
+    /// A CPU is not below [`CPUS_MAX`].
+    #[error("CPU {0} is above {last}", last = CPUS_MAX - 1)]
+    TooLarge(u32),
+}
+
+impl CpuListError {
+    fn syntax(text: &str) -> CpuListError {
+        CpuListError::Syntax(text.chars().take(120).collect())
+    }
+}
 
 impl FromStr for CpuMask {
-    type Err = NoCpuList;
+    type Err = CpuListError;
 
-    /// Parses a list: `0-3,8`. An empty text is an empty set, as in the kernel's format.
-    fn from_str(text: &str) -> Result<CpuMask, NoCpuList> {
-        let wrong = || NoCpuList(text.chars().take(120).collect());
+    /// Parses a list: `0-3,8`. An empty text is an empty set, as in the kernel's format. White
+    /// space around the list and around its numbers is ignored.
+    fn from_str(text: &str) -> Result<CpuMask, CpuListError> {
+        let wrong = || CpuListError::syntax(text);
         let number = |digits: &str| {
+            let digits = digits.trim();
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            let cpu: u32 = plain.then(|| digits.parse().ok()).flatten().ok_or_else(wrong)?;
-            if cpu < CPUS_MAX { Ok(cpu) } else { Err(wrong()) }
+            plain.then(|| digits.parse::<u32>().ok()).flatten().ok_or_else(wrong)
         };
         let mut mask = CpuMask::default();
-        for part in text.split(',').filter(|_| !text.is_empty()) {
+        for part in text.split(',').filter(|_| !text.trim().is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
+            if last >= CPUS_MAX {
+                return Err(CpuListError::TooLarge(last));
+            }
             if first > last {
-                return Err(wrong());
+                return Err(CpuListError::Backwards { first, last });
             }
             for cpu in first..=last {
                 mask.insert(cpu);
@@ -196,15 +229,36 @@ mod tests {
         }
         assert_eq!(CpuMask::ALL.to_string(), "0-1023");
         assert_eq!("0-1023".parse(), Ok(CpuMask::ALL));
-        for wrong in ["x", "1-", "-1", "3-1", "1,,2", "+1", "1024", "0-99999999999", " 1"] {
-            let error = wrong.parse::<CpuMask>().unwrap_err().to_string();
-            assert!(error.contains("0-3,8") && error.contains(wrong), "{error}");
-        }
         assert_eq!(CpuMask::from_hex("g"), None);
         // A mask of 1056 CPUs in which only CPU 0 is set.
         let wide = format!("{}1", "00000000,".repeat(32));
         assert_eq!(CpuMask::from_hex(&wide), Some("0".parse().unwrap()));
         assert_eq!(CpuMask::from_hex(&format!("1,{wide}")), None);
+    }
+
+    #[test]
+    fn lists_as_people_write_them() {
+        for (list, mask) in [("5,4,4-6", "4-6"), ("0-3,5\n", "0-3,5"), (" 0 - 3, 5", "0-3,5")] {
+            assert_eq!(list.parse::<CpuMask>().unwrap().to_string(), mask, "{list:?}");
+            assert!(CpuMask::from_nonempty_list(list).is_ok());
+        }
+    }
+
+    #[test]
+    fn each_wrong_list_has_its_error() {
+        for wrong in ["x", "1-", "-1", "1,,2", "1:2", "1 2", "+1", "1-2-3", "0-99999999999"] {
+            let error = wrong.parse::<CpuMask>().unwrap_err();
+            assert_eq!(error, CpuListError::Syntax(wrong.to_owned()));
+            assert!(error.to_string().contains("write it as 0-3,5"), "{error}");
+        }
+        let error = |list: &str| list.parse::<CpuMask>().unwrap_err().to_string();
+        assert_eq!(error("3-1"), "the range 3-1 is empty: write the lower CPU first");
+        assert_eq!(error("1024"), "CPU 1024 is above 1023");
+        assert_eq!(error("0-9999"), "CPU 9999 is above 1023");
+        for empty in ["", "\n"] {
+            let error = CpuMask::from_nonempty_list(empty).unwrap_err();
+            assert_eq!(error, CpuListError::Syntax(empty.to_owned()));
+        }
     }
 
     #[test]

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! System calls and procfs readers that the daemon and the device models need.
+//! System calls, and readers of procfs and sysfs, that the daemon and the device models need.
 //!
 //! [`sched`] changes the scheduling attributes of a thread, [`affinity`] its CPUs. [`clock`] reads
-//! the time. [`mapping`] shares words of a file between processes. [`perf`] counts events of a
-//! thread. [`peer`] identifies the other end of a unix socket. [`signal`] waits for SIGIO. [`proc`]
-//! reads procfs below a root path, so that tests can use fixture trees. System calls for which
+//! the time. [`mapping`] shares words of a file between processes, and [`foreign_memory`] writes
+//! into a file that an untrusted user owns. [`perf`] counts events of a thread. [`peer`] identifies
+//! the other end of a unix socket. [`signal`] waits for SIGIO. `accounts` looks up users and groups,
+//! and is only there with the feature of this name. [`proc`] reads procfs and [`sysfs`] the host's
+//! CPUs, both below a root path, so that tests can use fixture trees. System calls for which
 //! `rustix` has a safe function are made through `rustix`.
 
+#[cfg(feature = "accounts")]
+pub mod accounts;
 pub mod affinity;
 pub mod clock;
+pub mod foreign_memory;
 pub mod mapping;
 pub mod peer;
 pub mod perf;
 pub mod proc;
 pub mod sched;
 pub mod signal;
+pub mod sysfs;

@@ -221,6 +221,17 @@ pub fn default_slice_ns() -> u64 {
     }
 }
 
+/// How often the calling thread has waited for something, and not only for a CPU: its voluntary
+/// context switches.
+pub fn waits() -> u64 {
+    // SAFETY: all bit patterns of rusage are valid, zeros too.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing, and the kernel keeps no reference. The call cannot fail
+    // with these arguments; if it did, `usage` would stay zero.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    usage.ru_nvcsw as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +247,17 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn only_what_waits_counts_as_waiting() {
+        let before = waits();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(waits() > before);
+        let before = waits();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_millis(20) {}
+        assert_eq!(waits(), before);
     }
 
     #[test]

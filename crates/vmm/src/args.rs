@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The command line as it is written; [`crate::config`] checks it.
+//! The command line as the user writes it. [`crate::config`] checks it.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,8 @@ Example: a guest with four vCPUs, two of them on the big cluster of its host, an
       --cpu-affinity 0=0-3:1=0-3:2=4,5:3=4,5 --cpu-capacity 0=383,1=383,2=1024,3=1024 \\
       --region /dev/shm/paracord/web";
 
-/// Runs one virtual machine: a Linux kernel, an initramfs, serial ports, and what paracord shares with guests.
+/// Runs one virtual machine with a Linux kernel, an initramfs, serial ports, and memory that
+/// paracord shares with guests.
 #[derive(Debug, Default, Parser)]
 #[command(name = "paracord-vmm", version, after_help = AFTER_HELP)]
 pub struct Args {
@@ -48,37 +49,38 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "vm")]
     pub name: String,
 
-    /// First serial port (ttyS0): a file that is written anew, or - for standard input and output
+    /// First serial port (ttyS0): a file, which is overwritten, or - for standard input and output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub console: PathBuf,
 
-    /// Second serial port (ttyS1): a unix socket that one client at a time can connect to. What a client
-    /// sends reaches the guest once the guest itself has sent something
+    /// Second serial port (ttyS1): a unix socket for one client at a time. What a client sends
+    /// reaches the guest only after the guest has sent something itself
     #[arg(long, value_name = "SOCKET")]
     pub channel: Option<PathBuf>,
 
-    /// Memory shared with paracord, from `paracord region create`: the guest finds it as an ivshmem device
+    /// Memory shared with paracord, from `paracord region create`; an ivshmem device in the guest
     #[arg(long, value_name = "FILE")]
     pub region: Option<PathBuf>,
 
-    /// Give the guest the device of Linux' virtual-cpufreq driver (arm64): its requests become the utilisation
-    /// clamps of the vCPUs' threads (uclamp), or requests in the region (region)
+    /// Give the guest the device of Linux' virtual-cpufreq driver (arm64). The guest's requests
+    /// become utilisation clamps of the vCPUs' threads (uclamp) or requests in the region (region)
     #[arg(long, value_name = "BACK END", num_args = 0..=1, require_equals = true,
         default_missing_value = "uclamp")]
     pub virt_cpufreq: Option<CpufreqWord>,
 
-    /// Give the guest counters for perf, through the region and paracord's module: perf events of this host on the
-    /// vCPUs' threads. How they are used again: by what they count (keyed), by a counter's last use (last), not at
-    /// all (recreate)
+    /// Give the guest counters for perf, through the region and paracord's module. They are perf
+    /// events of this host on the vCPUs' threads. An event is reused by any counter that counts the
+    /// same (keyed), by the counter that used it last (last), or never (recreate)
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true,
         default_missing_value = "keyed")]
     pub pmu: Option<PmuWord>,
 
-    /// Events that the guest may count: all that this host has, or those of a list of perf's names
+    /// Events that the guest may count: all that this host has, or a list of perf's names
     #[arg(long, value_name = "EVENTS", default_value_t)]
     pub pmu_events: EventSet,
 
-    /// Time per second that the host may spend in system calls for the guest's counters; beyond that they stand still
+    /// Time per second that the host may spend in system calls for the guest's counters. Beyond it,
+    /// the counters stop
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pmu_budget_ms: u32,
 
@@ -86,25 +88,26 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub pmu_openings: u32,
 
-    /// Make the guest's CPUs look like the host's: one vCPU per CPU, bound to it, with its capacity, its
-    /// cluster and its frequency domain
+    /// Give the guest the same CPU topology as the host: one vCPU per CPU, bound to it, with its
+    /// capacity, its cluster and its frequency domain
     #[arg(long, conflicts_with_all = ["vcpus", "cpu_affinity", "cpu_capacity", "cpu_cluster"])]
     pub host_cpu_topology: bool,
 
-    /// CPUs of the host that a vCPU may run on: VCPU=CPUS[:VCPU=CPUS]…
+    /// Host CPUs that a vCPU may run on: VCPU=CPUS[:VCPU=CPUS]…
     #[arg(long, value_name = "LIST")]
     pub cpu_affinity: Option<String>,
 
-    /// Capacity that the guest's kernel takes a vCPU's CPU to have (arm64), 1..=1024, of all vCPUs or of
-    /// none: VCPU=CAPACITY[,VCPU=CAPACITY]…
+    /// Capacity of a vCPU, as the guest's kernel sees it (arm64), 1..=1024. Give it for all vCPUs
+    /// or for none: VCPU=CAPACITY[,VCPU=CAPACITY]…
     #[arg(long, value_name = "LIST")]
     pub cpu_capacity: Option<String>,
 
-    /// vCPUs that the guest's kernel takes to be one cluster (arm64); once per cluster
+    /// vCPUs that form one cluster, as the guest's kernel sees it (arm64). Repeat the option for
+    /// each cluster
     #[arg(long, value_name = "VCPUS")]
     pub cpu_cluster: Vec<String>,
 
-    /// When the VM ends, say why, and what its guest did that nothing answered
+    /// When the VM ends, print why, and count the guest's accesses that no device answered
     #[arg(long)]
     pub verbose: bool,
 }
@@ -118,13 +121,13 @@ pub enum CpufreqWord {
     Region,
 }
 
-/// How a guest's perf events are used again.
+/// Which perf events are reused for a guest's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PmuWord {
-    /// By any counter that counts the same
+    /// Any counter that counts the same reuses an event
     Keyed,
-    /// By the same counter, if it counts the same as the last time
+    /// A counter reuses its own last event, if it counts the same again
     Last,
-    /// Not at all
+    /// No event is reused
     Recreate,
 }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Address ranges and the devices behind them: one bus for memory-mapped devices, one for x86's ports.
+//! Address ranges and the devices at them: one bus for memory-mapped devices, and one for x86's I/O
+//! ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that a guest reads and writes. Offsets count from the start of the device's range, and an
-/// access may reach beyond its end. Nothing that a guest does may panic.
+/// A device that a guest reads and writes. Offsets count from the start of the device's range. An
+/// access may reach beyond the end of the range. Nothing that a guest does may cause a panic.
 pub trait Device: Send + Sync {
-    /// Fills `data`.
+    /// Handles a read: fills `data`.
     fn read(&self, offset: u64, data: &mut [u8]);
-    /// Takes `data`.
+    /// Handles a write of `data`.
     fn write(&self, offset: u64, data: &[u8]);
 }
 
-/// Two devices were put at one address.
+/// Two devices have overlapping addresses.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes:#x} bytes at {start:#x} overlap another device")]
 pub struct OverlapError {
-    /// Start of the later one.
+    /// Start of the device that was added later.
     pub start: u64,
     /// Its size.
     pub bytes: u64,
@@ -29,7 +30,8 @@ struct Entry {
     device: Arc<dyn Device>,
 }
 
-/// Devices by address. What is nobody's reads all ones, takes any write, and is counted.
+/// Devices by address. Accesses to addresses without a device read all ones, write nothing, and are
+/// counted.
 #[derive(Default)]
 pub struct Bus {
     entries: Vec<Entry>,
@@ -59,7 +61,7 @@ impl Bus {
         Ok(())
     }
 
-    /// A guest's read.
+    /// Handles a guest's read.
     pub fn read(&self, address: u64, data: &mut [u8]) {
         match self.find(address) {
             Some((device, offset)) => device.read(offset, data),
@@ -67,14 +69,14 @@ impl Bus {
         }
     }
 
-    /// A guest's write.
+    /// Handles a guest's write.
     pub fn write(&self, address: u64, data: &[u8]) {
         if let Some((device, offset)) = self.find(address) {
             device.write(offset, data);
         }
     }
 
-    /// Accesses that were nobody's.
+    /// Number of accesses to addresses without a device.
     pub fn strays(&self) -> u64 {
         self.strays.load(Ordering::Relaxed)
     }

@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A checked configuration, made from the command line and, where that says so, from the host's topology.
+//! A checked configuration. It is made from the command line and, if the options require it, from
+//! the host's topology.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use paracord_devices::pmu::{EventSet, Quota};
+use paracord_sys::affinity::{CpuListError, CpuMask};
 
 use crate::args::{Args, CpufreqWord, PmuWord};
-use crate::cpu_list::{self, CpuListError};
 use crate::topology::{HostCpu, VcpuPlan};
 
-/// What one interrupt controller's window has room for on arm64, rounded down.
+/// Maximum number of vCPUs, rounded down from the number that fit the window of one interrupt
+/// controller on arm64.
 pub const VCPUS_MAX: u32 = 64;
-/// A kernel, its initramfs and its tables need about this much to get anywhere.
+/// A kernel needs about this much memory to start, with its initramfs and its tables.
 const MEMORY_MIN_MIB: u64 = 64;
-/// Of one guest; keeps all addresses within the 40 bits that every arm64 host can give a guest.
+/// Maximum memory of a guest. It keeps all addresses within the 40 bits that every arm64 host can
+/// give a guest.
 const MEMORY_MAX_MIB: u64 = 256 << 10;
-/// The scale of the kernel's CPU capacities.
+/// Highest capacity of a CPU on the kernel's scale.
 const CAPACITY_MAX: u32 = 1024;
-/// Longest name, that of a region.
+/// Length of the longest name. Names of regions have the same limit.
 const NAME_MAX_BYTES: usize = 64;
-/// What every Linux on x86-64 and arm64 takes (COMMAND_LINE_SIZE), without the NUL.
+/// Length of the longest command line that Linux accepts on both architectures (COMMAND_LINE_SIZE),
+/// without the NUL.
 const CMDLINE_MAX_BYTES: usize = 2047;
 
 /// Why a configuration is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A name that would not be one for the daemon, or as a file's.
+    /// A name that the daemon would not accept, or that cannot be a file name.
     #[error(
         "--name {0:?}: use 1 to 64 letters, digits, \"_\", \"-\" and \".\", not beginning with \".\""
     )]
@@ -37,10 +41,10 @@ pub enum ConfigError {
     /// Too little or too much memory.
     #[error("--memory-mib {0}: a VM has {MEMORY_MIN_MIB} to {MEMORY_MAX_MIB}")]
     Memory(u64),
-    /// The kernel would cut it.
-    #[error("--cmdline has {0} bytes, the kernel takes {CMDLINE_MAX_BYTES}: shorten it")]
+    /// The kernel would cut the command line.
+    #[error("--cmdline has {0} bytes, but the kernel accepts {CMDLINE_MAX_BYTES}: shorten it")]
     CmdlineLength(usize),
-    /// Bytes that no kernel expects.
+    /// Characters that no kernel expects.
     #[error("--cmdline has a character that is not printable ASCII: remove it")]
     CmdlineCharacter,
     /// A list of CPUs is wrong.
@@ -51,36 +55,36 @@ pub enum ConfigError {
         /// What is wrong.
         source: CpuListError,
     },
-    /// An entry is no pair.
-    #[error("{option}: {entry:?} is no entry: write VCPU=VALUE")]
+    /// An entry is not a pair of vCPU and value.
+    #[error("{option}: {entry:?} is not an entry: write VCPU=VALUE")]
     Entry {
         /// The option.
         option: &'static str,
-        /// What was written.
+        /// The text of the entry.
         entry: String,
     },
     /// There is no such vCPU.
-    #[error("{option}: there is no vCPU {vcpu}, the VM has 0 to {}", vcpus - 1)]
+    #[error("{option}: there is no vCPU {vcpu}: the VM has 0 to {}", vcpus - 1)]
     NoVcpu {
         /// The option.
         option: &'static str,
         /// The vCPU.
         vcpu: u32,
-        /// How many there are.
+        /// Number of vCPUs.
         vcpus: u32,
     },
     /// A vCPU has two values.
-    #[error("{option}: vCPU {vcpu} is there twice: say it once")]
+    #[error("{option}: vCPU {vcpu} is there twice: give it one value")]
     Twice {
         /// The option.
         option: &'static str,
         /// The vCPU.
         vcpu: u32,
     },
-    /// A capacity off the scale.
-    #[error("--cpu-capacity: {0} is no capacity: use 1 to {CAPACITY_MAX}")]
+    /// A capacity outside the scale.
+    #[error("--cpu-capacity: {0} is not a capacity: use 1 to {CAPACITY_MAX}")]
     Capacity(String),
-    /// Some vCPUs have a value, this one has none.
+    /// Other vCPUs have a value, but this one has none.
     #[error("{option}: vCPU {vcpu} is missing: name all vCPUs or none")]
     Missing {
         /// The option.
@@ -88,46 +92,46 @@ pub enum ConfigError {
         /// The vCPU.
         vcpu: u32,
     },
-    /// A host with more CPUs than a VM can have.
+    /// The host has more CPUs than a VM can have vCPUs.
     #[error(
-        "--host-cpu-topology: this host has {0} CPUs, a VM has at most {VCPUS_MAX}: use --vcpus"
+        "--host-cpu-topology: this host has {0} CPUs, but a VM has at most {VCPUS_MAX}: use --vcpus"
     )]
     HostCpus(usize),
-    /// Nobody would listen.
+    /// The option has no effect without a region.
     #[error("{0} needs --region FILE")]
     NoRegion(&'static str),
-    /// There is nothing to ask for.
+    /// The host has no frequencies that the guest could request.
     #[error(
-        "--virt-cpufreq: the host has no frequencies for vCPU {0}: it needs a cpufreq driver, which virtual \
-         machines mostly lack"
+        "--virt-cpufreq: the host has no frequencies for vCPU {0}: it needs a cpufreq driver, \
+         which most virtual machines lack"
     )]
     NoFrequencies(u32),
-    /// The guest's driver does not exist there.
+    /// There is no guest driver for this architecture.
     #[error(
         "--virt-cpufreq: Linux has no virtual-cpufreq driver for this architecture; \
          give the guest a --region and paracord's module, whose driver works here"
     )]
     NoDriver,
-    /// The guest's kernel takes that from a device tree only.
+    /// The guest's kernel reads this from a device tree only.
     #[error(
         "{0}: the kernel takes it from a device tree, which guests of this architecture do not have"
     )]
     NoDeviceTree(&'static str),
 }
 
-/// Where the first serial port goes.
+/// Destination of the first serial port's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Console {
     /// Standard input and output.
     Standard,
-    /// A file that is written anew.
+    /// A file, which is overwritten.
     File(PathBuf),
 }
 
-/// A VM that can be built.
+/// The configuration of a VM that can be built.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its name.
+    /// Name of the VM.
     pub name: String,
     /// Kernel image.
     pub kernel: PathBuf,
@@ -135,7 +139,7 @@ pub struct Config {
     pub initramfs: Option<PathBuf>,
     /// Kernel command line.
     pub cmdline: String,
-    /// Memory, bytes.
+    /// Size of the memory in bytes.
     pub memory_bytes: u64,
     /// First serial port.
     pub console: Console,
@@ -145,21 +149,22 @@ pub struct Config {
     pub region: Option<PathBuf>,
     /// Back end of the cpufreq device.
     pub virt_cpufreq: Option<CpufreqWord>,
-    /// How the guest's perf events are used again, and what that may cost.
+    /// Which perf events are reused for the guest's counters, and what the counters may cost.
     pub pmu: Option<(PmuWord, Quota)>,
-    /// What the guest may count.
+    /// The events that the guest may count.
     pub pmu_events: EventSet,
-    /// One per vCPU.
+    /// The vCPUs.
     pub vcpus: Vec<VcpuPlan>,
-    /// Say at the end what happened.
+    /// Whether to print statistics at the end.
     pub verbose: bool,
 }
 
 impl Config {
-    /// Checks the command line. `host` is asked for the host's CPUs when the line refers to them.
+    /// Checks the command line. `host` is called to read the host's CPUs if the options require
+    /// them.
     ///
     /// # Errors
-    /// [`ConfigError`], or what `host` returned.
+    /// [`ConfigError`], or the error of `host`.
     pub fn new<E: From<ConfigError>>(
         args: Args,
         host: impl FnOnce() -> Result<Vec<HostCpu>, E>,
@@ -261,7 +266,7 @@ fn plans(args: &Args) -> Result<Vec<VcpuPlan>, ConfigError> {
     Ok(plans)
 }
 
-/// The entry's vCPU and value.
+/// The vCPU and the value of an entry.
 fn entry<'a>(
     option: &'static str,
     entry: &'a str,
@@ -275,6 +280,10 @@ fn entry<'a>(
     plan.map(|plan| (vcpu, plan, value.trim())).ok_or(ConfigError::NoVcpu { option, vcpu, vcpus })
 }
 
+fn cpu_list(option: &'static str, list: &str) -> Result<CpuMask, ConfigError> {
+    CpuMask::from_nonempty_list(list).map_err(|source| ConfigError::CpuList { option, source })
+}
+
 fn set_affinity(list: &str, plans: &mut [VcpuPlan]) -> Result<(), ConfigError> {
     const OPTION: &str = "--cpu-affinity";
     for part in list.split(':') {
@@ -282,8 +291,7 @@ fn set_affinity(list: &str, plans: &mut [VcpuPlan]) -> Result<(), ConfigError> {
         if !plan.affinity.is_empty() {
             return Err(ConfigError::Twice { option: OPTION, vcpu });
         }
-        plan.affinity = cpu_list::parse(value)
-            .map_err(|source| ConfigError::CpuList { option: OPTION, source })?;
+        plan.affinity = cpu_list(OPTION, value)?.iter().collect();
     }
     Ok(())
 }
@@ -298,7 +306,7 @@ fn set_capacity(list: &str, plans: &mut [VcpuPlan]) -> Result<(), ConfigError> {
             return Err(ConfigError::Twice { option: OPTION, vcpu });
         }
     }
-    // The kernel ignores all capacities when one CPU has none.
+    // If one CPU has no capacity, the kernel ignores all capacities.
     all_or_none(OPTION, plans, |plan| plan.capacity.is_some())
 }
 
@@ -306,9 +314,7 @@ fn set_clusters(lists: &[String], plans: &mut [VcpuPlan]) -> Result<(), ConfigEr
     const OPTION: &str = "--cpu-cluster";
     let vcpus = plans.len() as u32;
     for (cluster, list) in (0..).zip(lists) {
-        let members = cpu_list::parse(list)
-            .map_err(|source| ConfigError::CpuList { option: OPTION, source })?;
-        for vcpu in members {
+        for vcpu in cpu_list(OPTION, list)?.iter() {
             let plan = plans.get_mut(vcpu as usize);
             let plan = plan.ok_or(ConfigError::NoVcpu { option: OPTION, vcpu, vcpus })?;
             if plan.cluster.replace(cluster).is_some() {
@@ -316,7 +322,7 @@ fn set_clusters(lists: &[String], plans: &mut [VcpuPlan]) -> Result<(), ConfigEr
             }
         }
     }
-    // A cpu-map that leaves CPUs out is ignored as a whole.
+    // If a cpu-map leaves CPUs out, the kernel ignores the whole map.
     all_or_none(OPTION, plans, |plan| plan.cluster.is_some())
 }
 

@@ -72,8 +72,11 @@ fn refusals_name_the_option_and_what_to_do() {
         ("--memory-mib 1", "--memory-mib 1: a VM has 64 to"),
         ("--name ../x", "--name"),
         ("--cpu-affinity 0", "write VCPU=VALUE"),
-        ("--cpu-affinity 0=x", "write it as 0-3,5"),
-        ("--cpu-affinity 1=0", "there is no vCPU 1, the VM has 0 to 0"),
+        ("--cpu-affinity 0=x", "--cpu-affinity: \"x\" is no list of CPUs: write it as 0-3,5"),
+        ("--cpu-affinity 0=", "\"\" is no list of CPUs: write it as 0-3,5"),
+        ("--cpu-affinity 0=3-1", "the range 3-1 is empty: write the lower CPU first"),
+        ("--cpu-affinity 0=0-1024", "CPU 1024 is above 1023"),
+        ("--cpu-affinity 1=0", "there is no vCPU 1: the VM has 0 to 0"),
         ("--cpu-affinity 0=0:0=1", "vCPU 0 is there twice"),
     ] {
         assert!(refused(words).contains(expected), "{words}: {}", refused(words));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The frequency device: which tables vCPUs see, where their requests go, and the thread that keeps up to
-//! date what they read.
+//! The frequency device: which tables the vCPUs see, where their requests go, and the thread that
+//! updates the frequencies that they read.
 
 use std::io;
 use std::path::Path;
@@ -22,14 +22,15 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::topology::VcpuPlan;
 
-/// How old what a guest reads may be: two of the host's ticks, as paracord's own host lines.
+/// How old the frequency that a guest reads may be: two ticks of the host, as in the host lines of
+/// paracord's daemon.
 const UPDATE_EVERY: Duration = Duration::from_millis(8);
-/// Of a host that does not say otherwise.
+/// Capacity if the host does not report one.
 const CAPACITY_DEFAULT: u32 = 1024;
 
-/// Where requests go.
+/// Where the guest's requests go.
 pub enum Target {
-    /// Clamps of the vCPUs' threads.
+    /// Utilisation clamps of the vCPUs' threads.
     Uclamp(UclampBackend),
     /// The region.
     Region(RegionBackend<SharedMemory>),
@@ -44,22 +45,23 @@ impl Backend for Target {
     }
 }
 
-/// The region as this process has it mapped.
+/// The region, as this process has mapped it.
 pub struct SharedMemory(Arc<MmapRegion<()>>);
 
 impl RegionMemory for SharedMemory {
     fn store_u32(&self, offset_bytes: u64, value: u32) {
         let Ok(offset) = usize::try_from(offset_bytes) else { return };
-        // An offset outside the mapping is refused: the back end makes none from a checked layout.
+        // A store outside of the mapping is refused. The back end makes none, because it uses a
+        // checked layout.
         let _ = self.0.as_volatile_slice().store(value.to_le(), offset, Ordering::Relaxed);
     }
 }
 
-/// The device.
+/// The frequency device.
 pub struct Cpufreq(VirtCpufreq<Target>);
 
 impl Cpufreq {
-    /// For the configuration's vCPUs, which all have frequencies.
+    /// Builds the device for the vCPUs of the configuration, which must all have frequencies.
     ///
     /// # Errors
     /// [`Error::Tables`].
@@ -90,7 +92,7 @@ impl Cpufreq {
         Ok(Cpufreq(device))
     }
 
-    /// Bytes of its window.
+    /// Size of the device's window.
     #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "no driver, so no window"))]
     pub fn window_bytes(&self) -> u64 {
         self.0.window_bytes()
@@ -114,7 +116,8 @@ impl Device for Cpufreq {
     }
 }
 
-/// vCPUs of one policy of the host share a table and a request; others have tables of their own.
+/// vCPUs on host CPUs of the same cpufreq policy share a table and a request. Each other vCPU has
+/// its own table.
 fn tables(plans: &[VcpuPlan]) -> Result<virt_cpufreq::Config, Error> {
     let mut policies: Vec<Option<u32>> = Vec::new();
     let mut tables = virt_cpufreq::Config { domains: Vec::new(), cpus: Vec::new() };
@@ -134,8 +137,8 @@ fn tables(plans: &[VcpuPlan]) -> Result<virt_cpufreq::Config, Error> {
     Ok(tables)
 }
 
-/// The thread that tells the device how fast vCPUs run. It ends when this is dropped, and then the vCPUs'
-/// threads have their own clamps again.
+/// The thread that tells the device how fast the vCPUs run. Dropping this ends the thread, and
+/// restores the earlier clamps of the vCPUs' threads.
 pub struct Housekeeping {
     cpufreq: Arc<Cpufreq>,
     over: Arc<AtomicBool>,
@@ -144,10 +147,10 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// For vCPUs that are run by the threads `tids`.
+    /// Starts the thread. `tids` are the threads that run the vCPUs.
     ///
     /// # Errors
-    /// A thread cannot be looked at, or this one cannot be started.
+    /// A vCPU thread cannot be read, or the new thread cannot be started.
     pub fn start(cpufreq: Arc<Cpufreq>, tids: &[u32]) -> io::Result<Housekeeping> {
         let mut frequencies = Frequencies::new(Path::new("/"));
         for (vcpu, tid) in (0..).zip(tids) {
@@ -184,10 +187,11 @@ impl Drop for Housekeeping {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has said what there was to say.
+            // The thread has already reported its errors.
             let _ = thread.join();
         }
-        // Before the threads end: their numbers may be others' then.
+        // This comes before the vCPU threads end, because other threads may have their IDs
+        // afterwards.
         if let Some(backend) = self.cpufreq.uclamp() {
             (0..self.vcpus).for_each(|vcpu| backend.unregister(vcpu));
         }

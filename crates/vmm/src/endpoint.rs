@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Where a serial port's bytes go and come from: standard input and output, a file, a unix socket.
+//! The endpoints of serial ports: standard input and output, a file, or a unix socket.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,36 +13,37 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::error::{self, Error};
 
-/// Bytes in both directions, without waiting where [`readable`](Self::readable) and
-/// [`writable`](Self::writable) say so.
+/// Reads and writes bytes. The calls do not wait, if they are made after
+/// [`readable`](Self::readable) or [`writable`](Self::writable) was polled.
 pub trait Endpoint {
-    /// What to wait on before [`read`](Self::read) has something to do.
+    /// The descriptor to poll before calling [`read`](Self::read).
     fn readable(&self) -> Option<BorrowedFd<'_>>;
-    /// What to wait on before [`write`](Self::write) has something to do; `None`: what is written is lost.
+    /// The descriptor to poll before calling [`write`](Self::write). `None`: bytes that are written
+    /// now are lost.
     fn writable(&self) -> Option<BorrowedFd<'_>>;
-    /// Reads what is there. No bytes: nothing now.
+    /// Reads the bytes that have arrived. Returns 0 if there are none now.
     fn read(&mut self, buffer: &mut [u8]) -> usize;
-    /// Writes some of `bytes`; returns how many.
+    /// Writes some of `bytes`, and returns how many.
     fn write(&mut self, bytes: &[u8]) -> usize;
-    /// Whether what comes in may be given to the guest only after the guest has sent something.
+    /// Whether input may reach the guest only after the guest has sent something.
     fn waits_for_guest(&self) -> bool {
         false
     }
 }
 
-/// After a client that could not be accepted.
+/// Pause after a client could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Errors after which the same call may succeed.
+/// Whether the same call may succeed if it is repeated.
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Output only.
+/// A file, for output only.
 pub struct OutputFile(File);
 
 impl OutputFile {
-    /// Writes the file anew.
+    /// Creates or overwrites the file.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -65,13 +66,14 @@ impl Endpoint for OutputFile {
         match self.0.write(bytes) {
             Ok(written) => written,
             Err(error) if is_temporary(&error) => 0,
-            // A full disk loses output, as a disconnected line does.
+            // If the disk is full, output is lost, as on a disconnected line.
             Err(_) => bytes.len(),
         }
     }
 }
 
-/// Standard input and output. A terminal passes keys on as they are pressed, but for those that make signals.
+/// Standard input and output. A terminal passes each key on when it is pressed, except keys that
+/// send signals.
 pub struct Standard {
     input: Option<OwnedFd>,
     output: io::Stdout,
@@ -79,7 +81,7 @@ pub struct Standard {
 }
 
 impl Standard {
-    /// Takes the terminal over, if it is one.
+    /// Sets the terminal's mode, if standard input is a terminal.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -116,7 +118,7 @@ impl Endpoint for Standard {
         match rustix::io::read(input, buffer) {
             Ok(bytes) if bytes > 0 => bytes,
             Err(error) if is_temporary(&error.into()) => 0,
-            // A terminal that is gone is readable for ever.
+            // A terminal that no longer exists would be readable forever.
             _ => {
                 self.input = None;
                 0
@@ -140,7 +142,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`, for this user only. A socket there that nobody listens at any more is replaced.
+    /// Listens at `path`, for this user only. Replaces a socket at which no process listens any
+    /// more.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Content`].
@@ -148,7 +151,7 @@ impl Socket {
         let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
         if is_socket {
             if UnixStream::connect(path).is_ok() {
-                let reason = "another process listens there: use another path".to_owned();
+                let reason = "another process listens at this path: use another path".to_owned();
                 return Err(Error::Content { path: path.to_owned(), reason });
             }
             std::fs::remove_file(path).map_err(error::file(path))?;
@@ -168,7 +171,7 @@ impl Drop for Socket {
 }
 
 impl Endpoint for Socket {
-    /// The listener while nobody is connected: further clients wait.
+    /// The listener, as long as no client is connected. Further clients wait.
     fn readable(&self) -> Option<BorrowedFd<'_>> {
         Some(self.client.as_ref().map_or(self.listener.as_fd(), AsFd::as_fd))
     }
@@ -179,7 +182,8 @@ impl Endpoint for Socket {
         let Some(client) = &mut self.client else {
             self.client = match self.listener.accept() {
                 Ok((client, _)) => Some(client),
-                // It waits, and so makes the listener readable for as long as there is no descriptor for it.
+                // The client waits in the queue, so the listener stays readable until a descriptor
+                // is free for it.
                 Err(error) if !is_temporary(&error) => {
                     std::thread::sleep(ACCEPT_PAUSE);
                     None
@@ -211,7 +215,8 @@ impl Endpoint for Socket {
             }
         }
     }
-    /// A client may be there before the guest's program: its terminal would echo what it is sent.
+    /// A client may connect before the guest's program starts. The guest's terminal would then echo
+    /// what the client sends.
     fn waits_for_guest(&self) -> bool {
         true
     }
@@ -230,9 +235,9 @@ mod tests {
         let path = path("socket");
         let mut socket = Socket::listen(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(Socket::listen(&path).is_err(), "somebody listens there");
+        assert!(Socket::listen(&path).is_err(), "another instance listens at this path");
         let mut buffer = [0; 16];
-        // The second instance looked whether somebody listens: that was a client.
+        // The second instance connected to find out whether a process listens, so it was a client.
         for _ in 0..2 {
             socket.read(&mut buffer);
         }
@@ -259,7 +264,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         drop(Socket::listen(&path).unwrap());
         std::fs::write(&path, "a file").unwrap();
-        assert!(Socket::listen(&path).is_err(), "what is no socket stays");
+        assert!(Socket::listen(&path).is_err(), "a file that is not a socket is not replaced");
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -279,7 +284,7 @@ mod tests {
         assert!(terminal.readable().is_some());
         drop(master);
         assert_eq!(terminal.read(&mut buffer), 0);
-        assert!(terminal.readable().is_none(), "poll(2) would return at once for ever");
+        assert!(terminal.readable().is_none(), "poll(2) would always return at once");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Why a VM cannot be built, or ended otherwise than by its guest's or its user's will.
+//! Why a VM cannot be built, or why it ended although neither its guest nor its user wanted that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use crate::bus::OverlapError;
 use crate::config::ConfigError;
 use crate::topology::TopologyError;
 
-/// Any failure; each becomes one line.
+/// All failures. Each is printed as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line asks for something that cannot be.
+    /// The command line is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The host's CPUs could not be read.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// There is no KVM for this user.
+    /// This user cannot use KVM.
     #[error(
         "/dev/kvm: {0}; load the module kvm-intel or kvm-amd, and join the group that owns the file"
     )]
@@ -25,9 +25,9 @@ pub enum Error {
     /// KVM refused something.
     #[error("KVM cannot {what}: {source}")]
     Kvm {
-        /// What it was asked for.
+        /// The operation.
         what: &'static str,
-        /// Its error.
+        /// The error of KVM.
         source: io::Error,
     },
     /// A file cannot be used.
@@ -35,7 +35,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// A file is not what it should be.
@@ -46,48 +46,48 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// Memory for the guest.
+    /// Memory for the guest could not be mapped.
     #[error("cannot map {mib} MiB of memory: {reason}")]
     Memory {
-        /// How much.
+        /// The size.
         mib: u64,
-        /// Why.
+        /// The error.
         reason: String,
     },
     /// Kernel, initramfs and tables do not fit.
     #[error("kernel and initramfs do not fit into {mib} MiB: use a larger --memory-mib")]
     TooLittleMemory {
-        /// What the guest has.
+        /// Memory of the guest.
         mib: u64,
     },
-    /// There is nothing to count.
+    /// The host has no events that the guest could count.
     #[error("--pmu: this host has no perf events for this user: {0}")]
     NoEvents(String),
     /// A table for the guest's kernel could not be made.
     #[error("cannot describe the machine to the guest: {0}")]
     Tables(String),
-    /// The machine's map is wrong.
+    /// Two devices of the machine have overlapping addresses.
     #[error(transparent)]
     Overlap(#[from] OverlapError),
-    /// A thread of a vCPU did not start as asked.
+    /// The thread of a vCPU could not be started as requested.
     #[error("vCPU {vcpu}: {what}: {source}")]
     Vcpu {
-        /// Which.
+        /// The vCPU.
         vcpu: u32,
-        /// What it could not do.
+        /// The operation that failed.
         what: &'static str,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What it was for.
+        /// The operation that failed.
         what: &'static str,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// The guest's CPU cannot go on.
+    /// A vCPU cannot continue to run.
     #[error("{0}")]
     Guest(String),
 }
@@ -102,7 +102,7 @@ pub fn file(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::File { path: path.to_owned(), source }
 }
 
-/// For `map_err`: a system call for `what` failed.
+/// For `map_err`: the operation `what` failed.
 pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
     move |source| Error::System { what, source: source.into() }
 }

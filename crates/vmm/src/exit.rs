@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Exit codes, and the one line that an error is.
+//! Exit codes, and errors as one line.
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-/// The VM could not be run, or ended by a failure.
+/// The VM could not be run, or it failed.
 pub const FAILED: u8 = 1;
 /// Wrong arguments.
 pub const USAGE: u8 = 2;
@@ -17,7 +17,7 @@ pub fn report(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints what clap has to say: help and version as they are, an error as one line.
+/// Prints the message of clap: help and version unchanged, an error as one line.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
@@ -25,7 +25,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    // What follows the error is the usage, all options of it.
+    // The lines after the error show the usage with all options.
     let said: Vec<&str> = lines.take_while(|line| !line.starts_with("Usage:")).collect();
     let said = said.join(" ");
     let message = said.trim_start_matches("error: ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The initramfs, as high in RAM as possible: kernels put what they need early into low memory.
+//! Loads the initramfs as high in RAM as possible, because kernels use low memory early.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ use crate::memory::Ram;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Loads it between `lowest` and `end`. Returns its start and end.
+/// Loads the initramfs between `lowest` and `end`. Returns its start and end.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::TooLittleMemory`].
@@ -34,13 +34,13 @@ pub fn load(
     Ok(Some((start, start + bytes)))
 }
 
-/// The highest page at which `bytes` fit.
+/// The highest page address at which `bytes` bytes fit.
 fn place(bytes: u64, lowest: u64, end: u64) -> Option<u64> {
     let start = end.checked_sub(bytes)? & !(PAGE_BYTES - 1);
     (start >= lowest).then_some(start)
 }
 
-/// The error.
+/// The error for too little memory.
 pub fn too_little(config: &Config) -> Error {
     Error::TooLittleMemory { mib: config.memory_bytes >> 20 }
 }

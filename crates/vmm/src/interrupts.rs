@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Interrupts of the region's function: a vector per vCPU, by which it is told that its counters have overflowed.
+//! Interrupts of the region's function. Each vCPU has a vector, which reports that counters of the
+//! vCPU have overflowed.
 
 use std::sync::Arc;
 
@@ -9,53 +10,53 @@ use paracord_devices::msix::{Message, Msix, MsixControl};
 
 use crate::pci::window::Window;
 
-/// The vectors, and what they are sent by.
+/// The vectors, and what is needed to send their messages.
 pub struct Interrupts {
-    /// Where the guest has put their table.
+    /// Location of the interrupt table that the guest has chosen.
     pub window: Window,
     msix: Msix,
     vm: Arc<VmFd>,
-    /// What the function is to an interrupt controller that asks: bus × 256 + device × 8 + function.
+    /// The function's ID for the interrupt controller: bus × 256 + device × 8 + function.
     device: u32,
 }
 
 impl Interrupts {
-    /// A vector for each of `vcpus`.
+    /// Makes one vector for each of `vcpus` vCPUs.
     pub fn new(vm: Arc<VmFd>, device: u32, vcpus: u32) -> Interrupts {
         let msix = Msix::new(u16::try_from(vcpus).unwrap_or(u16::MAX));
         Interrupts { window: Window::new(msix.bar_bytes()), msix, vm, device }
     }
 
-    /// What the function's configuration space has to say of them.
+    /// The vectors, for the function's configuration space.
     pub fn msix(&self) -> &Msix {
         &self.msix
     }
 
-    /// Interrupts the guest by a vector, now or when it unmasks it.
+    /// Raises the interrupt of a vector, now or when the guest unmasks it.
     pub fn raise(&self, vector: u32) {
         if let Some(message) = self.msix.raise(vector) {
             self.send(message);
         }
     }
 
-    /// The guest has changed its configuration space.
+    /// Applies a change that the guest made in the configuration space.
     pub fn set_control(&self, control: MsixControl) {
         self.msix.set_control(control, |message| self.send(message));
     }
 
-    /// The guest reads the table.
+    /// Handles the guest's read of the table.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         self.msix.read(offset, data);
     }
 
-    /// The guest writes the table.
+    /// Handles the guest's write of the table.
     pub fn write(&self, offset: u64, data: &[u8]) {
         if let Some(message) = self.msix.write(offset, data) {
             self.send(message);
         }
     }
 
-    /// A message that is none for the guest's interrupt controller is lost, as on hardware.
+    /// A message that is not for the guest's interrupt controller is lost, as on hardware.
     fn send(&self, message: Message) {
         let mut msi = kvm_msi {
             address_lo: message.address as u32,

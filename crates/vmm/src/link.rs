@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Carries bytes between a serial port and its endpoint.
+//! Passes bytes between a serial port and its endpoint.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ const INPUT_BYTES: usize = 4096;
 pub struct Link {
     port: Arc<SerialPort>,
     endpoint: Box<dyn Endpoint>,
-    /// Read, but not taken by the port yet.
+    /// Bytes that were read, but that the port has not taken yet.
     input: Vec<u8>,
     guest_spoke: bool,
 }
 
 impl Link {
-    /// Nothing was carried yet.
+    /// Makes a link between a port and its endpoint.
     pub fn new(port: Arc<SerialPort>, endpoint: Box<dyn Endpoint>) -> Link {
         Link { port, endpoint, input: Vec::new(), guest_spoke: false }
     }
 
-    /// What to wait on before [`carry`](Self::carry) has something to do.
+    /// The descriptors to poll before calling [`carry`](Self::carry).
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let input = self.endpoint.readable().filter(|_| self.input.is_empty());
         let output = self.endpoint.writable().filter(|_| self.wants_to_send());
@@ -34,12 +34,12 @@ impl Link {
         read.into_iter().chain(write)
     }
 
-    /// Whether the guest has said what nobody took yet.
+    /// Whether output of the guest waits to be written.
     pub fn wants_to_send(&self) -> bool {
         !self.port.outbox().is_empty()
     }
 
-    /// Carries in both directions what can be carried without waiting.
+    /// Passes on, in both directions, all bytes for which no call would wait.
     pub fn carry(&mut self) {
         self.send();
         if self.input.is_empty() && self.is_readable() {
@@ -53,7 +53,7 @@ impl Link {
         }
     }
 
-    /// Carries what the guest has said.
+    /// Passes on the guest's output.
     pub fn send(&mut self) {
         self.guest_spoke |= self.wants_to_send();
         if self.endpoint.writable().is_none() {
@@ -122,7 +122,7 @@ mod tests {
         client.write_all(b"early").unwrap();
         link.carry();
         link.carry();
-        assert_eq!(guest_reads(&port), 0, "nothing has arrived");
+        assert_eq!(guest_reads(&port), 0, "no input has arrived");
         port.write(DATA, b"!");
         link.carry();
         let mut said = [0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Builds a VM: from a configuration to vCPU threads that wait for the start.
+//! Builds a VM from a configuration. The result has vCPU threads that wait for the start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::stop::Stop;
 use crate::vcpu::{self, Shared, Threads};
 use crate::wake::Wake;
 
-/// The devices, before each architecture puts them where it has them.
+/// The devices, before the architecture puts them at their addresses.
 pub struct Devices {
     /// Serial ports.
     pub serial: [Arc<SerialPort>; 2],
-    /// PCI bus, if there is a region.
+    /// PCI bus. It exists if there is a region.
     pub pci: Option<Arc<PciBus>>,
     /// Frequency device.
     pub cpufreq: Option<Arc<Cpufreq>>,
@@ -39,33 +39,34 @@ pub struct Devices {
 
 /// A VM that is ready to run.
 pub struct Machine {
-    /// Its vCPUs.
+    /// The vCPU threads.
     pub threads: Threads,
-    /// Its devices.
+    /// The devices.
     pub devices: Devices,
     /// What vCPU threads share.
     pub shared: Shared,
-    /// What must outlive the threads.
+    /// Parts that must outlive the threads.
     pub backing: Backing,
 }
 
 /// The VM itself, guest memory and interrupt controller.
 pub struct Backing {
-    /// KVM disconnects all interrupts from their eventfds when this is closed, though vCPUs run on.
+    /// When this is closed, KVM disconnects all interrupts from their eventfds, even if vCPUs still
+    /// run.
     _vm: Arc<VmFd>,
     _ram: Ram,
     _interrupts: arch::Interrupts,
 }
 
 impl Machine {
-    /// Makes everything; the guest does not run yet.
+    /// Makes all parts. The guest does not run yet.
     ///
     /// # Errors
     /// [`Error`].
     pub fn build(config: &Config, wake: &Arc<Wake>) -> Result<Machine, Error> {
         let kvm =
             Kvm::new().map_err(|e| Error::NoKvm(std::io::Error::from_raw_os_error(e.errno())))?;
-        let vm = Arc::new(kvm.create_vm().map_err(error::kvm("make a VM"))?);
+        let vm = Arc::new(kvm.create_vm().map_err(error::kvm("create a VM"))?);
         arch::prepare(&vm)?;
         let ranges = arch::layout::ram(config.memory_bytes);
         let ram = memory::create_ram(&vm, &ranges)?;
@@ -102,7 +103,7 @@ impl Machine {
         let (mmio, ports) = (Arc::new(mmio), Arc::new(ports));
         let shared = Shared { mmio, ports, registers, interrupts, pmu, stop };
         let vcpus = (0..config.vcpus.len() as u64)
-            .map(|id| vm.create_vcpu(id).map_err(error::kvm("make a vCPU")))
+            .map(|id| vm.create_vcpu(id).map_err(error::kvm("create a vCPU")))
             .collect::<Result<Vec<_>, _>>()?;
         let interrupts = arch::boot(&kvm, &vm, &vcpus, &ram, config, &devices)?;
         for (line, place) in lines.iter().zip(arch::layout::SERIAL) {
@@ -127,7 +128,7 @@ struct Region {
     function: Ivshmem,
 }
 
-/// What a guest may count.
+/// The events that a guest may count.
 fn offer(config: &Config) -> Result<Offer, Error> {
     let offer = Offer::probe(config.pmu_events);
     if let Some(first) = offer.why_empty() {
@@ -158,7 +159,8 @@ fn open_region(
     Ok(Region { layout: file.layout(), mapping: Arc::new(file.map()?), function })
 }
 
-/// The PCI bus is only there for the region: without one, the guest's kernel has nothing to look through.
+/// The PCI bus exists only for the region. Without a region, the guest's kernel has no bus to
+/// search.
 fn pci_bus(
     vm: &Arc<VmFd>,
     slot: u32,

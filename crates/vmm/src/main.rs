@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A small virtual machine monitor for paracord's guests: arguments in, one line per error out.
+//! A small virtual machine monitor for paracord's guests. It prints each error as one line.
 //!
-//! [`machine`] builds a VM from a [`config`], [`run`] runs it. It is also the example of how a VMM uses
-//! `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`], [`pmu`]).
+//! [`machine`] builds a VM from a [`config`], and [`run`] runs it. The program is also the example
+//! of how a VMM uses `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`],
+//! [`pmu`]).
 
 mod arch;
 mod args;
 mod bus;
 mod config;
-mod cpu_list;
 mod cpufreq;
 mod endpoint;
 mod error;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The guest's RAM, and the shared region behind a BAR: mappings of this process that KVM shows the guest.
+//! The guest's RAM, and the shared region at a BAR. Both are mappings of this process that KVM
+//! makes visible to the guest.
 //!
-//! Unsafe code of the VMM is here and in signal_mask.rs only.
+//! The VMM's unsafe code is only in this file and in signal_mask.rs.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use vm_memory::{GuestAddress, GuestMemory, GuestMemoryMmap, GuestMemoryRegion, M
 
 use crate::error::{self, Error};
 
-/// RAM, as KVM and the loaders see it.
+/// RAM, as KVM and the loaders use it.
 pub type Ram = GuestMemoryMmap<()>;
 
-/// Maps RAM at `ranges` (start, bytes; ascending) and shows it to the guest in KVM's slots 0, 1 and so on.
+/// Maps RAM at `ranges` (start and size, ascending) and makes it visible to the guest in KVM's
+/// slots 0, 1 and so on.
 ///
 /// The caller keeps the result until no vCPU can run any more.
 ///
@@ -45,7 +47,7 @@ pub fn create_ram(vm: &VmFd, ranges: &[(u64, u64)]) -> Result<Ram, Error> {
     Ok(ram)
 }
 
-/// A shared mapping that appears in the guest where the guest puts it, or nowhere.
+/// A shared mapping. The guest chooses the address at which it appears, or hides it.
 pub struct MovableMemory {
     vm: Arc<VmFd>,
     slot: u32,
@@ -54,26 +56,29 @@ pub struct MovableMemory {
 }
 
 impl MovableMemory {
-    /// Not visible yet. `slot` is KVM's, used by nobody else.
+    /// Makes a mapping that is not visible yet. `slot` is a KVM slot that nothing else uses.
     pub fn new(vm: Arc<VmFd>, slot: u32, mapping: Arc<MmapRegion<()>>) -> MovableMemory {
         MovableMemory { vm, slot, mapping, placed: None }
     }
 
-    /// Bytes of it.
+    /// Size of the mapping.
     pub fn bytes(&self) -> u64 {
         self.mapping.size() as u64
     }
 
-    /// Shows it at `address`, a multiple of a page, or hides it.
+    /// Makes the mapping visible at `address`, a multiple of the page size, or hides it if
+    /// `address` is `None`.
     ///
     /// # Errors
-    /// What KVM returns, such as EEXIST where RAM lies; it is hidden then.
+    /// The error of KVM, for example EEXIST if there is RAM at this address. The mapping is then
+    /// hidden.
     pub fn place(&mut self, address: Option<u64>) -> Result<(), Error> {
         if self.placed == address {
             return Ok(());
         }
         if self.placed.is_some() {
-            // KVM wants a slot to be deleted before it moves and grows into another place.
+            // KVM requires that a slot is deleted before it moves to an address that overlaps its
+            // old one.
             self.set_slot(0, 0)?;
             self.placed = None;
         }
@@ -92,8 +97,9 @@ impl MovableMemory {
             memory_size: bytes,
             userspace_addr: self.mapping.as_ptr() as u64,
         };
-        // SAFETY: `bytes` is 0 (the slot goes away) or the size of a shared file mapping that this object
-        // owns and in which this process holds no references. Dropping the object hides it before.
+        // SAFETY: `bytes` is 0 (which deletes the slot) or the size of a shared file mapping. This
+        // object owns the mapping, and this process holds no references into it. Dropping the
+        // object hides the mapping first.
         unsafe { self.vm.set_user_memory_region(place) }.map_err(error::kvm("move the region"))
     }
 }
@@ -101,7 +107,7 @@ impl MovableMemory {
 impl Drop for MovableMemory {
     fn drop(&mut self) {
         if self.place(None).is_err() {
-            // The guest still sees it: the mapping must never be replaced by another.
+            // The guest still sees the mapping, so its addresses must never be reused.
             std::mem::forget(self.mapping.clone());
         }
     }

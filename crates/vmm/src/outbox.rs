@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What a guest has sent through a serial port and nobody has taken yet.
+//! The bytes that a guest has sent through a serial port and that have not been written yet.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::wake::Wake;
 
-/// A guest that sends faster than its output is taken loses what is beyond, as on a line without flow
-/// control. Otherwise it could make its vCPU wait for the reader, or take all memory.
+/// Most bytes that are kept. If a guest sends faster than its output is written, it loses the
+/// excess, as on a line without flow control. Otherwise it could make its vCPU wait for the reader,
+/// or use all memory.
 const QUEUED_MAX_BYTES: usize = 1 << 20;
 
-/// Written by vCPU threads, emptied by the main thread.
+/// The bytes. vCPU threads add to them, and the main thread removes them.
 pub struct Outbox {
     queue: Mutex<VecDeque<u8>>,
     lost_bytes: AtomicU64,
@@ -20,15 +21,15 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Empty. `wake` is notified when it is not any more.
+    /// Makes an empty outbox. `wake` is notified when the outbox is no longer empty.
     pub fn new(wake: Arc<Wake>) -> Outbox {
         let queue = Mutex::new(VecDeque::with_capacity(QUEUED_MAX_BYTES));
         Outbox { queue, lost_bytes: AtomicU64::new(0), wake }
     }
 
-    /// Hands what is there to `take`, which returns how many bytes it took; returns that.
+    /// Passes waiting bytes to `take`, which returns how many it took. Returns the same number.
     pub fn take(&self, take: impl FnOnce(&[u8]) -> usize) -> usize {
-        // Copied, so that a vCPU never waits for the system call.
+        // The bytes are copied, so that a vCPU never waits for the system call.
         let copy: Vec<u8> = self.locked().iter().copied().take(CHUNK_BYTES).collect();
         if copy.is_empty() {
             return 0;
@@ -38,17 +39,17 @@ impl Outbox {
         taken
     }
 
-    /// Forgets what is there.
+    /// Drops all waiting bytes.
     pub fn discard(&self) {
         self.locked().clear();
     }
 
-    /// Whether nothing is there.
+    /// Whether no bytes are waiting.
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
 
-    /// Bytes that found it full.
+    /// Number of bytes that were lost because the outbox was full.
     pub fn lost_bytes(&self) -> u64 {
         self.lost_bytes.load(Ordering::Relaxed)
     }
@@ -58,10 +59,10 @@ impl Outbox {
     }
 }
 
-/// A pipe that poll(2) calls writable takes this much without blocking (PIPE_BUF).
+/// A pipe that poll(2) reports as writable takes this many bytes without blocking (PIPE_BUF).
 const CHUNK_BYTES: usize = 4096;
 
-/// The end that a serial port writes to.
+/// The writer that a serial port sends to.
 pub struct Sender(pub Arc<Outbox>);
 
 impl Write for Sender {
@@ -98,7 +99,7 @@ mod tests {
         sender.write_all(b"abc").unwrap();
         assert!(wake.clear());
         sender.write_all(b"de").unwrap();
-        assert!(!wake.clear(), "the main thread knows already");
+        assert!(!wake.clear(), "the main thread was already notified");
         let mut seen = Vec::new();
         outbox.take(|bytes| {
             seen.extend_from_slice(&bytes[..4]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A PCI bus of two functions: the host bridge, and the region as an ivshmem device. Guests reach their
-//! configuration spaces through a window in memory (ECAM, arm64) or two ports (mechanism 1, x86-64).
+//! A PCI bus with two functions: the host bridge, and the region as an ivshmem device. Guests
+//! access their configuration spaces through a window in memory (ECAM, arm64) or through two ports
+//! (mechanism 1, x86-64).
 
 #[cfg(any(target_arch = "aarch64", test))]
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
@@ -21,12 +22,13 @@ use crate::interrupts::Interrupts;
 use crate::memory::MovableMemory;
 use window::Window;
 
-/// Numbers of the functions on the bus, device × 8 + function.
+/// Number of the host bridge on the bus: device × 8 + function.
 const BRIDGE: u32 = 0;
-/// The region's function.
+/// Number of the region's function.
 pub const REGION: u32 = 8;
 
-/// What QEMU's generic PCI Express host says of itself; the kernel wants to see some bridge.
+/// The same identity as QEMU's generic PCI Express host. The kernel requires a bridge, but does not
+/// care which one.
 const BRIDGE_IDENTITY: Identity = Identity {
     id: (0x1b36, 0x0008),
     class: (0x06, 0x00, 0x00),
@@ -36,13 +38,13 @@ const BRIDGE_IDENTITY: Identity = Identity {
 
 /// The region's function, its memory, and where its registers are.
 pub struct RegionFunction {
-    /// Its configuration space.
+    /// The configuration space.
     pub function: Ivshmem,
-    /// What lies behind BAR 2.
+    /// The memory of BAR 2.
     pub memory: MovableMemory,
-    /// What lies behind BAR 0.
+    /// The registers of BAR 0.
     pub registers: Arc<Window>,
-    /// What lies behind BAR 1.
+    /// The interrupt table of BAR 1.
     pub interrupts: Option<Arc<Interrupts>>,
 }
 
@@ -51,27 +53,28 @@ struct Functions {
     region: Option<RegionFunction>,
 }
 
-/// The bus.
+/// The PCI bus.
 pub struct PciBus {
     functions: Mutex<Functions>,
-    /// Where BARs may lie.
+    /// Addresses where BARs may be placed.
     window: Range<u64>,
     misplaced: AtomicU64,
 }
 
 impl PciBus {
-    /// A bus whose BARs lie in `window`.
+    /// Makes a bus whose BARs must be in `window`.
     pub fn new(window: Range<u64>, region: Option<RegionFunction>) -> PciBus {
         let functions = Functions { bridge: ConfigSpace::new(&BRIDGE_IDENTITY), region };
         PciBus { functions: Mutex::new(functions), window, misplaced: AtomicU64::new(0) }
     }
 
-    /// How often the guest put the region where it cannot be.
+    /// How often the guest placed the region at an address that is not possible.
     pub fn misplaced(&self) -> u64 {
         self.misplaced.load(Ordering::Relaxed)
     }
 
-    /// A read of a function's configuration space. `function` is bus × 256 + device × 8 + function.
+    /// Handles a read of a function's configuration space. `function` is bus × 256 + device × 8 +
+    /// function.
     fn read_config(&self, function: u32, offset: u64, data: &mut [u8]) {
         let functions = self.locked();
         match (function, &functions.region) {
@@ -93,8 +96,8 @@ impl PciBus {
         }
     }
 
-    /// Puts memory and registers where the guest's BARs say, or hides them. While the guest sizes a BAR, or means
-    /// harm, that is nowhere.
+    /// Places memory and registers where the guest's BARs say. They are hidden if the address is
+    /// not possible, which is the case while the guest sizes a BAR, or if the guest is malicious.
     fn follow(&self, region: &mut RegionFunction) {
         let fits = |start: &u64, bytes: u64| {
             let end = start.checked_add(bytes);

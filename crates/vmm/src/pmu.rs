@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Counters for a guest without a PMU: the guest's module asks in its vCPU's slot of the region and writes to the
-//! doorbell register, and the vCPU's own thread, which is out of the guest then, does what it asks for.
+//! Counters for a guest without a PMU. The guest's module writes a request into its vCPU's slot of
+//! the region, and then writes the doorbell register. This is a VM exit, so the vCPU's own thread
+//! then serves the request.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use vm_memory::{MmapRegion, VolatileMemory};
 use crate::args::PmuWord;
 use crate::interrupts::Interrupts;
 
-/// Whether a write to a register rings.
+/// Whether a write to a register is a write to the doorbell.
 pub fn rings(offset: u64, data: &[u8]) -> bool {
     offset == u64::from(PARACORD_DOORBELL_OFFSET) && data.len() == size_of::<u32>()
 }
@@ -28,14 +29,14 @@ pub struct Pmu {
     budget: Arc<Budget>,
     settings: Settings,
     region: (RegionLayout, Arc<MmapRegion<()>>),
-    /// `None`: no overflow is told.
+    /// `None`: the guest is not told about overflows.
     interrupts: Option<Arc<Interrupts>>,
-    /// By vCPU. Each is stored by its thread, and read by whoever wants to know.
+    /// Statistics by vCPU. The thread of the vCPU stores them, and any thread may read them.
     stats: Box<[Mutex<Stats>]>,
 }
 
 impl Pmu {
-    /// Counters of what is on `offer`, through a mapped region.
+    /// Makes counters for the events on `offer`, in a mapped region.
     pub fn new(
         offer: Offer,
         (word, quota): (PmuWord, Quota),
@@ -58,14 +59,14 @@ impl Pmu {
         }
     }
 
-    /// The counters of a vCPU, in its thread.
+    /// The counters of a vCPU. Call this in the thread of the vCPU.
     pub fn vcpu(self: &Arc<Pmu>, index: u32) -> Option<VcpuPmu> {
         let slot = usize::try_from(self.region.0.slot_offset(index)?).ok()?;
         let pool = Pool::new(self.offer.clone(), self.budget.clone(), self.settings);
         Some(VcpuPmu { pmu: self.clone(), index, slot, area: Area::new(pool) })
     }
 
-    /// What was done for all vCPUs so far.
+    /// Statistics of all vCPUs so far.
     pub fn stats(&self) -> Stats {
         let all = self.stats.iter().map(|one| *one.lock().unwrap_or_else(PoisonError::into_inner));
         all.fold(Stats::default(), |sum, one| Stats {
@@ -77,7 +78,7 @@ impl Pmu {
         })
     }
 
-    /// Time in system calls for all vCPUs so far.
+    /// Time spent in system calls for all vCPUs so far.
     pub fn spent(&self) -> Duration {
         self.budget.spent()
     }
@@ -92,11 +93,11 @@ pub struct VcpuPmu {
 }
 
 impl VcpuPmu {
-    /// The guest rang.
+    /// Serves a request after the guest wrote the doorbell.
     pub fn serve(&mut self) {
         let memory = &self.pmu.region.1;
         let mut copy = [0; PMU_GUEST_BYTES];
-        // The layout was checked against the mapping: neither access fails.
+        // The layout was checked against the mapping, so neither access fails.
         if let Ok(guest) = memory.get_slice(self.slot + PMU_GUEST_OFFSET, copy.len()) {
             guest.copy_to(&mut copy);
         }
@@ -106,7 +107,8 @@ impl VcpuPmu {
         }
     }
 
-    /// The guest does not run any more because of a signal: counters may have overflowed.
+    /// Handles overflows after a signal has ended the run of the guest. Counters may have
+    /// overflowed.
     pub fn interrupted(&mut self) {
         let Some(answer) = self.area.overflowed() else { return };
         self.store(&answer);
@@ -130,7 +132,7 @@ impl VcpuPmu {
         }
     }
 
-    /// The vCPU has come out of the guest for whatever reason.
+    /// To be called after each VM exit, whatever its reason.
     pub fn came_out(&mut self) {
         self.area.end_slice();
     }
@@ -172,9 +174,9 @@ mod tests {
         let word = |at: usize| memory.get_atomic_ref::<AtomicU32>(slot + at).unwrap();
         let mut vcpu = pmu.vcpu(1).unwrap();
         vcpu.serve();
-        assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 0, "no batch yet");
+        assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 0, "there is no batch yet");
         word(PMU_GUEST_OFFSET).store(7, Ordering::Relaxed);
-        // Counter 0: event 0, in both modes, then to be read.
+        // Counter 0 counts event 0 in user and kernel mode. Then the guest reads the counter.
         word(PMU_GUEST_OFFSET + 64 + 8).store(1 | 3 << 16, Ordering::Relaxed);
         vcpu.serve();
         assert_eq!(word(PMU_HOST_OFFSET).load(Ordering::Relaxed), 7);

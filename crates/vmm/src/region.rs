@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The region file: paracord's memory for what a guest and its host tell each other.
+//! The region file: memory that a guest and its host share through paracord.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -25,7 +25,8 @@ pub struct RegionFile {
 impl RegionFile {
     /// Opens and checks the region of a VM with `vcpus` vCPUs.
     ///
-    /// The daemon ignores a region that does not belong to the VM's user, so such a one is refused here.
+    /// The daemon ignores a region that does not belong to the VM's user, so this function refuses
+    /// such a region.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Content`].
@@ -37,12 +38,12 @@ impl RegionFile {
         let refuse = |reason: String| Error::Content { path: path.to_owned(), reason };
         let user = rustix::process::geteuid().as_raw();
         if !meta.is_file() {
-            return Err(refuse("is no file: make it with `paracord region create`".to_owned()));
+            return Err(refuse("is not a file: make it with `paracord region create`".to_owned()));
         }
         if meta.uid() != user {
             let owner = meta.uid();
             return Err(refuse(format!(
-                "belongs to user {owner}, this VM runs as user {user}: create it with --owner {user}"
+                "belongs to user {owner}, but this VM runs as user {user}: create it with --owner {user}"
             )));
         }
         if meta.mode() & 0o077 != 0 {
@@ -50,25 +51,27 @@ impl RegionFile {
         }
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).map_err(|_| {
-            refuse("is no region: make it with `paracord region create`".to_owned())
+            refuse("is not a region: make it with `paracord region create`".to_owned())
         })?;
         let layout = RegionLayout::check(&header, meta.len()).map_err(|e| refuse(e.to_string()))?;
         if layout.slot_count < vcpus {
             let slots = layout.slot_count;
             return Err(refuse(format!(
-                "has room for {slots} vCPUs, the VM has {vcpus}: create it with --vcpus {vcpus}"
+                "has room for {slots} vCPUs, but the VM has {vcpus}: create it with --vcpus {vcpus}"
             )));
         }
-        // A larger one does not fit an address space, and is refused as a BAR.
+        // A larger region does not fit the address space. It is refused later, when its BAR is
+        // made.
         Ok(RegionFile { bytes: usize::try_from(meta.len()).unwrap_or(usize::MAX), file, layout })
     }
 
-    /// Bytes of the file.
+    /// Size of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// Tells the guest what it may count by this VMM; nothing, where another VM that used the region could.
+    /// Writes into the region which events the guest may count through this VMM. Without events,
+    /// the offer of an earlier VM that used the region is removed.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Content`].
@@ -87,12 +90,13 @@ impl RegionFile {
         Ok(())
     }
 
-    /// Where things lie in it.
+    /// Where the parts of the region are.
     pub fn layout(&self) -> RegionLayout {
         self.layout
     }
 
-    /// Maps it, all pages present: the guest's stores shall not fault in the host.
+    /// Maps the region with all of its pages present, so that the guest's stores cause no page
+    /// faults in the host.
     ///
     /// # Errors
     /// [`Error::Memory`].

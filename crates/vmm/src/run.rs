@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Runs a VM to its end. The main thread carries bytes between serial ports and their endpoints, and waits
-//! for signals; vCPU threads do the rest.
+//! Runs a VM until it ends. The main thread passes bytes between serial ports and their endpoints,
+//! and waits for signals. The vCPU threads do the rest.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -20,10 +20,12 @@ use crate::stop::End;
 use crate::vcpu::Shared;
 use crate::wake::Wake;
 
-/// What the guest said last reaches a reader that is still there within this time.
+/// After the VM has ended, a reader that is still connected gets the guest's last output within
+/// this time.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Builds the VM, runs it, and takes it down. Returns why it ended; never [`End::Failed`].
+/// Builds the VM, runs it, and takes it down. Returns why the VM ended, which is never
+/// [`End::Failed`].
 ///
 /// # Errors
 /// [`Error`].
@@ -74,12 +76,13 @@ fn why(end: Option<End>) -> &'static str {
     match end {
         Some(End::PoweredOff) => "the guest powered off",
         Some(End::Restarted) => "the guest restarts",
-        Some(End::Told) | None => "told to end",
+        Some(End::Told) | None => "ended by a signal",
         Some(End::Failed(_)) => "failed",
     }
 }
 
-/// What the VM does, what its guest did that nothing answered, and what counting took.
+/// A line with what the VM does, the guest's accesses that no device answered, and the cost of
+/// counters.
 fn summary(devices: &Devices, shared: &Shared, does: &str) -> String {
     let lost: u64 = devices.serial.iter().map(|port| port.outbox().lost_bytes()).sum();
     let (memory, ports) = (shared.mmio.strays(), shared.ports.strays());
@@ -91,7 +94,7 @@ fn summary(devices: &Devices, shared: &Shared, does: &str) -> String {
     )
 }
 
-/// What counting took.
+/// The cost of counters.
 fn counted(stats: Stats, spent: Duration) -> String {
     let Stats { openings, cold_openings, closings, reuses, refusals } = stats;
     format!(
@@ -108,7 +111,7 @@ fn console_endpoint(console: &Console) -> Result<Box<dyn Endpoint>, Error> {
     })
 }
 
-/// A stream that has bytes when one of the signals was received.
+/// A stream that becomes readable when one of the signals was received.
 fn stream_of(signals: &[i32]) -> Result<UnixStream, Error> {
     let (receiver, sender) = UnixStream::pair().map_err(error::system("signal pipe"))?;
     receiver.set_nonblocking(true).map_err(error::system("signal pipe"))?;
@@ -124,7 +127,7 @@ fn received(signals: &UnixStream) -> bool {
     rustix::io::read(signals, &mut [0u8; 16]).is_ok()
 }
 
-/// Waits until there is something to carry, a signal, a notification, or the time is over.
+/// Waits until bytes can be passed on, a signal or a notification arrives, or the time is over.
 fn wait(
     wake: &Wake,
     signals: &[&UnixStream],
@@ -143,7 +146,7 @@ fn wait(
     }
 }
 
-/// Hands over what the guest has said, as long as somebody takes it.
+/// Writes the guest's last output, as long as a reader takes it.
 fn flush(wake: &Wake, links: &mut [Link]) {
     let end = Instant::now() + FLUSH_TIME;
     loop {

@@ -13,7 +13,7 @@ use crate::bus::Device;
 use crate::outbox::{Outbox, Sender};
 use crate::wake::Wake;
 
-/// Registers of a port, a byte each.
+/// Size of the registers of a port, which have one byte each.
 pub const SERIAL_BYTES: u64 = 8;
 
 /// The interrupt line, edge-triggered through an irqfd.
@@ -27,7 +27,8 @@ impl Trigger for Line {
     }
 }
 
-/// Tells the main thread that the guest has read what there was, when there is more.
+/// Notifies the main thread when the guest has read all input of the port, if more input is
+/// waiting.
 pub struct Hunger {
     waiting: AtomicBool,
     wake: Arc<Wake>,
@@ -47,7 +48,7 @@ impl SerialEvents for Hunger {
 
 type Uart = Serial<Line, Arc<Hunger>, Sender>;
 
-/// One port.
+/// One serial port.
 pub struct SerialPort {
     uart: Mutex<Uart>,
     hunger: Arc<Hunger>,
@@ -55,7 +56,8 @@ pub struct SerialPort {
 }
 
 impl SerialPort {
-    /// A port that raises `line`. `wake` is notified when the port has something for the main thread.
+    /// Makes a port that raises `line`. `wake` is notified when the main thread has work to do for
+    /// the port.
     pub fn new(line: EventFd, wake: &Arc<Wake>) -> SerialPort {
         let outbox = Arc::new(Outbox::new(wake.clone()));
         let hunger = Arc::new(Hunger { waiting: AtomicBool::new(false), wake: wake.clone() });
@@ -63,17 +65,18 @@ impl SerialPort {
         SerialPort { uart: Mutex::new(uart), hunger, outbox }
     }
 
-    /// What the guest has sent.
+    /// The bytes that the guest has sent.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// Gives bytes to the guest. Returns how many the port took; when it can take more, it notifies.
+    /// Passes bytes to the guest. Returns how many the port took. If it did not take all, it
+    /// notifies the main thread when it can take more.
     pub fn receive(&self, bytes: &[u8]) -> usize {
         let mut uart = self.locked();
-        // An error means a full FIFO or an interrupt that is pending already.
+        // An error means that the FIFO is full, or that an interrupt is already pending.
         let taken = uart.enqueue_raw_bytes(bytes).unwrap_or(0);
-        // Under the lock: the guest cannot empty the FIFO in between.
+        // This is stored under the lock, so that the guest cannot empty the FIFO in between.
         self.hunger.waiting.store(taken < bytes.len(), Ordering::Relaxed);
         taken
     }
@@ -83,7 +86,7 @@ impl SerialPort {
     }
 }
 
-/// Registers are bytes: another width reads all ones and writes nothing.
+/// Each register is one byte. Accesses of another width read all ones and write nothing.
 impl Device for SerialPort {
     fn read(&self, offset: u64, data: &mut [u8]) {
         match (data, u8::try_from(offset)) {
@@ -94,7 +97,8 @@ impl Device for SerialPort {
 
     fn write(&self, offset: u64, data: &[u8]) {
         if let ([byte], Ok(offset)) = (data, u8::try_from(offset)) {
-            // An error is a lost byte, which the outbox counts, or an interrupt that is pending already.
+            // An error means that a byte was lost, which the outbox counts, or that an interrupt is
+            // already pending.
             let _ = self.locked().write(offset, *byte);
         }
     }
@@ -141,18 +145,18 @@ mod tests {
         port.write(INTERRUPT_ENABLE, &[1]);
         let taken = port.receive(&[7; 100]);
         assert!(taken > 0 && taken < 100);
-        assert!(line.read().is_ok(), "data is there: an interrupt");
+        assert!(line.read().is_ok(), "there is data, so the port raises its interrupt");
         assert!(!wake.clear());
         for _ in 0..taken {
             assert_eq!((read(&port, LINE_STATUS) & 1, read(&port, DATA)), (1, 7));
         }
         assert_eq!(read(&port, LINE_STATUS) & 1, 0);
-        assert!(wake.clear(), "there is room for the rest");
+        assert!(wake.clear(), "the port can take the rest");
         assert_eq!(port.receive(&[7; 3]), 3);
         for _ in 0..3 {
             read(&port, DATA);
         }
-        assert!(!wake.clear(), "nothing is left");
+        assert!(!wake.clear(), "no input is left");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A vCPU's thread has SIGIO blocked, but while its guest runs: one that comes just before ends the run at once.
+//! SIGIO is blocked in a vCPU's thread, except while its guest runs. A SIGIO that arrives just
+//! before ends the run at once.
 
 use kvm_ioctls::VcpuFd;
 use paracord_sys::signal;
@@ -15,19 +16,20 @@ struct SignalMask {
     set: [u8; size_of::<u64>()],
 }
 
-/// What the request's number has of it: the structure without a set.
+/// The part of the structure that the request's number encodes: the structure without the set.
 type Header = u32;
 const KVMIO: u32 = 0xae;
 ioctl_iow_nr!(KVM_SET_SIGNAL_MASK, KVMIO, 0x8b, Header);
 
-/// Of the calling thread, which runs the vCPU.
+/// Sets the signal mask for the calling thread, which runs the vCPU.
 ///
 /// # Errors
 /// [`Error::Kvm`].
 pub fn run_ends_with_sigio(vcpu: &VcpuFd) -> Result<(), Error> {
     let set = signal::blocked_but_sigio().to_ne_bytes();
     let mask = SignalMask { bytes: set.len() as u32, set };
-    // SAFETY: the request reads the structure and as many bytes behind it as that says; both are valid for the call.
+    // SAFETY: the request reads the structure and as many bytes behind it as the structure
+    // declares. Both are valid for the call.
     match unsafe { ioctl_with_ref(vcpu, KVM_SET_SIGNAL_MASK(), &mask) } {
         0 => Ok(()),
         _ => Err(Error::System {

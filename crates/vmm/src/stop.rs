@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The end of a VM: who asks for it first says why, and everybody hears of it.
+//! The end of a VM. The first request for it gives the reason, and all threads see it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use crate::wake::Wake;
 pub enum End {
     /// The guest powered off.
     PoweredOff,
-    /// The guest restarts; a VM is started again by whoever started it.
+    /// The guest restarts. Whoever started the VM may start a new one.
     Restarted,
-    /// A signal told the VM to end.
+    /// A signal requested the end.
     Told,
-    /// It cannot go on.
+    /// The VM cannot continue.
     Failed(String),
 }
 
-/// Shared by everything that may end the VM.
+/// The request for the end. Everything that may end the VM shares it.
 pub struct Stop {
     end: Mutex<Option<End>>,
     requested: AtomicBool,
@@ -27,24 +27,24 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Nobody asked yet. `wake` wakes the thread that will end the VM.
+    /// Makes a state without a request. `wake` wakes the thread that will end the VM.
     pub fn new(wake: Arc<Wake>) -> Stop {
         Stop { end: Mutex::new(None), requested: AtomicBool::new(false), wake }
     }
 
-    /// Asks for the end; the first reason stays.
+    /// Requests the end. Only the first reason is kept.
     pub fn request(&self, end: End) {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
         self.requested.store(true, Ordering::Release);
         self.wake.notify();
     }
 
-    /// Whether somebody asked.
+    /// Whether the end was requested.
     pub fn requested(&self) -> bool {
         self.requested.load(Ordering::Acquire)
     }
 
-    /// The reason.
+    /// The reason for the end.
     pub fn end(&self) -> Option<End> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

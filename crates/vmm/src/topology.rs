@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The host's CPUs as sysfs describes them, and what a vCPU takes over of one.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cpu_list::{self, CpuListError};
+use paracord_sys::sysfs::{CpuFiles, SysfsError};
 
 /// Why the host's CPUs could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
-    /// A file that every kernel has is missing or unreadable.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A list of CPUs that is none.
-    #[error("{}: {source}", path.display())]
-    CpuList {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: CpuListError,
-    },
-    /// A number that is none.
-    #[error("{}: {value:?} is no number", path.display())]
-    Number {
-        /// The file.
-        path: PathBuf,
-        /// What it holds.
-        value: String,
-    },
+    /// A file cannot be read, or its content is not what the kernel writes there.
+    #[error(transparent)]
+    File(#[from] SysfsError),
+    /// No CPU is online according to sysfs.
+    #[error("{}: lists no CPU: is sysfs mounted?", .0.display())]
+    NoCpus(PathBuf),
 }
 
 /// One CPU of the host.
@@ -103,60 +83,33 @@ impl VcpuPlan {
 /// # Errors
 /// [`TopologyError`]; what a kernel may lack is not one.
 pub fn host_cpus(sys: &Path) -> Result<Vec<HostCpu>, TopologyError> {
-    let cpus = sys.join("devices/system/cpu");
-    let online = cpus.join("online");
-    let text = fs::read_to_string(&online)
-        .map_err(|source| TopologyError::Io { path: online.clone(), source })?;
-    let online = parse_list(&online, &text)?;
-    online.into_iter().map(|cpu| read_cpu(&cpus.join(format!("cpu{cpu}")), cpu)).collect()
+    let cpus = CpuFiles::below(sys);
+    let no_cpus = || TopologyError::NoCpus(cpus.path().join("online"));
+    let online = cpus.online()?.ok_or_else(no_cpus)?;
+    online.iter().map(|cpu| Ok(read_cpu(&cpus, cpu)?)).collect()
 }
 
-fn read_cpu(directory: &Path, cpu: u32) -> Result<HostCpu, TopologyError> {
-    let policy = directory.join("cpufreq");
-    let mut frequencies_khz = numbers(&policy.join("scaling_available_frequencies"))?;
+fn read_cpu(cpus: &CpuFiles, cpu: u32) -> Result<HostCpu, SysfsError> {
+    let policy = cpus.policy_of(cpu);
+    let mut frequencies_khz = policy.listed_khz()?;
     if frequencies_khz.is_empty() {
-        frequencies_khz = numbers(&policy.join("cpuinfo_max_freq"))?;
+        frequencies_khz.extend(policy.max_khz()?);
     }
     frequencies_khz.sort_unstable();
     frequencies_khz.dedup();
     Ok(HostCpu {
         cpu,
-        capacity: numbers(&directory.join("cpu_capacity"))?.first().copied(),
-        cluster: first_cpu(&directory.join("topology/cluster_cpus_list"))?,
-        policy: numbers(&policy.join("related_cpus"))?.first().copied(),
+        capacity: cpus.capacity(cpu)?,
+        cluster: cpus.cluster(cpu)?.and_then(|cluster| cluster.iter().next()),
+        policy: policy.related_cpus()?.iter().next(),
         frequencies_khz,
     })
 }
 
-/// Content of a file that need not exist.
-fn read(path: &Path) -> Result<Option<String>, TopologyError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(TopologyError::Io { path: path.to_owned(), source }),
-    }
-}
-
-fn numbers(path: &Path) -> Result<Vec<u32>, TopologyError> {
-    let text = read(path)?.unwrap_or_default();
-    let number = |word: &str| {
-        word.parse()
-            .map_err(|_| TopologyError::Number { path: path.to_owned(), value: word.to_owned() })
-    };
-    text.split_whitespace().map(number).collect()
-}
-
-fn first_cpu(path: &Path) -> Result<Option<u32>, TopologyError> {
-    let text = read(path)?.filter(|text| !text.trim().is_empty());
-    text.map_or(Ok(None), |text| Ok(parse_list(path, &text)?.first().copied()))
-}
-
-fn parse_list(path: &Path, text: &str) -> Result<Vec<u32>, TopologyError> {
-    cpu_list::parse(text).map_err(|source| TopologyError::CpuList { path: path.to_owned(), source })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// A sysfs with the given files below devices/system/cpu.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! One thread per vCPU: runs it, and serves what its guest does to devices.
+//! One thread per vCPU: it runs the vCPU, and handles the accesses of its guest to devices.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,7 +21,8 @@ use crate::pmu::{self, Pmu, VcpuPmu};
 use crate::signal_mask;
 use crate::stop::{End, Stop};
 
-/// A signal may arrive just before its thread enters the guest, where it has no effect: it is sent again.
+/// How often the signal is sent again. A signal that arrives just before its thread enters the
+/// guest has no effect.
 const KICK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What vCPU threads share.
@@ -29,20 +30,20 @@ const KICK_AGAIN: Duration = Duration::from_millis(5);
 pub struct Shared {
     /// Memory-mapped devices.
     pub mmio: Arc<Bus>,
-    /// x86's ports.
+    /// x86's I/O ports.
     pub ports: Arc<Bus>,
-    /// The region's registers.
+    /// Location of the region's registers.
     pub registers: Arc<Window>,
-    /// Its interrupts, if it has some.
+    /// The interrupts of the region, if it has any.
     pub interrupts: Option<Arc<Interrupts>>,
     /// Counters for the guest.
     pub pmu: Option<Arc<Pmu>>,
-    /// The VM's end.
+    /// The end of the VM.
     pub stop: Arc<Stop>,
 }
 
 impl Shared {
-    /// What of the interrupts' table lies at an address.
+    /// The interrupts whose table is at an address, and the offset in the table.
     fn interrupt_table(&self, address: u64) -> Option<(&Interrupts, u64)> {
         let interrupts = self.interrupts.as_ref()?;
         Some((interrupts, interrupts.window.find(address)?))
@@ -59,10 +60,11 @@ pub struct Threads {
 
 extern "C" fn on_kick(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
-/// Starts a thread for each vCPU, on the CPUs that its affinity names (none: all). No guest runs yet.
+/// Starts a thread for each vCPU, on the CPUs of its affinity (on all CPUs if it has none). No
+/// guest runs yet.
 ///
 /// # Errors
-/// [`Error::Vcpu`]; all threads have ended then.
+/// [`Error::Vcpu`]. All threads have then ended.
 pub fn start(
     vcpus: Vec<VcpuFd>,
     affinities: Vec<Vec<u32>>,
@@ -81,10 +83,11 @@ pub fn start(
             gate.wait();
             run(index, vcpu, &shared);
         };
-        // QEMU's names: people and programs know them, paracord's daemon among them.
+        // These are QEMU's names of threads, which people and programs know, among them paracord's
+        // daemon.
         let thread = Builder::new().name(format!("CPU {index}/KVM")).spawn(body);
         let source = "cannot start its thread";
-        // The process ends here, and the threads that were started with it.
+        // If this fails, the process ends, and with it the threads that were already started.
         threads.push(thread.map_err(|e| Error::Vcpu { vcpu: index, what: source, source: e })?);
     }
     let mut tids = vec![gettid(); expected];
@@ -108,14 +111,14 @@ pub fn start(
     }
 }
 
-/// Binds the calling thread and says who it is.
+/// Binds the calling thread, and sends its thread ID.
 fn announce(index: u32, affinity: &[u32], started: &Sender<(u32, io::Result<Pid>)>) {
     let mut cpus = CpuSet::new();
     for cpu in affinity {
         cpus.set(*cpu as usize);
     }
     let bound = if affinity.is_empty() { Ok(()) } else { sched_setaffinity(None, &cpus) };
-    // The receiver waits for every thread.
+    // The receiver waits for a message of every thread.
     let _ = started.send((index, bound.map(|()| gettid()).map_err(io::Error::from)));
 }
 
@@ -126,12 +129,12 @@ pub struct Running {
 }
 
 impl Threads {
-    /// Thread ids, by vCPU.
+    /// The thread IDs, by vCPU.
     pub fn tids(&self) -> Vec<u32> {
         self.tids.iter().map(|tid| tid.as_raw_nonzero().get().unsigned_abs()).collect()
     }
 
-    /// Lets the guest run.
+    /// Starts the guest.
     pub fn run(self) -> Running {
         self.gate.wait();
         Running { threads: self.threads, stop: self.stop }
@@ -139,11 +142,11 @@ impl Threads {
 }
 
 impl Running {
-    /// Waits until all threads have ended; the end was requested.
+    /// Waits until all threads have ended. Call this after the end was requested.
     pub fn end(mut self) {
         while !self.threads.is_empty() {
             for thread in &self.threads {
-                // Fails for a thread that has ended meanwhile.
+                // This fails if the thread has ended in the meantime.
                 let _ = thread.kill(SIGRTMIN());
             }
             std::thread::sleep(KICK_AGAIN);
@@ -221,12 +224,12 @@ fn serve(exit: VcpuExit<'_>, shared: &Shared, counters: Option<&mut VcpuPmu>) ->
         }
         VcpuExit::SystemEvent(KVM_SYSTEM_EVENT_CRASH, _) => return failed("the guest crashed"),
         VcpuExit::Shutdown => {
-            return failed("triple fault: the guest's kernel is broken or not for this VM");
+            return failed("triple fault: the guest's kernel is broken, or not built for this VM");
         }
         VcpuExit::FailEntry(reason, _) => {
             return failed(&format!("KVM cannot enter the guest ({reason:#x})"));
         }
-        VcpuExit::InternalError => return failed("KVM cannot emulate what the guest does"),
+        VcpuExit::InternalError => return failed("KVM cannot emulate an instruction of the guest"),
         VcpuExit::MemoryFault { gpa, .. } => {
             return failed(&format!("memory at {gpa:#x} is gone: was the region file shortened?"));
         }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What wakes the main thread.
+//! Wakes the main thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An eventfd: any number of notifications before it is looked at count as one.
+/// An eventfd. All notifications until the main thread reads it count as one.
 pub struct Wake(OwnedFd);
 
 impl Wake {
-    /// Nothing has happened yet.
+    /// Makes an eventfd without a notification.
     ///
     /// # Errors
-    /// What eventfd(2) returns.
+    /// The error of eventfd(2).
     pub fn new() -> io::Result<Wake> {
         Ok(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// Wakes the main thread.
     pub fn notify(&self) {
-        // It fails only when the counter is full: then there is a notification already.
+        // The write fails only if the counter is full. Then there is already a notification.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Forgets the notifications so far; returns whether there were any.
+    /// Clears the notifications. Returns whether there were any.
     pub fn clear(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }

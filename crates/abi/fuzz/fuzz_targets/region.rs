@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Everything that the daemon and device models read from a region.
+//! Fuzzes everything that the daemon and the device models read from a region.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

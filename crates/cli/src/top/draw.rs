@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rows to lines of the screen. Columns appear as the width allows.
+//! Draws rows as lines of the screen. A wider screen shows more columns.
 
 use paracord_host::settings::{Mode, Reason};
 use paracord_host::snapshot::BoostState;
@@ -13,7 +13,7 @@ use super::keys::{HELP, View};
 use super::model::{Group, History, Latency, Row};
 use crate::units;
 
-/// A column: heading, width, least screen width at which it appears.
+/// A column, which appears if the screen is at least `from` characters wide.
 struct Column {
     heading: &'static str,
     width: usize,
@@ -40,7 +40,8 @@ const fn word(
     Column { heading, width, from, left: true, cell }
 }
 
-/// Those of width 0 fit 80 columns together: the sum of widths and gaps is 78.
+/// The columns that always appear (`from` is 0) fit into 80 characters: their widths and gaps add
+/// up to 78.
 const COLUMNS: &[Column] = &[
     number("vCPU", 5, 0, |r| Span::raw(r.vcpu_id.to_string())),
     number("CPU", 4, 0, |r| Span::raw(r.cpu.to_string())),
@@ -99,7 +100,7 @@ fn throttles(r: &Row) -> Span<'static> {
 fn latency(ns: Option<u64>) -> Span<'static> {
     match ns {
         None => Span::raw("-").dim(),
-        // Longer than an audio buffer: what a user hears.
+        // A delay that is longer than an audio buffer is audible.
         Some(ns) if ns >= 5_000_000 => Span::raw(units::duration(ns)).yellow(),
         Some(ns) => Span::raw(units::duration(ns)),
     }
@@ -116,7 +117,7 @@ fn columns(width: u16) -> impl Iterator<Item = &'static Column> {
 }
 
 fn padded(span: Span<'static>, c: &Column) -> Vec<Span<'static>> {
-    // A cell is cut rather than shift its neighbours.
+    // A cell that is too long is cut, so that the next columns stay in place.
     let text: String = span.content.chars().take(c.width).collect();
     let gap = " ".repeat(c.width - text.chars().count());
     let cell = Span::styled(text, span.style);
@@ -153,7 +154,7 @@ fn group_line(g: &Group, width: u16) -> Line<'static> {
         Span::raw("  budget "),
         meter(g.budget_used_pct, 10),
         Span::raw(format!(" {}%", g.budget_used_pct)),
-        // The region comes last: what a narrow screen cuts is the least of it.
+        // A narrow screen cuts the end of the line, so the least important part comes last.
         Span::raw(format!("  mode {}  region {}", mode(g.mode), g.region)),
     ];
     if width >= 100 {
@@ -162,7 +163,7 @@ fn group_line(g: &Group, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The table without its heading.
+/// The lines of the table below its heading.
 fn body(groups: &[Group], width: u16) -> Vec<Line<'static>> {
     if groups.is_empty() {
         return vec![Line::raw(" no VM runs").dim()];
@@ -214,7 +215,7 @@ fn summary(history: &History, groups: &[Group], view: &View) -> Vec<Line<'static
     lines
 }
 
-/// Everything as text of `width` columns without colours.
+/// Formats everything as text without colours, for a width of `width` characters.
 pub fn text(history: &History, view: &View, width: u16) -> String {
     let groups = history.groups(view.sort);
     let mut lines = summary(history, &groups, view);
@@ -223,7 +224,7 @@ pub fn text(history: &History, view: &View, width: u16) -> String {
     lines.iter().map(|l| format!("{}\n", l.to_string().trim_end())).collect()
 }
 
-/// Draws the screen, and brings `view.scroll` into range.
+/// Draws the screen. Reduces `view.scroll` if it is beyond the end of the table.
 pub fn frame(frame: &mut Frame, history: &History, view: &mut View) {
     let area = frame.area();
     let groups = history.groups(view.sort);

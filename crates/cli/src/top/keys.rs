@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the user looks at, and the keys that change it.
+//! The state of the view, and the keys that change it.
 
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Order of VMs, and of vCPUs within a VM.
+/// The order of VMs, and of vCPUs within a VM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// By name and vCPU id.
+    /// By name and vCPU number.
     #[default]
     Name,
     /// Most boosts per second first.
@@ -17,14 +17,14 @@ pub enum Sort {
     Throttles,
     /// Most VM exits per second first.
     Exits,
-    /// Longest p99 from wakeup to running while unboosted first.
+    /// Longest time from wakeup to running without a boost (99th percentile) first.
     Latency,
 }
 
 impl Sort {
     const ALL: [Sort; 5] = [Sort::Name, Sort::Boosts, Sort::Throttles, Sort::Exits, Sort::Latency];
 
-    /// Word on the screen.
+    /// The word that the screen shows.
     pub fn word(self) -> &'static str {
         match self {
             Sort::Name => "name",
@@ -36,18 +36,18 @@ impl Sort {
     }
 }
 
-/// What the user looks at.
+/// The state of the view.
 #[derive(Clone, Debug)]
 pub struct View {
     pub sort: Sort,
     pub paused: bool,
     pub help: bool,
-    /// First line of the table on the screen.
+    /// Index of the first line of the table that is on the screen.
     pub scroll: u16,
-    /// Lines of the table on the screen, for paging; set when drawing.
+    /// Number of lines of the table on the screen. Drawing sets it, and paging uses it.
     pub page: u16,
     pub interval: Duration,
-    /// Why no new snapshot came.
+    /// The reason why the last refresh brought no snapshot.
     pub lost: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Default for View {
     }
 }
 
-/// What a key does.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Quit,
@@ -80,7 +80,7 @@ pub enum Action {
     Slower,
 }
 
-/// Keys and what they do, as the help shows them.
+/// The keys and their actions, as the help shows them.
 pub const HELP: [(&str, &str); 9] = [
     ("q  Esc  Ctrl-C", "quit"),
     ("p  space", "pause"),
@@ -93,7 +93,7 @@ pub const HELP: [(&str, &str); 9] = [
     ("why", "W wake  I irq  R rt  C critical; ! budget exhausted"),
 ];
 
-/// The action of a key, if it has one.
+/// Returns the action of a key, if it has one.
 pub fn action(key: &KeyEvent) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == KeyCode::Char('c')).then_some(Action::Quit);
@@ -123,8 +123,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(16);
 
 impl View {
-    /// Carries out an action other than [`Action::Quit`]. The scroll position
-    /// is brought into range when the table is drawn.
+    /// Carries out an action other than [`Action::Quit`]. The scroll position may be beyond the end
+    /// of the table until the table is drawn.
     pub fn apply(&mut self, action: Action) {
         let scroll = |from: u16, by: i32| {
             u16::try_from((i32::from(from) + by).clamp(0, i32::from(u16::MAX))).unwrap_or(0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord top`: a live view of VMs and vCPUs.
 //!
-//! [`model`] turns snapshots into rates, [`draw`] rows into text and colours;
-//! both are pure. This file owns the terminal, the clock and the daemon.
+//! [`model`] computes rates from snapshots, and [`draw`] makes text and colours of them. Both are
+//! pure. Only this file uses the terminal, the clock and the daemon.
 
 mod draw;
 mod keys;
@@ -25,10 +25,10 @@ use keys::{Action, View};
 use model::History;
 use watch::Watch;
 
-/// Columns of the printed table; wide enough for every column but the history.
+/// Width of the printed table in characters.
 const PRINTED_COLUMNS: u16 = 110;
 
-/// Runs until `q`; prints one table when standard output is no terminal.
+/// Runs until the user presses `q`. Prints one table if standard output is not a terminal.
 pub fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let interval = Duration::from_millis(args.interval_ms);
     let mut history = History::default();
@@ -60,7 +60,7 @@ fn live(
     let mut next = Instant::now() + view.interval;
     while !watch.has_ended() {
         terminal.draw(|frame| draw::frame(frame, history, &mut view)).map_err(fail)?;
-        // Short waits, so that a signal ends the loop soon.
+        // The wait is short, so that a signal ends the loop soon.
         let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(250));
         if event::poll(wait).map_err(fail)? {
             let action = match event::read().map_err(fail)? {

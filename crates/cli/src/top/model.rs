@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Snapshots to rows: rates over the last interval, latencies over the whole history.
+//! Makes rows from snapshots. Rates are those of the last interval, and latencies those of the
+//! whole history.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,8 @@ use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmS
 use super::keys::Sort;
 use crate::status::{asks, speed};
 
-/// Snapshots kept: the width of the boost history, and the window of latencies.
+/// Number of snapshots that are kept. It determines the width of the boost history, and the time
+/// over which latencies are counted.
 const SNAPSHOTS_MAX: usize = 31;
 
 /// The latest snapshots, oldest first.
@@ -23,9 +25,9 @@ pub struct Group {
     pub pid: u32,
     pub vmm: String,
     pub mode: Mode,
-    /// `web, driver 1.0`, `refused`, `none`.
+    /// Text such as `web, driver 1.0`, `refused` or `none`.
     pub region: String,
-    /// Part of the VM's budget that is used up, 0..=100; above: debt.
+    /// Share of the VM's budget that is used up. More than 100 means that the VM is in debt.
     pub budget_used_pct: u64,
     pub rows: Vec<Row>,
 }
@@ -38,26 +40,28 @@ pub struct Row {
     pub state: BoostState,
     pub reasons: Vec<Reason>,
     pub throttle_cause: Option<String>,
-    /// A CPU quota or `cpu.idle` keeps it from being boosted.
+    /// The vCPU may not be boosted because of a CPU quota or `cpu.idle`.
     pub not_boosted: bool,
-    /// What the guest's governor asks for, and its CPU's speed: as in `paracord vm show`.
+    /// The performance that the guest's governor requests, as in `paracord vm show`.
     pub asks: String,
+    /// The speed of the vCPU's host CPU, as in `paracord vm show`.
     pub speed: String,
-    /// Share of the time that it ran, and that it ran boosted, percent.
+    /// Share of the time in which the vCPU ran.
     pub running_pct: u64,
+    /// Share of the time in which the vCPU ran boosted.
     pub boosted_pct: u64,
     pub boosts_per_s: u64,
-    /// Since it was found.
+    /// Throttles since the vCPU was found.
     pub throttles: u64,
     pub exits_per_s: u64,
     pub wakeups_per_s: u64,
     pub boosted: Latency,
     pub unboosted: Latency,
-    /// Boosts in each interval of the history, oldest first.
+    /// Number of boosts in each interval of the history, oldest first.
     pub boost_history: Vec<u64>,
 }
 
-/// From wakeup to running, ns; `None` without wakeups.
+/// Time from wakeup to running. `None` without wakeups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     pub p50_ns: Option<u64>,
@@ -74,7 +78,8 @@ fn boosts(v: &VcpuSnapshot) -> u64 {
     v.counters.boosts.iter().sum()
 }
 
-/// The same vCPU in another snapshot; a thread id alone may have been reused.
+/// Finds the same vCPU in another snapshot. A thread ID alone is not enough, because the kernel may
+/// have given it to another thread.
 fn same<'s>(
     in_: Option<&'s Snapshot>,
     vm: &VmSnapshot,
@@ -85,7 +90,7 @@ fn same<'s>(
 }
 
 impl History {
-    /// Adds a snapshot. One of another daemon starts a new history.
+    /// Adds a snapshot. A snapshot of another daemon starts a new history.
     pub fn push(&mut self, snapshot: Snapshot) {
         if self.0.back().is_some_and(|old| {
             old.started_ns != snapshot.started_ns || old.taken_ns >= snapshot.taken_ns
@@ -107,21 +112,21 @@ impl History {
         self.0.len().checked_sub(2).and_then(|i| self.0.get(i))
     }
 
-    /// Boosts per second carried out on the host.
+    /// Number of boosts per second that were carried out on the host.
     pub fn actuations_per_s(&self) -> u64 {
         let Some(now) = self.now() else { return 0 };
         let old = self.before().map_or(0, |b| b.actuator.boosts);
         per_s(now.actuator.boosts.saturating_sub(old), self.interval_ns())
     }
 
-    /// From the snapshot before to the latest; with only one, since the daemon started.
+    /// Time between the last two snapshots. With a single snapshot, time since the daemon started.
     fn interval_ns(&self) -> u64 {
         let Some(now) = self.now() else { return 1 };
         let from = self.before().map_or(now.started_ns, |b| b.taken_ns);
         now.taken_ns.saturating_sub(from).max(1)
     }
 
-    /// VMs and vCPUs in the order that `sort` asks for.
+    /// Returns VMs and vCPUs in the order of `sort`.
     pub fn groups(&self, sort: Sort) -> Vec<Group> {
         let Some(now) = self.now() else { return Vec::new() };
         let mut groups: Vec<Group> = now.vms.iter().map(|vm| self.group(vm, sort)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Snapshots to the screen, at the sizes that people use.
+//! Draws snapshots on screens of common sizes.
 
 use paracord_host::settings::{Mode, Reason};
 use paracord_host::snapshot::{
@@ -18,7 +18,7 @@ fn histogram(bucket: usize, count: u64) -> Histogram {
     Histogram { buckets }
 }
 
-/// Two VMs with four vCPUs each after `s` seconds.
+/// Two VMs with four vCPUs each, `s` seconds after the start.
 fn snapshot(s: u64) -> Snapshot {
     let vcpu = |vm: u32, n: u32| {
         let mut v = VcpuSnapshot {
@@ -110,7 +110,7 @@ fn sorting_brings_the_largest_to_the_top() {
     let history = history(2);
     assert_eq!(history.groups(Sort::Exits)[0].rows[0].vcpu_id, 3);
     assert_eq!(history.groups(Sort::Throttles)[0].rows[0].vcpu_id, 2);
-    // Boosts of audio are 1 per second more than those of web.
+    // audio has one boost per second more than web.
     assert_eq!(history.groups(Sort::Boosts)[0].name, "audio");
 }
 

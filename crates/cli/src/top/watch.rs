@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ends the live view when a signal says so, or when its terminal goes away.
+//! Ends the live view when a signal arrives, or when its terminal goes away.
 //!
-//! A thread of its own, since the view may hang where it hears of nothing: crossterm repeats a read of a terminal that
-//! is gone for ever, a write to one that takes nothing waits, and so does a question to a daemon that does not answer.
+//! A thread of its own does this, because the view may hang. If the terminal is gone, crossterm
+//! repeats its read forever. If the terminal accepts no output, a write waits. If the daemon does
+//! not answer, a question waits.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -16,10 +17,11 @@ use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How long the view may take to end by itself, its terminal as it was before. Its own waits are shorter.
+/// How long the view may take to end by itself and to restore its terminal. The view itself waits
+/// for shorter times.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Tells the view to end.
+/// Tells the view when to end.
 pub struct Watch {
     ended: Arc<AtomicBool>,
 }
@@ -30,10 +32,10 @@ enum Why {
 }
 
 impl Watch {
-    /// Watches from now on, until the process ends.
+    /// Watches until the process ends.
     ///
     /// # Errors
-    /// No terminal, no signal handler, no thread.
+    /// If there is no terminal, or if a signal handler or the thread cannot be created.
     pub fn start() -> io::Result<Watch> {
         let terminal = terminal()?;
         let (signals, input) = UnixStream::pair()?;
@@ -43,7 +45,8 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&ended);
         let watch = move || match wait(&signals, &terminal) {
-            // Nothing is left to be given back, and every moment more is one of a loop at full speed.
+            // There is no terminal to restore. Until the exit, the loop of crossterm may take a
+            // whole CPU.
             Why::TerminalGone => std::process::exit(0),
             Why::Signal => {
                 theirs.store(true, Ordering::Relaxed);
@@ -56,7 +59,7 @@ impl Watch {
         Ok(Watch { ended })
     }
 
-    /// Whether the view shall end.
+    /// Whether the view must end.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -73,7 +76,7 @@ fn terminal() -> io::Result<OwnedFd> {
 
 fn wait(signals: &UnixStream, terminal: &OwnedFd) -> Why {
     loop {
-        // Of a terminal only what cannot be masked: hang-up and error.
+        // Of the terminal, only hang-up and error matter. They cannot be masked.
         let mut fds =
             [PollFd::new(signals, PollFlags::IN), PollFd::new(terminal, PollFlags::empty())];
         match poll(&mut fds, None) {

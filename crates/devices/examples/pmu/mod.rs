@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What the benchmarks of `bench/pmu` have in common: what they count, and the pools.
+//! Shared by the benchmarks of `bench/pmu`: the events that they count, and the pools.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use paracord_devices::pmu::{Budget, Listener, Mode, Offer, Pool, Quota, Settings, Want};
 
-/// What perf rotates over.
+/// Number of counters over which perf rotates.
 pub const ROTATED_COUNTERS: usize = 4;
 
 pub const MODES: [(&str, Mode); 3] =
     [("recreate", Mode::Recreate), ("last", Mode::Last), ("keyed", Mode::Keyed)];
 
-/// Ten configurations without costs of their own: others of the kernel's events patch code when they are opened. Clocks
-/// that sample do so in all modes, and are two.
+/// Ten configurations of events without hidden costs. Opening other software events of the kernel
+/// patches code. Clock events that sample count in all modes, so there are only two of those.
 pub fn ten(offer: &Offer) -> Option<Vec<Want>> {
     let clocks = [offer.find("task-clock")?, offer.find("cpu-clock")?];
     let mut wants = Vec::new();
@@ -28,7 +28,7 @@ pub fn ten(offer: &Offer) -> Option<Vec<Want>> {
     Some(wants)
 }
 
-/// No limits: this is to see what there is to limit.
+/// A pool without limits, because the benchmark measures what a limit would have to cover.
 pub fn unlimited_pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
     let quota = Quota { opens_per_sec: u32::MAX, calls_per_sec: Duration::from_secs(10_000) };
     let settings = Settings { mode, ..Settings::default() };
@@ -36,7 +36,7 @@ pub fn unlimited_pool(offer: &Arc<Offer>, tid: u32, mode: Mode) -> Pool {
     Pool::of_thread(tid, listener, Arc::clone(offer), budget, settings)
 }
 
-/// The first quartile, the median, the third.
+/// The first quartile, the median and the third quartile.
 pub fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values[quarter * values.len() / 4])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The PMU area of a vCPU's slot in paracord's region: what the guest wants, carried out by a [`Pool`].
+//! The PMU area of a vCPU's slot in paracord's region. A [`Pool`] does what the guest requests
+//! there.
 
 use std::time::Duration;
 
@@ -13,24 +14,24 @@ use super::offer::Want;
 use super::pool::{COUNTERS, Pool, Stats};
 use super::quota::SLICE;
 
-/// A vCPU's area. The caller copies the guest's lines and stores the host's.
+/// The area of one vCPU. The caller copies the guest's lines and stores the host's lines.
 #[derive(Debug)]
 pub struct Area {
     pool: Pool,
-    /// What counters are on for; the default for one that is not.
+    /// For each counter, the event that it counts. The default if the counter is off.
     wants: [CounterWant; COUNTERS as usize],
     answer: PmuAnswer,
-    /// What the host's lines said when this began.
+    /// The content of the host's lines when this area was taken over.
     before: PmuAnswer,
     slice_since_ns: u64,
     last_refusal: Option<Error>,
 }
 
 impl Area {
-    /// Nothing is counted yet. One event is opened and stays: the first of a host may take milliseconds, which no guest
-    /// shall wait for.
+    /// Makes an area in which nothing is counted yet. One event is opened and stays open. The first
+    /// event on a host may take milliseconds to open, and no guest should wait for that.
     pub fn new(mut pool: Pool) -> Area {
-        // Without any event on offer nothing is ever opened.
+        // If the offer is empty, nothing is ever opened.
         let first = Want { event: 0, user: true, kernel: true, ..Want::default() };
         let warmed = pool.start(0, first).and_then(|()| pool.stop(0));
         Area {
@@ -43,9 +44,10 @@ impl Area {
         }
     }
 
-    /// The guest goes on where somebody else served it until now: `lines` are the host's, and counts grow from there;
-    /// `copy` is one of the guest's, and what it wants is on again without being asked for. A batch that nobody has
-    /// served meanwhile is served by that. Return: the host's lines.
+    /// Takes over an area that another process served until now. `lines` is a copy of the host's
+    /// lines, whose counts continue to grow. `copy` is a copy of the guest's lines: the counters in
+    /// it are started without a new request. If the last batch was not served yet, this call serves
+    /// it. Returns the host's lines.
     pub fn resume(
         &mut self,
         lines: &[u8; PMU_HOST_BYTES],
@@ -59,13 +61,16 @@ impl Area {
                 self.change(counter, want);
             }
         }
-        // Otherwise the guest takes what its counters count from here on for a part of that batch, and drops it.
+        // Otherwise the guest would take the counts from here on for a part of that batch, and drop
+        // them.
         self.answer.served = ask.asked;
         self.answer.to_bytes()
     }
 
-    /// The guest rang: does what a copy of its lines asks for. Return: the host's lines, of which the caller stores
-    /// the word at [`PMU_SERVED_OFFSET`](paracord_abi::PMU_SERVED_OFFSET) last; `None`: nothing new was asked for.
+    /// Serves a request of the guest, given a copy of the guest's lines. Returns the host's lines,
+    /// of which the caller must store the word at
+    /// [`PMU_SERVED_OFFSET`](paracord_abi::PMU_SERVED_OFFSET) last. `None`: there is no new
+    /// request.
     pub fn serve(&mut self, copy: &[u8; PMU_GUEST_BYTES]) -> Option<[u8; PMU_HOST_BYTES]> {
         let ask = PmuAsk::from_bytes(copy);
         if ask.asked == self.answer.served {
@@ -87,8 +92,9 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// The guest does not run at the moment, and the listener was told of an overflow. Return: the host's lines, if counters have
-    /// overflowed: the guest is to be interrupted when they are stored.
+    /// Handles overflows. Called when the listener was notified of an overflow, while the guest
+    /// does not run. Returns the host's lines if counters have overflowed. The caller then stores
+    /// the lines and interrupts the guest.
     pub fn overflowed(&mut self) -> Option<[u8; PMU_HOST_BYTES]> {
         let overflowed = self.pool.overflowed();
         if overflowed == 0 {
@@ -106,9 +112,10 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// To be called now and then, after exits for example: events that nobody asks for any more are closed.
+    /// Closes events that have been idle for too long. To be called from time to time, for example
+    /// after exits.
     pub fn end_slice(&mut self) {
-        // One event is never closed.
+        // One event always stays open.
         let stats = self.pool.stats();
         if stats.openings - stats.closings <= 1 {
             return;
@@ -120,22 +127,22 @@ impl Area {
         }
     }
 
-    /// What the pool has done so far.
+    /// Counts of what the pool has done so far.
     pub fn stats(&self) -> Stats {
         self.pool.stats()
     }
 
-    /// Time that its calls took so far.
+    /// Time that the pool has spent in system calls so far.
     pub fn spent(&self) -> Duration {
         self.pool.spent()
     }
 
-    /// Why a counter was not served, the last time that one was not.
+    /// The reason of the most recent refusal to serve a counter.
     pub fn last_refusal(&self) -> Option<Error> {
         self.last_refusal
     }
 
-    /// A counter stands still until it is tried again, with the next batch.
+    /// Stops a counter until the next batch, which tries it again.
     fn refuse(&mut self, counter: u32) {
         self.change(counter, &CounterWant::default());
         self.answer.refused |= 1 << counter;
@@ -159,12 +166,13 @@ impl Area {
             ),
         };
         self.answer.refused |= if started.is_err() { bit } else { 0 };
-        // One that is refused is tried again with the next batch.
+        // A counter that is refused is tried again with the next batch.
         self.wants[index] = if started.is_ok() { *want } else { CounterWant::default() };
         self.last_refusal = stopped.err().or(started.err()).or(self.last_refusal);
     }
 
-    /// The guest is told what the counter has counted; what it knows stays where that cannot be read.
+    /// Stores the count of a counter in the host's lines. If the count cannot be read, the old one
+    /// stays.
     fn note(&mut self, counter: u32) {
         if let Ok(counts) = self.pool.counts(counter) {
             let before = &self.before.counters[counter as usize];
@@ -195,7 +203,8 @@ mod tests {
         (Area::new(pool), u16::try_from(clock).unwrap())
     }
 
-    /// The guest's lines: number, counters to read, and pairs of counter and event for user and kernel mode.
+    /// Makes the guest's lines from a number, the counters to read, and pairs of counter and event
+    /// for user and kernel mode.
     fn lines(asked: u32, read: u32, wants: &[(usize, u16)]) -> [u8; PMU_GUEST_BYTES] {
         let mut bytes = [0; PMU_GUEST_BYTES];
         bytes[..4].copy_from_slice(&asked.to_le_bytes());
@@ -237,7 +246,7 @@ mod tests {
         word(bytes, 0) >> 32
     }
 
-    /// Two milliseconds of the thread's own time.
+    /// Consumes two milliseconds of the thread's CPU time.
     fn work() {
         let own_ns = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -250,13 +259,13 @@ mod tests {
     #[test]
     fn counters_count_while_they_are_wanted() {
         let (mut area, clock) = area();
-        assert_eq!(area.serve(&lines(0, 0, &[(3, clock)])), None, "no batch yet");
+        assert_eq!(area.serve(&lines(0, 0, &[(3, clock)])), None, "there is no batch yet");
         let on = area.serve(&lines(1, 0, &[(3, clock)])).unwrap();
         assert_eq!((word(&on, 0), count(&on, 3)), (1, 0));
         work();
         assert_eq!(area.serve(&lines(1, 0, &[])), None, "the same batch");
         let quiet = area.serve(&lines(2, 0, &[(3, clock)])).unwrap();
-        assert_eq!(count(&quiet, 3), 0, "nobody wants to know");
+        assert_eq!(count(&quiet, 3), 0, "the guest did not ask for the count");
         let read = area.serve(&lines(3, 1 << 3, &[(3, clock)])).unwrap();
         assert!(count(&read, 3) > 1_000_000);
         let off = area.serve(&lines(4, 0, &[])).unwrap();
@@ -286,7 +295,7 @@ mod tests {
         assert_eq!(
             (word(&told, 0), count(&told, 4)),
             (1, 0),
-            "the batch is served, nobody has read the other"
+            "the batch is served, and the guest has not asked for the other count"
         );
         area.serve(&lines(2, 0, &[])).unwrap();
         work();
@@ -300,7 +309,7 @@ mod tests {
         area.serve(&sampled(lines(1, 0, &[(0, clock)]), 0, period, 0)).unwrap();
         work();
         assert_eq!(area.overflowed(), None);
-        // All but a millisecond.
+        // The whole period except one millisecond has already passed.
         area.serve(&sampled(lines(2, 0, &[(0, clock)]), 0, period, u32::MAX - 1_000_000)).unwrap();
         let end_ns = now_ns() + 5_000_000_000;
         while area.overflowed().is_none() {
@@ -308,7 +317,7 @@ mod tests {
             work();
         }
         work();
-        assert_eq!(area.overflowed(), None, "the next one is whole");
+        assert_eq!(area.overflowed(), None, "the next period is a full one");
     }
 
     #[test]
@@ -324,11 +333,11 @@ mod tests {
             area.serve(&sampled(lines(asked, 0, &[(0, clock)]), 0, 100_000, 0)).unwrap();
             if area.overflowed().is_some_and(|told| refused(&told) == 1) {
                 work();
-                assert_eq!(area.overflowed(), None, "it stands still");
+                assert_eq!(area.overflowed(), None, "the counter is stopped");
                 return;
             }
         }
-        panic!("it was never stopped");
+        panic!("the counter was never stopped");
     }
 
     #[test]
@@ -345,9 +354,10 @@ mod tests {
             if refused(&answer) == 1 {
                 break answer;
             }
-            assert!(now_ns() < end_ns, "it was never refused");
+            assert!(now_ns() < end_ns, "the counter was never refused");
         };
-        // It stands still, and costs nothing: who asks on is served when the debt is paid.
+        // The counter is stopped and costs nothing. A guest that continues to ask is served when
+        // the debt is paid.
         let spent = budget.spent();
         assert!(spent >= calls_per_sec / 10);
         work();
@@ -357,7 +367,7 @@ mod tests {
         }
         while refused(&area.serve(&lines(asked + 2, 0, &[(0, clock)])).unwrap()) != 0 {
             asked += 1;
-            assert!(now_ns() < end_ns, "it was never served again");
+            assert!(now_ns() < end_ns, "the counter was never served again");
         }
     }
 
@@ -387,10 +397,10 @@ mod tests {
         let on = second.resume(&told, &wants);
         assert_eq!((word(&on, 0) as u32, refused(&on)), (2, 1 << 3));
         assert_eq!(count(&on, 2), count(&told, 2));
-        assert_eq!(second.serve(&wants), None, "that batch was served");
+        assert_eq!(second.serve(&wants), None, "this batch was already served");
         work();
         let off = second.serve(&lines(3, 0, &[])).unwrap();
-        assert!(count(&off, 2) >= count(&told, 2) + 2_000_000, "nobody had to ask");
+        assert!(count(&off, 2) >= count(&told, 2) + 2_000_000, "it was started without a request");
     }
 
     #[test]

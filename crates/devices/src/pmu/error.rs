@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Why a counter is not served, in one line that says what to do. None of them allocates: a guest can cause most.
+//! Why a counter is not served, in one line that says what to do. Making an error does not
+//! allocate, because a guest can cause most of them.
 
 use std::fmt;
 use std::io;
@@ -10,36 +11,36 @@ use rustix::io::Errno;
 /// Why a counter is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A guest's, beyond the last one.
-    #[error("counter {0} of {PC_PMU_COUNTERS}")]
+    /// The guest named a counter beyond the last one.
+    #[error("counter {0} does not exist: there are {PC_PMU_COUNTERS}")]
     NoSuchCounter(u32),
-    /// A guest's, beyond the last one on offer.
+    /// The guest named an event beyond the last one on offer.
     #[error("event {0} is not on offer")]
     NoSuchEvent(u32),
-    /// A guest's that the event does not take.
-    #[error("a period of {0}: it has to be the event's shortest or more, and below 2^63")]
+    /// The guest gave a period that the event does not accept.
+    #[error("a period of {0}: it must be at least the event's shortest, and below 2^63")]
     Period(u64),
     /// The VM has used up its budget.
     #[error(
         "the VM has used up its budget of openings or of time in calls: try again in the next period"
     )]
     Budget,
-    /// More counters than events.
-    #[error("counters have all {PC_PMU_EVENTS} events")]
+    /// All events serve counters.
+    #[error("all {PC_PMU_EVENTS} events serve other counters")]
     NoPlace,
-    /// The host refuses a call.
+    /// The host refuses a system call.
     #[error("{event}: cannot {call} a perf event: {refusal}")]
     Host {
         /// The event's name.
         event: &'static str,
-        /// What the pool did to it.
+        /// The operation that the pool tried.
         call: Call,
-        /// What the host says.
+        /// The host's answer.
         refusal: Refusal,
     },
 }
 
-/// What is done to a host event.
+/// An operation on a host event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// perf_event_open(2).
@@ -77,7 +78,8 @@ pub struct Refusal {
 }
 
 impl From<io::Error> for Refusal {
-    /// An event that the kernel has given up reads nothing, without an error number.
+    /// An event that the kernel has put into its error state reads nothing, and the read returns no
+    /// error number.
     fn from(error: io::Error) -> Refusal {
         Refusal { errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
     }
@@ -95,11 +97,11 @@ impl fmt::Display for Refusal {
             }
             Errno::INVAL => "this host cannot count it this way",
             Errno::SRCH => "the vCPU's thread has ended",
-            Errno::BUSY => "somebody else has the hardware's counters",
+            Errno::BUSY => "another program uses the hardware's counters",
             Errno::MFILE | Errno::NFILE => {
                 "no file descriptor is left; raise the VMM's limit (RLIMIT_NOFILE) by 32 per vCPU"
             }
-            Errno::IO => "the kernel has given it up: somebody else has the hardware's counters",
+            Errno::IO => "the kernel gave up the event: another program uses the counters",
             other => return io::Error::from(other).fmt(f),
         };
         f.write_str(text)
@@ -130,6 +132,6 @@ mod tests {
     #[test]
     fn an_event_that_reads_nothing_was_given_up() {
         let refusal = Refusal::from(io::Error::from(io::ErrorKind::UnexpectedEof));
-        assert!(refusal.to_string().contains("given it up"));
+        assert!(refusal.to_string().contains("gave up the event"));
     }
 }

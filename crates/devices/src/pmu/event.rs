@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! One perf event of the host, and what it has counted for whom.
+//! One perf event of the host, and how its counts are divided among the counters that it serves.
 
 use std::ops::{AddAssign, Sub};
 
@@ -10,18 +10,19 @@ use paracord_sys::perf::{Listener, Overflows, PerfAttr, PerfEvent, PerfReading};
 
 use super::error::{Call, Error};
 
-/// What a counter has counted, over all events that served it.
+/// The counts of a counter, over all events that served it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The count.
     pub count: u64,
     /// Time that the vCPU's thread ran while the counter was on.
     pub enabled_ns: u64,
-    /// Of that, time that was counted; less where the host had too few hardware counters, and multiplexed.
+    /// The part of `enabled_ns` in which the event was counted. It is less if the host had too few
+    /// hardware counters and multiplexed them.
     pub running_ns: u64,
 }
 
-/// The kernel's numbers only grow, but a wrong one must not stop the VMM.
+/// The kernel's counts only grow, but a wrong count must not stop the VMM.
 impl Sub for Counts {
     type Output = Counts;
 
@@ -48,7 +49,7 @@ impl From<PerfReading> for Counts {
     }
 }
 
-/// What a key asks perf for.
+/// The perf attributes that a key stands for.
 pub(super) fn attr_of(key: &pc_pmu_key, period: u64) -> PerfAttr {
     let has = |flag| key.flags & flag != 0;
     PerfAttr {
@@ -61,23 +62,24 @@ pub(super) fn attr_of(key: &pc_pmu_key, period: u64) -> PerfAttr {
     }
 }
 
-/// An open event. It is on while a counter has it.
+/// An open event. It is enabled while it serves a counter.
 #[derive(Debug)]
 pub(super) struct HostEvent {
     event: PerfEvent,
     name: &'static str,
-    /// What it had counted when it was paused: what came before is another counter's.
+    /// The count when the event was last paused. It belongs to earlier counters.
     counted: Counts,
-    /// If it samples.
+    /// Present if the event samples.
     overflows: Option<Overflows>,
-    /// What is the period after the next overflow, if that comes early.
+    /// The period after the next overflow, if the next overflow comes early.
     next_period: Option<u64>,
-    /// It stands still after that: a short rest of a period, again and again, would leave a slow host no time.
+    /// The next overflow disables the event. Otherwise, a guest that keeps setting a short first
+    /// period would cause so many overflows that a slow host does nothing else.
     once: bool,
 }
 
 impl HostEvent {
-    /// Of thread `tid`, paused.
+    /// Opens the event on thread `tid`. The event is paused.
     pub(super) fn open(
         tid: u32,
         name: &'static str,
@@ -94,11 +96,12 @@ impl HostEvent {
         Ok(HostEvent { event, name, counted, overflows, next_period: None, once: false })
     }
 
-    /// It samples from now on: overflows after the rest of `period`, of which `elapsed` / 2^32 are over, and then each
-    /// so many. Whatever another counter had left of its own is forgotten.
+    /// Starts sampling. `elapsed` / 2^32 of the first period has already passed, so the first
+    /// overflow comes after the rest of `period`. Each later overflow comes after `period` more
+    /// counts. The rest of a period of an earlier counter is dropped.
     pub(super) fn begin_period(&mut self, period: u64, elapsed: u32) -> Result<(), Error> {
         let over = ((u128::from(period) * u128::from(elapsed)) >> u32::BITS) as u64;
-        // Those before are nobody's.
+        // Overflows before this one belong to no counter.
         if let Some(overflows) = &mut self.overflows {
             overflows.happened();
         }
@@ -111,7 +114,8 @@ impl HostEvent {
         self.event.enable_once().map_err(refused(self.name, Call::Enable))
     }
 
-    /// Whether it has overflowed since this was asked last. A system call only if it stood still after that.
+    /// Whether the event has overflowed since the last call. Makes system calls only if the period
+    /// has to be set, or if the overflow has disabled the event.
     pub(super) fn overflowed(&mut self) -> Result<bool, Error> {
         if !self.overflows.as_mut().is_some_and(Overflows::happened) {
             return Ok(false);
@@ -133,7 +137,7 @@ impl HostEvent {
         self.event.enable().map_err(refused(self.name, Call::Enable))
     }
 
-    /// Stands still from now on. Return: what it counted since it was paused last.
+    /// Pauses the event. Returns the counts since it was last paused.
     pub(super) fn pause(&mut self) -> Result<Counts, Error> {
         self.event.disable().map_err(refused(self.name, Call::Disable))?;
         let now = self.read()?;
@@ -142,7 +146,7 @@ impl HostEvent {
         Ok(since)
     }
 
-    /// What it has counted since it was paused last.
+    /// The counts since the event was last paused.
     pub(super) fn since_paused(&self) -> Result<Counts, Error> {
         Ok(self.read()? - self.counted)
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The events that perf knows by name, and which of them guests may count at all, whatever the host has.
+//! The events that perf knows by name, and the set of them that guests may count. The set does not
+//! depend on the host.
 
 use std::fmt;
 use std::str::FromStr;
 
 use paracord_sys::perf::kind;
 
-/// An event by perf's name for it: type and configuration.
+/// An event that perf knows by name: its type and configuration.
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) kind: u32,
@@ -21,12 +22,12 @@ const fn software(name: &'static str, config: u64) -> Known {
     Known { name, kind: kind::SOFTWARE, config }
 }
 
-/// Reads of a cache (PERF_COUNT_HW_CACHE_OP_READ), or those of them that miss.
+/// Reads of a cache (PERF_COUNT_HW_CACHE_OP_READ), or only the reads that miss.
 const fn cache(name: &'static str, cache: u64, misses: bool) -> Known {
     Known { name, kind: kind::HW_CACHE, config: cache | (misses as u64) << 16 }
 }
 
-/// `enum perf_hw_id`, `perf_hw_cache_id`, `perf_sw_ids` of include/uapi/linux/perf_event.h.
+/// From `enum perf_hw_id`, `perf_hw_cache_id` and `perf_sw_ids` of include/uapi/linux/perf_event.h.
 pub(super) const KNOWN: [Known; 24] = [
     hardware("cycles", 0),
     hardware("instructions", 1),
@@ -54,17 +55,18 @@ pub(super) const KNOWN: [Known; 24] = [
     software("major-faults", 6),
 ];
 
-/// Of the events that perf knows by name, some. Text: their names with commas between, or `all`.
+/// A set of the events that perf knows by name. Its text form is their names separated by commas,
+/// or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSet(u32);
 
 const _: () = assert!(KNOWN.len() < u32::BITS as usize);
 
 impl EventSet {
-    /// Whatever the host has.
+    /// All events.
     pub const ALL: EventSet = EventSet((1 << KNOWN.len()) - 1);
 
-    /// By the number of an event in [`KNOWN`].
+    /// Whether the set contains the event with this index in [`KNOWN`].
     pub(super) fn contains(self, number: usize) -> bool {
         self.0 & 1 << number != 0
     }
@@ -76,11 +78,11 @@ impl Default for EventSet {
     }
 }
 
-/// A name that perf has for no event that could be offered.
+/// A name that is not the name of any event in [`KNOWN`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no event: write all, or some of {}", names(EventSet::ALL))]
+#[error("{found:?} is not an event: write all, or some of {}", names(EventSet::ALL))]
 pub struct UnknownEvent {
-    /// What was written.
+    /// The name that was given.
     pub found: String,
 }
 
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(names(EventSet::ALL).parse(), Ok(EventSet::ALL));
         for bad in ["", "cycles,", "Cycles", "cycles,all"] {
             let error = bad.parse::<EventSet>().unwrap_err().to_string();
-            assert!(error.contains("is no event: write all, or some of cycles,"), "{error}");
+            assert!(error.contains("is not an event: write all, or some of cycles,"), "{error}");
         }
     }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Counters for a guest's perf where the guest has no PMU: perf events of the host on the vCPU's thread, kept in a
-//! [`Pool`] so that a guest that switches, multiplexes and samples does not have them made anew each time.
+//! Counters for the perf of a guest that has no PMU. They are perf events of the host on the vCPU's
+//! thread. A [`Pool`] keeps the events, so that they are not opened anew each time that the guest
+//! switches tasks, multiplexes counters or samples.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`Offer`] | the events that this host has, of an [`EventSet`], tried once |
-//! | [`Pool`] | one vCPU's counters, and the events that serve them |
-//! | [`Area`] | the same for a guest with paracord's module, which asks through its slot of the region |
-//! | [`Budget`] | what all pools of a VM may cost |
-//! | [`Stats`] | how often events were opened, closed, and used again |
+//! | [`Offer`] | the events of an [`EventSet`] that this host has, tried once |
+//! | [`Pool`] | the counters of one vCPU, and the events that serve them |
+//! | [`Area`] | the same for a guest with paracord's module, which requests counters through its slot of the region |
+//! | [`Budget`] | the cost that all pools of a VM together may cause |
+//! | [`Stats`] | how often events were opened, closed and reused |
 //!
 //! The feature `pmu` links paracord's policy, which is GPL-2.0-only (policy/pmu_pool.h), into the VMM.
 //!
@@ -16,17 +17,17 @@
 //! use std::sync::Arc;
 //! use paracord_devices::pmu::{Budget, EventSet, Offer, Pool, Settings, Want};
 //!
-//! // Once per VM: what the guest may count, and what that may cost.
+//! // Once per VM: the events that the guest may count, and their budget.
 //! let offer = Arc::new(Offer::probe(EventSet::ALL));
 //! let budget = Arc::new(Budget::default());
-//! // In each vCPU's thread.
+//! // In the thread of each vCPU.
 //! let mut pool = Pool::new(offer.clone(), budget, Settings::default());
-//! // The guest's perf puts an event on counter 0, and takes it off again.
+//! // The guest's perf puts an event on counter 0, and removes it again.
 //! let event = offer.find("task-clock").unwrap();
 //! pool.start(0, Want { event, user: true, kernel: true, ..Want::default() })?;
 //! pool.stop(0)?;
 //! println!("{:?}", pool.counts(0)?);
-//! // Each time that the vCPU's thread was switched out, or each 10 ms.
+//! // Whenever the vCPU's thread was switched out, and at least every 10 ms.
 //! pool.end_slice();
 //! # Ok::<(), paracord_devices::pmu::Error>(())
 //! ```

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The events that a guest may count, what this host has of those that perf knows by name, and what a guest wants of them.
+//! The events that a guest may count: those of the events known by name that this host can open.
+//! Also, what a guest wants to count.
 
 use paracord_policy::pc_pmu_key;
 use paracord_policy::{
@@ -10,7 +11,7 @@ use paracord_sys::perf::{PerfAttr, PerfEvent, kind};
 use super::error::{Error, Refusal};
 use super::event_set::{EventSet, KNOWN, Known};
 
-/// An event on offer.
+/// An event that is on offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered {
     /// perf's name for it.
@@ -19,9 +20,11 @@ pub struct Offered {
     pub kind: u32,
     /// perf_event_attr.config.
     pub config: u64,
-    /// The hardware leaves out what the host does: the VMM and KVM. Events of the kernel's own count that too.
+    /// The hardware does not count while the host runs, which includes the VMM and KVM. Software
+    /// events of the kernel also count then.
     pub exclude_host: bool,
-    /// A period is at least so long; 0: the host has no interrupt at its overflow.
+    /// The shortest period. 0: the event cannot sample, because it causes no interrupt at an
+    /// overflow on this host.
     pub min_period: u64,
 }
 
@@ -30,7 +33,7 @@ pub struct Offered {
 pub struct Refused {
     /// perf's name for it.
     pub name: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: NotOffered,
 }
 
@@ -40,36 +43,37 @@ pub enum NotOffered {
     /// It is not in the [`EventSet`].
     #[error("it is not among the events that are allowed")]
     NotAllowed,
-    /// The host does not open it.
+    /// The host refuses to open the event.
     #[error("{0}")]
     Host(Refusal),
 }
 
-/// What a guest wants to count. Any values are as good as others.
+/// What a guest wants to count. A guest may give any values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// The event's index on offer.
+    /// Index of the event in the offer.
     pub event: u32,
-    /// In user mode.
+    /// Count in user mode.
     pub user: bool,
-    /// In kernel mode.
+    /// Count in kernel mode.
     pub kernel: bool,
-    /// It overflows each so many; 0: it only counts.
+    /// The event overflows after each `period` counts; 0: it only counts.
     pub period: u64,
-    /// Of the first period, in 2^-32, what is over already.
+    /// The part of the first period that has already passed, in units of 2^-32.
     pub elapsed: u32,
 }
 
-/// The events on offer; a guest names them by their index.
+/// The events on offer. A guest names an event by its index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// `None`: an index by which nothing can be counted.
+    /// The events by index; `None`: nothing can be counted with this index.
     events: Vec<Option<Offered>>,
     refused: Vec<Refused>,
 }
 
 impl Offer {
-    /// Tries each event of a set on the calling thread. What does not open is not on offer.
+    /// Tries to open each event of a set on the calling thread. An event that cannot be opened is
+    /// not on offer.
     pub fn probe(allowed: EventSet) -> Offer {
         let mut offer = Offer::default();
         for (number, known) in KNOWN.iter().enumerate() {
@@ -91,36 +95,39 @@ impl Offer {
         offer
     }
 
-    /// Those of these names, in their order: what a guest was told before. By the index of a name that is not on offer
-    /// nothing can be counted.
+    /// Makes an offer of the events with these names, in this order. Use this to keep the indices
+    /// that a guest was told earlier. If a name is not on offer, nothing can be counted with its
+    /// index.
     pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Offer {
         let of = |name| self.events().find(|event| event.name == name).copied();
         Offer { events: names.into_iter().map(of).collect(), refused: Vec::new() }
     }
 
-    /// What is on offer, in the order of indices.
+    /// The events on offer, in the order of their indices.
     pub fn events(&self) -> impl Iterator<Item = &Offered> {
         self.events.iter().flatten()
     }
 
-    /// What is not, and why.
+    /// The events that are not on offer, with the reasons.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
-    /// Why nothing is on offer, by the first event that the host refused; `None` where something is, or nothing was tried.
+    /// Why nothing is on offer: the first event that the host refused. `None` if an event is on
+    /// offer, or if no event was tried.
     pub fn why_empty(&self) -> Option<&Refused> {
         let tried = |refused: &&Refused| refused.reason != NotOffered::NotAllowed;
         self.refused.iter().find(tried).filter(|_| self.events().next().is_none())
     }
 
-    /// The index of an event.
+    /// The index of the event with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         let is = |event: &Option<Offered>| event.is_some_and(|event| event.name == name);
         u32::try_from(self.events.iter().position(is)?).ok()
     }
 
-    /// The event that a guest wants, and the key of what serves it. Any values are a guest's.
+    /// The event that a guest wants, and the key of the host event that can serve it. All values in
+    /// `want` come from the guest.
     pub(super) fn key(&self, want: &Want) -> Result<(&'static str, pc_pmu_key), Error> {
         let index = usize::try_from(want.event).unwrap_or(usize::MAX);
         let event = self.events.get(index).copied().flatten();
@@ -131,7 +138,8 @@ impl Offer {
             return Err(Error::Period(want.period));
         }
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        // A clock's timer finds the host in its kernel, whatever the guest was doing.
+        // The timer of a clock event always interrupts the host in kernel mode, even if the guest
+        // was in user mode.
         let is_clock = (event.kind, event.min_period) == (kind::SOFTWARE, CLOCK_PERIOD_MIN);
         let modes = !(samples && is_clock);
         let flags = flag(modes && !want.user, PC_PMU_EXCLUDE_USER)
@@ -142,11 +150,11 @@ impl Offer {
     }
 }
 
-/// perf_event_open(2) and PERF_EVENT_IOC_PERIOD refuse more.
+/// perf_event_open(2) and PERF_EVENT_IOC_PERIOD refuse longer periods.
 const PERIOD_MAX: u64 = u64::MAX >> 1;
 
-/// Periods below these are none that a person wants, and a host's kernel would throttle them: nanoseconds of clocks, and
-/// what hardware counts.
+/// Shortest periods, in nanoseconds for clock events and in counts for hardware events. Nobody
+/// needs a shorter period, and the host's kernel would throttle the event.
 const CLOCK_PERIOD_MIN: u64 = 100_000;
 const HARDWARE_PERIOD_MIN: u64 = 1000;
 
@@ -159,10 +167,11 @@ fn min_period(known: &Known) -> u64 {
     }
 }
 
-/// Whether the event can leave out the host, and its shortest period. Error: it does not open at all.
+/// Whether the event can exclude the host, and the event's shortest period. Fails if the event
+/// cannot be opened at all.
 fn opens(known: &Known) -> Result<(bool, u64), Refusal> {
     let attr = PerfAttr { kind: known.kind, config: known.config, ..PerfAttr::default() };
-    // The kernel's own events take the flag, and ignore it.
+    // The kernel accepts this flag for software events, but ignores it.
     let hardware = known.kind != kind::SOFTWARE;
     let guest_only = PerfAttr { exclude_host: true, ..attr };
     let exclude_host = hardware && PerfEvent::open(0, &guest_only).is_ok();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! One vCPU's counters and the events that serve them: the policy decides (policy/pmu_pool.h), the pool carries it out.
+//! The counters of one vCPU and the host's events that serve them. The policy decides
+//! (policy/pmu_pool.h), and the pool carries the decisions out.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use super::event::{Counts, HostEvent};
 use super::offer::{Offer, Want};
 use super::quota::Budget;
 
-/// Counters of a vCPU: what the guest's perf may have on at once.
+/// Number of counters of a vCPU: what the guest's perf can use at the same time.
 pub const COUNTERS: u32 = PC_PMU_COUNTERS;
-/// Events of the host that a pool keeps open at most: file descriptors of the VMM.
+/// Maximum number of host events that a pool keeps open. Each one is a file descriptor of the VMM.
 pub const EVENTS: usize = PC_PMU_EVENTS as usize;
 
 /// How a pool works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What is used again.
+    /// Which events are reused, and for what.
     pub mode: Mode,
-    /// An event that was idle for more slices is closed; 0: never.
+    /// An event that was idle for more slices than this is closed; 0: never.
     pub release_slices: u32,
 }
 
@@ -36,32 +37,34 @@ impl Default for Settings {
     }
 }
 
-/// What a pool has done so far.
+/// Counts of what a pool has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Events opened.
     pub openings: u64,
-    /// Of those, with no other event open, after the first: such a one may cost the host milliseconds.
+    /// Those of the openings that happened while no other event of the pool was open, except the
+    /// first. Such an opening may cost the host milliseconds.
     pub cold_openings: u64,
     /// Events closed.
     pub closings: u64,
-    /// Times that a counter was served by an event that was open.
+    /// How often an event that was already open served a counter.
     pub reuses: u64,
-    /// Times that a counter was not served.
+    /// How often a counter was not served.
     pub refusals: u64,
 }
 
-/// A counter of the guest.
+/// One counter of the guest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
-    /// The place of its event; `None`: it is off.
+    /// Place of the event that serves the counter; `None`: the counter is off.
     event: Option<usize>,
-    /// What events before this one counted.
+    /// Counts of earlier events that served the counter.
     before: Counts,
 }
 
-/// The counters of one vCPU. Calls are cheapest on the thread that the pool is for, and cost several times more on
-/// another one while that runs on another CPU: each call is an interrupt to it then.
+/// The counters of one vCPU. Calls are cheapest on the thread that the pool belongs to. While that
+/// thread runs on another CPU, a call from a different thread costs several times as much, because
+/// each call then sends an interrupt to that CPU.
 #[derive(Debug)]
 pub struct Pool {
     tid: u32,
@@ -71,22 +74,24 @@ pub struct Pool {
     policy: pmu::Pool,
     events: [Option<HostEvent>; EVENTS],
     counters: [Counter; PC_PMU_COUNTERS as usize],
-    /// Counters that are on and sample, a mask.
+    /// Mask of the counters that are on and sample.
     sampling: u32,
     stats: Stats,
     spent_ns: Cell<u64>,
 }
 
 impl Pool {
-    /// For the calling thread: a vCPU's own. SIGIO is blocked in it from now on; a VMM unblocks it while the guest runs
-    /// (KVM_SET_SIGNAL_MASK), and asks for [overflows](Pool::overflowed) when that has ended with EINTR.
+    /// Makes a pool for the calling thread, which is a vCPU's thread. SIGIO is blocked in this
+    /// thread from now on. The VMM unblocks SIGIO while the guest runs (KVM_SET_SIGNAL_MASK), and
+    /// reads the [overflows](Pool::overflowed) when KVM_RUN returns EINTR.
     pub fn new(offer: Arc<Offer>, budget: Arc<Budget>, settings: Settings) -> Pool {
         signal::block_sigio();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         Pool::of_thread(tid, Listener::Thread(tid), offer, budget, settings)
     }
 
-    /// For thread `tid`; `listener` asks for [overflows](Pool::overflowed) when it is told of one.
+    /// Makes a pool for thread `tid`. The `listener` is notified of overflows, and then reads them
+    /// with [`overflowed`](Pool::overflowed).
     pub fn of_thread(
         tid: u32,
         listener: Listener,
@@ -108,21 +113,22 @@ impl Pool {
         }
     }
 
-    /// A counter counts what the guest wants from now on. One that is on already is stopped before.
+    /// Starts a counter with what the guest wants. A counter that is already on is stopped first.
     ///
     /// # Errors
-    /// Why it is off now: what the guest asked for cannot be, its VM's budget is used up, or the host refuses.
+    /// The reason why the counter is off now: the guest's values are invalid, the VM's budget is
+    /// used up, or the host refuses.
     pub fn start(&mut self, counter: u32, want: Want) -> Result<(), Error> {
         let started = self.budgeted_start(counter, &want);
         self.stats.refusals += u64::from(started.is_err());
         started
     }
 
-    /// A counter stands still from now on. One that is off stays so.
+    /// Stops a counter. A counter that is off stays off.
     ///
     /// # Errors
-    /// A counter that does not exist, or a call that the host refuses: the counter is off in any case, and may
-    /// have lost what its event counted.
+    /// The counter does not exist, or the host refuses a call. The counter is off in any case, and
+    /// may have lost what its event counted.
     pub fn stop(&mut self, counter: u32) -> Result<(), Error> {
         if self.counter(counter)?.event.is_none() {
             return Ok(());
@@ -133,10 +139,10 @@ impl Pool {
         stopped
     }
 
-    /// What a counter has counted since the pool began, over all events that served it.
+    /// The count of a counter since the pool was made, over all events that served it.
     ///
     /// # Errors
-    /// A counter that does not exist, or a call that the host refuses.
+    /// The counter does not exist, or the host refuses a call.
     pub fn counts(&self, counter: u32) -> Result<Counts, Error> {
         let of = self.counter(counter)?;
         let mut counts = of.before;
@@ -149,7 +155,8 @@ impl Pool {
         Ok(counts)
     }
 
-    /// Counters that have overflowed since this was asked last, a mask. Takes the listening thread's SIGIO.
+    /// Mask of the counters that have overflowed since the last call. Consumes the listening
+    /// thread's SIGIO.
     pub fn overflowed(&mut self) -> u32 {
         if let Listener::Thread(_) = self.listener {
             signal::take_sigio();
@@ -162,7 +169,7 @@ impl Pool {
         for counter in (0..COUNTERS).filter(|counter| self.sampling & 1 << counter != 0) {
             let event = self.counters[counter as usize].event;
             let event = event.and_then(|place| self.events[place].as_mut());
-            // One whose period cannot be set has overflowed too.
+            // If the period of the event cannot be set, the event has overflowed, too.
             if event.is_some_and(|event| event.overflowed().unwrap_or(true)) {
                 overflowed |= 1 << counter;
             }
@@ -171,12 +178,13 @@ impl Pool {
         overflowed
     }
 
-    /// Whether the VM's budget is used up: nothing is served for a while.
+    /// Whether the VM's budget is used up. Nothing is then served for a while.
     pub fn is_over_budget(&self) -> bool {
         self.budget.is_over()
     }
 
-    /// Time that went into calls so far, of what the VM's budget [has spent](Budget::spent).
+    /// Time that this pool has spent in system calls so far: its part of what the budget [has
+    /// spent](Budget::spent).
     pub fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.get())
     }
@@ -187,8 +195,8 @@ impl Pool {
         self.budget.charge(Duration::from_nanos(used_ns));
     }
 
-    /// A slice ends: the vCPU's thread was switched out and in again, or [`SLICE`](super::SLICE) passed. Events that
-    /// nobody asks for are closed.
+    /// Ends a slice. A slice ends when the vCPU's thread was switched out and in again, or when
+    /// [`SLICE`](super::SLICE) has passed. Closes events that have been idle for too long.
     pub fn end_slice(&mut self) {
         let (start_ns, closings) = (now_ns(), self.stats.closings);
         for event in self.policy.end_slice() {
@@ -199,7 +207,7 @@ impl Pool {
         }
     }
 
-    /// What the pool has done so far.
+    /// Counts of what the pool has done so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
@@ -215,7 +223,8 @@ impl Pool {
         let start_ns = now_ns();
         let allowed = self.budget.allowed(start_ns);
         let begun = self.begin(counter, want, (name, &key), allowed);
-        // A refusal takes no call: who asks on does not get into debt by it.
+        // A refusal because of the budget makes no call, so a guest that continues to ask does not
+        // get further into debt.
         if begun != Err(Error::Budget) {
             self.charge_since(start_ns);
         }
@@ -243,7 +252,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Return: the place of the counter's event, which is paused.
+    /// Returns the place of the event for the counter. The event is paused.
     fn take(
         &mut self,
         counter: u32,
@@ -267,7 +276,7 @@ impl Pool {
             Err(Refusal::NoPlace | Refusal::Busy) => return Err(Error::NoPlace),
         };
         let cold = self.stats.openings > 0 && self.events.iter().all(Option::is_none);
-        // One that fails costs the host as much.
+        // An opening that fails costs the host as much as one that succeeds.
         self.budget.charge_opening();
         match HostEvent::open(self.tid, name, key, period, &self.listener) {
             Ok(event) => self.events[place] = Some(event),
@@ -299,7 +308,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The place is free again.
+    /// Closes the event at a place, and frees the place.
     fn lose(&mut self, place: usize) {
         self.policy.forget(place);
         close(&mut self.events[place], &mut self.stats);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What a VM's counters may cost the host.
+//! Limits of what a VM's counters may cost the host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,11 +8,12 @@ use paracord_policy::pmu::{self, Allowed};
 use paracord_policy::{PC_PMU_SLICE_NS, pc_pmu_quota};
 use paracord_sys::clock::now_ns;
 
-/// A slice of a vCPU's thread that is not switched out: [`Pool::end_slice`](super::Pool::end_slice) is called as often
-/// at least.
+/// The length of a slice. If a vCPU's thread is not switched out,
+/// [`Pool::end_slice`](super::Pool::end_slice) is still called at least this often.
 pub const SLICE: Duration = Duration::from_nanos(PC_PMU_SLICE_NS as u64);
 
-/// What a VM may cause. A vCPU that would exceed it is served again in the next tenth of a second.
+/// The cost that a VM may cause. A vCPU that would exceed it is served again in the next tenth of a
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Events opened per second.
@@ -31,7 +32,8 @@ impl Default for Quota {
     }
 }
 
-/// The budget of a VM, shared by the pools of its vCPUs. The default is a [`Quota`]'s.
+/// The budget of a VM, which the pools of its vCPUs share. The default is the budget of the default
+/// [`Quota`].
 #[derive(Debug)]
 pub struct Budget {
     budget: pmu::Budget,
@@ -39,7 +41,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full one.
+    /// Makes a full budget.
     pub fn new(quota: Quota) -> Budget {
         let calls_ns_per_sec = u64::try_from(quota.calls_per_sec.as_nanos()).unwrap_or(u64::MAX);
         let opens_per_sec = quota.opens_per_sec;
@@ -48,7 +50,7 @@ impl Budget {
         Budget { budget, spent_ns: AtomicU64::new(0) }
     }
 
-    /// Time that went into system calls so far.
+    /// Time spent in system calls so far.
     pub fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed))
     }
@@ -61,14 +63,14 @@ impl Budget {
         self.budget.charge(1, 0);
     }
 
-    /// Time that went into calls.
+    /// Charges time that was spent in system calls.
     pub fn charge(&self, used: Duration) {
         let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
         self.budget.charge(0, used_ns);
         self.spent_ns.fetch_add(used_ns, Ordering::Relaxed);
     }
 
-    /// Whether it is used up: nothing is served for a while.
+    /// Whether the budget is used up. Nothing is then served for a while.
     pub fn is_over(&self) -> bool {
         self.allowed(now_ns()) == Allowed::Nothing
     }

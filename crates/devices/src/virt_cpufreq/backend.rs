@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Who carries a guest's requests to the host.
+//! The interface through which the requests of a guest reach the host.
 
 use std::sync::Arc;
 
 use super::domain::Request;
 
-/// Carries requests to the host.
+/// Passes requests to the host.
 pub trait Backend: Send + Sync {
-    /// The policy of `vcpu` asks for something else than before.
+    /// The policy of `vcpu` requests another frequency than before.
     ///
-    /// Called inside a guest access, in the thread of a vCPU of the policy: mostly `vcpu`'s own, another
-    /// one's where vCPUs share a policy (then each of them is told) or where the guest's user space sets
-    /// frequencies. A guest can cause calls as fast as it can exit, so this must not wait, allocate or
-    /// panic, and must bound on its own what it does at that rate.
+    /// The device calls this inside a guest's access, in the thread of a vCPU of the policy. This
+    /// is usually `vcpu`'s own thread. It is the thread of another vCPU if vCPUs share a policy
+    /// (the method is then called for each of them), or if user space in the guest sets
+    /// frequencies. A guest can cause calls as fast as it can exit. The method must therefore not
+    /// wait, allocate or panic, and it must limit by itself how much work it does at that rate.
     fn request(&self, vcpu: u32, request: Request);
 }
 
-/// Requests are only stored: `VirtCpufreq::requested` tells.
+/// A back end that does nothing. The device itself stores requests, and `VirtCpufreq::requested`
+/// returns them.
 impl Backend for () {
     fn request(&self, _: u32, _: Request) {}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What a guest did that its driver never does.
+//! Counts of accesses, among them those that the guest driver never makes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,33 +12,36 @@ pub(super) enum Refusal {
     Direction,
 }
 
-/// Accesses so far. An ignored one is counted once, in the first of the four reasons that applies.
+/// Accesses so far. An ignored access is counted once, for the first of the four reasons that
+/// applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ignored: not 4 bytes wide.
+    /// Ignored because the access was not 4 bytes wide.
     pub width: u64,
-    /// Ignored: beyond the last vCPU's page.
+    /// Ignored because the address is beyond the last vCPU's page.
     pub outside: u64,
-    /// Ignored: no register starts there.
+    /// Ignored because no register starts at this offset.
     pub offset: u64,
-    /// Ignored: a read of a register that is written, or the other way round.
+    /// Ignored because the guest read a write-only register, or wrote a read-only register.
     pub direction: u64,
-    /// Requests above the table's highest entry, clamped to it.
+    /// Requests above the highest entry of the table, which were clamped to it.
     pub clamped: u64,
-    /// Reads of a table entry that does not exist, answered with 0.
+    /// Reads of a table entry that does not exist. The guest reads 0.
     pub no_entry: u64,
-    /// Requests that changed what a policy asks for, and so reached the back end.
+    /// Requests that changed the frequency that a policy requests, and were therefore passed to the
+    /// back end.
     pub requests: u64,
 }
 
 impl Counts {
-    /// Accesses that were ignored.
+    /// Number of accesses that were ignored.
     pub fn ignored(&self) -> u64 {
         self.width + self.outside + self.offset + self.direction
     }
 }
 
-/// Shared by all vCPUs; only `requests` counts what an honest guest does, and it does that seldom.
+/// Counters that all vCPUs share. A well-behaved guest increments only `requests`, and it does so
+/// rarely.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     width: AtomicU64,

@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Performance domains: the table that a guest is shown, checked once.
+//! Performance domains: the table that a guest is shown. It is checked when it is made.
 
 use paracord_abi::Domain;
 use paracord_abi::layout::PARACORD_SCALE;
 
 use super::registers::TABLE_LEN_MAX;
 
-/// Top of the capacity scale.
+/// Highest value of the capacity scale.
 const SCALE: u16 = PARACORD_SCALE as u16;
-/// Highest frequency: cpufreq has values of its own near the top of 32 bits (CPUFREQ_TABLE_END,
-/// CPUFREQ_ENTRY_INVALID), and governors add a quarter.
+/// Highest frequency that is allowed. cpufreq reserves values near the top of 32 bits
+/// (CPUFREQ_TABLE_END, CPUFREQ_ENTRY_INVALID), and governors add a quarter to a frequency.
 pub const KHZ_MAX: u32 = i32::MAX as u32;
 
 /// Why a performance domain is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainError {
-    /// The driver would not bind.
+    /// The guest's driver would not bind.
     #[error("{found} frequencies in a performance domain, allowed are 1 to {TABLE_LEN_MAX}")]
     Length {
-        /// Frequencies there are.
+        /// Number of frequencies.
         found: usize,
     },
-    /// Zero, or beyond [`KHZ_MAX`]: the guest divides by the highest.
+    /// A frequency is 0 or above [`KHZ_MAX`]. The guest divides by the highest frequency.
     #[error("frequency {index} of a performance domain is {found} kHz, allowed are 1 to {KHZ_MAX}")]
     Frequency {
-        /// Which one.
+        /// Index of the frequency.
         index: usize,
-        /// What it is.
+        /// The frequency in kHz.
         found: u32,
     },
-    /// Equal entries make a guest's kernel oops, unsorted ones confuse its governors.
-    #[error("frequency {index} of a performance domain is {found} kHz: they must rise strictly")]
+    /// Two equal entries make a guest's kernel oops, and unsorted entries confuse its governors.
+    #[error("frequency {index} of a performance domain is {found} kHz: frequencies must rise")]
     NotRising {
-        /// Which one.
+        /// Index of the frequency.
         index: usize,
-        /// What it is.
+        /// The frequency in kHz.
         found: u32,
     },
-    /// Out of the scale.
+    /// The capacity is outside the scale.
     #[error("a performance domain's capacity of {found} is not in 1..={SCALE}")]
     Capacity {
-        /// Given capacity.
+        /// The given capacity.
         found: u16,
     },
 }
 
-/// What a vCPU's policy asks for.
+/// The request of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// In the table's unit, at most its highest entry. 0: nothing.
+    /// The frequency in kHz, at most the highest entry of the table. 0: no request.
     pub khz: u32,
-    /// The same on the host's capacity scale, 0..=1024: what a host CPU has to be able to do. Not 0
-    /// unless `khz` is.
+    /// The same request on the host's capacity scale, 0..=1024: the capacity that the host CPU must
+    /// provide. It is 0 only if `khz` is 0.
     pub util: u16,
 }
 
-/// vCPUs that are shown the same table.
+/// A performance domain: vCPUs that are shown the same table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerfDomain {
     khz: Vec<u32>,
@@ -64,9 +64,9 @@ pub struct PerfDomain {
 }
 
 impl PerfDomain {
-    /// Of frequencies in kHz that rise strictly; `capacity` is what a CPU can do at the highest, on
-    /// the host's scale (1..=1024), and `shared` means that the vCPUs are one policy: they ask for one
-    /// frequency together.
+    /// Makes a domain of frequencies in kHz, which must rise strictly. `capacity` is the capacity
+    /// of a CPU at the highest frequency, on the host's scale (1..=1024). `shared` means that all
+    /// vCPUs of the domain are one policy, which requests one frequency for all of them.
     ///
     /// # Errors
     /// Any [`DomainError`].
@@ -94,7 +94,7 @@ impl PerfDomain {
         Ok(PerfDomain { khz: khz.to_vec(), capacity, shared })
     }
 
-    /// Without a table: the guest may ask for any value from 1 to the maximum.
+    /// Makes a domain without a table: the guest may request any value from 1 to the maximum.
     ///
     /// # Errors
     /// As [`PerfDomain::from_frequencies`].
@@ -106,29 +106,31 @@ impl PerfDomain {
         PerfDomain::from_frequencies(&[max_khz], capacity, shared)
     }
 
-    /// The table, rising.
+    /// The frequencies of the table, in rising order.
     pub fn khz(&self) -> &[u32] {
         &self.khz
     }
 
-    /// The table's highest entry.
+    /// The highest frequency of the table.
     pub fn max_khz(&self) -> u32 {
-        // The constructors leave no empty table; a guest access must not be able to panic all the same.
+        // The constructors never make an empty table. The fallback ensures that a guest's access
+        // cannot panic.
         self.khz.last().copied().unwrap_or(KHZ_MAX)
     }
 
-    /// What a CPU can do at the highest frequency, 1..=1024.
+    /// Capacity of a CPU at the highest frequency, 1..=1024.
     pub fn capacity(&self) -> u16 {
         self.capacity
     }
 
-    /// One policy for all vCPUs.
+    /// Whether all vCPUs of the domain are one policy.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// What `khz` (clamped) means on the host. Rounded down: a governor takes the lowest frequency that
-    /// suffices, so a request for one that the host has gets that one and not the next.
+    /// Converts a frequency to a request, after clamping it to the table. The utilisation is
+    /// rounded down. A governor selects the lowest frequency that suffices, so a request for a
+    /// frequency that the host has selects that frequency and not the next higher one.
     pub fn request(&self, khz: u32) -> Request {
         let max = self.max_khz();
         let khz = khz.min(max);
@@ -141,8 +143,8 @@ impl PerfDomain {
 impl TryFrom<&Domain> for PerfDomain {
     type Error = DomainError;
 
-    /// Levels as frequencies. Fails for what only a [`Domain`] that was never checked can hold, and for
-    /// one whose frequencies are so low that two levels are the same in kHz.
+    /// Converts levels to frequencies. Fails for a [`Domain`] that was never checked and is
+    /// invalid, and for a domain whose frequencies are so low that two levels are equal in kHz.
     fn try_from(domain: &Domain) -> Result<PerfDomain, DomainError> {
         let khz = |level: u16| {
             let khz = u64::from(domain.max_khz) * u64::from(level) / u64::from(SCALE);
@@ -184,11 +186,12 @@ mod tests {
         assert_eq!((domain.capacity(), domain.is_shared()), (383, true));
         for (&khz, host_khz) in domain.khz().iter().zip([450_000, 800_000, 950_000]) {
             let util = u32::from(domain.request(khz).util);
-            // What a governor makes of it (map_util_freq) reaches the host's frequency and no other.
+            // The governor's formula (map_util_freq) leads to the host's frequency, and to no
+            // higher one.
             assert!(util * 950_000 / 383 <= host_khz, "{khz}: {util}");
             assert!((util + 1) * 950_000 / 383 >= host_khz, "{khz}: {util}");
         }
-        // Levels 1 and 2 of 1024 at 100 kHz are both 0 kHz.
+        // At 100 kHz, levels 1 and 2 of 1024 both become 0 kHz.
         let low = Domain { max_khz: 100, levels: vec![1, 2, 1024], ..host };
         let refused = PerfDomain::try_from(&low);
         assert_eq!(refused, Err(DomainError::Frequency { index: 0, found: 0 }));

@@ -4,10 +4,10 @@
 
 use super::registers::PAGE_BYTES;
 
-/// What the driver looks for.
+/// The string by which the driver finds the node.
 pub const COMPATIBLE: &str = "qemu,virtual-cpufreq";
 
-/// The node, to be put where addresses and sizes have two cells each.
+/// The node. Its parent must have two cells for addresses and two for sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Name with unit address.
@@ -19,16 +19,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// Of a device for `vcpus` vCPUs whose window is at `base`.
+    /// Makes the node of a device for `vcpus` vCPUs whose window is at `base`.
     pub fn new(base: u64, vcpus: u32) -> Node {
         let reg = [base, u64::from(vcpus) * PAGE_BYTES];
         Node { name: format!("cpufreq@{base:x}"), compatible: COMPATIBLE, reg }
     }
 
-    /// Writes it as a child of the node that is open.
+    /// Writes the node as a child of the node that is open.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The error that the writer of the device tree reports.
     #[cfg(feature = "fdt")]
     pub fn write(&self, fdt: &mut vm_fdt::FdtWriter) -> Result<(), vm_fdt::Error> {
         let node = fdt.begin_node(&self.name)?;

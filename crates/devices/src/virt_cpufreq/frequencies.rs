@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What guests read as their frequency: that of the host's CPU on which the vCPU ran last.
+//! The frequencies that guests read: a guest sees the frequency of the host CPU on which its vCPU
+//! last ran.
 //!
-//! For a thread of the VMM that does it each few milliseconds, never for a guest's access: sysfs takes
-//! microseconds and locks.
+//! To be used by a thread of the VMM every few milliseconds, and never inside a guest's access,
+//! because reading sysfs takes locks and some microseconds.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,64 +11,65 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use paracord_abi::layout::PARACORD_SCALE;
+use paracord_sys::sysfs::{CpuFiles, CurrentFrequency};
 
 use super::{Backend, VirtCpufreq};
 
-/// Longest stat file of a thread, and longer than any number in sysfs.
+/// Longest stat file of a thread.
 const STAT_BYTES: usize = 1024;
 /// Field 39 of /proc/PID/task/TID/stat: processor.
 const PROCESSOR_FIELD: usize = 39;
-const SCALE: u64 = PARACORD_SCALE as u64;
 
-/// One CPU of the host. Its files stay open.
+/// One CPU of the host. The file of its current frequency stays open.
 #[derive(Debug)]
 struct HostCpu {
-    /// scaling_cur_freq; none without cpufreq.
-    current: Option<File>,
+    /// None without cpufreq.
+    current: Option<CurrentFrequency>,
     max_khz: u64,
-    /// 1..=1024.
+    /// Capacity of the CPU, 1..=1024.
     capacity: u64,
 }
 
-/// The host's CPUs, and where vCPUs run on them.
+/// The host's CPUs, and the threads that run the vCPUs.
 #[derive(Debug)]
 pub struct Frequencies {
     root: PathBuf,
     cpus: BTreeMap<u32, HostCpu>,
-    /// By vCPU: its thread's stat file.
+    /// Stat file of each vCPU's thread, by vCPU.
     threads: BTreeMap<u32, File>,
 }
 
 impl Frequencies {
-    /// `root` is `/`.
+    /// `root` is `/`, or a fixture tree in tests.
     pub fn new(root: &Path) -> Frequencies {
         Frequencies { root: root.to_owned(), cpus: BTreeMap::new(), threads: BTreeMap::new() }
     }
 
-    /// vCPU `vcpu` is run by thread `tid` of process `pid`.
+    /// Registers thread `tid` of process `pid` as the thread that runs vCPU `vcpu`.
     ///
     /// # Errors
-    /// When the thread's stat file cannot be opened.
+    /// If the thread's stat file cannot be opened.
     pub fn register(&mut self, vcpu: u32, pid: u32, tid: u32) -> io::Result<()> {
         let path = self.root.join(format!("proc/{pid}/task/{tid}/stat"));
         self.threads.insert(vcpu, File::open(path)?);
         Ok(())
     }
 
-    /// Tells the device how fast each registered vCPU runs. What cannot be read counts as the highest, which
-    /// is what a guest takes its CPU for that has no device.
+    /// Tells the device how fast each registered vCPU runs. If the frequency of a host CPU cannot
+    /// be read, it counts as the highest one. A guest without the device assumes the same of its
+    /// CPUs.
     pub fn update<B: Backend>(&mut self, device: &VirtCpufreq<B>) {
         for (&vcpu, stat) in &self.threads {
             let Some(domain) = device.domain(vcpu) else { continue };
             let Some(cpu) = last_cpu(stat) else { continue };
             let here = self.cpus.entry(cpu).or_insert_with(|| HostCpu::open(&self.root, cpu));
-            // What the host's CPU does now, in terms of the vCPU's own table.
+            // The current speed of the host CPU, in units of the vCPU's own table.
             let (speed, is_known) = here.speed();
             let khz = speed * u64::from(domain.max_khz()) / u64::from(domain.capacity());
             device.set_current(vcpu, u32::try_from(khz).unwrap_or(u32::MAX));
             if !is_known {
-                // A CPU that was offline has new files when it is back.
+                // When an offline CPU comes back online, it has new files. They are opened at the
+                // next update.
                 self.cpus.remove(&cpu);
             }
         }
@@ -76,20 +78,20 @@ impl Frequencies {
 
 impl HostCpu {
     fn open(root: &Path, cpu: u32) -> HostCpu {
-        let directory = root.join(format!("sys/devices/system/cpu/cpu{cpu}"));
-        let read = |file: &str| number(&File::open(directory.join(file)).ok()?);
+        let cpus = CpuFiles::below(&root.join("sys"));
+        let policy = cpus.policy_of(cpu);
         HostCpu {
-            current: File::open(directory.join("cpufreq/scaling_cur_freq")).ok(),
-            max_khz: read("cpufreq/cpuinfo_max_freq").unwrap_or(0),
-            capacity: read("cpu_capacity").unwrap_or(SCALE).clamp(1, SCALE),
+            current: policy.current(),
+            max_khz: policy.max_khz().ok().flatten().map_or(0, u64::from),
+            capacity: cpus.capacity_or_full(cpu).into(),
         }
     }
 
-    /// On the host's capacity scale, 1..=1024, and whether the frequency in it is known: it is not where
-    /// there is a file that tells nothing.
+    /// The speed on the host's capacity scale, 1..=1024, and whether the frequency is known. It is
+    /// unknown if the frequency file exists but contains no usable number.
     fn speed(&self) -> (u64, bool) {
-        let Some(file) = &self.current else { return (self.capacity, true) };
-        match number(file).filter(|&khz| khz > 0 && self.max_khz > 0) {
+        let Some(current) = &self.current else { return (self.capacity, true) };
+        match current.khz().map(u64::from).filter(|&khz| khz > 0 && self.max_khz > 0) {
             Some(khz) => {
                 let speed = self.capacity.saturating_mul(khz) / self.max_khz;
                 (speed.clamp(1, self.capacity), true)
@@ -99,19 +101,12 @@ impl HostCpu {
     }
 }
 
-fn text(file: &File) -> Option<String> {
-    let mut bytes = [0; STAT_BYTES];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
-}
-
-fn number(file: &File) -> Option<u64> {
-    text(file)?.trim().parse().ok()
-}
-
-/// The CPU on which a thread ran last. Its name, in parentheses, may hold blanks and parentheses.
+/// The CPU on which a thread last ran. The second field of the file is the thread's name in
+/// parentheses, which may contain spaces and parentheses.
 fn last_cpu(stat: &File) -> Option<u32> {
-    let text = text(stat)?;
+    let mut bytes = [0; STAT_BYTES];
+    let read = stat.read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..read]);
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(PROCESSOR_FIELD - 3)?.parse().ok()
 }
@@ -141,7 +136,7 @@ mod tests {
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
         write(&root, "proc/42/task/43/stat", &stat(0));
         write(&root, "proc/42/task/44/stat", &stat(7));
-        // vCPU 0 may run anywhere, vCPU 1 on small CPUs.
+        // vCPU 0 may run on any CPU, vCPU 1 on small CPUs.
         let domains = vec![
             PerfDomain::maximum_only(1_200_000, 1024, false).unwrap(),
             PerfDomain::maximum_only(950_000, 383, false).unwrap(),
@@ -152,18 +147,20 @@ mod tests {
         frequencies.register(0, 42, 43).unwrap();
         assert!(frequencies.register(5, 42, 99).is_err());
         frequencies.update(&device);
-        // 383 / 1024 of the largest, at half of its frequency.
+        // 383 / 1024 of the largest capacity, at half of the highest frequency.
         assert_eq!(device.current(0), Some(191 * 1_200_000 / 1024));
         assert_eq!(device.current(1), Some(950_000));
         frequencies.register(1, 42, 43).unwrap();
         frequencies.update(&device);
         assert_eq!(device.current(1), Some(191 * 950_000 / 383));
-        // It moves to a CPU of which nothing is known, and its frequency file turns out to be nonsense.
+        // The vCPU moves to a CPU without cpufreq. Then the frequency file of CPU 0 has invalid
+        // content.
         frequencies.register(0, 42, 44).unwrap();
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "<unknown>\n");
         frequencies.update(&device);
         assert_eq!((device.current(0), device.current(1)), (Some(1_200_000), Some(950_000)));
-        // The CPU was taken off and is back: the old file stays mute, there is a new one.
+        // CPU 0 was offline and is online again: reads of the old file return nothing, and there is
+        // a new file.
         fs::remove_file(root.join(cpus).join("cpu0/cpufreq/scaling_cur_freq")).unwrap();
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
         frequencies.update(&device);

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! What the host's frequency governor makes of a clamp.
+//! How the host's frequency governor treats a clamp.
 
 use std::fs;
 use std::path::Path;
 
+use paracord_sys::sysfs::CpuFiles;
+
 /// Whether the host's governor adds its quarter of headroom to a clamp.
 ///
-/// The guest's governor has added one already. schedutil applied clamps before its own until 6.8
-/// ("sched/cpufreq: Rework schedutil governor performance estimation"), so that a request came out a quarter
-/// too high; later ones apply them after it.
+/// The guest's governor has already added its quarter. Before Linux 6.8 ("sched/cpufreq: Rework
+/// schedutil governor performance estimation"), schedutil added its quarter to the clamped value,
+/// so that the frequency was a quarter too high. Since 6.8, schedutil adds the quarter first and
+/// then applies the clamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// The governor takes a clamp as it is.
+    /// The governor uses the clamp unchanged.
     AsAsked,
-    /// It adds a quarter: a fifth is taken off before.
+    /// The governor adds a quarter, so a fifth is subtracted from the clamp beforehand.
     Added,
 }
 
 impl Headroom {
-    /// Of the host's kernel and governor; `root` is `/`. A release that cannot be read counts as a new one.
+    /// Reads the host's kernel release and governor; `root` is `/`. A release that cannot be read
+    /// counts as a new one.
     pub fn of_host(root: &Path) -> Headroom {
         let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
         let numbers: Vec<u32> = release
@@ -41,14 +45,13 @@ impl Headroom {
     }
 }
 
-/// Whether any of the host's CPUs has a frequency that follows clamps: only the governor schedutil does.
-/// Where it is false, requests of guests have no effect on frequencies; a VMM should say so once. `root`
-/// is `/`.
+/// Whether the frequency of any host CPU follows clamps, which is the case only with the governor
+/// schedutil. If the result is false, the requests of guests have no effect on frequencies, and a
+/// VMM should report this once. `root` is `/`.
 pub fn governor_listens(root: &Path) -> bool {
-    let policies = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq"));
-    policies.into_iter().flatten().flatten().any(|policy| {
-        let governor = fs::read_to_string(policy.path().join("scaling_governor"));
-        governor.is_ok_and(|name| name.trim() == "schedutil")
+    let policies = CpuFiles::below(&root.join("sys")).policies();
+    policies.values().any(|policy| {
+        policy.governor().is_ok_and(|governor| governor.as_deref() == Some("schedutil"))
     })
 }
 

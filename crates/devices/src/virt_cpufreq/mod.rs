@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The device of Linux' `virtual-cpufreq` guest driver (6.13 and newer; arm, arm64, riscv).
 //!
-//! The guest's governor writes the performance that its tasks need, a [`Backend`] carries that to the
-//! host, and the guest reads at each of its ticks how fast its vCPU runs, so that its load tracking is
-//! right. [`registers`] has the register table, [`fdt`] the device tree node.
+//! The guest's governor writes the performance that its tasks need, and a [`Backend`] passes this
+//! request to the host. At each of its ticks, the guest reads how fast its vCPU runs, so that its
+//! load tracking is correct. [`registers`] contains the register table, [`fdt`] the device tree
+//! node.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`VirtCpufreq`] | the registers; a guest access is a load or a store of an atomic |
+//! | [`VirtCpufreq`] | the registers; a guest's access loads or stores an atomic |
 //! | [`PerfDomain`] | the table that vCPUs are shown, checked once |
-//! | [`UclampBackend`] | requests become `uclamp.min` of the vCPUs' threads |
-//! | [`Headroom`] | what the host's governor makes of them |
-//! | [`RegionBackend`] | requests go into the region of paracord's host daemon |
-//! | [`Frequencies`] | what the guest reads: the host's frequencies, at a bounded rate |
+//! | [`UclampBackend`] | turns requests into `uclamp.min` of the vCPUs' threads |
+//! | [`Headroom`] | whether the host's governor adds headroom to these clamps |
+//! | [`RegionBackend`] | stores requests in the region of paracord's host daemon |
+//! | [`Frequencies`] | sets the frequencies that the guest reads, from those of the host |
 //! | [`State`] | snapshot and restore |
 //!
 //! ```
@@ -27,7 +28,7 @@
 //! device.write(page + registers::SET_PERF, &1_200_000_u32.to_le_bytes());
 //! assert_eq!(device.requested(2), Some(1_200_000));
 //!
-//! // From the VMM's housekeeping: it runs at 600 MHz.
+//! // From a housekeeping thread of the VMM: vCPU 2 runs at 600 MHz.
 //! device.set_current(2, 600_000);
 //! let mut data = [0; 4];
 //! device.read(page + registers::CUR_PERF, &mut data);
@@ -66,43 +67,43 @@ pub use uclamp::{UclampBackend, UclampRefused};
 /// Why a configuration is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// No vCPU, or more than a vCPU's number can tell.
+    /// No vCPU, or more vCPUs than a 32-bit vCPU number can count.
     #[error("a virtual cpufreq device for {found} vCPUs")]
     Cpus {
-        /// vCPUs there are.
+        /// Number of vCPUs.
         found: usize,
     },
-    /// A vCPU's domain is not in the list.
-    #[error("vCPU {vcpu} is in performance domain {domain} of {domains}")]
+    /// A vCPU's domain is not in the list of domains.
+    #[error("vCPU {vcpu} is in performance domain {domain}, but there are only {domains}")]
     NoDomain {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
         /// Its domain.
         domain: usize,
-        /// Domains there are.
+        /// Number of domains.
         domains: usize,
     },
 }
 
-/// One vCPU.
+/// The configuration of one vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuConfig {
-    /// Index of its performance domain in [`Config::domains`].
+    /// Index of the vCPU's performance domain in [`Config::domains`].
     pub domain: usize,
 }
 
-/// What a device is made of.
+/// The configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The tables.
+    /// The tables of frequencies that the device shows to vCPUs.
     pub domains: Vec<PerfDomain>,
-    /// The vCPUs, in the order of the guest's logical CPUs: all possible ones, not only those that are
-    /// there at boot, because the driver reads all of their pages.
+    /// The vCPUs, in the order of the guest's logical CPUs. List all possible vCPUs, including
+    /// those that are not present at boot, because the driver reads the pages of all of them.
     pub cpus: Vec<CpuConfig>,
 }
 
-/// vCPUs that ask for one frequency. On cache lines of its own: the vCPUs of other policies do not
-/// slow it down.
+/// A policy: vCPUs that request one frequency together. The structure has its own cache lines, so
+/// that vCPUs of other policies do not slow it down.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Policy {
@@ -110,7 +111,7 @@ struct Policy {
     number: u32,
     domain: PerfDomain,
     vcpus: Vec<u32>,
-    /// Written by the policy's vCPUs. 0: nothing since the start.
+    /// Written by the vCPUs of the policy. 0: no request since the start.
     requested_khz: AtomicU32,
 }
 
@@ -121,11 +122,11 @@ struct Page {
     policy: Arc<Policy>,
     /// Written by `set_current`.
     current_khz: AtomicU32,
-    /// Written by the guest, any value.
+    /// Written by the guest, which may write any value.
     selected: AtomicU32,
 }
 
-/// The device. All methods take `&self` and may be called from any thread at any time.
+/// The device. All methods take `&self`, and any thread may call them at any time.
 #[derive(Debug)]
 pub struct VirtCpufreq<B: Backend> {
     pages: Vec<Page>,
@@ -135,8 +136,8 @@ pub struct VirtCpufreq<B: Backend> {
 }
 
 impl<B: Backend> VirtCpufreq<B> {
-    /// A device as it is at the guest's start: every vCPU runs at its highest frequency, nothing is
-    /// requested.
+    /// Makes a device in the state that it has when the guest starts: every vCPU runs at its
+    /// highest frequency, and nothing is requested.
     ///
     /// # Errors
     /// Any [`ConfigError`].
@@ -145,7 +146,7 @@ impl<B: Backend> VirtCpufreq<B> {
         if cpus.is_empty() || u32::try_from(cpus.len()).is_err() {
             return Err(ConfigError::Cpus { found: cpus.len() });
         }
-        // Per policy its domain and vCPUs; per vCPU its policy.
+        // The domain and the vCPUs of each policy, and the policy of each vCPU.
         let mut members: Vec<(&PerfDomain, Vec<u32>)> = Vec::new();
         let mut shared: Vec<Option<usize>> = vec![None; domains.len()];
         let mut policy_of = Vec::with_capacity(cpus.len());
@@ -180,18 +181,18 @@ impl<B: Backend> VirtCpufreq<B> {
         Ok(VirtCpufreq { pages, policies, backend, counters: Counters::default() })
     }
 
-    /// vCPUs of the device.
+    /// Number of vCPUs of the device.
     pub fn vcpus(&self) -> u32 {
         self.pages.len() as u32
     }
 
-    /// Bytes of the device's window.
+    /// Size of the device's window.
     pub fn window_bytes(&self) -> u64 {
         u64::from(self.vcpus()) * PAGE_BYTES
     }
 
-    /// A guest reads `data.len()` bytes at `offset` in the window. What is not the read of a register is
-    /// counted and gives zeroes.
+    /// Handles a guest's read of `data.len()` bytes at `offset` in the window. An access that does
+    /// not read a register is counted and returns zeroes.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         match <&mut [u8; REGISTER_BYTES]>::try_from(&mut *data) {
             Ok(word) => {
@@ -208,8 +209,8 @@ impl<B: Backend> VirtCpufreq<B> {
         }
     }
 
-    /// A guest writes `data` at `offset` in the window. What is not the write of a register is counted
-    /// and has no effect.
+    /// Handles a guest's write of `data` at `offset` in the window. An access that does not write a
+    /// register is counted and has no effect.
     pub fn write(&self, offset: u64, data: &[u8]) {
         let word = <[u8; REGISTER_BYTES]>::try_from(data).map_err(|_| Refusal::Width);
         if let Err(why) = word.and_then(|word| self.store(offset, u32::from_le_bytes(word))) {
@@ -217,7 +218,7 @@ impl<B: Backend> VirtCpufreq<B> {
         }
     }
 
-    /// The page and the offset in it.
+    /// The page of a vCPU, and the offset in this page.
     fn page(&self, offset: u64) -> Result<(&Page, u64), Refusal> {
         let index = usize::try_from(offset / PAGE_BYTES).map_err(|_| Refusal::Outside)?;
         let page = self.pages.get(index).ok_or(Refusal::Outside)?;
@@ -259,8 +260,9 @@ impl<B: Backend> VirtCpufreq<B> {
         if request.khz != khz {
             self.counters.clamped.fetch_add(1, Relaxed);
         }
-        // Linux serialises what the vCPUs of a policy write. Where a guest does not, the back end ends up
-        // with one of the values that were written together: any of them is one it may ask for.
+        // Linux serialises the writes of the vCPUs of a policy. If another guest writes several
+        // values at the same time, the back end keeps one of them. This is harmless, because the
+        // guest may request any of them.
         if policy.requested_khz.swap(request.khz, Relaxed) == request.khz {
             return;
         }
@@ -274,31 +276,32 @@ impl<B: Backend> VirtCpufreq<B> {
         }
     }
 
-    /// What the guest reads as the performance of the moment of `vcpu`, clamped to 1 and the highest of
-    /// its table: at 0 a guest's load tracking would stand still. False without such a vCPU.
+    /// Sets the current performance of `vcpu` that the guest reads. The value is clamped to the
+    /// range from 1 to the highest entry of the vCPU's table, because at 0 the guest's load
+    /// tracking would stop. Returns false if there is no such vCPU.
     pub fn set_current(&self, vcpu: u32, khz: u32) -> bool {
         let Some(page) = self.pages.get(vcpu as usize) else { return false };
         page.current_khz.store(khz.clamp(1, page.policy.domain.max_khz()), Relaxed);
         true
     }
 
-    /// What the guest reads as the performance of the moment; `None` without such a vCPU.
+    /// The current performance that the guest reads; `None` if there is no such vCPU.
     pub fn current(&self, vcpu: u32) -> Option<u32> {
         self.pages.get(vcpu as usize).map(|page| page.current_khz.load(Relaxed))
     }
 
-    /// What the policy of `vcpu` asks for, in kHz; 0 when it asked for nothing yet, `None` without such
-    /// a vCPU.
+    /// The frequency in kHz that the policy of `vcpu` requests; 0 if it has not requested one yet.
+    /// `None` if there is no such vCPU.
     pub fn requested(&self, vcpu: u32) -> Option<u32> {
         self.pages.get(vcpu as usize).map(|page| page.policy.requested_khz.load(Relaxed))
     }
 
-    /// The table of `vcpu`; `None` without such a vCPU.
+    /// The table of `vcpu`; `None` if there is no such vCPU.
     pub fn domain(&self, vcpu: u32) -> Option<&PerfDomain> {
         self.pages.get(vcpu as usize).map(|page| &page.policy.domain)
     }
 
-    /// What the guest did so far.
+    /// Counts of the guest's accesses so far.
     pub fn counts(&self) -> Counts {
         self.counters.get()
     }

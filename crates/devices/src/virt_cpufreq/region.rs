@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Requests go into paracord's shared region, as if the guest's own driver had stored them: the
-//! host's daemon finds them there at the VM exit that the register's write was.
+//! Stores requests in paracord's shared region, as the guest's own driver would. The register write
+//! is a VM exit, and the host's daemon reads the region at that exit.
 
 use core::mem::offset_of;
 
@@ -13,33 +13,34 @@ use paracord_abi::layout::{
 use super::backend::Backend;
 use super::domain::Request;
 
-/// The region as the VMM has it mapped.
+/// The region, as the VMM has mapped it.
 pub trait RegionMemory: Send + Sync {
-    /// Stores a little-endian 32-bit word, in one piece, at a multiple of four inside the region.
+    /// Stores a little-endian 32-bit word in one piece. The offset is a multiple of four, inside
+    /// the region.
     fn store_u32(&self, offset_bytes: u64, value: u32);
 }
 
-/// Why a region is no back end.
+/// Why a region cannot be used as a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegionBackendError {
-    /// The host's daemon would not look.
+    /// The host's daemon would not read requests from this region.
     #[error(
         "the region does not offer perf_request: create it on a host with CPU frequencies, without \
          --no-frequencies"
     )]
     NotOffered,
-    /// Too small.
-    #[error("the region has {slots} slots, the device {vcpus} vCPUs")]
+    /// The region has fewer slots than the device has vCPUs.
+    #[error("the region has {slots} slots, but the device has {vcpus} vCPUs")]
     Slots {
-        /// Slots of the region.
+        /// Slots in the region.
         slots: u32,
         /// vCPUs of the device.
         vcpus: u32,
     },
 }
 
-/// The back end. While it lives, the VMM is the region's guest driver: paracord's module must not be
-/// loaded in that guest, where it would declare a driver of its own.
+/// The back end. While it exists, the VMM is the guest driver of the region. Do not load paracord's
+/// module in that guest: the module would declare a driver of its own.
 #[derive(Debug)]
 pub struct RegionBackend<M: RegionMemory> {
     memory: M,
@@ -47,8 +48,8 @@ pub struct RegionBackend<M: RegionMemory> {
 }
 
 impl<M: RegionMemory> RegionBackend<M> {
-    /// For a region whose header was checked; slot n is vCPU n's. Declares a driver that only asks for
-    /// performance.
+    /// Makes a back end for a region whose header was checked. Slot n belongs to vCPU n. Declares a
+    /// driver whose only feature is performance requests.
     ///
     /// # Errors
     /// Any [`RegionBackendError`].
@@ -63,7 +64,7 @@ impl<M: RegionMemory> RegionBackend<M> {
         if vcpus > layout.slot_count {
             return Err(RegionBackendError::Slots { slots: layout.slot_count, vcpus });
         }
-        // A VMM before this one may have left requests.
+        // An earlier VMM may have left requests in the region.
         for vcpu in 0..layout.slot_count {
             store_request(&memory, &layout, vcpu, 0);
         }
@@ -71,7 +72,8 @@ impl<M: RegionMemory> RegionBackend<M> {
         memory.store_u32(offset_of!(paracord_header, guest_abi_major) as u64, version);
         let line_bytes = offset_of!(paracord_header, guest_line_bytes) as u64;
         memory.store_u32(line_bytes, PARACORD_LINE_BYTES);
-        // Last: the host looks at the rest only where there are features.
+        // This store is the last one, because the host reads the other fields only if features are
+        // declared.
         memory.store_u32(FEATURES, PARACORD_F_PERF_REQUEST);
         Ok(RegionBackend { memory, layout })
     }
@@ -87,7 +89,8 @@ impl<M: RegionMemory> Backend for RegionBackend<M> {
 
 fn store_request(memory: &impl RegionMemory, layout: &RegionLayout, vcpu: u32, util: u16) {
     let Some(slot) = layout.slot_offset(vcpu) else { return };
-    // The upper half, the limit, stays 0: the driver's register has none.
+    // The upper half of the word is the limit. It stays 0, because the driver has no register for a
+    // limit.
     let word = slot + offset_of!(paracord_guest_line, perf_request) as u64;
     memory.store_u32(word, util.into());
 }
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn the_host_reads_a_request_as_the_guests_own() {
         let (layout, memory) = region(PARACORD_F_PERF_REQUEST);
-        store_request(&memory, &layout, 0, 55); // somebody's before
+        store_request(&memory, &layout, 0, 55); // left by an earlier VMM
         let backend = RegionBackend::new(layout, 2, memory.clone()).unwrap();
         backend.request(1, Request { khz: 5, util: 700 });
         backend.request(2, Request { khz: 5, util: 1 });

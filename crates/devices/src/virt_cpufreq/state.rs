@@ -1,96 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Snapshot and restore.
 //!
-//! A guest reads the tables once, at its driver's start, and asks in their terms from then on. So a
-//! snapshot carries them, and is only restored where the same vCPUs are shown the same tables.
+//! A guest's driver reads the tables once, when it starts, and later requests frequencies of those
+//! tables. Therefore a snapshot contains the tables, and it can be restored only on a device that
+//! shows the same tables to the same vCPUs.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Backend, VirtCpufreq};
 
-/// Version of [`State`]; another one is refused.
+/// Version of [`State`]. States of other versions are refused.
 pub const STATE_VERSION: u32 = 1;
 
-/// A device's state.
+/// The state of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct State {
     /// [`STATE_VERSION`].
     pub version: u32,
-    /// By the value of perf_domain.
+    /// The policies, indexed by the value of perf_domain.
     pub policies: Vec<PolicyState>,
-    /// By vCPU.
+    /// The vCPUs.
     pub cpus: Vec<CpuState>,
 }
 
-/// vCPUs that ask for one frequency.
+/// A policy: vCPUs that request one frequency together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PolicyState {
-    /// The table that they are shown.
+    /// The table that the vCPUs of the policy are shown.
     pub khz: Vec<u32>,
-    /// What they ask for; 0: nothing.
+    /// The frequency that they request; 0: none.
     pub requested_khz: u32,
 }
 
-/// One vCPU.
+/// The state of one vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuState {
-    /// perf_domain.
+    /// The register perf_domain.
     pub policy: u32,
-    /// perftbl_sel.
+    /// The register perftbl_sel.
     pub selected: u32,
-    /// cur_perf.
+    /// The register cur_perf.
     pub current_khz: u32,
 }
 
-/// Why a state is refused. Nothing of it is restored then.
+/// Why a state is refused. If it is, nothing of it is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// Of another version of the device.
-    #[error("state of version {found}, this device has {STATE_VERSION}")]
+    /// The state has the version of another device.
+    #[error("the state has version {found}, but this device has version {STATE_VERSION}")]
     Version {
         /// The state's version.
         found: u32,
     },
-    /// Of another number of vCPUs.
-    #[error("state of {found} vCPUs, this device has {here}")]
+    /// The state has another number of vCPUs.
+    #[error("the state has {found} vCPUs, but this device has {here}")]
     Cpus {
-        /// vCPUs of the state.
+        /// vCPUs in the state.
         found: usize,
         /// vCPUs of the device.
         here: usize,
     },
-    /// A vCPU is in another policy, or the state's number of policies is another.
+    /// A vCPU belongs to another policy, or the number of policies is different.
     #[error("the state's vCPUs are in other performance domains than this device's")]
     Policies,
-    /// The guest has seen another table.
+    /// The guest was shown another table.
     #[error("the state's table of performance domain {policy} is not this device's")]
     Table {
-        /// Which one.
+        /// Number of the performance domain.
         policy: usize,
     },
-    /// A request beyond the table.
-    #[error("the state's request of performance domain {policy} is {found} kHz, beyond its table")]
+    /// A request above the highest entry of the table.
+    #[error("the state's request for performance domain {policy} is {found} kHz, above its table")]
     Requested {
-        /// Which one.
+        /// Number of the performance domain.
         policy: usize,
-        /// What it is.
+        /// The request, in kHz.
         found: u32,
     },
-    /// A frequency beyond the table, or none.
+    /// The frequency of a vCPU is 0, or above the highest entry of its table.
     #[error("the state's frequency of vCPU {vcpu} is {found} kHz, not within its table")]
     Current {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// What it is.
+        /// Its frequency, in kHz.
         found: u32,
     },
 }
 
 impl<B: Backend> VirtCpufreq<B> {
-    /// The state of the moment. Consistent when no vCPU runs. Counts are not part of it.
+    /// Copies the current state. The copy is consistent if no vCPU runs. It does not contain the
+    /// counts.
     pub fn state(&self) -> State {
         let policies = self.policies.iter().map(|policy| PolicyState {
             khz: policy.domain.khz().to_vec(),
@@ -104,10 +106,12 @@ impl<B: Backend> VirtCpufreq<B> {
         State { version: STATE_VERSION, policies: policies.collect(), cpus: cpus.collect() }
     }
 
-    /// Takes over a state, before any vCPU runs, and tells the back end what its policies ask for.
+    /// Restores a state before any vCPU runs, and passes the requests of its policies to the back
+    /// end.
     ///
     /// # Errors
-    /// The first [`StateError`] that applies; the device is as it was then.
+    /// The first [`StateError`] that applies. The device then has the state that it had before the
+    /// call.
     pub fn restore(&self, state: &State) -> Result<(), StateError> {
         self.check(state)?;
         for (page, cpu) in self.pages.iter().zip(&state.cpus) {

@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Requests become `uclamp.min` of the vCPUs' threads: any host with CONFIG_UCLAMP_TASK, without
-//! paracord's daemon.
+//! Turns requests into `uclamp.min` of the vCPUs' threads. This works on any host with
+//! CONFIG_UCLAMP_TASK, without paracord's daemon.
 
 use std::fmt::Debug;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Instant;
 
+use paracord_sys::clock::NS_PER_MS;
 use paracord_sys::sched::{self, Util};
 
 use super::backend::Backend;
 use super::domain::Request;
 use super::headroom::Headroom;
 
-/// A vCPU's clamp changes at most this often: a guest that writes its register as fast as it can
-/// exit makes one system call a millisecond. Linux' governor has the same limit by default.
-const EVERY_NS: u64 = 1_000_000;
-/// No thread was registered.
+/// Minimum time between two changes of a vCPU's clamp. A guest that writes its register as fast as
+/// it can exit causes one system call per millisecond. Linux' governor has the same limit by
+/// default.
+const EVERY_NS: u64 = NS_PER_MS;
+/// The vCPU has no registered thread.
 const NO_THREAD: u32 = 0;
-/// No such thread (asm-generic/errno-base.h).
+/// Error number of "no such process" (asm-generic/errno-base.h).
 const ESRCH: i32 = 3;
 
-/// The kernel refuses clamps: it has none (CONFIG_UCLAMP_TASK), or a sandbox forbids them. Requests have
-/// had no effect since.
+/// The kernel refuses clamps, because it has none (CONFIG_UCLAMP_TASK) or because a sandbox forbids
+/// them. Since the first refusal, requests have no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the kernel refuses utilisation clamps of vCPU threads: {} (CONFIG_UCLAMP_TASK, seccomp)",
     io::Error::from_raw_os_error(*errno)
 )]
 pub struct UclampRefused {
-    /// What sched_setattr(2) said.
+    /// The error of sched_setattr(2).
     pub errno: i32,
 }
 
-/// The host's kernel; another one in tests.
+/// The host's kernel. Tests replace it.
 trait Host: Debug + Send + Sync {
     fn min(&self, tid: u32) -> io::Result<u32>;
     fn set_min(&self, tid: u32, min: Util) -> io::Result<()>;
-    /// Since some moment in the past; not 0.
+    /// Time since a fixed moment in the past; never 0.
     fn now_ns(&self) -> u64;
 }
 
@@ -56,40 +58,43 @@ impl Host for Kernel {
     }
 
     fn now_ns(&self) -> u64 {
-        // 584 years fit.
+        // A u64 holds 584 years of nanoseconds.
         self.start.elapsed().as_nanos() as u64 | 1
     }
 }
 
-/// One vCPU's thread. On a cache line of its own.
+/// The thread of one vCPU, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Thread {
-    /// What the vCPU's policy asks for, on the host's capacity scale.
+    /// The request of the vCPU's policy, on the host's capacity scale.
     asked: AtomicU32,
-    /// Somebody changes the members below; a guest's access that finds it set leaves the rest to `flush()`.
+    /// A lock of the members below. A guest's access that finds it taken does not wait: `flush()`
+    /// makes the change later.
     busy: AtomicBool,
     tid: AtomicU32,
-    /// What the thread had; given back at the end.
+    /// The clamp that the thread had before. It is restored at the end.
     before: AtomicU32,
     applied: AtomicU32,
-    /// 0: not yet.
+    /// Time of the last change; 0: no change yet.
     applied_ns: AtomicU64,
 }
 
-/// The back end. Threads have what they had before again when they are unregistered, or when it is dropped.
+/// The back end. It restores the earlier clamp of a thread when the thread is unregistered, and the
+/// clamps of all threads when it is dropped.
 #[derive(Debug)]
 pub struct UclampBackend {
     threads: Vec<Thread>,
     headroom: Headroom,
     host: Box<dyn Host>,
-    /// Of the first refusal; 0: none.
+    /// Error number of the first refusal; 0: none.
     refused: AtomicI32,
     changes: AtomicU64,
 }
 
 impl UclampBackend {
-    /// For `vcpus` vCPUs, whose threads are told by [`register`](UclampBackend::register).
+    /// Makes a back end for `vcpus` vCPUs. [`register`](UclampBackend::register) names their
+    /// threads.
     pub fn new(vcpus: u32, headroom: Headroom) -> UclampBackend {
         UclampBackend::on(Box::new(Kernel { start: Instant::now() }), vcpus, headroom)
     }
@@ -104,11 +109,12 @@ impl UclampBackend {
         }
     }
 
-    /// vCPU `vcpu` is run by thread `tid`. What it asked for already, in a restored snapshot, is applied.
-    /// False without such a vCPU.
+    /// Registers thread `tid` as the thread that runs vCPU `vcpu`. If the vCPU has a request
+    /// already, from a restored snapshot, the request is applied. Returns false if there is no such
+    /// vCPU.
     ///
     /// # Errors
-    /// What sched_getattr(2) returns; the vCPU's requests have no effect then.
+    /// The error of sched_getattr(2). The vCPU's requests then have no effect.
     pub fn register(&self, vcpu: u32, tid: u32) -> io::Result<bool> {
         let Some(thread) = self.threads.get(vcpu as usize) else { return Ok(false) };
         let before = self.host.min(tid)?;
@@ -123,34 +129,35 @@ impl UclampBackend {
         Ok(true)
     }
 
-    /// The thread of vCPU `vcpu` is about to end, and has what it had before. To be called before it
-    /// does: its number may be another thread's afterwards.
+    /// Restores the clamp of the thread of vCPU `vcpu`, which is about to end. Call this before the
+    /// thread ends, because another thread may have its ID afterwards.
     pub fn unregister(&self, vcpu: u32) {
         if let Some(thread) = self.threads.get(vcpu as usize) {
             self.give_back(thread);
         }
     }
 
-    /// Makes the changes that came too soon after others. To be called each few milliseconds while
-    /// vCPUs run; it makes no system call where there is nothing to change.
+    /// Makes the changes that were postponed because they came too soon after others. Call this
+    /// every few milliseconds while vCPUs run. Without postponed changes it makes no system call.
     pub fn flush(&self) {
         for thread in &self.threads {
             self.apply(thread);
         }
     }
 
-    /// Why requests have no effect. `None`: they do.
+    /// Why requests have no effect; `None` if they have an effect.
     pub fn refusal(&self) -> Option<UclampRefused> {
         let errno = self.refused.load(Relaxed);
         (errno != 0).then_some(UclampRefused { errno })
     }
 
-    /// Clamps that were changed so far.
+    /// Number of changes of clamps so far.
     pub fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
 
-    /// Part of a guest's access: does not wait for anybody.
+    /// Applies a vCPU's request. This is part of a guest's access, so it does not wait for other
+    /// threads.
     fn apply(&self, thread: &Thread) {
         let last = thread.applied_ns.load(Relaxed);
         let wanted = thread.wanted(self.headroom);
@@ -163,7 +170,8 @@ impl UclampBackend {
         }
         let tid = thread.tid.load(Relaxed);
         if tid != NO_THREAD {
-            // Again: it may have changed, and with it the thread, before the lock was held.
+            // Read the request again. The request and the thread may have changed before the lock
+            // was taken.
             let wanted = thread.wanted(self.headroom);
             match self.host.set_min(tid, Util::To(wanted)) {
                 Ok(()) => {
@@ -171,7 +179,7 @@ impl UclampBackend {
                     thread.applied.store(wanted, Relaxed);
                     thread.applied_ns.store(now, Relaxed);
                 }
-                // It ended without being unregistered.
+                // The thread ended without being unregistered.
                 Err(error) if error.raw_os_error() == Some(ESRCH) => {
                     thread.tid.store(NO_THREAD, Relaxed);
                 }
@@ -190,7 +198,7 @@ impl UclampBackend {
         let before = thread.before.swap(0, Relaxed);
         if tid != NO_THREAD && thread.applied.load(Relaxed) != before {
             let back = if before == 0 { Util::Reset } else { Util::To(before) };
-            // The thread may have ended.
+            // This may fail, because the thread may have ended.
             let _ = self.host.set_min(tid, back);
         }
         thread.applied.store(0, Relaxed);
@@ -199,17 +207,19 @@ impl UclampBackend {
 }
 
 impl Thread {
-    /// What an operator gave the thread is the least in any case.
+    /// The clamp for the request, but never below the clamp that the thread had before.
     fn wanted(&self, headroom: Headroom) -> u32 {
         headroom.clamp_for(self.asked.load(Relaxed)).max(self.before.load(Relaxed))
     }
 
-    /// Pairs with the Release of unlock(): who has the lock sees what its holder before did.
+    /// Tries to take the lock. The Acquire pairs with the Release of unlock(): the new holder of
+    /// the lock sees what the previous holder did.
     fn try_lock(&self) -> bool {
         !self.busy.swap(true, Acquire)
     }
 
-    /// Not in a guest's access. Whoever holds the lock makes one short system call.
+    /// Takes the lock. Never called in a guest's access. A holder of the lock makes only one short
+    /// system call.
     fn lock(&self) {
         while !self.try_lock() {
             std::thread::yield_now();
@@ -242,7 +252,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// A kernel whose threads had a clamp of 64, and what it was asked to do.
+    /// A kernel whose threads have a clamp of 64 at first. It records the calls that it gets.
     #[derive(Debug, Default)]
     struct Fake {
         calls: Mutex<Vec<(u32, Util)>>,
@@ -294,7 +304,7 @@ mod tests {
             fake.pass(1_000);
         }
         assert_eq!(fake.take().len(), 10);
-        // The last one came too soon; it is made up for, once.
+        // The last change came too soon. `flush()` makes it later, once.
         ask(&backend, 0, 777);
         fake.pass(EVERY_NS);
         backend.flush();
@@ -321,7 +331,7 @@ mod tests {
         backend.unregister(0);
         backend.unregister(0);
         ask(&backend, 0, 600);
-        assert_eq!(fake.take(), [(7, Util::To(64))], "7 may be another's thread now");
+        assert_eq!(fake.take(), [(7, Util::To(64))], "another thread may have the ID 7 now");
         drop(backend);
         assert_eq!(fake.take(), [(8, Util::To(64))]);
     }
@@ -335,7 +345,7 @@ mod tests {
         assert_eq!(fake.take(), []);
         assert!(backend.register(0, 7).unwrap());
         assert_eq!(fake.take(), [(7, Util::To(500))]);
-        // A vCPU that was unplugged and comes back.
+        // A vCPU that was unplugged and is plugged in again.
         assert!(backend.register(0, 9).unwrap());
         assert_eq!(fake.take(), [(7, Util::To(64)), (9, Util::To(500))]);
         assert!(!backend.register(2, 7).unwrap());
@@ -359,7 +369,8 @@ mod tests {
         assert_eq!(backend.changes(), 0);
     }
 
-    /// The real system call, where this machine's kernel has clamps; where not, that is what is reported.
+    /// Uses the real system call if this machine's kernel has clamps. Otherwise, the refusal must
+    /// be reported.
     #[test]
     fn a_request_is_the_real_threads_clamp_until_the_end() {
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The device in a few lines, without atomics, and the comparison of both. Shared by the property test and
-//! the fuzz target.
+//! A model of the device in a few lines, without atomics, and a comparison of both. The property
+//! test and the fuzz target share it.
 
 use std::sync::Mutex;
 
@@ -8,8 +8,8 @@ use paracord_devices::virt_cpufreq::{
     Backend, Config, Counts, CpuConfig, PerfDomain, Request, VirtCpufreq,
 };
 
-/// vCPUs 0 to 3 share a policy, the others have one each. More than 16: a check of the window that stops
-/// there was somebody's mistake.
+/// vCPUs 0 to 3 share a policy; each of the others has its own. There are more than 16, because a
+/// check of the window once stopped there by mistake.
 pub const VCPUS: u64 = 24;
 const SHARED: u64 = 4;
 const LITTLE: &[u32] = &[450_000, 800_000, 950_000];
@@ -19,11 +19,11 @@ const LITTLE_CAPACITY: u16 = 383;
 /// One access of a guest.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Or a read.
+    /// Otherwise it is a read.
     pub is_write: bool,
-    /// In the window, or anywhere.
+    /// The offset, in the window or anywhere.
     pub offset: u64,
-    /// What is written; its length is the width.
+    /// The bytes that are written. Their number is the width of the access.
     pub data: Vec<u8>,
 }
 
@@ -47,13 +47,13 @@ fn table(vcpu: u64) -> &'static [u32] {
     if vcpu < SHARED { LITTLE } else { BIG }
 }
 
-/// The vCPUs of its policy.
+/// The vCPUs that are in the same policy as `vcpu`.
 fn together(vcpu: u64) -> std::ops::Range<u64> {
     if vcpu < SHARED { 0..SHARED } else { vcpu..vcpu + 1 }
 }
 
 impl Model {
-    /// What a read gives.
+    /// The value that a read returns.
     fn access(&mut self, access: &Access) -> u32 {
         let (vcpu, register) = (access.offset / 0x1000, access.offset % 0x1000);
         let Ok(word) = <[u8; 4]>::try_from(access.data.as_slice()) else {
@@ -96,7 +96,8 @@ impl Model {
     }
 }
 
-/// Both do the same: what is read, what is counted, what the back end is told.
+/// Checks that the device and the model agree on what is read, on what is counted, and on what the
+/// back end is told.
 pub fn compare(accesses: &[Access]) {
     let domains = vec![
         PerfDomain::from_frequencies(LITTLE, LITTLE_CAPACITY, true).expect("rising"),
@@ -136,6 +137,6 @@ pub fn compare(accesses: &[Access]) {
     for (vcpu, &khz) in (0..).zip(&model.requested_khz) {
         assert_eq!(device.requested(vcpu), Some(khz));
     }
-    // What a guest left behind can be moved.
+    // The state that a guest has left behind can be restored.
     device.restore(&device.state()).expect("its own state");
 }

@@ -2,6 +2,8 @@
 //! `[boost]` and `[vm."NAME"]` in the units of the file. Budgets are shares of a period, so they
 //! follow when the period changes.
 
+use paracord_sys::clock::US_PER_MS;
+
 use super::value::Share;
 use crate::settings::{BoostConfig, Mode, Reason, ReasonConfig};
 
@@ -76,7 +78,7 @@ impl From<&BoostConfig> for BoostKeys {
             hints_at_exit: c.hints_at_exit,
             guest_requests: c.guest_requests,
             io: c.io,
-            period_ms: small(c.period_us / 1000),
+            period_ms: small(c.period_us / US_PER_MS),
             vcpu_budget: share(c.vcpu_budget_us),
             vm_budget: share(c.vm_budget_us),
             io_budget: share(c.io_budget_us),
@@ -94,7 +96,7 @@ impl From<&BoostConfig> for BoostKeys {
 
 impl From<&BoostKeys> for BoostConfig {
     fn from(k: &BoostKeys) -> Self {
-        let period_us = u64::from(k.period_ms) * 1000;
+        let period_us = u64::from(k.period_ms) * US_PER_MS;
         BoostConfig {
             mode: k.mode,
             use_region: k.use_region,

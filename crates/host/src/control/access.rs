@@ -6,8 +6,8 @@
 //! give access.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
+use paracord_sys::accounts::{AccountError, group_id};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
@@ -23,11 +23,19 @@ pub struct Access {
 }
 
 impl Access {
+    /// Access for root and for the user of this process.
+    pub fn own() -> Access {
+        Access { user: geteuid().as_raw(), group: None }
+    }
+
     /// Access for root, for the user of this process, and for the group called `group`, if it
-    /// exists in `/etc/group` under `root`.
-    pub fn new(group: &str, root: &Path) -> Access {
-        let file = std::fs::read_to_string(root.join("etc/group")).unwrap_or_default();
-        Access { user: geteuid().as_raw(), group: group_id(&file, group) }
+    /// exists. With an empty name, no group has access.
+    ///
+    /// # Errors
+    /// If it cannot be found out whether the group exists.
+    pub fn new(group: &str) -> Result<Access, AccountError> {
+        let group = if group.is_empty() { None } else { group_id(group)? };
+        Ok(Access { group, ..Access::own() })
     }
 
     /// Whether user `uid` of the socket may set the clamps of `target`. Members of the group may
@@ -56,25 +64,16 @@ impl Access {
     }
 }
 
-/// Id of a group in the text of /etc/group (`name:password:id:members`).
-fn group_id(file: &str, name: &str) -> Option<u32> {
-    file.lines().filter(|_| !name.is_empty()).find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn group_ids_come_from_the_third_field() {
-        let file = "root:x:0:\nparacord:x:991:ann,bob\nbroken\nparacord2:x:5:\n:x:7:\n";
-        assert_eq!(group_id(file, "paracord"), Some(991));
-        assert_eq!(group_id(file, "broken"), None);
-        assert_eq!(group_id(file, "nobody"), None);
-        assert_eq!(group_id(file, ""), None);
+    fn only_a_group_that_exists_has_access() {
+        assert_eq!(Access::new("root").unwrap(), Access { group: Some(0), ..Access::own() });
+        for none in ["", "paracord-no-such-group"] {
+            assert_eq!(Access::new(none).unwrap(), Access::own(), "{none:?}");
+        }
     }
 
     #[test]
@@ -90,7 +89,6 @@ mod tests {
     #[test]
     fn own_user_is_allowed() {
         let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
-        let access = Access { user: geteuid().as_raw(), group: None };
-        assert!(access.check(&a).unwrap().0);
+        assert!(Access::own().check(&a).unwrap().0);
     }
 }

@@ -9,9 +9,11 @@
 //! itself.
 
 mod crew;
+mod served;
 mod table;
 mod workers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paracord_devices::pmu::{Area, Budget, Listener, Pool, Settings};
@@ -27,33 +29,30 @@ use crate::regions::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
 use crate::vms::identity::Identity;
-use table::{Served, Table};
-use workers::Workers;
+use served::Served;
+use table::Table;
+use workers::{Workers, ignore};
 
 /// The counters of all guests. Dropping this value closes every event.
 pub struct Counters {
     sensor: Arc<Sensor>,
     table: Arc<Table>,
     ivshmem: Option<Ivshmem>,
-    settings: CounterSettings,
-    /// The events that guests may count on this host. They are probed for the first guest that may
-    /// have counters.
-    offer: Option<Offer>,
+    /// The events that guests may count on this host, and the setting for which they were probed.
+    /// They are probed for the first guest that may have counters.
+    offer: Option<(EventSet, Offer)>,
     /// The sensor's BPF program that wakes a worker at an overflow.
     listener: Option<Arc<OwnedFd>>,
     workers: Workers,
+    /// The VMs whose counters are served, by process.
+    vms: BTreeMap<u32, VmCounters>,
     log: LogLimit,
 }
 
 impl Counters {
     /// Creates the state without any counters. Workers run with real-time priority `priority`,
     /// which must be above that of vCPUs. Without `ivshmem` nothing is sampled.
-    pub fn new(
-        sensor: Arc<Sensor>,
-        ivshmem: Option<Ivshmem>,
-        settings: CounterSettings,
-        priority: u32,
-    ) -> Counters {
+    pub fn new(sensor: Arc<Sensor>, ivshmem: Option<Ivshmem>, priority: u32) -> Counters {
         use_all_descriptors();
         let table = Arc::new(Table::new());
         let workers = Workers::new(Arc::clone(&sensor), Arc::clone(&table), priority);
@@ -61,28 +60,45 @@ impl Counters {
             sensor,
             table,
             ivshmem,
-            settings,
             offer: None,
             listener: None,
             workers,
+            vms: BTreeMap::new(),
             log: LogLimit::default(),
         }
     }
 
-    /// Sets the limits for VMs that come from now on.
-    pub fn configure(&mut self, settings: CounterSettings) {
-        if self.settings.events != settings.events {
-            self.offer = None;
+    /// Creates the counters of a VM anew with the limits in `settings`, if they are served. To be
+    /// called for a new VM, and when the region of a VM has changed, before
+    /// [`serve`](Counters::serve) for its vCPUs.
+    pub fn admit(&mut self, vm: &Identity, region: Option<&Region>, settings: &CounterSettings) {
+        self.dismiss(vm.pid);
+        let served = region.filter(|region| settings.serve && region.asks_at_kicks());
+        if let Some(region) = served {
+            let counters = self.counters_of(vm, region, settings);
+            self.vms.insert(vm.pid, counters);
         }
-        self.settings = settings;
     }
 
-    /// Creates the counters of a new VM. `None` if its counters are not served.
-    pub fn admit(&mut self, vm: &Identity, region: &Region) -> Option<VmCounters> {
-        if !self.settings.serve || !region.asks_at_kicks() {
-            return None;
-        }
-        let host = self.offer.get_or_insert_with(|| Offer::probe(self.settings.events));
+    /// Forgets the VM of process `pid`, which is gone.
+    pub fn dismiss(&mut self, pid: u32) {
+        self.vms.remove(&pid);
+    }
+
+    /// Whether the counters of the VM of process `pid` are served.
+    pub fn serves(&self, pid: u32) -> bool {
+        self.vms.contains_key(&pid)
+    }
+
+    fn counters_of(
+        &mut self,
+        vm: &Identity,
+        region: &Region,
+        settings: &CounterSettings,
+    ) -> VmCounters {
+        self.offer = self.offer.take().filter(|(events, _)| *events == settings.events);
+        let probe = || (settings.events, Offer::probe(settings.events));
+        let (_, host) = self.offer.get_or_insert_with(probe);
         let names = region.event_names();
         let offer = host.named(names.iter().map(String::as_str));
         let mut missing = names.iter().filter(|name| offer.find(name).is_none()).peekable();
@@ -97,13 +113,21 @@ impl Counters {
             );
         }
         let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(region, vm));
-        let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(self.settings.quota)));
-        Some(VmCounters { offer, budget, vectors })
+        let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(settings.quota)));
+        VmCounters { offer, budget, vectors }
     }
 
-    /// Serves the counters of vCPU `index` from now on. To be called for a new vCPU, and when its
-    /// VM has changed.
-    pub fn attach(
+    /// Serves the counters of a vCPU (index, tid, vcpu_id) of process `pid` from now on, if the
+    /// counters of its VM are served, and does not serve them otherwise. To be called for a new
+    /// vCPU, and when the region of its VM has changed.
+    pub fn serve(&mut self, pid: u32, region: Option<&Arc<Region>>, vcpu: (u32, u32, u32)) {
+        match self.vms.get(&pid).cloned().zip(region) {
+            Some((counters, region)) => self.attach(&counters, region, vcpu),
+            None => self.detach(vcpu.0),
+        }
+    }
+
+    fn attach(
         &mut self,
         counters: &VmCounters,
         region: &Arc<Region>,
@@ -114,63 +138,55 @@ impl Counters {
         let (offer, budget) = (counters.offer.clone(), counters.budget.clone());
         let listener = Listener::Program(listener);
         let pool = Pool::of_thread(tid, listener, offer, Arc::clone(&budget), Settings::default());
-        let mut area = Area::new(pool);
+        let area = Area::new(pool);
         if let Some(refusal) = area.last_refusal() {
             debug!(tid, "no event yet for a vCPU's counters: {refusal}");
         }
-        let Some(mut entry) = self.table.entry(index) else { return };
-        let lines = region
-            .read_answer(vcpu_id)
-            .and_then(|answer| region.read_asks(vcpu_id).map(|asks| area.resume(&answer, &asks)));
-        if lines.and_then(|lines| region.write_answer(vcpu_id, &lines)).is_err() {
-            self.table.note_lost();
-        }
         let (region, vectors) = (Arc::clone(region), counters.vectors.clone());
-        *entry = Some(Served { region, vcpu_id, area, budget, vectors });
+        let served = Served { region, vcpu_id, area, budget, vectors };
+        self.table.replace(index, Some(Box::new(served)), self.ignore(index));
     }
 
-    /// Ends the service for vCPU `index`.
+    /// Ends the service for vCPU `index`. If a worker serves the vCPU at the moment, the service
+    /// ends after that.
     pub fn detach(&self, index: u32) {
-        let served = self.table.entry(index).and_then(|mut entry| entry.take());
-        // This closes the events, with no lock held.
-        drop(served);
+        self.table.replace(index, None, self.ignore(index));
     }
 
-    /// The state of a VM's counters, on the vCPUs of these indices.
-    pub fn snapshot(&self, vm: &VmCounters, indices: impl Iterator<Item = u32>) -> PmuSnapshot {
+    fn ignore(&self, index: u32) -> impl Fn(u64) + '_ {
+        move |until_ns| ignore(&self.sensor, index, until_ns)
+    }
+
+    /// The state of the counters of the VM of process `pid`, on the vCPUs of these indices. `None`
+    /// if they are not served.
+    pub fn snapshot(&self, pid: u32, indices: impl Iterator<Item = u32>) -> Option<PmuSnapshot> {
+        let vm = self.vms.get(&pid)?;
         let mut now = PmuSnapshot {
             interrupts: vm.vectors.is_some(),
             spent_ns: u64::try_from(vm.budget.spent().as_nanos()).unwrap_or(u64::MAX),
             ..PmuSnapshot::default()
         };
         for index in indices {
-            let entry = self.table.entry(index);
-            let Some(Served { area, .. }) = entry.as_deref().and_then(Option::as_ref) else {
-                continue;
-            };
-            let stats = area.stats();
+            let Some(totals) = self.table.totals(index, self.ignore(index)) else { continue };
+            let stats = totals.stats;
             now.open += stats.openings - stats.closings;
             now.openings += stats.openings;
             now.reuses += stats.reuses;
             now.refusals += stats.refusals;
-            now.refused = area.last_refusal().map(|why| why.to_string()).or(now.refused);
+            now.refused = totals.refusal.map(|why| why.to_string()).or(now.refused);
         }
-        now
+        Some(now)
     }
 
     /// To be called now and then, with the indices of the vCPUs that are served. Closes events that
     /// were not requested lately. Requests have the same effect, so this call is for guests that
     /// make none at all. Starts workers for new CPUs.
-    pub fn look(&mut self, indices: impl Iterator<Item = u32>) {
-        let mut indices = indices.peekable();
-        if indices.peek().is_some() {
+    pub fn look(&mut self, indices: Vec<u32>) {
+        if !indices.is_empty() {
             self.workers.follow_cpus();
         }
         for index in indices {
-            let Some(mut entry) = self.table.entry(index) else { continue };
-            if let Some(served) = &mut *entry {
-                served.area.end_slice();
-            }
+            self.table.end_slice(index, self.ignore(index));
         }
         let lost = self.table.take_lost();
         if lost > 0 && self.log.allow() {
@@ -206,7 +222,7 @@ fn use_all_descriptors() {
 
 /// The state that the vCPUs of a VM share.
 #[derive(Clone, Debug)]
-pub struct VmCounters {
+struct VmCounters {
     offer: Arc<Offer>,
     budget: Arc<Budget>,
     vectors: Option<Arc<Vectors>>,

@@ -1,61 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The vCPUs whose counters are served, and the handling of their requests.
+//! The vCPUs whose counters are served.
+//!
+//! Two kinds of threads work on a vCPU: the worker of the CPU on which the vCPU runs, which is a
+//! real-time thread, and the main thread. Neither waits for the other. A worker that waited for the
+//! main thread would wait for every task that suspends the main thread, and with it all other VMs
+//! on its CPU. The main thread would wait for a worker whose access to a region hangs.
+//!
+//! Each thread therefore notes first what is due, and then tries to get the vCPU. The thread that
+//! has it does what the others have noted. It looks once more after it has given the vCPU back, so
+//! that nothing stays undone.
 
-use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use paracord_devices::pmu::{Area, Budget};
+use paracord_devices::pmu::{Error, Stats};
 use paracord_policy::PC_VCPUS_MAX;
 use paracord_sys::clock::now_ns;
 
-use crate::ivshmem::Vectors;
-use crate::regions::region::Region;
+use super::served::Served;
 
-/// Cost of a worker besides its work: it is switched in and out.
-const TURN: Duration = Duration::from_micros(3);
-/// How long a guest whose budget is used up is ignored. A guest that goes on making requests would
-/// otherwise cost the host turns without end.
-const DEAF: Duration = Duration::from_millis(10);
+/// The main thread has left a change.
+const CHANGE: u32 = 1 << 0;
+/// The guest has made a request, or its counters have overflowed.
+const REQUEST: u32 = 1 << 1;
+/// Events that were not requested lately are to be closed.
+const SLICE: u32 = 1 << 2;
 
-/// A vCPU whose counters are served.
-pub struct Served {
-    /// The region with its requests.
-    pub region: Arc<Region>,
-    /// Its slot in the region.
-    pub vcpu_id: u32,
-    /// Its counters.
-    pub area: Area,
-    /// The budget of its VM.
-    pub budget: Arc<Budget>,
-    /// The interrupts of its VM. Without them nothing can be sampled.
-    pub vectors: Option<Arc<Vectors>>,
+/// The state of a vCPU's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Totals of the events.
+    pub stats: Stats,
+    /// Why a counter was not served last.
+    pub refusal: Option<Error>,
 }
 
-impl Served {
-    fn answer(&mut self) -> io::Result<()> {
-        let copy = self.region.read_asks(self.vcpu_id)?;
-        match self.area.serve(&copy) {
-            Some(answer) => self.region.write_answer(self.vcpu_id, &answer),
-            None => Ok(()),
-        }
-    }
-
-    fn tell_overflows(&mut self) -> io::Result<()> {
-        let Some(answer) = self.area.overflowed() else { return Ok(()) };
-        self.region.write_answer(self.vcpu_id, &answer)?;
-        if let Some(vectors) = &self.vectors {
-            vectors.raise(self.vcpu_id);
-        }
-        Ok(())
-    }
+#[derive(Default)]
+struct Entry {
+    /// What is due. It is set before the thread that sets it tries to get `served`.
+    due: AtomicU32,
+    /// `Some`: what the main thread puts in the place of `served`. Locked for a few instructions.
+    change: Mutex<Option<Option<Box<Served>>>>,
+    /// No thread waits for this lock.
+    served: Mutex<Option<Box<Served>>>,
+    /// The totals when the main thread had `served` last. Only the main thread locks it.
+    totals: Mutex<Option<Totals>>,
 }
 
-/// The served vCPUs, by index. The worker of the CPU on which a vCPU runs takes the lock of the
-/// vCPU; other threads take it seldom.
+/// The served vCPUs, by index.
 pub struct Table {
-    served: Vec<Mutex<Option<Served>>>,
+    entries: Vec<Entry>,
     /// Number of batches that could not be read or answered, because the VMM's user has changed the
     /// file.
     lost: AtomicU32,
@@ -65,7 +59,7 @@ impl Table {
     /// Creates a table in which no vCPU is served.
     pub fn new() -> Table {
         Table {
-            served: (0..PC_VCPUS_MAX).map(|_| Mutex::new(None)).collect(),
+            entries: (0..PC_VCPUS_MAX).map(|_| Entry::default()).collect(),
             lost: AtomicU32::new(0),
         }
     }
@@ -75,33 +69,114 @@ impl Table {
         self.lost.swap(0, Ordering::Relaxed)
     }
 
-    /// Counts one more lost batch.
-    pub fn note_lost(&self) {
-        self.lost.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The entry of vCPU `index`. `None` beyond the last index.
-    pub fn entry(&self, index: u32) -> Option<MutexGuard<'_, Option<Served>>> {
-        let entry = self.served.get(index as usize)?;
-        Some(entry.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Serves vCPU `index`: its guest has made a request, or its counters have overflowed. The
-    /// worker has worked for this vCPU since `start_ns`. Returns the time until which requests of
-    /// the vCPU are ignored, if the budget of the VM is used up.
-    pub fn serve(&self, index: u32, start_ns: u64) -> Option<u64> {
-        let mut entry = self.entry(index)?;
-        let served = entry.as_mut()?;
-        let before = served.area.spent();
-        if served.answer().and_then(|()| served.tell_overflows()).is_err() {
-            self.note_lost();
+    /// thread has worked for this vCPU since `start_ns`. `ignore` gets the time until which
+    /// requests of the vCPU are to be ignored, if the budget of the VM is used up.
+    pub fn serve(&self, index: u32, start_ns: u64, ignore: impl Fn(u64)) {
+        self.run(index, REQUEST, start_ns, ignore);
+    }
+
+    /// Serves vCPU `index` with `served` from now on, or no more. For the main thread.
+    pub fn replace(&self, index: u32, served: Option<Box<Served>>, ignore: impl Fn(u64)) {
+        let Some(entry) = self.entries.get(index as usize) else { return };
+        let before = lock(&entry.change).replace(served);
+        // This closes events, if two changes came at once. No lock is held.
+        drop(before);
+        *lock(&entry.totals) = None;
+        self.run(index, CHANGE, now_ns(), ignore);
+    }
+
+    /// Closes events of vCPU `index` that were not requested lately.
+    pub fn end_slice(&self, index: u32, ignore: impl Fn(u64)) {
+        self.run(index, SLICE, now_ns(), ignore);
+    }
+
+    /// The totals of vCPU `index`. `None` if it is not served. If another thread works for the vCPU
+    /// at the moment, the totals of the last call.
+    pub fn totals(&self, index: u32, ignore: impl Fn(u64)) -> Option<Totals> {
+        let entry = self.entries.get(index as usize)?;
+        let mut totals = lock(&entry.totals);
+        if let Some(served) = try_lock(&entry.served) {
+            let of = |served: &Served| Totals {
+                stats: served.area.stats(),
+                refusal: served.area.last_refusal(),
+            };
+            *totals = served.as_deref().map(of);
         }
-        served.area.end_slice();
-        // Charge the time that the pool has not charged itself.
-        let end_ns = now_ns();
-        let all = TURN + Duration::from_nanos(end_ns.saturating_sub(start_ns));
-        served.budget.charge(all.saturating_sub(served.area.spent() - before));
-        let deaf_ns = u64::try_from(DEAF.as_nanos()).unwrap_or(u64::MAX);
-        served.budget.is_over().then(|| end_ns.saturating_add(deaf_ns))
+        let now = *totals;
+        drop(totals);
+        // Another thread may have noted something while this one had the vCPU.
+        self.run(index, 0, now_ns(), ignore);
+        now
+    }
+
+    fn run(&self, index: u32, due: u32, start_ns: u64, ignore: impl Fn(u64)) {
+        let Some(entry) = self.entries.get(index as usize) else { return };
+        // Pairs with the swap below: the thread that finds CHANGE also finds the change.
+        entry.due.fetch_or(due, Ordering::Release);
+        let mut start_ns = start_ns;
+        loop {
+            // Pairs with the same fence of the other thread: either this thread finds what the
+            // other one has noted, or the other one finds that this thread has given the vCPU back.
+            fence(Ordering::SeqCst);
+            if entry.due.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            let Some(mut served) = try_lock(&entry.served) else { return };
+            let due = entry.due.swap(0, Ordering::Acquire);
+            self.work(entry, &mut served, due, start_ns, &ignore);
+            drop(served);
+            start_ns = now_ns();
+        }
+    }
+
+    fn work(
+        &self,
+        entry: &Entry,
+        served: &mut Option<Box<Served>>,
+        due: u32,
+        start_ns: u64,
+        ignore: &impl Fn(u64),
+    ) {
+        if due & CHANGE != 0 {
+            // If the main thread has the lock, it adds another change, and notes that afterwards.
+            let change = try_lock(&entry.change).and_then(|mut change| change.take());
+            if let Some(change) = change {
+                *served = change;
+                let begun = served.as_mut().map(|served| served.resume());
+                self.note(begun.is_some_and(|begun| begun.is_err()));
+            }
+        }
+        let Some(served) = served else { return };
+        if due & REQUEST != 0 {
+            let (done, until_ns) = served.serve(start_ns);
+            self.note(done.is_err());
+            if let Some(until_ns) = until_ns {
+                ignore(until_ns);
+            }
+        }
+        if due & SLICE != 0 {
+            served.area.end_slice();
+        }
+    }
+
+    fn note(&self, is_lost: bool) {
+        self.lost.fetch_add(is_lost.into(), Ordering::Relaxed);
     }
 }
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

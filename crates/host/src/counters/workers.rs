@@ -98,11 +98,8 @@ fn work(
 ) -> io::Result<()> {
     let since_ns = Cell::new(0);
     let serve = |index| {
-        let deaf = table.serve(index, since_ns.get()).zip(sensor.vcpus().get(index));
+        table.serve(index, since_ns.get(), |until_ns| ignore(sensor, index, until_ns));
         since_ns.set(now_ns());
-        if let Some((until_ns, vcpu)) = deaf {
-            vcpu.set_deaf_until(until_ns);
-        }
     };
     let bell = sensor.bell(cpu, serve).map_err(io::Error::other)?;
     works();
@@ -114,6 +111,13 @@ fn work(
         }
         since_ns.set(now_ns());
         let _ = bell.consume();
+    }
+}
+
+/// Has the sensor ignore requests of vCPU `index` until `until_ns`.
+pub(super) fn ignore(sensor: &Sensor, index: u32, until_ns: u64) {
+    if let Some(vcpu) = sensor.vcpus().get(index) {
+        vcpu.set_deaf_until(until_ns);
     }
 }
 

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::running::Running;
-use super::{Daemon, ReadConfig};
+use super::{Daemon, ReadConfig, Surroundings};
 use crate::command_error::CommandError;
 use crate::config::{Override, parse_override};
 use crate::control::Request;
 use crate::handle::Message;
-use crate::observe::snapshot;
+use crate::observe::{Parts, snapshot};
 use crate::place::{PlaceOrder, PlaceReport, Placement};
 use crate::scheduler::clamps::{Clamp, ClampOrder, ClampReport};
 use crate::settings::{Mode, Settings};
@@ -44,7 +44,7 @@ impl Daemon {
             running.choice.ask(asked);
             running.rt.configure(&self.settings.rt);
             running.sensor.set_vcpus_per_user(self.settings.vcpus_per_user);
-            running.vms.reload(self.settings.clone());
+            running.reload_vms(&self.settings);
             running.places.reloaded();
             running.follow_places(&self.settings);
             running.use_perf(&self.settings.perf);
@@ -58,7 +58,17 @@ impl Daemon {
 
     /// Reads the configuration file again, and uses it. Returns a note for the requester, which may
     /// be empty.
-    pub(super) fn reload(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
+    pub(super) fn reload(
+        &mut self,
+        surroundings: &mut Surroundings,
+    ) -> Result<String, CommandError> {
+        surroundings.manager.reloading();
+        let result = self.read_again(&mut *surroundings.reload);
+        surroundings.manager.reloaded();
+        result
+    }
+
+    fn read_again(&mut self, read: &mut ReadConfig) -> Result<String, CommandError> {
         let read = read().map_err(CommandError::Invalid)?;
         self.use_settings(read.settings)?;
         Ok(read.note)
@@ -66,12 +76,12 @@ impl Daemon {
 
     /// Answers a message. Returns false if the daemon must end. A requester that has gone is not an
     /// error.
-    pub(super) fn answer(&mut self, message: Message, read: &mut ReadConfig) -> bool {
+    pub(super) fn answer(&mut self, message: Message, surroundings: &mut Surroundings) -> bool {
         match message {
             Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
             Message::Request(request, answer) => {
                 let ends = request == Request::Stop {};
-                drop(answer.send(self.carry_out(request, read)));
+                drop(answer.send(self.carry_out(request, surroundings)));
                 return !ends;
             }
         }
@@ -81,11 +91,11 @@ impl Daemon {
     fn carry_out(
         &mut self,
         request: Request,
-        read: &mut ReadConfig,
+        surroundings: &mut Surroundings,
     ) -> Result<Value, CommandError> {
         match request {
             Request::Status {} => Ok(json(self.snapshot())),
-            Request::Reload {} => self.reload(read).map(|note| json!({ "note": note })),
+            Request::Reload {} => self.reload(surroundings).map(|note| json!({ "note": note })),
             Request::Mode { mode } => {
                 self.set_mode(mode);
                 Ok(Value::Null)
@@ -112,7 +122,7 @@ impl Daemon {
     fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
         if let Some(running) = &mut self.running {
-            running.vms.set_mode(mode);
+            running.apply_settings(&self.settings);
             running.rt.reevaluate();
         }
     }
@@ -120,7 +130,7 @@ impl Daemon {
     fn set_vm(&mut self, vm: String, set: &BTreeMap<String, String>) -> Result<(), CommandError> {
         let overrides = overrides(set)?;
         let Some(running) = &mut self.running else { return Err(CommandError::NoSuchVm(vm)) };
-        running.vms.set_vm(&vm, overrides)?;
+        running.set_vm(&vm, overrides, &self.settings)?;
         running.rt.reevaluate();
         Ok(())
     }
@@ -143,15 +153,17 @@ impl Daemon {
         let threads = running.vms.threads_of(running.vms.find(vm)?);
         let configured = self.settings.place(threads.who());
         let report = running.places.carry_out(&threads, &configured, order);
-        running.vms.tell_places(&running.places, &[threads]);
+        running.tell_places(&[threads]);
         report.map_err(CommandError::Invalid)
     }
 
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = match &self.running {
             Some(running) => {
-                let Running { vms, places, sensor, stats, .. } = running;
-                snapshot(&self.constants, vms, places, sensor, stats)
+                let Running { vms, followers, places, sensor, stats, .. } = running;
+                let settings = &self.settings;
+                let parts = Parts { settings, vms, followers, places, sensor, stats };
+                snapshot(&self.constants, parts)
             }
             None => Snapshot {
                 schema: SNAPSHOT_SCHEMA,

@@ -6,6 +6,7 @@
 
 mod commands;
 mod error;
+mod manager;
 mod running;
 mod start;
 mod timers;
@@ -33,6 +34,7 @@ use timers::{REGION_POLL, SCAN_POLL, Timers, quota_poll};
 use wait::Wait;
 
 pub use error::DaemonError;
+pub use manager::Manager;
 
 /// Interval between two checks for a missing KVM.
 const KVM_POLL: Duration = Duration::from_secs(1);
@@ -63,10 +65,8 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// Options for loading the sensor.
     pub sensor: Options,
-    /// Called with the daemon's state in one line when the daemon is ready. Either the BPF programs
-    /// are loaded and the actuator is in force, or there is no KVM, and therefore no VM for which
-    /// to load them. Called again when the state changes.
-    pub ready: Box<dyn FnMut(&str)>,
+    /// Hears of each change of the daemon's state.
+    pub manager: Box<dyn Manager>,
     /// Called with the sensor when it is loaded. Load tests name threads there that stand in for
     /// vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
@@ -81,7 +81,7 @@ impl Default for Surroundings {
             reload: Box::new(|| Err("there is no configuration file".into())),
             kvm_module: "/sys/module/kvm".into(),
             sensor: Options::default(),
-            ready: Box::new(|_| ()),
+            manager: Box::new(()),
             loaded: Box::new(|_| ()),
         }
     }
@@ -119,6 +119,7 @@ pub fn run<Served>(
     };
     let served = serve(handle).map_err(DaemonError::Serve)?;
     let result = daemon.run(&mut surroundings);
+    surroundings.manager.stopping("ending, restoring every thread");
     drop(served);
     if let Some(running) = daemon.running.take() {
         running.stop();
@@ -162,8 +163,11 @@ impl Daemon {
                     Some(if again { rest.min(RESCAN) } else { rest })
                 }
             };
+            let alive = timers.until_alive(&*surroundings.manager, Instant::now());
+            let timeout = timeout.into_iter().chain(alive).min();
             let vcpus = self.running.as_ref().map(|running| running.rt.shared().daemon_fd());
             let woken = self.wait.wait(vcpus, timeout);
+            timers.tell_alive(&mut *surroundings.manager, Instant::now());
             if woken.end {
                 info!("ending, restoring every thread");
                 return Ok(());
@@ -173,43 +177,40 @@ impl Daemon {
                 return Ok(());
             }
             if woken.reload {
-                match self.reload(&mut *surroundings.reload) {
+                match self.reload(surroundings) {
                     Ok(note) if note.is_empty() => info!("configuration reloaded"),
                     Ok(note) => info!("configuration reloaded: {note}"),
                     Err(error) => warn!("configuration not reloaded, the old one stays: {error}"),
                 }
             }
             while let Some(message) = self.wait.messages.next() {
-                if !self.answer(message, &mut *surroundings.reload) {
+                if !self.answer(message, surroundings) {
                     return Ok(());
                 }
             }
             let Some(running) = &mut self.running else { continue };
-            running.look_at_scheduler(&self.settings.run_dir, &mut *surroundings.ready);
+            running.look_at_scheduler(&self.settings.run_dir, &mut *surroundings.manager);
             running.look_at_refusals();
             let now = Instant::now();
             if timers.scan.is_due(SCAN_POLL, now) || woken.vcpus || again {
                 timers.scan.restart(now);
-                again = running.vms.scan();
+                again = running.scan(&self.settings);
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
             }
             if timers.quotas.is_due(quota_poll(running), now) {
-                running.vms.poll_io();
-                if running.vms.poll_quotas() {
+                running.poll_io(&self.settings);
+                if running.followers.poll_quotas(&mut running.vms) {
                     running.rt.reevaluate();
                 }
             }
-            if running
-                .vms
-                .refill_interval()
-                .is_some_and(|interval| timers.reserves.is_due(interval, now))
-            {
-                running.vms.refill_reserves();
+            let refill = running.followers.refill_interval();
+            if refill.is_some_and(|interval| timers.reserves.is_due(interval, now)) {
+                running.followers.refill_reserves();
             }
             if timers.perf.is_due(SCAN_POLL, now) {
                 let run_dir = &self.settings.run_dir;
-                running.look_at_promises(self.settings.mode, run_dir, &mut *surroundings.ready);
+                running.look_at_promises(self.settings.mode, run_dir, &mut *surroundings.manager);
                 running.use_perf(&self.settings.perf);
                 self.leftovers.retry();
                 if let Err(error) = running.sensor.forget_users() {
@@ -217,7 +218,7 @@ impl Daemon {
                 }
             }
             if timers.regions.is_due(REGION_POLL, now) {
-                running.vms.poll_regions();
+                running.poll_regions(&self.settings);
             }
         }
     }
@@ -227,7 +228,7 @@ impl Daemon {
             let line = "KVM is not loaded (modprobe kvm_intel or kvm_amd): waiting for it";
             if self.waiting_for.replace(line.into()).is_none() {
                 info!("{line}");
-                (surroundings.ready)(line);
+                surroundings.manager.ready(line);
             }
             return Ok(());
         }
@@ -249,7 +250,7 @@ impl Daemon {
         running.follow_places(&self.settings);
         running.use_perf(&self.settings.perf);
         self.running = Some(running);
-        (surroundings.ready)(&line);
+        surroundings.manager.ready(&line);
         Ok(())
     }
 }

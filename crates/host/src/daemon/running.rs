@@ -9,18 +9,22 @@ use paracord_sensor::scheduler::{State, Unrecorded};
 use paracord_sensor::{Refusals, Sensor};
 use tracing::{info, warn};
 
+use super::manager::Manager;
 use crate::boosts::actuator::{ActuatorStats, Effect};
 use crate::boosts::journal::RestoreReport;
 use crate::boosts::rt_thread::RtThread;
+use crate::command_error::CommandError;
+use crate::config::Override;
+use crate::followers::Followers;
 use crate::log_limit::LogLimit;
 use crate::observe::{refusals, unrecorded};
-use crate::place::Places;
+use crate::place::{Places, VmThreads};
 use crate::scheduler::clamps::Clamps;
 use crate::scheduler::imports::{self, Imports};
 use crate::scheduler::performance::Performance;
 use crate::scheduler::{Choice, Step};
 use crate::settings::{Mode, PerfSettings, Settings};
-use crate::vms::Vms;
+use crate::vms::{Scan, Vms};
 
 /// The state that exists once KVM is there.
 pub(super) struct Running {
@@ -31,6 +35,7 @@ pub(super) struct Running {
     pub imports: Imports,
     pub proc_root: PathBuf,
     pub vms: Vms,
+    pub followers: Followers,
     pub places: Places,
     pub rt: RtThread,
     pub stats: Arc<ActuatorStats>,
@@ -46,7 +51,7 @@ pub(super) struct Running {
 impl Running {
     /// Reports once that the kernel has unloaded the scheduler. The scheduler is not loaded again
     /// before the next start: the cause of the ejection would eject it again.
-    pub fn look_at_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    pub fn look_at_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         if self.scheduler != State::Running {
             return;
         }
@@ -57,48 +62,48 @@ impl Running {
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"
             );
             self.end_imports(run_dir);
-            self.has_changed(ready);
+            self.has_changed(manager);
         }
     }
 
     /// Starts or stops the scheduler if [`Choice::look`] says so: with actuator auto, or after a
     /// reload from auto to rt. Boosts in force go on in both cases.
-    pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, manager: &mut dyn Manager) {
         match self.choice.look(&self.scheduler, mode, Instant::now()) {
             Step::Stay => {}
             Step::Enter => match self.sensor.start_scheduler() {
-                Ok(()) => self.scheduler_came(run_dir, ready),
+                Ok(()) => self.scheduler_came(run_dir, manager),
                 Err(error) => self.choice.refused(&error),
             },
-            Step::Leave => self.leave_scheduler(run_dir, ready),
+            Step::Leave => self.leave_scheduler(run_dir, manager),
         }
     }
 
     /// The kernel has accepted the scheduler, but may have unloaded it again at once. The state of
     /// the scheduler shows that. So does a message to the real-time thread, which may arrive before
     /// the real-time thread learns that the scheduler came.
-    fn scheduler_came(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
+    fn scheduler_came(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.scheduler = State::Running;
         let is_there = self.sensor.scheduler() == State::Running;
         let came = is_there && self.rt.scheduler_came();
         if self.sensor.scheduler() != State::Running {
             let _ = self.rt.scheduler_goes();
-            return self.look_at_scheduler(run_dir, ready);
+            return self.look_at_scheduler(run_dir, manager);
         }
         if !came {
             warn!("the real-time thread does not answer: boosts stay real-time");
-            return self.leave_scheduler(run_dir, ready);
+            return self.leave_scheduler(run_dir, manager);
         }
         self.sensor.set_own_boosts(true);
         self.sensor.vcpus().iter().for_each(|vcpu| vcpu.forget_told());
         self.clamps.set_again(&self.sensor, &self.proc_root);
-        self.has_changed(ready);
+        self.has_changed(manager);
     }
 
     /// Stops the scheduler. Before that, boosts become real-time boosts, which are charged to the
     /// time that quotas leave.
-    fn leave_scheduler(&mut self, run_dir: &Path, ready: &mut dyn FnMut(&str)) {
-        self.vms.refill_reserves();
+    fn leave_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
+        self.followers.refill_reserves();
         self.sensor.set_own_boosts(false);
         if !self.rt.scheduler_goes() {
             // The next check tries again.
@@ -108,21 +113,21 @@ impl Running {
         self.end_imports(run_dir);
         self.sensor.stop_scheduler();
         self.scheduler = State::Absent;
-        self.has_changed(ready);
+        self.has_changed(manager);
     }
 
     /// Reports that the scheduler has come or gone.
-    fn has_changed(&mut self, ready: &mut dyn FnMut(&str)) {
+    fn has_changed(&mut self, manager: &mut dyn Manager) {
         let effect = match self.scheduler {
             State::Running => Effect::Scheduler,
             State::Absent | State::Ended { .. } => Effect::Realtime,
         };
         let line = watching(effect);
         info!("{line}");
-        ready(&line);
+        manager.status(&line);
         // With the scheduler no boost escapes a quota. Without it the policy refuses boosts that
         // would.
-        self.vms.poll_quotas();
+        self.followers.poll_quotas(&mut self.vms);
         self.rt.reevaluate();
     }
 
@@ -160,23 +165,77 @@ impl Running {
         end_imports(run_dir, &self.proc_root);
     }
 
+    /// Sets up threads that are new, and forgets threads that are gone. Returns true if some must
+    /// wait for the actuator: the caller must call again soon.
+    pub fn scan(&mut self, settings: &Settings) -> bool {
+        let mut pass = Scan::default();
+        while let Some(change) = self.vms.scan(&mut pass, settings) {
+            self.followers.follow(change, &self.vms, settings);
+        }
+        pass.again()
+    }
+
+    /// Looks for VMM threads that are not vCPUs.
+    pub fn poll_io(&mut self, settings: &Settings) {
+        let changes = self.vms.poll_io();
+        self.followers.follow_all(changes, &self.vms, settings);
+    }
+
+    /// Checks whether guest drivers came or went.
+    pub fn poll_regions(&mut self, settings: &Settings) {
+        let changes = self.vms.poll_regions();
+        self.followers.follow_all(changes, &self.vms, settings);
+        self.followers.poll(&self.vms);
+    }
+
+    /// Applies settings that were read again to the VMs.
+    pub fn reload_vms(&mut self, settings: &Settings) {
+        let changes = self.vms.reload(settings);
+        self.followers.follow_all(changes, &self.vms, settings);
+    }
+
+    /// Applies settings that were changed by a command to the VMs.
+    pub fn apply_settings(&mut self, settings: &Settings) {
+        let changes = self.vms.apply(settings);
+        self.followers.follow_all(changes, &self.vms, settings);
+    }
+
+    /// Overrides keys of one VM, until the next reload.
+    pub fn set_vm(
+        &mut self,
+        who: &str,
+        overrides: Vec<Override>,
+        settings: &Settings,
+    ) -> Result<(), CommandError> {
+        let changes = self.vms.set_vm(who, overrides, settings)?;
+        self.followers.follow_all(changes, &self.vms, settings);
+        Ok(())
+    }
+
     /// Places new vCPUs, and informs their guests about the places.
     pub fn follow_places(&mut self, settings: &Settings) {
         let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
         if !changed.is_empty() {
-            self.vms.tell_places(&self.places, &changed);
+            self.tell_places(&changed);
         }
     }
 
+    /// Informs the guests of the VMs in `changed` where their vCPUs are placed now.
+    pub fn tell_places(&mut self, changed: &[VmThreads]) {
+        let pids = changed.iter().map(|vm| vm.process.0);
+        self.followers.tell_places(self.places.hints(), pids, &self.vms);
+    }
+
     /// Restores every vCPU, informs the guests, and detaches the sensor.
-    pub fn stop(mut self) {
-        drop(self.rt);
-        let placed = self.vms.threads();
-        self.places.restore_all();
-        self.vms.tell_places(&self.places, &placed);
-        self.vms.refresh_host_lines();
-        drop(self.vms);
-        drop(self.sensor);
+    pub fn stop(self) {
+        let Running { rt, vms, mut followers, mut places, sensor, .. } = self;
+        drop(rt);
+        places.restore_all();
+        followers.tell_places(places.hints(), vms.iter().map(|vm| vm.identity.pid), &vms);
+        followers.refresh_lines(&vms);
+        drop(followers);
+        drop(vms);
+        drop(sensor);
     }
 }
 

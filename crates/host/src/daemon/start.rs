@@ -16,6 +16,7 @@ use crate::boosts::journal::Journal;
 use crate::boosts::rt_thread::{RtThread, SensorTable};
 use crate::boosts::uclamp::Uclamps;
 use crate::counters::Counters;
+use crate::followers::Followers;
 use crate::ivshmem::Ivshmem;
 use crate::log_limit::LogLimit;
 use crate::place::{PlaceJournal, Places};
@@ -59,26 +60,17 @@ impl Running {
         let ivshmem = Ivshmem::start(&settings.run_dir, &settings.region_dir, &proc_root)
             .inspect_err(|error| warn!("guests have no interrupts for samples: {error}"))
             .ok();
-        let counters = Counters::new(
+        let counters = Counters::new(Arc::clone(&sensor), ivshmem, settings.rt.actuator_priority);
+        let vms = Vms::new(Arc::clone(&sensor), table, Arc::clone(&stats), proc_root.clone());
+        let followers = Followers::new(
             Arc::clone(&sensor),
-            ivshmem,
-            settings.counters,
-            settings.rt.actuator_priority,
-        );
-        let mut vms = Vms::new(
-            Arc::clone(&sensor),
-            table,
             Arc::clone(&stats),
             host_lines,
             counters,
             proc_root.clone(),
-            settings.clone(),
         );
-        (surroundings.loaded)(&sensor);
-        vms.scan();
-        lock_memory();
         let places = Places::new(Arc::new(placements), proc_root.clone(), PathBuf::from("/"));
-        Ok(Running {
+        let mut running = Running {
             // If the scheduler has ended already, the first check reports that.
             scheduler: if scheduler == State::Absent { scheduler } else { State::Running },
             clamps: Clamps::default(),
@@ -86,6 +78,7 @@ impl Running {
             imports: Imports::new(&settings.run_dir),
             proc_root,
             vms,
+            followers,
             places,
             rt,
             stats,
@@ -94,6 +87,10 @@ impl Running {
             unrecorded: Unrecorded::default(),
             choice,
             log: LogLimit::default(),
-        })
+        };
+        (surroundings.loaded)(&running.sensor);
+        running.scan(settings);
+        lock_memory();
+        Ok(running)
     }
 }

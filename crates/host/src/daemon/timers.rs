@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::manager::Manager;
 use super::running::Running;
 use crate::timer::Timer;
 
@@ -20,12 +21,20 @@ pub(super) struct Timers {
     pub perf: Timer,
     pub quotas: Timer,
     pub reserves: Timer,
+    alive: Timer,
 }
 
 impl Timers {
     pub fn new(now: Instant) -> Timers {
         let timer = Timer::new(now);
-        Timers { regions: timer, scan: timer, perf: timer, quotas: timer, reserves: timer }
+        Timers {
+            regions: timer,
+            scan: timer,
+            perf: timer,
+            quotas: timer,
+            reserves: timer,
+            alive: timer,
+        }
     }
 
     /// Time until the first timer is due.
@@ -37,8 +46,21 @@ impl Timers {
         ];
         let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
         let refill =
-            running.vms.refill_interval().map(|interval| self.reserves.rest(interval, now));
+            running.followers.refill_interval().map(|interval| self.reserves.rest(interval, now));
         polls.into_iter().chain(regions).chain(refill).min().unwrap_or(SCAN_POLL)
+    }
+
+    /// Time until the manager must hear again that the main thread does not hang. `None` if the
+    /// manager has no watchdog.
+    pub fn until_alive(&self, manager: &dyn Manager, now: Instant) -> Option<Duration> {
+        manager.alive_interval().map(|interval| self.alive.rest(interval, now))
+    }
+
+    /// Tells the manager that the main thread does not hang, if that is due.
+    pub fn tell_alive(&mut self, manager: &mut dyn Manager, now: Instant) {
+        if manager.alive_interval().is_some_and(|interval| self.alive.is_due(interval, now)) {
+            manager.alive();
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Frequency, utilisation clamps and performance counters.
 
+use paracord_sys::sysfs::{CpuFiles, Policy};
+
 use super::check::{Check, Status};
 use super::files::Tree;
 use crate::place::host::{Cluster, Host, name};
@@ -46,10 +48,8 @@ fn ignores_requests(t: &Tree, driver: &str) -> bool {
 
 pub fn cpufreq(t: &Tree) -> Check {
     let name = "cpufreq";
-    let base = "/sys/devices/system/cpu/cpufreq";
-    let policies: Vec<String> =
-        t.names(base).into_iter().filter(|n| n.starts_with("policy")).collect();
-    let Some(first) = policies.first() else {
+    let policies = CpuFiles::below(&t.at("/sys")).policies();
+    let Some(first) = policies.values().next() else {
         return Check::new(
             name,
             Status::Warn,
@@ -57,8 +57,8 @@ pub fn cpufreq(t: &Tree) -> Check {
             "nothing to do for boosting; on bare metal, load the CPU's cpufreq driver",
         );
     };
-    let read = |file: &str| t.text(format!("{base}/{first}/{file}")).unwrap_or_default();
-    let (driver, governor) = (read("scaling_driver"), read("scaling_governor"));
+    let known = |name: Result<Option<String>, _>| name.ok().flatten().unwrap_or_default();
+    let (driver, governor) = (known(first.driver()), known(first.governor()));
     if ignores_requests(t, &driver) {
         return Check::new(
             name,
@@ -67,15 +67,16 @@ pub fn cpufreq(t: &Tree) -> Check {
             "boot with intel_pstate=passive or amd_pstate=passive, then use the schedutil governor",
         );
     }
-    let other = policies
-        .iter()
-        .find(|p| t.text(format!("{base}/{p}/scaling_governor")).is_some_and(|g| g != "schedutil"));
+    let is_other = |policy: &Policy| {
+        policy.governor().is_ok_and(|name| name.is_some_and(|name| name != "schedutil"))
+    };
+    let other = policies.iter().find(|(_, policy)| is_other(policy));
     match other {
         None => Check::ok(name, format!("{driver}, {governor}")),
-        Some(policy) => Check::new(
+        Some((number, _)) => Check::new(
             name,
             Status::Warn,
-            format!("{policy} uses a governor other than schedutil"),
+            format!("policy{number} uses a governor other than schedutil"),
             "nothing to do for boosting; `cpupower frequency-set -g schedutil` lets frequencies follow vCPUs",
         ),
     }

@@ -21,8 +21,8 @@ use super::protocol;
 use super::vectors::Vectors;
 use crate::log_limit::LogLimit;
 use crate::regions::file_identity::FileIdentity;
-use crate::regions::region::read_header;
-use crate::regions::region_file::{check_name, prepare_directory};
+use crate::regions::region_file::{check_name, prepare_directory, prepare_region_directory};
+use crate::regions::region_io::read_header;
 
 /// Maximum number of sockets. Each takes a file descriptor.
 const REGIONS_MAX: usize = 1024;
@@ -252,11 +252,7 @@ impl Server {
         }
         let memory = self.open(region)?;
         let meta = memory.metadata()?;
-        // The socket's owner may get the region of the time when the socket was made, but not
-        // another user's region under the same name.
-        if !meta.is_file() || meta.uid() != socket.owner {
-            return Err(io::Error::other("the region is not its socket's any more"));
-        }
+        check_owner(&meta, socket)?;
         let header = read_header(&memory)?;
         let layout = RegionLayout::check(&header, meta.len()).map_err(io::Error::other)?;
         let vectors = Arc::new(Vectors::new(layout.slot_count)?);
@@ -281,14 +277,22 @@ impl Server {
     }
 }
 
+/// Whether a client of `socket` may get this region. The socket's owner may get the region of the
+/// time when the socket was made, but not another user's region under the same name.
+fn check_owner(region: &fs::Metadata, socket: &Socket) -> io::Result<()> {
+    if region.is_file() && region.uid() == socket.owner {
+        return Ok(());
+    }
+    Err(io::Error::other("the region is not its socket's any more"))
+}
+
 fn identity_of(path: &Path) -> io::Result<FileIdentity> {
     Ok(FileIdentity::of(&fs::symlink_metadata(path)?))
 }
 
 fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
-    let prepare = |path| prepare_directory(path).map_err(io::Error::other);
-    prepare(region_dir)?;
-    prepare(directory)?;
+    prepare_region_directory(region_dir).map_err(io::Error::other)?;
+    prepare_directory(directory).map_err(io::Error::other)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let is_of = (identity_of(directory)?, identity_of(region_dir)?);
@@ -308,73 +312,5 @@ impl Drop for Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use rustix::event::{EventfdFlags, eventfd};
-
-    use super::super::protocol::tests::receive;
-    use super::*;
-
-    fn await_that(what: &str, is: impl Fn() -> bool) {
-        let end = Instant::now() + Duration::from_secs(10);
-        while !is() {
-            assert!(Instant::now() < end, "{what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    #[test]
-    fn sockets_follow_regions_and_vectors_their_clients() {
-        let dir = tempfile::tempdir().unwrap();
-        let (sockets, regions) = (dir.path().join("ivshmem"), dir.path().join("regions"));
-        let make = |name: &str| {
-            let (new, bytes) = (regions.join(".new"), paracord_abi::region_bytes(2));
-            fs::write(&new, paracord_abi::new_region(2, 0, 0, &[]).unwrap()).unwrap();
-            File::options().write(true).open(&new).unwrap().set_len(bytes).unwrap();
-            fs::rename(new, regions.join(name)).unwrap();
-        };
-        fs::create_dir(&regions).unwrap();
-        make("old");
-        let connected = Arc::<Connected>::default();
-        let mut server = Server::new(&sockets, &regions, Arc::clone(&connected));
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let theirs = stop.try_clone().unwrap();
-        let thread = std::thread::spawn(move || server.run(&theirs));
-        make("new");
-        await_that("a socket for each", || {
-            ["old", "new"].iter().all(|name| UnixStream::connect(sockets.join(name)).is_ok())
-        });
-        let client = UnixStream::connect(sockets.join("new")).unwrap();
-        let numbers: Vec<i64> = (0..5).map(|_| receive(&client).0).collect();
-        assert_eq!(numbers, [0, 0, -1, 0, 0]);
-        let vectors =
-            |name: &str| connected.vectors(name, identity_of(&regions.join(name)).unwrap());
-        await_that("the client is known", || vectors("new").is_some());
-        assert_eq!(vectors("new").unwrap().0.len(), 2);
-        assert!(connected.vectors("new", identity_of(&regions.join("old")).unwrap()).is_none());
-        drop(client);
-        await_that("it is gone", || vectors("new").is_none());
-        fs::remove_file(regions.join("new")).unwrap();
-        await_that("its socket is gone", || !sockets.join("new").exists());
-        fs::write(regions.join("old"), "no region").unwrap();
-        let refused = UnixStream::connect(sockets.join("old")).unwrap();
-        await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
-        // Both directories are gone, as after a new mount of the file system, and one of them
-        // cannot be created for a moment.
-        await_that("a file is in the way", || {
-            let _ = fs::remove_dir_all(&sockets);
-            fs::write(&sockets, "in the way").is_ok()
-        });
-        fs::remove_dir_all(&regions).unwrap();
-        fs::create_dir_all(&regions).unwrap();
-        make("third");
-        std::thread::sleep(Duration::from_millis(2500));
-        fs::remove_file(&sockets).unwrap();
-        await_that("a socket in the directory that was made anew", || {
-            UnixStream::connect(sockets.join("third")).is_ok()
-        });
-        rustix::io::write(&stop, &1u64.to_ne_bytes()).unwrap();
-        thread.join().unwrap();
-    }
-}
+#[path = "server_tests.rs"]
+mod tests;

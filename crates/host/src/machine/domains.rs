@@ -7,16 +7,14 @@
 //! operating points of all CPUs on the scale of the largest. The domains of the clusters follow.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use paracord_abi::{Domain, layout};
 use paracord_sys::affinity::CpuMask;
+use paracord_sys::sysfs::{CAPACITY_MAX, CpuFiles, Policy};
 
-/// Where the kernel shows CPUs, below the root.
-const CPUS: &str = "sys/devices/system/cpu";
-/// Top of the kernel's capacity scale.
-const SCALE: u16 = layout::PARACORD_SCALE as u16;
+/// The scale of the shared region is the kernel's.
+const _: () = assert!(layout::PARACORD_SCALE as u16 == CAPACITY_MAX);
 /// Number of clusters that fit into the table after "any CPU".
 const CLUSTERS_MAX: usize = layout::PARACORD_DOMAINS_MAX as usize - 1;
 /// Number of operating points for a driver that accepts any frequency (`intel_pstate`). A guest's
@@ -59,9 +57,12 @@ pub struct HostCpus {
 impl HostCpus {
     /// Reads the CPUs below `root` (`/`).
     pub fn read(root: &Path) -> HostCpus {
-        let directory = root.join(CPUS);
-        let capacities = capacities(&directory);
-        let mut policies = policies(&directory, &capacities);
+        let host = CpuFiles::below(&root.join("sys"));
+        let numbers = host.numbers();
+        // If the kernel shows no capacities, all CPUs are equal.
+        let capacity = |cpu: u32| (cpu, host.capacity_or_full(cpu));
+        let capacities: BTreeMap<u32, u16> = numbers.into_iter().map(capacity).collect();
+        let mut policies = policies(&host, &capacities);
         if policies.is_empty() {
             policies = capacities.iter().map(|(&cpu, &capacity)| single(cpu, capacity)).collect();
         }
@@ -176,34 +177,14 @@ fn table(clusters: &[Cluster]) -> Vec<Domain> {
     table
 }
 
-fn number(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-fn numbers(path: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-}
-
-/// The capacities by CPU. If the kernel shows none, all CPUs are equal.
-fn capacities(directory: &Path) -> BTreeMap<u32, u16> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let found = entries.filter_map(|entry| {
-        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-        let shown = number(&entry.path().join("cpu_capacity")).unwrap_or(u32::from(SCALE));
-        Some((cpu, u16::try_from(shown).unwrap_or(SCALE).clamp(1, SCALE)))
-    });
-    found.collect()
-}
-
 /// The cpufreq policies that have frequencies, in order of their first CPUs.
-fn policies(directory: &Path, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
-    let entries = fs::read_dir(directory.join("cpufreq")).into_iter().flatten().flatten();
-    let mut policies: Vec<Cluster> = entries
-        .filter_map(|entry| {
-            let policy = entry.path();
+fn policies(host: &CpuFiles, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
+    let mut policies: Vec<Cluster> = host
+        .policies()
+        .into_values()
+        .filter_map(|policy| {
             // Includes CPUs that are offline now.
-            let cpus: BTreeSet<u32> = numbers(&policy.join("related_cpus")).into_iter().collect();
+            let cpus: BTreeSet<u32> = policy.related_cpus().ok()?.iter().collect();
             let capacity = cpus.first().and_then(|cpu| capacities.get(cpu)).copied()?;
             let khz = frequencies(&policy);
             let shared = cpus.len() > 1;
@@ -216,13 +197,13 @@ fn policies(directory: &Path, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
 
 /// Frequencies in ascending order. Those above the limit of the hardware are boost frequencies that
 /// are switched off.
-fn frequencies(policy: &Path) -> Vec<u32> {
-    let max = number(&policy.join("cpuinfo_max_freq")).unwrap_or(u32::MAX);
-    let listed = ["scaling_available_frequencies", "scaling_boost_frequencies"];
-    let mut khz: Vec<u32> = listed.iter().flat_map(|file| numbers(&policy.join(file))).collect();
+fn frequencies(policy: &Policy) -> Vec<u32> {
+    let max = policy.max_khz().ok().flatten().unwrap_or(u32::MAX);
+    let mut khz = policy.listed_khz().unwrap_or_default();
+    khz.extend(policy.boost_khz().unwrap_or_default());
     khz.retain(|khz| (1..=max).contains(khz));
     if khz.is_empty() && max < u32::MAX {
-        let min = number(&policy.join("cpuinfo_min_freq")).unwrap_or(max).min(max);
+        let min = policy.min_khz().ok().flatten().unwrap_or(max).min(max);
         let step = |n: u32| u64::from(max - min) * u64::from(n) / u64::from(STEPS - 1);
         khz = (0..STEPS).map(|n| min + step(n) as u32).filter(|khz| *khz > 0).collect();
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
+use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+
+const CPUS: &str = "sys/devices/system/cpu";
 
 /// A root directory that is removed when this value is dropped.
 struct Root(PathBuf);

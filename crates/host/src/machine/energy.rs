@@ -9,6 +9,8 @@ use paracord_policy::energy::domain;
 use paracord_policy::{
     PC_CAPACITY, PC_DOMAINS_MAX, PC_PLACE_CPUS_MAX, PC_POINTS_MAX, pc_domain, pc_energy, pc_point,
 };
+use paracord_sys::affinity::CpuMask;
+use paracord_sys::sysfs::{CpuFiles, cpu_list, number};
 
 /// Where the kernel shows the energy model, below the root.
 const MODEL: &str = "sys/kernel/debug/energy_model";
@@ -38,39 +40,13 @@ pub struct Model {
     pub cpus: Vec<(u32, u32)>,
 }
 
-/// Parses a list of CPUs such as `0-3,8`.
-fn cpu_list(list: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= PC_PLACE_CPUS_MAX as usize {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
-
 fn bad(what: String) -> EnergyError {
     EnergyError::Inconsistent(what)
 }
 
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-fn capacities(root: &Path) -> BTreeMap<usize, u32> {
-    let mut capacities = BTreeMap::new();
-    for entry in fs::read_dir(root.join("sys/devices/system/cpu")).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let cpu = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
-        let capacity = number(&entry.path().join("cpu_capacity"));
-        if let (Some(cpu), Some(capacity)) = (cpu, capacity) {
-            capacities.insert(cpu, u32::try_from(capacity).unwrap_or(u32::MAX));
-        }
-    }
-    capacities
+fn capacities(host: &CpuFiles) -> BTreeMap<u32, u32> {
+    let shown = |cpu| Some((cpu, host.capacity(cpu).ok().flatten()?));
+    host.numbers().into_iter().filter_map(shown).collect()
 }
 
 /// Points of a domain, in ascending order: frequency (kHz), performance at this frequency (0: the
@@ -82,7 +58,7 @@ fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
         .flatten()
         .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"ps:"))
         .filter_map(|entry| {
-            let read = |file: &str| number(&entry.path().join(file));
+            let read = |file: &str| number(&entry.path().join(file)).ok().flatten();
             Some((read("frequency")?, read("performance").unwrap_or(0), read("cost")?))
         })
         .collect();
@@ -93,17 +69,18 @@ fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
 /// The points and the CPUs of a domain.
 fn domain_at(
     path: &Path,
-    capacities: &BTreeMap<usize, u32>,
-) -> Result<(pc_domain, Vec<usize>), EnergyError> {
+    capacities: &BTreeMap<u32, u32>,
+) -> Result<(pc_domain, CpuMask), EnergyError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let list = fs::read_to_string(path.join("cpus")).ok();
-    let members = list.as_deref().and_then(cpu_list).ok_or_else(|| {
+    let list = cpu_list(&path.join("cpus")).ok().flatten();
+    let is_small = |cpus: &CpuMask| cpus.iter().all(|cpu| cpu < PC_PLACE_CPUS_MAX);
+    let members = list.filter(is_small).ok_or_else(|| {
         bad(format!("{name}/cpus is not a list of CPUs below {PC_PLACE_CPUS_MAX}"))
     })?;
-    if let Some(cpu) = members.iter().find(|cpu| !capacities.contains_key(*cpu)) {
+    if let Some(cpu) = members.iter().find(|cpu| !capacities.contains_key(cpu)) {
         return Err(bad(format!("{name} has CPU {cpu}, which has no capacity")));
     }
-    let capacity = members.first().and_then(|cpu| capacities.get(cpu)).copied().unwrap_or(0);
+    let capacity = members.iter().next().and_then(|cpu| capacities.get(&cpu)).copied().unwrap_or(0);
     let states = points(path);
     let highest = states.last().map_or(0, |state| state.0);
     if states.is_empty() || states.len() > PC_POINTS_MAX as usize || highest == 0 {
@@ -126,7 +103,7 @@ fn domain_at(
 /// # Errors
 /// [`EnergyError`] says why tasks cannot be placed by energy.
 pub fn read(root: &Path) -> Result<Model, EnergyError> {
-    let capacities = capacities(root);
+    let capacities = capacities(&CpuFiles::below(&root.join("sys")));
     let small = capacities.values().copied().min().unwrap_or(0);
     if capacities.values().all(|capacity| *capacity == small) {
         return Err(EnergyError::Equal);
@@ -147,11 +124,11 @@ pub fn read(root: &Path) -> Result<Model, EnergyError> {
         return Err(bad(format!("{count} domains, at most {PC_DOMAINS_MAX} can be used")));
     }
     let mut energy = pc_energy { small, ..pc_energy::default() };
-    let mut cpus: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+    let mut cpus: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     for (index, (path, slot)) in (0..).zip(domains.iter().zip(energy.domain.iter_mut())) {
         let (domain, members) = domain_at(path, &capacities)?;
         *slot = domain;
-        for cpu in members {
+        for cpu in members.iter() {
             if cpus.insert(cpu, (index, capacities[&cpu])).is_some() {
                 return Err(bad(format!("CPU {cpu} is in two domains")));
             }
@@ -161,7 +138,7 @@ pub fn read(root: &Path) -> Result<Model, EnergyError> {
         return Err(bad(format!("CPU {cpu} is in no domain")));
     }
     // The scheduler's table has no gaps: each number below the count must be a CPU.
-    if cpus.keys().enumerate().any(|(n, cpu)| n != *cpu) {
+    if (0..).zip(cpus.keys()).any(|(n, cpu): (u32, _)| n != *cpu) {
         return Err(bad("the CPUs' numbers have gaps".into()));
     }
     energy.cpus = u32::try_from(cpus.len()).unwrap_or(0);
@@ -234,7 +211,7 @@ mod tests {
     fn every_defect_has_its_line() {
         let write = |root: &Path, file: &str, text: &str| fs::write(root.join(file), text).unwrap();
         type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
-        let cases: [Case<'_>; 7] = [
+        let cases: [Case<'_>; 8] = [
             (
                 "absent",
                 &|root| fs::remove_dir_all(root.join(MODEL)).unwrap(),
@@ -259,6 +236,11 @@ mod tests {
                 "many",
                 &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "4-99999999"),
                 "not a list",
+            ),
+            (
+                "above",
+                &|root| write(root, &format!("{MODEL}/cpu4/cpus"), "4-64"),
+                "cpu4/cpus is not a list of CPUs below 64",
             ),
             (
                 "order",

@@ -2,8 +2,9 @@
 //! Which CPUs have a frequency governor that follows the scheduler's requests.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
+
+use paracord_sys::sysfs::CpuFiles;
 
 /// The only governor of the kernel that follows the requests of a sched_ext scheduler
 /// (kernel/sched/cpufreq_schedutil.c).
@@ -35,17 +36,14 @@ impl Policy {
 
 /// The policies below `sys` (`/sys`), in order of their first CPUs; empty without cpufreq.
 pub fn policies(sys: &Path) -> Vec<Policy> {
-    let found = fs::read_dir(sys.join("devices/system/cpu/cpufreq"));
+    let found = CpuFiles::below(sys).policies();
     let mut policies: Vec<_> = found
-        .into_iter()
-        .flatten()
-        .flatten()
+        .values()
         .filter_map(|policy| {
-            let read = |file| fs::read_to_string(policy.path().join(file)).ok();
-            let affected = read("affected_cpus")?;
-            let cpus: Vec<u32> =
-                affected.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-            Some(Policy { cpus, governor: read("scaling_governor")?.trim().to_owned() })
+            // The kernel refuses to show the files of a policy whose CPUs are all offline.
+            let affected = policy.affected_cpus().ok().filter(|cpus| !cpus.is_empty())?;
+            let governor = policy.governor().ok().flatten()?;
+            Some(Policy { cpus: affected.iter().collect(), governor })
         })
         .collect();
     policies.sort_by(|a, b| a.cpus.cmp(&b.cpus));
@@ -88,6 +86,8 @@ pub fn summary(policies: &[Policy]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -277,6 +277,8 @@ client!(UnixStream);
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::handle::{Message, channel};
     use crate::snapshot::Snapshot;
@@ -337,5 +339,33 @@ mod tests {
         drop(server);
         assert!(!socket.exists());
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_socket_belongs_to_the_configured_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m.sock");
+        // A group of this process that a new file does not get anyway. Root may use any group.
+        let own = std::fs::metadata(dir.path()).unwrap().gid();
+        let is_root = rustix::process::geteuid().is_root();
+        let groups = rustix::process::getgroups().unwrap();
+        let mut groups: Vec<u32> = groups.into_iter().map(|group| group.as_raw()).collect();
+        groups.extend(is_root.then_some(own + 1));
+        let group = groups.into_iter().find(|group| *group != own).unwrap_or(own);
+        let config = Metrics {
+            listen: None,
+            socket: Some(socket.clone()),
+            textfile: None,
+            textfile_interval_s: 1,
+        };
+        let start = |group| {
+            let (handle, _messages) = channel().unwrap();
+            let server = MetricsServer::start(&config, group, handle).unwrap().unwrap();
+            let meta = std::fs::metadata(&socket).unwrap();
+            drop(server);
+            (meta.gid(), meta.mode() & 0o777)
+        };
+        assert_eq!(start(Some(group)), (group, 0o660));
+        assert_eq!(start(None), (own, 0o660));
     }
 }

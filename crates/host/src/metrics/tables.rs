@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Counters and gauges with one value per host, VM or vCPU.
 
+use paracord_sys::clock;
+
 use crate::place::PlaceMode;
 use crate::snapshot::{BoostState, IoTotals, PmuSnapshot, Snapshot, VcpuSnapshot, VmSnapshot};
 
 /// A counter or gauge: its name, its help text, and the function for its value.
 pub(super) type Value<T> = (&'static str, &'static str, fn(&T) -> f64);
 
-pub(super) const NS_PER_S: f64 = 1e9;
+pub(super) const NS_PER_S: f64 = clock::NS_PER_S as f64;
 
 pub(super) const HOST_GAUGES: [Value<Snapshot>; 7] = [
     ("paracord_uptime_seconds", "Time since the daemon started", |s| {

@@ -2,11 +2,11 @@
 //! The host's CPUs as placements name them: which CPUs a placement stands for, or why it stands for none.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::path::Path;
 
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::proc::Cpuset;
+use paracord_sys::sysfs::CpuFiles;
 
 use super::spec::{Cpus, Placement, Who};
 use crate::machine::domains::HostCpus;
@@ -38,10 +38,6 @@ pub struct Host {
     online: CpuMask,
 }
 
-fn list(root: &Path, file: &str) -> Option<CpuMask> {
-    fs::read_to_string(root.join("sys/devices/system/cpu").join(file)).ok()?.trim().parse().ok()
-}
-
 impl Host {
     /// Reads the host's CPUs below `root` (`/`).
     pub fn read(root: &Path) -> Host {
@@ -55,9 +51,10 @@ impl Host {
             })
             .collect();
         let known = clusters.iter().fold(CpuMask::default(), |all, one| all.or(&one.cpus));
-        let present = list(root, "present").unwrap_or(known);
+        let files = CpuFiles::below(&root.join("sys"));
+        let present = files.present().ok().flatten().unwrap_or(known);
         // A kernel without CPU hotplug has no such list.
-        let online = list(root, "online").unwrap_or(present);
+        let online = files.online().ok().flatten().unwrap_or(present);
         Host { clusters, present, online }
     }
 
@@ -200,6 +197,7 @@ pub fn name(cpus: &CpuMask) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;

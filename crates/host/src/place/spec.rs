@@ -158,10 +158,9 @@ fn cpus(text: &str, word: &str) -> Result<Cpus, NoPlacement> {
         "auto" => Cpus::Auto,
         "capacity:max" => Cpus::Largest,
         "capacity:min" => Cpus::Smallest,
-        list => match list.parse::<CpuMask>() {
-            Ok(cpus) if !cpus.is_empty() => Cpus::List(cpus),
-            _ => return Err(wrong(word, "names no CPUs")),
-        },
+        list => CpuMask::from_nonempty_list(list)
+            .map(Cpus::List)
+            .map_err(|_| wrong(word, "names no CPUs"))?,
     })
 }
 

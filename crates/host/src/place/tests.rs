@@ -114,6 +114,41 @@ fn a_thread_that_has_the_number_of_one_that_ended_is_left_alone() {
     assert_eq!(s.places.affinity.journal.entry(10), None);
 }
 
+/// The thread ends between the check of its start and the change, and another one gets its number:
+/// the first read of its stat gives what the vCPU's thread had, each later read something else.
+#[test]
+fn a_thread_that_takes_the_number_meanwhile_gets_back_what_it_had() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let mut s = Setting::new("meanwhile", 1);
+    let (one, thread) = (s.one(), s.vm().threads[0]);
+    let real = PathBuf::from(format!("/proc/{0}/task/{0}", thread.tid));
+    let stat = std::fs::read_to_string(real.join("stat")).unwrap();
+    let (name, fields) = stat.rsplit_once(") ").unwrap();
+    let mut fields: Vec<String> = fields.split(' ').map(str::to_owned).collect();
+    fields[19] = (thread.start_ticks + 1).to_string();
+    let later = format!("{name}) {}", fields.join(" "));
+
+    let proc_root = s.run_dir.join("proc");
+    let process = proc_root.join(thread.tid.to_string());
+    let task = process.join("task").join(thread.tid.to_string());
+    std::fs::create_dir_all(&task).unwrap();
+    std::os::unix::fs::symlink(real.join("status"), task.join("status")).unwrap();
+    std::os::unix::fs::symlink(real.join("cgroup"), process.join("cgroup")).unwrap();
+    std::fs::write(task.join("later"), later).unwrap();
+    mknodat(CWD, task.join("stat"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let first = std::thread::spawn(move || {
+        // This waits for the first reader.
+        let mut fifo = std::fs::File::options().write(true).open(task.join("stat")).unwrap();
+        std::fs::rename(task.join("later"), task.join("stat")).unwrap();
+        std::io::Write::write_all(&mut fifo, stat.as_bytes()).unwrap();
+    });
+    s.places.affinity.proc_root = proc_root;
+    let given = s.places.affinity.give(thread, &one);
+    first.join().unwrap();
+    assert!(matches!(given, Err(super::threads::Failed::Gone)), "{given:?}");
+    assert_eq!((s.have(), s.places.affinity.journal.entry(10)), (vec![s.before], None));
+}
+
 #[test]
 fn whoever_outlives_the_daemon_restores() {
     let mut s = Setting::new("outlive", 1);

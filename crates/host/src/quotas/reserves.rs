@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use paracord_policy::{PC_RESERVE_DEPTH_MAX, reserve};
 use paracord_sensor::Reserves;
+use paracord_sys::clock::NS_PER_US;
 use paracord_sys::proc::{CpuLimit, Limit};
 
 /// Shortest interval between two readings. A reserve holds at most what the quota of one period
@@ -122,7 +123,7 @@ impl Groups {
             let granted = passed * u128::from(quota_us) / u128::from(period_us.max(1));
             // A group that was removed and made again has used little.
             let used = used_ns.checked_sub(group.used_ns).unwrap_or(used_ns);
-            let most = quota_us.saturating_add(burst_us).saturating_mul(1000);
+            let most = quota_us.saturating_add(burst_us).saturating_mul(NS_PER_US);
             let granted = u64::try_from(granted).unwrap_or(u64::MAX);
             let next = reserve::next(group.left_ns, granted, used, most);
             // If the sensor subtracts from the reserve between the load and the addition, that
@@ -136,6 +137,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paracord_sys::clock::NS_PER_MS;
     use paracord_sys::proc::{CgroupMounts, QuotaReader};
     use std::cell::RefCell;
 
@@ -194,7 +196,7 @@ mod tests {
         }
     }
 
-    const MS: i64 = 1_000_000;
+    const MS: i64 = NS_PER_MS as i64;
 
     fn table(len: usize) -> Table {
         Table(RefCell::new(vec![(0, 0); len]))

@@ -2,10 +2,10 @@
 //! Writes host lines. They tell each guest whether its vCPUs are boosted, where they run, and how
 //! fast those CPUs are.
 //!
-//! A separate thread writes the lines. A write to a file that the VM's user owns can wait for
-//! operations of that user on the file, and no decision may wait with it. The thread runs ahead of
-//! normal tasks, because a guest decides from its line whether to kick. It never runs ahead of a
-//! boosted vCPU: that would suspend the boost that the line reports.
+//! A separate thread writes the lines. A write can wait for memory, and no decision may wait with
+//! it. The thread runs ahead of normal tasks, because a guest decides from its line whether to
+//! kick. It never runs ahead of a boosted vCPU: that would suspend the boost that the line reports.
+//! It holds no lock while it writes, and waits for no other thread.
 //!
 //! Boosts are reported when they happen. Places are checked every 8 ms while vCPUs run whose guests
 //! read them, and less often while all these vCPUs sleep. The work that a guest can cause is
@@ -14,8 +14,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use paracord_abi::{HostBoost, layout};
@@ -26,6 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::boosts::actuator::ActuatorStats;
 use crate::boosts::rt_thread::RtShared;
+use crate::regions::line_changes::{LineChange, LineChanges};
 use crate::regions::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::wake::clear_wake;
 
@@ -37,16 +38,22 @@ const LOOK: Duration = Duration::from_millis(8);
 /// While every vCPU sleeps, the interval grows up to this value.
 const LOOK_SLEEPING: Duration = Duration::from_millis(128);
 
+/// How long the end of the daemon waits for the thread. A write may hang.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The line of each vCPU. If a new line replaces an old one, everything is written again.
 type Lines = HashMap<u32, Arc<Line>>;
 
 /// The running thread. Dropping this value ends the thread.
 #[derive(Debug)]
 pub struct HostLines {
-    lines: Arc<Mutex<Lines>>,
+    /// The lines as the main thread knows them. The real-time thread has its own copy.
+    lines: Mutex<Lines>,
+    changes: Arc<LineChanges>,
     shared: Arc<RtShared>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl HostLines {
@@ -59,43 +66,48 @@ impl HostLines {
         stats: Arc<ActuatorStats>,
         shared: Arc<RtShared>,
     ) -> io::Result<HostLines> {
-        let lines = Arc::new(Mutex::new(Lines::new()));
+        let changes = Arc::<LineChanges>::default();
         let stop = Arc::new(AtomicBool::new(false));
         let mut writer = Writer {
             sensor,
             stats,
             shared: Arc::clone(&shared),
-            lines: Arc::clone(&lines),
+            changes: Arc::clone(&changes),
+            lines: Lines::new(),
             stop: Arc::clone(&stop),
             seen: HashMap::new(),
             pause: LOOK,
         };
-        let thread =
-            std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
-                // Without the priority, the only effect is that lines are written later.
-                let _ = sched::become_realtime(PRIORITY);
-                writer.run();
-            })?;
-        Ok(HostLines { lines, shared, stop, thread: Some(thread) })
+        let (ending, ended) = channel::<()>();
+        std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
+            // Without the priority, the only effect is that lines are written later.
+            let _ = sched::become_realtime(PRIORITY);
+            writer.run();
+            drop(ending);
+        })?;
+        Ok(HostLines { lines: Mutex::default(), changes, shared, stop, ended })
     }
 
     /// Sets the line of vCPU `index`, and has it written.
     pub fn attach(&self, index: u32, line: Line) {
-        lock(&self.lines).insert(index, Arc::new(line));
-        self.refresh(index);
+        let line = Arc::new(line);
+        self.own().insert(index, Arc::clone(&line));
+        self.changes.add(index, Some(line));
+        self.shared.publish_host_lines();
     }
 
     /// Removes the line of vCPU `index`. The place in it becomes unknown: a guest that goes on must
     /// not rely on the last place.
     pub fn detach(&self, index: u32) {
-        if let Some(line) = lock(&self.lines).remove(&index) {
-            let _ = line.region.write_place(line.vcpu_id, line.unknown());
+        if self.own().remove(&index).is_some() {
+            self.changes.add(index, None);
+            self.shared.publish_host_lines();
         }
     }
 
     /// The line of vCPU `index`.
     pub fn line(&self, index: u32) -> Option<Arc<Line>> {
-        lock(&self.lines).get(&index).cloned()
+        self.own().get(&index).cloned()
     }
 
     /// Has the line of vCPU `index` written.
@@ -103,27 +115,26 @@ impl HostLines {
         self.shared.host_lines.mark(index);
         self.shared.publish_host_lines();
     }
+
+    fn own(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for HostLines {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.shared.publish_host_lines();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.ended.recv_timeout(END_PATIENCE);
     }
-}
-
-fn lock(lines: &Mutex<Lines>) -> std::sync::MutexGuard<'_, Lines> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Writer {
     sensor: Arc<Sensor>,
     stats: Arc<ActuatorStats>,
     shared: Arc<RtShared>,
-    lines: Arc<Mutex<Lines>>,
+    changes: Arc<LineChanges>,
+    lines: Lines,
     stop: Arc<AtomicBool>,
     /// State of the vCPUs whose guests read their places, with the line that was written.
     seen: HashMap<u32, (Arc<Line>, Seen)>,
@@ -136,9 +147,12 @@ impl Writer {
         loop {
             let follows = !self.seen.is_empty();
             self.wait(follows.then(|| self.pause.saturating_sub(last_look.elapsed())));
+            self.take_changes();
             let shared = Arc::clone(&self.shared);
             shared.host_lines.drain(|index| self.write(index));
             if self.stop.load(Ordering::Acquire) {
+                // The last changes may have come after the look above.
+                self.take_changes();
                 self.end();
                 return;
             }
@@ -159,12 +173,26 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, index: u32) {
-        // Do not hold the lock while a file is written.
-        let Some(line) = lock(&self.lines).get(&index).cloned() else {
+    /// Applies the changes that the main thread has made. If one cannot be taken now, the main
+    /// thread wakes this thread again.
+    fn take_changes(&mut self) {
+        for LineChange { index, line } in self.changes.take() {
+            if let Some(line) = line {
+                self.lines.insert(index, line);
+                // Not left to the mark of the index, which may have been drained before the change
+                // was taken.
+                self.write(index);
+                continue;
+            }
             self.seen.remove(&index);
-            return;
-        };
+            if let Some(line) = self.lines.remove(&index) {
+                let _ = line.region.write_place(line.vcpu_id, line.unknown());
+            }
+        }
+    }
+
+    fn write(&mut self, index: u32) {
+        let Some(line) = self.lines.get(&index).cloned() else { return };
         self.write_boost(index, &line);
         let is_new = self.seen.get(&index).is_none_or(|(old, _)| !Arc::ptr_eq(old, &line));
         if !is_new {
@@ -202,11 +230,10 @@ impl Writer {
 
     /// Writes the places of the vCPUs that have run since the last check.
     fn look(&mut self) {
-        let lines = lock(&self.lines);
+        let lines = &self.lines;
         self.seen.retain(|index, (line, _)| {
             lines.get(index).is_some_and(|current| Arc::ptr_eq(current, line))
         });
-        drop(lines);
         let ran = |(index, (_, seen)): (&u32, &(Arc<Line>, Seen))| {
             let vcpu = self.sensor.vcpus().get(*index)?;
             (vcpu.on_cpu() || vcpu.run_since_ns() >= seen.at_ns).then_some(*index)
@@ -224,16 +251,19 @@ impl Writer {
             };
             let place = line.place(&at, share);
             (seen.waited_ns, seen.at_ns) = (at.waited_ns, now);
-            if is_worth_telling(&seen.told, &place) {
+            // If the write fails, because the region is left out for a while, the next check tries
+            // again.
+            if is_worth_telling(&seen.told, &place)
+                && line.region.write_place(line.vcpu_id, place).is_ok()
+            {
                 seen.told = place;
-                let _ = line.region.write_place(line.vcpu_id, place);
             }
         });
     }
 
     /// Marks all places as unknown, because nothing keeps the lines current any more.
     fn end(&self) {
-        for line in lock(&self.lines).values() {
+        for line in self.lines.values() {
             let _ = line.region.write_place(line.vcpu_id, line.unknown());
         }
     }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory that guests share with the host. [`region_file`] creates and removes it, [`region`] reads
-//! and writes it, and [`host_lines`] informs guests about boosts and places. [`announced`] is a
-//! region that the guest has made in its own memory.
+//! and writes it by means of [`region_io`], and [`host_lines`] informs guests about boosts and
+//! places. [`announced`] is a region that the guest has made in its own memory.
 
 pub mod announced;
 pub mod file_identity;
+mod file_system;
 pub(crate) mod host_lines;
+mod line_changes;
+mod pauses;
 pub(crate) mod place_line;
 pub mod region;
 pub mod region_file;
+pub mod region_io;

@@ -3,23 +3,23 @@
 //! [`region_file`](crate::regions::region_file) creates and removes them.
 //!
 //! A region belongs to the VM's user, who may truncate the file or punch holes into it at any
-//! moment. The daemon therefore does not map the file. It uses pread and pwrite, which return an
-//! error where an access to a mapping would raise SIGBUS.
+//! moment. [`RegionIo`] describes how the daemon accesses it nevertheless.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use paracord_abi::{
-    AbiError, DOMAIN_BYTES, Domain, GuestDriver, HEADER_BYTES, HOST_BOOST_BYTES, HostBoost,
-    HostPlace, LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES,
-    PMU_HOST_OFFSET, PMU_SERVED_OFFSET, RegionLayout, event_names, layout,
+    AbiError, DOMAIN_BYTES, Domain, GuestDriver, HOST_BOOST_BYTES, HostBoost, HostPlace,
+    LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET,
+    PMU_SERVED_OFFSET, RegionLayout, event_names, layout,
 };
 use paracord_sys::proc;
 
 use crate::regions::file_identity::FileIdentity;
 use crate::regions::region_file::check_name;
+use crate::regions::region_io::{RegionIo, read_header};
 
 /// Why a region that a VM maps is not used.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub struct Region {
     /// Address of the region's first byte in the VMM.
     pub start_hva: u64,
     path: PathBuf,
-    file: File,
+    io: RegionIo,
 }
 
 impl Region {
@@ -143,7 +143,10 @@ impl Region {
         let mapped = meta.len().min(mapping.end.saturating_sub(mapping.start));
         let layout = RegionLayout::check(&header, mapped)
             .map_err(|source| RegionError::Abi { path: path.clone(), source })?;
-        Ok(Region { name, layout, identity, start_hva: mapping.start, path, file })
+        let slots_end = layout.slot_offset(layout.slot_count - 1).unwrap_or(0)
+            + u64::from(layout.slot_stride_bytes);
+        let io = RegionIo::new(file, slots_end).map_err(io_error(&path))?;
+        Ok(Region { name, layout, identity, start_hva: mapping.start, path, io })
     }
 
     /// Reads the current declaration of the guest's driver. `None` without a driver.
@@ -151,7 +154,7 @@ impl Region {
     /// # Errors
     /// [`RegionError`] if the driver's half of the header is refused or cannot be read.
     pub fn guest_driver(&self) -> Result<Option<GuestDriver>, RegionError> {
-        let header = read_header(&self.file).map_err(io_error(&self.path))?;
+        let header = self.io.read_header().map_err(io_error(&self.path))?;
         GuestDriver::check(&header, &self.layout)
             .map_err(|source| RegionError::Abi { path: self.path.clone(), source })
     }
@@ -164,26 +167,24 @@ impl Region {
     /// Writes the boost part of a vCPU's host line. Does nothing if the vCPU has no slot.
     ///
     /// # Errors
-    /// The error of pwrite(2).
+    /// As [`RegionIo::write`].
     pub fn write_boost(&self, vcpu_id: u32, boost: HostBoost) -> io::Result<()> {
         let Some(slot) = self.layout.slot_offset(vcpu_id) else { return Ok(()) };
         let bytes = boost.to_bytes();
         let declared = bytes.len().min(self.layout.host_line_bytes as usize);
-        self.file.write_all_at(&bytes[..declared], slot + LINE_BYTES as u64)
+        self.io.write(&[(slot + LINE_BYTES as u64, &bytes[..declared])])
     }
 
     /// Writes the place part of a vCPU's host line. Does nothing if the vCPU has no slot, or if the
     /// writer of the header did not know that part.
     ///
     /// # Errors
-    /// The error of pwrite(2).
+    /// As [`RegionIo::write`].
     pub fn write_place(&self, vcpu_id: u32, place: HostPlace) -> io::Result<()> {
         let bytes = place.to_bytes();
         let known = self.layout.host_line_bytes as usize >= HOST_BOOST_BYTES + bytes.len();
         match self.layout.slot_offset(vcpu_id).filter(|_| known) {
-            Some(slot) => {
-                self.file.write_all_at(&bytes, slot + (LINE_BYTES + HOST_BOOST_BYTES) as u64)
-            }
+            Some(slot) => self.io.write(&[(slot + (LINE_BYTES + HOST_BOOST_BYTES) as u64, &bytes)]),
             None => Ok(()),
         }
     }
@@ -198,14 +199,14 @@ impl Region {
     /// Names of the events in the region's table. The guest can write that table itself.
     pub fn event_names(&self) -> Vec<String> {
         let mut first = [0; OFFER_BYTES];
-        let read = self.file.read_exact_at(&mut first, 0);
+        let read = self.io.read(&mut first, 0);
         read.map_or_else(|_| Vec::new(), |()| event_names(&first))
     }
 
     /// Copies the requests of a vCPU's guest to its counters.
     ///
     /// # Errors
-    /// The error of pread(2); `NotFound` if the vCPU has no slot.
+    /// As [`RegionIo::read`]; `NotFound` if the vCPU has no slot.
     pub fn read_asks(&self, vcpu_id: u32) -> io::Result<[u8; PMU_GUEST_BYTES]> {
         self.read_slot(vcpu_id, PMU_GUEST_OFFSET)
     }
@@ -222,17 +223,16 @@ impl Region {
     /// written last, because the guest may wait for it.
     ///
     /// # Errors
-    /// The error of pwrite(2); `NotFound` if the vCPU has no slot.
+    /// As [`RegionIo::write`]; `NotFound` if the vCPU has no slot.
     pub fn write_answer(&self, vcpu_id: u32, answer: &[u8; PMU_HOST_BYTES]) -> io::Result<()> {
         let at = self.slot(vcpu_id)? + PMU_HOST_OFFSET as u64;
         let (served, rest) = answer.split_at(PMU_SERVED_OFFSET + size_of::<u32>());
-        self.file.write_all_at(rest, at + served.len() as u64)?;
-        self.file.write_all_at(served, at)
+        self.io.write(&[(at + served.len() as u64, rest), (at, served)])
     }
 
     fn read_slot<const N: usize>(&self, vcpu_id: u32, offset: usize) -> io::Result<[u8; N]> {
         let mut copy = [0; N];
-        self.file.read_exact_at(&mut copy, self.slot(vcpu_id)? + offset as u64)?;
+        self.io.read(&mut copy, self.slot(vcpu_id)? + offset as u64)?;
         Ok(copy)
     }
 
@@ -240,32 +240,22 @@ impl Region {
         self.layout.slot_offset(vcpu_id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// How often an access to the file took too long, and for how long the region is left out
+    /// because of that (0: it is not).
+    pub fn slow_io(&self) -> (u64, u64) {
+        (self.io.slow(), self.io.left_out_ns())
+    }
+
     /// Whether the guest was told exactly these performance domains.
     pub fn tells(&self, domains: &[Domain]) -> bool {
         let is = |(index, domain): (u16, &Domain)| {
             let mut copy = [0; DOMAIN_BYTES];
             let at = self.layout.domain_offset(index);
-            at.is_some_and(|at| self.file.read_exact_at(&mut copy, at).is_ok())
+            at.is_some_and(|at| self.io.read(&mut copy, at).is_ok())
                 && Domain::from_bytes(&copy).as_ref() == Ok(domain)
         };
         usize::from(self.layout.domain_count) == domains.len() && (0..).zip(domains).all(is)
     }
-}
-
-/// Reads as much of the header as the file has.
-pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
-    let mut header = vec![0; HEADER_BYTES];
-    let mut have = 0;
-    while have < HEADER_BYTES {
-        match file.read_at(&mut header[have..], have as u64) {
-            Ok(0) => break,
-            Ok(n) => have += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    header.truncate(have);
-    Ok(header)
 }
 
 #[cfg(test)]

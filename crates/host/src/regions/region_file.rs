@@ -4,9 +4,9 @@
 //! The daemon attaches to the regions that running VMs map. It trusts nothing in these files,
 //! because the VM's user may write them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use paracord_abi::{
@@ -19,6 +19,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 
 use crate::regions::file_identity::FileIdentity;
+use crate::regions::file_system::FileSystem;
 
 /// Longest name of a region, in bytes. It leaves room for the temporary name.
 const NAME_MAX_BYTES: usize = 64;
@@ -40,9 +41,12 @@ pub enum RegionFileError {
     /// Other users could change files in the directory.
     #[error("{}: must belong to root and be writable by root only", .0.display())]
     Directory(PathBuf),
-    /// Regions are written with write(2), which hugetlbfs lacks.
+    /// Regions are created with write(2), which hugetlbfs lacks.
     #[error("{}: lies on hugetlbfs, where files cannot be written: use a directory on tmpfs", .0.display())]
     HugePages(PathBuf),
+    /// An access to a region could wait for a disk or a server.
+    #[error("{}: lies on no tmpfs, where accesses can wait for a disk or a server: use a directory on tmpfs", .0.display())]
+    FileSystem(PathBuf),
     /// A running process maps the region.
     #[error("region {name} is in use by process {pid}: stop that VM first")]
     InUse {
@@ -161,7 +165,7 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     let mut header =
         paracord_abi::new_region(offer.slots, features, offer.stale_boost_kick_us, &offer.domains)?;
     offer_events(&mut header, offer)?;
-    prepare_directory(directory)?;
+    prepare_region_directory(directory)?;
     let path = directory.join(name);
     let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
     let made = write_file(&unfinished, &header, offer).map_err(at(&unfinished)).and_then(|()| {
@@ -192,18 +196,34 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
 
 /// Creates the directory, and makes sure that only its owner, the user of this process, can change
 /// files in it. The parent directory may be writable by everybody.
+///
+/// Others may open files in a new directory, but not list it. getdents(2) holds the lock of the
+/// directory while it copies into a buffer, whose pages a FUSE server may never deliver.
 pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    let new = DirBuilder::new().recursive(true).mode(0o711).create(directory);
+    new.map_err(at(directory))?;
     let meta = fs::symlink_metadata(directory).map_err(at(directory))?;
     let own = rustix::process::geteuid().as_raw();
     if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
         return Err(RegionFileError::Directory(directory.to_owned()));
     }
-    let file_system = rustix::fs::statfs(directory).map_err(|e| at(directory)(e.into()))?;
-    if file_system.f_type == libc::HUGETLBFS_MAGIC {
-        return Err(RegionFileError::HugePages(directory.to_owned()));
-    }
     Ok(())
+}
+
+/// Like [`prepare_directory`], for a directory of regions: it must be on a file system on which
+/// regions may lie.
+pub(crate) fn prepare_region_directory(directory: &Path) -> Result<(), RegionFileError> {
+    prepare_directory(directory)?;
+    let found = rustix::fs::statfs(directory).map_err(|e| at(directory)(e.into()))?;
+    check_file_system(directory, FileSystem::of(&found))
+}
+
+fn check_file_system(directory: &Path, found: FileSystem) -> Result<(), RegionFileError> {
+    match found {
+        FileSystem::Tmpfs => Ok(()),
+        FileSystem::HugePages => Err(RegionFileError::HugePages(directory.to_owned())),
+        FileSystem::Other => Err(RegionFileError::FileSystem(directory.to_owned())),
+    }
 }
 
 fn write_file(path: &Path, header: &[u8], offer: &Offer) -> io::Result<()> {
@@ -267,7 +287,10 @@ pub fn list(directory: &Path) -> Result<Vec<Listed>, RegionFileError> {
 fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
     let mut copy = Vec::new();
     let limit = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES);
-    let read = File::open(&path).and_then(|f| f.take(limit).read_to_end(&mut copy));
+    // The owner may hold a lease, for which open(2) would wait, or put a FIFO in the file's place.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+    let read = file.and_then(|file| file.take(limit).read_to_end(&mut copy));
     let checked = match read {
         Ok(_) => RegionLayout::check(&copy, meta.len()).map_err(|e| e.to_string()),
         Err(e) => Err(e.to_string()),

@@ -13,7 +13,8 @@ const OFFER: Offer = Offer {
 };
 
 fn directory(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("paracord-{name}-{}", std::process::id()));
+    // Regions lie on tmpfs.
+    let path = PathBuf::from(format!("/dev/shm/paracord-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
     path
 }
@@ -24,6 +25,7 @@ fn created_regions_are_listed_and_removed() {
     assert_eq!(list(&dir).unwrap(), []);
     let path = create(&dir, "web", &OFFER).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o066, 0, "others may list the directory");
     assert!(matches!(create(&dir, "web", &OFFER), Err(RegionFileError::Exists(_))));
     let all = list(&dir).unwrap();
     assert_eq!((all.len(), all[0].slots, all[0].guest_driver), (1, Some(4), false));
@@ -82,4 +84,44 @@ fn slot_counts_are_limited() {
         assert!(matches!(create(&dir, "x", &offer), Err(RegionFileError::Header(_))));
     }
     assert!(!dir.exists());
+}
+
+#[test]
+fn only_a_directory_on_tmpfs_is_used() {
+    let dir = Path::new("/regions");
+    let refused = |found| check_file_system(dir, found).unwrap_err().to_string();
+    assert!(check_file_system(dir, FileSystem::Tmpfs).is_ok());
+    let line = refused(FileSystem::HugePages);
+    assert!(
+        line.starts_with("/regions: lies on hugetlbfs, where files cannot be written"),
+        "{line}"
+    );
+    let line = refused(FileSystem::Other);
+    assert!(line.starts_with("/regions: lies on no tmpfs"), "{line}");
+    // What is decided for a real directory depends on the machine, and `create` abides by it.
+    let real = tempfile::tempdir().unwrap();
+    let found = FileSystem::of(&rustix::fs::statfs(real.path()).unwrap());
+    let (made, decided) =
+        (create(real.path(), "web", &OFFER), check_file_system(real.path(), found));
+    assert_eq!(
+        made.map(drop).map_err(|e| e.to_string()),
+        decided.map_err(|e| e.to_string()),
+        "{found:?}"
+    );
+}
+
+/// open(2) waits for the writer of a FIFO, and for the end of a lease that the owner holds.
+#[test]
+fn a_list_does_not_wait_for_an_owner_who_has_replaced_the_file() {
+    let dir = directory("region-fifo");
+    let path = create(&dir, "web", &OFFER).unwrap();
+    let meta = fs::metadata(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+    rustix::fs::mknodat(CWD, &path, fifo, mode, 0).unwrap();
+    let (say, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || say.send(describe("web".into(), path, &meta)).unwrap());
+    let listed = hear.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    assert!(listed.refused.unwrap().contains("too small"));
+    fs::remove_dir_all(&dir).unwrap();
 }

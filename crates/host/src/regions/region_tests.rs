@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Regions in a fixture tree: real files, and `maps` files that name their inodes.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, fallocate};
+
 use super::*;
 use crate::regions::region_file::{self, Offer, RegionFileError};
 
@@ -10,8 +15,8 @@ struct Tree {
 
 impl Tree {
     fn new(name: &str) -> Tree {
-        let root =
-            std::env::temp_dir().join(format!("paracord-region-{name}-{}", std::process::id()));
+        // Regions lie on tmpfs.
+        let root = PathBuf::from(format!("/dev/shm/paracord-region-{name}-{}", std::process::id()));
         std::fs::create_dir_all(root.join("proc")).unwrap();
         Tree { root }
     }
@@ -141,4 +146,72 @@ fn a_shortened_file_is_an_error_not_a_signal() {
     File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
     assert!(region.guest_driver().is_err());
     let _ = region.write_boost(0, HostBoost::default());
+}
+
+/// The owner may hold the lock of the file as long as they like. fallocate(2) holds it until it has
+/// allocated all pages.
+#[test]
+fn no_write_waits_for_the_lock_of_the_file() {
+    let tree = Tree::new("lock");
+    let path = tree.create("web", 2).unwrap();
+    let (begin, bytes) = (std::fs::metadata(&path).unwrap().len(), 32 << 20);
+    tree.map(7, &path, "rw-s", begin);
+    let region = tree.find(7, own_uid()).unwrap().unwrap();
+    let owner = File::options().read(true).write(true).open(&path).unwrap();
+    let allocated = || owner.metadata().unwrap().blocks() * 512;
+    // The scheduler may run the owner alone, and the write be late: try again.
+    let overtakes = (0..50).any(|boosts| {
+        owner.set_len(begin).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| fallocate(&owner, FallocateFlags::empty(), begin, bytes).unwrap());
+            while allocated() < begin + (64 << 10) {
+                std::hint::spin_loop();
+            }
+            region.write_boost(1, HostBoost { boosts, ..HostBoost::default() }).unwrap();
+            region.write_place(1, HostPlace::UNKNOWN).unwrap();
+            region.write_answer(1, &[7; PMU_HOST_BYTES]).unwrap();
+            region.read_asks(1).unwrap();
+            region.guest_driver().unwrap();
+            allocated() < begin + bytes
+        })
+    });
+    assert!(overtakes, "each access waited until the owner let go of the file");
+    assert_eq!(region.read_answer(1).unwrap(), [7; PMU_HOST_BYTES]);
+}
+
+#[test]
+fn what_the_owner_does_to_the_file_ends_when_it_ends() {
+    let tree = Tree::new("holes");
+    let path = tree.create("web", 2).unwrap();
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    tree.map(7, &path, "rw-s", bytes);
+    let region = tree.find(7, own_uid()).unwrap().unwrap();
+    let owner = File::options().read(true).write(true).open(&path).unwrap();
+    fallocate(&owner, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).unwrap();
+    region.write_answer(1, &[7; PMU_HOST_BYTES]).unwrap();
+    owner.set_len(4096).unwrap();
+    assert!(region.write_answer(1, &[8; PMU_HOST_BYTES]).is_err());
+    assert!(region.read_asks(1).is_err());
+    owner.set_len(bytes).unwrap();
+    region.write_answer(1, &[9; PMU_HOST_BYTES]).unwrap();
+    let mut copy = [0; PMU_HOST_BYTES];
+    let at = region.layout.slot_offset(1).unwrap() + PMU_HOST_OFFSET as u64;
+    owner.read_exact_at(&mut copy, at).unwrap();
+    assert_eq!(copy, [9; PMU_HOST_BYTES]);
+    assert_eq!(region.slow_io(), (0, 0), "none of this is slow");
+}
+
+#[test]
+fn regions_lie_on_tmpfs_and_are_small() {
+    let disk = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).or_else(|_| tempfile::tempfile());
+    let disk = disk.unwrap();
+    let is_tmpfs = rustix::fs::fstatfs(&disk).unwrap().f_type == libc::TMPFS_MAGIC;
+    match RegionIo::new(disk, 4096) {
+        Ok(_) => assert!(is_tmpfs),
+        Err(refused) => assert!(!is_tmpfs && refused.to_string().contains("not on tmpfs")),
+    }
+    let memory = || tempfile::tempfile_in("/dev/shm").unwrap();
+    assert!(RegionIo::new(memory(), paracord_abi::region_bytes(4096)).is_ok());
+    let refused = RegionIo::new(memory(), (16 << 20) + 1).unwrap_err().to_string();
+    assert_eq!(refused, "its slots end at byte 16777217, beyond 16777216");
 }

@@ -5,9 +5,8 @@
 use paracord_policy::{
     PC_MODE_OBSERVE, PC_MODE_OFF, PC_MODE_ON, pc_boost_config, pc_reason_config,
 };
+use paracord_sys::clock::NS_PER_US;
 use serde::{Deserialize, Serialize};
-
-const NS_PER_US: u64 = 1000;
 
 /// What paracord does with its decisions (`PC_MODE_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,6 +6,7 @@
 //! from two snapshots and [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
 
 mod histogram;
+mod region;
 
 use paracord_policy::pc_vcpu_counters;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::place::PlaceMode;
 use crate::settings::{Mode, Reason};
 
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
+pub use region::RegionSnapshot;
 
 /// Version of this structure as it appears in JSON. It grows when a field is removed or changes its
 /// meaning, but not when a field is added.
@@ -156,21 +158,6 @@ pub struct VmSnapshot {
     pub io_budget_ns: u64,
     /// Period of the budgets.
     pub period_ns: u64,
-}
-
-/// A region that is in use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegionSnapshot {
-    /// File name in the region directory.
-    pub name: String,
-    /// Number of slots.
-    pub slots: u32,
-    /// Size of the whole region.
-    pub bytes: u64,
-    /// ABI version of the guest's driver, `major.minor`; `None` without a driver.
-    pub guest_abi: Option<String>,
-    /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`, …
-    pub features: Vec<String>,
 }
 
 /// The perf events of a guest (docs/pmu.md), for the vCPUs that run.

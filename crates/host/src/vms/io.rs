@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VMM threads that are not vCPUs: finds them, gives them records, and sets them up.
+//! VMM threads that are not vCPUs: finds them, and gets them records.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
-use paracord_policy::{PC_REFUSED_ALL, pc_vcpu_setup};
-use paracord_sensor::Life;
 use paracord_sys::proc;
 
+use super::change::{Change, NewThread};
 use super::{Vm, Vms};
 use crate::vms::io_threads::{self, IoThread};
 
 impl Vms {
     /// Looks for VMM threads that are not vCPUs. Each call covers some of the VMs.
-    pub fn poll_io(&mut self) {
+    pub fn poll_io(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
         if !self.adopts_threads {
-            return;
+            return changes;
         }
         let next =
             self.by_pid.range(self.io_looked + 1..).chain(self.by_pid.range(..=self.io_looked));
         let pids: Vec<u32> = next.map(|(&pid, _)| pid).take(io_threads::VMS_AT_ONCE).collect();
         let mut looks = io_threads::LOOKS_AT_ONCE;
         for pid in pids {
-            self.adopt_io(pid, &mut looks);
+            self.adopt_io(pid, &mut looks, &mut changes);
             self.io_looked = pid;
             if looks == 0 {
                 break;
             }
         }
+        changes
     }
 
-    fn adopt_io(&mut self, pid: u32, looks: &mut usize) {
+    fn adopt_io(&mut self, pid: u32, looks: &mut usize, changes: &mut Vec<Change>) {
         let Some(vm) = self.by_pid.get(&pid).filter(|vm| vm.config.io) else { return };
         let (sensor, uid) = (&self.sensor, vm.identity.uid);
         let mut room = io_threads::room(&self.io, pid, uid);
         if room == 0 {
             return;
         }
-        let tid_of = |index: &u32| sensor.vcpus().get(*index).map(|vcpu| vcpu.tid());
-        let mut known: BTreeSet<u32> = vm.vcpus.keys().filter_map(tid_of).collect();
+        let mut known: BTreeSet<u32> =
+            vm.vcpus.keys().filter_map(|&index| self.tid_of(index)).collect();
         known.extend(self.io.values().filter(|one| one.pid == pid).map(|one| one.tid));
         for (tid, name) in io_threads::find(&self.proc_root, pid, |tid| known.contains(&tid), looks)
         {
@@ -54,11 +54,9 @@ impl Vms {
             };
             let index = record.index();
             self.table.set_start(index, start_ticks);
-            self.quotas.look(sensor.reserves(), [(index, tid)], Instant::now());
-            record.set_setup(vm.io_setup(index, &self.quotas));
             tracing::debug!(vm = vm.identity.name, tid, name, "VMM's thread found");
             self.io.insert(index, IoThread { tid, pid, uid, name });
-            record.set_ready();
+            changes.push(Change::IoThreadAdded(NewThread { index, tid, pid }));
             room -= 1;
             if room == 0 {
                 return;
@@ -68,22 +66,17 @@ impl Vms {
 
     /// The threads of the VMM of `vm` that are not vCPUs, with the indices of their records.
     pub fn io_of(&self, vm: &Vm) -> impl Iterator<Item = (u32, &IoThread)> {
-        let pid = vm.identity.pid;
+        self.io_of_process(vm.identity.pid)
+    }
+
+    /// The threads of process `pid` that are not vCPUs, with the indices of their records. They may
+    /// go on after the process has no VM any more.
+    pub fn io_of_process(&self, pid: u32) -> impl Iterator<Item = (u32, &IoThread)> {
         self.io.iter().filter(move |(_, one)| one.pid == pid).map(|(&index, one)| (index, one))
     }
 
-    /// Sets up again the VMM threads of process `pid` that are not vCPUs. If the process has no VM,
-    /// these threads work for no VM, and are not boosted.
-    pub(super) fn set_up_io(&self, pid: u32) {
-        for (&index, _) in self.io.iter().filter(|(_, one)| one.pid == pid) {
-            let Some(thread) = self.sensor.vcpus().get(index) else { continue };
-            if thread.life() != Life::Ready || thread.has_entered() {
-                continue;
-            }
-            let nobodys =
-                pc_vcpu_setup { refused: PC_REFUSED_ALL, io: 1, ..pc_vcpu_setup::default() };
-            let vm = self.by_pid.get(&pid);
-            thread.set_setup(vm.map_or(nobodys, |vm| vm.io_setup(index, &self.quotas)));
-        }
+    /// The process of thread `index`, if the thread is not a vCPU.
+    pub fn process_of_io(&self, index: u32) -> Option<u32> {
+        self.io.get(&index).map(|one| one.pid)
     }
 }

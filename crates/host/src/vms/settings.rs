@@ -1,66 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of the settings in force: of all settings, the mode, or the settings of one VM.
+//! Applies changed settings to the VMs. The settings themselves belong to the daemon.
 
-use super::vm::write_setups;
-use super::{Vms, serve_counters};
+use super::Vms;
+use super::change::Change;
 use crate::command_error::CommandError;
 use crate::config;
 use crate::config::Override;
-use crate::settings::{Mode, Settings};
+use crate::settings::Settings;
 
 impl Vms {
-    /// Uses `settings` from now on. The caller must have the policy evaluate every vCPU afterwards.
-    pub fn reload(&mut self, settings: Settings) {
-        self.counters.configure(settings.counters);
-        self.settings = settings;
+    /// Applies settings that were read again. They replace what was overridden, and VMs that were
+    /// refused try again. The caller must have the policy evaluate every vCPU afterwards.
+    pub fn reload(&mut self, settings: &Settings) -> Vec<Change> {
         self.refused.clear();
         for vm in self.by_pid.values_mut() {
             vm.overrides.clear();
         }
-        self.apply_settings();
-    }
-
-    /// Changes the global mode, until the next reload.
-    pub fn set_mode(&mut self, mode: Mode) {
-        self.settings.mode = mode;
-        self.apply_settings();
+        self.apply(settings)
     }
 
     /// Overrides keys of the VM with this name, uuid or pid, until the next reload.
     ///
     /// # Errors
     /// As [`Vms::find`].
-    pub fn set_vm(&mut self, who: &str, overrides: Vec<Override>) -> Result<(), CommandError> {
+    pub fn set_vm(
+        &mut self,
+        who: &str,
+        overrides: Vec<Override>,
+        settings: &Settings,
+    ) -> Result<Vec<Change>, CommandError> {
         let pid = self.find(who)?.identity.pid;
         if let Some(vm) = self.by_pid.get_mut(&pid) {
             config::say(&mut vm.overrides, overrides);
         }
-        self.apply_settings();
-        Ok(())
+        Ok(self.apply(settings))
     }
 
-    fn apply_settings(&mut self) {
+    /// Applies settings that have changed.
+    pub fn apply(&mut self, settings: &Settings) -> Vec<Change> {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
+        let mut changes = Vec::new();
         for pid in pids {
             let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
-            vm.config = self.settings.vm(vm.identity.who(), &vm.overrides);
-            if vm.config.use_region != vm.region.is_some() {
-                self.attach_region(&mut vm);
-                for (&index, &vcpu_id) in &vm.vcpus {
-                    let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
-                    serve_counters(&mut self.counters, &vm, (index, tid, vcpu_id));
-                    match &vm.region {
-                        Some(_) => self.attach_line(&vm, index, vcpu_id),
-                        None => self.host_lines.detach(index),
-                    }
-                }
+            vm.config = settings.vm(vm.identity.who(), &vm.overrides);
+            let region = vm.config.use_region != vm.region.is_some();
+            if region {
+                self.find_region(&mut vm, &settings.region_dir);
             }
             if let Some(record) = self.sensor.vms().get(vm.index) {
                 vm.write_config(&record);
             }
-            write_setups(&self.sensor, &self.quotas, &vm);
             self.by_pid.insert(pid, vm);
-            self.set_up_io(pid);
+            changes.push(Change::ConfigChanged { pid, region });
         }
+        changes
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any sequence of counters that take and give back events: the pool keeps its invariants.
+//! Counters take and give back events in any order, and the pool keeps its invariants.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any configuration, state, observation and time: the step keeps its invariants.
+//! The step keeps its invariants for any configuration, state, observation and time.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the simulator tells natively compiled BPF programs: where and when they run, and on which kernel. */
+/* What natively compiled BPF programs learn from the simulator: where and when they run, and on which kernel. */
 #ifndef PARACORD_SIM_CONTEXT_H
 #define PARACORD_SIM_CONTEXT_H
 
@@ -7,7 +7,7 @@ struct task_struct;
 struct cgroup;
 struct seq_file;
 
-/* Written by crates/sim/src/bpf/mod.rs (Context) before each operation. */
+/* Written by crates/sim/src/bpf/lend.rs (SimContext) before each operation. */
 struct sim_context {
 	u64 now_ns;
 	struct task_struct *current;
@@ -19,7 +19,7 @@ extern struct sim_context sim_context;
 
 void sim_at_point(void);
 
-/* Which of the names that scx.h asks for the kernel has: 0, 1. Order: crates/sim/src/bpf/mod.rs (Symbols). */
+/* For each name that scx.h asks for: 1 if the kernel has it, else 0. The order is that of Symbols in crates/sim/src/bpf/native.rs. */
 struct sim_kernel {
 	u8 scx_bpf_now;
 	u8 scx_bpf_dsq_insert___v1;

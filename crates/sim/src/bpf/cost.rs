@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an operation costs, as a number (feature `traced`): the programs are compiled with a call before each load and
-//! store and at each edge between basic blocks (`-fsanitize-coverage`).
+//! Counts the cost of operations (feature `traced`). The programs are compiled with a call before
+//! each load and store, and at each edge between basic blocks (`-fsanitize-coverage`).
 //!
-//! A step is such an edge. A remote line is a cache line that another CPU has written, or holds where this one writes:
-//! what a machine fetches from another core's cache. Stacks are left out, and what the kernel does in its functions.
+//! A step is such an edge. A line is remote if another CPU has written it, or if another CPU holds
+//! it and this CPU writes it. A real machine fetches such a line from the cache of another core.
+//! Stacks are not counted, and neither is what the kernel does in the functions that programs call.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -13,16 +14,16 @@ use crate::machine::CpuSet;
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Edges between basic blocks.
     pub steps: u64,
-    /// Loads and stores, but for the stack's.
+    /// Loads and stores, except on the stack.
     pub accesses: u64,
-    /// Lines that came from another CPU to be read.
+    /// Lines that had to be fetched from another CPU for a read.
     pub remote_reads: u64,
-    /// Lines that were taken from other CPUs to be written.
+    /// Lines that had to be taken from other CPUs for a write.
     pub remote_writes: u64,
 }
 
@@ -44,7 +45,7 @@ impl Cost {
     }
 }
 
-/// Who has a line.
+/// The CPUs that hold a line.
 #[derive(Clone, Copy, Default)]
 struct Line {
     holders: CpuSet,
@@ -62,18 +63,18 @@ thread_local! {
     static COUNTER: RefCell<Counter> = RefCell::new(Counter::default());
 }
 
-/// Forgets what was counted, and who has which line.
+/// Resets all counts, and forgets which CPU holds which line.
 pub fn reset() {
     COUNTER.with_borrow_mut(|counter| *counter = Counter::default());
 }
 
-/// How often an operation was called, and what all calls together cost.
+/// How often an operation was called, and the total cost of its calls.
 #[must_use]
 pub fn of(operation: Operation) -> (u64, Cost) {
     COUNTER.with_borrow(|counter| counter.sums.get(&operation).copied().unwrap_or_default())
 }
 
-/// What had been counted when an operation began; of what it calls, operations count for themselves.
+/// The counts when an operation began. Operations that an operation calls are counted separately.
 pub(super) struct Begun(Cost, Cost);
 
 pub(super) fn begin() -> Begun {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The handling of an event on a stack of its own, which can be left in the middle of an operation: another CPU goes on
-//! there, and this one later.
+//! Handles an event on a stack of its own. The handling can be paused in the middle of an
+//! operation. Another CPU then continues, and this one continues later.
 //!
 //! # What makes switches sound
 //!
-//! There is one kernel, and each fiber's stack has references to it. A switch is, on either side, a call that is lent
-//! the kernel: [`Fiber::resume`] and [`pause`] take `&mut K` and pass it, as a pointer, through the assembly of the switch,
-//! which the compiler cannot look into. So no side may take a field of the kernel to be after the call what it was before it,
-//! and none has a reference to a part of it that outlives the call. Between two switches one stack runs; all others wait
-//! in such a call. A fiber that begins makes its reference from the pointer that it was resumed with.
+//! There is one kernel, and the stack of each fiber contains references to it. On either side, a
+//! switch is a call to which the kernel is lent: [`Fiber::resume`] and [`pause`] take `&mut K` and
+//! pass it, as a pointer, through the assembly of the switch, which the compiler cannot analyse.
+//! Therefore, neither side may assume that a field of the kernel is the same after the call as
+//! before, and neither side has a reference to a part of the kernel that outlives the call. Between
+//! two switches, one stack runs, and all others wait in such a call. A fiber that begins makes its
+//! reference from the pointer with which it was resumed.
 //!
-//! Miri's models of aliasing are stricter: there, the arguments of functions that wait on one stack would forbid
-//! another stack's writes. The compiler makes no use of that, as it cannot tell one stack's pointer from another's.
+//! Miri's models of aliasing are stricter. With them, the arguments of functions that wait on one
+//! stack would forbid writes by another stack. The compiler does not use this rule, because it
+//! cannot tell the pointers of different stacks apart.
 
 use std::cell::Cell;
 
@@ -19,14 +22,14 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{interface::Kfuncs, lend, native, objects::TaskId};
 
-/// Why a fiber was left.
+/// Why a fiber was paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// A point at which another CPU may come between.
+    /// It reached a point at which another CPU may continue.
     Point,
-    /// A run queue's lock is another fiber's.
+    /// Another fiber holds the lock of a run queue.
     Lock(usize),
-    /// A task is still a CPU's, which is about to switch away from it.
+    /// A task is still on a CPU, which is about to switch away from the task.
     OnCpu {
         /// The CPU.
         cpu: usize,
@@ -35,48 +38,48 @@ pub enum Pause {
     },
 }
 
-/// The kernel as it is passed from stack to stack.
+/// Pointer to the simulated kernel, which is passed from stack to stack.
 type Lent = *mut ();
-/// What a fiber leaves with: why, and the kernel, which is lent back.
+/// What a fiber returns when it pauses: the reason, and the kernel, which it gives back.
 type Left = (Pause, Lent);
 
 thread_local! {
-    /// The fiber that runs, as its own code sees it.
+    /// The running fiber, as its own code sees it.
     static RUNNING: Cell<*const Yielder<Lent, Left>> = const { Cell::new(std::ptr::null()) };
 }
 
-/// What belongs to the operation that a fiber is in.
+/// The state of the operation in which a fiber is.
 struct Place {
     lent: Option<std::ptr::NonNull<dyn Kfuncs>>,
     context: native::SimContext,
 }
 
-/// Puts a fiber's place, and gives back the one that was there.
+/// Installs the state of a fiber, and returns the state that was installed before.
 fn exchange(place: Place) -> Place {
     let lent = &raw mut lend::LENT;
     let context = &raw mut native::sim_context;
-    // SAFETY: this thread alone runs operations.
+    // SAFETY: only this thread runs operations.
     let lent = unsafe { lent.replace(place.lent) };
     // SAFETY: as above.
     let context = unsafe { context.replace(place.context) };
     Place { lent, context }
 }
 
-/// The handling of an event.
+/// The handling of an event by a fiber.
 pub struct Fiber<K> {
     coroutine: Coroutine<Lent, Left, ()>,
     place: Option<Place>,
-    /// Where its kernel is; null: it has not begun.
+    /// The kernel of the fiber. Null: the fiber has not begun.
     kernel: *mut K,
 }
 
 impl<K: 'static> Fiber<K> {
-    /// A fiber that will handle an event by `body`, of the kernel that it is resumed with.
+    /// Makes a fiber that will handle an event by `body`, on the kernel with which it is resumed.
     pub fn new(body: impl FnOnce(&mut K) + 'static) -> Self {
         let coroutine = Coroutine::new(move |yielder: &Yielder<Lent, Left>, kernel: Lent| {
             RUNNING.set(yielder);
-            // SAFETY: `resume()` was lent this K. Whoever has a reference to it, there or in other fibers, waits in a
-            // call to which it has lent the kernel (above).
+            // SAFETY: this K was lent to `resume()`. Every other code with a reference to it, there
+            // or in other fibers, waits in a call to which it has lent the kernel (see above).
             body(unsafe { &mut *kernel.cast::<K>() });
         });
         let context =
@@ -84,10 +87,10 @@ impl<K: 'static> Fiber<K> {
         Self { coroutine, place: Some(Place { lent: None, context }), kernel: std::ptr::null_mut() }
     }
 
-    /// Goes on with it, up to a pause; `None`: it has ended.
+    /// Continues the fiber until it pauses. `None`: the fiber has ended.
     ///
     /// # Panics
-    /// The kernel is another one than before.
+    /// If the kernel is not the one with which the fiber began.
     pub fn resume(&mut self, kernel: &mut K) -> Option<Pause> {
         let kernel = std::ptr::from_mut(kernel);
         assert!(
@@ -107,27 +110,29 @@ impl<K: 'static> Fiber<K> {
     }
 }
 
-/// One that will not be ended, as the run was stopped: its stack is given back as it is. To unwind it would go through
-/// compiled C.
+/// A fiber that was not completed, because the run was stopped. Its stack is released without
+/// unwinding, which would have to pass through compiled C code.
 impl<K> Drop for Fiber<K> {
     fn drop(&mut self) {
         if self.coroutine.started() && !self.coroutine.done() {
-            // SAFETY: nothing refers to that stack but itself; what it owns is leaked.
+            // SAFETY: nothing outside the fiber's stack refers to the stack. The values on the
+            // stack are leaked.
             unsafe { self.coroutine.force_reset() };
         }
     }
 }
 
-/// Leaves the fiber that runs, whose kernel this is: others change it meanwhile. Nothing, outside of fibers.
+/// Pauses the running fiber, whose kernel this is. Other fibers change the kernel in the meantime.
+/// Outside of fibers, this does nothing.
 pub fn pause<K: 'static>(kernel: &mut K, why: Pause) {
     let yielder = RUNNING.get();
     if yielder.is_null() {
         return;
     }
-    // SAFETY: the fiber's own, which runs.
+    // SAFETY: the pointer is to the yielder of the running fiber.
     let yielder = unsafe { &*yielder };
     let lent: Lent = std::ptr::from_mut(kernel).cast();
-    // The switch sees the pointer, and with it all that it leads to.
+    // The switch gets the pointer, and may change everything that the pointer leads to.
     let back = yielder.suspend((why, lent));
     debug_assert_eq!(lent, back);
     RUNNING.set(yielder);
@@ -142,7 +147,7 @@ mod tests {
         seen: Vec<u64>,
     }
 
-    /// The field is read on both sides of the switch, as `Kernel::lock_rq()` does.
+    /// Reads the field on both sides of the switch, as `Kernel::lock_rq()` does.
     #[inline(never)]
     fn add(counted: &mut Counted, amount: u64) {
         let before = counted.total;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The natively compiled programs' globals, and the memory in which a machine's kernel objects and maps lie.
+//! The globals of the natively compiled programs, and the memory for the kernel objects and maps of
+//! a machine.
 //!
-//! A process has one set of globals. Each machine has a copy, which is swapped in while it runs; its memory is
-//! mapped at the same address as every other's, at a fixed distance from the globals: programs hash that distance.
+//! A process has one set of globals. Each machine has a copy, which is swapped in while the machine
+//! runs. The memory of all machines is mapped at the same address, at a fixed distance from the
+//! globals, because programs hash this distance.
 
 use std::{
     fs::File,
@@ -15,18 +17,19 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::native;
 
-/// From the globals to the machines' memory: clear of the program, its heap, its libraries.
+/// Distance from the globals to the machines' memory. The program, its heap and its libraries must
+/// be in between.
 const DISTANCE: usize = 1 << 40;
-/// Address space of a machine. What nobody touches takes no memory.
+/// Address space of a machine. Pages that are not used take no memory.
 pub(super) const ARENA_BYTES: usize = 1 << 30;
 const PAGE: usize = 1 << 16; // the largest page of any architecture
 
-/// Both sections: zeroed and initialised globals.
+/// The two sections with zeroed and initialised globals.
 type Sections = [Vec<u8>; 2];
 
 fn section(index: u32) -> (*mut u8, usize) {
     let mut bytes = 0;
-    // SAFETY: fills in an integer.
+    // SAFETY: the function writes the size.
     let start = unsafe { native::sim_globals(index, &raw mut bytes) };
     (start, bytes as usize)
 }
@@ -34,7 +37,8 @@ fn section(index: u32) -> (*mut u8, usize) {
 fn read() -> Sections {
     [0, 1].map(|index| {
         let (start, bytes) = section(index);
-        // SAFETY: the section's bytes; nobody writes them meanwhile (the lock, or the first use).
+        // SAFETY: these are the bytes of the section, which no other code writes at the same time
+        // (because of the lock, or because this is the first use).
         unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec()
     })
 }
@@ -43,21 +47,22 @@ fn write(sections: &Sections) {
     for (index, bytes) in (0..).zip(sections) {
         let (start, size) = section(index);
         debug_assert_eq!(size, bytes.len());
-        // SAFETY: as many bytes as the section has, which nobody uses meanwhile (the lock).
+        // SAFETY: the section has this many bytes, and no other code uses them at the same time
+        // (the lock).
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start, size) };
     }
 }
 
-/// As the compiler made them.
+/// The globals as the compiler made them.
 fn pristine() -> &'static Sections {
     static PRISTINE: OnceLock<Sections> = OnceLock::new();
     PRISTINE.get_or_init(read)
 }
 
-/// Which machine's globals and memory are in place; 0: none.
+/// The machine whose globals and memory are in place. 0: none.
 static ACTIVE: Mutex<u64> = Mutex::new(0);
 
-/// A machine's globals and memory.
+/// The globals and the memory of a machine.
 pub(super) struct Globals {
     id: u64,
     sections: Sections,
@@ -76,10 +81,10 @@ fn base() -> usize {
 }
 
 impl Globals {
-    /// A machine's, as if its programs had just been loaded.
+    /// Makes the globals of a machine whose programs have just been loaded.
     ///
     /// # Errors
-    /// No memory.
+    /// There is not enough memory.
     pub(super) fn new() -> std::io::Result<Self> {
         static LAST: Mutex<u64> = Mutex::new(0);
         #[cfg(feature = "traced")]
@@ -108,15 +113,16 @@ impl Globals {
         InPlace { _active: active }
     }
 
-    /// Takes its globals out of place. The memory stays until another machine needs the address.
+    /// Takes the globals out of place. The memory stays mapped until another machine needs the
+    /// address.
     pub(super) fn leave(&mut self, place: InPlace) {
         self.sections = read();
         drop(place);
     }
 
     fn map(&self) {
-        // SAFETY: the address range belongs to the machines alone, and the lock is held. A failure is a
-        // process without address space, which nobody can go on from.
+        // SAFETY: the address range belongs only to the machines, and the lock is held. If the call
+        // fails, the process has no address space left, so it cannot continue.
         let mapped = unsafe {
             rustix::mm::mmap(
                 base() as *mut _,
@@ -134,8 +140,9 @@ impl Globals {
         );
     }
 
-    /// Zeroed memory of the machine, for ever; its place depends on the order of these calls alone. The machine is
-    /// in place. `None`: all is used.
+    /// Allocates zeroed memory of the machine, which is never freed. The address of the memory
+    /// depends only on the order and sizes of the allocations. The machine must be in place.
+    /// `None`: all memory is used.
     pub(super) fn allocate(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let start = self.used.next_multiple_of(align);
         let end = start.checked_add(bytes).filter(|end| *end <= ARENA_BYTES)?;
@@ -144,12 +151,12 @@ impl Globals {
     }
 }
 
-/// Where the globals and the machines' memory lie: first and last address of each. Programs that are traced cannot be
-/// asked while they are.
+/// First and last address of each section and of the machines' memory. They are stored here because
+/// traced programs cannot be asked while they run.
 #[cfg(feature = "traced")]
 static SHARED: OnceLock<[(usize, usize); 3]> = OnceLock::new();
 
-/// Before the first machine runs.
+/// Stores the addresses before the first machine runs.
 #[cfg(feature = "traced")]
 fn note_shared() {
     let span = |index: u32| {
@@ -159,7 +166,8 @@ fn note_shared() {
     let _ = SHARED.set([span(0), span(1), (base(), base() + ARENA_BYTES)]);
 }
 
-/// Whether an address lies in memory that CPUs share: globals, kernel objects, maps. Not on a stack.
+/// Whether an address is in memory that CPUs share: globals, kernel objects and maps, but not
+/// stacks.
 #[cfg(feature = "traced")]
 pub(super) fn is_shared(address: usize) -> bool {
     SHARED

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The helpers of bpf(2) that programs call (include/uapi/linux/bpf.h), as native/include/bpf/bpf_helpers.h
-//! declares them.
+//! The helpers of bpf(2) that programs call (include/uapi/linux/bpf.h), as declared in
+//! native/include/bpf/bpf_helpers.h.
 
 use std::{
     ffi::{c_char, c_void},
@@ -14,9 +14,9 @@ use super::{
     objects::{GroupSlot, STORAGE_BYTES, TaskStruct},
 };
 
-/// A helper's error that programs only test for.
+/// The error of a helper whose callers only test for failure.
 const FAILED: i64 = -1;
-/// Values of hash maps are numbers.
+/// The values of hash maps are 64-bit numbers.
 const HASH_VALUE_BYTES: usize = 8;
 /// `BPF_NOEXIST`.
 const NOEXIST: u64 = 1;
@@ -28,10 +28,10 @@ extern "C" fn sim_at_point() {
     lent().at_point();
 }
 
-/// Memory of the VMM. A guest's line lies in the machine's memory; 0 is not mapped.
+/// Reads memory of the VMM. A guest's line is in the machine's memory, and address 0 is not mapped.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_probe_read_user(to: *mut u8, bytes: u32, from: *const u8) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees the same as for `bpf_probe_read_kernel()`.
     unsafe { bpf_probe_read_kernel(to, bytes, from) }
 }
 
@@ -39,16 +39,16 @@ unsafe extern "C" fn bpf_probe_read_user(to: *mut u8, bytes: u32, from: *const u
 unsafe extern "C" fn bpf_probe_read_kernel(to: *mut u8, bytes: u32, from: *const u8) -> i64 {
     point();
     if from.is_null() {
-        // SAFETY: the program's buffer.
+        // SAFETY: `to` is the program's buffer, which has this many bytes.
         unsafe { to.write_bytes(0, bytes as usize) };
         return FAILED;
     }
-    // SAFETY: addresses come from kernel objects and from `Native::shared_page`.
+    // SAFETY: `from` points into a kernel object or comes from `Native::shared_page`.
     unsafe { ptr::copy_nonoverlapping(from, to, bytes as usize) };
     0
 }
 
-/// The length counts the NUL, as the kernel's.
+/// As in the kernel, the length includes the NUL.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_probe_read_kernel_str(
     to: *mut c_char,
@@ -60,17 +60,17 @@ unsafe extern "C" fn bpf_probe_read_kernel_str(
         return FAILED;
     }
     if from.is_null() {
-        // SAFETY: the program's buffer.
+        // SAFETY: `to` is the program's buffer, which has this many bytes.
         unsafe { to.write_bytes(0, bytes as usize) };
         return FAILED;
     }
     let mut length = 0;
     while length + 1 < bytes as usize {
         let at = from.wrapping_add(length);
-        // SAFETY: up to the string's end, or the buffer's.
+        // SAFETY: the loop does not read beyond the end of the string or of the buffer.
         let character = unsafe { at.read() };
         let copy = to.wrapping_add(length);
-        // SAFETY: below `bytes`.
+        // SAFETY: the index is below `bytes`.
         unsafe { copy.write(character) };
         if character == 0 {
             return length as i64 + 1;
@@ -78,12 +78,12 @@ unsafe extern "C" fn bpf_probe_read_kernel_str(
         length += 1;
     }
     let end = to.wrapping_add(length);
-    // SAFETY: the last byte.
+    // SAFETY: this is the last byte of the buffer.
     unsafe { end.write(0) };
     bytes.into()
 }
 
-/// Nobody reads from the iterator over tasks here.
+/// Does nothing, because the simulator has no reader of the iterator over tasks.
 #[unsafe(no_mangle)]
 extern "C" fn bpf_seq_write(_file: *const c_void, _from: *const c_void, _bytes: u32) -> i64 {
     FAILED
@@ -102,7 +102,7 @@ unsafe extern "C" fn sim_map_create(
     let copies = if kind == PERCPU_ARRAY { native.maps.cpus } else { 1 };
     let bytes = entries as usize * value_bytes as usize * copies;
     let memory = native.allocate(bytes, 4096).expect("memory for a BPF map");
-    // SAFETY: the map's own members.
+    // SAFETY: the pointer is to a member of the map.
     unsafe { values.write(memory.as_ptr()) };
     // SAFETY: as above.
     unsafe { count.write(entries as usize) };
@@ -137,7 +137,7 @@ unsafe extern "C" fn sim_hash_update(
     };
     let Some(place) = place else { return FAILED };
     native.maps.insert(map as usize, key, place);
-    // SAFETY: room for one value, which the program gives.
+    // SAFETY: the program's value has `value_bytes` bytes, and the place has room for one value.
     unsafe { ptr::copy_nonoverlapping(value, place.as_ptr(), value_bytes as usize) };
     0
 }
@@ -149,12 +149,12 @@ extern "C" fn sim_hash_delete(map: *mut c_void, key: u64) -> i64 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sim_queue_pop(map: *mut c_void, value: *mut u32, value_bytes: u32) -> i64 {
-    // SAFETY: an address.
+    // SAFETY: the function only returns an address.
     let known = unsafe { native::sim_free_indices() };
     assert!(ptr::eq(map, known) && value_bytes == 4, "a queue that the simulator does not know");
     match lent().native().maps.pop_index() {
         Some(index) => {
-            // SAFETY: the program's variable.
+            // SAFETY: `value` points to the program's variable.
             unsafe { value.write(index) };
             0
         }
@@ -164,17 +164,17 @@ unsafe extern "C" fn sim_queue_pop(map: *mut c_void, value: *mut u32, value_byte
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sim_queue_push(map: *mut c_void, value: *const u32, value_bytes: u32) -> i64 {
-    // SAFETY: an address.
+    // SAFETY: the function only returns an address.
     let known = unsafe { native::sim_free_indices() };
     assert!(ptr::eq(map, known) && value_bytes == 4, "a queue that the simulator does not know");
-    // SAFETY: the program's variable.
+    // SAFETY: `value` points to the program's variable.
     lent().native().maps.offer(unsafe { value.read() });
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sim_ring_reserve(map: *mut c_void, bytes: u64) -> *mut c_void {
-    // SAFETY: an address.
+    // SAFETY: the function only returns an address.
     let known = unsafe { native::sim_messages() };
     assert!(
         ptr::eq(map, known) && bytes as usize == size_of::<paracord_policy::pc_msg>(),
@@ -189,7 +189,7 @@ extern "C" fn sim_ring_submit(record: *mut c_void) {
     lent().native().maps.messages.submit(record.cast());
 }
 
-/// Bells: no worker serves guests' counters here.
+/// Rings a bell. Does nothing, because no worker serves guests' counters in the simulator.
 #[unsafe(no_mangle)]
 extern "C" fn sim_ring_output(_map: *mut c_void, _data: *const c_void, _bytes: u64) -> i64 {
     FAILED
@@ -215,7 +215,7 @@ unsafe extern "C" fn sim_cgroup_storage(
 ) -> *mut u8 {
     point();
     assert!(bytes as usize <= STORAGE_BYTES, "a group's record has outgrown STORAGE_BYTES");
-    // SAFETY: programs have groups' pointers from the kernel alone.
+    // SAFETY: programs get pointers to groups only from the kernel.
     let slot = unsafe { &*group };
     if slot.has_storage.get() == 0 {
         if flags == 0 {
@@ -244,7 +244,8 @@ extern "C" fn sim_timer_set_callback(timer: *mut c_void, callback: *const c_void
     let timers = &mut lent().native().maps.timers;
     match timers.iter_mut().find(|known| known.timer == timer) {
         Some(known) => {
-            // SAFETY: bpf_timer_set_callback() is given functions of this signature, or none.
+            // SAFETY: programs call bpf_timer_set_callback() with a function of this signature, or
+            // with null.
             known.callback = unsafe {
                 std::mem::transmute::<
                     *const c_void,
@@ -264,7 +265,7 @@ extern "C" fn bpf_timer_start(timer: *mut c_void, after_ns: u64, _flags: u64) ->
     let timers = &mut kernel.native().maps.timers;
     match timers.iter().position(|known| known.timer == timer) {
         Some(index) => {
-            // hrtimer_start() of one that is pending moves it.
+            // Like hrtimer_start(), this moves a timer that is pending.
             timers[index].seq += 1;
             let seq = timers[index].seq;
             kernel.timer_start(index, seq, after_ns);
@@ -274,14 +275,14 @@ extern "C" fn bpf_timer_start(timer: *mut c_void, after_ns: u64, _flags: u64) ->
     }
 }
 
-/// Operations are never preempted here.
+/// Does nothing, because operations are not preempted in the simulator.
 #[unsafe(no_mangle)]
 extern "C" fn bpf_preempt_disable() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_preempt_enable() {}
 
-/// Nothing is freed while a program runs.
+/// Does nothing, because nothing is freed while a program runs.
 #[unsafe(no_mangle)]
 extern "C" fn bpf_rcu_read_lock() {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the programs of bpf/ and the simulator's kernel say to each other, in numbers: where an operation runs, and what
-//! programs call.
+//! The interface between the programs of bpf/ and the simulated kernel: where an operation runs,
+//! and which functions programs call. Objects are passed as numbers.
 
 use super::{
     objects::{GroupId, TaskId},
@@ -13,13 +13,13 @@ use crate::machine::CpuSet;
 pub struct At {
     /// The CPU that runs it.
     pub cpu: usize,
-    /// The clock.
+    /// The time.
     pub now_ns: u64,
-    /// The task that runs on that CPU.
+    /// The task that runs on this CPU.
     pub current: TaskId,
 }
 
-/// Operations that are told apart.
+/// Operations that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// `ops.select_cpu()`.
@@ -36,54 +36,57 @@ pub enum Operation {
     Tick,
     /// `ops.quiescent()`.
     Quiescent,
-    /// All others.
+    /// All other operations.
     Other,
 }
 
-/// A place in a dispatch queue that a program iterates over: the words of `struct bpf_iter_scx_dsq`.
+/// A position in a dispatch queue over which a program iterates: the words of `struct
+/// bpf_iter_scx_dsq`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct DsqCursor {
-    /// Queue.
+    /// Number of the queue.
     pub dsq: u64,
-    /// Place of the last task that it gave.
+    /// Key of the last task that was returned.
     pub key: u64,
-    /// The same, among equals.
+    /// Sequence number of this task, which orders tasks with equal keys.
     pub seq: u64,
-    /// Tasks that came later are left out.
+    /// Largest sequence number at the beginning of the walk. Tasks with larger numbers came later
+    /// and are skipped.
     pub newest: u64,
-    /// `CURSOR_*`; 0: no such queue.
+    /// `CURSOR_*`. 0: the queue does not exist.
     pub state: u64,
-    /// With `CURSOR_VTIME`: of the task that is moved next.
+    /// With `CURSOR_VTIME`: the virtual time for the task that is moved next.
     pub vtime: u64,
 }
 
-/// It is at its queue's start, before `key`, `seq` mean something.
+/// The cursor is at the start of the queue. `key` and `seq` have no meaning yet.
 pub const CURSOR_START: u64 = 1;
-/// It is after `key`, `seq`.
+/// The cursor is after `key` and `seq`.
 pub const CURSOR_AFTER: u64 = 2;
-/// It goes from the end.
+/// The iteration starts at the end of the queue.
 pub const CURSOR_REVERSE: u64 = 4;
 /// The next move changes the task's virtual time.
 pub const CURSOR_VTIME: u64 = 8;
 
-/// `ENQ_*` of the kernel's own that says that a queue is ordered by virtual time (`SCX_ENQ_DSQ_PRIQ`).
+/// The kernel's internal `ENQ_*` flag for a queue that is ordered by virtual time
+/// (`SCX_ENQ_DSQ_PRIQ`).
 pub const ENQ_PRIQ: u64 = 1 << 57;
 
-/// What programs call: sched_ext's functions, each as the kernel's of the same name (kernel/sched/ext.c,
-/// kernel/sched/ext_idle.c).
+/// The functions that programs call. Each function corresponds to sched_ext's function of the same
+/// name (kernel/sched/ext.c, kernel/sched/ext_idle.c).
 pub trait Kfuncs {
-    /// The machine's native side.
+    /// The native part of the machine.
     fn native(&mut self) -> &mut Native;
     /// `scx_bpf_create_dsq()`.
     fn create_dsq(&mut self, dsq: u64) -> i32;
-    /// `scx_bpf_select_cpu_dfl()`: the CPU, and whether it was idle.
+    /// `scx_bpf_select_cpu_dfl()`: returns the CPU, and whether it was idle.
     fn select_cpu_dfl(&mut self, task: TaskId, prev_cpu: i32, wake_flags: u64) -> (i32, bool);
     /// `scx_bpf_test_and_clear_cpu_idle()`.
     fn test_and_clear_cpu_idle(&mut self, cpu: i32) -> bool;
-    /// `scx_bpf_pick_idle_cpu()`; negative: none.
+    /// `scx_bpf_pick_idle_cpu()`. A negative result means that there is none.
     fn pick_idle_cpu(&mut self, allowed: &CpuSet, flags: u64) -> i32;
-    /// `scx_bpf_get_idle_smtmask()`: CPUs whose core's threads are all idle.
+    /// `scx_bpf_get_idle_smtmask()`: CPUs of cores on which all threads are idle.
     fn idle_smtmask(&self) -> &CpuSet;
     /// `scx_bpf_task_cpu()`.
     fn task_cpu(&self, task: TaskId) -> i32;
@@ -100,17 +103,18 @@ pub trait Kfuncs {
     );
     /// `scx_bpf_dsq_move_to_local()`.
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool;
-    /// `scx_bpf_dsq_nr_queued()`; below 0: no such queue.
+    /// `scx_bpf_dsq_nr_queued()`. A negative result means that the queue does not exist.
     fn dsq_nr_queued(&self, dsq: u64) -> i32;
-    /// `bpf_iter_scx_dsq_new()`; false: no such queue.
+    /// `bpf_iter_scx_dsq_new()`. False: the queue does not exist.
     fn dsq_iter_new(&mut self, cursor: &mut DsqCursor) -> bool;
     /// `bpf_iter_scx_dsq_next()`.
     fn dsq_iter_next(&mut self, cursor: &mut DsqCursor) -> Option<TaskId>;
     /// `scx_bpf_dsq_move()`.
     fn dsq_move(&mut self, cursor: &mut DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool;
-    /// `scx_bpf_reenqueue_local()`: how many.
+    /// `scx_bpf_reenqueue_local()`: returns the number of tasks.
     fn reenqueue_local(&mut self) -> u32;
-    /// `scx_bpf_reenqueue_local___v2()`: later, when the run queue is unlocked.
+    /// `scx_bpf_reenqueue_local___v2()`: the tasks are enqueued again later, when the run queue is
+    /// unlocked.
     fn reenqueue_local_later(&mut self);
     /// `scx_bpf_kick_cpu()`.
     fn kick_cpu(&mut self, cpu: i32, flags: u64);
@@ -124,8 +128,9 @@ pub trait Kfuncs {
     fn cgroup_ancestor(&self, group: GroupId, level: i32) -> Option<GroupId>;
     /// `bpf_task_from_pid()`.
     fn task_from_pid(&self, pid: i32) -> Option<TaskId>;
-    /// `bpf_timer_start()` of the timer with this number, for the `seq`th time: it fires that much later.
+    /// `bpf_timer_start()` for the timer with this number. `seq` counts its starts. It fires after
+    /// `after_ns`.
     fn timer_start(&mut self, timer: usize, seq: u32, after_ns: u64);
-    /// A helper, kfunc or atomic is about to run.
+    /// Called before a helper, kfunc or atomic operation runs.
     fn at_point(&mut self);
 }

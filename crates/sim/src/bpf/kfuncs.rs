@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext's functions under the names by which bpf/scx.h knows them, those of older and newer kernels side by
-//! side: pointers become numbers here, and the kernel does the rest ([`super::Kfuncs`]).
+//! sched_ext's functions under the names that bpf/scx.h uses, for older and newer kernels. They
+//! convert pointers to numbers and call the kernel ([`super::Kfuncs`]).
 
 use std::ptr;
 
@@ -39,7 +39,7 @@ unsafe extern "C" fn scx_bpf_select_cpu_dfl(
     point();
     let task = id(task);
     let (cpu, idle) = lent().select_cpu_dfl(task, prev_cpu, wake_flags);
-    // SAFETY: the program's variable.
+    // SAFETY: the pointer is to the program's variable.
     unsafe { is_idle.write(idle) };
     cpu
 }
@@ -53,7 +53,7 @@ extern "C" fn scx_bpf_test_and_clear_cpu_idle(cpu: i32) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuSet, flags: u64) -> i32 {
     point();
-    // SAFETY: a task's, or one that was made here.
+    // SAFETY: the pointer is to the mask of a task, or to one that was made here.
     lent().pick_idle_cpu(unsafe { &*allowed }, flags)
 }
 
@@ -66,7 +66,7 @@ extern "C" fn scx_bpf_get_idle_smtmask() -> *const CpuSet {
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_put_idle_cpumask(_set: *const CpuSet) {}
 
-/// In the machine's memory, as long as the machine is there.
+/// The mask is in the machine's memory, and exists as long as the machine.
 #[unsafe(no_mangle)]
 extern "C" fn bpf_cpumask_create() -> *mut CpuSet {
     let made = lent().native().allocate(size_of::<CpuSet>(), 64);
@@ -78,7 +78,7 @@ extern "C" fn bpf_cpumask_release(_set: *mut CpuSet) {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bpf_cpumask_set_cpu(cpu: u32, set: *mut CpuSet) {
-    // SAFETY: made here; nobody else looks while a program runs.
+    // SAFETY: the mask was made here, and no other code uses it while a program runs.
     unsafe { &mut *set }.insert(cpu as usize);
 }
 
@@ -89,9 +89,9 @@ unsafe extern "C" fn bpf_cpumask_and(
     other: *const CpuSet,
 ) -> bool {
     point();
-    // SAFETY: a task's, or one that was made here.
+    // SAFETY: each pointer is to the mask of a task, or to one that was made here.
     let both = unsafe { *one }.and(unsafe { &*other });
-    // SAFETY: made here.
+    // SAFETY: the mask was made here.
     unsafe { to.write(both) };
     !both.is_empty()
 }
@@ -141,7 +141,7 @@ unsafe extern "C" fn __scx_bpf_dsq_insert_vtime(
     task: *const TaskStruct,
     args: *const VtimeArgs,
 ) -> bool {
-    // SAFETY: the program's variable.
+    // SAFETY: the pointer is to the program's variable.
     let args = unsafe { &*args };
     scx_bpf_dsq_insert_vtime___v1(task, args.dsq_id, args.slice, args.vtime, args.enq_flags);
     true
@@ -198,7 +198,7 @@ unsafe extern "C" fn bpf_iter_scx_dsq_new(cursor: *mut DsqCursor, dsq: u64, flag
     point();
     /// `SCX_DSQ_ITER_REV`.
     const REVERSE: u64 = 1 << 16;
-    // SAFETY: the program's variable, of six words.
+    // SAFETY: the pointer is to the program's variable, which has six words.
     let cursor = unsafe { &mut *cursor };
     let reverse = if flags & REVERSE != 0 { CURSOR_REVERSE } else { 0 };
     *cursor = DsqCursor { dsq, state: CURSOR_START | reverse, ..DsqCursor::default() };
@@ -247,7 +247,7 @@ unsafe extern "C" fn scx_bpf_dsq_move_set_vtime___new(cursor: *mut DsqCursor, vt
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_dispatch_from_dsq_set_vtime___old(cursor: *mut DsqCursor, vtime: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees what the called function requires.
     unsafe { scx_bpf_dsq_move_set_vtime___new(cursor, vtime) }
 }
 
@@ -258,7 +258,7 @@ unsafe extern "C" fn scx_bpf_dispatch_from_dsq___old(
     dsq: u64,
     flags: u64,
 ) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees what the called function requires.
     unsafe { scx_bpf_dsq_move___new(cursor, task, dsq, flags) }
 }
 
@@ -269,7 +269,7 @@ unsafe extern "C" fn scx_bpf_dsq_move_vtime___new(
     dsq: u64,
     flags: u64,
 ) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees what the called function requires.
     unsafe { scx_bpf_dsq_move___new(cursor, task, dsq, flags | ENQ_PRIQ) }
 }
 
@@ -280,7 +280,7 @@ unsafe extern "C" fn scx_bpf_dispatch_vtime_from_dsq___old(
     dsq: u64,
     flags: u64,
 ) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees what the called function requires.
     unsafe { scx_bpf_dsq_move_vtime___new(cursor, task, dsq, flags) }
 }
 
@@ -329,7 +329,7 @@ extern "C" fn bpf_cgroup_ancestor(group: *const GroupSlot, level: i32) -> *const
         .map_or(ptr::null(), |ancestor| kernel.native().group(ancestor))
 }
 
-/// Nobody sets clamps here.
+/// Returns null, because clamps are not set in the simulator.
 #[unsafe(no_mangle)]
 extern "C" fn bpf_cgroup_from_id(_id: u64) -> *const GroupSlot {
     ptr::null()

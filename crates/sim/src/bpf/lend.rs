@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel is lent to an operation for as long as it runs, so that what programs call arrives there.
+//! Lends the kernel to an operation for as long as the operation runs, so that the functions that
+//! programs call reach the kernel.
 
 use std::ptr::NonNull;
 
@@ -10,10 +11,11 @@ use super::{
     native,
 };
 
-/// The kernel that was lent to the operation that runs.
+/// The kernel that is lent to the running operation.
 pub(super) static mut LENT: Option<NonNull<dyn Kfuncs>> = None;
 
-/// Runs `operation`, in which programs may call the kernel back. `_name`: whose cost it is, where costs are counted.
+/// Runs `operation`, in which programs may call the kernel. `_name` is the operation whose cost is
+/// counted, if costs are counted.
 pub(super) fn lend<R>(
     kernel: &mut dyn Kfuncs,
     at: At,
@@ -23,13 +25,14 @@ pub(super) fn lend<R>(
     let current = kernel.native().task_pointer(at.current);
     let watched = u32::from(kernel.native().watched);
     let context = native::SimContext { now_ns: at.now_ns, current, cpu: at.cpu as u32, watched };
-    // SAFETY: a pointer with its lifetime left out, put back before this function ends.
+    // SAFETY: this only removes the lifetime of the pointer. The pointer is removed before this
+    // function returns.
     let lent: NonNull<dyn Kfuncs> = unsafe {
         std::mem::transmute::<NonNull<dyn Kfuncs + '_>, NonNull<dyn Kfuncs>>(NonNull::from(kernel))
     };
     let place = &raw mut LENT;
     let contexts = &raw mut native::sim_context;
-    // SAFETY: this thread alone runs operations (`Running`).
+    // SAFETY: only this thread runs operations (`Running`).
     let outer = unsafe { place.replace(Some(lent)) };
     // SAFETY: as above.
     let outer_context = unsafe { contexts.replace(context) };
@@ -45,20 +48,20 @@ pub(super) fn lend<R>(
     result
 }
 
-/// The kernel, for a function that an operation has called. Two calls may not overlap.
+/// The kernel, for a function that an operation has called. Two such calls must not overlap.
 pub(super) fn lent<'a>() -> &'a mut dyn Kfuncs {
     let place = &raw const LENT;
-    // SAFETY: this thread alone runs operations.
+    // SAFETY: only this thread runs operations.
     let mut kernel = unsafe { place.read() }.expect("programs run in operations");
-    // SAFETY: programs run inside `lend()` only, whose caller waits; helpers do not nest.
+    // SAFETY: programs run only inside `lend()`, whose caller waits. Helpers do not nest.
     unsafe { kernel.as_mut() }
 }
 
-/// Before each helper and kfunc that another CPU's could come between. Those that C defines, and atomics, call
-/// `sim_point()`.
+/// Called before each helper and kfunc at which another CPU may continue. Atomic operations, and
+/// helpers that C defines, call `sim_point()`.
 pub(super) fn point() {
     let context = &raw const native::sim_context;
-    // SAFETY: written by this thread alone.
+    // SAFETY: only this thread writes the variable.
     if unsafe { (*context).watched } != 0 {
         lent().at_point();
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Maps other than arrays, whose elements programs find by themselves; rings; timers.
+//! Maps other than arrays, the ring of messages, and timers. (Programs find the elements of arrays
+//! by themselves.)
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,7 +10,7 @@ use std::{
 
 use paracord_policy::{PC_VCPUS_MAX, pc_msg};
 
-/// Messages that the ring of 256 KiB holds (bpf/sensor.bpf.c).
+/// Number of messages that fit the ring of 256 KiB (bpf/sensor.bpf.c).
 const MESSAGES_MAX: usize = 256 * 1024 / (size_of::<pc_msg>() + 8);
 
 /// A timer that a program has made.
@@ -18,7 +19,7 @@ pub(super) struct Timer {
     pub timer: *mut c_void,
     pub map: *mut c_void,
     pub callback: Option<unsafe extern "C" fn(*mut c_void, *mut u32, *mut c_void) -> i32>,
-    /// Starts so far: an event of an earlier one was cancelled.
+    /// Number of starts so far. An event with an earlier number was cancelled.
     pub seq: u32,
 }
 
@@ -28,12 +29,13 @@ struct Record {
     submitted: bool,
 }
 
-/// The ring of messages: readers see records in the order of their reservation, up to the first that is not submitted.
+/// The ring of messages. Readers get the records in the order of their reservation, up to the first
+/// one that is not submitted.
 #[derive(Default)]
 pub(super) struct Ring(VecDeque<Record>);
 
 impl Ring {
-    /// Room for a message; `None`: the ring is full.
+    /// Reserves room for a message. `None`: the ring is full.
     pub(super) fn reserve(&mut self) -> Option<NonNull<pc_msg>> {
         if self.0.len() >= MESSAGES_MAX {
             return None;
@@ -43,7 +45,7 @@ impl Ring {
         Some(message)
     }
 
-    /// A message that was reserved is written.
+    /// Submits a message that was reserved and is now written.
     pub(super) fn submit(&mut self, message: *mut pc_msg) {
         if let Some(record) = self.0.iter_mut().find(|record| record.message.as_ptr() == message) {
             record.submitted = true;
@@ -54,7 +56,7 @@ impl Ring {
         self.0.front().is_some_and(|record| record.submitted)
     }
 
-    /// The next one.
+    /// Removes the next message.
     pub(super) fn pop(&mut self) -> Option<pc_msg> {
         if !self.has_any() {
             return None;
@@ -65,7 +67,8 @@ impl Ring {
 
 impl Record {
     fn take(self) -> pc_msg {
-        // SAFETY: from `reserve()`, and taken once: the record is out of the ring.
+        // SAFETY: the pointer comes from `reserve()`. It is taken only once, because the record has
+        // been removed from the ring.
         *unsafe { Box::from_raw(self.message.as_ptr()) }
     }
 }
@@ -78,10 +81,10 @@ impl Drop for Ring {
     }
 }
 
-/// A machine's maps.
+/// The maps of a machine.
 pub(super) struct Maps {
     pub cpus: usize,
-    /// Entries of hash maps by map and key; values never move.
+    /// Entries of hash maps, by map and key. Values never move.
     hash: HashMap<(usize, u64), NonNull<u8>>,
     free_values: Vec<NonNull<u8>>,
     free_indices: VecDeque<u32>,
@@ -105,12 +108,12 @@ impl Maps {
         self.hash.get(&(map, key)).copied()
     }
 
-    /// A new entry's value lies there.
+    /// Adds an entry whose value is at this address.
     pub(super) fn insert(&mut self, map: usize, key: u64, value: NonNull<u8>) {
         self.hash.insert((map, key), value);
     }
 
-    /// Where the value of an entry lay that is gone.
+    /// The address of the value of a removed entry, for reuse.
     pub(super) fn free_value(&mut self) -> Option<NonNull<u8>> {
         self.free_values.pop()
     }
@@ -139,12 +142,12 @@ mod tests {
         let mut ring = Ring::default();
         let [first, second] = [1, 2].map(|tid| {
             let mut message = ring.reserve().expect("room");
-            // SAFETY: nobody else has it.
+            // SAFETY: no other reference to the message exists.
             unsafe { message.as_mut() }.tid = tid;
             message.as_ptr()
         });
         ring.submit(second);
-        assert!(ring.pop().is_none(), "the first is not written yet");
+        assert!(ring.pop().is_none(), "the first message is not written yet");
         ring.submit(first);
         let tids: Vec<_> = std::iter::from_fn(|| ring.pop()).map(|message| message.tid).collect();
         assert_eq!(tids, [1, 2]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The natively compiled programs of bpf/ and the simulator's kernel, face to face: operations are called from here,
-//! and what they call arrives at [`Kfuncs`].
+//! Connects the natively compiled programs of bpf/ with the simulated kernel. The simulator calls
+//! operations, and the programs call [`Kfuncs`].
 //!
-//! The only place with unsafe code in this crate. What makes it sound: one machine is in place at a time
-//! ([`Running`]), operations run on the thread that called them, and a kernel that an operation calls back is lent to
-//! it for exactly that long (`lend`).
+//! This is the only module of the crate with unsafe code. It is sound for these reasons: one
+//! machine is in place at a time ([`Running`]). Operations run on the thread that called them. A
+//! kernel that an operation calls is lent to the operation for exactly as long as it runs (`lend`).
 
 #[cfg(feature = "traced")]
 pub mod cost;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What crates/sim/native/ defines, as Rust sees it.
+//! Declarations of what crates/sim/native/ defines.
 
 use std::ffi::{c_char, c_void};
 
@@ -109,7 +109,7 @@ unsafe extern "C" {
     static sim_layout_count: u32;
 }
 
-/// Which of the names that programs ask for a kernel has.
+/// The names of kernel symbols that exist in a kernel version, among those that programs ask for.
 pub(super) fn symbols(version: KernelVersion) -> Symbols {
     let new = u8::from(version == KernelVersion::V7_3);
     Symbols {
@@ -121,7 +121,8 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
         dsq_move_to_local_v1: new,
         dsq_move_new: new,
         dsq_move_vtime_new: new,
-        // Since 6.19; the older one is there until 7.3, and not asked for.
+        // The new function exists since 6.19. The old one exists until 7.3, but programs do not
+        // look for it if the new one exists.
         reenqueue_local_v2: new,
         reenqueue_local_v1: 1,
         bpf_preempt_disable: new,
@@ -130,19 +131,19 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
     }
 }
 
-/// The CPU on which the present operation runs.
+/// The CPU that executes the present operation.
 #[cfg(feature = "traced")]
 pub(super) fn context_cpu() -> usize {
     let context = &raw const sim_context;
-    // SAFETY: written by this thread alone.
+    // SAFETY: only this thread writes the variable.
     unsafe { (*context).cpu as usize }
 }
 
-/// Sizes and offsets of kernel objects as the C side has them.
+/// Sizes and offsets of kernel objects, as the C compiler computes them.
 #[cfg(test)]
 pub(super) fn layout() -> &'static [u32] {
-    // SAFETY: a constant.
+    // SAFETY: the variable is a constant.
     let count = unsafe { sim_layout_count } as usize;
-    // SAFETY: an array of that many constants.
+    // SAFETY: the array has this many constants.
     unsafe { std::slice::from_raw_parts(&raw const sim_layout, count) }
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kernel objects as far as BPF programs look into them, mirrored from bpf/kernel_types.h. Both sides read and
-//! write them, one at a time: the fields are cells.
+//! Kernel objects, as far as BPF programs read them. They mirror bpf/kernel_types.h. Programs and
+//! simulator read and write them, but never at the same time, so the fields are cells.
 
 use std::cell::Cell;
 
 use crate::machine::CpuSet;
 
-/// Index of a task's slot. The first ones are the CPUs' idle tasks.
+/// Index of a task's slot. The first slots belong to the CPUs' idle tasks.
 pub type TaskId = usize;
 /// Index of a group's slot. 0: the root group.
 pub type GroupId = usize;
 
-/// Bytes of a task's or group's BPF storage: the simulator has one map of each kind.
+/// Size of the BPF storage of a task or group. The simulator has one map of each kind.
 pub const STORAGE_BYTES: usize = 512;
 
 /// `struct sched_ext_entity`.
@@ -19,72 +19,72 @@ pub const STORAGE_BYTES: usize = 512;
 pub struct SchedExtEntity {
     /// SCX_TASK_*.
     pub flags: Cell<u32>,
-    /// What is left of its slice.
+    /// The rest of the task's slice.
     pub slice_ns: Cell<u64>,
-    /// Its place in a queue that is ordered by virtual time.
+    /// The task's position in a queue that is ordered by virtual time.
     pub dsq_vtime: Cell<u64>,
 }
 
 /// `struct sched_info`.
 #[repr(C)]
 pub struct SchedInfo {
-    /// Time spent in run queues.
+    /// Total time spent in run queues.
     pub run_delay: Cell<u64>,
-    /// When it came to this one; 0: it runs or sleeps.
+    /// When the task came to its present run queue. 0: it runs or sleeps.
     pub last_queued: Cell<u64>,
 }
 
 /// `struct task_struct`.
 #[repr(C)]
 pub struct TaskStruct {
-    /// 0: TASK_RUNNING.
+    /// 0 is TASK_RUNNING.
     pub state: Cell<u32>,
-    /// PF_*: none.
+    /// PF_*. The simulator sets none.
     pub flags: Cell<u32>,
     /// Effective priority, 0..=139.
     pub prio: Cell<i32>,
-    /// 120 + nice.
+    /// Static priority: 120 + nice.
     pub static_prio: Cell<i32>,
     /// SCHED_*.
     pub policy: Cell<u32>,
-    /// CPUs in `cpus_ptr`.
+    /// Number of CPUs in `cpus_ptr`.
     pub nr_cpus_allowed: Cell<i32>,
     /// Points to [`TaskSlot::cpus`].
     pub cpus_ptr: Cell<*const CpuSet>,
-    /// Nested migrate_disable().
+    /// Number of nested migrate_disable() calls.
     pub migration_disabled: Cell<u16>,
-    /// sched_ext's part.
+    /// The state of sched_ext.
     pub scx: SchedExtEntity,
-    /// Thread.
+    /// Thread ID.
     pub pid: Cell<i32>,
-    /// Process.
+    /// Process ID.
     pub tgid: Cell<i32>,
-    /// When it began.
+    /// When the task began.
     pub start_boottime: Cell<u64>,
-    /// First preempt notifier: KVM's, of a vCPU that is loaded.
+    /// The first preempt notifier: KVM's notifier if the thread has loaded a vCPU.
     pub preempt_notifiers: Cell<*const u8>,
-    /// Its record in the BPF map of tasks.
+    /// The task's record in the BPF map of tasks.
     pub bpf_storage: Cell<*mut u8>,
-    /// Not 0: it was preempted while it read under RCU.
+    /// Not 0 if the task was preempted while it was in an RCU read-side section.
     pub rcu_blocked: Cell<u8>,
-    /// The scheduler's account of waiting.
+    /// Statistics about waiting.
     pub sched_info: SchedInfo,
-    /// `se.cfs_rq`: its CPU's run queue.
+    /// `se.cfs_rq`: the run queue of the task's CPU.
     pub cfs_rq: Cell<*const CfsRq>,
-    /// Its group, for the cpu controller.
+    /// The task's group for the cpu controller.
     pub sched_task_group: Cell<*const TaskGroup>,
-    /// Its parent as it ends; null: that has ended before.
+    /// The parent, which the kernel reads when the task ends. Null: the parent has ended before.
     pub real_parent: Cell<*const TaskStruct>,
-    /// Requested clamps: value in 11 bits, and whether somebody asked.
+    /// Requested clamps: the value in 11 bits, and whether the clamp was requested.
     pub uclamp_req: [Cell<u32>; 2],
 }
 
 /// `struct cfs_rq`.
 #[repr(C)]
 pub struct CfsRq {
-    /// Back to its run queue.
+    /// The run queue that contains this one.
     pub rq: Cell<*const RqStruct>,
-    /// Runnable tasks of the fair class, those of its groups included.
+    /// Number of runnable tasks of the fair class, including those in groups.
     pub h_nr_queued: Cell<u32>,
 }
 
@@ -95,31 +95,31 @@ pub struct RqStruct {
     pub clock: Cell<u64>,
     /// rq_clock_pelt().
     pub clock_pelt: Cell<u64>,
-    /// The fair class's.
+    /// The run queue of the fair class.
     pub cfs: CfsRq,
 }
 
-/// `struct kvm_vcpu`, with the hook that leads from a thread to it.
+/// `struct kvm_vcpu`, and the preempt notifier that leads from a thread to it.
 #[repr(C)]
 pub struct KvmVcpu {
-    /// Its VM; nobody follows it.
+    /// The VM. No program follows this pointer.
     pub kvm: Cell<*const u8>,
     /// `preempt_notifier.link`.
     pub preempt_notifier: Cell<*const u8>,
-    /// Its number in the VM.
+    /// Number of the vCPU in the VM.
     pub vcpu_id: Cell<i32>,
 }
 
-/// A task, what its pointers lead to, and its BPF storage.
+/// A task, the objects that its pointers lead to, and its BPF storage.
 #[repr(C)]
 pub struct TaskSlot {
-    /// What programs are given a pointer to.
+    /// The object to which programs get pointers.
     pub task: TaskStruct,
-    /// What `cpus_ptr` points to.
+    /// The object of `cpus_ptr`.
     pub cpus: Cell<CpuSet>,
-    /// What `bpf_storage` points to once it was made.
+    /// The object of `bpf_storage`, after it was made.
     pub storage: Cell<[u8; STORAGE_BYTES]>,
-    /// The vCPU that it is, if it is one.
+    /// The vCPU, if the task is a vCPU thread.
     pub vcpu: KvmVcpu,
 }
 
@@ -128,31 +128,31 @@ pub struct TaskSlot {
 pub struct TaskGroup {
     /// `cpu.idle`.
     pub idle: Cell<i32>,
-    /// `cfs_bandwidth`: period, quota and burst, ns.
+    /// `cfs_bandwidth`: period, quota and burst, in ns.
     pub bandwidth: [Cell<u64>; 3],
-    /// Null: the root group's.
+    /// The parent. Null for the root group.
     pub parent: Cell<*const TaskGroup>,
 }
 
-/// `struct cgroup`, and its part of the cpu controller.
+/// `struct cgroup`, and the group's part of the cpu controller.
 #[repr(C)]
 pub struct GroupSlot {
-    /// 0: the root group.
+    /// Depth of the group. 0: the root group.
     pub level: Cell<i32>,
-    /// 1: `storage` was made.
+    /// 1 if `storage` was made.
     pub has_storage: Cell<u32>,
-    /// What tasks point to.
+    /// The object to which tasks point.
     pub task_group: TaskGroup,
-    /// Its record in the BPF map of groups.
+    /// The group's record in the BPF map of groups.
     pub storage: Cell<[u8; STORAGE_BYTES]>,
 }
 
-/// `struct scx_init_task_args`.
+/// Arguments of `ops.init_task()`: `struct scx_init_task_args`.
 #[repr(C)]
 pub struct InitTaskArgs {
-    /// 0: it was there before the scheduler.
+    /// True for a task that was forked after the scheduler was loaded.
     pub fork: bool,
-    /// Its group.
+    /// The group of the task.
     pub cgroup: *const GroupSlot,
 }
 

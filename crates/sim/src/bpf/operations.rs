@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calling the scheduler's operations (`struct sched_ext_ops`) and the sensor's programs.
+//! Calls the scheduler's operations (`struct sched_ext_ops`) and the sensor's programs.
 
 use std::{ffi::CString, ptr};
 
@@ -22,14 +22,14 @@ fn group(kernel: &mut dyn Kfuncs, id: GroupId) -> *const GroupSlot {
 macro_rules! operation {
     ($kernel:ident, $at:ident, $name:ident, $operation:ident($($argument:expr),*)) => {
         lend($kernel, $at, Operation::$name, || {
-            // SAFETY: a compiled program with the arguments that it has in the kernel: numbers, and pointers to
-            // slots, which are in place for as long as the machine is.
+            // SAFETY: this calls a compiled program with the same arguments as in the kernel:
+            // numbers, and pointers to slots. The slots are in place as long as the machine is.
             unsafe { (ops().$operation)($($argument),*) }
         })
     };
 }
 
-/// Calls a program that is no operation, or a function of native/bpf.c.
+/// Calls a program that is not an operation, or a function of native/bpf.c.
 macro_rules! program {
     ($kernel:ident, $at:ident, $program:ident($($argument:expr),*)) => {
         lend($kernel, $at, Operation::Other, || {
@@ -40,26 +40,26 @@ macro_rules! program {
 }
 
 fn ops() -> &'static native::Ops {
-    // SAFETY: gives the address of a constant.
+    // SAFETY: the function returns the address of a constant.
     let ops = unsafe { native::sim_ops() };
-    // SAFETY: that constant.
+    // SAFETY: the pointer is to this constant.
     unsafe { &*ops }
 }
 
-/// `SCX_OPS_*` that the scheduler sets.
+/// The flags `SCX_OPS_*` that the scheduler sets.
 #[must_use]
 pub fn flags() -> u64 {
     ops().flags
 }
 
-/// Milliseconds that a runnable task may wait.
+/// How long a runnable task may wait, in milliseconds.
 #[must_use]
 pub fn timeout_ms() -> u32 {
     ops().timeout_ms
 }
 
-/// Makes the arrays that have an element per CPU, the loader's part, and those that are looked into from here: others
-/// are made where programs first look into them.
+/// Makes the arrays that have an element per CPU, as the loader does, and the arrays that the
+/// simulator reads. Other arrays are made when programs first access them.
 pub fn load(kernel: &mut dyn Kfuncs, at: At) {
     let cpus = kernel.native().maps.cpus as u32;
     program!(kernel, at, sim_set_cpus(cpus));
@@ -69,7 +69,7 @@ pub fn load(kernel: &mut dyn Kfuncs, at: At) {
     program!(kernel, at, sim_own_boosts());
 }
 
-/// `ops.init()`; negative: an error.
+/// `ops.init()`. A negative result is an error.
 pub fn init(kernel: &mut dyn Kfuncs, at: At) -> i32 {
     operation!(kernel, at, Other, init())
 }
@@ -131,7 +131,7 @@ pub fn quiescent(kernel: &mut dyn Kfuncs, at: At, p: TaskId, deq_flags: u64) {
     operation!(kernel, at, Quiescent, quiescent(p, deq_flags));
 }
 
-/// `ops.yield()`; `to`: who is to run instead.
+/// `ops.yield()`. `to`: the task that should run instead.
 pub fn yield_to(kernel: &mut dyn Kfuncs, at: At, from: TaskId, to: Option<TaskId>) -> bool {
     let (from, to) = (task(kernel, from), to.map_or(ptr::null(), |to| task(kernel, to)));
     operation!(kernel, at, Other, yield_to(from, to))
@@ -157,7 +157,7 @@ pub fn cpu_online(kernel: &mut dyn Kfuncs, at: At, cpu: usize, online: bool) {
     }
 }
 
-/// `ops.init_task()`; negative: an error.
+/// `ops.init_task()`. A negative result is an error.
 pub fn init_task(kernel: &mut dyn Kfuncs, at: At, p: TaskId, fork: bool, in_group: GroupId) -> i32 {
     let p = task(kernel, p);
     let args = InitTaskArgs { fork, cgroup: group(kernel, in_group) };
@@ -170,7 +170,7 @@ pub fn disable(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
     operation!(kernel, at, Other, disable(p));
 }
 
-/// `ops.cgroup_init()`; negative: an error.
+/// `ops.cgroup_init()`. A negative result is an error.
 pub fn cgroup_init(kernel: &mut dyn Kfuncs, at: At, g: GroupId, weight: u32) -> i32 {
     let g = group(kernel, g);
     // `struct scx_cgroup_init_args` begins with the weight.
@@ -194,7 +194,7 @@ pub fn kvm_exit(kernel: &mut dyn Kfuncs, at: At) {
     program!(kernel, at, sensor_exit(ptr::null()));
 }
 
-/// kvm_vcpu_kick() of the vCPU that a thread has loaded.
+/// kvm_vcpu_kick() for the vCPU that a thread has loaded.
 pub fn kvm_kick(kernel: &mut dyn Kfuncs, at: At, vcpu_thread: TaskId) {
     let address = kernel.native().vcpu_address(vcpu_thread);
     program!(kernel, at, sensor_kick(&raw const address));
@@ -212,12 +212,12 @@ pub fn sched_process_exit(kernel: &mut dyn Kfuncs, at: At, p: TaskId) {
     program!(kernel, at, sensor_gone(p));
 }
 
-/// One more, in a counter that several CPUs write without an atomic: for tests of races.
+/// Increments a counter that several CPUs write without an atomic operation. For tests of races.
 pub fn plant(kernel: &mut dyn Kfuncs, at: At) {
     program!(kernel, at, sim_plant());
 }
 
-/// That counter.
+/// The value of that counter.
 #[must_use]
 pub fn planted() -> u64 {
     let counter = &raw const native::sim_planted;
@@ -225,7 +225,8 @@ pub fn planted() -> u64 {
     unsafe { counter.read() }
 }
 
-/// The first step that a task made and that its states do not allow (bpf/sched_state.h): before, after.
+/// The first change of a task's state that is not allowed (bpf/sched_state.h): the states before
+/// and after.
 #[must_use]
 pub fn bad_step() -> Option<(u64, u64)> {
     let step = &raw const native::sim_bad_step;
@@ -234,34 +235,36 @@ pub fn bad_step() -> Option<(u64, u64)> {
     (step != 0).then_some((step >> 16 & 0xffff, step & 0xffff))
 }
 
-/// What bpf_probe_read_kernel() leaves in its destination when it fails: for tests of helpers.
+/// The content of the destination after bpf_probe_read_kernel() has failed. For tests of helpers.
 pub fn failed_read(kernel: &mut dyn Kfuncs, at: At) -> i64 {
     program!(kernel, at, sim_failed_read())
 }
 
-/// What bpf_probe_read_kernel_str() gives for three characters, or for ten, in a buffer of eight: for tests of helpers.
+/// The result of bpf_probe_read_kernel_str() for a string of three or ten characters, with a buffer
+/// of eight. For tests of helpers.
 pub fn read_string(kernel: &mut dyn Kfuncs, at: At, fits: bool) -> i64 {
     program!(kernel, at, sim_read_string(fits))
 }
 
-/// Calls ten helpers and functions of sched_ext: for tests of races.
+/// Calls ten helpers and functions of sched_ext. For tests of races.
 pub fn ten_points(kernel: &mut dyn Kfuncs, at: At, idle_task: TaskId) {
     let p = task(kernel, idle_task);
     program!(kernel, at, sim_ten_points(p));
 }
 
-/// Starts the scheduler's timer again, and what bpf_timer_start() gave: for tests of helpers.
+/// Starts the scheduler's timer again, and returns the result of bpf_timer_start(). For tests of
+/// helpers.
 pub fn restart_timer(kernel: &mut dyn Kfuncs, at: At, after_ns: u64) -> i64 {
     program!(kernel, at, sim_restart_timer(after_ns))
 }
 
-/// Writes an element of an array by bpf_map_update_elem(), and gives what a look-up finds then, or the error: for tests
-/// of helpers.
+/// Writes an element of an array with bpf_map_update_elem(). Returns what a look-up then finds, or
+/// the error. For tests of helpers.
 pub fn update_array(kernel: &mut dyn Kfuncs, at: At, key: u32, value: u64) -> i64 {
     program!(kernel, at, sim_update_array(key, value))
 }
 
-/// A program's timer fires, if it was not started anew since (`seq`).
+/// Fires a program's timer, unless it has been started again since (`seq`).
 pub fn timer(kernel: &mut dyn Kfuncs, at: At, index: usize, seq: u32) {
     let timer = kernel.native().maps.timers[index];
     if timer.seq != seq {
@@ -270,7 +273,8 @@ pub fn timer(kernel: &mut dyn Kfuncs, at: At, index: usize, seq: u32) {
     let mut key = 0;
     if let Some(callback) = timer.callback {
         lend(kernel, at, Operation::Other, || {
-            // SAFETY: a program's function, with its map, a key and the map's element, which begins with the timer.
+            // SAFETY: the callback is a program's function. Its arguments are its map, a key, and
+            // the element of the map, which begins with the timer.
             unsafe { callback(timer.map, &raw mut key, timer.timer) }
         });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A machine's native side: its globals, kernel objects and maps.
+//! The native part of a machine: its globals, kernel objects and maps.
 
 use std::{cell::Cell, io, ptr::NonNull};
 
@@ -16,12 +16,13 @@ use crate::{
     mix::{KernelVersion, Quota},
 };
 
-/// Tasks that a machine may have at once.
+/// Maximum number of tasks of a machine at the same time.
 pub const TASKS_MAX: usize = 1 << 17;
-/// Groups that a machine may have.
+/// Maximum number of groups of a machine.
 pub const GROUPS_MAX: usize = 1 << 15;
 
-/// A machine's native side. All but [`Native::new`] and [`Native::enter`] needs it in place.
+/// The native part of a machine. All methods except [`Native::new`] and [`Native::enter`] require
+/// that the machine is in place.
 pub struct Native {
     globals: Globals,
     version: KernelVersion,
@@ -29,18 +30,18 @@ pub struct Native {
     groups: NonNull<GroupSlot>,
     rqs: NonNull<RqStruct>,
     pub(super) maps: Maps,
-    /// Whether every helper, kfunc and atomic is told to the kernel.
+    /// Whether the kernel is told about every helper, kfunc and atomic operation.
     pub watched: bool,
 }
 
-/// The machine is in place until [`Native::leave`].
+/// A machine that is in place until [`Native::leave`].
 pub struct Running(InPlace);
 
 impl Native {
-    /// A machine with that many CPUs, its programs just loaded.
+    /// Makes a machine with this many CPUs, whose programs have just been loaded.
     ///
     /// # Errors
-    /// No memory.
+    /// There is not enough memory.
     pub fn new(cpus: usize, version: KernelVersion) -> io::Result<Self> {
         let mut globals = Globals::new()?;
         let full = || io::Error::from(io::ErrorKind::OutOfMemory);
@@ -57,12 +58,12 @@ impl Native {
     pub fn enter(&mut self) -> Running {
         let place = self.globals.enter();
         let kernel = &raw mut native::sim_kernel;
-        // SAFETY: this machine is in place, so that nobody else looks.
+        // SAFETY: this machine is in place, so no other code accesses the globals.
         unsafe { kernel.write(native::symbols(self.version)) };
         Running(place)
     }
 
-    /// Another machine may be put in place.
+    /// Takes the machine out of place, so that another one can be put in place.
     pub fn leave(&mut self, running: Running) {
         self.globals.leave(running.0);
     }
@@ -73,12 +74,12 @@ impl Native {
 
     fn task_slot(&self, task: TaskId) -> &TaskSlot {
         assert!(task < TASKS_MAX);
-        // SAFETY: inside the array, which is mapped while the machine is in place; zeroed bytes are a slot, and all
-        // its fields are cells.
+        // SAFETY: the address is inside the array, which is mapped while the machine is in place.
+        // Zeroed bytes are a valid slot, and all fields are cells.
         unsafe { &*self.tasks.as_ptr().wrapping_add(task) }
     }
 
-    /// A task's kernel object.
+    /// The kernel object of a task.
     #[must_use]
     pub fn task(&self, task: TaskId) -> &TaskStruct {
         &self.task_slot(task).task
@@ -92,7 +93,7 @@ impl Native {
         (task as usize - self.tasks.as_ptr() as usize) / size_of::<TaskSlot>()
     }
 
-    /// Makes a task's object as a fork does: without storage.
+    /// Initialises the object of a new task, without BPF storage.
     pub fn begin_task(&self, task: TaskId, cpu: usize) {
         let slot = self.task_slot(task);
         slot.task.bpf_storage.set(std::ptr::null_mut());
@@ -108,19 +109,19 @@ impl Native {
         self.set_task_rq(task, cpu);
     }
 
-    /// Where it may run.
+    /// Sets the CPUs that a task may use.
     pub fn set_cpus_allowed(&self, task: TaskId, cpus: &CpuSet) {
         let slot = self.task_slot(task);
         slot.cpus.set(*cpus);
         slot.task.nr_cpus_allowed.set(cpus.len() as i32);
     }
 
-    /// Which CPU's run queue it is in.
+    /// Sets the CPU whose run queue the task is in.
     pub fn set_task_rq(&self, task: TaskId, cpu: usize) {
         self.task(task).cfs_rq.set(&raw const self.rq_struct(cpu).cfs);
     }
 
-    /// The thread has loaded a vCPU: it has a preempt notifier, which leads to it.
+    /// Makes the thread a vCPU thread: it gets a preempt notifier, which leads to the vCPU.
     pub fn make_vcpu(&self, task: TaskId, vcpu_id: i32) {
         let slot = self.task_slot(task);
         slot.vcpu.vcpu_id.set(vcpu_id);
@@ -131,7 +132,7 @@ impl Native {
         &raw const self.task_slot(task).vcpu as u64
     }
 
-    /// Number of the task's vCPU in the array of vCPUs, if the sensor has adopted it.
+    /// Index of the task's vCPU in the array of vCPUs, if the sensor has adopted the task.
     #[must_use]
     pub fn vcpu_index(&self, task: TaskId) -> Option<u32> {
         self.task_record(task)
@@ -143,14 +144,14 @@ impl Native {
     #[must_use]
     pub fn task_record(&self, task: TaskId) -> Option<pc_task> {
         let storage = NonNull::new(self.task(task).bpf_storage.get())?;
-        // SAFETY: storage is larger than the record, aligned, and in place.
+        // SAFETY: the storage is larger than the record, aligned, and in place.
         Some(unsafe { storage.cast::<pc_task>().read() })
     }
 
     /// Writes to a task's record, while no program runs.
     pub fn edit_task(&self, task: TaskId, edit: impl FnOnce(&mut pc_task)) {
         if let Some(storage) = NonNull::new(self.task(task).bpf_storage.get()) {
-            // SAFETY: as above; no program runs, and `edit` can call none.
+            // SAFETY: as above. No program runs, and `edit` cannot call one.
             edit(unsafe { storage.cast::<pc_task>().as_mut() });
         }
     }
@@ -163,7 +164,7 @@ impl Native {
         storage
     }
 
-    /// A group's kernel object.
+    /// The kernel object of a group.
     #[must_use]
     pub fn group(&self, group: GroupId) -> &GroupSlot {
         assert!(group < GROUPS_MAX);
@@ -175,18 +176,18 @@ impl Native {
         (group as usize - self.groups.as_ptr() as usize) / size_of::<GroupSlot>()
     }
 
-    /// Whose child it is; `None`: of one that has ended.
+    /// Sets the parent of a task. `None`: the parent has ended.
     pub fn set_real_parent(&self, task: TaskId, parent: Option<TaskId>) {
         let pointer = parent.map_or(std::ptr::null(), |parent| self.task_pointer(parent));
         self.task(task).real_parent.set(pointer);
     }
 
-    /// Which group it is in, for the cpu controller.
+    /// Sets the group of a task for the cpu controller.
     pub fn set_task_group(&self, task: TaskId, group: GroupId) {
         self.task(task).sched_task_group.set(&raw const self.group(group).task_group);
     }
 
-    /// A group's `cpu.max`.
+    /// Sets the `cpu.max` of a group.
     pub fn set_quota(&self, group: GroupId, quota: Option<Quota>) {
         let [period, of_period, burst] = &self.group(group).task_group.bandwidth;
         period.set(quota.map_or(100_000_000, |quota| quota.period_ns));
@@ -194,7 +195,7 @@ impl Native {
         burst.set(quota.map_or(0, |quota| quota.burst_ns));
     }
 
-    /// A CPU's run queue as programs see it.
+    /// The run queue of a CPU, as programs see it.
     #[must_use]
     pub fn rq_struct(&self, cpu: usize) -> &RqStruct {
         assert!(cpu < self.maps.cpus);
@@ -202,7 +203,7 @@ impl Native {
         unsafe { &*self.rqs.as_ptr().wrapping_add(cpu) }
     }
 
-    /// Makes a CPU's run queue.
+    /// Initialises the run queue of a CPU.
     pub fn begin_rq(&self, cpu: usize) {
         let rq = self.rq_struct(cpu);
         rq.cfs.rq.set(rq);
@@ -211,9 +212,9 @@ impl Native {
     /// The scheduler's record of a CPU.
     #[must_use]
     pub fn rq_record(&self, cpu: usize) -> pc_rq {
-        // SAFETY: the machine is in place; the array has been made (`operations::load`).
+        // SAFETY: the machine is in place, and the array has been made (`operations::load`).
         let record = unsafe { native::sim_rq(cpu as u32) };
-        // SAFETY: one of its elements.
+        // SAFETY: the pointer is to an element of the array.
         unsafe { record.read() }
     }
 
@@ -221,7 +222,7 @@ impl Native {
     pub fn edit_rq(&self, cpu: usize, edit: impl FnOnce(&mut pc_rq)) {
         // SAFETY: as above.
         let record = unsafe { native::sim_rq(cpu as u32) };
-        // SAFETY: as above; no program runs, and `edit` can call none.
+        // SAFETY: as above. No program runs, and `edit` cannot call one.
         edit(unsafe { &mut *record });
     }
 
@@ -230,7 +231,7 @@ impl Native {
     pub fn group_record(&self, index: u32) -> Option<pc_group> {
         // SAFETY: the machine is in place.
         let record = NonNull::new(unsafe { native::sim_group(index) });
-        // SAFETY: an element of the array.
+        // SAFETY: the pointer is to an element of the array.
         record.map(|record| unsafe { record.read() })
     }
 
@@ -243,20 +244,20 @@ impl Native {
         }
     }
 
-    /// The number of a group's record.
+    /// Index of a group's record.
     #[must_use]
     pub fn group_index(&self, group: GroupId) -> u32 {
         // SAFETY: as above.
         unsafe { native::sim_group_index(self.group(group)) }
     }
 
-    /// Whether a task is a vCPU that is boosted now.
+    /// Whether a task is a vCPU that is currently boosted.
     #[must_use]
     pub fn is_boosted(&self, task: TaskId) -> bool {
         let Some(index) = self.vcpu_index(task) else { return false };
         // SAFETY: as above.
         let Some(record) = NonNull::new(unsafe { native::sim_vcpu(index) }) else { return false };
-        // SAFETY: one field of an element.
+        // SAFETY: this reads one field of an element.
         unsafe { (*record.as_ptr()).level != 0 }
     }
 
@@ -278,7 +279,7 @@ impl Native {
         }
     }
 
-    /// What the daemon does with a vCPU that the sensor has found: sets it up, and lets the policy run.
+    /// Sets up a vCPU that the sensor has found, as the daemon does, and enables the policy for it.
     pub fn adopt(&self, index: u32, vm: u32, slot_hva: u64, line_bytes: u32) {
         self.edit_vcpu(index, |record| {
             record.setup.vm = vm;
@@ -288,7 +289,7 @@ impl Native {
         });
     }
 
-    /// Gives a vCPU's number back, as the daemon does once its thread is gone.
+    /// Releases the index of a vCPU, as the daemon does when the vCPU's thread has ended.
     pub fn release(&mut self, index: u32) {
         self.edit_vcpu(index, |record| *record = pc_vcpu::default());
         self.maps.offer(index);
@@ -303,24 +304,26 @@ impl Native {
         }
     }
 
-    /// Whether there are any.
+    /// Whether messages are waiting.
     #[must_use]
     pub fn has_messages(&self) -> bool {
         self.maps.messages.has_any()
     }
 
-    /// Messages for the daemon since the last call.
+    /// Takes the messages for the daemon since the last call.
     pub fn messages(&mut self) -> Vec<paracord_policy::pc_msg> {
         std::iter::from_fn(|| self.maps.messages.pop()).collect()
     }
 
-    /// A page that a guest and its host share: where it lies for programs, and its cells.
+    /// Makes a page that a guest and its host share. Returns its address for programs, and its
+    /// cells.
     ///
     /// # Panics
-    /// No memory.
+    /// If there is not enough memory.
     pub fn shared_page(&mut self, bytes: usize) -> (u64, &'static [Cell<u8>]) {
         let at = self.allocate(bytes, 64).expect("memory for a guest's line");
-        // SAFETY: memory of its own, mapped whenever the machine is in place.
+        // SAFETY: the memory is used for nothing else, and is mapped whenever the machine is in
+        // place.
         let cells = unsafe { std::slice::from_raw_parts(at.as_ptr().cast::<Cell<u8>>(), bytes) };
         (at.as_ptr() as u64, cells)
     }

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! No vCPU runs boosted for longer than its budget, whatever its guest says, and every CPU keeps time for others. The
-//! times are the simulator's, not those that the policy has counted.
+//! Checks that no vCPU runs boosted for longer than its budget allows, whatever its guest says, and
+//! that every CPU keeps time for other tasks. The times are measured by the simulator, not by the
+//! policy.
 
 use crate::{
     kernel::{Kernel, Program, State, Task},
     time::Ns,
 };
 
-/// What a vCPU's budget may be overrun by, as debt that the next period pays: the policy looks at ticks. It counts from
-/// the switch or exit at which it boosts, the simulator from where it charges the task, a little earlier.
+/// How much a vCPU may exceed its budget. The next period pays this debt. The policy checks budgets
+/// at ticks. The policy counts from the switch or exit at which it boosts. The simulator counts
+/// from the last time at which it charged the task, which is a little earlier.
 fn vcpu_overrun_ns(k: &Kernel) -> Ns {
     const MARGIN_NS: Ns = 500_000;
     k.machine.tick_ns() + MARGIN_NS
 }
 
-/// What a CPU's may be. vCPUs that share it are charged one after the other, each at its own tick or exit: one may be
-/// boosted while another one's debt is not known yet. Random mixes with many vCPUs on a CPU reach 9 ms at 250 Hz.
+/// How much boosted vCPUs may exceed the budget of a CPU. vCPUs on the same CPU are charged one
+/// after the other, each at its own tick or exit, so one may be boosted while the debt of another
+/// is not known yet. Random mixes with many vCPUs per CPU reach 9 ms at 250 Hz.
 fn cpu_overrun_ns(k: &Kernel) -> Ns {
     const MOST_NS: Ns = 20_000_000;
     (3 * k.machine.tick_ns()).min(MOST_NS)
 }
 
-/// Boosted running time up to the present period of budgets.
+/// Boosted running time per CPU, up to the current budget period.
 #[derive(Default)]
 pub struct Boosted {
     period: u64,
     by_cpu: Vec<Ns>,
 }
 
-/// In each period, a CPU's kept share is not boosted vCPUs'.
+/// In each period, boosted vCPUs must not use a CPU's kept share.
 pub fn kept_share(k: &mut Kernel, seen: &mut Boosted) {
     let config = paracord_policy::defaults();
     let period = k.now / config.period_ns;
@@ -50,7 +53,7 @@ pub fn kept_share(k: &mut Kernel, seen: &mut Boosted) {
     }
 }
 
-/// Over its life, a vCPU has no more than its budget.
+/// Since its start, a vCPU must not have used more than its budget.
 pub fn boosted_time(k: &mut Kernel) {
     let config = paracord_policy::defaults();
     let over = |task: &Task| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What must hold in every run, looked at every few milliseconds of simulated time. A look changes nothing.
+//! Rules that must hold in every run. They are checked every few milliseconds of simulated time. A
+//! check changes nothing.
 
 mod budgets;
 mod quotas;
@@ -7,14 +8,16 @@ mod sums;
 mod waits;
 
 use crate::kernel::Kernel;
+use crate::time::NS_PER_US;
 
 pub use waits::EVERY_NS;
 
-/// Switches between two looks from tasks that wanted to go on, on one CPU: one each four microseconds. Preemption by
-/// wakeups stays below that: those who wake have slept, and run.
+/// Maximum number of preemptions on a CPU between two checks: one per four microseconds.
+/// Preemptions by wakeups stay below this, because a task that wakes has slept before and runs
+/// afterwards.
 const PREEMPTIONS_MAX: u64 = EVERY_NS / 4_000;
 
-/// What looks remember.
+/// What the checks remember.
 #[derive(Default)]
 pub struct Seen {
     preemptions: Vec<u64>,
@@ -23,7 +26,7 @@ pub struct Seen {
     quotas: quotas::Quotas,
 }
 
-/// Looks.
+/// Makes all checks.
 pub fn look(k: &mut Kernel, seen: &mut Seen) {
     waits::look(k, &mut seen.waits);
     nobody_takes_turns_all_the_time(k, seen);
@@ -37,7 +40,7 @@ pub fn look(k: &mut Kernel, seen: &mut Seen) {
     }
 }
 
-/// Looks at the end of a run.
+/// Makes the checks for the end of a run.
 pub fn look_at_end(k: &mut Kernel) {
     if let Some(ticks) = k.planted.counted_ticks.filter(|ticks| *ticks != crate::bpf::planted()) {
         k.fault(format!("a counter has lost {} of {ticks} updates", ticks - crate::bpf::planted()));
@@ -55,10 +58,8 @@ fn nobody_takes_turns_all_the_time(k: &mut Kernel, seen: &mut Seen) {
         let count = k.rqs[cpu].preemptions - before;
         if count > PREEMPTIONS_MAX {
             let name = k.tasks[k.rqs[cpu].curr].name.clone();
-            let us = EVERY_NS / 1_000;
-            k.fault(format!(
-                "CPU {cpu} takes itself from {count} tasks in {us} us, {name} one of them"
-            ));
+            let us = EVERY_NS / NS_PER_US;
+            k.fault(format!("CPU {cpu} has preempted {count} tasks in {us} us, {name} among them"));
         }
     }
 }

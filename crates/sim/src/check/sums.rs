@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sums and counters agree with what they count.
+//! Checks that sums and counters agree with what they count.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use paracord_policy::{
 use crate::bpf;
 use crate::kernel::{Kernel, Program, State};
 
-/// The kernel's own: an error of the simulator.
+/// Checks the simulated kernel's numbers of tasks. A difference is an error of the simulator.
 pub fn run_queues(k: &mut Kernel) {
     let mut running = vec![0; k.machine.cpus];
     for task in &k.tasks[k.machine.cpus..] {
@@ -27,7 +27,7 @@ pub fn run_queues(k: &mut Kernel) {
     }
 }
 
-/// The scheduler's: tasks in queues, weights in groups.
+/// Checks the scheduler's sums: tasks in queues, and weights in groups.
 pub fn scheduler(k: &mut Kernel) {
     let mut queued = vec![0; k.machine.cpus];
     let mut readers = vec![0; k.machine.cpus];
@@ -73,14 +73,15 @@ pub fn scheduler(k: &mut Kernel) {
 /// Names of `PC_AT_*`, in their order.
 const STATES: [&str; 7] = ["NOWHERE", "QUEUE", "RELEASED", "PARKED", "LOCAL", "RUN", "LEAVE"];
 
-/// Tasks go from state to state as bpf/sched_state.h says.
+/// Checks that the state of each task changed only in the ways that bpf/sched_state.h allows.
 pub fn steps(k: &mut Kernel) {
     let Some((before, after)) = bpf::bad_step() else { return };
     let name = |state| usize::try_from(state).ok().and_then(|n| STATES.get(n)).unwrap_or(&"none");
     k.fault(format!("a task went from state {} to {}", name(before), name(after)));
 }
 
-/// A group's sum is that of its runnable tasks, and of the weights of its groups that have some.
+/// The sum of a group must be that of its runnable tasks and of the weights of its groups that have
+/// runnable tasks.
 fn group_sums(k: &mut Kernel, mut tasks: BTreeMap<u32, i64>) {
     let indices: Vec<_> = (1..k.groups.len()).map(|group| k.native.group_index(group)).collect();
     // Children come after their parents in the list.
@@ -103,7 +104,7 @@ fn group_sums(k: &mut Kernel, mut tasks: BTreeMap<u32, i64>) {
     }
 }
 
-/// `PC_WEIGHT_IDLE`: of a group with `cpu.idle`.
+/// `PC_WEIGHT_IDLE`: the weight of a group with `cpu.idle`.
 const WEIGHT_IDLE: i64 = 3;
 
 /// `pc_group_weight()`.
@@ -111,7 +112,7 @@ fn scaled(weight: u32) -> i64 {
     i64::from(weight.clamp(1, 10_000)) * 1024 / 100
 }
 
-/// Records of vCPUs in use are those of vCPUs that are there.
+/// The number of vCPU records in use must be the number of vCPUs that exist.
 pub fn vcpus(k: &mut Kernel) {
     let used = (0..PC_VCPUS_MAX)
         .filter(|index| {

@@ -1,39 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! No task waits while a CPU idles that it may use: neither one task for long, nor several in turn on one CPU.
+//! Checks that no task waits while a CPU that it may use is idle. Neither may one task wait for
+//! long, nor several in turn on one CPU.
 
 use crate::{
     kernel::{Class, Kernel, State, Task},
     machine::CpuSet,
-    time::Ns,
+    time::{NS_PER_MS, Ns},
 };
 
-/// From look to look.
+/// Time between two checks.
 pub const EVERY_NS: Ns = 2_000_000;
 
-/// A task may wait for that long beside a CPU that idles: two ticks at 100 Hz. Both schedulers look for work at ticks,
-/// wakeups, and when a CPU becomes idle.
+/// How long a task may wait while a CPU is idle: two ticks at 100 Hz. Both schedulers search for
+/// work at ticks, at wakeups, and when a CPU becomes idle.
 const ONE_WAIT_NS: Ns = 20_000_000;
-/// Looks in a row at which a CPU may have a waiting task that another CPU, idle at each of them, could run: 50 ms. Tasks
-/// that take turns wait for less than a slice each. Tasks that wake and wait for a moment, as behind a waker that is
-/// about to sleep, are seen at some looks, but not at so many in a row.
+/// The number of checks in a row at which a CPU may have a waiting task that the same idle CPU
+/// could run: 50 ms. Tasks that take turns wait for less than a slice each. A task may also wake
+/// and wait for a short time, for example behind a waker that is about to sleep. Some checks see
+/// such a task, but not this many in a row.
 const LOOKS_MAX: u32 = 25;
 
-/// What looks remember of a CPU on which tasks wait.
+/// What the checks remember of a CPU on which tasks wait.
 ///
-/// Pairs of such a CPU and an idle one need no counter each. `idle` holds the CPUs that were idle, and of use to a task
-/// that waited here, at each of the last `looks` looks. When none is left, counting begins anew with those of the present
-/// look. A CPU that stays is thus found after twice the bound at most, whatever the others do.
+/// There is no counter for each pair of this CPU and an idle one. `idle` contains the CPUs that
+/// were idle at each of the last `looks` checks and could run a task that waited here. When it
+/// becomes empty, counting starts again with the idle CPUs of the present check. Therefore, an idle
+/// CPU that stays idle is found after at most twice the limit, whatever the other CPUs do.
 #[derive(Clone, Copy, Default)]
 struct Beside {
     idle: CpuSet,
     looks: u32,
 }
 
-/// By CPU.
+/// What the checks remember, by CPU.
 #[derive(Default)]
 pub struct Waits(Vec<Beside>);
 
-/// Looks.
+/// Makes the check.
 pub fn look(k: &mut Kernel, waits: &mut Waits) {
     waits.0.resize(k.machine.cpus, Beside::default());
     let idle: CpuSet = (0..k.machine.cpus)
@@ -48,7 +51,8 @@ pub fn look(k: &mut Kernel, waits: &mut Waits) {
     some_wait_in_turn(k, &idle, waits);
 }
 
-/// Since when a task waits and could run; `None`: it does not wait, or its group's quota is spent.
+/// Since when a task has been waiting and could run. `None`: it does not wait, or the quota of its
+/// group is used up.
 fn waits_since(k: &Kernel, id: usize, task: &Task) -> Option<Ns> {
     let waits = task.on_rq
         && task.state == State::Runnable
@@ -58,7 +62,7 @@ fn waits_since(k: &Kernel, id: usize, task: &Task) -> Option<Ns> {
     Some(since.max(k.normal.held_back_until(k, id)?))
 }
 
-/// Of idle CPUs those that could run a task.
+/// The idle CPUs that could run a task.
 fn usable_by(k: &Kernel, id: usize, task: &Task, idle: &CpuSet) -> CpuSet {
     task.cpus.and(idle).iter().filter(|cpu| k.normal.may_move_to(k, id, *cpu)).collect()
 }
@@ -76,7 +80,7 @@ fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
         Some((task.name.clone(), since, cpu, task.cpu))
     });
     if let Some((name, since, cpu, on)) = found {
-        let ms = (k.now - since) / 1_000_000;
+        let ms = (k.now - since) / NS_PER_MS;
         k.fault(format!(
             "{name} has waited for {ms} ms on CPU {on} while CPU {cpu} idles, which it may use"
         ));
@@ -86,7 +90,7 @@ fn one_waits_for_long(k: &mut Kernel, idle: &CpuSet) {
 fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
     let mut usable = vec![CpuSet::default(); k.machine.cpus];
     for (id, task) in k.tasks.iter().enumerate().skip(k.machine.cpus) {
-        // A task that waits for long has been found already.
+        // A task that waits for long was already found by the other check.
         let briefly = || waits_since(k, id, task).is_some_and(|since| !is_long(k, since));
         if usable[task.cpu] != *idle && briefly() {
             usable[task.cpu] = usable[task.cpu].or(&usable_by(k, id, task, idle));
@@ -100,7 +104,7 @@ fn some_wait_in_turn(k: &mut Kernel, idle: &CpuSet, waits: &mut Waits) {
         };
         if beside.looks > LOOKS_MAX {
             let cpu = beside.idle.next(0).unwrap_or(on);
-            let ms = EVERY_NS * u64::from(LOOKS_MAX) / 1_000_000;
+            let ms = EVERY_NS * u64::from(LOOKS_MAX) / NS_PER_MS;
             *beside = Beside::default();
             k.fault(format!(
                 "tasks have waited in turn for {ms} ms on CPU {on} while CPU {cpu} idles, which they may use"

@@ -23,39 +23,39 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a mix and say what each task had
+    /// Run a mix and print what each task got
     Run(RunArgs),
     /// Run a mix under both schedulers and show the differences
     Compare(CompareArgs),
-    /// Measure what the kernel's own scheduler promises, under both schedulers
+    /// Measure the promises of the kernel's own scheduler, under both schedulers
     Contract(ContractArgs),
     /// Draw mixes from seeds, run them, and look for faults
     Random(RandomArgs),
-    /// Only look whether files are mixes
+    /// Only check whether files are valid mixes
     Check(CheckArgs),
-    /// Write a mix as the lab's player reads it, which plays it on a real kernel
+    /// Write a mix as a plan for pc_play, which plays it on a real kernel in the lab
     Plan(Source),
 }
 
-/// A mix and what the command line changes of it.
+/// A mix, and what the command line changes in it.
 #[derive(Debug, Args)]
 pub struct Source {
     /// The mix; docs/simulator.md describes the format
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// All that is drawn is drawn from this, in place of the file's
+    /// Seed of all random numbers, instead of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Which kernel the scheduler finds, in place of the file's
+    /// Kernel version for the scheduler, instead of the file's
     #[arg(long, value_name = "VERSION")]
     pub kernel: Option<KernelWord>,
 }
 
 impl Source {
-    /// The mix as it is going to run.
+    /// Loads the mix and applies the options.
     ///
     /// # Errors
-    /// The file is no mix.
+    /// The file is not a valid mix.
     pub fn load(&self) -> Result<Mix, Failure> {
         let mut mix = mix::load(&self.file)?;
         mix.seed = self.seed.unwrap_or(mix.seed);
@@ -63,20 +63,20 @@ impl Source {
         Ok(mix)
     }
 
-    /// What the mix is called: the file's name without its suffix.
+    /// Name of the mix: the file name without its suffix.
     pub fn name(&self) -> String {
         let stem = self.file.file_stem().unwrap_or(self.file.as_os_str());
         stem.to_string_lossy().escape_debug().to_string()
     }
 }
 
-/// Files that a run leaves.
+/// The files that a run writes.
 #[derive(Debug, Args)]
 pub struct Files {
     /// Write a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE.pftrace")]
     pub trace: Option<PathBuf>,
-    /// Write results.json as the lab does; `-`: to standard output, in place of the table
+    /// Write results.json as the lab does; -: to standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write results.json and the mix as it ran into a directory
@@ -85,7 +85,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Whether JSON takes the place of the table.
+    /// Whether JSON is printed instead of the table.
     pub fn json_to_stdout(&self) -> bool {
         self.json.as_deref() == Some(Path::new("-"))
     }
@@ -96,7 +96,7 @@ impl Files {
 pub struct RunArgs {
     #[command(flatten)]
     pub source: Source,
-    /// Who schedules, in place of the file's
+    /// Scheduler, instead of the file's
     #[arg(long)]
     pub scheduler: Option<SchedulerWord>,
     /// Let operations of several CPUs overlap, as the seed decides
@@ -118,31 +118,31 @@ pub struct CompareArgs {
 /// `paracord-sim contract`.
 #[derive(Debug, Args)]
 pub struct ContractArgs {
-    /// CPUs of the machines; 64 of them are a node, at most 8 nodes
+    /// Numbers of CPUs of the machines, which have a node per 64 CPUs and at most 8 nodes
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,8",
         value_parser = clap::value_parser!(u32).range(2..=512))]
     pub cpus: Vec<u32>,
-    /// Only these cases; docs/simulator.md lists them
+    /// Run only these cases; docs/simulator.md lists them
     #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Longer runs, and 40 drawn mixes in place of 8
+    /// Make longer runs, and draw 40 mixes instead of 8
     #[arg(long)]
     pub long: bool,
-    /// Of the drawn mixes, the first seed
+    /// First seed of the random mixes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Measure no mix for longer than this
     #[arg(long, value_name = "S", default_value_t = 600,
         value_parser = clap::value_parser!(u64).range(2..=600))]
     pub seconds: u64,
-    /// Simulate nothing, but write the mixes into a directory, CASE-N-CPUS.mix
+    /// Simulate nothing, but write the mixes into a directory as CASE-N-CPUS.mix
     #[arg(long, value_name = "DIR", conflicts_with_all = ["played", "json"])]
     pub write: Option<PathBuf>,
-    /// Simulate nothing, but judge what pc_play (lab/programs) has said of these mixes: CASE-N-CPUS.ext.json and
-    /// CASE-N-CPUS.stock.json in a directory
+    /// Simulate nothing, but judge the results of pc_play (lab/programs) for these mixes:
+    /// CASE-N-CPUS.ext.json and CASE-N-CPUS.stock.json in a directory
     #[arg(long, value_name = "DIR")]
     pub played: Option<PathBuf>,
-    /// Write the verdicts as the lab's results.json; -: to standard output, in place of the table
+    /// Write the verdicts as the lab's results.json; -: to standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -157,21 +157,21 @@ pub struct RandomArgs {
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cpus: u32,
-    /// Draw so many mixes, from consecutive seeds
+    /// Number of mixes to draw, from consecutive seeds
     #[arg(long, value_name = "K", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
-    /// Who schedules
+    /// Scheduler
     #[arg(long, default_value = "ext")]
     pub scheduler: SchedulerWord,
     /// Let operations of several CPUs overlap, as the seed decides
     #[arg(long)]
     pub races: bool,
-    /// Write the mix; of several, the first that fails
+    /// Write the mix to a file. If there are several mixes, write the first one that fails
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Leave out of the first failing mix what its fault does not need, and write the rest
-    /// [to: seed-N-cpus-N.mix]
+    /// Reduce the first failing mix to what its fault needs, and write the result [to:
+    /// seed-N-cpus-N.mix]
     #[arg(long)]
     pub shrink: bool,
 }
@@ -179,7 +179,7 @@ pub struct RandomArgs {
 /// `paracord-sim check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The files
+    /// The files to check
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
@@ -187,9 +187,9 @@ pub struct CheckArgs {
 /// A scheduler on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum SchedulerWord {
-    /// paracord's, bpf/ext.bpf.c.
+    /// paracord's scheduler, bpf/ext.bpf.c.
     Ext,
-    /// A model of the kernel's own.
+    /// A model of the kernel's own scheduler.
     Stock,
 }
 
@@ -206,10 +206,10 @@ impl SchedulerWord {
 /// A kernel on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum KernelWord {
-    /// The oldest with sched_ext.
+    /// The oldest kernel with sched_ext.
     #[value(name = "6.12")]
     V6_12,
-    /// The newest that the lab runs.
+    /// The newest kernel that the lab runs.
     #[value(name = "7.3")]
     V7_3,
 }

@@ -10,7 +10,8 @@ use super::exit::Failure;
 use super::output::print;
 use crate::report::{plural, size, units};
 
-/// Looks whether files are mixes; each that is none is a line on standard error.
+/// Checks whether files are valid mixes. For each file that is not, prints a line on standard
+/// error.
 ///
 /// # Errors
 /// Standard output cannot be written.

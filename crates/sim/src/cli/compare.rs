@@ -16,7 +16,7 @@ use crate::report::{scheduler_word, versus};
 /// Runs a mix under one scheduler, then under the other.
 ///
 /// # Errors
-/// A bad mix, a file that cannot be written, no memory.
+/// A bad mix, a file that cannot be written, or not enough memory.
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let mut mix = args.source.load()?;
     let name = args.source.name();

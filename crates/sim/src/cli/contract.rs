@@ -17,17 +17,17 @@ use super::progress::Progress;
 use crate::contract::{Both, CASES, Figure, Ran, Setting, played};
 use crate::report::columns::{columns, row};
 
-/// A case's figures on a machine.
+/// The figures of a case on a machine.
 struct Said {
     case: &'static str,
     cpus: usize,
     figures: Vec<Figure>,
 }
 
-/// Measures all cases on all machines, and says which keep their limits.
+/// Measures all cases on all machines, and prints which keep their limits.
 ///
 /// # Errors
-/// An unknown case, a file that cannot be written, no memory.
+/// An unknown case, a file that cannot be written, or not enough memory.
 pub fn contract(args: &ContractArgs) -> Result<ExitCode, Failure> {
     let unknown = args.only.iter().find(|only| CASES.iter().all(|case| case.name != only.as_str()));
     if let Some(unknown) = unknown {
@@ -89,14 +89,15 @@ fn simulate(text: &str, label: &str, interrupt: &Interrupt) -> Result<Both, Fail
     Ok(Both { ext, stock })
 }
 
-/// For somebody else to play: nothing has run, and no figure is shown.
+/// Writes the mix to a file, so that the lab can play it. Nothing runs here, and no figures are
+/// shown.
 fn write(directory: &Path, name: &str, text: &str) -> Result<Both, Failure> {
     Output::create_in(directory, &format!("{name}.mix"))?.write_whole(text)?;
     let nothing = Ran { shares: Vec::new(), faults: None, placed: None };
     Ok(Both { ext: nothing.clone(), stock: nothing })
 }
 
-/// What somebody else has played.
+/// Reads the results of a mix that the lab has played.
 fn read(directory: &Path, name: &str) -> Result<Both, Failure> {
     let of = |scheduler: &str| {
         let path = directory.join(format!("{name}.{scheduler}.json"));
@@ -135,7 +136,7 @@ fn table(said: &[Said]) -> String {
     format!("{}\n{passed} passed, {failed} failed\n", columns(&rows))
 }
 
-/// Verdicts of the lab's schema.
+/// The verdicts in the lab's schema.
 fn results(said: &[Said], partial: bool) -> Value {
     let mut verdicts = Vec::new();
     for Said { case, cpus, figures } in said {

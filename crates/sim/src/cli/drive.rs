@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A run in steps, so that it can be watched and interrupted. In which steps a run is made does not change it.
+//! Runs a mix in steps, so that the run can be watched and interrupted. Dividing a run into steps
+//! does not change its result.
 
 use paracord_sim::kernel::Observer;
 use paracord_sim::mix::{Mix, Scheduler};
@@ -14,10 +15,12 @@ use crate::report::{End, Finished};
 /// Simulated time of a step.
 const STEP_NS: Ns = 10_000_000;
 
-/// Runs a mix to its end, or until somebody interrupts. `races`: operations of several CPUs overlap.
+/// Runs a mix to its end, or until the user interrupts. `races`: operations of several CPUs
+/// overlap.
 ///
 /// # Errors
-/// No memory; races under the stock scheduler, whose model is not made for them.
+/// There is not enough memory, or `races` is used with the stock scheduler, whose model does not
+/// support it.
 pub fn drive(
     mix: &Mix,
     races: bool,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exit codes, and the one line that an error is.
+//! Exit codes, and errors as one line.
 
 use std::process::ExitCode;
 
 use paracord_sim::mix::MixError;
 
-/// A run had a fault.
+/// Exit code of a run with a fault.
 const FAULT: u8 = 1;
-/// Wrong arguments, a bad mix, a file that cannot be written.
+/// Exit code for wrong arguments, a bad mix, or a file that cannot be written.
 const USAGE: u8 = 2;
-/// 128 + SIGINT, as shells have it.
+/// Exit code of an interrupted run: 128 + SIGINT, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// A command that failed: its one line. Faults of a run are results and no failures.
+/// Why a command failed, in one line. Faults of a run are results, not failures.
 #[derive(Debug)]
 pub struct Failure(String);
 
 impl Failure {
-    /// What went wrong and what to do.
+    /// Makes a failure. The message says what went wrong and what to do.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -36,7 +36,7 @@ impl From<MixError> for Failure {
     }
 }
 
-/// The exit code of runs that came to an end, or were interrupted.
+/// The exit code of completed or interrupted runs.
 pub fn code(faults: bool, interrupted: bool) -> ExitCode {
     ExitCode::from(match (interrupted, faults) {
         (true, _) => INTERRUPTED,
@@ -45,7 +45,7 @@ pub fn code(faults: bool, interrupted: bool) -> ExitCode {
     })
 }
 
-/// Prints what clap has to say: help and version as they are, an error as one line.
+/// Prints the message of clap: help and version unchanged, an error as one line.
 pub fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

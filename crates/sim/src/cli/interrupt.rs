@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ctrl-C: the run ends at its next step and says what there is. A second one ends the program at once.
+//! Ctrl-C ends the run at its next step, and the results so far are reported. A second Ctrl-C ends
+//! the program at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +10,18 @@ use signal_hook::flag;
 
 use super::exit::{Failure, INTERRUPTED};
 
-/// Whether somebody wants the run to end.
+/// Whether the user wants the run to end.
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From here on signals are waited for.
+    /// Installs the signal handlers.
     ///
     /// # Errors
-    /// The system refuses handlers.
+    /// The system refuses the handlers.
     pub fn new() -> Result<Self, Failure> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag down.
+            // The order matters: when the first signal arrives, the flag is not set yet.
             flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), Arc::clone(&flag))
                 .and_then(|_| flag::register(signal, Arc::clone(&flag)))
                 .map_err(|e| Failure::new(format!("signals cannot be waited for: {e}")))?;
@@ -28,7 +29,7 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
-    /// Whether there was one.
+    /// Whether a signal has arrived.
     pub fn raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line: arguments in, a report out, one line per error.
+//! The command line: it prints a report, or one line per error.
 
 mod args;
 mod check;
@@ -22,7 +22,7 @@ use clap::Parser;
 use args::{Cli, Command};
 pub use exit::Failure;
 
-/// Reads the arguments and does what they say.
+/// Reads the arguments and executes the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files that appear whole or not at all, and standard output that a closed pipe ends quietly.
+//! Files that are written completely or not at all, and printing to standard output, where a closed
+//! pipe is not an error.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
@@ -7,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 
-/// A file on its way. It is opened before a run begins, so that a run is not in vain.
+/// A file that is being written. It is opened before a run begins, so that a bad path is noticed
+/// before the run.
 pub struct Output {
     path: PathBuf,
-    /// Where it is written until it is whole; `None`: devices and pipes are written at once.
+    /// The file is written here until it is complete. `None`: a device or pipe, which is written
+    /// directly.
     temporary: Option<PathBuf>,
     file: BufWriter<File>,
 }
@@ -21,10 +24,10 @@ fn failed(path: &Path, e: &std::io::Error) -> Failure {
 }
 
 impl Output {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// The path, and what the system says.
+    /// The path and the error of the system.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         let regular = fs::metadata(path).map_or(true, |meta| meta.is_file());
         let temporary = regular.then(|| {
@@ -41,7 +44,7 @@ impl Output {
         Ok(Self { path: path.to_owned(), temporary, file: BufWriter::new(file) })
     }
 
-    /// A file in a directory, which is made if it is missing.
+    /// Opens a file in a directory. Makes the directory if it does not exist.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -50,7 +53,7 @@ impl Output {
         Self::create(&directory.join(name))
     }
 
-    /// Writes all of it.
+    /// Writes a text as the whole file.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -60,7 +63,7 @@ impl Output {
         self.finish()
     }
 
-    /// It is whole.
+    /// Completes the file.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -75,7 +78,7 @@ impl Output {
         Ok(())
     }
 
-    /// What an error of writing to it is for the user.
+    /// The failure that a write error is reported as.
     pub fn failure(&self, e: &std::io::Error) -> Failure {
         failed(&self.path, e)
     }
@@ -99,10 +102,10 @@ impl Drop for Output {
     }
 }
 
-/// Prints `text`. A reader that went away (`paracord-sim … | head`) is no error.
+/// Prints `text`. It is not an error if the reader has gone away (`paracord-sim … | head`).
 ///
 /// # Errors
-/// When standard output cannot be written for another reason.
+/// If standard output cannot be written for another reason.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

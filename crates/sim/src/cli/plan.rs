@@ -8,10 +8,10 @@ use super::exit::Failure;
 use super::output::print;
 use crate::report::plan;
 
-/// Writes a mix's plan to standard output.
+/// Writes the plan of a mix to standard output.
 ///
 /// # Errors
-/// A bad mix, or one that no real machine can play.
+/// A bad mix, or a mix that no real machine can play.
 pub fn plan(source: &Source) -> Result<ExitCode, Failure> {
     let mix = source.load()?;
     let text = plan::plan(&mix)

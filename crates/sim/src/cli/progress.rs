@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How far a run is, in one line of a terminal's standard error that is written again and again.
+//! Shows the progress of a run in one line on standard error, which is rewritten repeatedly, if
+//! standard error is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::report::units;
 
-/// Between two refreshes.
+/// Time between two refreshes.
 const EVERY: Duration = Duration::from_millis(200);
-/// Back to the first column, and the line is empty.
+/// Returns to the first column and clears the line.
 const CLEAR: &str = "\r\x1b[K";
 
-/// The line.
+/// The progress line.
 pub struct Progress {
-    /// `None`: standard error is no terminal.
+    /// `None`: standard error is not a terminal.
     last: Option<Instant>,
-    /// What the line begins with.
+    /// Text at the beginning of the line.
     label: String,
     shown: bool,
     /// When the run began.
@@ -23,14 +24,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line that begins with a label; nothing is shown before there is something to wait for.
+    /// Makes a line with a label. Nothing is shown during the first moments.
     pub fn new(label: impl Into<String>) -> Self {
         let now = Instant::now();
         let last = std::io::stderr().is_terminal().then_some(now);
         Self { last, label: label.into(), shown: false, begun: now }
     }
 
-    /// Shows how far the run is. `events` is asked only when something is shown.
+    /// Shows the progress of the run. `events` is called only if something is shown.
     pub fn show(&mut self, at_ns: u64, of_ns: u64, events: impl FnOnce() -> u64) {
         let now = Instant::now();
         if self.last.is_none_or(|last| now - last < EVERY) {
@@ -48,7 +49,7 @@ impl Progress {
         self.last = Some(now);
     }
 
-    /// Shows a text, if it is time to.
+    /// Shows a text, if the last refresh was long enough ago.
     pub fn note(&mut self, text: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.last.is_some_and(|last| now - last >= EVERY) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `paracord-sim random`: mixes from consecutive seeds, a line for each.
+//! `paracord-sim random`: runs mixes from consecutive seeds, and prints a line for each.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::report::{Finished, Names, fault_line, plural, scheduler_word, size, u
 /// Draws and runs mixes.
 ///
 /// # Errors
-/// A file cannot be written, no memory.
+/// A file cannot be written, or there is not enough memory.
 pub fn random(args: &RandomArgs) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::new()?;
     let mut failed = 0;
@@ -27,7 +27,8 @@ pub fn random(args: &RandomArgs) -> Result<ExitCode, Failure> {
     for seed in (0..args.count).map(|number| args.seed.wrapping_add(number)) {
         let mix = draw(args, seed);
         if args.count == 1 && !args.shrink {
-            // Before it runs: a mix that ends the program is the one that is wanted.
+            // The mix is written before it runs, so that it is saved even if it makes the program
+            // crash.
             write_mix(args.write.as_deref(), &mix)?;
         }
         let mut progress = Progress::new(format!("seed {seed}: "));
@@ -59,7 +60,7 @@ fn draw(args: &RandomArgs, seed: u64) -> Mix {
     Mix { scheduler: args.scheduler.scheduler(), ..random::mix(seed, cpus) }
 }
 
-/// What came of a seed, and its faults.
+/// The line for a seed, with the faults of its run.
 fn line(seed: u64, mix: &Mix, finished: &Finished) -> String {
     let length = units::seconds(finished.reached_ns);
     let events = units::count(finished.outcome.events);
@@ -81,7 +82,7 @@ fn write_mix(path: Option<&Path>, mix: &Mix) -> Result<(), Failure> {
     path.map_or(Ok(()), |path| Output::create(path)?.write_whole(&mix.to_string()))
 }
 
-/// Keeps the first mix that failed, smaller if that is wanted, and says how to run it again.
+/// Writes the first mix that failed, shrunk if the user wants that, and prints how to run it again.
 fn keep(
     args: &RandomArgs,
     seed: u64,
@@ -126,7 +127,7 @@ fn keep(
     ))
 }
 
-/// A path as a shell takes it.
+/// A path in the form that a shell accepts.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,@%".contains(c);

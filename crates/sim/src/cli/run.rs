@@ -17,7 +17,7 @@ use crate::trace::Trace;
 /// Runs a mix.
 ///
 /// # Errors
-/// A bad mix, a file that cannot be written, no memory.
+/// A bad mix, a file that cannot be written, or not enough memory.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut mix = args.source.load()?;
     mix.scheduler = args.scheduler.map_or(mix.scheduler, |word| word.scheduler());
@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(exit::code(!finished.outcome.faults.is_empty(), finished.is_interrupted()))
 }
 
-/// Where results go.
+/// The files and streams to which results are written.
 pub struct Outputs {
     /// The trace.
     pub trace: Option<Trace<Output>>,
@@ -46,7 +46,7 @@ impl Outputs {
     /// Opens all files.
     ///
     /// # Errors
-    /// One of them cannot be written.
+    /// A file cannot be written.
     pub fn open(files: &Files, name: &str) -> Result<Self, Failure> {
         let json_to_stdout = files.json_to_stdout();
         let mut json = Vec::new();
@@ -62,7 +62,7 @@ impl Outputs {
         Ok(Self { trace: trace.map(Trace::new), json, json_to_stdout, mix })
     }
 
-    /// Writes everything: what runs came to, one of each scheduler.
+    /// Writes the results of the runs, with one run per scheduler.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A failing mix without what its fault does not need.
+//! Reduces a failing mix to what its fault needs.
 
 use paracord_sim::kernel::Fault;
 use paracord_sim::mix::{Mix, shrink as steps};
@@ -10,24 +10,24 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use crate::report::{Finished, Names, size};
 
-/// Runs that shrinking may take: mixes of thousands of tasks need about so many.
+/// Maximum number of runs for shrinking. Mixes with thousands of tasks need about as many runs.
 const RUNS_MAX: usize = 600;
 
-/// What is left.
+/// A smaller mix with the same fault.
 pub struct Smaller {
     /// The mix.
     pub mix: Mix,
-    /// Runs that it took.
+    /// Number of runs that were needed.
     pub tries: usize,
-    /// What goes wrong in it.
+    /// The faults of the smaller mix.
     pub faults: Vec<Fault>,
 }
 
-/// Shrinks a mix as long as its first fault stays: a smaller mix with another fault is another failure. An
-/// interrupt ends it with what is there.
+/// Shrinks a mix as long as its first fault stays the same. (A smaller mix with another fault is a
+/// different failure.) If the user interrupts, the result so far is returned.
 ///
 /// # Errors
-/// No memory.
+/// There is not enough memory.
 pub fn shrink(
     mix: &Mix,
     races: bool,

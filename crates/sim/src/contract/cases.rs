@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cases.
+//! The cases of the contract.
 
 use super::{Both, Figure, Setting, draw, ideal};
 use crate::cli::Failure;
 
-/// Runs a mix, given as text, under both schedulers.
+/// A function that runs a mix, given as text, under both schedulers.
 pub type Runs<'a> = &'a mut dyn FnMut(&str) -> Result<Both, Failure>;
 
-/// A case.
+/// A case of the contract.
 pub struct Case {
-    /// As in the lab's verdicts.
+    /// Name of the case, as in the lab's verdicts.
     pub name: &'static str,
-    /// What it says of a machine.
+    /// The function that measures the case on a machine.
     pub run: fn(&Setting, Runs<'_>) -> Result<Vec<Figure>, Failure>,
 }
 
-/// All of them.
+/// All cases.
 pub const CASES: [Case; 9] = [
     Case { name: "quota_error", run: quota_error },
     Case { name: "quota_ejections", run: quota_ejections },
@@ -28,7 +28,7 @@ pub const CASES: [Case; 9] = [
     Case { name: "faults", run: faults },
 ];
 
-/// That what must never happen does not, if somebody has looked.
+/// The figure for faults, which must be 0. `None` if faults were not counted.
 fn no_faults(of: &str, both: &Both) -> Option<Figure> {
     let faults = both.ext.faults? as f64;
     Some(Figure::at_most(of, (faults, 0.0), faults, 0.0))
@@ -38,8 +38,9 @@ fn map(pair: (f64, f64), of: impl Fn(f64) -> f64) -> (f64, f64) {
     (of(pair.0), of(pair.1))
 }
 
-/// Distance of what a group with a quota used from the quota, less the kernel's: hungry loops, and loops without a quota on
-/// all CPUs.
+/// The difference between a group's CPU time and its quota, minus the same difference under the
+/// kernel's scheduler. The group has loops that want more than the quota. All CPUs also have loops
+/// without a quota.
 fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let length = if setting.long { 60 } else { 9 };
     let free = format!("task free count={} : run forever\n", setting.cpus);
@@ -75,7 +76,8 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
             variants.push(("bound", text));
         }
         for (name, text) in variants {
-            // Of a quota of 5 ms, a tick's overrun and its debt are a part of seconds.
+            // With a quota of 5 ms, the overrun of a tick and the debt for it are visible even
+            // after seconds.
             let machine =
                 if percent < 10 { setting.machine_whole(length) } else { setting.machine(length) };
             let both = run(&(machine + &text + &free))?;
@@ -92,21 +94,24 @@ fn quota_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure>
     Ok(figures)
 }
 
-/// 64 loops under a quota of a millisecond per second: the kernel ejects nobody, though each waits for long.
+/// 64 loops share a quota of a millisecond per second. The kernel must not unload the scheduler,
+/// although each loop waits for a long time.
 fn quota_ejections(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let length = if setting.long && setting.cpus <= 8 { 600 } else { 39 };
     let text = "group tight quota=1ms/1s\ntask many group=tight count=64 : run forever\n";
     let free = format!("task free count={} : run forever\n", setting.cpus);
     let both = run(&(setting.machine(length) + text + &free))?;
     let used = both.share("many");
-    // Stated, and no more than a hundredth of a CPU.
+    // The limit of a hundredth of a CPU is documented.
     let share = Figure::at_most("share of a CPU, of 0.001", used, used.0, 0.01);
-    // The kernel ejects a scheduler after 30 s: a shorter run says nothing.
+    // The kernel unloads a scheduler after a task has waited for 30 s, so a shorter run shows
+    // nothing.
     let ejections = no_faults("", &both).filter(|_| setting.measured(length) > 30);
     Ok(ejections.into_iter().chain([share]).collect())
 }
 
-/// VMs under a quota whose guests compute without end, one of them saying all the time that it is urgent.
+/// VMs have a quota, and their guests compute all the time. One guest also claims all the time to
+/// be urgent.
 fn vm_quota_excess(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let free = format!("task free count={} : run forever\n", setting.cpus);
     let mut figures = Vec::new();
@@ -119,7 +124,7 @@ fn vm_quota_excess(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fail
     Ok(figures)
 }
 
-/// What a `cpu.idle` group has beside loops on all CPUs, of a CPU each.
+/// The share of a CPU that a `cpu.idle` group gets while all CPUs have loops.
 fn idle_group_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let cpus = setting.cpus;
     let text = format!(
@@ -131,7 +136,8 @@ fn idle_group_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fai
     Ok(vec![Figure::at_most("", share, share.0, 0.01)])
 }
 
-/// A loop beside a chain of processes, each of which computes, forks the next one and ends, bound to one CPU.
+/// A loop shares a CPU with a chain of processes. Each process computes, forks the next one and
+/// ends.
 fn fork_chain_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let mut figures = Vec::new();
     for time in ["300us", "1ms", "4ms"] {
@@ -159,8 +165,9 @@ fn fork_chain_share(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fai
     Ok(figures)
 }
 
-/// Distance from 10 of the ratio of what groups of weight 1000 and as many of weight 100 have, 30 of each for up to 64 CPUs,
-/// as a part; less the kernel's.
+/// Half of the groups have weight 1000, the other half weight 100; there are 30 of each per 64
+/// CPUs. Their ratio should be 10. The figure is the relative error of the ratio, minus the same
+/// error under the kernel's scheduler.
 fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let groups = 30 * setting.cpus.div_ceil(64);
     let mut text = String::new();
@@ -178,7 +185,8 @@ fn group_ratio_error(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
     Ok(vec![Figure::at_most("", error, error.0 - error.1, 0.05)])
 }
 
-/// Distance of the worst task from its weighted max-min share, less the kernel's, of each of some mixes.
+/// The largest difference between a task's share and its weighted max-min share, minus the same
+/// difference under the kernel's scheduler, for each of several mixes.
 fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let count = if setting.long { 40 } else { 8 };
     let length = if setting.long { 14 } else { 6 };
@@ -198,8 +206,8 @@ fn fairness_vs_stock(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Fa
     Ok(figures)
 }
 
-/// Where tasks are put on a machine of cores, caches and nodes: moves between nodes, cores that are shared while others are idle,
-/// and how long who wakes waits.
+/// Where tasks are put on a machine with cores, caches and nodes: the moves between nodes, the
+/// cores whose threads are both busy while other cores are idle, and the waits of tasks that wake.
 fn topology(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let cpus = setting.cpus;
     let mixes = [
@@ -245,7 +253,7 @@ fn topology(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
             0.01,
         ));
         let p99 = (ext.wakeup_p99_us, stock.wakeup_p99_us);
-        // Shorter than an interrupt's way to another CPU says nothing.
+        // A limit shorter than the way of an interrupt to another CPU would be meaningless.
         figures.push(Figure::at_most(
             format!("{name}: wakeup p99, us"),
             p99,
@@ -256,7 +264,7 @@ fn topology(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// CPUs that go and come back while tasks wait for quotas: what must never happen does not.
+/// CPUs go offline and come back while tasks wait for quotas. There must be no fault.
 fn faults(setting: &Setting, run: Runs<'_>) -> Result<Vec<Figure>, Failure> {
     let (cpus, length) = (setting.cpus, setting.measured(9));
     let (goes, comes) = (length * 300, length * 700);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Mixes of weights drawn from a seed, and what each of their tasks should have.
+//! Random mixes with weights, and the share that each task should get.
 
 use std::fmt::Write;
 
@@ -7,20 +7,21 @@ use paracord_sim::rng::Rng;
 
 use super::ideal::Node;
 
-/// nice values that are drawn, and the kernel's weights of them (`sched_prio_to_weight`).
+/// Nice values, and their weights in the kernel (`sched_prio_to_weight`).
 const NICE: [(i8, f64); 6] =
     [(0, 1024.0), (0, 1024.0), (5, 335.0), (-5, 3121.0), (10, 110.0), (3, 526.0)];
 const GROUP_WEIGHTS: [u32; 5] = [100, 100, 50, 200, 400];
 
-/// A mix without its machine, and its tasks in the order of their kinds.
+/// A mix without its machine line, and its tasks in the order of their kinds.
 pub struct Drawn {
-    /// Lines of groups and tasks; each task is a kind of its own.
+    /// The lines of groups and tasks. Each task is a kind of its own.
     pub text: String,
-    /// The same, as a tree.
+    /// The same tasks as a tree.
     pub nodes: Vec<Node>,
 }
 
-/// Loops, and sleepers that want little, in the root group and up to two levels of groups, one and a half to four for each CPU.
+/// Draws loops, and sleepers that need little, in the root group and in up to two levels of groups.
+/// There are one and a half to four tasks per CPU.
 pub fn mix(seed: u64, cpus: usize) -> Drawn {
     let mut rng = Rng::new(seed);
     let (mut groups, mut tasks, mut number) = (String::new(), String::new(), 0);
@@ -33,7 +34,7 @@ pub fn mix(seed: u64, cpus: usize) -> Drawn {
         let _ = writeln!(groups, "group g{top} weight={weight}");
         let count = wanted / (2 * tops);
         let of = if rng.chance(500) {
-            // Groups of version 2 have tasks or groups in them, not both.
+            // A group of cgroup v2 contains tasks or groups, but not both.
             let mut inner = |name: &str| {
                 let weight = pick(&mut rng, &GROUP_WEIGHTS);
                 let path = format!("g{top}/{name}");
@@ -56,7 +57,7 @@ fn some(rng: &mut Rng, text: &mut String, number: &mut u64, group: &str, count: 
     let one = |_| {
         let (nice, weight) = pick(rng, &NICE);
         let sleeps = rng.chance(200);
-        // Runs as soon as it wakes, or nearly: the part that it wants is small.
+        // A sleeper runs almost as soon as it wakes, because it needs only a small share.
         let (phases, demand) = match sleeps {
             true => ("run 500us, sleep 9500us", 0.05),
             false => ("run forever", 1.0),

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weighted max-min shares: what tasks that are bound to no CPU should have of a machine.
+//! Weighted max-min shares: the shares of a machine that tasks should get if they are not bound to
+//! CPUs.
 
-/// A task, or a group of them.
+/// A task or a group.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// A task that would use so much of a CPU, at most 1.
+    /// A task. It would use `demand` of a CPU, at most 1.
     Task {
-        /// Its weight.
+        /// Weight of the task.
         weight: f64,
-        /// What it would use.
+        /// The share of a CPU that the task would use.
         demand: f64,
     },
-    /// A group, which divides what it has among its own.
+    /// A group, which divides its share among its members.
     Group {
-        /// Its weight.
+        /// Weight of the group.
         weight: f64,
-        /// Who is in it.
+        /// Members of the group.
         of: Vec<Node>,
     },
 }
@@ -35,8 +36,10 @@ impl Node {
     }
 }
 
-/// The same tasks, where who sleeps wants what it had, if that is more than what it would use of a CPU without costs: each of
-/// its wakeups has some, on an emulated host as much as its work. `had`: of all tasks, in their order.
+/// Returns the same tasks with other demands. A task that sleeps gets the share that it had as its
+/// demand, if this is more than its demand without costs. Each of its wakeups has a cost, which on
+/// an emulated host can be as much as the task's work. `had`: the shares of all tasks, in their
+/// order.
 pub fn as_used(nodes: &[Node], had: &mut impl Iterator<Item = f64>) -> Vec<Node> {
     let used = |node: &Node| match node {
         Node::Task { weight, demand } => {
@@ -49,12 +52,12 @@ pub fn as_used(nodes: &[Node], had: &mut impl Iterator<Item = f64>) -> Vec<Node>
     nodes.iter().map(used).collect()
 }
 
-/// Shares of all tasks below `nodes`, in their order, of `cpus` CPUs.
+/// The ideal shares of all tasks below `nodes` on `cpus` CPUs, in their order.
 pub fn shares(nodes: &[Node], cpus: f64) -> Vec<f64> {
     let mut had = vec![0.0; nodes.len()];
     let mut open: Vec<usize> = (0..nodes.len()).collect();
     let mut left = cpus;
-    // Who wants less than its part has what it wants, and the others divide the rest.
+    // A task that wants less than its part gets what it wants. The others divide the rest.
     loop {
         let weights: f64 = open.iter().map(|node| nodes[*node].weight()).sum();
         let part = |node: usize| left * nodes[node].weight() / weights;
@@ -107,7 +110,7 @@ mod tests {
         let nodes = [Node::Group { weight: 1.0, of: vec![sleeper()] }, sleeper(), task(1.0)];
         let ideal = |had: [f64; 3]| shares(&as_used(&nodes, &mut had.into_iter()), 1.0);
         assert_eq!(ideal([0.2, 0.05, 0.75]), [0.2, 0.1, 0.7000000000000001]);
-        // No more than its part.
+        // A task gets no more than its part.
         assert_eq!(ideal([0.5, 0.1, 0.4]), [0.45, 0.1, 0.45]);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel's own scheduler promises, measured under both (docs/contract.md): each case is a mix or several, on a machine
-//! of any size, and figures with their limits. A mix is simulated here, or played on a real kernel by the lab.
+//! Measures the promises of the kernel's own scheduler under both schedulers (docs/contract.md). A
+//! case consists of one or more mixes on a machine of any size, and of figures with limits. A mix
+//! is simulated here, or the lab plays it on a real kernel.
 
 mod cases;
 mod draw;
@@ -12,36 +13,37 @@ pub use played::played;
 
 use crate::report::Finished;
 
-/// A machine, and how long and how much is tried on it.
+/// The machine on which the cases are measured, how long, and how many mixes.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Nodes; each is one last-level cache.
+    /// Number of nodes. Each has one last-level cache.
     pub nodes: usize,
-    /// The long form.
+    /// Whether to make longer runs, and more random mixes.
     pub long: bool,
-    /// Of what is drawn.
+    /// The first seed of random mixes.
     pub seed: u64,
-    /// Longest time that a mix is measured for, after its warm-up of a second.
+    /// The longest time for which a mix is measured, after its warm-up of one second.
     pub most_seconds: u64,
 }
 
 impl Setting {
-    /// One node for 64 CPUs, at most 8.
+    /// Makes a setting with one node per 64 CPUs, and at most 8 nodes.
     pub fn new(cpus: usize, long: bool, seed: u64, most_seconds: u64) -> Self {
         let nodes = (cpus / 64).clamp(1, 8);
         Self { cpus, nodes, long, seed, most_seconds }
     }
 
-    /// First lines of a mix that is measured for so long.
+    /// The first lines of a mix that is measured for `seconds`.
     fn machine(&self, seconds: u64) -> String {
         let (cpus, nodes, run) = (self.cpus, self.nodes, self.measured(seconds) + 1);
         format!("machine cpus={cpus} caches={nodes} nodes={nodes} hz=250\nrun {run}s warmup=1s\n")
     }
 
-    /// A machine with two threads in a core, 8 CPUs in a cache, and two nodes at least;
-    /// `None`: it is too small for that. All tasks begin on one CPU: they have spread after a few seconds.
+    /// The first lines of a mix for a machine with two threads per core, 8 CPUs per cache, and at
+    /// least two nodes. `None` if the machine is too small for that. All tasks begin on one CPU,
+    /// and have spread after a few seconds.
     fn shaped(&self, seconds: u64) -> Option<String> {
         let (cpus, run) = (self.cpus, self.measured(seconds) + 4);
         let nodes = self.nodes.max(2);
@@ -51,36 +53,38 @@ impl Setting {
         })
     }
 
-    /// As [`Self::machine`], however long that is: what hundreds of loops have says nothing after a few seconds.
+    /// Like [`Self::machine`], but without the limit on the time. The shares of hundreds of loops
+    /// mean nothing after a few seconds.
     fn machine_whole(&self, seconds: u64) -> String {
         Self { most_seconds: seconds, ..*self }.machine(seconds)
     }
 
-    /// How long a mix is measured for that asks for so many seconds.
+    /// How long a mix is measured that asks for `seconds`.
     fn measured(&self, seconds: u64) -> u64 {
         seconds.min(self.most_seconds)
     }
 }
 
-/// A figure, and whether it is within its limit.
+/// A measured figure with its limit.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Which variant of the case; empty: there is one.
+    /// The variant of the case; empty if there is only one.
     pub of: String,
-    /// paracord's.
+    /// The value of paracord's scheduler.
     pub ext: f64,
-    /// The kernel's model's.
+    /// The value of the kernel's scheduler, or of its model.
     pub stock: f64,
-    /// What the limit is about: `ext`, or its difference from stock.
+    /// The value that is compared with the limit: `ext`, or the difference between `ext` and
+    /// `stock`.
     pub value: f64,
     /// The limit.
     pub limit: f64,
-    /// The value has to be below it; otherwise above.
+    /// Whether the value must be at most the limit. Otherwise it must be at least the limit.
     pub at_most: bool,
 }
 
 impl Figure {
-    /// A value that may be so large.
+    /// A value with an upper limit.
     pub fn at_most(
         of: impl Into<String>,
         (ext, stock): (f64, f64),
@@ -90,36 +94,36 @@ impl Figure {
         Self { of: of.into(), ext, stock, value, limit, at_most: true }
     }
 
-    /// A value that has to be so large.
+    /// A value of paracord's scheduler that must be at least `limit`.
     pub fn at_least(of: impl Into<String>, (ext, stock): (f64, f64), limit: f64) -> Self {
         Self { of: of.into(), ext, stock, value: ext, limit, at_most: false }
     }
 
-    /// Whether it is within its limit.
+    /// Whether the value keeps its limit.
     pub fn passes(&self) -> bool {
         if self.at_most { self.value <= self.limit } else { self.value >= self.limit }
     }
 }
 
-/// What came of a mix under one scheduler.
+/// The results of a mix under one scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
-    /// Each kind of task, and the share of a CPU that all of it had, in the mix's order.
+    /// Each kind of task, and the CPU share of all its tasks together, in the order of the mix.
     pub shares: Vec<(String, f64)>,
-    /// What must never happen and did; `None`: nobody has looked.
+    /// Number of faults; `None` if they were not counted.
     pub faults: Option<usize>,
-    /// Where tasks were put; `None`: nobody has looked.
+    /// Where tasks were put; `None` if it was not recorded.
     pub placed: Option<Placed>,
 }
 
 /// Where tasks were put.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placed {
-    /// Moves from one node to another one, per second.
+    /// Moves from one node to another, per second.
     pub node_moves: f64,
-    /// Cores of which two threads were busy while others were idle, on average.
+    /// The average number of cores of which two threads were busy while other cores were idle.
     pub crowded: f64,
-    /// The longest of the kinds' 99th percentiles of waits after wakeups, µs.
+    /// The largest 99th percentile, over all kinds, of the waits after wakeups, in µs.
     pub wakeup_p99_us: f64,
 }
 
@@ -138,21 +142,22 @@ impl From<Finished> for Ran {
     }
 }
 
-/// A mix under both schedulers.
+/// The results of a mix under both schedulers.
 pub struct Both {
-    /// paracord's.
+    /// The results under paracord's scheduler.
     pub ext: Ran,
-    /// The kernel's, or its model's.
+    /// The results under the kernel's scheduler, or its model.
     pub stock: Ran,
 }
 
 impl Both {
-    /// Where tasks were put, under both.
+    /// Where tasks were put under both schedulers.
     pub fn placed(&self) -> Option<(&Placed, &Placed)> {
         self.ext.placed.as_ref().zip(self.stock.placed.as_ref())
     }
 
-    /// Share of a CPU of all tasks whose kind's name begins so, under both.
+    /// Share of a CPU, under both schedulers, of all tasks of kinds whose names begin with
+    /// `prefix`.
     pub fn share(&self, prefix: &str) -> (f64, f64) {
         let share = |run: &Ran| {
             let ours = run.shares.iter().filter(|(name, _)| name.starts_with(prefix));
@@ -161,7 +166,7 @@ impl Both {
         (share(&self.ext), share(&self.stock))
     }
 
-    /// The same of each kind.
+    /// The shares of each kind under both schedulers.
     pub fn shares(&self) -> (Vec<f64>, Vec<f64>) {
         let shares = |run: &Ran| run.shares.iter().map(|(_, share)| *share).collect();
         (shares(&self.ext), shares(&self.stock))

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `pc_play` (lab/programs) says of a mix that it has played on a real kernel.
+//! Reads the results of `pc_play` (lab/programs), which has played a mix on a real kernel.
 
 use serde_json::Value;
 
 use super::Ran;
 
-/// Shares of what was played. Nobody has counted faults: a lab that loses the scheduler says so itself.
+/// Reads the shares. Faults are not counted here. If the scheduler is unloaded, the lab reports
+/// this itself.
 ///
 /// # Errors
-/// What is missing, in a line.
+/// One line that names what is missing.
 pub fn played(said: &str) -> Result<Ran, String> {
     let said: Value = serde_json::from_str(said).map_err(|e| format!("no JSON of pc_play: {e}"))?;
     let number = |of: &Value, key: &str| {

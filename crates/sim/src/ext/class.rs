@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks come, go, run and stop: `enqueue_task_scx()` and its relatives.
+//! Tasks become runnable, run, stop running and sleep: `enqueue_task_scx()` and related functions.
 
 use super::{dsq, exit::eject, flags};
 use crate::{
@@ -44,7 +44,8 @@ pub fn enqueue_task(k: &mut Kernel, cpu: usize, task: TaskId, why: Enqueue) {
     enqueue_with_flags(k, cpu, task, enq_flags, sticky);
 }
 
-/// The same with flags of the class's own; `sticky_cpu`: the class moves it there, and asks nobody.
+/// `enqueue_task_scx()` with flags of the class itself. If `sticky_cpu` is given, the class moves
+/// the task there, and the scheduler is not asked.
 pub fn enqueue_with_flags(
     k: &mut Kernel,
     cpu: usize,
@@ -88,7 +89,7 @@ pub fn do_enqueue(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64, stic
         return;
     }
     if k.tasks[task].ext.direct.is_none() {
-        // SCX_OPS_ENQ_MIGRATION_DISABLED is not set.
+        // The scheduler does not set SCX_OPS_ENQ_MIGRATION_DISABLED.
         if k.native.task(task).migration_disabled.get() != 0 {
             refill_and_insert(k, cpu, task, enq_flags);
             return;
@@ -121,7 +122,7 @@ fn direct_dispatch(k: &mut Kernel, cpu: usize, task: TaskId, direct: Direct, enq
     match dsq::destination(k, direct.dsq, cpu) {
         Some(to) if to == cpu => dsq::insert(k, cpu, task, enq_flags),
         Some(to) => {
-            // The run queue is locked: the other one's turn comes later.
+            // Only this run queue is locked, so the task is moved to the other CPU later.
             k.tasks[task].ext.queue = Queue::Deferred(to);
             k.tasks[task].ext.direct = Some(Direct { dsq: direct.dsq, enq_flags });
             k.rqs[cpu].ext.deferred.push(task);

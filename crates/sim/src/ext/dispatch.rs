@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs next: `pick_task_scx()`, `balance_one()`.
+//! Selects the task that runs next: `pick_task_scx()`, `balance_one()`.
 
 use super::{flags, local};
 use crate::{
@@ -23,7 +23,7 @@ pub fn pick_task(k: &mut Kernel, cpu: usize, prev: TaskId) -> Option<TaskId> {
 /// `SCX_DSP_MAX_LOOPS`.
 const LOOPS_MAX: u32 = 32;
 
-/// `balance_one()`; true: the task that runs goes on.
+/// `balance_one()`. Returns true if the running task continues.
 fn balance(k: &mut Kernel, cpu: usize, prev: TaskId) -> bool {
     k.rqs[cpu].ext.cpu_released = false;
     let ours = k.tasks[prev].class() == Class::Normal;
@@ -38,7 +38,7 @@ fn balance(k: &mut Kernel, cpu: usize, prev: TaskId) -> bool {
     if !k.rqs[cpu].active {
         return can_go_on;
     }
-    // With core scheduling a CPU asks for the others of its core, too (`dspc->rq`).
+    // With core scheduling, a CPU also calls this for the other CPUs of its core (`dspc->rq`).
     let at = k.at();
     for turn in 1.. {
         k.rqs[cpu].ext.consumed = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues: tasks come into them and leave them.
+//! Dispatch queues: adding and removing tasks.
 
 use super::{exit::eject, flags};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     kernel::{Class, Kernel, Place, ext_state::Queue},
 };
 
-/// `find_dsq_for_dispatch()`: the CPU whose local queue it is; `None`: a shared one.
+/// `find_dsq_for_dispatch()`: the CPU whose local queue is meant. `None`: the queue is not local.
 pub fn destination(k: &mut Kernel, dsq: u64, this_cpu: usize) -> Option<usize> {
     if dsq == flags::DSQ_LOCAL {
         return Some(this_cpu);
@@ -27,7 +27,8 @@ pub fn destination(k: &mut Kernel, dsq: u64, this_cpu: usize) -> Option<usize> {
     Some(cpu)
 }
 
-/// `dispatch_enqueue()` into a CPU's local queue, and `local_dsq_post_enq()`. The task is that CPU's.
+/// `dispatch_enqueue()` into the local queue of a CPU, and `local_dsq_post_enq()`. The task belongs
+/// to this CPU.
 pub fn insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
     debug_assert_eq!(k.tasks[task].cpu, cpu);
     k.tasks[task].ext.queue = Queue::Local(cpu);
@@ -54,12 +55,13 @@ pub fn insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
     }
 }
 
-/// Virtual times wrap: a number whose order is theirs as long as they lie within half of their range.
+/// Virtual times wrap around. This returns a number that has the same order, as long as the times
+/// are within half of their range.
 fn place_of(vtime: u64) -> u64 {
     vtime.wrapping_add(1 << 63)
 }
 
-/// `dispatch_enqueue()` into a queue of the scheduler's, or the global one.
+/// `dispatch_enqueue()` into a queue of the scheduler, or into the global one.
 pub fn insert_shared(k: &mut Kernel, dsq: u64, task: TaskId, enq_flags: u64) {
     let vtime = k.native.task(task).scx.dsq_vtime.get();
     let Some(queue) = k.ext.dsqs.get_mut(&dsq) else {
@@ -76,7 +78,7 @@ pub fn insert_shared(k: &mut Kernel, dsq: u64, task: TaskId, enq_flags: u64) {
     k.observe(|observer, k| observer.placed(k.now, Place::Shared(dsq), &k.tasks[task], task));
 }
 
-/// `dispatch_dequeue()`: the task waits nowhere any more.
+/// `dispatch_dequeue()`: removes the task from the queue in which it waits.
 pub fn unlink(k: &mut Kernel, cpu: usize, task: TaskId) {
     let entity = &mut k.tasks[task].ext;
     let key = entity.key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The end of the scheduler: an error unloads it (kernel/sched/ext.c).
+//! The end of the scheduler after an error (kernel/sched/ext.c).
 
 use crate::{bpf, kernel::Kernel};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers of sched_ext's interface (kernel/sched/ext.c, kernel/sched/sched.h), as bpf/scx.h has them.
+//! Numbers of sched_ext's interface (kernel/sched/ext.c, kernel/sched/sched.h), as in bpf/scx.h.
 
 use crate::{mix::KernelVersion, time::Ns};
 
@@ -14,7 +14,7 @@ pub const DSQ_LOCAL_ON: u64 = 0xc000_0000_0000_0000;
 pub const ENQ_WAKEUP: u64 = 1;
 /// `SCX_ENQ_HEAD`.
 pub const ENQ_HEAD: u64 = 0x10;
-/// `SCX_ENQ_CPU_SELECTED`, where bpf/scx.h takes it to be.
+/// `SCX_ENQ_CPU_SELECTED`, with the value that bpf/scx.h assumes.
 pub const ENQ_CPU_SELECTED: u64 = 1 << 20;
 /// `SCX_ENQ_PREEMPT`.
 pub const ENQ_PREEMPT: u64 = 1 << 32;
@@ -46,7 +46,7 @@ pub const TASK_QUEUED: u32 = 1;
 /// `SCX_TASK_STATE_MASK`, since 7.1.
 pub const TASK_STATE: u32 = 7 << 8;
 
-/// `SCX_TASK_ENABLED`, where it lies in a task's flags.
+/// `SCX_TASK_ENABLED`, at its position in a task's flags in this kernel version.
 pub fn task_enabled(kernel: KernelVersion) -> u32 {
     match kernel {
         KernelVersion::V6_12 => 3 << 8,
@@ -64,7 +64,7 @@ pub const EXIT_ERROR: u32 = 1024;
 /// `SCX_EXIT_ERROR_STALL`.
 pub const EXIT_ERROR_STALL: u32 = 1026;
 
-/// `EBUSY`, `EEXIST`, as errors.
+/// `EBUSY` as an error.
 pub const EBUSY: i32 = -16;
-/// A queue of this number exists.
+/// `EEXIST` as an error: a queue with this number exists.
 pub const EEXIST: i32 = -17;

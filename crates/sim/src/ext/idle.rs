@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The class's own idle sets and its search for a CPU (kernel/sched/ext_idle.c).
+//! The class's own sets of idle CPUs, and its search for an idle CPU (kernel/sched/ext_idle.c).
 
 use super::flags;
 use crate::{bpf::TaskId, kernel::Kernel, machine::CpuSet};
@@ -56,12 +56,13 @@ pub fn pick(k: &mut Kernel, allowed: &CpuSet, pick_flags: u64) -> Option<usize> 
     test_and_clear(k, cpu).then_some(cpu)
 }
 
-/// `scx_select_cpu_dfl()`: an idle CPU near to where the task ran last, or to its waker.
+/// `scx_select_cpu_dfl()`: an idle CPU close to the CPU on which the task last ran, or close to its
+/// waker.
 pub fn select_dfl(k: &mut Kernel, task: TaskId, prev: usize, wake_flags: u64) -> Option<usize> {
     let allowed = k.tasks[task].cpus;
     let prev_allowed = allowed.has(prev);
     let near = |span: std::ops::Range<usize>| allowed.and(&span.collect::<CpuSet>());
-    // Sets that are the whole machine's are left out.
+    // Sets that contain the whole machine are not searched separately.
     let cache = (k.machine.caches > 1 && k.machine.caches != k.machine.nodes)
         .then(|| near(k.machine.cache_cpus(prev)));
     let node = (k.machine.nodes > 1).then(|| near(k.machine.node_cpus(prev)));

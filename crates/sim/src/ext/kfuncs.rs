@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the scheduler calls, as the kernel does it.
+//! The functions that the scheduler calls. They do what the kernel's functions do.
 
 use super::{dsq, exit::eject, flags, idle, local};
 use crate::{
@@ -60,7 +60,7 @@ impl Kfuncs for Kernel {
 
     fn select_cpu_dfl(&mut self, task: TaskId, prev_cpu: i32, wake_flags: u64) -> (i32, bool) {
         let Some(prev) = self.checked_cpu(prev_cpu) else { return (prev_cpu, false) };
-        // Who may run on one CPU only is never asked about.
+        // The kernel does not call `ops.select_cpu()` for tasks that may use only one CPU.
         match idle::select_dfl(self, task, prev, wake_flags) {
             Some(cpu) => (cpu as i32, true),
             None => (prev_cpu, false),
@@ -104,7 +104,7 @@ impl Kfuncs for Kernel {
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
         let cpu = self.ext.balanced.unwrap_or(self.this_cpu);
         let found = local::consume(self, cpu, dsq);
-        // It may be gone before it runs: the operation is asked again then.
+        // The task may be taken away before it runs. The operation is then called again.
         self.rqs[cpu].ext.consumed |= found;
         found
     }
@@ -144,7 +144,7 @@ impl Kfuncs for Kernel {
     fn dsq_move(&mut self, cursor: &mut DsqCursor, task: TaskId, dsq: u64, enq_flags: u64) -> bool {
         let vtime = (cursor.state & CURSOR_VTIME != 0).then_some(cursor.vtime);
         cursor.state &= !CURSOR_VTIME;
-        // It was moved meanwhile, or has come back since.
+        // In the meantime, the task was moved, or it has left the queue and come back.
         let entity = &self.tasks[task].ext;
         if entity.queue != Queue::Shared(cursor.dsq) || entity.key.1 > cursor.newest {
             return false;
@@ -188,7 +188,7 @@ impl Kfuncs for Kernel {
         self.machine.capacities.get(cpu as usize).copied().unwrap_or(0)
     }
 
-    /// Frequencies do not change here.
+    /// In the simulator, frequencies do not change.
     fn cpuperf_cur(&self, _cpu: i32) -> u32 {
         1024
     }

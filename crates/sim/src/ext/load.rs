@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading the scheduler: `scx_enable_workfn()`, and the loader's part (crates/sensor/src/scheduler.rs).
+//! Loads the scheduler. This file does the work of `scx_enable_workfn()` and of paracord's loader
+//! (crates/sensor/src/scheduler.rs).
 
 use paracord_policy::topology::{self, Place};
 
@@ -7,15 +8,16 @@ use super::{exit::eject, flags, idle, watchdog};
 use crate::{
     bpf::{self, TaskId},
     kernel::Kernel,
+    time::NS_PER_MS,
 };
 
-/// The scheduler is in force before there is any task.
+/// Enables the scheduler before any task exists.
 pub fn enable(k: &mut Kernel) {
     let at = k.at();
     bpf::load(k, at);
     prepare_cpus(k);
     k.ext.flags = bpf::flags();
-    k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * 1_000_000;
+    k.ext.timeout_ns = u64::from(bpf::timeout_ms()) * NS_PER_MS;
     k.ext.direct_task = vec![None; k.machine.cpus];
     k.ext.kicks = vec![Vec::new(); k.machine.cpus];
     k.ext.dsqs.insert(flags::DSQ_GLOBAL, Default::default());
@@ -35,7 +37,8 @@ pub fn enable(k: &mut Kernel) {
     watchdog::arm(k);
 }
 
-/// Each CPU's place in the machine, and its slice (crates/sensor/src/scheduler.rs).
+/// Tells the scheduler each CPU's place in the topology, and its slice
+/// (crates/sensor/src/scheduler.rs).
 fn prepare_cpus(k: &mut Kernel) {
     let cpus = k.machine.cpus;
     let slice_ns = paracord_policy::fair::slice_ns(u32::try_from(cpus).unwrap_or(u32::MAX));
@@ -58,7 +61,8 @@ pub fn init_task(k: &mut Kernel, task: TaskId, fork: bool) {
     k.tasks[task].ext.reset_runnable_at = true;
 }
 
-/// `scx_enable_task()`, `scx_disable_task()`: whether a task is the scheduler's, as programs see it.
+/// `scx_enable_task()`, `scx_disable_task()`: sets whether a task belongs to the scheduler, as
+/// programs see it.
 pub fn set_enabled(k: &mut Kernel, task: TaskId, enabled: bool) {
     let state = if enabled { flags::task_enabled(k.mix.kernel) } else { 0 };
     let object = &k.native.task(task).scx.flags;

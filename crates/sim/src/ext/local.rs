@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Waiting tasks move into CPUs' local queues, from other queues and other CPUs. What an operation must leave for later
-//! is done here, too: such moves, and kicks.
+//! Moves waiting tasks into the local queues of CPUs, from other queues and other CPUs. Also does
+//! the work that an operation must leave for later: such moves, and kicks.
 
 use super::{class, dsq, exit::eject, flags};
 use crate::{
@@ -15,8 +15,9 @@ pub fn can_move(k: &Kernel, task: TaskId, cpu: usize) -> bool {
         && k.rqs[cpu].active
 }
 
-/// The same of a task that the scheduler moves itself (`enforce`): it must not move one where it may not run. To a CPU
-/// that is gone, it may: nobody tells it in time.
+/// Checks a move that the scheduler itself makes (`enforce`). The scheduler must not move a task to
+/// a CPU that the task may not use. It may move a task to a CPU that is offline, because it is not
+/// told in time.
 pub fn may_move(k: &mut Kernel, task: TaskId, cpu: usize) -> bool {
     if k.tasks[task].cpu == cpu || can_move(k, task, cpu) {
         return true;
@@ -35,8 +36,8 @@ pub fn may_move(k: &mut Kernel, task: TaskId, cpu: usize) -> bool {
     false
 }
 
-/// A waiting task goes into a CPU's local queue, from wherever it is (`move_remote_task_to_local_dsq()`,
-/// `move_local_task_to_local_dsq()`).
+/// Moves a waiting task into the local queue of a CPU, from whichever queue it is in
+/// (`move_remote_task_to_local_dsq()`, `move_local_task_to_local_dsq()`).
 pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
     let from = k.tasks[task].cpu;
     if from == cpu {
@@ -44,7 +45,8 @@ pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
         dsq::insert(k, cpu, task, enq_flags);
         return;
     }
-    // It is nobody's until it arrives: one run queue's lock after the other. CPUs of a core may have the same one.
+    // The task belongs to no CPU until it arrives, because the locks of the run queues are taken
+    // one after the other. CPUs of a core may share a lock.
     dsq::unlink(k, from, task);
     let (held_from, held_to) = (k.holds_rq(from), k.holds_rq(cpu));
     let one_lock = k.share_lock(from, cpu);
@@ -54,7 +56,7 @@ pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
     if !held_from {
         k.lock_rq(from);
     }
-    // Nobody is asked: neither class nor scheduler (sticky_cpu).
+    // Neither the class nor the scheduler is asked about this move (sticky_cpu).
     k.tasks[task].ext.sticky_cpu = Some(cpu);
     class::dequeue_task(k, from, task, false);
     k.rqs[from].nr_running -= 1;
@@ -76,7 +78,8 @@ pub fn move_to_local(k: &mut Kernel, task: TaskId, cpu: usize, enq_flags: u64) {
     }
 }
 
-/// `consume_dispatch_q()`: the first task of a queue that may run on the CPU goes into its local queue.
+/// `consume_dispatch_q()`: moves the first task of a queue that may run on the CPU into the CPU's
+/// local queue.
 pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
     let Some(queue) = k.ext.dsqs.get(&dsq) else { return false };
     let found = queue
@@ -94,7 +97,7 @@ pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
     found.is_some()
 }
 
-/// `reenq_local()`: all tasks of a local queue are enqueued anew; how many.
+/// `reenq_local()`: enqueues all tasks of a local queue again, and returns their number.
 pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
     let tasks: Vec<_> = k.rqs[cpu].ext.local.iter().copied().collect();
     for task in &tasks {
@@ -106,7 +109,8 @@ pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
     tasks.len() as u32
 }
 
-/// `run_deferred()`: what could not be done while the run queue was locked by an operation.
+/// `run_deferred()`: does the work that an operation could not do while it held the lock of the run
+/// queue.
 pub fn run_deferred(k: &mut Kernel, cpu: usize) {
     loop {
         run_deferred_inserts(k, cpu);
@@ -117,7 +121,7 @@ pub fn run_deferred(k: &mut Kernel, cpu: usize) {
     }
 }
 
-/// `process_ddsp_deferred_locals()`: tasks on their way to other CPUs' local queues arrive.
+/// `process_ddsp_deferred_locals()`: tasks on their way to the local queues of other CPUs arrive.
 fn run_deferred_inserts(k: &mut Kernel, cpu: usize) {
     k.assert_rq_held(cpu);
     while let Some(task) = k.rqs[cpu].ext.deferred.first().copied() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! sched_ext, the scheduling class (kernel/sched/ext.c, kernel/sched/ext_idle.c), around the natively compiled
-//! scheduler. Each function names the kernel's that it follows. Left out, as nothing of bpf/ uses it: dispatch
-//! buffers, sub-schedulers, per-node idle sets.
+//! The scheduling class sched_ext (kernel/sched/ext.c, kernel/sched/ext_idle.c), which calls the
+//! natively compiled scheduler. Each function names the kernel's function that it follows. Dispatch
+//! buffers, sub-schedulers and per-node idle sets are left out, because bpf/ does not use them.
 
 mod class;
 mod dispatch;
@@ -20,7 +20,7 @@ use crate::{
     time::Ns,
 };
 
-/// The class.
+/// The ext class.
 pub static EXT: ExtClass = ExtClass;
 
 /// sched_ext with paracord's scheduler loaded.
@@ -70,7 +70,8 @@ impl SchedClass for ExtClass {
         }
     }
 
-    /// Preemption is a slice of 0 and a look at who runs next: nothing here.
+    /// Preemption consists of a slice of 0 and a new selection of the task, so there is nothing to
+    /// do here.
     fn wakeup_preempt(&self, _k: &mut Kernel, _cpu: usize, _task: TaskId, _wake: Wake) {}
 
     fn woken(&self, k: &mut Kernel, cpu: usize) {
@@ -112,7 +113,7 @@ impl SchedClass for ExtClass {
         bpf::yield_to(k, at, task, Some(to))
     }
 
-    /// `scx_prio_less()`, of 7.3 for all kernels.
+    /// `scx_prio_less()` as in 7.3, for all kernel versions.
     fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool {
         let at = k.at();
         bpf::core_sched_before(k, at, other, task)
@@ -124,7 +125,8 @@ impl SchedClass for ExtClass {
     }
 
     fn group_changed(&self, k: &mut Kernel, group: GroupId, change: GroupChange) {
-        // Of quotas and idle groups the scheduler is not told: it has no such operations.
+        // The scheduler is not told about quotas and idle groups, because it has no operations for
+        // them.
         if let GroupChange::Weight(weight) = change {
             let at = k.at();
             bpf::cgroup_set_weight(k, at, group, weight);
@@ -149,8 +151,9 @@ impl SchedClass for ExtClass {
         }
     }
 
-    /// A task whose group has a quota may be held back where it waits, while what is left of the quota is another CPU's:
-    /// whether quotas are reached is seen beside stock.
+    /// A task whose group has a quota may be held back where it waits, while the rest of the quota
+    /// belongs to another CPU. Therefore, such waits are no fault here. A comparison with stock
+    /// shows whether quotas are reached.
     fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
         let mut group = k.tasks[task].group;
         let mut since = 0;

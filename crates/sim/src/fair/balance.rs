@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load balancing: at ticks, on behalf of idle CPUs, and by a CPU that is about to be idle.
+//! Load balancing: at ticks, on behalf of idle CPUs, and by a CPU that is about to become idle.
 
 use super::{
     clock::look_at_clock,
@@ -8,23 +8,28 @@ use super::{
     sibling::{core_is_idle, is_idle, is_sched_idle, nr_running},
     stats::{self, Balancer, Unit},
 };
-use crate::{kernel::Kernel, machine::CpuSet, time::Ns};
+use crate::{
+    kernel::Kernel,
+    machine::CpuSet,
+    time::{NS_PER_S, Ns},
+};
 
-/// `rq->max_idle_balance_cost` twice: what an average of idle times is at most.
+/// Twice `rq->max_idle_balance_cost`: the maximum of an average of idle times.
 const AVG_IDLE_MAX_NS: Ns = 2 * MIGRATION_COST_NS;
-/// What newly idle balancing costs per CPU that it looks at (`sd->max_newidle_lb_cost` is measured in the kernel).
+/// Cost of newly idle balancing per CPU that it examines. (The kernel measures
+/// `sd->max_newidle_lb_cost`.)
 const COST_PER_CPU_NS: Ns = 200;
 /// `MAX_PINNED_INTERVAL`.
 const PINNED_INTERVAL_MAX_MS: u64 = 512;
 
-/// `init_idle()`: at first, CPUs are idle for as long as may be on average.
+/// `init_idle()`: at first, the average idle time of all CPUs has its maximum.
 pub fn begin(k: &mut Kernel) {
     for rq in &mut k.rqs {
         rq.fair.avg_idle_ns = AVG_IDLE_MAX_NS;
     }
 }
 
-/// `sched_balance_trigger()`, `nohz_balancer_kick()`: the tick of a CPU that runs something.
+/// `sched_balance_trigger()`, `nohz_balancer_kick()`: the tick of a CPU that runs a task.
 pub fn tick(k: &mut Kernel, cpu: usize) {
     if k.fair.domains.is_empty() {
         return;
@@ -48,11 +53,11 @@ pub fn tick(k: &mut Kernel, cpu: usize) {
     }
 }
 
-/// `_nohz_idle_balance()`: idle CPUs balance if they are due, or, not `balances`, are only asked when they are. The
-/// kernel has one of them do it.
+/// `_nohz_idle_balance()`: idle CPUs balance if they are due. If `balances` is false, the function
+/// only computes when they are due. In the kernel, one of the idle CPUs does this.
 fn for_idle_cpus(k: &mut Kernel, balances: bool) {
     k.fair.nohz_needs_update = false;
-    let mut next = k.now + 60 * 1_000_000_000;
+    let mut next = k.now + 60 * NS_PER_S;
     let idle = k.fair.idle_cpus;
     for cpu in idle.iter() {
         if balances && k.now >= k.rqs[cpu].fair.next_balance && is_idle(k, cpu) {
@@ -83,7 +88,8 @@ fn balance_domains(k: &mut Kernel, cpu: usize, mut idle: Balancer) {
     k.rqs[cpu].fair.next_balance = next;
 }
 
-/// `should_we_balance()`: of a group, the first idle CPU, a whole idle core if there is one; else the first.
+/// `should_we_balance()`: the CPU of a group that balances is the first idle one, preferably on a
+/// core whose CPUs are all idle. If no CPU is idle, it is the first one.
 fn should_balance(k: &Kernel, cpu: usize, level: usize, idle: Balancer) -> bool {
     if !k.rqs[cpu].active {
         return false;
@@ -111,7 +117,7 @@ fn should_balance(k: &Kernel, cpu: usize, level: usize, idle: Balancer) -> bool 
     thread.or_else(|| range.clone().find(|other| k.active.has(*other))) == Some(cpu)
 }
 
-/// `sched_balance_rq()`: tasks that were moved.
+/// `sched_balance_rq()`. Returns the number of tasks that were moved.
 fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
     if !should_balance(k, cpu, level, idle) {
         return 0;
@@ -135,7 +141,7 @@ fn balance(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer) -> usize {
             moved += found.moved;
             what.amount = found.left;
             match found.other_dst {
-                // Some of its tasks may run on another CPU of this group.
+                // Some tasks may run on another CPU of this group.
                 Some(other) if found.some_pinned && found.left > 0 && dst == cpu => dst = other,
                 _ => break found,
             }
@@ -182,14 +188,15 @@ fn may_push(k: &Kernel, src: usize, dst: usize) -> bool {
     !k.is_idle_task(curr) && k.tasks[curr].cpus.has(dst)
 }
 
-/// A task has gone, and perhaps only SCHED_IDLE ones are left.
+/// Makes a balance due at once if a task has left and only SCHED_IDLE tasks remain.
 pub fn look_soon_for_others(k: &mut Kernel, cpu: usize, was_sched_idle: bool) {
     if !was_sched_idle && super::sibling::is_sched_idle(k, cpu) {
         k.rqs[cpu].fair.next_balance = k.now;
     }
 }
 
-/// There is nothing to do: the next look comes later, unless it was one of a CPU that is newly idle.
+/// Nothing needs to be moved. The next balancing comes later, unless this one was for a newly idle
+/// CPU.
 fn balanced(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer, pinned: bool) -> usize {
     let domain = k.fair.domains[level];
     if level + 1 < k.fair.domains.len() && !pinned {
@@ -212,13 +219,13 @@ fn balanced(k: &mut Kernel, cpu: usize, level: usize, idle: Balancer, pinned: bo
     0
 }
 
-/// `sched_balance_newidle()`: whether it has something to run now.
+/// `sched_balance_newidle()`. Returns whether the CPU now has a task to run.
 pub fn newly_idle(k: &mut Kernel, cpu: usize) -> bool {
     if !k.rqs[cpu].active || !k.tasks[k.rqs[cpu].curr].on_rq && k.rqs[cpu].rt.first().is_some() {
         return false;
     }
-    // As it is idle, it is due sooner than it was (update_next_balance()).
-    let mut next = k.now + 1_000_000_000;
+    // Because the CPU is idle, its domains are due earlier than before (update_next_balance()).
+    let mut next = k.now + NS_PER_S;
     let due = |k: &Kernel, level: usize| {
         let level = &k.rqs[cpu].fair.levels[level];
         level.last_balance + interval_ns(k, level, false)
@@ -249,8 +256,8 @@ pub fn newly_idle(k: &mut Kernel, cpu: usize) -> bool {
     moved
 }
 
-/// Whether newly idle balancing of a domain is attempted, by how it has fared (NI_RANDOM); for how much its success
-/// counts.
+/// Decides whether newly idle balancing of a domain is attempted, depending on its success so far
+/// (NI_RANDOM). Returns for how many successes one success counts.
 fn attempts(k: &mut Kernel, cpu: usize, level: usize) -> Option<u32> {
     let ratio = k.rqs[cpu].fair.levels[level].newly.ratio;
     if ratio >= 1024 {
@@ -264,9 +271,10 @@ fn attempts(k: &mut Kernel, cpu: usize, level: usize) -> Option<u32> {
     Some((1024 + weight / 2) / weight)
 }
 
-/// `update_newidle_stats()`: attempts that are seldom are always made (NI_RATE).
+/// `update_newidle_stats()`: if attempts are rare, they are always made (NI_RATE).
 fn reckon(k: &mut Kernel, cpu: usize, level: usize, success: u32) {
-    /// That many nanoseconds between two reckonings, 512 attempts, count as one success.
+    /// Each 2^RATE_SHIFT nanoseconds between two computations, which are 512 attempts apart, count
+    /// as one success.
     const RATE_SHIFT: u32 = 22;
     let now = k.now;
     let newly = &mut k.rqs[cpu].fair.levels[level].newly;
@@ -282,7 +290,7 @@ fn reckon(k: &mut Kernel, cpu: usize, level: usize, success: u32) {
     }
 }
 
-/// `update_rq_avg_idle()`: the CPU has something to do again.
+/// `update_rq_avg_idle()`: the CPU has a task to run again.
 pub fn idle_ends(k: &mut Kernel, cpu: usize) {
     let idle_ns = k.now.saturating_sub(k.rqs[cpu].idle_since);
     let avg = &mut k.rqs[cpu].fair.avg_idle_ns;

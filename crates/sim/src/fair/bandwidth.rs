@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Quotas: a group's pool of running time per period, slices of which its queues take. What happens to a queue that
-//! gets none: `throttle`.
+//! Quotas. A group has a pool of runtime per period, and its queues take slices from the pool. The
+//! module `throttle` handles a queue that gets none.
 
 use crate::{
     kernel::{
@@ -14,11 +14,12 @@ use crate::{
 
 /// `sysctl_sched_cfs_bandwidth_slice`.
 pub const SLICE_NS: i64 = 5_000_000;
-/// `min_cfs_rq_runtime`: what a queue keeps when it becomes empty.
+/// `min_cfs_rq_runtime`: the runtime that a queue keeps when it becomes empty.
 const KEPT_NS: i64 = 1_000_000;
 /// `cfs_bandwidth_slack_period`.
 const SLACK_NS: Ns = 5_000_000;
-/// `min_bandwidth_expiration`: a period ends too soon for slack to be of use.
+/// `min_bandwidth_expiration`: if the period ends within this time, returning slack is not
+/// worthwhile.
 const SOON_NS: Ns = 2_000_000;
 
 impl Bandwidth {
@@ -37,7 +38,8 @@ impl Bandwidth {
         }
     }
 
-    /// `__assign_cfs_rq_runtime()`: what a queue that has `runtime_ns` left gets, to have `target_ns`.
+    /// `__assign_cfs_rq_runtime()`: takes runtime for a queue that has `runtime_ns` left and should
+    /// have `target_ns`.
     pub fn take(&mut self, runtime_ns: i64, target_ns: i64) -> i64 {
         let wanted = target_ns - runtime_ns;
         if self.quota_ns.is_none() {
@@ -77,7 +79,7 @@ impl Fair {
         self.due.push((bandwidth.expires, event));
     }
 
-    /// `assign_cfs_rq_runtime()`: whether the queue has some then.
+    /// `assign_cfs_rq_runtime()`. Returns whether the queue has runtime afterwards.
     pub fn assign(&mut self, q: QueueId, target_ns: i64) -> bool {
         let (group, cpu) = (self.queues[q].group, self.queues[q].cpu);
         self.start_periods(group, self.clocks[cpu].now);
@@ -87,7 +89,7 @@ impl Fair {
         self.queues[q].runtime_ns > 0
     }
 
-    /// `account_cfs_rq_runtime()`: whether it is throttled now.
+    /// `account_cfs_rq_runtime()`. Returns whether the queue is throttled afterwards.
     pub fn account_runtime(&mut self, q: QueueId, ran_ns: i64) -> bool {
         let queue = &mut self.queues[q];
         if !queue.limited {
@@ -97,7 +99,7 @@ impl Fair {
         queue.runtime_ns <= 0 && (queue.throttled || self.throttle(q))
     }
 
-    /// `check_enqueue_throttle()`: the first entity comes to the queue.
+    /// `check_enqueue_throttle()`, called when the first entity is added to the queue.
     pub fn check_enqueue_throttle(&mut self, q: QueueId) {
         let queue = &self.queues[q];
         if queue.h_curr.is_none() && !queue.throttled {
@@ -105,7 +107,7 @@ impl Fair {
         }
     }
 
-    /// `return_cfs_rq_runtime()`: an empty queue gives back what it has, but a millisecond.
+    /// `return_cfs_rq_runtime()`: an empty queue returns its runtime, except one millisecond.
     pub fn return_runtime(&mut self, q: QueueId) {
         let queue = &self.queues[q];
         let slack_ns = queue.runtime_ns - KEPT_NS;
@@ -158,7 +160,8 @@ impl Fair {
         }
     }
 
-    /// `distribute_cfs_runtime()`: each that waits is made to have a nanosecond, in the order of their waiting.
+    /// `distribute_cfs_runtime()`: gives each waiting queue so much that it has one nanosecond, in
+    /// the order of their waiting.
     fn distribute(&mut self, group: usize) {
         let waiting: Vec<QueueId> =
             self.groups[group].bandwidth.throttled.iter().copied().collect();
@@ -178,7 +181,8 @@ impl Fair {
         }
     }
 
-    /// A group's quota changes: all its queues begin anew. Clocks of all CPUs are right.
+    /// Changes the quota of a group. All of its queues begin anew. The clocks of all CPUs must be
+    /// up to date.
     pub fn set_quota(&mut self, group: usize, quota: Option<Quota>, now: Ns) {
         let bandwidth = &mut self.groups[group].bandwidth;
         bandwidth.set(quota);

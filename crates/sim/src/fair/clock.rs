@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPUs' clocks as the model sees them.
+//! The clocks of the CPUs, as the model reads them.
 
 use crate::kernel::{Kernel, fair_state::RqClock};
 
-/// The CPU's clocks are those of now.
+/// Reads the clocks of a CPU.
 pub fn look_at_clock(k: &mut Kernel, cpu: usize) {
     k.update_rq_clock(cpu);
     let clock = RqClock {
@@ -14,7 +14,7 @@ pub fn look_at_clock(k: &mut Kernel, cpu: usize) {
     k.fair.clocks[cpu] = clock;
 }
 
-/// The clocks of all CPUs are those of now, and what runs there has been accounted.
+/// Reads the clocks of all CPUs, after charging their running tasks.
 pub fn all_clocks(k: &mut Kernel) {
     for cpu in 0..k.machine.cpus {
         k.update_curr(cpu);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks are moved from one CPU to another by balancing.
+//! Load balancing moves tasks from one CPU to another.
 
 use super::{
     sibling::nr_running,
@@ -11,38 +11,39 @@ use crate::{
     mix::Policy,
 };
 
-/// `sysctl_sched_nr_migrate`: tasks looked at in one go.
+/// `sysctl_sched_nr_migrate`: maximum number of tasks that are considered in one attempt.
 const LOOKED_AT_MAX: usize = 32;
-/// `sysctl_sched_migration_cost`: who ran less than that ago has its data in the cache.
+/// `sysctl_sched_migration_cost`: the data of a task that ran less than this ago is still in the
+/// cache.
 pub const MIGRATION_COST_NS: u64 = 500_000;
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detached {
-    /// Tasks that were moved.
+    /// Number of tasks that were moved.
     pub moved: usize,
-    /// Some may not run there (LBF_SOME_PINNED).
+    /// Some tasks may not run on the destination (LBF_SOME_PINNED).
     pub some_pinned: bool,
-    /// All may not (LBF_ALL_PINNED).
+    /// No task may run on the destination (LBF_ALL_PINNED).
     pub all_pinned: bool,
-    /// Another CPU of the group where one of them may (LBF_DST_PINNED).
+    /// Another CPU of the group on which one of the tasks may run (LBF_DST_PINNED).
     pub other_dst: Option<usize>,
-    /// What is left of the imbalance.
+    /// The rest of the imbalance.
     pub left: i64,
 }
 
-/// Where balancing takes from and gives to.
+/// The source and the destination of a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// Level.
+    /// Level of the domain.
     pub level: usize,
-    /// From.
+    /// The source CPU.
     pub src: usize,
-    /// To.
+    /// The destination CPU.
     pub dst: usize,
-    /// What `dst` does.
+    /// State of the destination CPU.
     pub idle: Balancer,
-    /// Failures in a row.
+    /// Number of failures in a row.
     pub failed: u32,
 }
 
@@ -60,7 +61,8 @@ fn is_hot(k: &Kernel, how: &Move, task: TaskId) -> bool {
 fn can_migrate(k: &Kernel, how: &Move, unit: Unit, task: TaskId, found: &mut Detached) -> bool {
     let se = k.fair.of_task(task);
     let entity = &k.fair.entities[se];
-    // The kernel moves who waits for its lag to go where load is to move: here it sleeps, and is not moved.
+    // If load is to be moved, the kernel also moves tasks that only wait for their lag to go. In
+    // this model they sleep, and are not moved.
     if entity.delayed || unit == Unit::Util && entity.avg.updated == 0 {
         return false;
     }
@@ -90,7 +92,7 @@ fn can_migrate(k: &Kernel, how: &Move, unit: Unit, task: TaskId, found: &mut Det
     !is_hot(k, how, task) || how.failed > k.fair.domains[how.level].cache_nice_tries()
 }
 
-/// `detach_tasks()`, `attach_tasks()`: who came or ran longest ago first.
+/// `detach_tasks()`, `attach_tasks()`: tasks that came or ran longest ago are moved first.
 pub fn detach_tasks(k: &mut Kernel, how: &Move, what: &Imbalance) -> Detached {
     let mut found = Detached { all_pinned: true, left: what.amount, ..Detached::default() };
     if nr_running(k, how.src) <= 1 {
@@ -105,7 +107,7 @@ pub fn detach_tasks(k: &mut Kernel, how: &Move, what: &Imbalance) -> Detached {
         }
         let se = k.fair.of_task(task);
         if !can_migrate(k, how, what.unit, task, &mut found) {
-            // The next look begins with others.
+            // The next attempt begins with other tasks.
             k.fair.list(se);
             continue;
         }
@@ -139,7 +141,8 @@ fn move_queued(k: &mut Kernel, how: &Move, task: TaskId) {
     }
 }
 
-/// `active_load_balance_cpu_stop()`: a task leaves `src` although it runs, as nobody else may or can.
+/// `active_load_balance_cpu_stop()`: moves the running task away from `src`, because no other task
+/// may or can be moved.
 pub fn push_running(k: &mut Kernel, src: usize, dst: usize) {
     let curr = k.rqs[src].curr;
     let movable = |k: &Kernel, task: TaskId| {
@@ -166,7 +169,8 @@ pub fn push_running(k: &mut Kernel, src: usize, dst: usize) {
     }
 }
 
-/// Of the smallest domain that has both, as `active_load_balance_cpu_stop()` does after a success.
+/// Resets the failures of the smallest domain that contains both CPUs, as
+/// `active_load_balance_cpu_stop()` does after a success.
 fn forget_failures(k: &mut Kernel, src: usize, dst: usize) {
     let level = k.fair.domains.iter().position(|domain| domain.span(dst).contains(&src));
     if let Some(level) = level {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scheduling domains (kernel/sched/topology.c): threads of a core, CPUs of a last cache, of a node, all.
+//! Scheduling domains (kernel/sched/topology.c): the threads of a core, the CPUs of a last-level
+//! cache, the CPUs of a node, and all CPUs.
 
 use crate::{
     kernel::{
@@ -10,14 +11,14 @@ use crate::{
     time::Ns,
 };
 
-/// `busy_factor`: a busy CPU balances that much more seldom.
+/// `busy_factor`: a busy CPU balances this many times less often than an idle one.
 const BUSY_FACTOR: u64 = 16;
 
-/// `build_sched_domains()`: levels that are no larger than the one below are left out.
+/// `build_sched_domains()`: a level that is not larger than the level below is left out.
 #[must_use]
 pub fn levels(machine: &Machine) -> Vec<Domain> {
     let (cache, node) = (machine.cpus / machine.caches, machine.cpus / machine.nodes);
-    // adjust_numa_imbalance() of topology.c.
+    // As in adjust_numa_imbalance() of topology.c.
     let caches = node / cache.max(1);
     let numa_tasks = if caches == 1 { node / 8 } else { caches }.max(1) as u64;
     let mut levels = Vec::new();
@@ -39,32 +40,33 @@ pub fn levels(machine: &Machine) -> Vec<Domain> {
 }
 
 impl Domain {
-    /// The first CPU of a CPU's domain.
+    /// The first CPU of the domain of a CPU.
     #[must_use]
     pub fn first(&self, cpu: usize) -> usize {
         cpu / self.len * self.len
     }
 
-    /// The CPUs of a CPU's domain.
+    /// The CPUs of the domain of a CPU.
     #[must_use]
     pub fn span(&self, cpu: usize) -> std::ops::Range<usize> {
         let first = self.first(cpu);
         first..first + self.len
     }
 
-    /// The first CPU of a CPU's group.
+    /// The first CPU of the group of a CPU.
     #[must_use]
     pub fn group(&self, cpu: usize) -> usize {
         cpu / self.group_len * self.group_len
     }
 
-    /// SD_PREFER_SIBLING of the level below: tasks are spread over groups.
+    /// SD_PREFER_SIBLING of the level below: whether tasks are spread over groups.
     #[must_use]
     pub fn prefers_sibling(&self) -> bool {
         self.group_len > 1
     }
 
-    /// `adjust_numa_imbalance()`: a pair of tasks may stay on one node if the other one has few.
+    /// `adjust_numa_imbalance()`: whether a pair of tasks may stay on one node, because the other
+    /// node has few tasks.
     #[must_use]
     pub fn allows_numa_imbalance(&self, imbalance: u64, dst_running: u64) -> bool {
         self.numa && dst_running < self.numa_tasks && imbalance <= 2
@@ -76,7 +78,8 @@ impl Domain {
         if self.shares_core { 110 } else { 117 }
     }
 
-    /// `cache_nice_tries`: that many failures, and tasks that are hot in the cache are moved too.
+    /// `cache_nice_tries`: after this many failures, tasks whose data is in the cache are moved,
+    /// too.
     #[must_use]
     pub fn cache_nice_tries(&self) -> u32 {
         match self {
@@ -86,7 +89,7 @@ impl Domain {
         }
     }
 
-    /// `min_interval`; `max_interval` is twice that.
+    /// `min_interval`. `max_interval` is twice as long.
     #[must_use]
     pub fn interval_ms(&self) -> u64 {
         self.len as u64

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Earliest eligible virtual deadline first, among all tasks of a CPU: average virtual time, lag, and who is picked.
+//! Earliest eligible virtual deadline first (EEVDF) among all tasks of a CPU: the average virtual
+//! time, lag, and the selection of a task.
 
 use super::weight::virtual_ns;
 use crate::kernel::fair_state::{EntityId, Fair};
 
 impl Fair {
-    /// The task that runs, if it is still in its queue.
+    /// The running task, if it is still in its queue.
     #[must_use]
     pub fn running(&self, cpu: usize) -> Option<EntityId> {
         self.timelines[cpu].curr.filter(|curr| self.entities[*curr].on_rq)
     }
 
-    /// Sum of weighted vruntimes relative to the zero, and of weights; the one that runs included.
+    /// Sum of the weighted vruntimes relative to the zero, and sum of the weights. Both include the
+    /// running task.
     fn sums(&self, cpu: usize) -> (i128, i128) {
         let timeline = &self.timelines[cpu];
         let (mut sum, mut weight) = (timeline.sum_w_vruntime, timeline.sum_weight);
@@ -23,7 +25,7 @@ impl Fair {
         (sum, weight)
     }
 
-    /// `avg_vruntime()`: the zero moves there (`update_zero_vruntime()`).
+    /// `avg_vruntime()`. Also sets `zero_vruntime` to the average (`update_zero_vruntime()`).
     pub fn avg_vruntime(&mut self, cpu: usize) -> i64 {
         let (sum, weight) = self.sums(cpu);
         if weight > 0 {
@@ -38,7 +40,7 @@ impl Fair {
         self.timelines[cpu].zero_vruntime
     }
 
-    /// `entity_eligible()`: it is owed time, or nothing.
+    /// `entity_eligible()`: whether the task is owed time, or owes none.
     #[must_use]
     pub fn eligible(&self, cpu: usize, se: EntityId) -> bool {
         let (sum, weight) = self.sums(cpu);
@@ -46,7 +48,8 @@ impl Fair {
         sum >= i128::from(key) * weight
     }
 
-    /// `entity_lag()`: virtual time that it is owed, at most a slice and a tick of its own.
+    /// `entity_lag()`: the virtual time that the task is owed, limited to a slice and a tick of its
+    /// own virtual time.
     #[must_use]
     pub fn lag(&self, se: EntityId, avg_vruntime: i64) -> i64 {
         let entity = &self.entities[se];
@@ -55,8 +58,9 @@ impl Fair {
         (avg_vruntime - entity.vruntime).clamp(-limit, limit)
     }
 
-    /// `update_entity_lag()`: whether the lag is not what its vruntime says. One that is about to go does not come
-    /// deeper into debt, and is owed nothing (DELAY_ZERO).
+    /// `update_entity_lag()`. Returns whether the lag differs from what vruntime says. The lag of a
+    /// task that is about to leave does not become more negative, and it is owed nothing
+    /// (DELAY_ZERO).
     pub fn update_lag(&mut self, cpu: usize, se: EntityId) -> bool {
         let avg = self.avg_vruntime(cpu);
         let lag = self.lag(se, avg);
@@ -89,14 +93,16 @@ impl Fair {
         timeline.sum_weight -= i128::from(entity.h_weight);
     }
 
-    /// `place_entity()`: it comes with the lag that it left with (PLACE_LAG) and, moved while it was runnable, what
-    /// was left of its request (PLACE_REL_DEADLINE). `initial`: it is new, and begins with half a request
-    /// (PLACE_DEADLINE_INITIAL). `others`: whether the CPU has tasks beside it.
+    /// `place_entity()`: the task gets the lag that it had when it left (PLACE_LAG). If it was
+    /// moved while it was runnable, it also gets the rest of its request (PLACE_REL_DEADLINE).
+    /// `initial`: the task is new, and begins with half a request (PLACE_DEADLINE_INITIAL).
+    /// `others`: the CPU has other tasks.
     pub fn place(&mut self, cpu: usize, se: EntityId, initial: bool, others: bool) {
         let avg = self.avg_vruntime(cpu);
         let mut lag = 0;
         if others && self.entities[se].vlag != 0 {
-            // Its coming moves the average towards it: it is placed so that its lag is what it was afterwards.
+            // Adding the task moves the average towards it. The task is placed so that its lag
+            // after this movement is its earlier lag.
             let load = self.sums(cpu).1;
             let (own, had) = (i128::from(self.entities[se].h_weight), self.entities[se].vlag);
             let more = i128::from(had) * own / load.max(1);
@@ -114,7 +120,7 @@ impl Fair {
         entity.deadline = entity.vruntime + if initial { request / 2 } else { request };
     }
 
-    /// `update_deadline()`: whether its request is used up; a new one begins.
+    /// `update_deadline()`. Returns whether the request is used up. If it is, a new request begins.
     pub fn update_deadline(&mut self, cpu: usize, se: EntityId) -> bool {
         let slice_ns = self.slice_ns;
         let entity = &mut self.entities[se];
@@ -133,14 +139,15 @@ impl Fair {
         entity.vruntime < entity.protected_until
     }
 
-    /// `set_protect_slice()`: all requests are of one length, so that it is protected until its deadline
-    /// (RUN_TO_PARITY).
+    /// `set_protect_slice()`: all requests have the same length, so the task is protected until its
+    /// deadline (RUN_TO_PARITY).
     pub fn protect(&mut self, se: EntityId) {
         let entity = &mut self.entities[se];
         entity.protected_until = entity.deadline;
     }
 
-    /// `update_protect_slice()`: somebody has come; it is protected for a slice more at most.
+    /// `update_protect_slice()`: another task has come, so the running task is protected for at
+    /// most one more slice.
     pub fn update_protection(&mut self, cpu: usize, se: EntityId) {
         let avg = self.avg_vruntime(cpu);
         let slice_ns = self.slice_ns;
@@ -155,9 +162,10 @@ impl Fair {
         entity.protected_until = entity.protected_until.min(entity.vruntime);
     }
 
-    /// `pick_eevdf()`: of those that are owed time, the one with the earliest deadline. The one that runs goes on
-    /// while it is protected. Instead of the kernel's heap of vruntimes, deadlines are gone through in order: half of
-    /// a CPU's tasks, by weight, are eligible.
+    /// `pick_eevdf()`: among the tasks that are owed time, selects the one with the earliest
+    /// deadline. The running task continues while it is protected. The kernel uses a heap of
+    /// vruntimes. Here, tasks are visited in the order of their deadlines, because half of a CPU's
+    /// tasks, by weight, are eligible.
     #[must_use]
     pub fn pick_eevdf(&self, cpu: usize) -> Option<EntityId> {
         let timeline = &self.timelines[cpu];
@@ -237,7 +245,7 @@ pub mod machine {
         begin(&[group(0), group(1)], weights)
     }
 
-    /// That much time passes.
+    /// Lets time pass.
     pub fn passes(fair: &mut Fair, ns: u64) {
         fair.clocks[0].now += ns;
         fair.clocks[0].task += ns;
@@ -245,7 +253,7 @@ pub mod machine {
         fair.charge(0, ns);
     }
 
-    /// The task that is picked runs for that long, and is put back.
+    /// Selects a task, lets it run for this long, and puts it back.
     pub fn runs(fair: &mut Fair, ns: u64) -> EntityId {
         let task = fair.pick_task(0).expect("a task");
         let se = fair.of_task(task);
@@ -268,7 +276,7 @@ mod tests {
         let (mut fair, tasks) = cpu(&[NICE_0_LOAD, NICE_0_LOAD]);
         let first = runs(&mut fair, 2 * MS);
         assert_eq!(first, tasks[0]);
-        // Its deadline is made the earliest: it is not eligible all the same.
+        // Even with the earliest deadline, the task is not eligible.
         fair.tree_remove(0, first);
         fair.entities[first].deadline = i64::MIN / 4;
         fair.tree_insert(0, first);
@@ -279,7 +287,7 @@ mod tests {
     #[test]
     fn of_those_that_are_owed_time_the_earliest_deadline_is_picked() {
         let (mut fair, tasks) = cpu(&[NICE_0_LOAD, 4 * NICE_0_LOAD, NICE_0_LOAD]);
-        // The heavy one's request is virtually shorter.
+        // The request of the heavy task is shorter in virtual time.
         assert_eq!(fair.pick_eevdf(0), Some(tasks[1]));
         assert!(tasks.iter().all(|se| fair.eligible(0, *se)));
         assert_eq!(runs(&mut fair, MS), tasks[1]);

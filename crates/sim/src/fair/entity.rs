@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Entities: whose they are, and those of new tasks.
+//! Entities: their owners, and the entities of new tasks.
 
 use super::weight::{NICE_0_LOAD, scaled_down};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 
 impl Fair {
-    /// A task's entity.
+    /// The entity of a task.
     #[must_use]
     pub fn of_task(&self, task: TaskId) -> EntityId {
         self.queues.len() + task
     }
 
-    /// The entity of the group of a queue.
+    /// The entity of the group to whose queue an entity belongs.
     #[must_use]
     pub fn parent(&self, se: EntityId) -> Option<EntityId> {
         self.queues[self.entities[se].queue].entity
@@ -37,7 +37,8 @@ impl Fair {
         entity.avg.load_avg = scaled_down(weight);
     }
 
-    /// `post_init_entity_util_avg()`: a new task's utilisation, by that of its queue.
+    /// `post_init_entity_util_avg()`: the first utilisation of a new task depends on the
+    /// utilisation of its queue.
     pub fn first_util(&mut self, se: EntityId) {
         let entity = &self.entities[se];
         let avg = &self.queues[entity.queue].avg;
@@ -50,7 +51,7 @@ impl Fair {
         (avg.util_avg, avg.runnable_avg) = (util, util);
     }
 
-    /// A task becomes its CPU's newest (`rq->cfs_tasks`).
+    /// Makes a task the newest one of its CPU (`rq->cfs_tasks`).
     pub(super) fn list(&mut self, se: EntityId) {
         let Some(task) = self.entities[se].task else { return };
         self.unlist(se);
@@ -60,7 +61,7 @@ impl Fair {
         self.lists[cpu].insert(self.stamps, task);
     }
 
-    /// It is none of them any more.
+    /// Removes a task from the list of its CPU.
     pub(super) fn unlist(&mut self, se: EntityId) {
         if self.entities[se].task.is_some() {
             let cpu = self.cpu_of(se);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU for a new task: the idlest of the idlest group, from the largest domain down
+//! Selects a CPU for a new task: the idlest CPU of the idlest group, from the largest domain down
 //! (`sched_balance_find_dst_cpu()`).
 
 use super::{
@@ -21,7 +21,7 @@ pub fn find_cpu(k: &Kernel, task: TaskId, here: usize) -> usize {
     if allowed.has(cpu) { cpu } else { allowed.next(0).unwrap_or(here) }
 }
 
-/// `sched_balance_find_dst_group()`: `None`: this CPU's own.
+/// `sched_balance_find_dst_group()`. `None`: the group of this CPU.
 fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Option<usize> {
     let domain = k.fair.domains[level];
     let own = domain.group(cpu);
@@ -46,7 +46,7 @@ fn idlest_group(k: &Kernel, level: usize, cpu: usize, allowed: &CpuSet) -> Optio
     let pct = domain.imbalance_pct();
     let better = match local.kind {
         Kind::Overloaded | Kind::FullyBusy => {
-            // NICE_0_LOAD, as far as the domain tolerates a difference.
+            // The difference that the domain tolerates, as a part of NICE_0_LOAD.
             let margin = 1024 * (pct - 100) / 100;
             let least = if domain.numa { idlest.avg_load + margin } else { idlest.avg_load };
             let most = if domain.numa { local.avg_load } else { local.avg_load + margin };
@@ -79,7 +79,8 @@ fn is_idler(group: &Group, than: &Group) -> bool {
     }
 }
 
-/// `sched_balance_find_dst_group_cpu()`: one that runs nothing but SCHED_IDLE tasks, else one that became idle last, else one with little load.
+/// `sched_balance_find_dst_group_cpu()`: selects a CPU that runs only SCHED_IDLE tasks. If there is
+/// none, selects the CPU that became idle last. If no CPU is idle, selects a CPU with little load.
 fn idlest_cpu(
     k: &Kernel,
     task: TaskId,
@@ -94,7 +95,7 @@ fn idlest_cpu(
         return Some(cpu);
     }
     let idle = cpus().filter(|cpu| is_idle(k, *cpu));
-    // The first of those that became idle at one time.
+    // If several CPUs became idle at the same time, the first one is taken.
     let last = idle.fold(None, |best: Option<usize>, cpu| match best {
         Some(best) if k.rqs[best].idle_since >= k.rqs[cpu].idle_since => Some(best),
         _ => Some(cpu),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups are made and change: weight, `cpu.idle`.
+//! Groups: how they are made, and changes of their weight and `cpu.idle`.
 
 use super::weight::{NICE_0_LOAD, WEIGHT_IDLE, of_group};
 use crate::kernel::{
@@ -8,7 +8,8 @@ use crate::kernel::{
 };
 
 impl Fair {
-    /// `alloc_fair_sched_group()`, `init_cfs_bandwidth()` of all groups. `slice_ns`: `sysctl_sched_base_slice`.
+    /// `alloc_fair_sched_group()`, `init_cfs_bandwidth()` for all groups. `slice_ns`:
+    /// `sysctl_sched_base_slice`.
     #[must_use]
     pub fn new(groups: &[Group], cpus: usize, slice_ns: i64, tick_ns: u64) -> Self {
         let mut fair = Self { cpus, slice_ns, tick_ns, ..Self::default() };
@@ -51,7 +52,7 @@ impl Fair {
         fair
     }
 
-    /// `__sched_group_set_shares()`. Clocks of all CPUs are right.
+    /// `__sched_group_set_shares()`. The clocks of all CPUs must be up to date.
     fn set_scaled_shares(&mut self, group: usize, shares: u64) {
         if group == 0 || self.groups[group].shares == shares {
             return;
@@ -74,7 +75,7 @@ impl Fair {
         }
     }
 
-    /// `sched_group_set_idle()`: a group that is idle no more begins with the weight of nice 0.
+    /// `sched_group_set_idle()`: a group that is no longer idle gets the weight of nice 0.
     pub fn set_idle(&mut self, group: usize, idle: bool) {
         if group == 0 || self.groups[group].idle == idle {
             return;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A slice ends by a timer, at its virtual deadline, and not at the tick after it (HRTICK: on where the kernel rearms
-//! timers when it leaves, as on x86).
+//! A timer that ends a slice at its virtual deadline. Without the timer, the slice would end at the
+//! next tick. (HRTICK is on where the kernel rearms timers when it returns to user mode, as on
+//! x86.)
 //!
-//! Left out: that interrupts' part of the CPU lets it fire later.
+//! Left out: interrupts do not delay this timer.
 
 use crate::kernel::{Event, events::short, fair_state::Fair};
 
-/// `hrtick_start()`: a slice is never shorter.
+/// `hrtick_start()`: the shortest time for which the timer is set.
 const LEAST_NS: i64 = 10_000;
-/// `hrtick_needs_rearm()`: a timer that would change by less stays.
+/// `hrtick_needs_rearm()`: the timer is not changed if the difference would be less than this.
 const SAME_NS: u64 = 5_000;
 
 impl Fair {
-    /// `hrtick_start_fair()`, `hrtick_start()`: it fires when the task that runs has used up its request, if others
-    /// wait.
+    /// `hrtick_start_fair()`, `hrtick_start()`: sets the timer to the time when the running task
+    /// will have used up its request, if other tasks wait.
     pub fn hrtick_start(&mut self, cpu: usize) {
         let Some(task) = self.running(cpu) else { return };
         if self.queues[cpu].h_nr_queued <= 1 {
@@ -37,7 +38,7 @@ impl Fair {
         self.due.push((at_ns, event));
     }
 
-    /// `hrtick_update()`: somebody has come; the one that runs is not alone any more.
+    /// `hrtick_update()`: another task has come, so the running task is no longer alone.
     pub fn hrtick_update(&mut self, cpu: usize) {
         if self.timelines[cpu].hrtick_at.is_none() {
             self.hrtick_start(cpu);
@@ -49,7 +50,7 @@ impl Fair {
         self.timelines[cpu].hrtick_at = None;
     }
 
-    /// `hrtick()`: whether it is this timer, which was not cancelled.
+    /// `hrtick()`. Returns false if this timer was cancelled.
     pub fn hrtick_fires(&mut self, cpu: usize, seq: u32) -> bool {
         let timeline = &mut self.timelines[cpu];
         timeline.hrtick_seq == seq && timeline.hrtick_at.take().is_some()

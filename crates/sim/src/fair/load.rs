@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load of entities and queues, up and down the groups; a group's weight on a CPU follows from it.
+//! The load of entities and queues, which is propagated up and down the groups. The weight of a
+//! group on a CPU follows from it.
 
 use super::{
     pelt::{MIN_DIVIDER, Was, add_positive, change},
@@ -10,10 +11,10 @@ use crate::{
     time::Ns,
 };
 
-/// At most that often a queue tells its group of its load.
+/// Minimum time between two updates of a group's load by a queue.
 const TG_UPDATE_NS: Ns = 1_000_000;
 
-/// Which of an average's three parts.
+/// One of the three parts of an average.
 #[derive(Clone, Copy)]
 enum Part {
     Util,
@@ -27,7 +28,7 @@ fn part(avg: &mut SchedAvg, which: Part) -> (&mut u64, &mut u64) {
     }
 }
 
-/// `__update_sa()`: a sum never falls below what its average says.
+/// `__update_sa()`: a sum never falls below the value that corresponds to its average.
 fn add(avg: &mut SchedAvg, which: Part, avg_by: i64, sum_by: i64) {
     let (average, sum) = part(avg, which);
     add_positive(average, avg_by);
@@ -51,11 +52,11 @@ impl Fair {
         scaled_down(self.entities[se].weight)
     }
 
-    /// `cfs_rq_clock_pelt()`: it stands while the queue is throttled and empty.
+    /// `cfs_rq_clock_pelt()`: the clock is stopped while the queue is throttled and empty.
     fn pelt_clock(&self, q: QueueId) -> Ns {
         let queue = &self.queues[q];
         let clock = if queue.stopped { queue.stopped_at } else { self.clocks[queue.cpu].pelt };
-        // 0 says that there is no history.
+        // 0 would mean that there is no history.
         clock.saturating_sub(queue.stopped_ns).max(1)
     }
 
@@ -72,7 +73,8 @@ impl Fair {
         self.entities[se].avg.update(now, was, weight)
     }
 
-    /// `update_cfs_rq_load_avg()`. What leaves a queue is taken out at once: there is no lock that it would wait for.
+    /// `update_cfs_rq_load_avg()`. What leaves a queue is subtracted at once. (In the kernel, it
+    /// may have to wait for a lock.)
     fn update_queue(&mut self, q: QueueId) -> bool {
         let now = self.pelt_clock(q);
         let queue = &mut self.queues[q];
@@ -84,7 +86,7 @@ impl Fair {
         queue.avg.update(now, was, 1)
     }
 
-    /// `update_load_avg()`. `attach`: it may be new to its queue.
+    /// `update_load_avg()`. `attach`: the entity may be new to its queue.
     pub fn update_load(&mut self, se: EntityId, attach: bool) {
         let q = self.entities[se].queue;
         let now = self.pelt_clock(q);
@@ -127,7 +129,8 @@ impl Fair {
         self.came_or_went(q, signed(avg.load_sum));
     }
 
-    /// `detach_entity_load_avg()`, `migrate_se_pelt_lag()`: an entity that is in no queue takes its load with it.
+    /// `detach_entity_load_avg()`, `migrate_se_pelt_lag()`: an entity that is not in its queue any
+    /// more takes its load away from it.
     pub fn detach(&mut self, se: EntityId) {
         if self.entities[se].avg.updated == 0 {
             return;
@@ -145,7 +148,8 @@ impl Fair {
         self.came_or_went(q, -signed(avg.load_sum));
         self.tell_group(q);
         self.entities[se].avg.updated = 0;
-        // Groups follow their queues (propagate_entity_cfs_rq()).
+        // The loads of the groups above are updated from the loads of their queues
+        // (propagate_entity_cfs_rq()).
         let mut above = self.queues[q].entity;
         while let Some(group) = above {
             self.update_load(group, false);
@@ -160,7 +164,7 @@ impl Fair {
         queue.prop_runnable_sum += load_sum;
     }
 
-    /// `dequeue_load_avg()`, before a change of weight.
+    /// `dequeue_load_avg()`, called before a change of weight.
     pub fn take_load(&mut self, se: EntityId) {
         let (q, weight, avg) = (self.entities[se].queue, self.se_weight(se), self.entities[se].avg);
         if avg.updated != 0 {
@@ -169,7 +173,7 @@ impl Fair {
         }
     }
 
-    /// `enqueue_load_avg()`, after one.
+    /// `enqueue_load_avg()`, called after a change of weight.
     pub fn give_load(&mut self, se: EntityId) {
         let (q, weight) = (self.entities[se].queue, self.se_weight(se));
         let avg = &mut self.entities[se].avg;
@@ -180,7 +184,8 @@ impl Fair {
         }
     }
 
-    /// `propagate_entity_load_avg()`: a group's entity follows what came to its queue, or went.
+    /// `propagate_entity_load_avg()`: the entity of a group follows the load that was added to its
+    /// queue or removed from it.
     fn propagate(&mut self, se: EntityId) -> bool {
         let Some(owned) = self.entities[se].owned.filter(|owned| self.queues[*owned].propagate)
         else {
@@ -239,11 +244,12 @@ impl Fair {
         add_load(&mut self.queues[q].avg, avg_by, sum_by);
     }
 
-    /// `update_tg_load_avg()`: once per millisecond, and not for less than a 64th.
+    /// `update_tg_load_avg()`: at most once per millisecond, and only for changes of at least a
+    /// 64th.
     fn tell_group(&mut self, q: QueueId) {
         let now = self.clocks[self.queues[q].cpu].now;
         let queue = &mut self.queues[q];
-        // A CPU that is gone has taken its part back, and tells nothing more.
+        // An offline CPU has taken its part back, and makes no further updates.
         if queue.group == 0 || queue.offline || now < queue.tg_updated + TG_UPDATE_NS {
             return;
         }
@@ -270,8 +276,9 @@ impl Fair {
         queue.tg_updated = self.clocks[queue.cpu].now;
     }
 
-    /// `calc_concur_shares()`, `__calc_smp_shares()`: the group's weight by this CPU's part of its load, as often as
-    /// it has tasks that run at once (`tg_tasks()`, `tg_cpus()`: there are no cpusets).
+    /// `calc_concur_shares()`, `__calc_smp_shares()`: the group's weight, multiplied by the number
+    /// of its tasks that run at the same time, and by this CPU's part of its load. (`tg_tasks()`,
+    /// `tg_cpus()`: there are no cpusets.)
     fn group_shares(&self, q: QueueId) -> u64 {
         let queue = &self.queues[q];
         let group = &self.groups[queue.group];
@@ -292,7 +299,7 @@ impl Fair {
         self.reweight(se, shares);
     }
 
-    /// `sched_balance_update_blocked_averages()`: children come after their parents in the list.
+    /// `sched_balance_update_blocked_averages()`. In the list, children come after their parents.
     pub fn update_blocked(&mut self, cpu: usize) {
         for group in (0..self.groups.len()).rev() {
             let q = group * self.cpus + cpu;
@@ -303,7 +310,7 @@ impl Fair {
             if self.update_queue(q) {
                 self.tell_group(q);
             }
-            // Groups that run follow at ticks and switches.
+            // The entities of groups that run are updated at ticks and switches.
             if let Some(se) = self.queues[q].entity {
                 if self.entities[se].weight > 0 {
                     self.update_load(se, false);
@@ -320,7 +327,7 @@ impl Fair {
         self.entities[se].avg.load_avg * queue.h_load / (queue.avg.load_avg + 1)
     }
 
-    /// `update_cfs_rq_h_load()`: once per tick.
+    /// `update_cfs_rq_h_load()`, at most once per tick.
     fn update_h_load(&mut self, q: QueueId) {
         let tick = self.clocks[self.queues[q].cpu].now / self.tick_ns;
         if self.queues[q].h_load_at == Some(tick) {

@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own scheduler as a reference: kernel/sched/fair.c of Linux 7.3, ideas and rules of which are followed
-//! function by function.
+//! A model of the kernel's own scheduler, as a reference. It follows kernel/sched/fair.c of Linux
+//! 7.3 function by function, in its ideas and rules.
 //!
 //! | file | what |
 //! |---|---|
 //! | `weight` | weights, slices, virtual time |
 //! | `clock` | the CPUs' clocks |
-//! | `entity` | entities, those of new tasks |
-//! | `eevdf` | average virtual time, lag, placement, who is picked |
-//! | `reweight` | weights change: in a queue, and among all tasks of a CPU |
-//! | `queue` | tasks come and leave, and their groups count them; delayed dequeue |
+//! | `entity` | entities, and those of new tasks |
+//! | `eevdf` | average virtual time, lag, placement, selection of a task |
+//! | `reweight` | changes of weights: within a queue, and among all tasks of a CPU |
+//! | `queue` | tasks are added and removed, and their groups count them; delayed dequeue |
 //! | `running` | the task that runs |
 //! | `hrtick` | the timer that ends a slice |
 //! | `preempt` | wakeup preemption |
 //! | `pelt`, `load` | load tracking, group shares |
-//! | `bandwidth`, `throttle` | quotas, tasks that wait for them |
+//! | `bandwidth`, `throttle` | quotas, and tasks that wait because of them |
 //! | `group` | weights and `cpu.idle` of groups |
 //! | `select`, `sibling`, `fork` | a CPU for a task that wakes or is new |
-//! | `domain`, `balance`, `stats`, `detach` | load balancing: periodic, newly idle, on behalf of idle CPUs |
+//! | `domain`, `balance`, `stats`, `detach` | load balancing: periodic, newly idle, and on behalf of idle CPUs |
 //!
-//! Tasks are picked as since 7.3: all of a CPU are in one tree, whatever groups they are in, and each has a weight that
-//! is its part of its group's weight, and so on up. Entities of groups keep weights, loads and numbers of tasks. A group
-//! weighs as often as it has tasks, up to the number of CPUs (`cgroup_mode` concur), and a quota that is spent takes
-//! tasks from the CPU one by one. The hierarchical class of before is not modelled: stock is that of 7.3 whatever a mix
-//! says by `kernel`, which is about sched_ext.
+//! Tasks are picked as in 7.3: all tasks of a CPU are in one tree, whatever groups they are in.
+//! The weight of a task is its part of its group's weight, which is in turn a part of the weight of
+//! the group above. Entities of groups contain weights, loads and numbers of tasks. The weight of a
+//! group is multiplied by the number of its tasks, up to the number of CPUs (`cgroup_mode` concur).
+//! A quota that is used up removes tasks from the CPU one by one. The hierarchical class of earlier
+//! kernels is not modelled. The model is that of 7.3 whatever the line `kernel` of a mix says,
+//! because that line is about sched_ext.
 //!
-//! Left out: slices of tasks (`sched_attr.sched_runtime`) and with them PREEMPT_SHORT; NEXT_BUDDY (off since 7.0);
-//! utilisation clamping and estimation; NUMA balancing, cache-aware placement, misfit tasks, energy-aware placement,
-//! asymmetric packing; core scheduling; cpusets; what interrupts and other classes take of a CPU's capacity; the bounds
-//! on how many CPUs a wakeup looks at (SIS_UTIL).
+//! Left out: slices of tasks (`sched_attr.sched_runtime`) and with them PREEMPT_SHORT; NEXT_BUDDY
+//! (off since 7.0); utilisation clamping and estimation; NUMA balancing, cache-aware placement,
+//! misfit tasks, energy-aware placement, asymmetric packing; core scheduling; cpusets; the part of
+//! a CPU's capacity that interrupts and other classes use; the limit on how many CPUs a wakeup
+//! considers (SIS_UTIL).
 
 mod balance;
 mod bandwidth;
@@ -65,13 +68,13 @@ use crate::{
     time::Ns,
 };
 
-/// The class.
+/// The fair class.
 pub static FAIR: FairClass = FairClass;
 
 /// `fair_sched_class`.
 pub struct FairClass;
 
-/// What the model has decided is done.
+/// Carries out the decisions that the model has collected.
 fn carry_out(k: &mut Kernel) {
     while let Some(cpu) = k.fair.resched.pop() {
         k.resched_curr(cpu);
@@ -81,7 +84,7 @@ fn carry_out(k: &mut Kernel) {
     }
 }
 
-/// What the CPU's queue came to.
+/// Updates what depends on the CPU's queue, after a change.
 fn changed(k: &mut Kernel, cpu: usize) {
     let queue = &k.fair.queues[cpu];
     let (overloaded, idle_queued) = (queue.h_nr_runnable > 1, queue.h_nr_idle > 0);
@@ -113,7 +116,7 @@ impl SchedClass for FairClass {
     }
 
     fn select_cpu(&self, k: &mut Kernel, task: TaskId, prev_cpu: usize, wake: Wake) -> usize {
-        // Who has not left its queue yet goes on there (ttwu_runnable()).
+        // A task that has not left its queue yet continues there (ttwu_runnable()).
         let se = k.fair.of_task(task);
         if k.fair.entities[se].delayed {
             return prev_cpu;
@@ -200,7 +203,8 @@ impl SchedClass for FairClass {
         look_at_clock(k, cpu);
         let se = k.fair.of_task(task);
         k.fair.tick(se, queued);
-        // `task_tick_core()`: with two tasks in mind, half of a slice is over at each tick.
+        // `task_tick_core()`: the kernel assumes two tasks, so half of a slice is over at each
+        // tick.
         if k.kept_idle(cpu).is_some() {
             k.resched_curr(cpu);
         }
@@ -272,7 +276,8 @@ impl SchedClass for FairClass {
         true
     }
 
-    /// `cfs_prio_less()`: virtual runtimes since CPUs of the core began to be kept idle. All tasks of a CPU are on one timeline.
+    /// `cfs_prio_less()`: compares virtual runtimes since CPUs of the core were first forced idle.
+    /// All tasks of a CPU are on one timeline.
     fn is_less_urgent(&self, k: &mut Kernel, task: TaskId, other: TaskId) -> bool {
         let since = |k: &mut Kernel, task: TaskId| {
             let (se, cpu) = (k.fair.of_task(task), k.tasks[task].cpu);
@@ -325,7 +330,7 @@ impl SchedClass for FairClass {
     fn hotplug(&self, k: &mut Kernel, cpu: usize, online: bool) {
         look_at_clock(k, cpu);
         k.fair.online = k.active.len() as u64;
-        // The kernel still counts a CPU that is about to go.
+        // The kernel still counts a CPU that is about to go offline.
         k.fair.slice_ns = weight::base_slice_ns(k.active.len() + usize::from(!online));
         for group in 1..k.groups.len() {
             let q = group * k.fair.cpus + cpu;
@@ -378,7 +383,8 @@ impl SchedClass for FairClass {
         task.class() == Class::Rt || !k.fair.is_throttled(task.group * k.fair.cpus + cpu)
     }
 
-    /// A task in limbo cannot run; its wait begins when it comes back.
+    /// A task in limbo cannot run. The time for which it waits is counted from its return to the
+    /// queue.
     fn held_back_until(&self, k: &Kernel, task: TaskId) -> Option<Ns> {
         let entity = &k.fair.entities[k.fair.of_task(task)];
         let held = k.tasks[task].class() == Class::Normal && entity.throttled;
@@ -386,8 +392,8 @@ impl SchedClass for FairClass {
     }
 }
 
-/// The task that runs leaves the kernel (`resume_user_mode_work()`): it does what waited for that. One that is to give
-/// the CPU away does so before.
+/// The running task returns to user mode (`resume_user_mode_work()`), and does the work that waited
+/// for this. A task that must yield the CPU does so first.
 fn returns_to_user(k: &mut Kernel, cpu: usize) {
     let curr = k.rqs[cpu].curr;
     let task = &k.tasks[curr];
@@ -406,7 +412,8 @@ fn returns_to_user(k: &mut Kernel, cpu: usize) {
     }
 }
 
-/// A task's entity leaves its queue, if it is still there for its lag, and takes its load with it.
+/// A task's entity leaves its queue, if it is still there because of its lag, and takes its load
+/// with it.
 fn leave_for_good(k: &mut Kernel, task: TaskId) {
     let se = k.fair.of_task(task);
     let cpu = k.fair.queues[k.fair.entities[se].queue].cpu;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Per-entity load tracking (kernel/sched/pelt.c): geometric series over periods of 1024 us, halved after 32.
+//! Per-entity load tracking (kernel/sched/pelt.c): geometric series over periods of 1024 us. After
+//! 32 periods, a contribution has decayed to half.
 
 use paracord_policy::pelt;
 
 use crate::{kernel::fair_state::SchedAvg, time::Ns};
 
-/// `LOAD_AVG_MAX`: the series' sum.
+/// `LOAD_AVG_MAX`: the sum of the series.
 const LOAD_AVG_MAX: u64 = 47_742;
-/// `PELT_MIN_DIVIDER`: what a sum is at most, at a period's beginning.
+/// `PELT_MIN_DIVIDER`: the largest sum at the beginning of a period.
 pub const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
-/// `decay_load()`. The policy's, for single tasks, has 32 bits: sums of many tasks are taken apart.
+/// `decay_load()`. The function of the policy has 32 bits, which is enough for single tasks. Sums
+/// over many tasks are therefore split.
 fn decay(sum: u64, periods: u64) -> u64 {
     const BITS: u32 = 31;
     let (high, low) = (sum >> BITS, sum & ((1 << BITS) - 1));
@@ -18,14 +20,14 @@ fn decay(sum: u64, periods: u64) -> u64 {
     whole + pelt::decay(low, periods)
 }
 
-/// What an entity or a queue was since the last update.
+/// The state of an entity or queue since the last update.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Was {
-    /// Its weight, scaled down; of an entity 0 or 1.
+    /// Weight, scaled down. For an entity, 0 or 1.
     pub load: u64,
-    /// Runnable tasks.
+    /// Number of runnable tasks.
     pub runnable: u64,
-    /// Whether it ran.
+    /// Whether the entity ran.
     pub running: bool,
 }
 
@@ -36,7 +38,7 @@ impl SchedAvg {
         MIN_DIVIDER + self.period_contrib
     }
 
-    /// `___update_load_sum()`: whether a period was crossed.
+    /// `___update_load_sum()`. Returns whether a period has ended.
     fn accumulate(&mut self, now: Ns, mut was: Was) -> bool {
         if now < self.updated {
             self.updated = now;
@@ -81,8 +83,8 @@ impl SchedAvg {
         self.util_avg = self.util_sum / divider;
     }
 
-    /// `__update_load_avg_se()`, `__update_load_avg_cfs_rq()`: whether the averages are new. `weight`: of an entity,
-    /// scaled down; of a queue 1.
+    /// `__update_load_avg_se()`, `__update_load_avg_cfs_rq()`. Returns whether the averages are
+    /// new. `weight` is the weight of an entity, scaled down; for a queue it is 1.
     pub fn update(&mut self, now: Ns, was: Was, weight: u64) -> bool {
         let crossed = self.accumulate(now, was);
         if crossed {
@@ -91,19 +93,19 @@ impl SchedAvg {
         crossed
     }
 
-    /// Nothing is left to decay.
+    /// Whether all sums are 0.
     #[must_use]
     pub fn is_decayed(&self) -> bool {
         self.load_sum == 0 && self.util_sum == 0 && self.runnable_sum == 0
     }
 }
 
-/// `add_positive()`: a signed change of an unsigned value, at least 0.
+/// `add_positive()`: adds a signed number to an unsigned value, with 0 as the minimum.
 pub fn add_positive(value: &mut u64, by: i64) {
     *value = value.saturating_add_signed(by);
 }
 
-/// The difference of two averages.
+/// The difference between two averages.
 #[must_use]
 pub fn change(from: u64, to: u64) -> i64 {
     i64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a task that wakes takes the CPU from the one that runs.
+//! Wakeup preemption: whether a task that wakes preempts the running task.
 
 use crate::{
     kernel::fair_state::{EntityId, Fair},
@@ -7,11 +7,11 @@ use crate::{
 };
 
 impl Fair {
-    /// `wakeup_preempt_fair()`: whether the CPU is to look who runs next. `fork`: the task is new. Of groups with
-    /// `cpu.idle` only the weight counts here.
+    /// `wakeup_preempt_fair()`: whether the CPU must select a task. `fork`: the task is new. Groups
+    /// with `cpu.idle` matter here only by their weight.
     ///
-    /// Left out: NEXT_BUDDY, which is off since 7.0, and with it the only use of WF_SYNC here; PREEMPT_SHORT, as no
-    /// task has a slice of its own.
+    /// NEXT_BUDDY is left out, because it is off since 7.0, and with it the only use of WF_SYNC
+    /// here. PREEMPT_SHORT is left out, because no task has a slice of its own.
     pub fn wakeup_preempts(
         &mut self,
         curr: EntityId,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks come to a CPU and leave it, and with them the entities of their groups, which only count.
+//! Tasks are added to a CPU and removed from it, and with them the entities of their groups, which
+//! only count.
 
 use super::weight::NICE_0_LOAD;
 use crate::{
@@ -7,25 +8,25 @@ use crate::{
     kernel::fair_state::{EntityId, Fair, QueueId},
 };
 
-/// Why a task leaves: the kernel's DEQUEUE_*.
+/// Why a task leaves its queue: the kernel's DEQUEUE_*.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leave {
-    /// It does not want to run any more (DEQUEUE_SLEEP).
+    /// The task is no longer runnable (DEQUEUE_SLEEP).
     pub sleep: bool,
-    /// It does so at once, whatever its lag is (DEQUEUE_SPECIAL).
+    /// The task leaves at once, whatever its lag is (DEQUEUE_SPECIAL).
     pub special: bool,
-    /// It has stayed for its lag, and goes now (DEQUEUE_DELAYED).
+    /// The task has stayed because of its lag, and leaves now (DEQUEUE_DELAYED).
     pub delayed: bool,
-    /// Its group's quota is spent (DEQUEUE_THROTTLE). `sleep` is set too.
+    /// The quota of the task's group is used up (DEQUEUE_THROTTLE). `sleep` is also set.
     pub throttle: bool,
 }
 
-/// A task that comes or goes below a queue.
+/// The counts of a task that is added or removed below a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// 1 if it wants to run.
+    /// 1 if the task is runnable.
     runnable: u32,
-    /// 1 if it is SCHED_IDLE or in an idle group below the queue.
+    /// 1 if the task is SCHED_IDLE, or in an idle group below the queue.
     idle: u32,
 }
 
@@ -67,7 +68,7 @@ impl Fair {
         }
     }
 
-    /// `set_delayed()`, `clear_delayed()`: whether a task counts as runnable.
+    /// `set_delayed()`, `clear_delayed()`: changes whether a task counts as runnable.
     fn count_runnable(&mut self, se: EntityId, change: impl Fn(u32) -> u32) {
         let mut above = Some(se);
         while let Some(se) = above {
@@ -77,7 +78,8 @@ impl Fair {
         }
     }
 
-    /// `requeue_delayed_entity()`: it wants to run again. Time that it was owed meanwhile is forfeit (DELAY_ZERO).
+    /// `requeue_delayed_entity()`: the task is runnable again. The time that the queue owed it in
+    /// the meantime is lost (DELAY_ZERO).
     fn requeue_delayed(&mut self, se: EntityId) {
         let cpu = self.cpu_of(se);
         if self.update_lag(cpu, se) {
@@ -95,14 +97,15 @@ impl Fair {
         self.count_runnable(se, |count| count + 1);
     }
 
-    /// What a walk up from a task does where an entity stays, and only what is below it has changed.
+    /// The part of a walk up from a task for an entity that stays, when only the entities below it
+    /// have changed.
     fn follow_below(&mut self, se: EntityId) {
         self.update_load(se, false);
         self.note_runnable(se);
         self.update_group(se);
     }
 
-    /// `enqueue_hierarchy()`: the task's weight among all of its CPU.
+    /// `enqueue_hierarchy()`. Returns the task's weight among all tasks of its CPU.
     fn enqueue_hierarchy(&mut self, se: EntityId) -> u64 {
         let mut counts = Counts { runnable: 1, idle: u32::from(self.entities[se].idle) };
         let mut weight = NICE_0_LOAD;
@@ -127,7 +130,7 @@ impl Fair {
         weight
     }
 
-    /// `enqueue_task_fair()`. `initial`: it is new.
+    /// `enqueue_task_fair()`. `initial`: the task is new.
     pub fn enqueue_task(&mut self, se: EntityId, initial: bool) {
         if self.entities[se].throttled && self.enqueue_throttled(se) {
             return;
@@ -161,7 +164,7 @@ impl Fair {
             let q = self.entities[se].queue;
             if leaves {
                 self.dequeue_entity(se);
-                // A group that has others stays.
+                // A group that contains other tasks stays.
                 leaves = self.queues[q].weight == 0;
             } else {
                 self.follow_below(se);
@@ -177,7 +180,8 @@ impl Fair {
         }
     }
 
-    /// `__dequeue_task()`: whether it is gone; not: it stays until its lag is (DELAY_DEQUEUE).
+    /// `__dequeue_task()`. Returns whether the task has left. If not, it stays until its lag is
+    /// gone (DELAY_DEQUEUE).
     pub fn dequeue_task(&mut self, se: EntityId, why: Leave) -> bool {
         if self.entities[se].throttled {
             self.dequeue_throttled(se, why);
@@ -205,14 +209,15 @@ impl Fair {
         true
     }
 
-    /// A task that waits for its lag to go leaves now.
+    /// Removes a task that has stayed in its queue because of its lag.
     pub fn finish_delayed(&mut self, se: EntityId) {
         if self.entities[se].delayed {
             self.dequeue_task(se, Leave { sleep: true, delayed: true, ..Leave::default() });
         }
     }
 
-    /// `pick_next_entity()`, until there is one: nobody: the CPU has no task.
+    /// `pick_next_entity()`, repeated until it finds a task that is not delayed. `None`: the CPU
+    /// has no task.
     pub fn pick_next(&mut self, cpu: usize) -> Option<EntityId> {
         while self.queues[cpu].h_nr_queued > 0 {
             let se = self.pick_eevdf(cpu)?;

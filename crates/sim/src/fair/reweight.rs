@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weights change: an entity's own among those of its queue, and a task's among all tasks of its CPU.
+//! Changes of weights: the weight of an entity within its queue, and the weight of a task among all
+//! tasks of its CPU.
 
 use super::weight::{MIN_SHARES, NICE_0_LOAD, rescaled};
 use crate::kernel::fair_state::{EntityId, Fair};
 
 impl Fair {
-    /// `reweight_entity()`: what it counts for in its queue. Virtual time does not depend on it.
+    /// `reweight_entity()`: changes the weight of an entity in its queue. Virtual time does not
+    /// depend on it.
     pub fn reweight(&mut self, se: EntityId, weight: u64) {
         if self.entities[se].weight == weight {
             return;
@@ -23,7 +25,8 @@ impl Fair {
         }
     }
 
-    /// `__calc_prop_weight()`: an entity's part of its queue's weight, of what came out for the level below.
+    /// `__calc_prop_weight()`: the entity's part of the weight of its queue, multiplied with the
+    /// result for the level below.
     #[must_use]
     pub fn prop_weight(&self, se: EntityId, weight: u64) -> u64 {
         let queue = &self.queues[self.entities[se].queue];
@@ -31,8 +34,8 @@ impl Fair {
         (weight * self.entities[se].weight / whole.max(1)).max(MIN_SHARES)
     }
 
-    /// `reweight_eevdf()`, `rescale_entity()`: a task's weight among all of its CPU. Lag, request and protection in
-    /// running time stay what they were.
+    /// `reweight_eevdf()`, `rescale_entity()`: changes a task's weight among all tasks of its CPU.
+    /// In running time, its lag, request and protection do not change.
     pub fn reweight_eevdf(&mut self, se: EntityId, weight: u64, on_rq: bool) {
         let old = self.entities[se].h_weight;
         if old == weight {
@@ -54,7 +57,7 @@ impl Fair {
                 entity.protected_until -= avg;
             }
             if !is_curr {
-                // The tree's sums are of the old vruntime and weight.
+                // The sums of the tree contain the old vruntime and weight.
                 self.tree_remove(cpu, se);
             }
         }

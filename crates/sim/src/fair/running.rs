@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The task that runs: it begins and stops, is charged, and gives way.
+//! The running task: it begins, stops, is charged, and yields.
 
 use super::weight::{NICE_0_LOAD, virtual_ns};
 use crate::kernel::fair_state::{EntityId, Fair};
 
 impl Fair {
-    /// `set_next_task_fair()`. `first`: it was picked.
+    /// `set_next_task_fair()`. `first`: the task was picked.
     pub fn set_next(&mut self, task: EntityId, first: bool) {
         let cpu = self.cpu_of(task);
         let on_rq = self.entities[task].on_rq;
@@ -54,7 +54,8 @@ impl Fair {
         self.queues[q].h_curr = Some(se);
     }
 
-    /// `put_prev_task_fair()`. `next`: who runs next; groups that it is in go on.
+    /// `put_prev_task_fair()`. `next`: the task that runs next. Groups that contain it continue to
+    /// run.
     pub fn put_prev(&mut self, task: EntityId, next: Option<EntityId>) {
         let cpu = self.cpu_of(task);
         let mut above = Some(task);
@@ -79,7 +80,8 @@ impl Fair {
         std::iter::successors(Some(se), |se| self.parent(*se)).any(|above| above == group)
     }
 
-    /// `update_curr_fair()`, `update_curr()`: quotas of all its groups, and its own virtual time.
+    /// `update_curr_fair()`, `update_curr()`: charges the quotas of all groups of the task, and its
+    /// own virtual time.
     pub fn charge(&mut self, cpu: usize, ran_ns: u64) {
         let ran = i64::try_from(ran_ns).unwrap_or(i64::MAX);
         let Some(task) = self.timelines[cpu].curr else { return };
@@ -96,7 +98,7 @@ impl Fair {
         }
     }
 
-    /// The part of `update_curr()` that is a task's.
+    /// The part of `update_curr()` that concerns the task.
     fn advance(&mut self, cpu: usize, task: EntityId, ran_ns: i64) {
         let entity = &mut self.entities[task];
         entity.vruntime += virtual_ns(ran_ns, entity.h_weight);
@@ -106,7 +108,7 @@ impl Fair {
         }
     }
 
-    /// `task_tick_fair()`, `entity_tick()`. `queued`: the slice is over.
+    /// `task_tick_fair()`, `entity_tick()`. `queued`: the slice has ended.
     pub fn tick(&mut self, task: EntityId, queued: bool) {
         if !self.entities[task].on_rq {
             return;
@@ -126,7 +128,7 @@ impl Fair {
         }
     }
 
-    /// `yield_task_fair()`: it forfeits the rest of its request, if it is owed any.
+    /// `yield_task_fair()`: if the task is owed time, it gives up the rest of its request.
     pub fn yield_task(&mut self, se: EntityId) {
         let cpu = self.cpu_of(se);
         if self.eligible(cpu, se) {

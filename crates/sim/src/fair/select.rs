@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU for a task that wakes: where it ran, or near who wakes it.
+//! Selects a CPU for a task that wakes: near the CPU on which it last ran, or near its waker.
 
 use super::{
     fork,
@@ -8,11 +8,11 @@ use super::{
 use crate::{
     bpf::TaskId,
     kernel::{Kernel, Wake, fair_state::Domain},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
-/// Flips of whom a task wakes are halved after that.
-const FLIPS_HALVED_NS: Ns = 1_000_000_000;
+/// The number of flips is halved after this time.
+const FLIPS_HALVED_NS: Ns = NS_PER_S;
 
 /// `select_task_rq_fair()`.
 pub fn select_task_rq(k: &mut Kernel, task: TaskId, prev: usize, wake: Wake) -> usize {
@@ -45,7 +45,7 @@ fn record_wakee(k: &mut Kernel, task: TaskId) {
     }
 }
 
-/// `wake_wide()`: one that wakes many is no reason to gather them around it.
+/// `wake_wide()`: whether the waker wakes so many tasks that they should not gather around it.
 fn is_wide(k: &Kernel, task: TaskId) -> bool {
     let factor = u32::try_from(k.machine.cache_cpus(k.this_cpu).len()).unwrap_or(u32::MAX);
     let waker = k.tasks[k.rqs[k.this_cpu].curr].fair.wakee_flips;
@@ -54,7 +54,7 @@ fn is_wide(k: &Kernel, task: TaskId) -> bool {
     slave >= factor && master >= slave.saturating_mul(factor)
 }
 
-/// `wake_affine()`: whether to look around the waker's CPU or around the task's.
+/// `wake_affine()`: whether to search near the waker's CPU or near the task's last CPU.
 fn wake_affine(k: &mut Kernel, task: TaskId, here: usize, prev: usize, sync: bool) -> usize {
     by_idleness(k, here, prev, sync)
         .or_else(|| by_weight(k, task, here, prev, sync))
@@ -76,7 +76,7 @@ fn by_idleness(k: &Kernel, here: usize, prev: usize, sync: bool) -> Option<usize
 
 /// `wake_affine_weight()`.
 fn by_weight(k: &mut Kernel, task: TaskId, here: usize, prev: usize, sync: bool) -> Option<usize> {
-    // The smallest domain that both are in.
+    // The smallest domain that contains both CPUs.
     let domain = k.fair.domains.iter().find(|domain| domain.span(here).contains(&prev));
     let pct = domain.map_or(117, Domain::imbalance_pct);
     let mut load_here = k.fair.cpu_load(here);

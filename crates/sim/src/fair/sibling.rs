@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An idle CPU near one: `select_idle_sibling()` and what it calls.
+//! Finds an idle CPU near another one: `select_idle_sibling()` and the functions that it calls.
 
 use crate::{
     bpf::TaskId,
@@ -7,7 +7,7 @@ use crate::{
     mix::Policy,
 };
 
-/// `rq->nr_running`: throttled tasks do not count.
+/// `rq->nr_running`. Throttled tasks do not count.
 #[must_use]
 pub fn nr_running(k: &Kernel, cpu: usize) -> u32 {
     let rq = &k.rqs[cpu];
@@ -22,20 +22,21 @@ pub fn is_idle(k: &Kernel, cpu: usize) -> bool {
     k.is_idle_task(k.rqs[cpu].curr) && k.rqs[cpu].active && nr_running(k, cpu) == 0
 }
 
-/// `sched_idle_cpu()`: it runs nothing but SCHED_IDLE tasks and idle groups.
+/// `sched_idle_cpu()`: whether the CPU runs only SCHED_IDLE tasks and idle groups.
 #[must_use]
 pub fn is_sched_idle(k: &Kernel, cpu: usize) -> bool {
     let running = nr_running(k, cpu);
     running > 0 && running == k.fair.queues[cpu].h_nr_idle && k.rqs[cpu].active
 }
 
-/// `choose_idle_cpu()`: a CPU that runs nothing, or for a task that is none itself nothing but SCHED_IDLE ones.
+/// `choose_idle_cpu()`: whether the CPU is idle, or runs only SCHED_IDLE tasks and the task is not
+/// SCHED_IDLE itself.
 #[must_use]
 fn is_free(k: &Kernel, cpu: usize, task: TaskId) -> bool {
     is_idle(k, cpu) || k.tasks[task].policy != Policy::Idle && is_sched_idle(k, cpu)
 }
 
-/// `is_core_idle()`: the other threads are idle.
+/// `is_core_idle()`: whether the other threads of the core are idle.
 #[must_use]
 pub fn core_is_idle(k: &Kernel, cpu: usize) -> bool {
     k.machine.core_cpus(cpu).all(|other| other == cpu || is_idle(k, other))
@@ -47,9 +48,10 @@ pub fn share_cache(k: &Kernel, one: usize, other: usize) -> bool {
     k.machine.cache(one) == k.machine.cache(other)
 }
 
-/// `select_idle_sibling()`: an idle CPU that shares a cache with `target`, or that itself.
+/// `select_idle_sibling()`: an idle CPU that shares a cache with `target`. If there is none,
+/// `target`.
 pub fn select_idle_sibling(k: &mut Kernel, task: TaskId, prev: usize, target: usize) -> usize {
-    // Whether the task may run there is seen by who asks (select_fallback_rq()).
+    // The caller checks whether the task may run on this CPU (select_fallback_rq()).
     if is_free(k, target, task) {
         return target;
     }
@@ -87,8 +89,8 @@ fn has_idle_core(k: &Kernel, cpu: usize) -> bool {
     false
 }
 
-/// `select_idle_cpu()`, `select_idle_core()`: from the one after `target` on, once around the cache's CPUs; a whole core
-/// is better.
+/// `select_idle_cpu()`, `select_idle_core()`: searches all CPUs of the cache, beginning with the
+/// CPU after `target`. A core whose CPUs are all idle is preferred.
 fn select_idle_cpu(k: &Kernel, task: TaskId, target: usize, idle_core: bool) -> Option<usize> {
     let span = k.machine.cache_cpus(target);
     let candidates = k.tasks[task].cpus.and(&k.fair.idle_cpus.or(&k.fair.idle_queued));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a domain's groups of CPUs have to do, and how much of it is to move where.
+//! Computes the load of the groups of CPUs in a domain, and how much must be moved between them.
 
 use super::sibling::{is_idle, nr_running};
 use crate::{
@@ -7,43 +7,43 @@ use crate::{
     machine::CpuSet,
 };
 
-/// What the CPU that balances does (`enum cpu_idle_type`).
+/// State of the CPU that balances (`enum cpu_idle_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balancer {
-    /// It runs something.
+    /// The CPU runs a task.
     Busy,
-    /// It is idle.
+    /// The CPU is idle.
     Idle,
-    /// It is about to be.
+    /// The CPU is about to become idle.
     Newly,
 }
 
-/// `enum group_type`, as far as it is modelled.
+/// The values of `enum group_type` that are modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// More tasks could run.
+    /// The group could run more tasks.
     #[default]
     HasSpare,
-    /// Every CPU has enough to do.
+    /// All CPUs have enough tasks.
     FullyBusy,
-    /// Threads of a core share it while another CPU is idle.
+    /// Threads of a core run tasks while another CPU is idle.
     SmtBalance,
-    /// Affinity has hindered balancing within it.
+    /// Affinity has hindered balancing within the group.
     Imbalanced,
-    /// Tasks wait.
+    /// Tasks wait for a CPU.
     Overloaded,
 }
 
 /// `struct sg_lb_stats`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
-    /// Its first CPU.
+    /// First CPU of the group.
     pub first: usize,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// `group->cores`.
+    /// Number of cores (`group->cores`).
     pub cores: u64,
-    /// Of them idle.
+    /// Number of idle CPUs.
     pub idle_cpus: u64,
     /// Capacity.
     pub capacity: u64,
@@ -51,19 +51,19 @@ pub struct Group {
     pub load: u64,
     /// Utilisation.
     pub util: u64,
-    /// The same, waiting included.
+    /// Utilisation, including waiting tasks.
     pub runnable: u64,
-    /// Tasks.
+    /// Number of tasks.
     pub nr_running: u64,
-    /// Ordinary tasks.
+    /// Number of ordinary tasks.
     pub h_nr_running: u64,
-    /// What it is.
+    /// Type of the group.
     pub kind: Kind,
     /// Load per capacity.
     pub avg_load: u64,
 }
 
-/// What is to move (`enum migration_type`).
+/// The unit of what must be moved (`enum migration_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Load.
@@ -74,18 +74,19 @@ pub enum Unit {
     Task,
 }
 
-/// What balancing is to do.
+/// The imbalance that must be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Imbalance {
-    /// The group that has too much.
+    /// First CPU of the group with too many tasks.
     pub busiest: usize,
-    /// In which unit.
+    /// The unit of `amount`.
     pub unit: Unit,
-    /// How much.
+    /// How much load, utilisation or how many tasks must be moved, in `unit`.
     pub amount: i64,
 }
 
-/// `update_sg_lb_stats()`, `update_sg_wakeup_stats()`: what these CPUs have to do; capacity is that of all of the group's.
+/// `update_sg_lb_stats()`, `update_sg_wakeup_stats()`: the load of these CPUs. The capacity is that
+/// of all CPUs of the group.
 pub fn group_stats(
     k: &Kernel,
     domain: &Domain,
@@ -136,7 +137,7 @@ fn classify(group: &Group, pct: u64, hindered: bool) -> Kind {
     Kind::FullyBusy
 }
 
-/// `update_sd_pick_busiest()`. `threads`: groups are cores with several.
+/// `update_sd_pick_busiest()`. `threads`: the groups are cores with several threads.
 fn is_busier(group: &Group, than: &Group, threads: bool) -> bool {
     if group.kind != than.kind {
         return group.kind > than.kind;
@@ -147,13 +148,15 @@ fn is_busier(group: &Group, than: &Group, threads: bool) -> bool {
         Kind::Overloaded => group.avg_load > than.avg_load,
         Kind::Imbalanced => false,
         Kind::SmtBalance if group.idle_cpus != 0 || than.idle_cpus != 0 => has_less_idle,
-        // Their load per capacity is not computed: the last one, of cores the first one.
+        // The load per capacity is not computed for these types. Therefore the last group of these
+        // types is selected, or the first one if the groups are cores.
         Kind::SmtBalance | Kind::FullyBusy => !threads,
         Kind::HasSpare => has_less_idle,
     }
 }
 
-/// `sibling_imbalance()`: tasks that are to move so that groups have as many per core.
+/// `sibling_imbalance()`: number of tasks to move so that all groups have the same number of tasks
+/// per core.
 fn sibling_imbalance(idle: Balancer, busiest: &Group, local: &Group) -> u64 {
     if idle == Balancer::Busy || busiest.nr_running == 0 {
         return 0;
@@ -171,7 +174,7 @@ fn amount(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// `sched_balance_find_src_group()`, `update_sd_lb_stats()`: `None`: it is balanced.
+/// `sched_balance_find_src_group()`, `update_sd_lb_stats()`. `None`: the domain is balanced.
 pub fn find(
     k: &Kernel,
     level: usize,
@@ -185,7 +188,8 @@ pub fn find(
     let own = domain.group(dst);
     let threads = domain.group_len == k.machine.smt && k.machine.smt > 1;
     for first in domain.span(dst).step_by(domain.group_len) {
-        // CPUs that were found to have nothing that may move do not count as sources; their own group counts whole.
+        // CPUs from which nothing can be moved are not sources. The balancing CPU's own group
+        // counts as a whole.
         let mut group =
             group_stats(k, &domain, level, first, if first == own { &k.active } else { cpus });
         // smt_balance()
@@ -279,7 +283,7 @@ fn calculate(
     }
     if local.kind < Kind::Overloaded {
         local.avg_load = local.load * 1024 / local.capacity.max(1);
-        // Of one that is not overloaded it is 0.
+        // If the group is not overloaded, its load per capacity is 0.
         if local.avg_load >= busiest.avg_load || local.avg_load >= avg_load {
             return None;
         }
@@ -289,7 +293,7 @@ fn calculate(
     of(Unit::Load, too_much.min(too_little) / 1024)
 }
 
-/// `sched_balance_find_src_rq()`: the CPU of a group that has most to give.
+/// `sched_balance_find_src_rq()`: the CPU of a group from which most can be moved.
 pub fn find_queue(
     k: &Kernel,
     level: usize,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A queue's quota is spent: its tasks leave it one by one, each when it is about to return to user mode, and wait in
-//! limbo. Until a task has been picked once more it stays among the CPU's tasks.
+//! Throttling: the quota of a queue is used up. Its tasks leave it one by one, each when it is
+//! about to return to user mode, and wait in limbo. A task stays among the CPU's tasks until it has
+//! been picked once more.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,8 @@ impl Fair {
         self.queues[q].throttle_count > 0
     }
 
-    /// A group's queue on a CPU and all below it, parents first (`walk_tg_tree_from()`).
+    /// The queue of a group on a CPU and all queues below it, parents first
+    /// (`walk_tg_tree_from()`).
     fn below(&self, q: QueueId) -> Vec<QueueId> {
         let cpu = self.queues[q].cpu;
         let mut found = vec![q];
@@ -30,14 +32,16 @@ impl Fair {
         found
     }
 
-    /// Time does not pass for the load of an empty queue that is throttled (`dequeue_entity()`, `tg_throttle_down()`).
+    /// Stops the time for the load of an empty queue that is throttled (`dequeue_entity()`,
+    /// `tg_throttle_down()`).
     pub fn stop_pelt_clock(&mut self, q: QueueId) {
         let pelt = self.clocks[self.queues[q].cpu].pelt;
         let queue = &mut self.queues[q];
         (queue.stopped, queue.stopped_at) = (true, pelt);
     }
 
-    /// It passes again (`enqueue_entity()`, `tg_unthrottle_up()`).
+    /// Continues the queue's clock of load tracking, if it is stopped (`enqueue_entity()`,
+    /// `tg_unthrottle_up()`).
     pub fn start_pelt_clock(&mut self, q: QueueId) {
         let pelt = self.clocks[self.queues[q].cpu].pelt;
         let queue = &mut self.queues[q];
@@ -46,7 +50,8 @@ impl Fair {
         }
     }
 
-    /// `throttle_cfs_rq()`: whether it is throttled; not: the pool had some. A queue that runs takes a slice.
+    /// `throttle_cfs_rq()`. Returns false if the pool had runtime, so that the queue is not
+    /// throttled. A running queue takes a slice.
     pub fn throttle(&mut self, q: QueueId) -> bool {
         let runs = self.queues[q].h_curr.is_some_and(|curr| self.entities[curr].on_rq);
         if self.assign(q, if runs { SLICE_NS } else { 1 }) {
@@ -67,7 +72,8 @@ impl Fair {
         true
     }
 
-    /// `throttle_cfs_rq_work()`: a task returns to user mode. Whether it has left its queue.
+    /// `throttle_cfs_rq_work()`: a task returns to user mode. Returns whether it has left its
+    /// queue.
     pub fn throttle_work(&mut self, se: EntityId) -> bool {
         let work = std::mem::take(&mut self.entities[se].throttle_work);
         let q = self.entities[se].queue;
@@ -87,7 +93,7 @@ impl Fair {
         self.entities[se].throttled = true;
     }
 
-    /// `dequeue_throttled_task()`: a task leaves limbo, to go elsewhere or as it sleeps.
+    /// `dequeue_throttled_task()`: a task leaves limbo, because it moves elsewhere or sleeps.
     pub fn dequeue_throttled(&mut self, se: EntityId, why: Leave) {
         let entity = &mut self.entities[se];
         entity.throttled = !why.sleep;
@@ -95,7 +101,8 @@ impl Fair {
         self.queues[entity.queue].limbo.retain(|other| Some(*other) != task);
     }
 
-    /// `enqueue_throttled_task()`: whether it goes to limbo again, as its new queue is throttled too.
+    /// `enqueue_throttled_task()`. Returns whether the task goes to limbo again, because its new
+    /// queue is throttled, too.
     pub fn enqueue_throttled(&mut self, se: EntityId) -> bool {
         let cpu = self.cpu_of(se);
         if self.is_throttled(self.entities[se].queue) && self.timelines[cpu].curr != Some(se) {
@@ -112,7 +119,7 @@ impl Fair {
         (entity.throttled, entity.released_at) = (false, now);
     }
 
-    /// `unthrottle_cfs_rq()`. The CPU's clocks and accounts are right.
+    /// `unthrottle_cfs_rq()`. The clocks and accounts of the CPU must be up to date.
     pub fn unthrottle(&mut self, q: QueueId) {
         if self.queues[q].limited && self.queues[q].runtime_ns <= 0 {
             return;
@@ -120,7 +127,7 @@ impl Fair {
         self.queues[q].throttled = false;
         let (group, cpu) = (self.queues[q].group, self.queues[q].cpu);
         self.groups[group].bandwidth.throttled.retain(|other| *other != q);
-        // Children first.
+        // Children are unthrottled first.
         for q in self.below(q).into_iter().rev() {
             self.unthrottle_one(q);
         }
@@ -143,7 +150,7 @@ impl Fair {
             self.comes_back(se);
             self.enqueue_task(se, false);
         }
-        // It is throttled again: the others stay.
+        // The queue is throttled again, so the other tasks stay.
         waiting.append(&mut self.queues[q].limbo);
         self.queues[q].limbo = waiting;
     }
@@ -165,7 +172,7 @@ mod tests {
         fair.set_next(tasks[0], true);
         passes(&mut fair, 6 * MS);
         assert!(fair.queues[1].throttled && fair.queues[1].limbo.is_empty());
-        assert_eq!(fair.queues[0].h_nr_queued, 2, "they stay until they leave the kernel");
+        assert_eq!(fair.queues[0].h_nr_queued, 2, "tasks stay until they leave the kernel");
         assert!(fair.throttle_work(tasks[0]));
         assert_eq!(fair.pick_task(0), Some(1));
         fair.put_prev(tasks[0], Some(tasks[1]));

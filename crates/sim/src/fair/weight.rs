@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Weights, slices, and virtual time as running time over weight.
+//! Weights and slices, and virtual time, which is running time divided by weight.
 
 use crate::mix::Policy;
 
-/// `NICE_0_LOAD`: nice 0, and `cpu.weight` 100.
+/// `NICE_0_LOAD`: the weight of nice 0, and of `cpu.weight` 100.
 pub const NICE_0_LOAD: u64 = 1 << 20;
-/// `SCHED_FIXEDPOINT_SHIFT`: weights have that many bits below one.
+/// `SCHED_FIXEDPOINT_SHIFT`: number of fractional bits of a weight.
 const SHIFT: u32 = 10;
-/// `WEIGHT_IDLEPRIO`: SCHED_IDLE and `cpu.idle`.
+/// `WEIGHT_IDLEPRIO`: the weight of SCHED_IDLE and of `cpu.idle`.
 pub const WEIGHT_IDLE: u64 = 3 << SHIFT;
 /// `MIN_SHARES`.
 pub const MIN_SHARES: u64 = 2;
 
-/// `sysctl_sched_base_slice` before it is scaled by the number of CPUs (`get_update_sysctl_factor()`).
+/// `sysctl_sched_base_slice`, before it is multiplied by a factor for the number of CPUs
+/// (`get_update_sysctl_factor()`).
 const BASE_SLICE_NS: i64 = 700_000;
 
-/// `update_sysctl()`: `sysctl_sched_base_slice` of so many CPUs.
+/// `update_sysctl()`: `sysctl_sched_base_slice` on a machine with this many CPUs.
 #[must_use]
 pub fn base_slice_ns(cpus: usize) -> i64 {
     BASE_SLICE_NS * (1 + i64::from(cpus.clamp(1, 8).ilog2()))
 }
 
-/// `sched_prio_to_weight[]`: a step of nice is a quarter more or less, a tenth of a CPU between two loops.
+/// `sched_prio_to_weight[]`: one nice level changes the weight by a quarter. If one of two loops
+/// changes by one level, about a tenth of the CPU moves between them.
 const PRIO_TO_WEIGHT: [u64; 40] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620,
     6_100, 4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272,
@@ -50,7 +52,7 @@ pub fn scaled_down(weight: u64) -> u64 {
     if weight == 0 { 0 } else { (weight >> SHIFT).max(2) }
 }
 
-/// `calc_delta_fair()`: virtual time of a running time.
+/// `calc_delta_fair()`: the virtual time of a running time.
 #[must_use]
 pub fn virtual_ns(ran_ns: i64, weight: u64) -> i64 {
     if weight == NICE_0_LOAD {
@@ -59,13 +61,13 @@ pub fn virtual_ns(ran_ns: i64, weight: u64) -> i64 {
     rescaled(ran_ns, NICE_0_LOAD, weight)
 }
 
-/// Running time of a virtual time, as `hrtick_start_fair()` has it.
+/// The running time of a virtual time, as in `hrtick_start_fair()`.
 #[must_use]
 pub fn running_ns(virtual_ns: i64, weight: u64) -> i64 {
     rescaled(virtual_ns, weight, NICE_0_LOAD)
 }
 
-/// `value * from / to`, towards zero.
+/// `value * from / to`, rounded towards zero.
 #[must_use]
 pub fn rescaled(value: i64, from: u64, to: u64) -> i64 {
     let wide = i128::from(value) * i128::from(from);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attributes of tasks and groups that change while they run: `sched_change_begin()` and `sched_change_end()`,
-//! `set_cpus_allowed_ptr()`, `sched_move_task()`, and the files of the cpu controller.
+//! Changes of the attributes of tasks and groups while they run: `sched_change_begin()` and
+//! `sched_change_end()`, `set_cpus_allowed_ptr()`, `sched_move_task()`, and the files of the cpu
+//! controller.
 
 use std::rc::Rc;
 
@@ -12,7 +13,8 @@ use crate::{
 };
 
 impl Kernel {
-    /// One of the mix's changes is due. It comes from the first CPU that is there, as from a shell.
+    /// Makes one of the mix's changes, which is due. It is made on the first CPU that is online, as
+    /// if by a shell.
     pub(super) fn change(&mut self, change: usize) {
         let mix = Rc::clone(&self.mix);
         self.this_cpu = self.active.next(0).unwrap_or(0);
@@ -62,7 +64,7 @@ impl Kernel {
         tasks.into_iter().for_each(|task| change(self, task));
     }
 
-    /// A task is taken off its run queue, changed, and put back as it was.
+    /// Takes a task off its run queue, changes it, and puts it back as it was.
     fn changed(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
         let class = self.normal;
         let cpu = self.tasks[task].cpu;
@@ -125,20 +127,21 @@ impl Kernel {
         });
         let cpu = self.tasks[task].cpu;
         if !cpus.has(cpu) && self.tasks[task].on_rq {
-            // Spread, so that nobody has to balance at once (__set_cpus_allowed_ptr_locked()).
+            // The CPU is chosen so that tasks are spread. Otherwise, load balancing would have to
+            // move them at once (__set_cpus_allowed_ptr_locked()).
             let active = self.active;
             let to = self.any_and_distribute(&active, &cpus);
             self.push_to(task, to.unwrap_or(cpu));
         }
     }
 
-    /// A task leaves a CPU on which it may not run any more (`migration_cpu_stop()`).
+    /// Moves a task away from a CPU that it may no longer use (`migration_cpu_stop()`).
     pub(super) fn push_away(&mut self, task: TaskId) {
         let to = self.select_fallback(task);
         self.push_to(task, to);
     }
 
-    /// The same, to a CPU that was chosen.
+    /// Does the same, to a given CPU.
     fn push_to(&mut self, task: TaskId, to: usize) {
         let from = self.tasks[task].cpu;
         if from == to || !self.tasks[task].on_rq {
@@ -147,7 +150,8 @@ impl Kernel {
         let running = self.rqs[from].curr == task;
         self.dequeue_task(from, task, false);
         if running {
-            // The stopper takes the CPU; the task is gone when it gives it back.
+            // The stopper thread takes the CPU. When the stopper ends, the task is on the other
+            // CPU.
             self.leave_cpu(from, task);
         }
         self.set_task_cpu(task, to);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clocks of run queues, and the account of the task that runs.
+//! The clocks of run queues, and the accounting of the running task.
 
 use super::{Class, Kernel, Program};
 use crate::time::Ns;
 
 impl Kernel {
-    /// `rq_clock_task()`: without the time of interrupts.
+    /// `rq_clock_task()`: the clock without the time of interrupts.
     #[must_use]
     pub fn clock_task(&self, cpu: usize) -> Ns {
         let rq = &self.rqs[cpu];
@@ -13,7 +13,8 @@ impl Kernel {
         self.now - (rq.irq_ns - ahead.min(rq.irq_ns)).min(self.now)
     }
 
-    /// `update_rq_clock()`, `update_rq_clock_pelt()`: programs see the clocks in the CPU's kernel object.
+    /// `update_rq_clock()`, `update_rq_clock_pelt()`. Programs read the clocks in the CPU's kernel
+    /// object.
     pub fn update_rq_clock(&mut self, cpu: usize) {
         let task_clock = self.clock_task(cpu);
         let idle = self.is_idle_task(self.rqs[cpu].curr);
@@ -30,7 +31,7 @@ impl Kernel {
         }
     }
 
-    /// The task that runs on a CPU is charged up to now (`update_curr()`, `update_curr_common()`).
+    /// Charges the running task of a CPU until now (`update_curr()`, `update_curr_common()`).
     pub fn update_curr(&mut self, cpu: usize) {
         self.update_rq_clock(cpu);
         let now = self.now;
@@ -56,7 +57,7 @@ impl Kernel {
         }
     }
 
-    /// An interrupt of the mix takes a CPU from what runs there.
+    /// An interrupt of the mix takes time from the running task.
     pub(super) fn irq(&mut self, irq: usize) {
         let each = self.mix.irqs[irq];
         let cpu = each.cpu;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Core scheduling (CONFIG_SCHED_CORE, kernel/sched/core.c): tasks of different cookies do not share a core. The CPU that looks
-//! who runs next looks for all CPUs of its core; one whose tasks have another cookie than the most urgent is idle meanwhile.
-//! Left out: the search of other cores for tasks of a cookie (`sched_core_balance()`).
+//! Core scheduling (CONFIG_SCHED_CORE, kernel/sched/core.c): tasks with different cookies do not
+//! share a core. A CPU that selects a task selects tasks for all CPUs of its core. A CPU whose
+//! tasks have another cookie than the most urgent task is forced idle. The search of other cores
+//! for tasks with a cookie (`sched_core_balance()`) is left out.
 
 use std::cmp::Ordering;
 
@@ -11,11 +12,12 @@ use super::{
 };
 use crate::{bpf::TaskId, time::Ns};
 
-/// Threads of a core may run tasks of different cookies for as long as an interrupt takes to get from one to the other.
+/// Threads of a core may run tasks with different cookies for as long as an interrupt takes from
+/// one thread to the other.
 const OVERLAP_MAX_NS: Ns = 100_000;
 
 impl Kernel {
-    /// Tasks of the mix have cookies.
+    /// Tasks of the mix have cookies, so core scheduling begins.
     pub(super) fn begin_cores(&mut self) {
         if self.machine.smt > 1 && self.mix.tasks.iter().any(|task| task.cookie != 0) {
             self.cores.cores = vec![Core::default(); self.machine.cpus / self.machine.smt];
@@ -23,7 +25,7 @@ impl Kernel {
         }
     }
 
-    /// Whether cores are shared by cookies (`sched_core_enabled()`).
+    /// Whether core scheduling is enabled (`sched_core_enabled()`).
     #[must_use]
     pub fn has_cookies(&self) -> bool {
         !self.cores.cores.is_empty()
@@ -33,21 +35,23 @@ impl Kernel {
         &mut self.cores.cores[cpu / self.machine.smt]
     }
 
-    /// How often CPUs of this CPU's core began to be kept idle; `None`: none is.
+    /// How often CPUs of this CPU's core have begun to be forced idle. `None`: no CPU of the core
+    /// is forced idle now.
     #[must_use]
     pub fn kept_idle(&self, cpu: usize) -> Option<u32> {
         let core = self.cores.cores.get(cpu / self.machine.smt)?;
         (core.forced > 0 || core.forced_before).then_some(core.forced_seq)
     }
 
-    /// Whether a CPU that idles may be idle for its core's sake.
+    /// Whether an idle CPU may be forced idle.
     #[must_use]
     pub fn is_kept_idle(&self, cpu: usize) -> bool {
         let core = self.cores.cores.get(cpu / self.machine.smt);
         core.is_some_and(|core| core.cookie != 0 || core.forced > 0)
     }
 
-    /// `sched_core_enqueue()`, `sched_core_dequeue()`: what was found for the core says nothing any more.
+    /// `sched_core_enqueue()`, `sched_core_dequeue()`: the earlier selection for the core is no
+    /// longer valid.
     pub fn core_changes(&mut self, cpu: usize) {
         if self.has_cookies() {
             let core = self.core_of(cpu);
@@ -55,7 +59,7 @@ impl Kernel {
         }
     }
 
-    /// The last task leaves a CPU that was kept idle.
+    /// The last task leaves a CPU that was forced idle.
     pub(super) fn leaves_core(&mut self, cpu: usize) {
         let idle = self.is_idle_task(self.rqs[cpu].curr);
         if idle && self.rqs[cpu].nr_running == 0 && self.kept_idle(cpu).is_some() {
@@ -67,7 +71,7 @@ impl Kernel {
         self.tasks[task].cookie
     }
 
-    /// Whether a task may run beside those with a cookie (`cookie_equals()`).
+    /// Whether a task may run together with tasks that have this cookie (`cookie_equals()`).
     fn fits(&self, task: TaskId, cookie: u32) -> bool {
         self.is_idle_task(task) || self.cookie(task) == cookie || self.planted.ignores_cookies
     }
@@ -96,10 +100,11 @@ impl Kernel {
         self.look_at_all(cpu)
     }
 
-    /// The most urgent task of a core's CPUs, and who may run beside it on each.
+    /// Finds the most urgent task of all CPUs of a core, and for each CPU a task that may run
+    /// together with it.
     fn look_at_all(&mut self, cpu: usize) -> TaskId {
         let threads = self.machine.core_cpus(cpu);
-        // From this CPU on, as for_each_cpu_wrap().
+        // Begin with this CPU, as for_each_cpu_wrap() does.
         let order: Vec<_> = (cpu..threads.end).chain(threads.start..cpu).collect();
         let mut most: Option<TaskId> = None;
         for &other in &order {
@@ -145,7 +150,8 @@ impl Kernel {
         next
     }
 
-    /// `sched_core_find()`: the most urgent task of a CPU that has the cookie, wherever its class lets it wait.
+    /// `sched_core_find()`: the most urgent task of a CPU that has the cookie, in whichever queue
+    /// of its class.
     fn find_with_cookie(&mut self, cpu: usize, cookie: u32) -> Option<TaskId> {
         if cookie == 0 {
             return None;
@@ -165,7 +171,7 @@ impl Kernel {
         found
     }
 
-    /// `prio_less()`: whether a task comes after another one.
+    /// `prio_less()`: whether a task is less urgent than another one.
     fn is_less_urgent(&mut self, one: TaskId, other: TaskId) -> bool {
         let rank = |k: &Self, task: TaskId| (k.tasks[task].class(), k.tasks[task].rt_priority());
         match rank(self, one).cmp(&rank(self, other)) {
@@ -179,7 +185,8 @@ impl Kernel {
         }
     }
 
-    /// A CPU has another task: do the core's threads run tasks of different cookies, and for how long did they?
+    /// A CPU has begun to run another task. Checks whether threads of the core run tasks with
+    /// different cookies, and how long they did.
     pub(super) fn core_runs(&mut self, cpu: usize) {
         if !self.has_cookies() {
             return;
@@ -200,7 +207,7 @@ impl Kernel {
         }
     }
 
-    /// Cores whose threads run tasks of different cookies right now.
+    /// Checks the cores whose threads run tasks with different cookies right now.
     pub fn note_mixed_cores(&mut self) {
         for cpu in (0..self.cores.parts.len()).step_by(self.machine.smt) {
             if let Some(since) = self.core_of(cpu).mixed_since {

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What core scheduling remembers of cores and their CPUs.
+//! The state of core scheduling for cores and their CPUs.
 
 use crate::{bpf::TaskId, time::Ns};
 
-/// A core.
+/// The state of a core.
 #[derive(Clone, Debug, Default)]
 pub struct Core {
     pub cookie: u32,
-    /// Changes of its CPUs' run queues (`core_task_seq`).
+    /// Number of changes of the run queues of its CPUs (`core_task_seq`).
     pub task_seq: u32,
-    /// What `task_seq` was when all CPUs were looked at last (`core_pick_seq`).
+    /// The value of `task_seq` when tasks were last selected for all CPUs (`core_pick_seq`).
     pub pick_seq: u32,
-    /// CPUs that are idle although somebody waits (`core_forceidle_count`), and how often that began.
+    /// Number of CPUs that are forced idle although tasks wait (`core_forceidle_count`), and how
+    /// often such a time has begun.
     pub forced: u32,
     pub forced_seq: u32,
-    /// While who runs next is looked for: there were some before (`fi_before`).
+    /// While tasks are being selected: whether CPUs were forced idle before (`fi_before`).
     pub forced_before: bool,
-    /// Since when its threads run tasks of different cookies.
+    /// Since when the threads of the core have been running tasks with different cookies.
     pub mixed_since: Option<Ns>,
 }
 
-/// A CPU's part of it.
+/// The state of a CPU of the core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
-    /// Who is to run next, as another thread has found (`core_pick`).
+    /// The task that another thread of the core has selected for this CPU (`core_pick`).
     pub pick: Option<TaskId>,
-    /// The look that this one followed last (`core_sched_seq`).
+    /// The last selection that this CPU has followed (`core_sched_seq`).
     pub seq: u32,
 }
 
-/// All cores; none: nobody has a cookie, and each CPU looks for itself.
+/// All cores. Empty if no task has a cookie; then each CPU selects tasks for itself.
 #[derive(Default)]
 pub struct Cores {
     pub cores: Vec<Core>,

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is going to happen, and when: a heap. Events at the same time happen in the order of their making.
+//! Future events and their times, in a heap. Events at the same time happen in the order in which
+//! they were made.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use crate::{bpf::TaskId, time::Ns};
 
-/// Something that happens on a CPU. Where a sequence number is given and another one is in force by then, the event
-/// was cancelled.
+/// An event on a CPU. An event with a sequence number is ignored if a newer number was given in the
+/// meantime. It was then cancelled.
 #[allow(missing_docs, reason = "numbers of CPUs, tasks and the like")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The task that runs has done its phase's work.
+    /// The running task has done the work of its phase.
     RunEnd { cpu: u32, seq: u32 },
     /// The periodic tick.
     Tick { cpu: u32, seq: u32 },
-    /// Another CPU's request to look who runs next arrives.
+    /// Another CPU's request to select a task arrives.
     Resched { cpu: u32 },
     /// A sleeper's timer fires.
     Timer { task: u32, seq: u32 },
-    /// A vCPU's guest leaves to the host.
+    /// A vCPU makes a VM exit.
     VmExit { cpu: u32, seq: u32 },
     /// A timer of a BPF program fires.
     BpfTimer { timer: u32, seq: u32 },
-    /// The reserve for ordinary tasks beside real-time ones.
+    /// Starts the reserve for ordinary tasks beside real-time ones.
     Server { cpu: u32, seq: u32 },
     /// An interrupt of the mix (index).
     Irq { irq: u32 },
@@ -32,26 +33,28 @@ pub enum Event {
     StartVm { kind: u32 },
     /// A change of the mix (index).
     Change { change: u32 },
-    /// The daemon reads its messages.
+    /// The daemon reads the sensor's messages.
     Daemon,
-    /// sched_ext's watchdog looks.
+    /// The watchdog of sched_ext checks the tasks.
     Watchdog,
-    /// A task's slice is over (stock).
+    /// The slice of a task ends (stock).
     Hrtick { cpu: u32, seq: u32 },
     /// A group's quota is refilled (stock).
     Period { group: u32, seq: u32 },
-    /// A group's unused quota goes back (stock).
+    /// The unused quota of a group is returned (stock).
     Slack { group: u32 },
-    /// Shares are measured from here on.
+    /// Shares are measured from now on.
     Warmup,
 }
 
-/// So many events are no ordinary mix's: a CPU switches again and again, and each time cancels what it waited for.
+/// An ordinary mix does not have this many events. They come from a CPU that switches again and
+/// again, and cancels an event each time.
 const MANY: usize = 1 << 20;
 
-/// An event in the heap. Its order is one comparison: the heap is a good part of a run's time.
+/// An event in the heap. It is ordered by one comparison, because the heap takes a large part of a
+/// run's time.
 struct Due {
-    /// The time in the upper half, below it how many events were made before.
+    /// The upper half is the time. The lower half is the number of events that were made before.
     when: u128,
     event: Event,
 }
@@ -77,64 +80,64 @@ impl PartialOrd for Due {
     }
 }
 
-/// The earliest is the greatest: the heap gives that one first.
+/// The earliest event is the greatest, because the heap returns the greatest first.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         other.when.cmp(&self.when)
     }
 }
 
-/// The heap.
+/// The heap of events.
 #[derive(Default)]
 pub struct Events {
     heap: BinaryHeap<Due>,
     made: u64,
     taken: u64,
-    /// What was left when cancelled ones were last taken out.
+    /// Number of events that were left when cancelled events were last removed.
     kept: usize,
 }
 
 impl Events {
-    /// Something happens at a time.
+    /// Adds an event at a time.
     pub fn push(&mut self, at_ns: Ns, event: Event) {
         self.made += 1;
         let when = u128::from(at_ns) << 64 | u128::from(self.made);
         self.heap.push(Due { when, event });
     }
 
-    /// When the next one happens.
+    /// The time of the next event.
     #[must_use]
     pub fn next_ns(&self) -> Option<Ns> {
         self.heap.peek().map(Due::at_ns)
     }
 
-    /// The next one.
+    /// Removes the next event.
     pub fn pop(&mut self) -> Option<(Ns, Event)> {
         let due = self.heap.pop()?;
         self.taken += 1;
         Some((due.at_ns(), due.event))
     }
 
-    /// Whether there are so many that cancelled ones should go before their time.
+    /// Whether there are so many events that cancelled ones should be removed early.
     #[must_use]
     pub fn are_many(&self) -> bool {
         self.heap.len() >= MANY.max(2 * self.kept)
     }
 
-    /// Takes out all that are cancelled.
+    /// Removes all cancelled events.
     pub fn retain(&mut self, is_due: impl Fn(Event) -> bool) {
         self.heap.retain(|due| is_due(due.event));
         self.kept = self.heap.len();
     }
 
-    /// How many have happened.
+    /// Number of events that have happened.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken
     }
 }
 
-/// A task's number in an event.
+/// The number of a task in an event.
 #[must_use]
 pub fn short(task: TaskId) -> u32 {
     u32::try_from(task).expect("fewer than 2^32 tasks")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the ext class keeps of tasks, CPUs and for the machine; what happens to it: crate::ext.
+//! The state of the ext class for tasks, CPUs and the machine. The module crate::ext contains the
+//! class itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,98 +9,102 @@ use crate::{bpf::TaskId, machine::CpuSet, time::Ns};
 /// Where a task waits (`p->scx.dsq`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// Nowhere: it runs, sleeps, or is on its way.
+    /// In no queue: the task runs, sleeps, or is on its way to a queue.
     #[default]
     None,
     /// A CPU's local queue.
     Local(usize),
-    /// A queue of the scheduler's, or the global one (`SCX_DSQ_GLOBAL`).
+    /// A queue of the scheduler, or the global one (`SCX_DSQ_GLOBAL`).
     Shared(u64),
-    /// It was inserted into another CPU's local queue, and goes there when its own run queue is unlocked
-    /// (`rq->scx.ddsp_deferred_locals`).
+    /// The task was inserted into the local queue of another CPU. It goes there when the run queue
+    /// of its present CPU is unlocked (`rq->scx.ddsp_deferred_locals`).
     Deferred(usize),
 }
 
-/// Where `ops.select_cpu()` or `ops.enqueue()` have inserted a task (`p->scx.ddsp_dsq_id`, `ddsp_enq_flags`).
+/// The queue into which `ops.select_cpu()` or `ops.enqueue()` has inserted a task
+/// (`p->scx.ddsp_dsq_id`, `ddsp_enq_flags`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {
-    /// `SCX_DSQ_*`, or a queue of the scheduler's.
+    /// `SCX_DSQ_*`, or a queue of the scheduler.
     pub dsq: u64,
     /// `SCX_ENQ_*`.
     pub enq_flags: u64,
 }
 
-/// A task's part.
+/// The state of a task.
 #[derive(Clone, Debug, Default)]
 pub struct Entity {
-    /// Where it waits.
+    /// The queue in which the task waits.
     pub queue: Queue,
-    /// Its place there.
+    /// The task's position in this queue.
     pub key: (u64, u64),
     /// `SCX_TASK_QUEUED`.
     pub queued: bool,
-    /// It was inserted before it was enqueued.
+    /// The queue into which the task was inserted before it was enqueued.
     pub direct: Option<Direct>,
-    /// CPU to which the class itself moves it (`p->scx.sticky_cpu`).
+    /// The CPU to which the class itself moves the task (`p->scx.sticky_cpu`).
     pub sticky_cpu: Option<usize>,
-    /// Since when it wants to run (`p->scx.runnable_at`).
+    /// Since when the task has been runnable (`p->scx.runnable_at`).
     pub runnable_at: Ns,
     /// `SCX_TASK_RESET_RUNNABLE_AT`.
     pub reset_runnable_at: bool,
 }
 
-/// A CPU's part (`struct scx_rq`).
+/// The state of a CPU (`struct scx_rq`).
 #[derive(Default)]
 pub struct ExtRq {
     /// The local queue.
     pub local: VecDeque<TaskId>,
-    /// Tasks on their way to other CPUs' local queues.
+    /// Tasks on their way to the local queues of other CPUs.
     pub deferred: Vec<TaskId>,
-    /// The local queue is to be enqueued anew when the run queue is unlocked (`deferred_reenq_locals`).
+    /// Whether the tasks of the local queue must be enqueued again when the run queue is unlocked
+    /// (`deferred_reenq_locals`).
     pub reenqueue: bool,
-    /// `ops.dispatch()` has moved a task here (`dspc->nr_tasks`).
+    /// Whether `ops.dispatch()` has moved a task to this CPU (`dspc->nr_tasks`).
     pub consumed: bool,
     /// `SCX_RQ_IN_BALANCE`.
     pub in_balance: bool,
-    /// A higher class has the CPU, and the scheduler was told.
+    /// Whether a higher class uses the CPU and the scheduler was told so.
     pub cpu_released: bool,
 }
 
 impl ExtRq {
-    /// Whether something waits until the run queue is unlocked.
+    /// Whether work waits until the run queue is unlocked.
     #[must_use]
     pub fn has_deferred(&self) -> bool {
         self.reenqueue || !self.deferred.is_empty()
     }
 }
 
-/// A queue that is no local one: first in, first out, or by virtual time.
+/// A queue that is not local. It is ordered by insertion or by virtual time.
 #[derive(Default)]
 pub struct Dsq {
-    /// By place: virtual time (0: none) and the number of the insertion.
+    /// The tasks. Their position is the virtual time (0 if the queue has none) and the number of
+    /// the insertion.
     pub tasks: BTreeMap<(u64, u64), TaskId>,
-    /// Insertions so far.
+    /// Number of insertions so far.
     pub seq: u64,
 }
 
-/// The machine's part.
+/// The state of the machine.
 #[derive(Default)]
 pub struct Ext {
-    /// Queues of the scheduler's, and the global one, by number.
+    /// The queues of the scheduler and the global queue, by number.
     pub dsqs: BTreeMap<u64, Dsq>,
-    /// CPUs that are idle, as the class's own search sees it.
+    /// CPUs that are idle according to the class's own search.
     pub idle: CpuSet,
-    /// CPUs of cores that are idle altogether.
+    /// CPUs of cores on which all CPUs are idle.
     pub idle_cores: CpuSet,
-    /// The task that `ops.select_cpu()` or `ops.enqueue()` is asked about, by CPU (`direct_dispatch_task`).
+    /// For each CPU, the task for which `ops.select_cpu()` or `ops.enqueue()` is running
+    /// (`direct_dispatch_task`).
     pub direct_task: Vec<Option<TaskId>>,
-    /// The CPU for which `ops.dispatch()` is asked (`scx_dsp_ctx->rq`).
+    /// The CPU for which `ops.dispatch()` is running (`scx_dsp_ctx->rq`).
     pub balanced: Option<usize>,
-    /// By CPU, those that it is to kick once the operation has returned: flags.
+    /// For each CPU, the CPUs to kick when the operation has returned, with flags.
     pub kicks: Vec<Vec<(usize, u64)>>,
     /// `SCX_OPS_*`.
     pub flags: u64,
-    /// How long a runnable task may wait.
+    /// How long a runnable task may wait before the scheduler is unloaded.
     pub timeout_ns: Ns,
     /// Why the scheduler was unloaded.
     pub ended: Option<String>,

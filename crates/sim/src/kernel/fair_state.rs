@@ -1,68 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the fair class keeps of tasks, CPUs and for the machine; what happens to it: crate::fair.
+//! The state of the fair class for tasks, CPUs and the machine. The module crate::fair contains the
+//! class itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Event;
 use crate::{bpf::TaskId, machine::CpuSet, time::Ns};
 
-/// Index into [`Fair::entities`]: groups' entities first, one per group and CPU, then those of tasks.
+/// Index into [`Fair::entities`]. Entities of groups come first, one per group and CPU. Entities of
+/// tasks follow.
 pub type EntityId = usize;
-/// Index into [`Fair::queues`]: group number times CPUs, plus the CPU. A group's entity on a CPU has the same index.
+/// Index into [`Fair::queues`]: number of the group times number of CPUs, plus the CPU. The entity
+/// of a group on a CPU has the same index.
 pub type QueueId = usize;
 
-/// A task's part beside its [`SchedEntity`]: what the choice of a CPU remembers.
+/// The state of a task for the selection of a CPU. Its [`SchedEntity`] contains the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Entity {
-    /// CPU where it ran before the last one.
+    /// The CPU that the task used before its last CPU.
     pub recent_used_cpu: Option<usize>,
-    /// Whom it woke last.
+    /// The task that this task woke last.
     pub last_wakee: Option<TaskId>,
-    /// How often it changed whom it wakes, halved every second.
+    /// How often this task has woken a task other than `last_wakee`. The number is halved every
+    /// second.
     pub wakee_flips: u32,
-    /// When they were halved last.
+    /// When the flips were last halved.
     pub flips_halved_at: Ns,
 }
 
-/// A CPU's part: balancing.
+/// The balancing state of a CPU.
 #[derive(Default)]
 pub struct FairRq {
-    /// Per domain, the smallest first.
+    /// One entry per domain, the smallest domain first.
     pub levels: Vec<Level>,
-    /// When the first of its domains is due.
+    /// The earliest time at which one of the CPU's domains must be balanced.
     pub next_balance: Ns,
-    /// How long it has been idle on average, at most twice the cost of a migration.
+    /// Average length of the CPU's idle times, at most twice the cost of a migration.
     pub avg_idle_ns: Ns,
 }
 
-/// A CPU's state of one of its domains.
+/// The state of a CPU in one of its domains.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
-    /// When it was balanced last.
+    /// When the domain was last balanced.
     pub last_balance: Ns,
-    /// From one time to the next, in milliseconds.
+    /// Interval between two times, in milliseconds.
     pub interval_ms: u64,
-    /// How often in a row nothing could be moved.
+    /// How often in a row no task could be moved.
     pub failed: u32,
-    /// How newly idle balancing has fared.
+    /// The success of newly idle balancing.
     pub newly: Newly,
 }
 
-/// `sd->newidle_*`: of how many attempts of newly idle balancing something came.
+/// The success rate of newly idle balancing (`sd->newidle_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newly {
-    /// Attempts.
+    /// Number of attempts.
     pub calls: u32,
-    /// Those of which something came.
+    /// Number of attempts that moved a task.
     pub successes: u32,
-    /// When that was reckoned last.
+    /// When the ratio was last computed.
     pub reckoned: Ns,
-    /// What came out: in so many of 1024 cases it is attempted.
+    /// In this many of 1024 cases, balancing is attempted.
     pub ratio: u32,
 }
 
 impl Default for Newly {
-    /// As in `sd_init()`, but for the ratio: the machine has been up for a while, and its attempts were seldom.
+    /// As in `sd_init()`, except for the ratio: the simulated machine is assumed to have been
+    /// running for a while, with few attempts.
     fn default() -> Self {
         Self { calls: 512, successes: 256, reckoned: 0, ratio: 1024 }
     }
@@ -71,217 +76,228 @@ impl Default for Newly {
 /// `struct sched_avg`: load tracking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedAvg {
-    /// Until when time is accounted; 0: it belongs to no queue.
+    /// Time up to which the load is accounted. 0: the entity belongs to no queue.
     pub updated: Ns,
-    /// Microseconds of the period that has begun.
+    /// Microseconds of the current period.
     pub period_contrib: u64,
-    /// Sums that the averages are made of.
+    /// Sum for `load_avg`. The averages are computed from these sums.
     pub load_sum: u64,
-    /// In queue or running.
+    /// Sum of the time in a queue or running.
     pub runnable_sum: u64,
-    /// Running.
+    /// Sum of the time running.
     pub util_sum: u64,
-    /// Weight while it wants to run.
+    /// Average of the weight, counted only while the entity is runnable.
     pub load_avg: u64,
-    /// 1024: always in queue or running.
+    /// Average of the runnable time. 1024: always in a queue or running.
     pub runnable_avg: u64,
-    /// 1024: always running.
+    /// Average of the running time. 1024: always running.
     pub util_avg: u64,
 }
 
 /// `struct sched_entity`: a task, or a group on a CPU.
 #[derive(Clone, Debug, Default)]
 pub struct SchedEntity {
-    /// Weight among those of its queue, 1024 * 1024 for nice 0 (`se->load`).
+    /// Weight within its queue; nice 0 is 1024 * 1024 (`se->load`).
     pub weight: u64,
-    /// Of a task: weight among all tasks of its CPU, by its groups' shares (`se->h_load`).
+    /// Only for tasks: weight among all tasks of the CPU, which depends on the shares of the groups
+    /// (`se->h_load`).
     pub h_weight: u64,
-    /// Queue where it is, or will be.
+    /// The queue in which the entity is or will be.
     pub queue: QueueId,
-    /// Of a group: its own queue.
+    /// Only for groups: the group's own queue.
     pub owned: Option<QueueId>,
-    /// Of a task.
+    /// Only for tasks: the task.
     pub task: Option<TaskId>,
-    /// SCHED_IDLE, or a group with `cpu.idle`.
+    /// Whether the entity is SCHED_IDLE, or a group with `cpu.idle`.
     pub idle: bool,
-    /// In a queue, running or not.
+    /// Whether the entity is in a queue, running or not.
     pub on_rq: bool,
-    /// Of a task, as all up to `key`: it does not want to run any more, and stays until its lag is gone.
+    /// Only for tasks, like all fields up to `key`. Whether the task is no longer runnable, but
+    /// stays in the queue until its lag is gone.
     pub delayed: bool,
-    /// Its deadline is relative to its vruntime.
+    /// Whether the deadline is relative to vruntime.
     pub rel_deadline: bool,
-    /// Virtual time that it has run.
+    /// Virtual running time.
     pub vruntime: i64,
-    /// End of its request.
+    /// The end of the task's current request.
     pub deadline: i64,
-    /// Virtual time that it was owed when it left its queue.
+    /// Virtual time that the task was owed when it left its queue.
     pub vlag: i64,
-    /// While it runs: until then nobody else is picked.
+    /// While the task runs, no other task is picked before this virtual time.
     pub protected_until: i64,
-    /// Its key in the CPU's tree; `None`: it runs, or is in no queue.
+    /// Key of the task in the CPU's tree. `None`: the task runs, or is in no queue.
     pub key: Option<(i64, u64)>,
-    /// It is to leave its queue when it returns to user mode, if that is throttled then (`sched_throttle_work`).
+    /// Whether the task must leave its queue when it returns to user mode, if the queue is still
+    /// throttled (`sched_throttle_work`).
     pub throttle_work: bool,
-    /// It has left it so (`p->throttled`), and waits in limbo.
+    /// Whether the task has left its queue in this way, and waits in limbo (`p->throttled`).
     pub throttled: bool,
-    /// When it came back from there last.
+    /// When the task last came back from limbo.
     pub released_at: Ns,
-    /// Of a group: runnable tasks when its average was updated last.
+    /// Only for groups: number of runnable tasks when the average was last updated.
     pub runnable: u64,
-    /// Until when its running is accounted, in the CPU's clock_task.
+    /// Time up to which running is accounted, in the CPU's clock_task.
     pub exec_start: Ns,
-    /// Its key in [`Fair::lists`].
+    /// Key of the entity in [`Fair::lists`].
     pub stamp: u64,
-    /// Load.
+    /// Load tracking.
     pub avg: SchedAvg,
 }
 
 /// `struct cfs_rq`: a group's entities on a CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// Its group.
+    /// The group.
     pub group: usize,
-    /// Its CPU.
+    /// The CPU.
     pub cpu: usize,
     /// The group's entity; `None`: the root group.
     pub entity: Option<EntityId>,
-    /// The one that runs, or holds the task that runs (`h_curr`).
+    /// The entity that runs, or that contains the running task (`h_curr`).
     pub h_curr: Option<EntityId>,
-    /// Sum of weights.
+    /// Sum of the weights of its entities.
     pub weight: u64,
-    /// Entities, the one that runs included.
+    /// Number of entities, including the running one.
     pub nr_queued: u32,
-    /// Tasks below, those in limbo not counted.
+    /// Number of tasks in the queue and below it, without those in limbo.
     pub h_nr_queued: u32,
-    /// Those of them that want to run.
+    /// Number of these tasks that are runnable.
     pub h_nr_runnable: u32,
-    /// Those of them that are SCHED_IDLE, or in groups with `cpu.idle`.
+    /// Number of these tasks that are SCHED_IDLE, or in groups with `cpu.idle`.
     pub h_nr_idle: u32,
-    /// Load.
+    /// Load tracking.
     pub avg: SchedAvg,
-    /// Its load has changed by something that came or went: the group's entity is to follow.
+    /// Whether the load of the queue has changed because an entity was added or removed. The load
+    /// of the group's entity must then be updated.
     pub propagate: bool,
-    /// By how much.
+    /// The change of the runnable sum that must be propagated.
     pub prop_runnable_sum: i64,
-    /// Its part of [`TaskGroup::load_avg`].
+    /// The queue's part of [`TaskGroup::load_avg`].
     pub tg_contrib: u64,
-    /// Its part of [`TaskGroup::runnable_avg`].
+    /// The queue's part of [`TaskGroup::runnable_avg`].
     pub tg_runnable: u64,
-    /// When these were given last.
+    /// When these parts were last updated.
     pub tg_updated: Ns,
-    /// Its share of the CPU's load.
+    /// The queue's share of the CPU's load.
     pub h_load: u64,
-    /// The tick of which `h_load` is.
+    /// The tick in which `h_load` was computed.
     pub h_load_at: Option<Ns>,
-    /// Its CPU is gone.
+    /// Whether the CPU is offline.
     pub offline: bool,
-    /// It has a quota.
+    /// Whether the group has a quota.
     pub limited: bool,
-    /// Running time left of what it took from the group's pool.
+    /// The rest of the runtime that the queue has taken from the group's pool.
     pub runtime_ns: i64,
-    /// It waits for the pool.
+    /// Whether the queue is throttled.
     pub throttled: bool,
-    /// How many of it and its ancestors do.
+    /// Number of throttled queues among this one and its ancestors.
     pub throttle_count: u32,
-    /// Tasks that have left it as it was throttled: who came last is the first (`throttled_limbo_list`).
+    /// Tasks that left the queue because it was throttled, the latest one first
+    /// (`throttled_limbo_list`).
     pub limbo: VecDeque<TaskId>,
-    /// Its clock_pelt stands: it is throttled and empty (`pelt_clock_throttled`).
+    /// Whether clock_pelt is stopped because the queue is throttled and empty
+    /// (`pelt_clock_throttled`).
     pub stopped: bool,
-    /// clock_pelt when it stopped.
+    /// Value of clock_pelt when it was stopped.
     pub stopped_at: Ns,
-    /// clock_pelt that passed meanwhile, all in all.
+    /// Total time for which clock_pelt was stopped.
     pub stopped_ns: Ns,
 }
 
-/// A CPU's tasks in the order in which they are picked: what `struct cfs_rq` has for the root group only.
+/// The tasks of a CPU in the order in which they are picked. The kernel keeps this state in the
+/// root `struct cfs_rq`.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// The task that runs (`rq->cfs.curr`). It is not in the tree.
+    /// The running task (`rq->cfs.curr`). It is not in the tree.
     pub curr: Option<EntityId>,
-    /// Who was called by a task that yields (`cfs_rq->next`).
+    /// The task to which a running task has yielded (`cfs_rq->next`).
     pub buddy: Option<EntityId>,
-    /// The others, of whatever group, by deadline; those of one deadline in the order of their coming.
+    /// The other tasks of all groups, ordered by deadline. Tasks with the same deadline are in the
+    /// order of their insertion.
     pub tree: BTreeMap<(i64, u64), EntityId>,
-    /// Last number given to a task of the tree.
+    /// The last number that was given to a task in the tree.
     pub made: u64,
     /// Sum over the tree of (vruntime - zero_vruntime) * weight.
     pub sum_w_vruntime: i128,
-    /// Sum of the tree's weights.
+    /// Sum of the weights in the tree.
     pub sum_weight: i128,
-    /// What vruntimes are compared with: about their average.
+    /// The value with which vruntimes are compared. It is close to their average.
     pub zero_vruntime: i64,
-    /// The same when CPUs of the core began to be kept idle (`zero_vruntime_fi`).
+    /// The value of `zero_vruntime` when CPUs of the core were first forced idle
+    /// (`zero_vruntime_fi`).
     pub kept_idle_vruntime: i64,
-    /// Which time that was ([`super::Kernel::kept_idle`]).
+    /// The number of this forced idle time ([`super::Kernel::kept_idle`]).
     pub kept_idle: Option<u32>,
-    /// When the timer that ends the present slice fires (`rq->hrtick_timer`).
+    /// When the timer that ends the current slice fires (`rq->hrtick_timer`).
     pub hrtick_at: Option<Ns>,
-    /// The last such timer's number.
+    /// Number of the last such timer.
     pub hrtick_seq: u32,
 }
 
-/// `struct cfs_bandwidth`: a group's pool of running time.
+/// `struct cfs_bandwidth`: the pool of runtime of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Bandwidth {
     /// Running time per period; `None`: no limit.
     pub quota_ns: Option<i64>,
     /// Length of a period.
     pub period_ns: Ns,
-    /// What may be saved up beyond the quota.
+    /// How much unused runtime may accumulate beyond the quota.
     pub burst_ns: i64,
-    /// What is left of this period.
+    /// The rest of the runtime in the current period.
     pub pool_ns: i64,
-    /// The timer of periods runs.
+    /// Whether the timer of periods runs.
     pub active: bool,
-    /// Nobody was throttled at the end of the last period.
+    /// Whether no queue was throttled at the end of the last period.
     pub idle: bool,
-    /// The last timer's number.
+    /// Number of the last timer.
     pub seq: u32,
-    /// When it fires, or fired last.
+    /// When the timer fires, or when it last fired.
     pub expires: Ns,
-    /// A timer for slack runs.
+    /// Whether the timer that returns slack runs.
     pub slack_started: bool,
-    /// Queues that wait.
+    /// Throttled queues.
     pub throttled: VecDeque<QueueId>,
 }
 
 /// `struct task_group`.
 #[derive(Clone, Debug, Default)]
 pub struct TaskGroup {
-    /// Its parent; the root group is its own.
+    /// The parent. The root group is its own parent.
     pub parent: usize,
     /// Its children.
     pub children: Vec<usize>,
-    /// Weight, 1024 * 1024 for `cpu.weight` 100.
+    /// Weight; `cpu.weight` 100 is 1024 * 1024.
     pub shares: u64,
     /// `cpu.idle`.
     pub idle: bool,
-    /// Load of all its queues.
+    /// Sum of the loads of all queues of the group.
     pub load_avg: u64,
-    /// 1024 for each task that is always runnable, likewise.
+    /// Sum of the runnable averages of all queues. A task that is always runnable adds 1024.
     pub runnable_avg: u64,
     /// Quota.
     pub bandwidth: Bandwidth,
 }
 
-/// A level of `struct sched_domain`: the same for all CPUs, as machines are even.
+/// A level of `struct sched_domain`. It is the same for all CPUs, because all parts of a machine
+/// have the same size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Domain {
-    /// CPUs of a domain.
+    /// Number of CPUs in a domain.
     pub len: usize,
-    /// CPUs of each of its groups: the level below.
+    /// Number of CPUs in each group of the domain, which is a domain of the level below.
     pub group_len: usize,
-    /// Threads of a core (SD_SHARE_CPUCAPACITY).
+    /// Whether the CPUs are threads of a core (SD_SHARE_CPUCAPACITY).
     pub shares_core: bool,
-    /// One last cache (SD_SHARE_LLC).
+    /// Whether the CPUs share the last-level cache (SD_SHARE_LLC).
     pub shares_cache: bool,
-    /// Several nodes (SD_NUMA).
+    /// Whether the domain has several nodes (SD_NUMA).
     pub numa: bool,
-    /// Tasks of a node up to which a small imbalance between nodes is allowed (`imb_numa_nr`).
+    /// Number of tasks on a node up to which a small imbalance between nodes is allowed
+    /// (`imb_numa_nr`).
     pub numa_tasks: u64,
 }
 
-/// A run queue's clocks, as of the last look.
+/// The clocks of a run queue, when they were last read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RqClock {
     /// rq_clock().
@@ -292,49 +308,51 @@ pub struct RqClock {
     pub pelt: Ns,
 }
 
-/// The machine's part.
+/// The state of the machine.
 #[derive(Default)]
 pub struct Fair {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Those of them that are there (`num_online_cpus()`).
+    /// Number of CPUs that are online (`num_online_cpus()`).
     pub online: u64,
     /// `sysctl_sched_base_slice`.
     pub slice_ns: i64,
-    /// From tick to tick.
+    /// Time between two ticks.
     pub tick_ns: Ns,
     /// Entities.
     pub entities: Vec<SchedEntity>,
     /// Queues.
     pub queues: Vec<Queue>,
-    /// By CPU.
+    /// Tasks in picking order, by CPU.
     pub timelines: Vec<Timeline>,
     /// Groups.
     pub groups: Vec<TaskGroup>,
-    /// By CPU.
+    /// Clocks of the run queues, by CPU.
     pub clocks: Vec<RqClock>,
-    /// Per CPU, its tasks: who came or ran last has the largest key (`rq->cfs_tasks`).
+    /// For each CPU, its tasks. The task that came or ran last has the largest key
+    /// (`rq->cfs_tasks`).
     pub lists: Vec<BTreeMap<u64, TaskId>>,
-    /// Last key given.
+    /// The last key that was given.
     pub stamps: u64,
-    /// CPUs that are to look who runs next, once the kernel is at hand.
+    /// CPUs that must select a task anew. The kernel tells them after the model returns.
     pub resched: Vec<usize>,
-    /// Events to be made, likewise.
+    /// Events that the kernel must make after the model returns.
     pub due: Vec<(Ns, Event)>,
-    /// Idle CPUs that are there.
+    /// Idle CPUs that are online.
     pub idle_cpus: CpuSet,
     /// CPUs with tasks that are SCHED_IDLE or in groups with `cpu.idle`.
     pub idle_queued: CpuSet,
     /// CPUs with more than one runnable task.
     pub overloaded: CpuSet,
-    /// When an idle CPU's domains are due.
+    /// When the domains of idle CPUs must next be balanced.
     pub nohz_next_balance: Ns,
-    /// Others have become idle since that was reckoned (`nohz.needs_update`).
+    /// Whether other CPUs have become idle since that time was computed (`nohz.needs_update`).
     pub nohz_needs_update: bool,
-    /// Levels, the smallest first.
+    /// The levels of domains, the smallest first.
     pub domains: Vec<Domain>,
-    /// CPUs whose task is to move to another one, idle until then.
+    /// CPUs whose running task must move to another CPU, which is idle until then.
     pub active_balance: Vec<(usize, usize)>,
-    /// Per level and group of CPUs: balancing below it was hindered by affinity (`sgc->imbalance`).
+    /// For each level and group of CPUs, whether affinity has hindered balancing in the level below
+    /// (`sgc->imbalance`).
     pub hindered: Vec<Vec<bool>>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! vCPU threads: what a guest does, its exits to the host; and the daemon's part, which sets up what the
-//! sensor has found (crates/host).
+//! vCPU threads: what a guest does, and its VM exits. Also, the part of the daemon that sets up
+//! vCPUs that the sensor has found (crates/host).
 
 use std::rc::Rc;
 
@@ -16,18 +16,18 @@ use super::{
 use crate::{
     bpf::{self, TaskId},
     mix::{self, Guest},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
-/// Until the daemon has read a message and set up a vCPU.
+/// Time until the daemon has read a message and set up a vCPU.
 const DAEMON_NS: Ns = 200_000;
 
-/// Number of a VM's process.
+/// ID of a VM's process.
 fn process_of(vm: u32) -> i32 {
     i32::try_from(vm).unwrap_or(0) + 1_000_000
 }
 
-/// A VM's record as the daemon sets it up: the policy's defaults, and at home nowhere.
+/// The record of a VM, as the daemon sets it up: the defaults of the policy, and no home node.
 #[must_use]
 pub fn record_of(vm: u32) -> pc_vm {
     let of = |config| pc_vm_threads { config, ..pc_vm_threads::default() };
@@ -36,7 +36,7 @@ pub fn record_of(vm: u32) -> pc_vm {
 }
 
 impl Kernel {
-    /// The mix's VMs of a kind begin.
+    /// Starts the mix's VMs of a kind.
     pub(super) fn start_vms(&mut self, kind: usize) {
         let mix = Rc::clone(&self.mix);
         let what = &mix.vms[kind];
@@ -92,9 +92,9 @@ impl Kernel {
         }
     }
 
-    /// Running time until an exit: between half and one and a half of the mean.
+    /// Draws the running time until an exit: 0.5 to 1.5 times the average.
     fn draw_exit(&mut self, exits_per_s: u32) -> Ns {
-        let mean = 1_000_000_000 / Ns::from(exits_per_s.max(1));
+        let mean = NS_PER_S / Ns::from(exits_per_s.max(1));
         self.rng.between(mean / 2, mean + mean / 2)
     }
 
@@ -105,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// The guest's next step, its work being done. False: it sleeps.
+    /// Makes the next step of a guest that has done its work. Returns false if the guest sleeps.
     pub(super) fn guest_step(&mut self, cpu: usize, task: TaskId) -> bool {
         let now = self.now;
         let vcpu = self.vcpu(task);
@@ -134,19 +134,19 @@ impl Kernel {
             }
             (Guest::Idle, _) => {
                 self.halt(cpu, task);
-                self.arm_timer(task, now + 1_000_000_000);
+                self.arm_timer(task, now + NS_PER_S);
                 false
             }
         }
     }
 
-    /// The guest halts: an exit, and the thread sleeps (`kvm_vcpu_halt()`).
+    /// The guest halts: the vCPU makes a VM exit, and its thread sleeps (`kvm_vcpu_halt()`).
     fn halt(&mut self, cpu: usize, task: TaskId) {
         self.tell_exit(cpu);
         self.block(cpu, task);
     }
 
-    /// The guest's timer: KVM kicks the vCPU and wakes its thread.
+    /// The guest's timer fires: KVM kicks the vCPU and wakes its thread.
     pub(super) fn guest_timer(&mut self, task: TaskId) {
         let now = self.now;
         let vcpu = self.vcpu(task);
@@ -159,7 +159,7 @@ impl Kernel {
         self.wake_up(task, false);
     }
 
-    /// When the vCPU that runs will leave to the host.
+    /// Sets the time of the next VM exit of the running vCPU.
     pub(super) fn arm_exit(&mut self, cpu: usize) {
         let curr = self.rqs[cpu].curr;
         let Program::Guest(vcpu) = &self.tasks[curr].program else { return };
@@ -198,14 +198,14 @@ impl Kernel {
         }
     }
 
-    /// A host's interrupt takes a CPU out of the guest that runs there: an exit.
+    /// A host interrupt takes a CPU out of the guest that runs there, by a VM exit.
     pub(super) fn interrupts_guest(&mut self, cpu: usize) {
         if matches!(self.tasks[self.rqs[cpu].curr].program, Program::Guest(_)) {
             self.tell_exit(cpu);
         }
     }
 
-    /// Of a vCPU that has run: was it boosted?
+    /// A vCPU has run. Counts the time if the vCPU was boosted.
     pub(super) fn note_boosted(&mut self, cpu: usize, task: TaskId, ran_ns: Ns) {
         if self.sensed && self.native.is_boosted(task) {
             self.vcpu(task).boosted_ns += ran_ns;
@@ -213,7 +213,7 @@ impl Kernel {
         }
     }
 
-    /// Time that boosted vCPUs have run on a CPU, that of the one that runs now included.
+    /// Time for which boosted vCPUs have run on a CPU, including the one that runs now.
     #[must_use]
     pub fn boosted_ns(&self, cpu: usize) -> Ns {
         let rq = &self.rqs[cpu];
@@ -226,7 +226,7 @@ impl Kernel {
         rq.boosted_ns + runs_ns
     }
 
-    /// What the sensor has told the daemon is acted on a little later.
+    /// The daemon acts on the sensor's messages a little later.
     pub(super) fn tell_daemon(&mut self) {
         if self.native.has_messages() && !self.daemon_due {
             self.daemon_due = true;
@@ -257,7 +257,7 @@ impl Kernel {
         }
     }
 
-    /// A timer of the programs fires.
+    /// A timer of the BPF programs fires.
     pub(super) fn bpf_timer(&mut self, timer: usize, seq: u32) {
         self.this_cpu = self.active.next(0).unwrap_or(0);
         let at = self.at();

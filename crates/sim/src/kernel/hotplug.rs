@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs that go and come: `sched_cpu_deactivate()`, `balance_push()`, `sched_cpu_activate()`.
+//! CPU hotplug: `sched_cpu_deactivate()`, `balance_push()`, `sched_cpu_activate()`.
 
 use super::{Kernel, State};
 use crate::bpf::TaskId;
@@ -18,7 +18,7 @@ impl Kernel {
         for task in self.tasks_of(cpu) {
             self.push_away(task);
         }
-        // What was under way to the CPU arrives, and leaves again.
+        // Tasks that are on their way to this CPU arrive first, and then leave again.
         class.unlocked(self, cpu);
         for task in self.tasks_of(cpu) {
             self.push_away(task);
@@ -47,7 +47,8 @@ impl Kernel {
         (self.machine.cpus..self.tasks.len()).filter(here).collect()
     }
 
-    /// A task that was taken off its run queue while it ran: the CPU's idle task runs until it looks who is next.
+    /// A task was taken off its run queue while it ran. The CPU's idle task runs until the CPU
+    /// selects the next task.
     pub fn leave_cpu(&mut self, cpu: usize, task: TaskId) {
         let class = self.normal;
         match self.tasks[task].class() {

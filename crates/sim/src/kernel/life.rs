@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks begin and end: `copy_process()`, `do_exit()`.
+//! The start and end of tasks: `copy_process()`, `do_exit()`.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::{
     time::Ns,
 };
 
-/// What a new task is to be.
+/// The attributes of a new task.
 pub(super) struct New {
     pub kind: usize,
     pub name: Rc<str>,
@@ -65,7 +65,8 @@ impl Kernel {
         object.static_prio.set(120);
     }
 
-    /// A task is made by the one that runs on the CPU that handles the present event, and becomes runnable.
+    /// Makes a task, which becomes runnable. Its parent is the task that runs on the CPU that
+    /// handles the present event.
     pub(super) fn fork(&mut self, new: New) {
         let cpu = self.this_cpu;
         let parent = self.rqs[cpu].curr;
@@ -85,7 +86,8 @@ impl Kernel {
         task.cookie = new.cookie;
         task.group = new.group;
         task.cpus = new.cpus.unwrap_or(task.cpus);
-        // A number that is used again keeps its timers' order.
+        // If a number is reused, its new task continues the numbers of the old task's timers, so
+        // that a timer of the old task is not mistaken for its own.
         let cpus = task.cpus;
         if id == self.tasks.len() {
             self.tasks.push(task);
@@ -114,7 +116,7 @@ impl Kernel {
         self.wake_up_new_task(id);
     }
 
-    /// The task's policy and priorities, where programs see them.
+    /// Publishes the task's policy and priorities to the programs.
     pub(super) fn publish(&self, id: TaskId) {
         let (task, object) = (&self.tasks[id], self.native.task(id));
         object.policy.set(task.policy_number());
@@ -122,7 +124,7 @@ impl Kernel {
         object.static_prio.set(task.static_prio());
     }
 
-    /// A task of a kind of the mix.
+    /// Makes a task of a kind of the mix.
     pub(super) fn fork_kind(&mut self, kind: usize, name: Rc<str>) {
         let mix = Rc::clone(&self.mix);
         let what: &mix::Task = &mix.tasks[kind];
@@ -140,7 +142,7 @@ impl Kernel {
         });
     }
 
-    /// The mix's tasks of a kind begin, on one CPU after the other.
+    /// Starts the mix's tasks of a kind, on one CPU after the other.
     pub(super) fn start_tasks(&mut self, kind: usize) {
         let mix = Rc::clone(&self.mix);
         let what = &mix.tasks[kind];
@@ -151,7 +153,7 @@ impl Kernel {
         }
     }
 
-    /// Forks come from the first CPU that is there, as from one shell.
+    /// Forks come from the first CPU that is online, as from one shell.
     pub(super) fn fork_from_somewhere(&mut self, fork: impl FnOnce(&mut Self)) {
         let here = self.active.next(0).unwrap_or(0);
         if self.this_cpu != here {
@@ -162,7 +164,7 @@ impl Kernel {
         self.finish();
     }
 
-    /// The task that runs ends: it is gone at the next switch.
+    /// Ends the running task. It is released at the next switch.
     pub(super) fn exit_current(&mut self, cpu: usize) {
         let curr = self.rqs[cpu].curr;
         self.tasks[curr].state = State::Dead;
@@ -180,7 +182,7 @@ impl Kernel {
         self.rqs[cpu].need_resched = true;
     }
 
-    /// `finish_task_switch()` of a task that has ended.
+    /// `finish_task_switch()` for a task that has ended.
     pub(super) fn release_task(&mut self, id: TaskId) {
         let class = self.normal;
         class.dead(self, id);
@@ -195,7 +197,7 @@ impl Kernel {
         self.free_tasks.push_back(id);
     }
 
-    /// Shares are measured from here on.
+    /// Begins to measure shares.
     pub(super) fn warmup_ends(&mut self) {
         for cpu in 0..self.machine.cpus {
             self.update_curr(cpu);
@@ -207,7 +209,7 @@ impl Kernel {
         self.placement.begin(self.now);
     }
 
-    /// A sleeper's timer is set.
+    /// Sets the timer of a sleeping task.
     pub(super) fn arm_timer(&mut self, task: TaskId, at_ns: Ns) {
         self.tasks[task].timer_seq += 1;
         let event =
@@ -215,7 +217,7 @@ impl Kernel {
         self.events.push(at_ns.max(self.now), event);
     }
 
-    /// An hrtimer's interrupt, on the CPU where it was set.
+    /// The interrupt of an hrtimer, on the CPU on which the timer was set.
     pub(super) fn timer_fires(&mut self, task: TaskId, seq: u32) {
         if self.tasks[task].timer_seq != seq || self.tasks[task].state == State::Dead {
             return;

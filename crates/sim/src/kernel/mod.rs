@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated kernel: tasks, run queues, switches, wakeups, ticks, timers, real-time tasks, hotplug.
-//! A class of ordinary tasks ([`SchedClass`]) is given to it. The names are those of kernel/sched/core.c.
+//! The simulated kernel: tasks, run queues, switches, wakeups, ticks, timers, real-time tasks,
+//! hotplug. The class of ordinary tasks is a parameter ([`SchedClass`]). Functions have the names
+//! that they have in kernel/sched/core.c.
 
 mod change;
 pub mod class;
@@ -48,31 +49,32 @@ use crate::{
     time::Ns,
 };
 
-/// From a look at who runs next to another that it has asked for itself, at least: an interrupt.
+/// Minimum time from one selection of a task to another one that the first has requested. It is the
+/// time of an interrupt.
 const LOOK_AGAIN_NS: Ns = 100;
-/// Events that may follow each other without any time passing.
+/// Maximum number of events without any time passing.
 const EVENTS_AT_ONCE: u64 = 10_000_000;
 
 /// A control group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its path; empty: the root group.
+    /// The path; empty for the root group.
     pub path: String,
-    /// Its parent; the root group is its own.
+    /// The parent. The root group is its own parent.
     pub parent: GroupId,
-    /// 0: the root group.
+    /// Depth of the group. 0: the root group.
     pub level: usize,
     /// `cpu.weight`.
     pub weight: u32,
     /// `cpu.max`.
     pub quota: Option<Quota>,
-    /// When it last lost its quota.
+    /// When the group last lost its quota.
     pub unlimited_since: Ns,
     /// `cpu.idle`.
     pub idle: bool,
 }
 
-/// A counter that tasks wake each other with.
+/// A counter with which tasks wake each other.
 #[derive(Default)]
 pub struct Pipe {
     count: u64,
@@ -86,85 +88,85 @@ pub struct Mutex {
     waiters: std::collections::VecDeque<TaskId>,
 }
 
-/// What must not happen, has happened.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// When.
+    /// When it happened.
     pub at_ns: Ns,
-    /// What, in one line.
+    /// What happened, in one line.
     pub what: String,
 }
 
-/// The words of a fault that are no names and numbers.
+/// The words of a fault that are neither names nor numbers.
 fn words(fault: &str) -> impl Iterator<Item = &str> {
     fault.split(' ').filter(|word| word.bytes().all(|c| c.is_ascii_lowercase()))
 }
 
 /// The simulated kernel and its machine.
 pub struct Kernel {
-    /// What runs.
+    /// The mix that runs.
     pub mix: Rc<Mix>,
     /// The machine.
     pub machine: Machine,
     /// Simulated time.
     pub now: Ns,
-    /// What is going to happen.
+    /// Future events.
     pub events: Events,
-    /// All that is drawn.
+    /// The source of all random numbers.
     pub rng: Rng,
-    /// Tasks by number; the first are the CPUs' idle tasks.
+    /// Tasks by number. The first ones are the idle tasks of the CPUs.
     pub tasks: Vec<Task>,
-    /// Where tasks were put.
+    /// Statistics about where tasks were put.
     pub placement: Placement,
     /// Run queues by CPU.
     pub rqs: Vec<Rq>,
-    /// Groups by number; 0: the root group.
+    /// Groups by number. 0: the root group.
     pub groups: Vec<Group>,
     /// CPUs on which tasks may run.
     pub active: CpuSet,
-    /// CPUs where real-time tasks wait (`rd->rto_mask`).
+    /// CPUs on which real-time tasks wait (`rd->rto_mask`).
     rt_overloaded: CpuSet,
     /// The class of ordinary tasks.
     pub normal: &'static dyn SchedClass,
-    /// Whether paracord's programs watch.
+    /// Whether paracord's sensor programs run.
     pub sensed: bool,
-    /// Who may share a core.
+    /// The state of core scheduling.
     cores: cores::Cores,
-    /// The ext class's part.
+    /// The state of the ext class.
     pub ext: ext_state::Ext,
-    /// The fair class's part.
+    /// The state of the fair class.
     pub fair: fair_state::Fair,
-    /// What the natively compiled programs see.
+    /// The objects that the natively compiled programs see.
     pub native: Native,
     /// The CPU that handles the present event.
     pub this_cpu: usize,
-    /// What went wrong.
+    /// The faults so far.
     pub faults: Vec<Fault>,
-    /// It does not go on.
+    /// Whether the run has been stopped.
     pub stopped: bool,
-    /// Who is told what happens.
+    /// The observer that is told what happens.
     pub observer: Option<Box<dyn Observer>>,
-    /// Tasks that have ended, and what they did: by kind.
+    /// Tasks that have ended: name, kind and account.
     pub ended: Vec<(Rc<str>, usize, Account)>,
     pipes: Vec<Pipe>,
     locks: Vec<Mutex>,
-    /// Tasks that there may be at once, the CPUs' idle tasks included.
+    /// Maximum number of tasks at the same time, including the CPUs' idle tasks.
     pub tasks_max: usize,
     free_tasks: std::collections::VecDeque<TaskId>,
     next_pid: i32,
     daemon_due: bool,
     races: Option<Box<under_way::Races<Kernel>>>,
-    /// Faults that a test plants.
+    /// Faults that a test has planted.
     pub planted: Planted,
-    /// Events before the present time.
+    /// Number of events before the present time.
     instant: u64,
 }
 
 impl Kernel {
-    /// A machine for a mix, at time 0.
+    /// Makes a machine for a mix, at time 0.
     ///
     /// # Errors
-    /// No memory.
+    /// There is not enough memory.
     pub fn new(mix: Rc<Mix>, normal: &'static dyn SchedClass, sensed: bool) -> io::Result<Self> {
         let machine = mix.machine.clone();
         let native = Native::new(machine.cpus, mix.kernel)?;
@@ -228,7 +230,8 @@ impl Kernel {
         })
     }
 
-    /// Starts the machine: idle tasks, the class, the mix's first events. Call it in place.
+    /// Starts the machine: idle tasks, the class, and the first events of the mix. Call it in
+    /// place.
     pub fn begin(&mut self) {
         for cpu in 0..self.machine.cpus {
             self.native.begin_rq(cpu);
@@ -265,8 +268,8 @@ impl Kernel {
         }
     }
 
-    /// Lets it run up to a time. Call it in place. Returns early if it was stopped. In how many steps a run is made
-    /// does not change it.
+    /// Runs the machine up to a time. Call it in place. Returns early if the run was stopped.
+    /// Dividing a run into steps does not change its result.
     pub fn run_until(&mut self, until: Ns) {
         while self.races.is_some() && !self.stopped {
             if !self.race_on(until) {
@@ -318,7 +321,8 @@ impl Kernel {
         }
     }
 
-    /// The event's CPU leaves the kernel: it looks who runs next if it has to, and does what waited for its lock.
+    /// The CPU of the event leaves the kernel. It selects a task if it must, and does the work that
+    /// had to wait for its lock.
     fn finish(&mut self) {
         let cpu = self.this_cpu;
         let class = self.normal;
@@ -331,20 +335,21 @@ impl Kernel {
         }
         let rq = &mut self.rqs[cpu];
         if rq.need_resched && !rq.resched_sent {
-            // A switch is under way, or the look itself asked for another: that interrupt comes when it is done.
+            // A switch is still in progress, or the selection of a task has requested another
+            // selection. The interrupt comes when the switch is complete.
             rq.resched_sent = true;
             let at = rq.switch_until.max(self.now + LOOK_AGAIN_NS);
             self.events.push(at, Event::Resched { cpu: events::short(cpu) });
         }
     }
 
-    /// Where an operation runs now.
+    /// Where an operation runs now: the CPU, the time and the running task.
     #[must_use]
     pub fn at(&self) -> At {
         At { cpu: self.this_cpu, now_ns: self.now, current: self.rqs[self.this_cpu].curr }
     }
 
-    /// Something went wrong: noted, a few times per kind, whatever its numbers and names.
+    /// Records a fault. Faults that differ only in numbers and names are recorded only a few times.
     pub fn fault(&mut self, what: String) {
         const FAULTS_MAX: usize = 64;
         const ALIKE_MAX: usize = 4;
@@ -362,7 +367,7 @@ impl Kernel {
         }
     }
 
-    /// What a task has had so far, the time that it runs now included.
+    /// What a task has used so far, including the time since it last began to run.
     #[must_use]
     pub fn account(&self, id: TaskId) -> Account {
         let task = &self.tasks[id];
@@ -376,7 +381,7 @@ impl Kernel {
         account
     }
 
-    /// Where tasks were put, up to now.
+    /// The statistics about where tasks were put, up to now.
     #[must_use]
     pub fn placement_now(&self) -> Placement {
         let mut placement = self.placement.clone();
@@ -384,7 +389,7 @@ impl Kernel {
         placement
     }
 
-    /// Whether a task is a CPU's idle task.
+    /// Whether a task is the idle task of a CPU.
     #[must_use]
     pub fn is_idle_task(&self, task: TaskId) -> bool {
         task < self.machine.cpus

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where tasks were put, as a report says it: moves between caches and nodes, cores that were crowded while another one was
-//! idle, waits of those that woke.
+//! Statistics about where tasks were put: moves between caches and nodes, cores that were crowded
+//! while other cores were idle, and waits after wakeups.
 
 use crate::{machine::Machine, time::Ns};
 
-/// Octaves are divided into so many parts: a wait is known to an eighth.
+/// Each power of two is divided into this many buckets, so the error of a wait is at most an
+/// eighth.
 const PARTS: u32 = 8;
 
-/// Waits by length, upwards.
+/// A histogram of waits, the shortest first.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     counts: Vec<u64>,
@@ -24,7 +25,7 @@ impl Waits {
         self.total += 1;
     }
 
-    /// So many of a thousand waited no longer than this.
+    /// The time that is not exceeded by this many per mille of the waits.
     #[must_use]
     pub fn permille_ns(&self, permille: u64) -> Option<Ns> {
         let wanted = (self.total * permille).div_ceil(1000);
@@ -44,22 +45,23 @@ fn bucket(ns: Ns) -> usize {
     ((octave * PARTS) as usize) + usize::try_from(part).unwrap_or(0)
 }
 
-/// The longest wait of a bucket.
+/// The longest wait that belongs to a bucket.
 fn most(bucket: usize) -> Ns {
     let (octave, part) = (bucket as u64 / u64::from(PARTS), bucket as u64 % u64::from(PARTS));
     ((part + 1 + u64::from(PARTS)) << octave >> PARTS.ilog2()) - 1
 }
 
-/// What was measured since the warm-up.
+/// The statistics since the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// Moves of tasks from one node to another one.
+    /// Moves of tasks from one node to another.
     pub node_moves: u64,
-    /// Moves from one last cache to another one, those between nodes among them.
+    /// Moves from one last-level cache to another, including moves between nodes.
     pub cache_moves: u64,
-    /// Sum over cores of the time for which two threads of them were busy, as far as as many other cores were idle.
+    /// Sum over all cores of the time in which two threads of a core were busy. A core counts only
+    /// if another core was idle for it.
     pub crowded_ns: Ns,
-    /// From wakeup to running, by kind: tasks in the mix's order, then VMs.
+    /// Times from wakeup to running, by kind: tasks in the order of the mix, then VMs.
     pub wakeups: Vec<Waits>,
     busy_threads: Vec<u32>,
     crowded: u64,
@@ -78,7 +80,7 @@ impl Placement {
         }
     }
 
-    /// Nothing was measured before.
+    /// Begins the statistics. Earlier events do not count.
     pub(super) fn begin(&mut self, now: Ns) {
         (self.node_moves, self.cache_moves, self.crowded_ns, self.since) = (0, 0, 0, now);
         self.wakeups.fill(Waits::default());
@@ -89,7 +91,7 @@ impl Placement {
         self.since = now;
     }
 
-    /// A thread of a core begins or ends to be busy.
+    /// A thread of a core becomes busy or idle.
     pub(super) fn thread_changes(&mut self, now: Ns, core: usize, busy: bool) {
         self.up_to(now);
         let was = self.busy_threads[core];

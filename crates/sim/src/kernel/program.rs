@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the task that runs does: its phases, one after the other, until one takes time or lets it sleep.
+//! What the running task does: its phases, one after the other, until a phase takes time or makes
+//! the task sleep.
 
 use std::rc::Rc;
 
@@ -10,21 +11,22 @@ use crate::{
     time::Ns,
 };
 
-/// How long a task spins until it gives its CPU to another one: KVM's window for pauses is 4096 cycles, and the exit.
+/// How long a task spins before it yields its CPU: 4096 cycles, which is KVM's window for pause
+/// loops, and the VM exit.
 const SPIN_NS: Ns = 5_000;
-/// Phases that a task may do without any time passing.
+/// Maximum number of phases of a task without any time passing.
 const PHASES_AT_ONCE: u32 = 10_000;
 
-/// What a phase came to.
+/// The result of a phase.
 enum Step {
     /// The next phase follows at once.
     Next,
-    /// It takes time, or the CPU is to look who runs next.
+    /// The phase takes time, or the CPU must select a task.
     Stop,
 }
 
 impl Kernel {
-    /// The task that runs goes on, or begins.
+    /// The running task continues or begins.
     pub(super) fn go_on(&mut self, cpu: usize) {
         let curr = self.rqs[cpu].curr;
         if self.tasks[curr].work == 0 {
@@ -35,7 +37,7 @@ impl Kernel {
         }
     }
 
-    /// When the task that runs will have done its work.
+    /// Sets the time at which the running task will have done its work.
     pub(super) fn arm_run_end(&mut self, cpu: usize) {
         let curr = self.rqs[cpu].curr;
         let rq = &mut self.rqs[cpu];
@@ -51,7 +53,8 @@ impl Kernel {
         }
     }
 
-    /// Cancelled events wait in the heap for their time, unless there are too many.
+    /// Removes cancelled events if there are too many. Otherwise they stay in the heap until they
+    /// are due.
     pub(super) fn forget_cancelled(&mut self) {
         if !self.events.are_many() {
             return;
@@ -73,7 +76,7 @@ impl Kernel {
         self.go_on(cpu);
     }
 
-    /// Phases of the task that runs, until one takes time.
+    /// Executes phases of the running task, until one takes time.
     fn next_phases(&mut self, cpu: usize) {
         let curr = self.rqs[cpu].curr;
         for _ in 0..PHASES_AT_ONCE {
@@ -111,7 +114,7 @@ impl Kernel {
         }
     }
 
-    /// The task that runs waits for something; the CPU looks who runs next.
+    /// The running task waits for something, and the CPU must select another task.
     pub(super) fn block(&mut self, cpu: usize, task: TaskId) {
         self.tasks[task].state = State::Sleeping;
         self.native.task(task).state.set(1); // TASK_INTERRUPTIBLE
@@ -193,7 +196,7 @@ impl Kernel {
         Step::Stop
     }
 
-    /// The phase is done again until the queue has something.
+    /// Spins on a queue. The phase is repeated until the queue is not empty.
     fn spin(&mut self, cpu: usize, task: TaskId, queue: usize, to: usize) -> Step {
         let pipe = &mut self.pipes[queue];
         if pipe.count > 0 {
@@ -204,7 +207,7 @@ impl Kernel {
         if let Program::Phases { phases, next } = &mut self.tasks[task].program {
             *next = (*next + phases.len() - 1) % phases.len();
         }
-        // It spins, yields, and spins again.
+        // The task alternates between spinning and yielding.
         self.tasks[task].spins = !self.tasks[task].spins;
         if self.tasks[task].spins || !self.yields_to_one_of(cpu, task, to) {
             self.tasks[task].work = SPIN_NS * WORK_PER_NS;
@@ -214,7 +217,8 @@ impl Kernel {
         Step::Stop
     }
 
-    /// `yield_to()`, to the first task of a kind that waits for a CPU and is let run, after the last one that was.
+    /// `yield_to()`: yields to a task of a kind that waits for a CPU. The search begins after the
+    /// task to which this one last yielded.
     fn yields_to_one_of(&mut self, cpu: usize, task: TaskId, kind: usize) -> bool {
         let last = self.tasks[task].called;
         let waits = |id: &TaskId| {
@@ -241,7 +245,7 @@ impl Kernel {
         if both != [super::Class::Normal; 2] || (there != cpu && !self.try_lock_rq(there)) {
             return false;
         }
-        // It may have moved before its run queue was locked.
+        // The task may have moved before its run queue was locked.
         let yields = self.tasks[to].cpu == there
             && self.rqs[there].curr != to
             && self.tasks[to].state == State::Runnable
@@ -277,7 +281,7 @@ impl Kernel {
         }
     }
 
-    /// A guest's step, from kernel/guest.rs.
+    /// Executes a guest's step (kernel/guest.rs).
     fn guest_goes_on(&mut self, cpu: usize, task: TaskId) -> Step {
         if self.guest_step(cpu, task) { Step::Next } else { Step::Stop }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Races: the handling of an event may be left at every helper, kfunc and atomic, and events of other CPUs come
-//! between. The seed decides. Whoever needs a run queue's lock waits for who has it.
+//! Races. The handling of an event may be paused at every helper, kfunc and atomic operation, and
+//! events of other CPUs are handled in between. The seed decides when. A CPU that needs a run
+//! queue's lock waits until the owner releases it.
 
 use super::{
     Event, Kernel,
@@ -11,19 +12,20 @@ use crate::{
     time::Ns,
 };
 
-/// How far apart in time events may be whose handling overlaps.
+/// Events whose times differ by at most this much may overlap.
 const OVERLAP_NS: Ns = 5_000;
-/// Of points, how many thousandths are left.
+/// The handling is paused at this many per mille of the points.
 const LEFT_PERMILLE: u64 = 100;
 
 impl Kernel {
-    /// Lets operations of several CPUs overlap from here on.
+    /// From now on, operations of several CPUs may overlap.
     pub fn race(&mut self) {
         self.native.watched = true;
         self.races = Some(Box::new(Races::new(self.machine.cpus)));
     }
 
-    /// Where the lock of a CPU's run queue is: CPUs of a core that is shared by cookies have one.
+    /// The index of the lock of a CPU's run queue. With core scheduling, CPUs of a core share one
+    /// lock.
     fn lock_of(&self, cpu: usize) -> usize {
         if self.has_cookies() { self.machine.core_cpus(cpu).start } else { cpu }
     }
@@ -37,7 +39,7 @@ impl Kernel {
     /// `raw_spin_rq_lock()`.
     pub fn lock_rq(&mut self, cpu: usize) {
         let lock = self.lock_of(cpu);
-        // After a pause everything is looked at anew: others have gone on.
+        // After a pause, the state is read again, because other CPUs have continued.
         self.race_point();
         while let Some(races) = &mut self.races {
             let running = races.running;
@@ -55,7 +57,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the run queue's lock is held by what is handled now.
+    /// Whether the present handler holds the run queue's lock.
     #[must_use]
     pub fn holds_rq(&self, cpu: usize) -> bool {
         let lock = self.lock_of(cpu);
@@ -65,7 +67,7 @@ impl Kernel {
         self.races.as_deref().is_some_and(holds)
     }
 
-    /// `lockdep_assert_rq_held()`. What is handled alone needs no lock.
+    /// `lockdep_assert_rq_held()`. Without races, no lock is needed.
     pub fn assert_rq_held(&mut self, cpu: usize) {
         let overlaps = self.races.as_deref().is_some_and(|races| races.running != 0);
         if overlaps && !self.holds_rq(cpu) {
@@ -73,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// `raw_spin_rq_trylock()`, of a run queue that is not this CPU's.
+    /// `raw_spin_rq_trylock()` for the run queue of another CPU.
     pub fn try_lock_rq(&mut self, cpu: usize) -> bool {
         let lock = self.lock_of(cpu);
         let Some(races) = &mut self.races else { return true };
@@ -96,7 +98,8 @@ impl Kernel {
         }
     }
 
-    /// `smp_cond_load_acquire(&p->on_cpu, !VAL)`: a task that has left its run queue may still be its CPU's.
+    /// `smp_cond_load_acquire(&p->on_cpu, !VAL)`: a task that has left its run queue may still be
+    /// on its CPU.
     pub(super) fn wait_until_off_cpu(&mut self, task: TaskId) {
         let cpu = self.tasks[task].cpu;
         while self.races.is_some() && self.rqs[cpu].curr == task && cpu != self.this_cpu {
@@ -104,7 +107,8 @@ impl Kernel {
         }
     }
 
-    /// A helper, kfunc or atomic: does another CPU go on here?
+    /// Called at each helper, kfunc and atomic operation. Decides whether another CPU continues at
+    /// this point.
     pub(crate) fn race_point(&mut self) {
         let Some(races) = &mut self.races else { return };
         races.points += 1;
@@ -113,20 +117,20 @@ impl Kernel {
         }
     }
 
-    /// Points at which another CPU could have gone on, so far.
+    /// Number of points so far at which another CPU could have continued.
     #[must_use]
     pub fn race_points(&self) -> u64 {
         self.races.as_deref().map_or(0, |races| races.points)
     }
 
-    /// The CPU whose event it is; `None`: it is handled while nothing else is under way.
+    /// The CPU of an event. `None`: the event is handled while no other handling is in progress.
     fn cpu_of(&self, event: Event) -> Option<usize> {
         match event {
             Event::RunEnd { cpu, .. }
             | Event::Tick { cpu, .. }
             | Event::Resched { cpu }
             | Event::VmExit { cpu, .. } => Some(cpu as usize),
-            // Of a CPU that is gone it fires elsewhere.
+            // If the CPU is offline, the timer fires on another one.
             Event::Timer { task, .. } => {
                 Some(self.tasks[task as usize].cpu).filter(|cpu| self.rqs[*cpu].active)
             }
@@ -134,7 +138,8 @@ impl Kernel {
         }
     }
 
-    /// The next event is handled, or what was left goes on. False: nothing is to be done up to that time.
+    /// Handles the next event, or continues a paused one. Returns false if there is nothing to do
+    /// up to that time.
     pub(super) fn race_on(&mut self, until: Ns) -> bool {
         let next = self.events.next_ns().filter(|at| *at <= until);
         let left = self.races.as_ref().map_or(0, |races| races.under_way.len());
@@ -143,7 +148,8 @@ impl Kernel {
             return self.resume_one();
         }
         let Some((at, event)) = next.and_then(|_| self.events.pop()) else { return false };
-        // A CPU does one thing at a time; what concerns all is done alone. A sleeper's CPU may change meanwhile.
+        // A CPU handles one event at a time, and an event that concerns all CPUs is handled alone.
+        // The CPU of a sleeping task may change in the meantime.
         while self.is_under_way(self.cpu_of(event)) {
             if !self.resume_one() {
                 break;
@@ -173,7 +179,7 @@ impl Kernel {
         cpu.map_or(!under_way.is_empty(), |cpu| under_way.iter().any(|other| other.cpu == cpu))
     }
 
-    /// One of those that were left goes on, one that waits for nobody.
+    /// Continues one of the paused handlers that wait for nothing.
     fn resume_one(&mut self) -> bool {
         let Some(races) = &self.races else { return false };
         let free = |under_way: &UnderWay<Kernel>| match under_way.left {

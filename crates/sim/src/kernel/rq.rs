@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A CPU's run queue, as far as it is no class's own.
+//! The run queue of a CPU, except the state of the classes.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{ext_state, fair_state};
 use crate::{bpf::TaskId, time::Ns};
 
-/// Real-time tasks of a CPU that wait, by priority.
+/// The waiting real-time tasks of a CPU, by priority.
 #[derive(Default)]
 pub struct RtQueue {
     lists: BTreeMap<u8, VecDeque<TaskId>>,
 }
 
 impl RtQueue {
-    /// Adds a task, at the front if it was preempted.
+    /// Adds a task. A task that was preempted is added at the front.
     pub fn insert(&mut self, priority: u8, task: TaskId, front: bool) {
         let list = self.lists.entry(priority).or_default();
         if front { list.push_front(task) } else { list.push_back(task) }
     }
 
-    /// Takes a task out.
+    /// Removes a task.
     pub fn remove(&mut self, priority: u8, task: TaskId) {
         if let Some(list) = self.lists.get_mut(&priority) {
             list.retain(|other| *other != task);
@@ -36,7 +36,7 @@ impl RtQueue {
         list.front().map(|task| (*priority, *task))
     }
 
-    /// All of them.
+    /// All tasks.
     pub fn iter(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.lists.values().flatten().copied()
     }
@@ -44,74 +44,75 @@ impl RtQueue {
 
 /// A CPU's run queue.
 pub struct Rq {
-    /// The task that runs; its own idle task if none does.
+    /// The running task. If no task runs, the CPU's idle task.
     pub curr: TaskId,
-    /// Whether it is to look who runs next.
+    /// Whether the CPU must select a task.
     pub need_resched: bool,
-    /// Whether somebody's request to look is under way.
+    /// Whether a request to select a task is on its way to the CPU.
     pub resched_sent: bool,
     /// Whether tasks may run here.
     pub active: bool,
-    /// Time up to here is accounted to the task that runs.
+    /// Time up to which the running task is accounted.
     pub exec_start: Ns,
-    /// Work up to here is done; in the future: the CPU does something else until then.
+    /// Time up to which work is done. If it is in the future, the CPU does something else until
+    /// then.
     pub work_from: Ns,
-    /// A switch is under way until then.
+    /// Time until which a switch is in progress.
     pub switch_until: Ns,
-    /// Switches from tasks that wanted to go on.
+    /// Number of switches from tasks that were still runnable.
     pub preemptions: u64,
-    /// Time that boosted vCPUs have run.
+    /// Running time of boosted vCPUs.
     pub boosted_ns: Ns,
     /// Work per nanosecond.
     pub speed: u64,
-    /// The task's end of phase has this number.
+    /// Number of the event that ends the running task's phase.
     pub run_seq: u32,
-    /// Whether the tick is on, and its number.
+    /// Number of the tick, if it is on.
     pub tick: Option<u32>,
-    /// The last tick's number.
+    /// Number of the last tick.
     pub tick_seq: u32,
-    /// The present VM exit's number.
+    /// Number of the next VM exit.
     pub exit_seq: u32,
-    /// Interrupts keep the CPU until then.
+    /// Time until which interrupts use the CPU.
     pub irq_until: Ns,
-    /// Time that interrupts took.
+    /// Total time of interrupts.
     pub irq_ns: Ns,
-    /// clock_task up to which clock_pelt is right.
+    /// Value of clock_task up to which clock_pelt is up to date.
     pub pelt_updated: Ns,
-    /// Since when it is idle.
+    /// Since when the CPU has been idle.
     pub idle_since: Ns,
-    /// Runnable tasks of all classes.
+    /// Number of runnable tasks of all classes.
     pub nr_running: u32,
-    /// Real-time tasks that wait.
+    /// Waiting real-time tasks.
     pub rt: RtQueue,
-    /// End of the present SCHED_RR slice.
+    /// End of the current SCHED_RR slice.
     pub rr_until: Ns,
     /// The reserve for ordinary tasks.
     pub server: Server,
-    /// Where the search for a CPU of a set goes on (cpumask_any_and_distribute()).
+    /// Where the search for a CPU of a set continues (cpumask_any_and_distribute()).
     pub distribute: usize,
-    /// The fair class's part.
+    /// The state of the fair class.
     pub fair: fair_state::FairRq,
-    /// The ext class's part.
+    /// The state of the ext class.
     pub ext: ext_state::ExtRq,
 }
 
-/// fair_server, ext_server (kernel/sched/deadline.c): 50 ms of a second for ordinary tasks, at the end of a second in
-/// which real-time tasks left them less.
+/// fair_server, ext_server (kernel/sched/deadline.c): ordinary tasks get 50 ms per second. If
+/// real-time tasks have left them less, they get the rest at the end of the second.
 #[derive(Default)]
 pub struct Server {
-    /// Number of the event that is due; 0: none.
+    /// Number of the server's newest event. Older events are ignored.
     pub seq: u32,
-    /// Whether an event is due.
+    /// Whether the newest event is still to come.
     pub armed: bool,
-    /// Ordinary tasks come first until they have run for that long.
+    /// Ordinary tasks run before real-time ones until they have run for this long.
     pub left_ns: Ns,
-    /// What ordinary tasks have run since it was armed.
+    /// Running time of ordinary tasks since the server was armed.
     pub ran_ns: Ns,
 }
 
 impl Rq {
-    /// An idle CPU.
+    /// Makes the run queue of an idle CPU.
     #[must_use]
     pub fn new(idle_task: TaskId, speed: u64) -> Self {
         Self {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Real-time tasks (kernel/sched/rt.c): fixed priorities, a list per priority, pushed and pulled between CPUs.
+//! Real-time tasks (kernel/sched/rt.c): they have fixed priorities and a list per priority, and are
+//! pushed and pulled between CPUs.
 
 use super::{Class, Kernel};
 use crate::{bpf::TaskId, mix::Policy, time::Ns};
@@ -8,8 +9,8 @@ use crate::{bpf::TaskId, mix::Policy, time::Ns};
 const RR_SLICE_NS: Ns = 100_000_000;
 
 impl Kernel {
-    /// `select_task_rq_rt()`: where it ran last, unless what runs there is as urgent; then the CPU with the least
-    /// urgent task.
+    /// `select_task_rq_rt()`: the CPU on which the task last ran. If an equally urgent task runs
+    /// there, it is the CPU with the least urgent task instead.
     pub(super) fn select_rt(&mut self, task: TaskId, prev: usize) -> usize {
         let curr = self.rqs[prev].curr;
         let busy = self.tasks[curr].class() == Class::Rt;
@@ -22,7 +23,8 @@ impl Kernel {
         self.find_lowest(task).unwrap_or(prev)
     }
 
-    /// `find_lowest_rq()`: the CPU whose task is the least urgent, if that is less urgent than this one.
+    /// `find_lowest_rq()`: the CPU with the least urgent task, if that task is less urgent than
+    /// this one.
     fn find_lowest(&self, task: TaskId) -> Option<usize> {
         let rank = |cpu: usize| {
             let curr = &self.tasks[self.rqs[cpu].curr];
@@ -86,7 +88,7 @@ impl Kernel {
         let overloaded = self.rt_overloaded;
         let found = overloaded.iter().filter(|other| *other != cpu).find_map(|other| {
             let task = waits(self, other)?;
-            // A CPU that is about to switch may have chosen the task.
+            // A CPU in the middle of a switch may have selected the task already.
             self.try_lock_rq(other).then_some((other, task))
         });
         let (other, task) = found?;
@@ -105,7 +107,7 @@ impl Kernel {
             matches!(self.tasks[prev].policy, Policy::Rr(_)) && self.now >= self.rqs[cpu].rr_until;
         let priority = self.tasks[prev].rt_priority();
         self.insert_rt(cpu, priority, prev, !expired);
-        // Somebody else may have room for it (push_rt_task()).
+        // Another CPU may have room for the task (push_rt_task()).
         if let Some(other) = self.find_lowest(prev).filter(|other| *other != cpu) {
             self.resched_curr(other);
         }

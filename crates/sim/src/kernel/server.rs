@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The reserve for ordinary tasks beside real-time ones: fair_server and ext_server (kernel/sched/deadline.c),
-//! which begin to run at the last moment of their period.
+//! The reserve for ordinary tasks beside real-time ones: fair_server and ext_server
+//! (kernel/sched/deadline.c). They begin to run at the last possible moment of their period.
 
 use super::{Class, Event, Kernel, events::short};
 use crate::{
     mix::{KernelVersion, Scheduler},
-    time::Ns,
+    time::{NS_PER_S, Ns},
 };
 
-const PERIOD_NS: Ns = 1_000_000_000;
+const PERIOD_NS: Ns = NS_PER_S;
 const RUNTIME_NS: Ns = 50_000_000;
 
 impl Kernel {
-    /// Kernel 6.12 has none for sched_ext.
+    /// Kernel 6.12 has no server for sched_ext.
     fn has_server(&self) -> bool {
         self.mix.scheduler == Scheduler::Stock || self.mix.kernel == KernelVersion::V7_3
     }
 
-    /// A task came to the CPU: the server counts from here, if it does not yet and somebody may need it.
+    /// A task came to the CPU. If the server is not armed yet and may be needed, its period begins
+    /// now.
     pub(super) fn arm_server(&mut self, cpu: usize) {
         let rt = self.tasks[self.rqs[cpu].curr].class() == Class::Rt
             || self.rqs[cpu].rt.first().is_some();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs next on a CPU: `__schedule()` and what it calls.
+//! Selects the task that runs next on a CPU: `__schedule()` and the functions that it calls.
 
 use super::{Class, Event, Kernel, Program, State, events::short};
 use crate::bpf::{self, TaskId};
 
 impl Kernel {
-    /// `resched_curr()`: the CPU is to look who runs next; another one hears of it by an interrupt.
+    /// `resched_curr()`: the CPU must select a task again. Another CPU gets an interrupt for this.
     pub fn resched_curr(&mut self, cpu: usize) {
         let (here, ipi_ns) = (self.this_cpu, self.machine.costs.ipi_ns);
         let rq = &mut self.rqs[cpu];
@@ -51,7 +51,8 @@ impl Kernel {
         }
         self.put_prev_task(cpu, prev, next);
         self.set_next_task(cpu, next);
-        // A request that came while this look was under way is answered by it or lost, as in the kernel.
+        // As in the kernel, a request that comes during the selection is cleared together with the
+        // one that started it.
         self.rqs[cpu].need_resched = false;
         self.context_switch(cpu, prev, next, runnable);
     }
@@ -61,7 +62,7 @@ impl Kernel {
         if self.has_cookies() { self.pick_for_core(cpu, prev) } else { self.pick_task(cpu, prev) }
     }
 
-    /// `__pick_next_task()`: the highest class that has one.
+    /// `__pick_next_task()`: asks the classes for a task, the highest class first.
     pub(super) fn pick_task(&mut self, cpu: usize, prev: TaskId) -> TaskId {
         let class = self.normal;
         if !self.rqs[cpu].active || self.planted.kept_idle == Some(cpu) {
@@ -90,7 +91,7 @@ impl Kernel {
         }
     }
 
-    /// `next` is the CPU's task from here on.
+    /// From now on, `next` is the task of the CPU.
     fn set_next_task(&mut self, cpu: usize, next: TaskId) {
         let class = self.normal;
         self.update_rq_clock(cpu);
@@ -137,7 +138,7 @@ impl Kernel {
         self.stops_waiting(next);
         self.tasks[next].account.switches += 1;
         self.start_tick(cpu);
-        // It goes on when the switch is done.
+        // The task continues when the switch is complete.
         self.arm_run_end(cpu);
         if self.tasks[next].work > 0 {
             self.arm_exit(cpu);
@@ -164,7 +165,7 @@ impl Kernel {
         self.arm_server(cpu);
     }
 
-    /// `dequeue_task()`; `sleep`: it does not want to run any more.
+    /// `dequeue_task()`. `sleep`: the task is no longer runnable.
     pub fn dequeue_task(&mut self, cpu: usize, task: TaskId, sleep: bool) {
         self.assert_rq_held(cpu);
         self.update_curr(cpu);
@@ -181,7 +182,7 @@ impl Kernel {
         self.stops_waiting(task);
     }
 
-    /// A task changes its CPU; it is in no run queue (`set_task_cpu()`).
+    /// Changes the CPU of a task that is in no run queue (`set_task_cpu()`).
     pub fn set_task_cpu(&mut self, task: TaskId, cpu: usize) {
         let from = self.tasks[task].cpu;
         if from == cpu {
@@ -234,9 +235,9 @@ impl Kernel {
         info.last_queued.set(0);
     }
 
-    /// A CPU whose sibling computes is slower: both ends' tasks go on at their new speed.
+    /// A CPU is slower while its sibling computes. The tasks on both continue at their new speed.
     fn smt_changed(&mut self, cpu: usize) {
-        /// Of a thread whose siblings compute too, in percent.
+        /// Speed of a thread while its siblings compute, too, in percent.
         const SHARED_PCT: u64 = 60;
         if self.machine.smt == 1 {
             return;

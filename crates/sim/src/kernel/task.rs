@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task as the simulator's kernel has it.
+//! A task of the simulated kernel.
 
 use std::rc::Rc;
 
@@ -11,17 +11,18 @@ use crate::{
     time::Ns,
 };
 
-/// Work is counted in nanoseconds at capacity 1, so that a CPU does `capacity` of it per nanosecond.
+/// Work that a CPU of full capacity does per nanosecond. A CPU does `capacity` units of work per
+/// nanosecond.
 pub const WORK_PER_NS: u64 = 1024;
 
-/// Where a task is in its life.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Runs or wants to.
+    /// The task runs or is runnable.
     Runnable,
-    /// Waits for something.
+    /// The task waits for something.
     Sleeping,
-    /// Has ended.
+    /// The task has ended.
     Dead,
 }
 
@@ -36,28 +37,28 @@ pub enum Class {
     Rt,
 }
 
-/// What a report says of a task.
+/// What a report says about a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Account {
-    /// Time on CPUs.
+    /// CPU time.
     pub ran_ns: Ns,
     /// Longest wait in a run queue.
     pub longest_wait_ns: Ns,
-    /// Times that it was put on a CPU.
+    /// How often the task was put on a CPU.
     pub switches: u64,
-    /// Times that it came from another CPU.
+    /// How often the task came from another CPU.
     pub migrations: u64,
 }
 
 /// What a task does.
 pub enum Program {
-    /// Nothing: a CPU's idle task.
+    /// Nothing. This is the idle task of a CPU.
     Idle,
     /// Phases, again and again.
     Phases {
-        /// What.
+        /// The phases.
         phases: Rc<[Phase]>,
-        /// The next one.
+        /// Index of the next phase.
         next: usize,
     },
     /// A vCPU's guest.
@@ -66,56 +67,57 @@ pub enum Program {
 
 /// A task.
 pub struct Task {
-    /// Index of its kind in the mix: of tasks, or of VMs if its program is a guest.
+    /// Index of the task's kind in the mix: in the list of VMs if its program is a guest, otherwise
+    /// in the list of tasks.
     pub kind: usize,
-    /// Its name in reports.
+    /// Name in reports.
     pub name: Rc<str>,
-    /// Where it is in its life.
+    /// State of the task.
     pub state: State,
-    /// Its policy.
+    /// Scheduling policy.
     pub policy: Policy,
-    /// -20..=19.
+    /// Nice value, -20..=19.
     pub nice: i8,
     /// [`crate::mix::Task::cookie`].
     pub cookie: u32,
-    /// Where it may run.
+    /// CPUs that the task may use.
     pub cpus: CpuSet,
     /// Its group.
     pub group: GroupId,
-    /// CPU where it runs or waits, or ran last.
+    /// CPU on which the task runs or waits, or on which it last ran.
     pub cpu: usize,
-    /// In its CPU's run queue, running or not.
+    /// Whether the task is in its CPU's run queue, running or not.
     pub on_rq: bool,
-    /// What it does.
+    /// What the task does.
     pub program: Program,
-    /// Work left of its present phase.
+    /// Work left in the current phase.
     pub work: u64,
     /// When it began.
     pub start_ns: Ns,
-    /// Who made it, and that one's pid.
+    /// The parent, and its process ID.
     pub parent: Option<(TaskId, i32)>,
     /// Timers with another number were cancelled.
     pub timer_seq: u32,
-    /// Since when it waits in a run queue; `None`: it runs or sleeps.
+    /// Since when the task has been waiting in a run queue. `None`: it runs or sleeps.
     pub queued_since: Option<Ns>,
-    /// It woke, and has not run since.
+    /// Whether the task has woken and not run since.
     pub woken: bool,
-    /// It spins for a while, and gives its CPU to another one then.
+    /// Whether the task spins now. It yields its CPU afterwards.
     pub spins: bool,
-    /// To whom it gave it last.
+    /// The task to which it last yielded.
     pub called: TaskId,
-    /// What was measured so far.
+    /// Measurements so far.
     pub account: Account,
-    /// What had been measured when the warm-up ended.
+    /// Measurements up to the end of the warm-up.
     pub before: Account,
-    /// The fair class's part.
+    /// The state of the fair class.
     pub fair: fair_state::Entity,
-    /// The ext class's part.
+    /// The state of the ext class.
     pub ext: ext_state::Entity,
 }
 
 impl Task {
-    /// Its class.
+    /// The class of the task.
     #[must_use]
     pub fn class(&self) -> Class {
         match (&self.program, self.policy) {
@@ -125,7 +127,7 @@ impl Task {
         }
     }
 
-    /// Priority of a real-time task, 1..=99; 0: it is none.
+    /// Priority of a real-time task, 1..=99. 0: the task is not real-time.
     #[must_use]
     pub fn rt_priority(&self) -> u8 {
         match self.policy {
@@ -134,7 +136,7 @@ impl Task {
         }
     }
 
-    /// Effective priority as the kernel has it: 0 is the most urgent, 120 nice 0.
+    /// Effective priority, as in the kernel. 0 is the most urgent one, and 120 is nice 0.
     #[must_use]
     pub fn prio(&self) -> i32 {
         match self.rt_priority() {
@@ -143,13 +145,13 @@ impl Task {
         }
     }
 
-    /// 120 + nice.
+    /// Static priority: 120 + nice.
     #[must_use]
     pub fn static_prio(&self) -> i32 {
         120 + i32::from(self.nice)
     }
 
-    /// The number of its policy in `sched_setattr(2)`.
+    /// Number of the policy, as in `sched_setattr(2)`.
     #[must_use]
     pub fn policy_number(&self) -> u32 {
         match self.policy {
@@ -161,13 +163,13 @@ impl Task {
         }
     }
 
-    /// Whether it may run on one CPU only.
+    /// Whether the task may use only one CPU.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.cpus.len() == 1
     }
 
-    /// What was measured since the warm-up.
+    /// Measurements since the end of the warm-up.
     #[must_use]
     pub fn measured(&self) -> Account {
         Account {

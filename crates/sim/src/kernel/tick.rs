@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The periodic tick. An idle CPU has none; all CPUs' fall on multiples of its period.
+//! The periodic tick. An idle CPU has no tick. The ticks of all CPUs are at multiples of the
+//! period.
 
 use super::{Class, Event, Kernel, events::short};
 use crate::bpf::TaskId;
 
 impl Kernel {
-    /// The CPU runs something: its tick is on.
+    /// Starts the tick of a CPU, which now has a task to run.
     pub(super) fn start_tick(&mut self, cpu: usize) {
         if self.rqs[cpu].tick.is_none() {
             self.rqs[cpu].tick_seq += 1;
@@ -43,7 +44,8 @@ impl Kernel {
         self.arm_tick(cpu);
     }
 
-    /// A timer's interrupt: the run queue is locked, and the task that runs, the result, is charged until now.
+    /// An interrupt of a timer: locks the run queue and charges the running task until now. Returns
+    /// this task.
     fn interrupt_curr(&mut self, cpu: usize) -> TaskId {
         self.this_cpu = cpu;
         self.lock_rq(cpu);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Events whose handling was left, of a machine `K`, and who has which lock.
+//! Fibers that were paused while they handled events on a machine `K`, and the owners of locks.
 
 use crate::bpf::{Fiber, Pause};
 
-/// What is under way.
+/// The state of races.
 pub struct Races<K> {
-    /// Fibers that were left.
+    /// Fibers that are paused.
     pub under_way: Vec<UnderWay<K>>,
-    /// By CPU: which fiber has the run queue's lock, how many times.
+    /// For each CPU, the fiber that holds the run queue's lock, and how many times.
     pub locks: Vec<Option<(u64, u32)>>,
-    /// The fiber that runs.
+    /// Number of the running fiber.
     pub running: u64,
-    /// Fibers so far.
+    /// Number of fibers so far.
     pub made: u64,
-    /// Points so far.
+    /// Number of points so far.
     pub points: u64,
 }
 
-/// A fiber that was left.
+/// A paused fiber.
 pub struct UnderWay<K> {
     pub number: u64,
     pub cpu: usize,
@@ -27,7 +27,7 @@ pub struct UnderWay<K> {
 }
 
 impl<K> Races<K> {
-    /// None yet, on a machine with so many CPUs.
+    /// The state of a machine with this many CPUs, without fibers.
     pub fn new(cpus: usize) -> Self {
         Races { under_way: Vec::new(), locks: vec![None; cpus], running: 0, made: 0, points: 0 }
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Wakeups: `try_to_wake_up()` and what it calls.
+//! Wakeups: `try_to_wake_up()` and the functions that it calls.
 
 use super::{Class, Enqueue, Kernel, State, Wake};
 use crate::bpf::TaskId;
 
 impl Kernel {
-    /// Wakes a task, from the CPU that handles the present event. False: it did not sleep.
+    /// Wakes a task. The waker is the CPU that handles the present event. Returns false if the task
+    /// was not asleep.
     pub fn wake_up(&mut self, task: TaskId, sync: bool) -> bool {
         if self.tasks[task].state != State::Sleeping {
             return false;
@@ -13,7 +14,8 @@ impl Kernel {
         self.tasks[task].state = State::Runnable;
         self.tasks[task].woken = true;
         self.native.task(task).state.set(0);
-        // It is about to sleep, and has not been switched out: nothing is lost (ttwu_runnable()).
+        // The task is about to sleep, but was not switched out yet. The wakeup is not lost
+        // (ttwu_runnable()).
         let cpu = self.tasks[task].cpu;
         self.lock_rq(cpu);
         let queued = self.tasks[task].on_rq;
@@ -22,7 +24,8 @@ impl Kernel {
             self.tasks[task].woken = false;
             return true;
         }
-        // Its CPU may have left the lock in the middle of a switch, to take another task over.
+        // In the middle of a switch, the task's CPU may have released the lock to take a task from
+        // another CPU.
         self.wait_until_off_cpu(task);
         self.observe(|observer, k| observer.woken(k.now, k.this_cpu, &k.tasks[task], task));
         let wake = Wake { sync, fork: false };
@@ -46,7 +49,7 @@ impl Kernel {
         }
     }
 
-    /// `select_task_rq()`: the CPU, and whether the class was asked.
+    /// `select_task_rq()`: returns the CPU, and whether the class has selected it.
     pub(super) fn select_task_rq(&mut self, task: TaskId, wake: Wake) -> (usize, bool) {
         let prev = self.tasks[task].cpu;
         let allowed = self.tasks[task].cpus;
@@ -65,7 +68,8 @@ impl Kernel {
         }
     }
 
-    /// `select_fallback_rq()`: a CPU that the task may use, else any; then its affinity is forgotten.
+    /// `select_fallback_rq()`: a CPU that the task may use. If there is none, any CPU, and the
+    /// task's affinity is dropped.
     pub(super) fn select_fallback(&mut self, task: TaskId) -> usize {
         let prev = self.tasks[task].cpu;
         let allowed = self.tasks[task].cpus.and(&self.active);
@@ -104,7 +108,7 @@ impl Kernel {
         self.unlock_rq(cpu);
     }
 
-    /// `cpumask_any_and_distribute()`: any CPU that is in both sets, another one each time.
+    /// `cpumask_any_and_distribute()`: a CPU that is in both sets, and a different one each time.
     pub fn any_and_distribute(
         &mut self,
         one: &crate::machine::CpuSet,

@@ -1,66 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets of CPUs, as the kernel's `struct cpumask`.
+//! Sets of CPUs, like the kernel's `struct cpumask`.
 
 use std::{fmt, str::FromStr};
 
-/// CPUs that a machine may have.
-pub const CPUS_MAX: usize = 1024;
-const WORDS: usize = CPUS_MAX / 64;
+use paracord_sys::affinity::{self, CpuListError, CpuMask};
 
-/// A set of CPUs. Laid out as the kernel's bitmap: C code may be given a pointer to it.
+/// Maximum number of CPUs of a machine.
+pub const CPUS_MAX: usize = affinity::CPUS_MAX as usize;
+
+/// A set of CPUs. It has the layout of the kernel's bitmap, because C code may get a pointer to it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct CpuSet([u64; WORDS]);
+pub struct CpuSet([u64; affinity::WORDS]);
 
 impl CpuSet {
-    /// No CPU.
-    pub const EMPTY: Self = Self([0; WORDS]);
+    /// The empty set.
+    pub const EMPTY: Self = Self([0; affinity::WORDS]);
 
-    /// The CPUs from 0 up to `count`.
+    /// The CPUs from 0 to `count - 1`.
     #[must_use]
     pub fn first(count: usize) -> Self {
         (0..count).collect()
     }
 
-    /// One CPU.
+    /// A set of one CPU.
     #[must_use]
     pub fn of(cpu: usize) -> Self {
         std::iter::once(cpu).collect()
     }
 
-    /// Whether a CPU is in it.
+    /// Whether the set contains a CPU.
     #[must_use]
     pub fn has(&self, cpu: usize) -> bool {
         cpu < CPUS_MAX && self.0[cpu / 64] >> (cpu % 64) & 1 != 0
     }
 
-    /// Adds a CPU; beyond the largest: nothing.
+    /// Adds a CPU. Does nothing if the number is too large.
     pub fn insert(&mut self, cpu: usize) {
         if cpu < CPUS_MAX {
             self.0[cpu / 64] |= 1 << (cpu % 64);
         }
     }
 
-    /// Takes a CPU away.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: usize) {
         if cpu < CPUS_MAX {
             self.0[cpu / 64] &= !(1 << (cpu % 64));
         }
     }
 
-    /// How many there are.
+    /// Number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// What is in both.
+    /// The CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut both = *self;
@@ -70,7 +71,7 @@ impl CpuSet {
         both
     }
 
-    /// CPUs that are in one of them.
+    /// The CPUs that are in at least one of the sets.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let mut either = *self;
@@ -78,7 +79,7 @@ impl CpuSet {
         either
     }
 
-    /// The first CPU at or above a number.
+    /// The first CPU of the set with at least this number.
     #[must_use]
     pub fn next(&self, from: usize) -> Option<usize> {
         let mut index = from / 64;
@@ -92,7 +93,7 @@ impl CpuSet {
         }
     }
 
-    /// Its CPUs, in order.
+    /// The CPUs of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -111,24 +112,10 @@ impl FromIterator<usize> for CpuSet {
     }
 }
 
-/// As in `/sys`: `0-3,8`.
+/// Writes the set as in `/sys`: `0-3,8`.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut comma = "";
-        let mut from = 0;
-        while let Some(first) = self.next(from) {
-            let mut last = first;
-            while self.has(last + 1) {
-                last += 1;
-            }
-            write!(f, "{comma}{first}")?;
-            if last > first {
-                write!(f, "-{last}")?;
-            }
-            comma = ",";
-            from = last + 1;
-        }
-        Ok(())
+        CpuMask::from_words(self.0).fmt(f)
     }
 }
 
@@ -138,27 +125,12 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// Why a list of CPUs is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no list of CPUs below {CPUS_MAX}, such as 0-3,8")]
-pub struct NoCpuSet(String);
-
 impl FromStr for CpuSet {
-    type Err = NoCpuSet;
+    type Err = CpuListError;
 
-    fn from_str(text: &str) -> Result<Self, NoCpuSet> {
-        let fail = || NoCpuSet(text.to_owned());
-        let mut set = Self::EMPTY;
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let first: usize = first.parse().map_err(|_| fail())?;
-            let last: usize = last.parse().map_err(|_| fail())?;
-            if first > last || last >= CPUS_MAX {
-                return Err(fail());
-            }
-            (first..=last).for_each(|cpu| set.insert(cpu));
-        }
-        Ok(set)
+    /// Parses a list that names at least one CPU: `0-3,8`.
+    fn from_str(text: &str) -> Result<Self, CpuListError> {
+        Ok(Self(*CpuMask::from_nonempty_list(text)?.words()))
     }
 }
 

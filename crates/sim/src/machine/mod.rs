@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine: CPUs, what they share, what things cost.
+//! The simulated machine: its CPUs, the parts that they share, and the costs of operations.
 
 mod cpuset;
 
 pub use cpuset::{CPUS_MAX, CpuSet};
 
-use crate::time::Ns;
+use crate::time::{NS_PER_S, Ns};
 
-/// What takes a CPU's time without doing a task's work, and what delays.
+/// Costs: times in which a CPU does not work for a task, and delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// A switch from one task to another.
+    /// A switch from one task to another one.
     pub switch_ns: Ns,
-    /// What a task that comes from another last cache has to do more, once.
+    /// Additional work of a task after it has moved to another last-level cache.
     pub migrate_ns: Ns,
-    /// Until another CPU hears of an inter-processor interrupt.
+    /// Delay until another CPU receives an inter-processor interrupt.
     pub ipi_ns: Ns,
-    /// A VM exit.
+    /// Time of a VM exit.
     pub exit_ns: Ns,
 }
 
@@ -26,28 +26,28 @@ impl Default for Costs {
     }
 }
 
-/// CPUs are numbered core by core, cores cache by cache, caches node by node: `cpus` is a multiple of `smt *
-/// caches`, and `caches` of `nodes`.
+/// The machine. CPUs are numbered core by core, cache by cache and node by node. `cpus` is a
+/// multiple of `smt * caches`, and `caches` is a multiple of `nodes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// CPUs, 1..=1024.
+    /// Number of CPUs, 1..=1024.
     pub cpus: usize,
-    /// Hardware threads of a core: 1, 2 or 4.
+    /// Hardware threads per core: 1, 2 or 4.
     pub smt: usize,
-    /// Last caches.
+    /// Number of last-level caches.
     pub caches: usize,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub nodes: usize,
-    /// Per CPU, 1..=1024.
+    /// Capacity of each CPU, 1..=1024.
     pub capacities: Vec<u32>,
     /// Ticks per second: 100..=1000.
     pub hz: u32,
-    /// What things cost.
+    /// Costs of operations.
     pub costs: Costs,
 }
 
 impl Machine {
-    /// CPUs that are all alike and share one cache.
+    /// A machine with identical CPUs, which share one cache.
     #[must_use]
     pub fn flat(cpus: usize) -> Self {
         Self {
@@ -61,13 +61,13 @@ impl Machine {
         }
     }
 
-    /// Nanoseconds from tick to tick.
+    /// Time between two ticks, in nanoseconds.
     #[must_use]
     pub fn tick_ns(&self) -> Ns {
-        1_000_000_000 / Ns::from(self.hz)
+        NS_PER_S / Ns::from(self.hz)
     }
 
-    /// The last cache of a CPU.
+    /// The last-level cache of a CPU.
     #[must_use]
     pub fn cache(&self, cpu: usize) -> usize {
         cpu / (self.cpus / self.caches)
@@ -79,19 +79,19 @@ impl Machine {
         cpu / (self.cpus / self.nodes)
     }
 
-    /// The CPUs of the same core.
+    /// The CPUs of the core to which a CPU belongs.
     #[must_use]
     pub fn core_cpus(&self, cpu: usize) -> std::ops::Range<usize> {
         span(cpu, self.smt)
     }
 
-    /// The CPUs that share a last cache.
+    /// The CPUs that share the last-level cache of a CPU.
     #[must_use]
     pub fn cache_cpus(&self, cpu: usize) -> std::ops::Range<usize> {
         span(cpu, self.cpus / self.caches)
     }
 
-    /// The CPUs of the same node.
+    /// The CPUs of the node to which a CPU belongs.
     #[must_use]
     pub fn node_cpus(&self, cpu: usize) -> std::ops::Range<usize> {
         span(cpu, self.cpus / self.nodes)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attributes that parts of a mix begin with and changes set: groups, affinities, policies, quotas. Whether each is
-//! possible, and whether the mix has what it names.
+//! Attributes of the parts of a mix: groups, affinities, policies, quotas. Each part begins with
+//! some, and later lines can change them. This file checks whether each value is possible, and
+//! whether the mix contains the groups, CPUs and tasks that the value names.
 
 use super::limits;
 use super::value::{time, within};
 use super::{Mix, Policy, Quota};
 use crate::machine::CpuSet;
 
-/// Whether a group exists.
+/// Checks that a group exists.
 pub(super) fn group_index(mix: &Mix, group: Option<usize>) -> Result<(), String> {
     match group {
         Some(index) if index >= mix.groups.len() => {
@@ -17,7 +18,7 @@ pub(super) fn group_index(mix: &Mix, group: Option<usize>) -> Result<(), String>
     }
 }
 
-/// Whether a task exists.
+/// Checks that a task exists.
 pub(super) fn task_index(mix: &Mix, task: usize) -> Result<(), String> {
     if task < mix.tasks.len() {
         return Ok(());
@@ -25,7 +26,7 @@ pub(super) fn task_index(mix: &Mix, task: usize) -> Result<(), String> {
     Err(format!("no task has index {task}; write one of the mix's tasks"))
 }
 
-/// Whether the machine has a CPU.
+/// Checks that the machine has a CPU.
 pub(super) fn cpu(mix: &Mix, cpu: usize) -> Result<(), String> {
     if cpu < mix.machine.cpus {
         return Ok(());
@@ -34,7 +35,7 @@ pub(super) fn cpu(mix: &Mix, cpu: usize) -> Result<(), String> {
     Err(format!("the machine has no CPU {cpu}; write a CPU from 0 to {last}"))
 }
 
-/// Whether the machine has all CPUs of an affinity.
+/// Checks that the machine has all CPUs of an affinity.
 pub(super) fn cpus(mix: &Mix, cpus: Option<&CpuSet>) -> Result<(), String> {
     let Some(cpus) = cpus else { return Ok(()) };
     if cpus.is_empty() {
@@ -43,7 +44,7 @@ pub(super) fn cpus(mix: &Mix, cpus: Option<&CpuSet>) -> Result<(), String> {
     cpus.next(mix.machine.cpus).map_or(Ok(()), |beyond| cpu(mix, beyond))
 }
 
-/// Whether a real-time priority is one.
+/// Checks the priority of a real-time policy.
 pub(super) fn policy(policy: Policy) -> Result<(), String> {
     match policy {
         Policy::Fifo(prio) | Policy::Rr(prio) => within("prio", i64::from(prio), &limits::PRIO),
@@ -51,7 +52,7 @@ pub(super) fn policy(policy: Policy) -> Result<(), String> {
     }
 }
 
-/// kernel/sched/core.c: tg_set_cfs_bandwidth and what cpu.max is written in.
+/// Checks what tg_set_cfs_bandwidth() in kernel/sched/core.c checks, and the unit of cpu.max.
 pub(super) fn quota(limit: &Quota) -> Result<(), String> {
     let Quota { quota_ns, period_ns, burst_ns } = *limit;
     let least = limits::QUOTA_MIN_NS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes at a time: their lines, and whether each is possible when its time comes.
+//! Changes at a given time: reading and writing their lines, and checking whether each change is
+//! possible at its time.
 
 use super::declare::{cpu, policy, policy_text};
 use super::error::{Flaw, Part, at};
@@ -25,7 +26,7 @@ const TASK: &[Key] = &[
 ];
 const TARGETS: [&str; 4] = ["group", "task", "offline", "online"];
 
-/// `at T group|task NAME key=value …` and `at T offline|online CPU`; each key is a change.
+/// Reads `at T group|task NAME key=value …` or `at T offline|online CPU`. Each key is one change.
 pub(super) fn read(rest: &str, names: &Names) -> Result<Vec<Timed>, String> {
     const EXAMPLE: &str = "at 2s group web weight=100";
     let (when, rest) = first_word("at", rest, EXAMPLE)?;
@@ -90,7 +91,7 @@ fn task(rest: &str, names: &Names) -> Result<Vec<Change>, String> {
     Ok(changes)
 }
 
-/// What [`read`] reads, without its time.
+/// Writes what [`read`] reads, without the time.
 pub(super) fn text(mix: &Mix, change: &Change) -> String {
     let group = |index: usize| mix.group_path(Some(index));
     let task = |index: usize| &mix.tasks[index].name;
@@ -137,7 +138,7 @@ pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// What changes so far have made of the machine and its groups.
+/// The state of the machine and its groups after the changes so far.
 struct State {
     online: CpuSet,
     idle: Vec<bool>,

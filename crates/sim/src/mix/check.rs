@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds in every mix that runs, however it was made: by the parser, drawn, or shrunk.
+//! Conditions that every mix fulfils, whether it was read, drawn at random, or shrunk.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,10 @@ use super::limits;
 use super::value::{self, at_most, time, within, within_ns};
 use super::{Guest, Irq, Mix, Task, Vm, attributes, changes, forks, programs};
 use crate::machine::Machine;
+use crate::time::NS_PER_S;
 
 impl Mix {
-    /// Whether it can run: what the parser guarantees.
+    /// Checks that the mix can run. The parser guarantees the same.
     ///
     /// # Errors
     /// The first part that is wrong, and what to write instead.
@@ -45,7 +46,7 @@ fn machine(machine: &Machine) -> Result<(), String> {
     if caches == 0 || nodes == 0 {
         return Err("caches and nodes are at least 1; write caches=1 nodes=1".to_owned());
     }
-    // Both are below 1025 in a file; a drawn machine may hold anything.
+    // Both are below 1025 in a file, but a machine that was drawn may have any values.
     if cpus % smt.saturating_mul(caches) != 0 {
         return Err(format!(
             "cpus={cpus} does not divide by smt={smt} times caches={caches}; write a multiple of {}",
@@ -89,7 +90,7 @@ fn run(mix: &Mix) -> Result<(), String> {
     Ok(())
 }
 
-/// Names are valid, and no two parts of a kind have the same.
+/// Checks that names are valid, and that no two parts of a kind have the same name.
 fn names(mix: &Mix) -> Result<(), Flaw> {
     fn one<'n>(taken: &mut HashSet<&'n str>, part: Part, name: &'n str) -> Result<(), Flaw> {
         let valid = match part {
@@ -129,13 +130,15 @@ fn group(mix: &Mix, index: usize) -> Result<(), String> {
     let path = group.path.as_str();
     let stem = path.rsplit_once('/').map(|(stem, _)| stem);
     match group.parent {
-        // An index below its own: no circle of parents.
+        // A parent must have a lower index, so that parents form no cycle.
         Some(parent) if parent >= index => {
             return Err(format!("the parent of {path} comes after it; write parents first"));
         }
         parent if parent.map(|parent| mix.groups[parent].path.as_str()) != stem => {
             let parent = mix.group_path(parent);
-            return Err(format!("{parent} is no parent of {path}; write the parent's whole path"));
+            return Err(format!(
+                "{parent} is not the parent of {path}; write the parent's whole path"
+            ));
         }
         _ => {}
     }
@@ -165,7 +168,7 @@ fn one_vm(mix: &Mix, vm: &Vm) -> Result<(), String> {
     within("vcpus", i64::from(vm.vcpus), &limits::VCPUS)?;
     within("exits", i64::from(vm.exits_per_s), &limits::EXITS)?;
     let exits_ns = u64::from(vm.exits_per_s) * mix.machine.costs.exit_ns;
-    if exits_ns >= 1_000_000_000 {
+    if exits_ns >= NS_PER_S {
         let (exits, cost) = (vm.exits_per_s, time(mix.machine.costs.exit_ns));
         return Err(format!(
             "exits={exits} of {cost} each take all of a CPU's time; write fewer exits"
@@ -180,7 +183,7 @@ fn one_vm(mix: &Mix, vm: &Vm) -> Result<(), String> {
     Ok(())
 }
 
-/// Interrupts leave each CPU some time.
+/// Checks that interrupts leave some time on each CPU.
 fn irqs(mix: &Mix) -> Result<(), Flaw> {
     let mut taken_ppm = vec![0_u64; mix.machine.cpus];
     for (index, irq) in mix.irqs.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The lines that declare a machine, groups, tasks, VMs and interrupts. What a value means together with
-//! others is left to [`super::check`].
+//! Reads the lines that declare a machine, groups, tasks, VMs and interrupts. [`super::check`]
+//! checks the values against each other.
 
 use super::lines::{Key, Keys, first_word, unknown};
 use super::names::Names;
@@ -8,11 +8,11 @@ use super::value::{int, quota, quoted};
 use super::{Group, Guest, Irq, Policy, Task, Vm, limits, phases};
 use crate::machine::{Costs, Machine};
 
-/// Without `exits=`.
+/// The value without `exits=`.
 pub(super) const DEFAULT_EXITS_PER_S: u32 = 1000;
-/// Names of [`Guest`]s.
+/// The words for [`Guest`]s.
 const GUESTS: [&str; 4] = ["spin", "idle", "periodic", "hold"];
-/// Names of [`Policy`]s.
+/// The words for [`Policy`]s.
 const POLICIES: [&str; 5] = ["other", "batch", "idle", "fifo", "rr"];
 
 const MACHINE: &[Key] = &[
@@ -28,7 +28,7 @@ const MACHINE: &[Key] = &[
     Key("exit", "exit=1us"),
 ];
 
-/// `machine cpus=8 smt=2 …`.
+/// Reads `machine cpus=8 smt=2 …`.
 pub(super) fn machine(rest: &str) -> Result<Machine, String> {
     let keys = Keys::read(rest, MACHINE)?;
     let Some(cpus) = keys.int("cpus", &limits::CPUS)? else {
@@ -56,7 +56,7 @@ pub(super) fn machine(rest: &str) -> Result<Machine, String> {
     })
 }
 
-/// `1024*4,400*4`: capacity and number of CPUs of each run.
+/// Reads `1024*4,400*4`: for each run of CPUs, the capacity and the number of CPUs.
 fn capacities(word: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     for run in word.split(',') {
@@ -65,7 +65,7 @@ fn capacities(word: &str) -> Result<Vec<u32>, String> {
         let count = int("CPUs of a capacity", count, &limits::CPUS)?;
         let (capacity, count) = (u32::try_from(capacity), usize::try_from(count));
         all.extend(std::iter::repeat_n(capacity.unwrap_or(1), count.unwrap_or(1)));
-        // A word of 100,000 bytes would be 50 million CPUs.
+        // A word of 100,000 bytes could describe 50 million CPUs.
         if all.len() > crate::machine::CPUS_MAX {
             let most = crate::machine::CPUS_MAX;
             return Err(format!("capacity names more than {most} CPUs; write one per CPU"));
@@ -81,7 +81,7 @@ const GROUP: &[Key] = &[
     Key("idle", "idle"),
 ];
 
-/// `group web/a weight=100 …`.
+/// Reads `group web/a weight=100 …`.
 pub(super) fn group(rest: &str, index: usize, names: &Names) -> Result<Group, String> {
     let (path, rest) = first_word("group", rest, "group web")?;
     let keys = Keys::read(rest, GROUP)?;
@@ -114,7 +114,7 @@ const TASK: &[Key] = &[
     Key("template", "template"),
 ];
 
-/// `task hog count=2 … : run forever`.
+/// Reads `task hog count=2 … : run forever`.
 pub(super) fn task(rest: &str, names: &Names) -> Result<Task, String> {
     let Some((head, program)) = rest.split_once(':') else {
         return Err("no phases; write a colon and what the task does: : run forever".to_owned());
@@ -135,7 +135,7 @@ pub(super) fn task(rest: &str, names: &Names) -> Result<Task, String> {
     })
 }
 
-/// The keys `policy` and `prio`.
+/// Reads the keys `policy` and `prio`.
 pub(super) fn policy(keys: &Keys) -> Result<Option<Policy>, String> {
     let prio = keys.int("prio", &limits::PRIO)?;
     let real_time = |make: fn(u8) -> Policy, word: &str| match prio.map(u8::try_from) {
@@ -157,7 +157,7 @@ pub(super) fn policy(keys: &Keys) -> Result<Option<Policy>, String> {
     Ok(policy)
 }
 
-/// What [`policy`] reads.
+/// Writes what [`policy`] reads.
 pub(super) fn policy_text(policy: Policy) -> String {
     match policy {
         Policy::Other => "policy=other".to_owned(),
@@ -179,7 +179,7 @@ const VM: &[Key] = &[
     Key("busy", "busy=1ms"),
 ];
 
-/// `vm guest count=4 vcpus=2 …`.
+/// Reads `vm guest count=4 vcpus=2 …`.
 pub(super) fn vm(rest: &str, names: &Names) -> Result<Vm, String> {
     let (name, rest) = first_word("vm", rest, "vm guest vcpus=2")?;
     let keys = Keys::read(rest, VM)?;
@@ -210,7 +210,7 @@ pub(super) fn vm(rest: &str, names: &Names) -> Result<Vm, String> {
 
 const IRQ: &[Key] = &[Key("cpu", "cpu=0"), Key("every", "every=1ms"), Key("for", "for=50us")];
 
-/// `irq cpu=0 every=1ms for=50us`.
+/// Reads `irq cpu=0 every=1ms for=50us`.
 pub(super) fn irq(rest: &str) -> Result<Irq, String> {
     let keys = Keys::read(rest, IRQ)?;
     let Some(cpu) = keys.word("cpu") else {
@@ -223,9 +223,9 @@ pub(super) fn irq(rest: &str) -> Result<Irq, String> {
     })
 }
 
-/// One CPU's number; whether the machine has it is checked later.
+/// Reads the number of a CPU. A later check compares it with the machine.
 pub(super) fn cpu(word: &str) -> Result<usize, String> {
     let last = *limits::CPUS.end() - 1;
     let cpu = int("cpu", word, &(0..=last))?;
-    usize::try_from(cpu).map_err(|_| format!("{} is no CPU", quoted(word)))
+    usize::try_from(cpu).map_err(|_| format!("{} is not a CPU", quoted(word)))
 }

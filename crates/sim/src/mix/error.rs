@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One line that names the file, the line, the mistake and the remedy.
+//! Errors as one line, which names the file, the line, the mistake, and what to write instead.
 
 use std::fmt;
 
-/// Why a file is no mix.
+/// Why a file is not a mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MixError {
     file: String,
@@ -13,17 +13,17 @@ pub struct MixError {
 
 impl MixError {
     pub(super) fn new(file: &str, line: usize, reason: String) -> Self {
-        // A file's name may hold line ends too.
+        // The file name may contain line ends, too.
         Self { file: file.escape_debug().to_string(), line, reason }
     }
 
-    /// The line, from 1.
+    /// Number of the line, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// What is wrong; what to write instead.
+    /// What is wrong, and what to write instead.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
@@ -38,35 +38,35 @@ impl fmt::Display for MixError {
 
 impl std::error::Error for MixError {}
 
-/// What part of a mix is wrong: an index into the list of the same name.
+/// The part of a mix that is wrong: an index into the list of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// [`super::Mix::machine`].
     Machine,
     /// [`super::Mix::run_ns`] and the warm-up.
     Run,
-    /// Of [`super::Mix::groups`].
+    /// An entry of [`super::Mix::groups`].
     Group(usize),
-    /// Of [`super::Mix::queues`].
+    /// An entry of [`super::Mix::queues`].
     Queue(usize),
-    /// Of [`super::Mix::locks`].
+    /// An entry of [`super::Mix::locks`].
     Lock(usize),
-    /// Of [`super::Mix::tasks`].
+    /// An entry of [`super::Mix::tasks`].
     Task(usize),
-    /// Of [`super::Mix::vms`].
+    /// An entry of [`super::Mix::vms`].
     Vm(usize),
-    /// Of [`super::Mix::irqs`].
+    /// An entry of [`super::Mix::irqs`].
     Irq(usize),
-    /// Of [`super::Mix::changes`].
+    /// An entry of [`super::Mix::changes`].
     Change(usize),
 }
 
 /// Why a [`super::Mix`] cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// Where.
+    /// The part that is wrong.
     pub part: Part,
-    /// What is wrong; what to write instead.
+    /// What is wrong, and what to write instead.
     pub reason: String,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for Flaw {}
 
-/// Names the part that a reason is about.
+/// Adds to a reason the part that the reason is about.
 pub(super) fn at(part: Part) -> impl Fn(String) -> Flaw {
     move |reason| Flaw { part, reason }
 }

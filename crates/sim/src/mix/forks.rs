@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who forks whom: templates are started, chains end or stay as many as they are.
+//! Checks which task forks which: templates must be started, and chains must end or keep their
+//! number of tasks.
 
 use super::error::{Flaw, Part, at};
 use super::limits::TASKS_MAX;
@@ -7,14 +8,14 @@ use super::programs::{End, end, takes_time};
 use super::value::at_most;
 use super::{Mix, Phase, Task};
 
-/// Whether the number of tasks stays bounded, and no template is left over.
+/// Checks that the number of tasks stays bounded, and that each template is used.
 pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     for (index, task) in mix.tasks.iter().enumerate() {
         for child in children(task) {
             if !mix.tasks[child].template {
                 let name = &mix.tasks[child].name;
                 return Err(at(Part::Task(index))(format!(
-                    "{name} is no template; write task {name} template"
+                    "{name} is not a template; write task {name} template"
                 )));
             }
         }
@@ -23,7 +24,7 @@ pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     if let Some(index) = unforked(mix).next() {
         let name = &mix.tasks[index].name;
         return Err(at(Part::Task(index))(format!(
-            "nobody forks the template {name}; write fork {name} in another task, or no template"
+            "no task forks the template {name}; write fork {name} in another task, or leave template out"
         )));
     }
     chains(mix, &graph)?;
@@ -31,7 +32,7 @@ pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     at_once(mix, &graph)
 }
 
-/// What a task forks in one pass of its phases.
+/// The templates that a task forks in one pass of its phases.
 fn children(task: &Task) -> impl Iterator<Item = usize> + '_ {
     task.phases.iter().filter_map(|phase| match phase {
         Phase::Fork(child) => Some(*child),
@@ -39,7 +40,8 @@ fn children(task: &Task) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Templates that no task which begins by itself leads to. Indices must be valid.
+/// Templates that are never forked, because no task that begins by itself leads to them. All
+/// indices must be valid.
 pub(super) fn unforked(mix: &Mix) -> impl Iterator<Item = usize> {
     let mut reached: Vec<bool> = mix.tasks.iter().map(|task| !task.template).collect();
     let mut open: Vec<usize> = (0..reached.len()).filter(|index| reached[*index]).collect();
@@ -53,18 +55,20 @@ pub(super) fn unforked(mix: &Mix) -> impl Iterator<Item = usize> {
     (0..reached.len()).filter(move |index| !reached[*index])
 }
 
-/// The circles of forks: tasks that lead to each other are in one circle.
+/// The cycles of forks. Tasks that lead to each other are in one cycle.
 struct Graph {
-    /// Per task. Whoever forks has a lower number than what it forks, or the same.
+    /// The cycle of each task. A task that forks has the same number as the forked task, or a lower
+    /// one.
     circle_of: Vec<usize>,
-    /// Per task: it leads to itself.
+    /// For each task, whether it forks itself, directly or through other tasks.
     in_circle: Vec<bool>,
-    /// All tasks, ordered by their circle.
+    /// All tasks, ordered by their cycle.
     order: Vec<usize>,
 }
 
 impl Graph {
-    /// Kosaraju's algorithm without recursion: a file may declare a chain of 100,000 templates.
+    /// Kosaraju's algorithm without recursion, because a file may declare a chain of 100,000
+    /// templates.
     fn of(mix: &Mix) -> Self {
         let count = mix.tasks.len();
         let mut parents = vec![Vec::new(); count];
@@ -105,7 +109,7 @@ impl Graph {
     }
 }
 
-/// Tasks in the order in which a depth-first search leaves them.
+/// The tasks, in the order in which a depth-first search finishes them.
 fn finished(mix: &Mix) -> Vec<usize> {
     let mut seen = vec![false; mix.tasks.len()];
     let mut left = Vec::with_capacity(seen.len());
@@ -131,9 +135,10 @@ fn finished(mix: &Mix) -> Vec<usize> {
     left
 }
 
-/// A circle of forks goes on with one task for each that ends, and takes time.
+/// In a cycle of forks, each task may fork only one task that continues the cycle, must end, and
+/// must take time.
 fn chains(mix: &Mix, graph: &Graph) -> Result<(), Flaw> {
-    // Per circle: a task of it runs or sleeps before it forks the next.
+    // Whether a task of each cycle runs or sleeps before it forks the next task.
     let mut timed = vec![false; mix.tasks.len()];
     for index in graph.order.iter().copied().filter(|index| graph.in_circle[*index]) {
         let task = &mix.tasks[index];
@@ -167,7 +172,7 @@ fn chains(mix: &Mix, graph: &Graph) -> Result<(), Flaw> {
     }
 }
 
-/// What a loop or a circle starts again and again has to end.
+/// A task that a loop or a cycle forks repeatedly must end.
 fn started_again(mix: &Mix, graph: &Graph) -> Result<(), Flaw> {
     let mut again = graph.in_circle.clone();
     for index in graph.order.iter().copied() {
@@ -185,9 +190,11 @@ fn started_again(mix: &Mix, graph: &Graph) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Tasks that begin by themselves, and all that one pass of their phases leads to.
+/// Limits the number of tasks: the tasks that begin by themselves, and all tasks to which one pass
+/// of their phases leads.
 fn at_once(mix: &Mix, graph: &Graph) -> Result<(), Flaw> {
-    // Per task: itself and what it leads to; tasks of a circle count each other once, as they end.
+    // For each task, the number of tasks to which it leads, including itself. Tasks in a cycle are
+    // counted once, because each ends.
     let mut lives = vec![1_u64; mix.tasks.len()];
     for index in graph.order.iter().rev().copied() {
         let others = children(&mix.tasks[index]).filter(|child| !graph.same_circle(*child, index));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file's lines: comments cut, the word that declares, and the `key=value` words after it.
+//! Splits a file into lines: comments are removed, and each line is split into its first word and
+//! its `key=value` words.
 
 use std::ops::RangeInclusive;
 
@@ -10,15 +11,15 @@ use crate::time::Ns;
 /// A line that declares something.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'t> {
-    /// From 1.
+    /// Number of the line, from 1.
     pub(super) number: usize,
-    /// The first word.
+    /// The first word, which says what the line declares.
     pub(super) word: &'t str,
-    /// What follows it.
+    /// The rest of the line.
     pub(super) rest: &'t str,
 }
 
-/// The lines that are neither empty nor comments; an error is a line's number and a reason.
+/// The lines that are neither empty nor comments. An error consists of a line number and a reason.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, (usize, String)>> {
     text.split('\n').zip(1..).filter_map(|(line, number)| {
         if line.len() > LINE_MAX_BYTES {
@@ -35,10 +36,10 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, (usize,
     })
 }
 
-/// A key or a flag that a line may have, and how it is written.
+/// A key or flag that a line may have, and an example of it.
 pub(super) struct Key(pub(super) &'static str, pub(super) &'static str);
 
-/// An unknown word, with the nearest of the known ones or all of them.
+/// The message about an unknown word. It contains the most similar known word, or all known words.
 pub(super) fn unknown<'k>(
     what: &str,
     word: &str,
@@ -51,7 +52,7 @@ pub(super) fn unknown<'k>(
     format!("unknown {what} {}; {instead}", quoted(word))
 }
 
-/// The one word of a line that has no more than one.
+/// The word of a line that must have exactly one word.
 pub(super) fn one_word<'t>(what: &str, rest: &'t str, example: &str) -> Result<&'t str, String> {
     let mut words = rest.split_ascii_whitespace();
     match (words.next(), words.next()) {
@@ -63,7 +64,7 @@ pub(super) fn one_word<'t>(what: &str, rest: &'t str, example: &str) -> Result<&
     }
 }
 
-/// Splits the first word off.
+/// Splits off the first word.
 pub(super) fn first_word<'t>(
     what: &str,
     rest: &'t str,
@@ -76,14 +77,15 @@ pub(super) fn first_word<'t>(
     Ok(rest.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((rest, "")))
 }
 
-/// The `key=value` words and the flags of a line.
+/// The `key=value` words and flags of a line.
 #[derive(Debug)]
 pub(super) struct Keys<'t> {
     given: Vec<(&'static str, &'t str)>,
 }
 
 impl<'t> Keys<'t> {
-    /// Reads the words after a line's positional ones. A known key without `=` in its example is a flag.
+    /// Reads the words after a line's positional words. A known key whose example has no `=` is a
+    /// flag.
     pub(super) fn read(rest: &'t str, known: &'static [Key]) -> Result<Self, String> {
         let mut given: Vec<(&'static str, &'t str)> = Vec::new();
         for word in rest.split_ascii_whitespace() {
@@ -113,22 +115,22 @@ impl<'t> Keys<'t> {
         Ok(Self { given })
     }
 
-    /// The keys and their values, in the order of the line.
+    /// The keys and their values, in the order in which the line has them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &'t str)> + '_ {
         self.given.iter().copied()
     }
 
-    /// A key's word.
+    /// The value of a key, as a word.
     pub(super) fn word(&self, key: &str) -> Option<&'t str> {
         self.given.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 
-    /// Whether a flag is there.
+    /// Whether the line has a flag.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.word(key).is_some()
     }
 
-    /// A whole number.
+    /// The value of a key as a whole number.
     pub(super) fn int(
         &self,
         key: &str,
@@ -137,7 +139,7 @@ impl<'t> Keys<'t> {
         self.word(key).map(|word| int(key, word, range)).transpose()
     }
 
-    /// A whole number that is not negative, or its default.
+    /// The value of a key as a whole number that is not negative, or the default.
     pub(super) fn count<T: TryFrom<i64>>(
         &self,
         key: &str,
@@ -150,18 +152,18 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// A time.
+    /// The value of a key as a time.
     pub(super) fn time(&self, key: &str) -> Result<Option<Ns>, String> {
         let word = self.word(key);
         word.map(|word| duration(word).map_err(|e| format!("{key}: {e}"))).transpose()
     }
 
-    /// A time that the line must have.
+    /// The value of a key as a time. The line must have the key.
     pub(super) fn needed_time(&self, key: &str, example: &str) -> Result<Ns, String> {
         self.time(key)?.ok_or_else(|| format!("{key} is missing; write for example {example}"))
     }
 
-    /// A set of CPUs.
+    /// The value of a key as a set of CPUs.
     pub(super) fn cpus(&self, key: &str) -> Result<Option<crate::machine::CpuSet>, String> {
         self.word(key).map(value::cpus).transpose()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a file of the simulator's text format says (docs/design/0008-simulator.md): plain, checked values.
-//! Nothing here knows the kernel that runs them.
+//! The content of a file in the simulator's text format (docs/design/0008-simulator.md), as plain,
+//! checked values. This module does not depend on the simulated kernel.
 
 mod attributes;
 mod changes;
@@ -28,42 +28,42 @@ pub use crate::time::Ns;
 
 use crate::machine::{CpuSet, Machine};
 
-/// A phase that never ends by itself.
+/// The length of a phase that never ends by itself.
 pub const FOREVER: Ns = u64::MAX / 4;
 
-/// Which kernel the scheduler finds: which functions of sched_ext exist.
+/// Version of the kernel. It decides which functions of sched_ext exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelVersion {
-    /// The oldest with sched_ext.
+    /// The oldest kernel with sched_ext.
     V6_12,
-    /// The newest that the lab runs.
+    /// The newest kernel that the lab runs.
     V7_3,
 }
 
-/// Who schedules ordinary tasks.
+/// The scheduler of ordinary tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// paracord's, `bpf/ext.bpf.c`.
+    /// paracord's scheduler, `bpf/ext.bpf.c`.
     Ext,
-    /// The model of the kernel's own.
+    /// The model of the kernel's own scheduler.
     Stock,
 }
 
 /// `cpu.max` and `cpu.max.burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Running time per period, all CPUs together.
+    /// Running time per period, on all CPUs together.
     pub quota_ns: Ns,
-    /// 1 ms to 1 s.
+    /// Length of a period, 1 ms to 1 s.
     pub period_ns: Ns,
-    /// Unused quota that may be saved up, at most `quota_ns`.
+    /// Unused quota that may accumulate, at most `quota_ns`.
     pub burst_ns: Ns,
 }
 
 /// A control group with the cpu controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Full path, `web/a`.
+    /// Full path, for example `web/a`.
     pub path: String,
     /// Index of the parent; `None`: the root group.
     pub parent: Option<usize>,
@@ -90,7 +90,8 @@ pub enum Policy {
     Rr(u8),
 }
 
-/// A length of time, drawn anew each time between both ends (inclusive).
+/// A length of time. If the two ends differ, a random length between them (inclusive) is drawn each
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Shortest.
@@ -102,13 +103,13 @@ pub struct Span {
 /// One phase of a task. A task repeats its phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Computes for that long at full speed.
+    /// Computes for this long on a CPU of full speed.
     Run(Span),
     /// Sleeps on a timer.
     Sleep(Span),
-    /// Sleeps until the next multiple of this since the task's start.
+    /// Sleeps until the next multiple of this time since the task's start.
     Period(Ns),
-    /// Adds one to a queue and wakes who waits there; `sync`: and is about to sleep.
+    /// Adds one to a queue and wakes a task that waits there. `sync`: the waker is about to sleep.
     Post {
         /// Index into [`Mix::queues`].
         queue: usize,
@@ -117,68 +118,70 @@ pub enum Phase {
     },
     /// Takes one from a queue, or sleeps until there is one.
     Wait(usize),
-    /// Takes one from a queue, or computes until there is one and gives its CPU, every now and then, to a task that waits
-    /// for one: as a vCPU does that waits for another one of its VM (`kvm_vcpu_on_spin()`).
+    /// Takes one from a queue, or computes until the queue has one. While it computes, it
+    /// repeatedly yields its CPU to a task that waits for a CPU. A vCPU that waits for another vCPU
+    /// of its VM behaves in this way (`kvm_vcpu_on_spin()`).
     Spin {
         /// Index into [`Mix::queues`].
         queue: usize,
-        /// The task's kind: index into [`Mix::tasks`].
+        /// The kind of task to yield to: index into [`Mix::tasks`].
         to: usize,
     },
-    /// Takes a mutex, or sleeps until it is given it. Index into [`Mix::locks`].
+    /// Takes a mutex, or sleeps until the mutex is handed over. Index into [`Mix::locks`].
     Lock(usize),
-    /// Gives a mutex to who waited longest.
+    /// Releases a mutex, or hands it over to the task that has waited longest.
     Unlock(usize),
-    /// Starts another task of a template. Index into [`Mix::tasks`].
+    /// Starts a new task of a template. Index into [`Mix::tasks`].
     Fork(usize),
     /// sched_yield().
     Yield,
-    /// Ends.
+    /// Ends the task.
     Exit,
-    /// Moves itself to a group; `None`: the root group.
+    /// Moves the task itself to a group; `None`: the root group.
     MoveTo(Option<usize>),
 }
 
 /// Tasks of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Name in reports; of several, `name.0`, `name.1`, …
+    /// Name in reports. If there are several tasks, their names are `name.0`, `name.1`, …
     pub name: String,
-    /// How many, at least 1.
+    /// Number of tasks, at least 1.
     pub count: u32,
     /// Index into [`Mix::groups`]; `None`: the root group.
     pub group: Option<usize>,
-    /// Policy.
+    /// Scheduling policy.
     pub policy: Policy,
     /// -20..=19.
     pub nice: i8,
-    /// For core scheduling: tasks of different ones share no core (`PR_SCHED_CORE`); 0: none.
+    /// Cookie for core scheduling: tasks with different cookies do not share a core
+    /// (`PR_SCHED_CORE`). 0: none.
     pub cookie: u32,
-    /// Where it may run; `None`: everywhere.
+    /// CPUs that the task may use; `None`: all.
     pub cpus: Option<CpuSet>,
     /// When it begins.
     pub start_ns: Ns,
-    /// It begins only where another task forks it.
+    /// The task begins only when another task forks it.
     pub template: bool,
-    /// At least one.
+    /// Phases, at least one.
     pub phases: Vec<Phase>,
 }
 
 /// What runs inside a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guest {
-    /// Every vCPU computes without end.
+    /// Every vCPU computes all the time.
     Spin,
     /// Every vCPU sleeps.
     Idle,
-    /// Every vCPU wakes by a timer, computes as a real-time task, and sleeps.
+    /// Every vCPU is woken by a timer, computes as a real-time task, and sleeps.
     Periodic {
-        /// From wakeup to wakeup.
+        /// Time from one wakeup to the next.
         period_ns: Ns,
-        /// Computing time of each.
+        /// Computing time after each wakeup.
         busy_ns: Ns,
     },
-    /// Computes without end and says that it is urgent in every way that there is.
+    /// Every vCPU computes all the time, and sets every hint that it is urgent.
     Hold,
 }
 
@@ -187,28 +190,28 @@ pub enum Guest {
 pub struct Vm {
     /// Name in reports.
     pub name: String,
-    /// How many, at least 1.
+    /// Number of VMs, at least 1.
     pub count: u32,
-    /// vCPUs of each, at least 1.
+    /// vCPUs of each VM, at least 1.
     pub vcpus: u32,
     /// Index into [`Mix::groups`]; `None`: the root group.
     pub group: Option<usize>,
-    /// Where its vCPUs may run; `None`: everywhere.
+    /// CPUs that the vCPUs may use; `None`: all.
     pub cpus: Option<CpuSet>,
     /// VM exits per second of a vCPU's running time.
     pub exits_per_s: u32,
-    /// What its guest does.
+    /// What the guest does.
     pub guest: Guest,
 }
 
-/// Interrupts that take a CPU from whatever runs there.
+/// Interrupts, which take time of a CPU whatever it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Irq {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: usize,
-    /// From one to the next.
+    /// Time from one interrupt to the next.
     pub every_ns: Ns,
-    /// How long each takes.
+    /// Duration of each interrupt.
     pub for_ns: Ns,
 }
 
@@ -221,7 +224,7 @@ pub enum Change {
     GroupQuota(usize, Option<Quota>),
     /// `cpu.idle`.
     GroupIdle(usize, bool),
-    /// nice of all tasks of a kind.
+    /// Nice value of all tasks of a kind.
     TaskNice(usize, i8),
     /// Policy of all tasks of a kind.
     TaskPolicy(usize, Policy),
@@ -229,39 +232,39 @@ pub enum Change {
     TaskCpus(usize, CpuSet),
     /// Group of all tasks of a kind.
     TaskGroup(usize, Option<usize>),
-    /// A CPU goes.
+    /// A CPU goes offline.
     Offline(usize),
-    /// A CPU comes back.
+    /// A CPU comes online.
     Online(usize),
 }
 
 /// A change and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When.
+    /// When the change happens.
     pub at_ns: Ns,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
-/// Everything that a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// The machine.
     pub machine: Machine,
     /// Its kernel.
     pub kernel: KernelVersion,
-    /// Who schedules.
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// All that is drawn is drawn from it.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How long it runs.
+    /// Length of the run.
     pub run_ns: Ns,
-    /// Shares are measured from then on.
+    /// Length of the warm-up. Shares are measured after it.
     pub warmup_ns: Ns,
-    /// Parents before their children.
+    /// Groups. Parents come before their children.
     pub groups: Vec<Group>,
-    /// Names of counters that tasks wake each other with.
+    /// Names of queues: counters with which tasks wake each other.
     pub queues: Vec<String>,
     /// Names of mutexes.
     pub locks: Vec<String>,
@@ -271,12 +274,12 @@ pub struct Mix {
     pub vms: Vec<Vm>,
     /// Interrupts.
     pub irqs: Vec<Irq>,
-    /// Changes, by time.
+    /// Changes, ordered by time.
     pub changes: Vec<Timed>,
 }
 
 impl Mix {
-    /// A group's path; `/` for the root group.
+    /// The path of a group; `/` for the root group.
     #[must_use]
     pub fn group_path(&self, group: Option<usize>) -> &str {
         group.map_or("/", |index| &self.groups[index].path)

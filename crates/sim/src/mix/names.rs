@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who is called what: names of a file before its lines are read, so that a line may use a name that a
-//! later one declares. Only a group's parent has to come first.
+//! The names that a file declares. They are collected before its lines are read, so that a line may
+//! use a name that a later line declares. Only the parent of a group must come first.
 
 use std::collections::HashMap;
 
 use super::lines::{Line, first_word};
 use super::value;
 
-/// The names of one kind.
+/// The names of one kind of part.
 pub(super) struct Index<'t> {
     kind: &'static str,
-    /// Index and line of each.
+    /// Index and line of each name.
     places: HashMap<&'t str, (usize, usize)>,
-    /// In the order of the file.
+    /// The names, in the order of the file.
     pub(super) all: Vec<&'t str>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Names<'t> {
 }
 
 impl<'t> Names<'t> {
-    /// Collects what the lines declare; an error is a line's number and a reason.
+    /// Collects the names that the lines declare. An error consists of a line number and a reason.
     pub(super) fn of(lines: &[Line<'t>]) -> Result<Self, (usize, String)> {
         let mut names = Self {
             groups: Index::new("group"),
@@ -86,7 +86,7 @@ impl<'t> Names<'t> {
             _ => value::name(name)?,
         }
         index.declare(name, line.number)?;
-        // Reports call both by their names alone.
+        // Reports show only the names of tasks and VMs, so the names must differ.
         if line.word == "vm" && self.tasks.places.contains_key(name)
             || line.word == "task" && self.vms.places.contains_key(name)
         {

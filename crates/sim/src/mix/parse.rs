@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Text to [`Mix`]: which line declares what, what may stand once and what must.
+//! Reads text into a [`Mix`]: the lines that declare parts, the lines that may occur once, and the
+//! lines that must occur.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::{KernelVersion, Mix, Scheduler, Timed, changes, declare, limits};
 use crate::machine::Machine;
 use crate::time::Ns;
 
-/// Words that begin a line.
+/// First words of lines.
 const WORDS: [&str; 12] = [
     "machine",
     "kernel",
@@ -28,17 +29,17 @@ const WORDS: [&str; 12] = [
     "at",
 ];
 
-/// A file of the largest mix is smaller.
+/// Maximum size of a file. The file of the largest mix is smaller.
 const FILE_MAX_BYTES: u64 = 64 << 20;
 
-/// Without a `seed` line.
+/// The seed without a `seed` line.
 pub(super) const DEFAULT_SEED: u64 = 1;
 
 impl Mix {
-    /// Reads and checks a file's text; `name` is the file that errors are about.
+    /// Reads and checks the text of a file. Errors name the file `name`.
     ///
     /// # Errors
-    /// One line with file, line, what is wrong and what to write instead.
+    /// One line with the file, the line number, what is wrong, and what to write instead.
     pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Self, MixError> {
         parse(&name.as_ref().display().to_string(), text)
     }
@@ -47,7 +48,7 @@ impl Mix {
 /// Reads and checks the file at `path`.
 ///
 /// # Errors
-/// One line with file, line, what is wrong and what to write instead.
+/// One line with the file, the line number, what is wrong, and what to write instead.
 pub fn load(path: &Path) -> Result<Mix, MixError> {
     let name = path.display().to_string();
     let refused = |why: String| MixError::new(&name, 1, why);
@@ -59,10 +60,10 @@ pub fn load(path: &Path) -> Result<Mix, MixError> {
     parse_bytes(&name, &std::fs::read(path).map_err(unreadable)?)
 }
 
-/// As [`Mix::parse`], of bytes that may be no text.
+/// Like [`Mix::parse`], for bytes that may not be text.
 ///
 /// # Errors
-/// One line with file, line, what is wrong and what to write instead.
+/// One line with the file, the line number, what is wrong, and what to write instead.
 pub fn parse_bytes(name: &str, bytes: &[u8]) -> Result<Mix, MixError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(name, text),
@@ -84,13 +85,13 @@ fn parse(name: &str, text: &str) -> Result<Mix, MixError> {
     reader.finish(lines.last().map_or(1, |line| line.number)).map_err(refused)
 }
 
-/// What the lines said so far.
+/// The content of the lines so far.
 struct Reader<'n, 't> {
     names: &'n Names<'t>,
     mix: Mix,
     /// Line of each declared part.
     places: HashMap<Part, usize>,
-    /// Line of each word that may stand once.
+    /// Line of each word that may occur only once.
     once: HashMap<&'t str, usize>,
     /// Changes and their lines.
     changes: Vec<(Timed, usize)>,
@@ -191,7 +192,7 @@ impl<'n, 't> Reader<'n, 't> {
         Ok(())
     }
 
-    /// The mix, checked as a whole.
+    /// Completes the mix and checks it as a whole.
     fn finish(mut self, last_line: usize) -> Result<Mix, (usize, String)> {
         for (word, example) in [("machine", "machine cpus=2"), ("run", "run 8s")] {
             if !self.once.contains_key(word) {
@@ -199,7 +200,7 @@ impl<'n, 't> Reader<'n, 't> {
                 return Err((last_line, reason));
             }
         }
-        // Stable: changes of one time happen in the order of the file.
+        // The sort is stable, so changes at the same time happen in the order of the file.
         self.changes.sort_by_key(|(timed, _)| timed.at_ns);
         for (index, (timed, line)) in self.changes.into_iter().enumerate() {
             self.mix.changes.push(timed);
@@ -222,7 +223,7 @@ fn unknown_word(word: &str) -> String {
     }
 }
 
-/// `run T warmup=T`.
+/// Reads `run T warmup=T`.
 fn run(rest: &str) -> Result<(Ns, Ns), String> {
     const KEYS: &[Key] = &[Key("warmup", "warmup=500ms")];
     let (word, rest) = super::lines::first_word("run", rest, "run 8s")?;

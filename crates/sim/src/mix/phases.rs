@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The phases after a task's colon, to and from text.
+//! Reads and writes the phases after the colon of a task.
 
 use super::lines::unknown;
 use super::names::Names;
 use super::value::{duration, quoted, span, span_text, time};
 use super::{FOREVER, Mix, Phase, Span};
 
-/// First words of phases, and an example of each.
+/// First words of phases, each with an example.
 const KNOWN: [(&str, &str); 12] = [
     ("run", "run 1ms"),
     ("sleep", "sleep 1ms"),
@@ -22,7 +22,7 @@ const KNOWN: [(&str, &str); 12] = [
     ("group", "group PATH"),
 ];
 
-/// Reads phases that commas separate.
+/// Reads phases, which are separated by commas.
 pub(super) fn read(text: &str, names: &Names) -> Result<Vec<Phase>, String> {
     if text.trim_ascii().is_empty() {
         return Err("no phase after the colon; write for example : run 1ms, sleep 1ms".to_owned());
@@ -85,7 +85,7 @@ fn one(text: &str, names: &Names) -> Result<Phase, String> {
     }
 }
 
-/// What [`read`] reads.
+/// Writes what [`read`] reads.
 pub(super) fn text(mix: &Mix, phase: Phase) -> String {
     match phase {
         Phase::Run(span) => format!("run {}", span_text(span)),

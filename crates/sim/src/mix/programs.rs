@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task's phases as a program: they take time, and give back what they take.
+//! Checks the phases of a task as a program: the phases must take time, and must release what they
+//! take.
 
 use super::error::{Flaw, Part, at};
 use super::limits::{PHASES_MAX, RUN_MAX_NS};
@@ -7,18 +8,18 @@ use super::value::time;
 use super::{FOREVER, Mix, Phase, Span, Task, attributes};
 use crate::time::Ns;
 
-/// How a task's phases end.
+/// What happens after the last phase of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The task ends.
     Exit,
-    /// The last phase does not.
+    /// The last phase never ends.
     Forever,
-    /// They begin anew.
+    /// The phases begin again.
     Again,
 }
 
-/// How a program ends.
+/// How the phases of a task end.
 pub(super) fn end(task: &Task) -> End {
     match task.phases.last() {
         Some(Phase::Exit) => End::Exit,
@@ -27,12 +28,12 @@ pub(super) fn end(task: &Task) -> End {
     }
 }
 
-/// Whether a phase takes simulated time by itself, whatever other tasks do.
+/// Whether a phase itself takes simulated time, whatever other tasks do.
 pub(super) fn takes_time(phase: &Phase) -> bool {
     matches!(phase, Phase::Run(_) | Phase::Sleep(_) | Phase::Period(_))
 }
 
-/// Whether every task's phases can run.
+/// Checks that the phases of every task can run.
 pub(super) fn check(mix: &Mix) -> Result<(), Flaw> {
     for (index, task) in mix.tasks.iter().enumerate() {
         program(mix, task).map_err(at(Part::Task(index)))?;
@@ -97,7 +98,7 @@ fn index(kind: &str, index: usize, count: usize) -> Result<(), String> {
     Err(format!("no {kind} has index {index}; write one of the mix's {kind}s"))
 }
 
-/// A mutex is given back by who holds it, before the task ends or begins anew.
+/// A task must release each mutex that it holds before the task ends or its phases begin again.
 fn locks(mix: &Mix, task: &Task) -> Result<(), String> {
     let mut held: Vec<usize> = Vec::new();
     for phase in &task.phases {
@@ -130,7 +131,7 @@ fn locks(mix: &Mix, task: &Task) -> Result<(), String> {
     })
 }
 
-/// A loop takes time: otherwise a run stays at one instant for ever.
+/// Phases that repeat must take time. Otherwise simulated time would not pass.
 fn time_of_a_loop(task: &Task) -> Result<(), String> {
     let phases = &task.phases;
     if end(task) != End::Again || phases.iter().any(takes_time) {
@@ -139,7 +140,7 @@ fn time_of_a_loop(task: &Task) -> Result<(), String> {
     if !phases.iter().any(|phase| matches!(phase, Phase::Wait(_) | Phase::Spin { .. })) {
         return Err("the phases take no time, so that the run never ends; add run 1ms".to_owned());
     }
-    // Two tasks that wake each other and do nothing else never let time pass.
+    // If two tasks wake each other and do nothing else, time does not pass.
     if phases.iter().any(|phase| matches!(phase, Phase::Post { .. } | Phase::Fork(_))) {
         return Err("wakes or forks others and takes no time itself; add run 1us".to_owned());
     }

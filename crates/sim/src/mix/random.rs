@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Mixes drawn from a seed: valid, loaded enough that the scheduler has to choose, over in seconds.
+//! Draws mixes from a seed. They are valid, have so much load that the scheduler has to choose, and
+//! run for seconds.
 //!
-//! A seed draws the same mix for ever only while this file and [`crate::rng`] stay as they are; what a
-//! failure leaves for replay is therefore the mix itself, as text.
+//! A seed gives the same mix only as long as this file and [`crate::rng`] do not change. Therefore
+//! a failure is saved as the text of its mix, not as a seed.
 
 use super::{
     Change, FOREVER, Group, Irq, KernelVersion, Mix, Policy, Quota, Scheduler, Span, Task, Timed,
 };
 use crate::machine::{CPUS_MAX, Costs, CpuSet, Machine};
 use crate::rng::Rng;
-use crate::time::Ns;
+use crate::time::{NS_PER_MS, NS_PER_US, Ns};
 
 mod tasks;
 mod vms;
 
-const US: Ns = 1_000;
-const MS: Ns = 1_000_000;
+const US: Ns = NS_PER_US;
+const MS: Ns = NS_PER_MS;
 
-/// What a drawn mix may hold. Tests leave out what the scheduler does not keep yet.
+/// What a random mix may contain. Tests leave out features that the scheduler does not support yet.
 #[allow(clippy::struct_excessive_bools, reason = "each is a feature that can be left out")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Threads of a core, caches, nodes.
+    /// Several hardware threads per core, several caches, several nodes.
     pub topology: bool,
     /// CPUs of different capacities.
     pub capacities: bool,
-    /// Either kernel; otherwise 7.3.
+    /// One of the two kernels; otherwise 7.3.
     pub kernels: bool,
     /// Groups and their weights.
     pub groups: bool,
@@ -33,13 +34,13 @@ pub struct Draw {
     pub quotas: bool,
     /// Groups with `cpu.idle`.
     pub idle_groups: bool,
-    /// nice other than 0.
+    /// Nice values other than 0.
     pub nice: bool,
     /// SCHED_BATCH and SCHED_IDLE.
     pub policies: bool,
     /// Tasks bound to CPUs.
     pub affinity: bool,
-    /// SCHED_FIFO and SCHED_RR tasks, about a tenth of a CPU each.
+    /// SCHED_FIFO and SCHED_RR tasks that use about a tenth of a CPU each.
     pub real_time: bool,
     /// Tasks that wake each other.
     pub queues: bool,
@@ -55,12 +56,12 @@ pub struct Draw {
     pub vms: bool,
     /// Changes of groups and tasks while the mix runs.
     pub changes: bool,
-    /// CPUs that go and come back. An affinity always keeps a CPU that stays.
+    /// CPUs that go offline and come back. Each affinity contains a CPU that stays online.
     pub hotplug: bool,
 }
 
 impl Draw {
-    /// Everything.
+    /// All features.
     pub const ALL: Self = Self {
         topology: true,
         capacities: true,
@@ -82,7 +83,7 @@ impl Draw {
         hotplug: true,
     };
 
-    /// Loops and sleepers on CPUs that are all alike.
+    /// Only loops and sleepers on identical CPUs.
     pub const PLAIN: Self = Self {
         topology: false,
         capacities: false,
@@ -104,7 +105,7 @@ impl Draw {
         hotplug: false,
     };
 
-    /// The mix of a seed on a machine of `cpus` CPUs, at most [`CPUS_MAX`].
+    /// Draws a mix from a seed, for a machine with `cpus` CPUs, at most [`CPUS_MAX`].
     #[must_use]
     pub fn mix(self, seed: u64, cpus: usize) -> Mix {
         let mut rng = Rng::new(seed);
@@ -152,7 +153,7 @@ impl Draw {
             machine.nodes = divisor(rng, machine.caches, &[1, 1, 2, 4]);
         }
         if self.capacities && rng.chance(200) {
-            // Little cores first; the threads of a core are alike.
+            // Small cores come first. The threads of a core have the same capacity.
             let little = usize::try_from(rng.below(cpus as u64)).unwrap_or(0);
             let little = little / machine.smt * machine.smt;
             let capacity = u32::try_from(rng.between(200, 800)).unwrap_or(512);
@@ -162,29 +163,29 @@ impl Draw {
     }
 }
 
-/// The mix of a seed on a machine of `cpus` CPUs, with everything that can be drawn.
+/// Draws a mix from a seed with all features, for a machine with `cpus` CPUs.
 #[must_use]
 pub fn mix(seed: u64, cpus: usize) -> Mix {
     Draw::ALL.mix(seed, cpus)
 }
 
-/// One of several; the first where there is no choice.
+/// A random element of a list. The first one if `choice` is false.
 fn pick<T: Copy>(rng: &mut Rng, of: &[T], choice: bool) -> T {
     of[if choice { index(rng, of.len()) } else { 0 }]
 }
 
-/// A drawn index into something of that length; 0 of an empty one.
+/// A random index into a list of this length; 0 if the list is empty.
 fn index(rng: &mut Rng, length: usize) -> usize {
     usize::try_from(rng.below(length as u64)).unwrap_or(0)
 }
 
-/// One of several that divides a number; 1 always does.
+/// Draws an element of `among`. Returns this element if it divides `of`, otherwise 1.
 fn divisor(rng: &mut Rng, of: usize, among: &[usize]) -> usize {
     let drawn = pick(rng, among, true);
     if of % drawn == 0 { drawn } else { 1 }
 }
 
-/// A mix on its way.
+/// A mix that is being drawn.
 struct Drawing {
     draw: Draw,
     rng: Rng,
@@ -194,15 +195,16 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// A group or the root group.
+    /// A random group or the root group.
     fn group(&mut self) -> Option<usize> {
-        // One more: the root group.
+        // One more than the groups, for the root group.
         let drawn = index(&mut self.rng, self.mix.groups.len() + 1);
         Some(drawn).filter(|group| *group < self.mix.groups.len())
     }
 
     fn weight(&mut self) -> u32 {
-        // As many below 100 as above: the exponent is drawn, then a number of that magnitude.
+        // Weights below and above 100 are equally likely: first the magnitude is drawn, then a
+        // number of this magnitude.
         let magnitude = [1, 10, 100, 1000][index(&mut self.rng, 4)];
         u32::try_from(self.rng.between(magnitude, 10 * magnitude)).unwrap_or(100)
     }
@@ -219,7 +221,8 @@ impl Drawing {
         let count = if self.draw.groups { self.rng.between(0, 6) } else { 0 };
         for index in 0..usize::try_from(count).unwrap_or(0) {
             let parent = self.group().filter(|parent| {
-                // Three levels: a group at the third has two slashes.
+                // Paths have at most three levels. A group at the third level has two slashes in
+                // its path.
                 self.mix.groups[*parent].path.matches('/').count() < 2
             });
             let path = match parent {
@@ -233,7 +236,7 @@ impl Drawing {
         }
     }
 
-    /// Some CPUs, at least one of which stays.
+    /// Random CPUs. At least one of them stays online.
     fn affinity(&mut self) -> CpuSet {
         let cpus = self.mix.machine.cpus;
         let width = 1 + index(&mut self.rng, (cpus / 2).clamp(1, 8));
@@ -250,7 +253,7 @@ impl Drawing {
         i8::try_from(self.rng.between(0, 39)).unwrap_or(20) - 20
     }
 
-    /// CPUs that go and come back, one after the other.
+    /// Draws CPUs that go offline and come back, one after the other.
     fn hotplug(&mut self) {
         let cpus = self.mix.machine.cpus;
         let some = self.draw.hotplug && cpus > 1 && self.rng.chance(350);
@@ -258,7 +261,7 @@ impl Drawing {
         let share_ns = self.mix.run_ns / (count + 1);
         for slot in 0..count {
             let cpu = index(&mut self.rng, cpus);
-            // One CPU is away at a time, but no more than all but one ever leave.
+            // Only one CPU is offline at a time, and at least one CPU never goes offline.
             if self.leaving.has(cpu) || self.leaving.len() + 1 >= cpus {
                 continue;
             }
@@ -280,7 +283,7 @@ impl Drawing {
         }
     }
 
-    /// Changes of groups and tasks, put in order with those of CPUs.
+    /// Draws changes of groups and tasks, and sorts them together with the changes of CPUs.
     fn changes(&mut self) {
         let some = self.draw.changes && self.rng.chance(500);
         let count = if some { self.rng.between(1, 6) } else { 0 };
@@ -320,7 +323,7 @@ impl Drawing {
         match self.rng.below(4) {
             0 if self.draw.nice => Some(Change::TaskNice(task, self.nice())),
             1 if self.draw.affinity => Some(Change::TaskCpus(task, self.affinity())),
-            // A loop that became real-time would take a CPU for itself.
+            // A loop that became real-time would use a whole CPU.
             2 if self.draw.policies && !real_time => {
                 let policies = [Policy::Other, Policy::Batch, Policy::Idle];
                 Some(Change::TaskPolicy(task, pick(&mut self.rng, &policies, true)))
@@ -331,7 +334,7 @@ impl Drawing {
     }
 }
 
-/// A task of defaults.
+/// A task with default values.
 fn plain(name: String) -> Task {
     Task {
         name,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A mix without one of its parts: what refers to the part goes or moves, and indices stay right.
+//! Removes a part of a mix. References to the part are removed or moved, and all indices stay
+//! correct.
 
 use std::collections::HashSet;
 
 use super::{Change, Mix, Phase, Task, forks};
 use crate::machine::CpuSet;
 
-/// The index of what had an index before another was removed.
+/// The new index of an entry after another entry was removed.
 fn after(removed: usize, index: usize) -> usize {
     if index > removed { index - 1 } else { index }
 }
 
-/// Rewrites phases; `None` drops one.
+/// Rewrites all phases. A phase for which `to` returns `None` is removed.
 fn rewrite(tasks: &mut [Task], to: impl Fn(Phase) -> Option<Phase>) {
     for task in tasks {
         task.phases = task.phases.iter().filter_map(|phase| to(*phase)).collect();
@@ -19,7 +20,8 @@ fn rewrite(tasks: &mut [Task], to: impl Fn(Phase) -> Option<Phase>) {
 }
 
 impl Mix {
-    /// Without a task. What forked it does no longer, and templates that only it led to go too.
+    /// Removes a task. Other tasks then no longer fork this task. Templates of tasks that only this
+    /// task forked are removed, too.
     pub(super) fn without_task(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         mix.take_task(removed);
@@ -47,9 +49,10 @@ impl Mix {
         });
     }
 
-    /// Without templates that nobody forks, and without queues and locks that nobody uses.
+    /// Removes templates that no task forks, and queues and locks that no task uses.
     pub(super) fn without_leftovers(mut self) -> Self {
-        // One at a time: the last first, so that the others' indices hold.
+        // They are removed one at a time, the last one first, so that the indices of the others
+        // stay correct.
         let leftover: Vec<usize> = forks::unforked(&self).collect();
         leftover.into_iter().rev().for_each(|task| self.take_task(task));
         let mut queues = vec![false; self.queues.len()];
@@ -70,7 +73,7 @@ impl Mix {
         self
     }
 
-    /// Without a queue, its posts and its waits.
+    /// Removes a queue, and the phases that post to it or wait for it.
     pub(super) fn without_queue(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         mix.take_queue(removed);
@@ -92,7 +95,7 @@ impl Mix {
         });
     }
 
-    /// Without a mutex.
+    /// Removes a mutex.
     pub(super) fn without_lock(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         mix.take_lock(removed);
@@ -109,11 +112,11 @@ impl Mix {
         });
     }
 
-    /// Without a group: its tasks, VMs and children go to its parent.
+    /// Removes a group. Its tasks, VMs and child groups move to its parent.
     pub(super) fn without_group(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         let parent = mix.groups.remove(removed).parent;
-        // A parent has a lower index than its child.
+        // The index of a parent is lower than the index of its child.
         let moved = |group: Option<usize>| match group {
             Some(index) if index == removed => parent,
             other => other.map(|index| after(removed, index)),
@@ -143,7 +146,8 @@ impl Mix {
         mix
     }
 
-    /// Makes every path its parent's with its own last part; a part that is taken gets a digit.
+    /// Makes every path consist of the parent's path and the last part of its own. If the name is
+    /// taken, a digit is appended.
     fn name_paths(&mut self) {
         let mut taken = HashSet::new();
         for index in 0..self.groups.len() {
@@ -163,7 +167,8 @@ impl Mix {
         }
     }
 
-    /// Without a change; a CPU that would go no longer needs no way back.
+    /// Removes a change. If a CPU no longer goes offline, the change that brings it online is
+    /// removed, too.
     pub(super) fn without_change(&self, removed: usize) -> Self {
         let mut mix = self.clone();
         if let Change::Offline(cpu) = mix.changes.remove(removed).change {
@@ -175,13 +180,14 @@ impl Mix {
         mix
     }
 
-    /// On a machine of the first `cpus` CPUs. Affinities lose the others; one that loses all is lifted.
+    /// Reduces the machine to the first `cpus` CPUs. The other CPUs are removed from affinities. An
+    /// affinity that would be empty is removed.
     pub(super) fn with_cpus(&self, cpus: usize) -> Self {
         let mut mix = self.clone();
         let machine = &mut mix.machine;
         machine.capacities.truncate(cpus);
         machine.cpus = cpus;
-        // What is left of the topology, as far as the CPUs divide by it.
+        // The parts of the topology by which the new number of CPUs can be divided.
         let divides = |smt: usize, caches: usize| cpus % (smt * caches) == 0;
         while !divides(machine.smt, machine.caches) && machine.caches > 1 {
             machine.caches /= 2;

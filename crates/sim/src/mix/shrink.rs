@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Smaller mixes that still fail. [`steps`] tries whole halves before single parts, so that a large mix
-//! needs few runs; [`shrink()`] follows them to a mix of which no part can go.
+//! Finds smaller mixes that still fail. [`steps`] removes halves of lists before it removes single
+//! parts, so that a large mix needs few runs. [`shrink()`] repeats this until no part can be
+//! removed.
 //!
-//! Every step leaves less: fewer parts, shorter times, more defaults. No chain of steps is endless.
+//! Every step makes the mix smaller: fewer parts, shorter times, or more defaults. Therefore every
+//! chain of steps ends.
 
 use super::{Change, FOREVER, Mix, Phase, Policy, Span, Timed, programs};
 use crate::machine::{Costs, Machine};
 use crate::time::Ns;
 
-/// A run is not made shorter: less than some ticks of the slowest clock decides nothing.
+/// Runs are not made shorter than this, because a run of only a few ticks of the slowest clock
+/// shows nothing.
 const RUN_MIN_NS: Ns = 100_000_000;
 
-/// Lists that a mix consists of.
+/// The lists of which a mix consists.
 #[derive(Clone, Copy)]
 enum List {
     Vms,
@@ -55,8 +58,9 @@ impl List {
         less
     }
 
-    /// Without entries `from..to`. An entry may take others of its list with it, which come after it or
-    /// are part of the range: from the last to the first, indices hold.
+    /// Removes entries `from..to`. Removing an entry may also remove other entries of its list, but
+    /// none that come before it and are outside the range. Entries are removed from last to first,
+    /// so that indices stay correct.
     fn without(self, mix: &Mix, from: usize, to: usize) -> Mix {
         let mut less = mix.clone();
         for index in (from..to).rev() {
@@ -68,14 +72,15 @@ impl List {
     }
 }
 
-/// Simpler mixes, each by one step, the largest steps first. All pass [`Mix::check`].
+/// Mixes that are simpler by one step, the largest steps first. All of them pass [`Mix::check`].
 pub fn steps(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
     candidates(mix).filter(move |less| less != mix && less.check().is_ok())
 }
 
 type Candidates<'m> = Box<dyn Iterator<Item = Mix> + 'm>;
 
-/// Candidates that may be invalid or the same; made one at a time, as each is a whole mix.
+/// Candidates for [`steps`], which may be invalid or unchanged. They are made one at a time,
+/// because each one is a whole mix.
 fn candidates(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
     let parts: [Candidates; 7] = [
         Box::new(LISTS.into_iter().flat_map(move |list| dropped(mix, list))),
@@ -89,14 +94,14 @@ fn candidates(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
     parts.into_iter().flatten()
 }
 
-/// A copy with one thing changed.
+/// A copy with one change.
 fn with(mix: &Mix, change: impl FnOnce(&mut Mix)) -> Mix {
     let mut less = mix.clone();
     change(&mut less);
     less
 }
 
-/// Without a half of a list, a quarter, … one entry.
+/// Removes half of a list, a quarter, …, one entry.
 fn dropped(mix: &Mix, list: List) -> impl Iterator<Item = Mix> + '_ {
     let length = list.len(mix);
     let sizes = std::iter::successors(Some(length), |size| Some(size / 2).filter(|half| *half > 0));
@@ -125,7 +130,8 @@ fn machines(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
 
 fn times(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
     let half_ns = (mix.run_ns / 2).max(RUN_MIN_NS).min(mix.run_ns);
-    // What would come after the end goes, or everything comes in half the time.
+    // Halves the run. Either changes after the new end are removed, or all changes happen in half
+    // of the time.
     let cut = move || {
         with(mix, |less| {
             less.run_ns = half_ns;
@@ -148,7 +154,7 @@ fn times(mix: &Mix) -> impl Iterator<Item = Mix> + '_ {
         .filter(move |_| shorter)
         .chain(std::iter::once_with(move || with(mix, |less| less.warmup_ns = 0)))
         .chain((0..mix.changes.len()).filter_map(move |index| {
-            // A change of a quota: to one without a burst.
+            // A change of a quota becomes one without a burst.
             match mix.changes[index].change {
                 Change::GroupQuota(group, Some(mut quota)) => Some(with(mix, |less| {
                     quota.burst_ns = 0;
@@ -203,7 +209,8 @@ fn group(mix: &Mix, index: usize) -> impl Iterator<Item = Mix> + '_ {
     plainer.into_iter().map(move |plain| with(mix, |less| plain(&mut less.groups[index])))
 }
 
-/// A loop instead of a task's phases, one phase fewer, fixed times instead of drawn ones.
+/// Replaces the phases of a task with a loop, removes one phase, or replaces random times with
+/// fixed ones.
 fn program(mix: &Mix, index: usize) -> impl Iterator<Item = Mix> + '_ {
     let phases = &mix.tasks[index].phases;
     let replaced = move |phases: Vec<Phase>| {
@@ -232,12 +239,13 @@ fn program(mix: &Mix, index: usize) -> impl Iterator<Item = Mix> + '_ {
     looped.chain(fewer).chain(fixed)
 }
 
-/// The simplest mix that `fails`, as far as single steps lead and `budget` calls of `fails` reach. `mix`
-/// itself is taken to fail.
+/// The simplest mix for which `fails` is true and that single steps reach with at most `budget`
+/// calls of `fails`. `mix` itself is assumed to fail.
 pub fn shrink(mix: &Mix, mut fails: impl FnMut(&Mix) -> bool, budget: usize) -> Mix {
     let mut smallest = mix.clone();
     let mut left = budget;
-    // Where the last success was: the steps before it failed a moment ago and are tried last.
+    // The position of the last success. The steps before it have just failed, so they are tried
+    // last.
     let mut resume = 0;
     loop {
         match next_failing(&smallest, &mut fails, resume, &mut left) {
@@ -245,14 +253,14 @@ pub fn shrink(mix: &Mix, mut fails: impl FnMut(&Mix) -> bool, budget: usize) -> 
                 smallest = less;
                 resume = position;
             }
-            // A whole pass from the first step on without a success, or nothing left to spend.
+            // A whole pass from the first step found nothing, or the budget is used up.
             None if resume == 0 || left == 0 => return smallest,
             None => resume = 0,
         }
     }
 }
 
-/// The first step from a position on that still fails.
+/// The first step from a position that still fails.
 fn next_failing(
     mix: &Mix,
     fails: &mut impl FnMut(&Mix) -> bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words that stand for values: numbers, times, spans, quotas, names, sets of CPUs. Read, written, and refused
-//! if they are out of range, in one place.
+//! Words that stand for values: numbers, times, spans, quotas, names, sets of CPUs. This file reads
+//! them, writes them, and refuses them if they are out of range.
 
 use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
@@ -8,12 +8,12 @@ use std::ops::RangeInclusive;
 use super::limits::{NAME_MAX_BYTES, PATH_MAX_BYTES, RUN_MAX_NS};
 use super::{FOREVER, Quota, Span};
 use crate::machine::CpuSet;
-use crate::time::Ns;
+use crate::time::{NS_PER_MS, NS_PER_S, NS_PER_US, Ns};
 
 /// Largest first: a time is written in the first that divides it.
-const UNITS: [(&str, Ns); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const UNITS: [(&str, Ns); 4] = [("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1)];
 
-/// A word of the file as a message quotes it: one line of bounded length, whatever the file holds.
+/// Quotes a word of the file for a message: one line of limited length, whatever the word contains.
 pub(super) fn quoted(word: &str) -> String {
     const SHOWN_CHARS: usize = 60;
     let mut shown: String = word.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
@@ -23,7 +23,7 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{shown}'")
 }
 
-/// ", did you mean X?" if a known word is near.
+/// Finds the known word that is most similar to `word`, if one is similar enough.
 pub(super) fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if word.len() > PATH_MAX_BYTES {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> O
         .map(|(_, k)| k)
 }
 
-/// A whole number in a range.
+/// Reads a whole number in a range.
 pub(super) fn int(key: &str, word: &str, range: &RangeInclusive<i64>) -> Result<i64, String> {
     let (least, most) = (range.start(), range.end());
     let instead = format!("write a whole number from {least} to {most}");
@@ -49,16 +49,16 @@ pub(super) fn int(key: &str, word: &str, range: &RangeInclusive<i64>) -> Result<
     Ok(value)
 }
 
-/// A seed: any 64 bits, in decimal.
+/// Reads a seed: any 64-bit number, in decimal.
 pub(super) fn seed(word: &str) -> Result<u64, String> {
     let digits = word.bytes().all(|b| b.is_ascii_digit());
     let value = if digits { word.parse().ok() } else { None };
     value.ok_or_else(|| {
-        format!("{} is no seed; write a whole number from 0 to {}", quoted(word), u64::MAX)
+        format!("{} is not a seed; write a whole number from 0 to {}", quoted(word), u64::MAX)
     })
 }
 
-/// A time such as `1.5ms`, at most [`RUN_MAX_NS`].
+/// Reads a time such as `1.5ms`, which is at most [`RUN_MAX_NS`].
 pub(super) fn duration(word: &str) -> Result<Ns, String> {
     let shown = quoted(word);
     if let Some(rest) = word.strip_prefix('-') {
@@ -69,7 +69,7 @@ pub(super) fn duration(word: &str) -> Result<Ns, String> {
     let (number, unit) = word.split_at(unit_at);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
-        return Err(format!("{shown} is no time; write a number and a unit, such as 1.5ms"));
+        return Err(format!("{shown} is not a time; write a number and a unit, such as 1.5ms"));
     }
     if unit.is_empty() {
         return Err(format!("{shown} has no unit; write ns, us, ms or s after it"));
@@ -83,11 +83,11 @@ pub(super) fn duration(word: &str) -> Result<Ns, String> {
         whole.parse::<Ns>().ok().and_then(|n| n.checked_mul(unit_ns)).ok_or_else(long)?;
     let fine = || format!("{shown} is finer than a nanosecond; write a whole number of ns");
     let fraction_ns = fraction_ns(fraction, unit_ns).ok_or_else(fine)?;
-    // The fraction is less than a second.
+    // The fraction is part of one unit, and the largest unit is a second.
     whole_ns.checked_add(fraction_ns).filter(|ns| *ns <= RUN_MAX_NS).ok_or_else(long)
 }
 
-/// The digits after the point in nanoseconds; `None`: no whole number of them.
+/// The digits after the point, in nanoseconds. `None` if this is not a whole number.
 fn fraction_ns(digits: &str, unit_ns: Ns) -> Option<Ns> {
     let digits = digits.trim_end_matches('0');
     let mut rest_ns = unit_ns;
@@ -102,7 +102,7 @@ fn fraction_ns(digits: &str, unit_ns: Ns) -> Option<Ns> {
     Some(sum_ns)
 }
 
-/// A time in the largest unit that divides it.
+/// Writes a time in the largest unit that divides it.
 pub(super) fn time(ns: Ns) -> impl fmt::Display {
     let (unit, unit_ns) = match ns {
         0 => ("ns", 1),
@@ -111,7 +111,7 @@ pub(super) fn time(ns: Ns) -> impl fmt::Display {
     format!("{}{unit}", ns / unit_ns)
 }
 
-/// `T` or `T..T`.
+/// Reads `T` or `T..T`.
 pub(super) fn span(word: &str) -> Result<Span, String> {
     let (min, max) = word.split_once("..").unwrap_or((word, word));
     let (min_ns, max_ns) = (duration(min)?, duration(max)?);
@@ -121,7 +121,7 @@ pub(super) fn span(word: &str) -> Result<Span, String> {
     Ok(Span { min_ns, max_ns })
 }
 
-/// What [`span`] reads, and `forever`.
+/// Writes what [`span`] reads, and `forever`.
 pub(super) fn span_text(span: Span) -> String {
     match span {
         Span { min_ns: FOREVER, .. } => "forever".to_owned(),
@@ -130,7 +130,7 @@ pub(super) fn span_text(span: Span) -> String {
     }
 }
 
-/// `QUOTA/PERIOD` or `max`; `burst_ns` comes from a key of its own.
+/// Reads `QUOTA/PERIOD` or `max`. `burst_ns` comes from another key.
 pub(super) fn quota(word: &str, burst_ns: Option<Ns>) -> Result<Option<Quota>, String> {
     if word == "max" {
         return match burst_ns {
@@ -146,39 +146,42 @@ pub(super) fn quota(word: &str, burst_ns: Option<Ns>) -> Result<Option<Quota>, S
     Ok(Some(Quota { quota_ns, period_ns, burst_ns: burst_ns.unwrap_or(0) }))
 }
 
-/// `quota=… burst=…`: what [`quota`] reads, and its keys.
+/// Writes `quota=… burst=…`: what [`quota`] reads, with the keys.
 pub(super) fn quota_text(quota: Option<Quota>) -> String {
     let Some(Quota { quota_ns, period_ns, burst_ns }) = quota else {
         return "quota=max".to_owned();
     };
     let mut text = format!("quota={}/{}", time(quota_ns), time(period_ns));
     if burst_ns != 0 {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, " burst={}", time(burst_ns));
     }
     text
 }
 
-/// A set of CPUs; whether the machine has them is checked later.
+/// Reads a set of CPUs. A later check compares it with the machine.
 pub(super) fn cpus(word: &str) -> Result<CpuSet, String> {
     word.parse().map_err(|_| {
-        format!("cpus={}: no list of CPUs below 1024; write for example cpus=0-3,8", quoted(word))
+        format!(
+            "cpus={}: not a list of CPUs below 1024; write for example cpus=0-3,8",
+            quoted(word)
+        )
     })
 }
 
-/// Whether a word can be a name.
+/// Checks that a word can be a name.
 pub(super) fn name(word: &str) -> Result<(), String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if word.is_empty() || word.len() > NAME_MAX_BYTES || !word.bytes().all(fits) {
         return Err(format!(
-            "{} is no name; write up to {NAME_MAX_BYTES} letters, digits, '-' and '_'",
+            "{} is not a name; write up to {NAME_MAX_BYTES} letters, digits, '-' and '_'",
             quoted(word)
         ));
     }
     Ok(())
 }
 
-/// Whether a word can be a group's path.
+/// Checks that a word can be the path of a group.
 pub(super) fn path(word: &str) -> Result<(), String> {
     if word.len() > PATH_MAX_BYTES {
         let shown = quoted(word);
@@ -187,13 +190,13 @@ pub(super) fn path(word: &str) -> Result<(), String> {
     if word.starts_with('/') || word.ends_with('/') {
         let shown = quoted(word);
         return Err(format!(
-            "{shown} is no path of a group; write it without outer slashes: web/a"
+            "{shown} is not the path of a group; write it without outer slashes: web/a"
         ));
     }
     word.split('/').try_for_each(name)
 }
 
-/// Whether a number is in its range.
+/// Checks that a number is in its range.
 pub(super) fn within(key: &str, value: i64, range: &RangeInclusive<i64>) -> Result<(), String> {
     if range.contains(&value) {
         return Ok(());
@@ -202,7 +205,7 @@ pub(super) fn within(key: &str, value: i64, range: &RangeInclusive<i64>) -> Resu
     Err(format!("{key}={value} is out of range; write a number from {least} to {most}"))
 }
 
-/// Whether a time is in its range.
+/// Checks that a time is in its range.
 pub(super) fn within_ns(key: &str, value: Ns, range: &RangeInclusive<Ns>) -> Result<(), String> {
     if range.contains(&value) {
         return Ok(());
@@ -211,7 +214,7 @@ pub(super) fn within_ns(key: &str, value: Ns, range: &RangeInclusive<Ns>) -> Res
     Err(format!("{key}={value} is out of range; write a time from {least} to {most}"))
 }
 
-/// Whether there are not too many of something.
+/// Checks that the number of entries of a kind does not exceed its limit.
 pub(super) fn at_most(what: &str, count: u64, most: u64) -> Result<(), String> {
     if count <= most {
         return Ok(());
@@ -239,11 +242,11 @@ mod tests {
         }
         for (word, says) in [
             ("5", "has no unit"),
-            ("", "is no time"),
-            ("ms", "is no time"),
-            (".5ms", "is no time"),
-            ("1.ms", "is no time"),
-            ("1..5ms", "is no time"),
+            ("", "is not a time"),
+            ("ms", "is not a time"),
+            (".5ms", "is not a time"),
+            ("1.ms", "is not a time"),
+            ("1..5ms", "is not a time"),
             ("-5ms", "times are not negative; write for example 5ms"),
             ("5m", "unknown unit 'm'"),
             ("1.5ns", "finer than a nanosecond"),

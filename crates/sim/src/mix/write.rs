@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A [`Mix`] as text that parses back to an equal one.
+//! Writes a [`Mix`] as text. Reading this text gives an equal mix.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -39,7 +39,7 @@ impl Display for Mix {
     }
 }
 
-/// ` key=value`, unless it is the default.
+/// Writes ` key=value`, unless the value is the default.
 fn key(f: &mut Formatter<'_>, key: &str, value: &dyn Display, default: bool) -> fmt::Result {
     if default { Ok(()) } else { write!(f, " {key}={value}") }
 }

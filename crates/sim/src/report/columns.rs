@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Aligned columns.
+//! Aligns columns.
 
-/// Rows as aligned columns; the first row is the heading. The first column is text, the others are numbers
-/// and stand at the right.
+/// Aligns rows as columns. The first row is the heading. The first column contains text and is
+/// aligned to the left. The other columns contain numbers and are aligned to the right.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width: Vec<usize> = (0..count)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Faults as lines. Those that differ only in their numbers and names are one line: the first, and how many
-//! more there are.
+//! Writes faults as lines. Faults that differ only in numbers and names become one line: the first
+//! fault, and the number of further ones.
 
 use std::collections::HashSet;
 
@@ -9,23 +9,23 @@ use paracord_sim::mix::Mix;
 
 use super::units;
 
-/// A fault without what differs from time to time and from mix to mix.
+/// A fault without the words that vary between times and mixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultKind(Vec<String>);
 
-/// Names that a mix gives: of tasks, VMs and groups.
+/// The names in a mix: of tasks, VMs and groups.
 #[derive(Clone, Debug)]
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// Those of a mix.
+    /// Collects the names of a mix.
     pub fn of(mix: &Mix) -> Self {
         let tasks = mix.tasks.iter().map(|task| task.name.clone());
         let vms = mix.vms.iter().map(|vm| vm.name.clone());
         Self(tasks.chain(vms).chain(mix.groups.iter().map(|group| group.path.clone())).collect())
     }
 
-    /// What kind of fault it is: its words without numbers and names.
+    /// The kind of a fault: its words, without numbers and names.
     pub fn kind(&self, fault: &Fault) -> FaultKind {
         let said = |word: &&str| {
             let word = word.trim_end_matches([',', ':', ';']);
@@ -34,7 +34,7 @@ impl Names {
         FaultKind(fault.what.split_whitespace().filter(said).map(str::to_owned).collect())
     }
 
-    /// Faults in lines.
+    /// Faults as lines.
     pub fn lines(&self, faults: &[Fault]) -> Vec<String> {
         let mut kinds: Vec<(FaultKind, &Fault, usize)> = Vec::new();
         for fault in faults {

@@ -9,32 +9,32 @@ use paracord_sim::time::Ns;
 
 use super::units;
 
-/// What all tasks of a kind had, after the warm-up.
+/// The sum over all tasks of a kind, after the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct KindSum {
-    /// Its name in the mix.
+    /// Name of the kind in the mix.
     pub name: String,
-    /// Tasks that are there at the end.
+    /// Number of tasks that exist at the end.
     pub there: u64,
-    /// Tasks that have ended.
+    /// Number of tasks that have ended.
     pub ended: u64,
-    /// Time on CPUs of all of them.
+    /// CPU time of all of them.
     pub ran_ns: Ns,
-    /// Of those that are there at the end: least and most time on CPUs.
+    /// Least and most CPU time of a task that exists at the end.
     pub each_ns: Option<(Ns, Ns)>,
-    /// Longest wait in a run queue, warm-up included.
+    /// Longest wait in a run queue, including the warm-up.
     pub longest_wait_ns: Ns,
-    /// Times that one was put on a CPU.
+    /// How often a task was put on a CPU.
     pub switches: u64,
-    /// Times that one came from another CPU.
+    /// How often a task came from another CPU.
     pub migrations: u64,
-    /// From wakeup to running: 99 % were no longer.
+    /// 99th percentile of the times from wakeup to running.
     pub wakeup_p99_ns: Option<Ns>,
-    /// From a vCPU's timer to its running: on average over its vCPUs, and at most.
+    /// Times from a vCPU's timer until the vCPU runs: the average over the vCPUs, and the maximum.
     pub latency_ns: Option<(Ns, Ns)>,
 }
 
-/// The sums, in the order of the mix: tasks, then VMs.
+/// The sums, in the order of the mix: tasks first, then VMs.
 pub fn sums(mix: &Mix, outcome: &Outcome) -> Vec<KindSum> {
     let named = |name: &String| KindSum { name: name.clone(), ..KindSum::default() };
     let tasks = mix.tasks.iter().map(|task| named(&task.name));
@@ -77,7 +77,7 @@ impl KindSum {
         self.wakeup_p99_ns.map_or_else(|| "-".to_owned(), units::duration)
     }
 
-    /// How many: those that are there, and those that have ended.
+    /// The number of tasks that exist at the end, and the number of tasks that have ended.
     pub fn number(&self) -> String {
         match self.ended {
             0 => self.there.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run came to, as tables and as results.json.
+//! The results of a run, as tables and as results.json.
 
 pub mod columns;
 mod faults;
@@ -20,32 +20,32 @@ use paracord_sim::time::Ns;
 pub use faults::{Names, fault_line};
 pub use kinds::KindSum;
 
-/// How a run ended.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At its end.
+    /// It reached its end.
     Complete,
-    /// By a fault.
+    /// A fault stopped it.
     Stopped,
-    /// By the user.
+    /// The user interrupted it.
     Interrupted,
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub struct Finished {
-    /// What came of it.
+    /// Results of the run.
     pub outcome: Outcome,
     /// Simulated time when it ended.
     pub reached_ns: Ns,
-    /// How it ended.
+    /// Why the run ended.
     pub end: End,
-    /// Who scheduled.
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// What all tasks of a kind together had, in the mix's order.
+    /// The sums over all tasks of each kind, in the order of the mix.
     pub kinds: Vec<KindSum>,
-    /// Time over which shares are measured.
+    /// Length of the time in which shares are measured.
     pub measured_ns: Ns,
-    /// Title of its tables, without its end: machine, kernel, seed.
+    /// The first part of the title of the tables: machine, kernel, seed.
     about: String,
     names: Names,
     machine: Machine,
@@ -57,7 +57,7 @@ pub struct Finished {
 impl Finished {
     /// Sums up a run.
     pub fn new(mix: &Mix, outcome: Outcome, reached_ns: Ns, end: End) -> Self {
-        // What ended within its warm-up has measured all of it.
+        // If the run ended during its warm-up, shares are measured over the whole run.
         let over = mix.warmup_ns < reached_ns;
         let measured_ns = if over { reached_ns - mix.warmup_ns } else { reached_ns };
         let kinds = kinds::sums(mix, &outcome);
@@ -78,12 +78,12 @@ impl Finished {
         }
     }
 
-    /// Whether the user ended it.
+    /// Whether the user interrupted the run.
     pub fn is_interrupted(&self) -> bool {
         self.end == End::Interrupted
     }
 
-    /// Its faults, a line for each kind of them.
+    /// The faults, with one line for each kind of fault.
     pub fn fault_lines(&self) -> Vec<String> {
         self.names.lines(&self.outcome.faults)
     }
@@ -93,7 +93,7 @@ impl Finished {
         as_f64(ran_ns) / as_f64(self.measured_ns.max(1))
     }
 
-    /// How long it ran, and what that leaves out.
+    /// The length of the run, and the part of it that is not measured.
     fn length(&self) -> String {
         let (reached, run) = (units::seconds(self.reached_ns), units::seconds(self.run_ns));
         match self.end {
@@ -105,13 +105,13 @@ impl Finished {
     }
 }
 
-/// Whole numbers of a run are far below 2^53.
+/// Whole numbers in a run are far below 2^53, so the conversion is exact.
 #[allow(clippy::cast_precision_loss, reason = "an hour is 3.6e12 ns")]
 fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// A scheduler's word.
+/// The name of a scheduler.
 pub fn scheduler_word(scheduler: Scheduler) -> &'static str {
     match scheduler {
         Scheduler::Ext => "ext",
@@ -126,7 +126,7 @@ fn version(kernel: KernelVersion) -> &'static str {
     }
 }
 
-/// A machine and what runs on it, in a few words.
+/// A machine, and the number of tasks and vCPUs on it, in a few words.
 pub fn size(mix: &Mix) -> String {
     let tasks: u64 = mix.tasks.iter().map(|task| u64::from(task.count)).sum();
     let vcpus: u64 = mix.vms.iter().map(|vm| u64::from(vm.count) * u64::from(vm.vcpus)).sum();

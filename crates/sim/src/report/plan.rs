@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A mix as a plan: the same, resolved to numbers, for `pc_play` (lab/programs), which plays it on a real kernel.
+//! Converts a mix into a plan, in which all names are resolved to numbers. `pc_play` (lab/programs)
+//! plays the plan on a real kernel.
 //!
-//! A line is words. Times are nanoseconds; groups, queues, locks and tasks are their numbers, in the order of their
-//! lines; -1 is the root group, no quota, or no end. The phases of a task follow its line.
+//! A line consists of words. Times are in nanoseconds. Groups, queues, locks and tasks are numbered
+//! in the order of their lines. -1 means the root group, no quota, or no end. The phases of a task
+//! follow its line.
 
 use std::fmt::{self, Write};
 
@@ -10,13 +12,13 @@ use paracord_sim::machine::CpuSet;
 use paracord_sim::mix::{Change, FOREVER, Group, Mix, Phase, Policy, Quota, Span, Task};
 use paracord_sim::time::Ns;
 
-/// Changes with the words.
+/// Version of the format. It changes when the words change.
 const VERSION: u32 = 1;
 
-/// The plan's text.
+/// Writes the text of the plan.
 ///
 /// # Errors
-/// What the mix has that no machine can be made to do, in one line.
+/// One line that names the part of the mix that no real machine can do.
 pub fn plan(mix: &Mix) -> Result<String, String> {
     if !mix.irqs.is_empty() {
         return Err("irq lines cannot be played on a real machine; leave them out".to_owned());
@@ -33,12 +35,12 @@ pub fn plan(mix: &Mix) -> Result<String, String> {
     }
     inner_groups(mix)?;
     let mut text = String::new();
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = write_all(&mut text, mix);
     Ok(text)
 }
 
-/// Groups of version 2 have tasks or groups in them, not both.
+/// A group of cgroup v2 contains tasks or groups, but not both.
 fn inner_groups(mix: &Mix) -> Result<(), String> {
     let moves = mix.tasks.iter().flat_map(|task| &task.phases).filter_map(|phase| match phase {
         Phase::MoveTo(to) => *to,
@@ -81,7 +83,8 @@ fn write_all(out: &mut String, mix: &Mix) -> fmt::Result {
     Ok(())
 }
 
-/// Who writes to a pipe is about to sleep, says the kernel (WF_SYNC); who adds to an eventfd is not.
+/// For a writer to a pipe, the kernel assumes that the writer is about to sleep (WF_SYNC). For a
+/// writer to an eventfd, it does not.
 fn is_pipe(mix: &Mix, index: usize) -> bool {
     let mut phases = mix.tasks.iter().flat_map(|task| &task.phases);
     phases.any(|phase| matches!(phase, Phase::Post { queue, sync: true } if *queue == index))
@@ -136,7 +139,7 @@ fn phase(out: &mut String, phase: Phase) -> fmt::Result {
         Phase::Period(ns) => writeln!(out, "phase period {ns}"),
         Phase::Post { queue, .. } => writeln!(out, "phase post {queue}"),
         Phase::Wait(queue) => writeln!(out, "phase wait {queue}"),
-        // Refused before (plan()).
+        // plan() has already refused this phase.
         Phase::Spin { queue, .. } => writeln!(out, "phase wait {queue}"),
         Phase::Lock(lock) => writeln!(out, "phase lock {lock}"),
         Phase::Unlock(lock) => writeln!(out, "phase unlock {lock}"),

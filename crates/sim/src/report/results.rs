@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! results.json, schema 1, which lab/paracord_lab/results.py describes and reads. A run is one round.
+//! Writes results.json, schema 1, which lab/paracord_lab/results.py describes and reads. A run is
+//! one round.
 //!
-//! Metrics begin with what they are, end in their unit, and have the task's name between: no two of them can
-//! have one name, whatever tasks are called.
+//! The name of a metric begins with what is measured, ends with the unit, and has the task's name
+//! between. Therefore two metrics never have the same name, whatever the tasks are called.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::{End, Finished, KindSum, as_f64, scheduler_word, units, version};
 
 const SCHEMA: u32 = 1;
-/// A simulated machine is of no architecture.
+/// A simulated machine has no architecture.
 const ARCH: &str = "any";
 const HOST: &str = "simulated";
 
@@ -23,7 +24,7 @@ struct Series {
     rounds: [f64; 1],
 }
 
-/// The file's text: a configuration for each run.
+/// The text of the file, with a configuration for each run.
 pub fn json(name: &str, runs: &[Finished]) -> String {
     let kernel = runs.first().map_or("7.3", |run| version(run.kernel));
     let results: Vec<Series> = runs.iter().flat_map(series).collect();
@@ -79,7 +80,7 @@ fn series(run: &Finished) -> Vec<Series> {
     all
 }
 
-/// Whether a run had faults. One that was interrupted without any is undecided.
+/// The verdict: whether the run had faults. An interrupted run without faults is undecided.
 fn verdict(run: &Finished) -> Value {
     let faults = &run.outcome.faults;
     let status = match (faults.len(), run.end) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of one run. The same mix gives the same text, to the letter.
+//! The table of one run. The same mix always gives exactly the same text.
 
 use std::fmt::Write;
 
 use super::columns::{columns, row};
 use super::{Finished, KindSum, scheduler_word, units};
 
-/// What each kind of task had, and what went wrong.
+/// What the tasks of each kind got, and the faults.
 pub fn table(name: &str, run: &Finished) -> String {
     let scheduler = scheduler_word(run.scheduler);
     let mut text = format!("{name}: {scheduler}, {}, {}\n\n", run.about, run.length());
@@ -45,7 +45,8 @@ pub fn table(name: &str, run: &Finished) -> String {
     text
 }
 
-/// Of a machine that has more than one cache, node or thread of a core: how tasks were put on it.
+/// How tasks were placed, on a machine that has several caches, several nodes, or several threads
+/// per core.
 pub fn placement_line(run: &Finished) -> Option<String> {
     let placement = &run.outcome.placement;
     let mut said = Vec::new();
@@ -82,7 +83,7 @@ fn kind_row(run: &Finished, kind: &KindSum, latencies: bool) -> Vec<String> {
     cells
 }
 
-/// Least and most share of a task.
+/// The smallest and the largest share of a task.
 pub fn per_task(run: &Finished, kind: &KindSum) -> String {
     let Some((least, most)) = kind.each_ns else { return "-".to_owned() };
     let (least, most) = (units::percent(run.share(least)), units::percent(run.share(most)));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers for people.
+//! Writes numbers for people.
+
+use paracord_sim::time::{NS_PER_MS, NS_PER_S, NS_PER_US};
 
 /// Nanoseconds as `12 ns`, `3.4 us`, `120 ms`, `2.0 s`.
 pub fn duration(ns: u64) -> String {
-    scaled(ns, &[(" ns", 1), (" us", 1_000), (" ms", 1_000_000), (" s", 1_000_000_000)])
+    scaled(ns, &[(" ns", 1), (" us", NS_PER_US), (" ms", NS_PER_MS), (" s", NS_PER_S)])
 }
 
 /// A count as `0`, `999`, `12k`, `3.4M`.
@@ -11,15 +13,16 @@ pub fn count(n: u64) -> String {
     scaled(n, &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)])
 }
 
-/// Nanoseconds as seconds with as many digits as they need, up to milliseconds: `8 s`, `2.345 s`.
+/// Nanoseconds as seconds, with as many digits as needed but at most three after the point: `8 s`,
+/// `2.345 s`.
 pub fn seconds(ns: u64) -> String {
-    let text = format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1000);
+    let text = format!("{}.{:03}", ns / NS_PER_S, ns / NS_PER_MS % 1000);
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Nanoseconds as seconds with all digits: `1.234567890 s`.
 pub fn exact_seconds(ns: u64) -> String {
-    format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
+    format!("{}.{:09} s", ns / NS_PER_S, ns % NS_PER_S)
 }
 
 /// A share of a CPU in percent: `66.67`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of two runs of one mix, under ext and under stock.
+//! The table that compares two runs of a mix, under ext and under stock.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use super::columns::{columns, row};
 use super::table::{per_task, placement_line};
 use super::{Finished, scheduler_word, units};
 
-/// Shares and waits side by side, and the task whose shares differ most.
+/// Makes a table with the shares and waits of both runs, and the task whose shares differ most.
 pub fn table(name: &str, ext: &Finished, stock: &Finished) -> String {
     let mut text = format!("{name}: ext and stock, {}, {}\n\n", ext.about, ext.length());
     if ext.end != stock.end {
@@ -69,16 +69,16 @@ pub fn table(name: &str, ext: &Finished, stock: &Finished) -> String {
     text
 }
 
-/// A task's shares under both.
+/// The shares of a task in both runs.
 struct Shares {
     name: String,
     ext: f64,
     stock: f64,
 }
 
-/// The task, of those that are there at the end of both, whose shares differ most.
+/// The task whose shares differ most, among the tasks that exist at the end of both runs.
 fn farthest(ext: &Finished, stock: &Finished) -> Option<Shares> {
-    // Forked tasks of a kind have one name: they are told apart by their order.
+    // Forked tasks of a kind have the same name, so they are distinguished by their order.
     let there = |run: &Finished| {
         let mut tasks: HashMap<(Kind, String, u64), Ns> = HashMap::new();
         let mut named: HashMap<(Kind, &str), u64> = HashMap::new();
@@ -91,7 +91,7 @@ fn farthest(ext: &Finished, stock: &Finished) -> Option<Shares> {
     };
     let theirs = there(stock);
     let mut ours: Vec<_> = there(ext).into_iter().collect();
-    // Of several that are equally far apart, the first.
+    // If several tasks differ equally, the first one is taken.
     ours.sort();
     let both = ours.into_iter().filter_map(|(task, ran_ns)| {
         let stock = stock.share(*theirs.get(&task)?);

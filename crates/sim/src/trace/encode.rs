@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Perfetto's packets as bytes (protos/perfetto/trace in github.com/google/perfetto). A message is a row of fields:
-//! a varint of `number << 3 | wire type`, then a varint, eight bytes, or a length and that many bytes.
+//! Encodes Perfetto's packets (protos/perfetto/trace in github.com/google/perfetto). A message is a
+//! sequence of fields. A field begins with a varint of `number << 3 | wire type`. Its value
+//! follows: a varint, eight bytes, or a length and that many bytes.
 
 use std::io::{self, Write};
 
@@ -34,7 +35,7 @@ mod field {
 
 /// `TrackDescriptor.ChildTracksOrdering.EXPLICIT`.
 const EXPLICIT: u64 = 3;
-/// Packets of all runs: none of them refers to another one.
+/// The sequence of all packets. No packet refers to another one.
 const SEQUENCE: u64 = 1;
 
 /// `TrackEvent.Type`.
@@ -48,7 +49,7 @@ pub enum Type {
 /// The end of an arrow between two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Not at this event.
+    /// The event has no arrow.
     None,
     /// An arrow begins here.
     From(u64),
@@ -56,25 +57,25 @@ pub enum Flow {
     To(u64),
 }
 
-/// Writes packets. After an error nothing more is written; [`Self::close`] tells it.
+/// Writes packets. After an error, nothing more is written, and [`Self::close`] returns the error.
 pub struct Encoder<W: Write> {
     out: W,
     written: io::Result<()>,
     next_uuid: u64,
     next_flow: u64,
-    /// Of the packet that is being made: the packet, and the message in it.
+    /// The packet that is being made, and the message in it.
     packet: Vec<u8>,
     inner: Vec<u8>,
 }
 
 impl<W: Write> Encoder<W> {
-    /// An empty trace.
+    /// Makes an empty trace.
     pub fn new(out: W) -> Self {
         let (packet, inner) = (Vec::new(), Vec::new());
         Self { out, written: Ok(()), next_uuid: 1, next_flow: 1, packet, inner }
     }
 
-    /// A new track below another one (0: none), at a place among its siblings.
+    /// Adds a track below another one (0: none). `rank` is its position among its siblings.
     pub fn track(&mut self, name: &str, parent: u64, rank: u64) -> u64 {
         let uuid = self.next_uuid;
         self.next_uuid += 1;
@@ -92,7 +93,7 @@ impl<W: Write> Encoder<W> {
         uuid
     }
 
-    /// An event of a track. An end of a slice has no name.
+    /// Adds an event to a track. The end of a slice has no name.
     pub fn event(&mut self, now_ns: u64, track: u64, what: Type, name: &str, flow: Flow) {
         self.packet.clear();
         self.inner.clear();
@@ -112,7 +113,7 @@ impl<W: Write> Encoder<W> {
         self.write_packet();
     }
 
-    /// The number of a new arrow.
+    /// The number for a new arrow.
     pub fn flow(&mut self) -> u64 {
         let flow = self.next_flow;
         self.next_flow += 1;
@@ -127,7 +128,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// The trace is whole, or an error kept it from that.
+    /// Ends the trace. The result says whether an error occurred.
     pub fn close(mut self) -> (W, io::Result<()>) {
         let flushed = self.out.flush();
         (self.out, self.written.and(flushed))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A Perfetto trace of a run: what each CPU runs, what each task does, who wakes whom, and where the scheduler
-//! puts a task. Written while the machine runs; what it takes of memory does not grow with the run.
+//! A Perfetto trace of a run. It shows what each CPU runs, what each task does, which task wakes
+//! which, and where the scheduler puts a task. The trace is written while the machine runs, so its
+//! memory does not grow with the run.
 
 mod encode;
 mod recorder;
@@ -18,35 +19,35 @@ use paracord_sim::time::Ns;
 use encode::Encoder;
 use recorder::Recorder;
 
-/// A trace of one run, or of several that lie one under the other.
+/// A trace of one run, or of several runs that are shown below each other.
 pub struct Trace<W: Write> {
     encoder: Rc<RefCell<Encoder<W>>>,
 }
 
 impl<W: Write + 'static> Trace<W> {
-    /// A trace that is written to `out`.
+    /// Makes a trace that is written to `out`.
     pub fn new(out: W) -> Self {
         Self { encoder: Rc::new(RefCell::new(Encoder::new(out))) }
     }
 
-    /// Who is to be told what happens in a run; `section` is the heading of its tracks, if there are several
-    /// runs.
+    /// An observer that records a run. If there are several runs, `section` is the heading of the
+    /// tracks of this run.
     pub fn observer(&self, mix: &Mix, section: Option<&str>) -> Box<dyn Observer> {
         let recorder = Recorder::new(Rc::clone(&self.encoder), mix.machine.cpus, section);
         Box::new(Telling(recorder))
     }
 
-    /// All of it is written. All observers must be gone.
+    /// Completes the trace. All observers must have been dropped.
     ///
     /// # Panics
-    /// If one is not.
+    /// If an observer still exists.
     pub fn close(self) -> (W, io::Result<()>) {
         let encoder = Rc::into_inner(self.encoder).expect("no run is traced any more");
         encoder.into_inner().close()
     }
 }
 
-/// The observer's and the recorder's words for what happens.
+/// Translates what an observer is told into what the recorder records.
 struct Telling<W: Write>(Recorder<W>);
 
 impl<W: Write> Observer for Telling<W> {

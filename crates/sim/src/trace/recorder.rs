@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What happens in a run, as slices, instants and arrows.
+//! Records what happens in a run as slices, instants and arrows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,20 +13,20 @@ use paracord_sim::time::Ns;
 use super::encode::{Encoder, Flow, Type};
 use super::tracks::Tracks;
 
-/// `SCX_DSQ_GLOBAL`; the scheduler's own queues have the numbers of their CPUs.
+/// `SCX_DSQ_GLOBAL`. The number of each other queue is the number of its CPU.
 const DSQ_GLOBAL: u64 = 0x8000_0000_0000_0001;
 
-/// Writes one run.
+/// Records one run.
 pub struct Recorder<W: Write> {
     encoder: Rc<RefCell<Encoder<W>>>,
     cpus: usize,
     tracks: Tracks,
-    /// Arrows from who woke a task, which end where it begins to wait.
+    /// Arrows that begin at the waker of a task, and end where the task begins to wait.
     woken: HashMap<TaskId, u64>,
 }
 
 impl<W: Write> Recorder<W> {
-    /// A run on a machine of `cpus` CPUs.
+    /// Begins a run on a machine with `cpus` CPUs.
     pub fn new(encoder: Rc<RefCell<Encoder<W>>>, cpus: usize, section: Option<&str>) -> Self {
         let tracks = Tracks::new(&mut encoder.borrow_mut(), cpus, section);
         Self { encoder, cpus, tracks, woken: HashMap::new() }
@@ -44,7 +44,7 @@ impl<W: Write> Recorder<W> {
         track.begin(to, now_ns, &format!("runs on CPU {cpu}"), Flow::None);
     }
 
-    /// A task that ran does not run any more.
+    /// A task that was running stops running.
     pub fn stops(&mut self, now_ns: Ns, cpu: usize, task: &Task, id: TaskId) {
         if id < self.cpus {
             return;
@@ -77,7 +77,7 @@ impl<W: Write> Recorder<W> {
         track.begin(to, now_ns, &format!("waits for CPU {cpu}"), flow);
     }
 
-    /// The scheduler has put a task somewhere.
+    /// The scheduler has put a task into a queue.
     pub fn is_placed(&mut self, now_ns: Ns, place: Place, task: &Task, id: TaskId) {
         let name = match place {
             Place::Shared(DSQ_GLOBAL) => "into the global queue".to_owned(),
@@ -95,7 +95,7 @@ impl<W: Write> Recorder<W> {
         let track = self.tracks.task(to, id, &task.name).uuid;
         to.event(now_ns, track, Type::Instant, &name, Flow::None);
     }
-    /// The run is over.
+    /// The run has ended.
     pub fn ends(&mut self, now_ns: Ns) {
         self.tracks.end(&mut self.encoder.borrow_mut(), now_ns);
     }

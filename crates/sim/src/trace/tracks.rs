@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tracks of a run: one of each CPU, one of each task, in which no more than one slice is open.
+//! The tracks of a run: one per CPU and one per task. Each has at most one open slice.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,14 +21,14 @@ impl Track {
         Self { uuid, open: false }
     }
 
-    /// A slice begins where the last one ends.
+    /// Begins a slice. The open slice, if there is one, ends.
     pub fn begin<W: Write>(&mut self, to: &mut Encoder<W>, now_ns: u64, name: &str, flow: Flow) {
         self.end(to, now_ns);
         to.event(now_ns, self.uuid, Type::SliceBegin, name, flow);
         self.open = true;
     }
 
-    /// The slice ends, if there is one.
+    /// Ends the open slice, if there is one.
     pub fn end<W: Write>(&mut self, to: &mut Encoder<W>, now_ns: u64) {
         if std::mem::take(&mut self.open) {
             to.event(now_ns, self.uuid, Type::SliceEnd, "", Flow::None);
@@ -40,12 +40,13 @@ impl Track {
 pub struct Tracks {
     pub cpus: Vec<Track>,
     tasks: HashMap<(TaskId, Rc<str>), Track>,
-    /// Heading of the tasks' tracks.
+    /// The track under which the tasks' tracks are shown.
     of_tasks: u64,
 }
 
 impl Tracks {
-    /// The CPUs' tracks; those of tasks come with the tasks. `section`: heading of all of them.
+    /// Makes the tracks of the CPUs. The tracks of tasks are added when they are needed. `section`
+    /// is a heading for all of them.
     pub fn new<W: Write>(to: &mut Encoder<W>, cpus: usize, section: Option<&str>) -> Self {
         let section = section.map_or(0, |name| to.track(name, 0, 0));
         let of_cpus = to.track("CPUs", section, 0);
@@ -55,8 +56,8 @@ impl Tracks {
         Self { cpus: cpus.collect(), tasks: HashMap::new(), of_tasks }
     }
 
-    /// A task's track. A number that is used again for a task of the same name, as in a chain of forks, goes
-    /// on in the same one.
+    /// The track of a task. If a task number is reused for a task of the same name, as in a chain
+    /// of forks, the track is reused, too.
     pub fn task<W: Write>(
         &mut self,
         to: &mut Encoder<W>,
@@ -70,12 +71,12 @@ impl Tracks {
         })
     }
 
-    /// All slices end.
+    /// Ends all open slices.
     pub fn end<W: Write>(&mut self, to: &mut Encoder<W>, now_ns: u64) {
         for track in &mut self.cpus {
             track.end(to, now_ns);
         }
-        // In an order that does not depend on hashes: a trace is the same every time.
+        // The order must not depend on hashes, so that a run always gives the same trace.
         let mut tasks: Vec<&mut Track> = self.tasks.values_mut().collect();
         tasks.sort_by_key(|track| track.uuid);
         for track in tasks {

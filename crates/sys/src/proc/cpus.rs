@@ -62,7 +62,7 @@ pub fn cpuset(root: &Path, cgroups: &Path, tid: u32) -> Result<Option<Cpuset>, P
 fn nearest(directory: &Path, group: &Path, file: &str) -> Option<Cpuset> {
     group.ancestors().find_map(|group| {
         let text = read_text(&directory.join(group).join(file), STATUS_LIMIT_BYTES).ok()?;
-        let cpus = text.trim().parse().ok().filter(|cpus: &CpuMask| !cpus.is_empty())?;
+        let cpus = CpuMask::from_nonempty_list(&text).ok()?;
         Some(Cpuset { group: format!("/{}", group.display()), cpus })
     })
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
+use crate::clock::NS_PER_US;
 
 /// Longest file that is read, which contains two numbers.
 const FILE_LIMIT_BYTES: u64 = 64;
@@ -72,7 +73,7 @@ impl CpuLimit {
         let number: u64 = number.parse().map_err(|_| bad())?;
         Ok(match self.version {
             Version::V1 => number,
-            Version::V2 => number.saturating_mul(1000),
+            Version::V2 => number.saturating_mul(NS_PER_US),
         })
     }
 }

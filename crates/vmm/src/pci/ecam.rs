@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The bus through a window in memory: 4 KiB per function (PCI Express Base Specification, 7.2.2).
+//! The bus as a window in memory, with 4 KiB per function (PCI Express Base Specification, 7.2.2).
 
 use std::sync::Arc;
 
 use super::PciBus;
 use crate::bus::Device;
 
-/// Bytes of one function.
+/// Size of one function's part.
 const FUNCTION_BYTES: u64 = 4096;
-/// A window for one bus: 32 devices of 8 functions.
+/// Size of the window for one bus, which has 32 devices with 8 functions each.
 pub const ECAM_BYTES: u64 = 256 * FUNCTION_BYTES;
 
-/// The window.
+/// The window of the configuration spaces.
 pub struct Ecam(pub Arc<PciBus>);
 
 impl Device for Ecam {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The bus through two ports (PCI Local Bus 3.0, 3.2.2.3.2): the address, whose bit 31 enables, then bus,
-//! device, function and register; and the data, whose low two bits choose the byte.
+//! The bus as two ports (PCI Local Bus 3.0, 3.2.2.3.2). The first port takes the address: bit 31
+//! enables it, and the other bits select bus, device, function and register. The second port is the
+//! data, and the low two bits of the port's number select the byte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,26 +9,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::PciBus;
 use crate::bus::Device;
 
-/// Bytes of both ports.
+/// Size of both ports.
 pub const PORT_BYTES: u64 = 8;
 const ADDRESS_BYTES: u64 = 4;
 const ADDRESS_ENABLE: u32 = 1 << 31;
 const ADDRESS_BITS: u32 = 0x80ff_fffc;
 
-/// The ports.
+/// The two ports.
 pub struct Mechanism1 {
     bus: Arc<PciBus>,
-    /// Guests lock around the pair of accesses; one that does not reads some other register of its own.
+    /// Guests take a lock around the pair of accesses. A guest that does not may read another
+    /// register of its own devices.
     address: AtomicU32,
 }
 
 impl Mechanism1 {
-    /// Address 0, not enabled.
+    /// Makes ports with address 0, which is not enabled.
     pub fn new(bus: Arc<PciBus>) -> Mechanism1 {
         Mechanism1 { bus, address: AtomicU32::new(0) }
     }
 
-    /// The function and the register that the address and an offset into the ports mean.
+    /// The function and the register to which the address and an offset into the ports refer.
     fn target(&self, offset: u64) -> Option<(u32, u64)> {
         let byte = offset.checked_sub(ADDRESS_BYTES).filter(|byte| *byte < 4)?;
         let address = self.address.load(Ordering::Relaxed);

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Where the guest has put a BAR whose accesses the VMM serves.
+//! The location of a BAR whose accesses the VMM handles.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The place of a BAR.
+/// The location of a BAR, which the guest may change.
 #[derive(Debug)]
 pub struct Window {
     start: AtomicU64,
     bytes: u64,
 }
 
-/// No address of a guest's.
+/// The start of a hidden BAR. No guest's BAR has this address.
 const NOWHERE: u64 = u64::MAX;
 
 impl Window {
-    /// Of a BAR of so many bytes. It is nowhere yet.
+    /// Makes the location of a BAR with this size. The BAR is hidden at first.
     pub fn new(bytes: u64) -> Window {
         Window { start: AtomicU64::new(NOWHERE), bytes }
     }
 
-    /// Bytes of the BAR.
+    /// Size of the BAR.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The guest puts it at `start`, or hides it.
+    /// Places the BAR at `start`, or hides it if `start` is `None`.
     pub fn place(&self, start: Option<u64>) {
         self.start.store(start.unwrap_or(NOWHERE), Ordering::Relaxed);
     }
 
-    /// What of the BAR lies at an address: its offset.
+    /// The offset in the BAR of an address; `None` if the address is outside.
     pub fn find(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start.load(Ordering::Relaxed))?;
         (offset < self.bytes).then_some(offset)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stands in for libbpf's header of this name: kernel objects are the simulator's, laid out as bpf/ declares them. */
+/* Replaces libbpf's header of this name. Kernel objects belong to the simulator, with the layout that bpf/ declares. */
 #ifndef PARACORD_SIM_BPF_CORE_READ_H
 #define PARACORD_SIM_BPF_CORE_READ_H
 
@@ -10,7 +10,7 @@
 #define BPF_CORE_READ(p, ...)	sim_read_n(__VA_ARGS__, sim_read3, sim_read2, sim_read1)(p, __VA_ARGS__)
 #define BPF_CORE_READ_BITFIELD_PROBED(p, field)	((p)->field)
 
-/* All fields that bpf/ names are there. Types: those of a newer interface depend on the kernel. */
+/* All fields that bpf/ names exist. Of the types, those of newer interfaces exist only in newer kernels. */
 #define bpf_core_field_exists(...)	1
 #define bpf_core_type_exists(type)								\
 	_Generic((type *)0, struct scx_bpf_dsq_insert_vtime_args *: sim_kernel.packed_vtime,	\

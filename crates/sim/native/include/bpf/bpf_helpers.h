@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stands in for libbpf's header of this name when bpf/ is compiled natively: the helpers of bpf(2) as functions of the
- * simulator (crates/sim/src/bpf/helpers.rs), and libbpf's macros without their sections and relocations.
+ * Replaces libbpf's header of this name when bpf/ is compiled natively. The helpers of bpf(2) are functions of the
+ * simulator (crates/sim/src/bpf/helpers.rs), and libbpf's macros have no sections and relocations.
  *
- * A map is a variable whose members are pointers (libbpf's way to describe it to the loader). Here two of them are
- * used: `value` is where a machine's elements lie, and `max_entries`, if it is not NULL, how many there are. They are
- * set when the machine is made (sim_map_create()), and saved with all other globals.
+ * A map is a variable whose members are pointers, which describe the map to libbpf's loader. Two members are used
+ * here: `value` points to the elements of a machine, and `max_entries` is their number, or NULL. The first access sets
+ * both (sim_map_create()), and they are saved with all other globals.
  */
 #ifndef PARACORD_SIM_BPF_HELPERS_H
 #define PARACORD_SIM_BPF_HELPERS_H
@@ -22,12 +22,12 @@
 #define __kptr
 #define __weak
 
-/* Which functions and types the kernel has: crates/sim/src/bpf/mod.rs. */
+/* Which functions and types the kernel has. Set by crates/sim/src/bpf. */
 #define bpf_ksym_exists(sym)	(sim_kernel.sym)
 
 #define bpf_for(i, start, end)	for ((i) = (start); (i) < (end); (i)++)
 
-/* Before every helper, kfunc and atomic: another CPU may go on here (races), and a step is counted (cost). */
+/* Called before every helper, kfunc and atomic operation: another CPU may continue here (races). */
 #define sim_point()		do { if (__builtin_expect(sim_context.watched, 0)) sim_at_point(); } while (0)
 
 static inline u64 bpf_ktime_get_ns(void)
@@ -51,7 +51,7 @@ static inline u64 bpf_get_current_task(void)
 	return (u64)sim_context.current;
 }
 
-/* Root's: it has no quota of records. */
+/* The user ID of root, who has no quota of records. */
 static inline u64 bpf_get_current_uid_gid(void)
 {
 	return 0;
@@ -109,7 +109,7 @@ sim_lookup(void *map, u32 type, u32 entries, u32 value_bytes, void **values, voi
 #define SIM_EINVAL	22
 #define SIM_NOEXIST	1	/* BPF_NOEXIST */
 
-/* Elements of an array are there from the beginning. */
+/* The elements of an array exist from the beginning. */
 static inline __attribute__((always_inline)) long
 sim_update(void *map, u32 type, u32 entries, u32 value_bytes, void **values, void **count, const void *key,
 	   u32 key_bytes, const void *value, u64 flags)
@@ -158,7 +158,7 @@ static inline __attribute__((always_inline)) int sim_point_value(void)
 	return 0;
 }
 
-/* There is one map of this kind: its records hang at their tasks. */
+/* There is one map of this kind. Its records are attached to their tasks. */
 static inline __attribute__((always_inline)) void *
 sim_task_storage_get(void *map, struct task_struct *task, u32 bytes, u64 flags)
 {
@@ -177,7 +177,7 @@ static inline long sim_task_storage_delete(struct task_struct *task)
 	return 0;
 }
 
-/* A pointer in a map, to what programs have made. */
+/* A pointer in a map, to an object that programs have made. */
 #define bpf_kptr_xchg(at, made) \
 	({ __typeof__(*(at)) before_ = *(at); *(at) = (made); before_; })
 
@@ -187,10 +187,10 @@ long sim_timer_set_callback(struct bpf_timer *timer, void *callback);
 long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 #define bpf_timer_set_callback(timer, callback)	sim_timer_set_callback(timer, (void *)(callback))
 
-/* Per-CPU variables of the kernel: one value for all CPUs, none of which BPF writes. */
+/* Per-CPU variables of the kernel: one value for all CPUs. BPF programs write none of them. */
 #define bpf_per_cpu_ptr(variable, cpu)		(variable)
 
-/* Atomics: a CPU may be switched to before each; a trace of loads and stores has none of them. */
+/* Atomic operations. Before each of them, another CPU may continue. clang does not trace them, so these macros do. */
 #ifdef SIM_TRACED
 void sim_at_atomic(const void *p);
 #else

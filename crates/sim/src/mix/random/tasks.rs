@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawn tasks: loops, sleepers, periodic and real-time tasks, pipes, mutexes, forks.
+//! Random tasks: loops, sleepers, periodic and real-time tasks, pipes, mutexes, forks.
 
 use super::{Drawing, MS, RUN_FOREVER, US, index, pick, plain};
 use crate::mix::{Phase, Policy, Span, Task};
 use crate::time::Ns;
 
-/// Tasks of one kind at most, per CPU of the machine, and on the largest machine.
+/// Maximum number of tasks of one kind, per CPU of the machine, and on the largest machine.
 const COUNT_PER_CPU: u64 = 2;
 const COUNT_MAX: u64 = 64;
 
@@ -28,7 +28,7 @@ impl Drawing {
         }
     }
 
-    /// A task with all that does not follow from what it does.
+    /// Draws all attributes of a task that do not depend on what it does.
     fn task(&mut self, name: String) -> Task {
         let mut task = plain(name);
         let cpus = self.mix.machine.cpus as u64;
@@ -51,7 +51,8 @@ impl Drawing {
         task
     }
 
-    /// A template and the task that forks the first of it; alike in all but their beginning.
+    /// Makes the template of tasks that are forked. It has the attributes of `of`, except for how
+    /// it begins.
     fn template(&mut self, name: String, of: &Task) -> Task {
         Task { name, count: 1, start_ns: 0, template: true, ..of.clone() }
     }
@@ -60,9 +61,9 @@ impl Drawing {
         u32::try_from(self.rng.between(a, b)).unwrap_or(1)
     }
 
-    /// A fixed or a drawn length of time between two bounds.
+    /// Draws a fixed or random length of time between two bounds.
     fn span(&mut self, least_ns: Ns, most_ns: Ns) -> Span {
-        // Whole microseconds, so that the text is short.
+        // Whole microseconds keep the text short.
         let min_ns = self.rng.between(least_ns / US, most_ns / US) * US;
         let max_ns = self.rng.between(min_ns / US, most_ns / US) * US;
         Span { min_ns, max_ns: if self.rng.chance(500) { max_ns } else { min_ns } }
@@ -104,7 +105,7 @@ impl Drawing {
         self.add(task, vec![Phase::Run(busy), Phase::Period(period_ns)]);
     }
 
-    /// A feeder and workers.
+    /// A task that feeds a queue, and workers that take from it.
     fn pipe(&mut self, kind: u64) {
         if self.rng.chance(250) {
             self.callers(kind);
@@ -126,7 +127,7 @@ impl Drawing {
         self.add(worker, vec![Phase::Wait(queue), Phase::Run(busy)]);
     }
 
-    /// Two that hand work to each other and spin until they are answered, as vCPUs do.
+    /// Two tasks that hand work to each other and spin until they get an answer, as vCPUs do.
     fn callers(&mut self, kind: u64) {
         let [asked, answered] = [0, 1].map(|n| self.mix.queues.len() + n);
         self.mix.queues.extend([format!("asked{kind}"), format!("answered{kind}")]);
@@ -141,7 +142,8 @@ impl Drawing {
         self.add(second, vec![spin(asked, to), busy[1], post(answered)]);
     }
 
-    /// Tasks that share a mutex; all mixes take one at a time, so that none waits for ever.
+    /// Tasks that share a mutex. A task holds at most one mutex at a time, so that no task waits
+    /// forever.
     fn locker(&mut self, kind: u64) {
         let lock = self.mix.locks.len();
         self.mix.locks.push(format!("mutex{kind}"));
@@ -160,11 +162,12 @@ impl Drawing {
         }
     }
 
-    /// A chain of processes, or a task that starts short ones.
+    /// A chain of processes, or a task that starts short processes.
     fn forker(&mut self, kind: u64) {
         let mut first = self.task(format!("first{kind}"));
-        // A chain per starter. A starter in a loop is alone: in a group of little weight its children are
-        // born faster than they end.
+        // Each of `count` tasks starts its own chain. If the task starts processes in a loop, there
+        // is only one such task. Otherwise, in a group with little weight, processes would be
+        // forked faster than they end.
         first.count = first.count.min(4);
         let next = self.template(format!("next{kind}"), &first);
         let child = self.mix.tasks.len() + 1;
@@ -180,7 +183,7 @@ impl Drawing {
         }
     }
 
-    /// A real-time task that leaves nine tenths of a CPU to others, and most of the machine.
+    /// A real-time task that leaves nine tenths of a CPU, and most of the machine, to other tasks.
     fn real_time(&mut self, kind: u64) {
         let mut task = self.task(format!("rt{kind}"));
         task.count = 1;

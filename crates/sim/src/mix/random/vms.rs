@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawn VMs: few vCPUs, as a file of a failure is to be read.
+//! Random VMs. They have few vCPUs, because a person reads the file of a failure.
 
 use super::{Drawing, MS, US};
 use crate::mix::{Guest, Vm};

@@ -12,49 +12,51 @@ use crate::topology::VcpuPlan;
 
 const GIC_PHANDLE: u32 = 1;
 const ITS_PHANDLE: u32 = 2;
-/// Of the first CPU; each has its own.
+/// Phandle of the first CPU. Each CPU has its own.
 const CPU_PHANDLE: u32 = 16;
 
-/// First cell of a GIC interrupt: shared, or per CPU.
+/// First cell of a GIC interrupt: shared (SPI) or per CPU (PPI).
 const SPI: u32 = 0;
 const PPI: u32 = 1;
-/// Its last cell.
+/// Last cell of a GIC interrupt.
 const EDGE_RISING: u32 = 1;
 const LEVEL_HIGH: u32 = 4;
 
-/// Timer interrupts of a CPU: secure, non-secure, virtual, hypervisor.
+/// Interrupts of a CPU's timers: secure, non-secure, virtual, hypervisor.
 const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
-/// What 8250 drivers divide to get a baud rate; nothing here depends on it.
+/// Input clock of the serial ports, from which drivers compute the divisor for a baud rate. The
+/// emulated ports ignore the divisor.
 const UART_CLOCK_HZ: u32 = 1_843_200;
-/// Numbers of functions, all buses' and devices'.
+/// Number of PCI functions, over all buses and devices.
 const FUNCTIONS: u32 = 1 << 16;
-/// A BAR in 32-bit memory space (PCI Bus Binding, phys.hi).
+/// Marks a BAR in 32-bit memory space (PCI Bus Binding, phys.hi).
 const PCI_MEMORY_32: u32 = 0x0200_0000;
 
-/// What the tree says.
+/// The content of the tree.
 pub struct Description<'a> {
     /// Kernel command line.
     pub cmdline: &'a str,
-    /// RAM, start and bytes.
+    /// Start and size of the RAM.
     pub memory: (u64, u64),
-    /// Initramfs, start and end.
+    /// Start and end of the initramfs.
     pub initramfs: Option<(u64, u64)>,
     /// MPIDR of each vCPU.
     pub mpidrs: &'a [u64],
     /// Capacity and cluster of each vCPU.
     pub vcpus: &'a [VcpuPlan],
-    /// The region is there.
+    /// Whether the machine has a PCI bus, which exists only for the region.
     pub pci: bool,
-    /// The frequency device is there.
+    /// Whether the machine has the frequency device.
     pub cpufreq: bool,
-    /// Random bytes for the guest's random numbers and the place of its kernel.
+    /// Random bytes, from which the guest's kernel seeds its random number generator and chooses
+    /// its address.
     pub seed: [u8; 40],
 }
 
-/// The tree's bytes.
+/// Builds the bytes of the tree.
 ///
 /// # Errors
-/// What vm-fdt returns.
+/// The error of vm-fdt.
 pub fn build(machine: &Description<'_>) -> FdtWriterResult<Vec<u8>> {
     let mut fdt = FdtWriter::new()?;
     let root = fdt.begin_node("")?;
@@ -97,7 +99,7 @@ fn chosen(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()>
     fdt.property("kaslr-seed", kaslr)?;
     fdt.property("rng-seed", random)?;
     fdt.end_node(chosen)?;
-    // Which port is ttyS0.
+    // Defines which port is ttyS0.
     let aliases = fdt.begin_node("aliases")?;
     for index in 0..layout::SERIAL.len() {
         fdt.property_string(&format!("serial{index}"), &format!("/{}", serial_name(index)))?;
@@ -106,14 +108,14 @@ fn chosen(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()>
 }
 
 fn cpus(fdt: &mut FdtWriter, machine: &Description<'_>) -> FdtWriterResult<()> {
-    // arm/cpus.yaml, arm/psci.yaml, cpu/cpu-capacity.yaml
+    // Bindings: arm/cpus.yaml, arm/psci.yaml, cpu/cpu-capacity.yaml
     let cpus = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
     fdt.property_u32("#size-cells", 0)?;
     let fastest =
         machine.cpufreq.then(|| machine.vcpus.iter().filter_map(highest_khz).max()).flatten();
     for (index, (mpidr, plan)) in (0..).zip(machine.mpidrs.iter().zip(machine.vcpus)) {
-        // Aff2, Aff1 and Aff0; KVM leaves Aff3 at 0.
+        // Aff2, Aff1 and Aff0. KVM leaves Aff3 at 0.
         let reg = (mpidr & 0x00ff_ffff) as u32;
         let cpu = fdt.begin_node(&format!("cpu@{reg:x}"))?;
         fdt.property_string("device_type", "cpu")?;
@@ -139,15 +141,16 @@ fn highest_khz(plan: &VcpuPlan) -> Option<u32> {
     plan.frequencies_khz.last().copied()
 }
 
-/// What the property holds for a capacity: Linux multiplies it by the CPU's highest frequency once a cpufreq
-/// driver has told it (`topology_normalize_cpu_scale()`), relative to the largest.
+/// The value of the property for a capacity. Once a cpufreq driver has reported the CPU's highest
+/// frequency, Linux multiplies the value by this frequency, relative to the highest frequency of
+/// all CPUs (`topology_normalize_cpu_scale()`).
 fn per_mhz(capacity: u32, highest_khz: Option<u32>, fastest_khz: Option<u32>) -> u32 {
     let (Some(highest), Some(fastest)) = (highest_khz, fastest_khz) else { return capacity };
     let value = u64::from(capacity) * u64::from(fastest);
     u32::try_from(value.div_ceil(u64::from(highest.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// cpu/cpu-topology.yaml. Either all vCPUs have a cluster or none has.
+/// Binding: cpu/cpu-topology.yaml. Either all vCPUs have a cluster, or none has one.
 fn cpu_map(fdt: &mut FdtWriter, vcpus: &[VcpuPlan]) -> FdtWriterResult<()> {
     let mut clusters: Vec<u32> = vcpus.iter().filter_map(|plan| plan.cluster).collect();
     clusters.sort_unstable();
@@ -170,7 +173,7 @@ fn cpu_map(fdt: &mut FdtWriter, vcpus: &[VcpuPlan]) -> FdtWriterResult<()> {
 }
 
 fn interrupts(fdt: &mut FdtWriter, vcpus: u64, its: bool) -> FdtWriterResult<()> {
-    // interrupt-controller/arm,gic-v3.yaml
+    // Binding: interrupt-controller/arm,gic-v3.yaml
     let (distributor, redistributors) = (layout::GIC_DISTRIBUTOR, layout::GIC_REDISTRIBUTORS);
     let gic = fdt.begin_node(&format!("interrupt-controller@{:x}", distributor.0))?;
     fdt.property_string("compatible", "arm,gic-v3")?;
@@ -193,7 +196,7 @@ fn interrupts(fdt: &mut FdtWriter, vcpus: u64, its: bool) -> FdtWriterResult<()>
         fdt.end_node(its)?;
     }
     fdt.end_node(gic)?;
-    // timer/arm,arch_timer.yaml
+    // Binding: timer/arm,arch_timer.yaml
     let timer = fdt.begin_node("timer")?;
     fdt.property_string("compatible", "arm,armv8-timer")?;
     let cells: Vec<u32> = TIMER_PPIS.iter().flat_map(|irq| [PPI, *irq, LEVEL_HIGH]).collect();
@@ -203,7 +206,7 @@ fn interrupts(fdt: &mut FdtWriter, vcpus: u64, its: bool) -> FdtWriterResult<()>
 }
 
 fn serial(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
-    // serial/8250.yaml
+    // Binding: serial/8250.yaml
     for (index, place) in layout::SERIAL.iter().enumerate() {
         let node = fdt.begin_node(&serial_name(index))?;
         fdt.property_string("compatible", "ns16550a")?;
@@ -216,7 +219,8 @@ fn serial(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
 }
 
 fn pci(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
-    // pci/host-generic-pci.yaml; interrupts are messages to the ITS, by the function's number (pci/pci-msi.txt)
+    // Binding: pci/host-generic-pci.yaml. Interrupts are messages to the ITS, which contain the
+    // function's number (pci/pci-msi.txt).
     let window = layout::PCI_MEMORY;
     let node = fdt.begin_node(&format!("pcie@{:x}", layout::PCI_ECAM))?;
     fdt.property_string("compatible", "pci-host-ecam-generic")?;
@@ -225,7 +229,8 @@ fn pci(fdt: &mut FdtWriter) -> FdtWriterResult<()> {
     fdt.property_u32("#size-cells", 2)?;
     fdt.property_array_u32("bus-range", &[0, 0])?;
     fdt.property_array_u64("reg", &[layout::PCI_ECAM, ECAM_BYTES])?;
-    // Below 4 GiB, and the same address on both sides.
+    // The window is below 4 GiB, and has the same address in PCI memory space and in the guest's
+    // memory.
     let (start, bytes) = (window.start as u32, (window.end - window.start) as u32);
     fdt.property_array_u32("ranges", &[PCI_MEMORY_32, 0, start, 0, start, 0, bytes])?;
     fdt.property_array_u32("msi-map", &[0, ITS_PHANDLE, 0, FUNCTIONS])?;

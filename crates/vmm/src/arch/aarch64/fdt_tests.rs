@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The tree is read back by a reader of its own, from the format's specification.
+//! The tests read the tree back with their own reader, which follows the specification of the
+//! format.
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Properties by path, `/cpus/cpu@0/reg`.
+/// The properties by path, for example `/cpus/cpu@0/reg`.
 fn read(blob: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let word = |at: usize| u32::from_be_bytes(blob[at..at + 4].try_into().unwrap()) as usize;
     let text = |at: usize| {
@@ -101,7 +102,7 @@ fn capacities_and_clusters() {
         cluster: Some(cluster),
         ..VcpuPlan::default()
     };
-    // Numbers of the host's clusters have gaps; the map's must not.
+    // The numbers of the host's clusters may have gaps. The numbers in the cpu-map must not.
     let tree = tree(&[plan(383, 4), plan(1024, 0), plan(383, 4)], false, false);
     assert_eq!(cells(&tree["/cpus/cpu@1/capacity-dmips-mhz"]), [1024]);
     let phandle = |cpu: &str| tree[&format!("/cpus/{cpu}/phandle")].clone();
@@ -124,6 +125,6 @@ fn a_capacity_is_that_at_the_highest_frequency() {
         [0, 1, 2].map(|n| cells(&tree[&format!("/cpus/cpu@{n}/capacity-dmips-mhz")])[0])
     };
     assert_eq!(found(true), [484, 1024, 500]);
-    // Nobody tells the guest's kernel a frequency.
+    // Without the cpufreq device, the guest's kernel learns no frequency.
     assert_eq!(found(false), [383, 1024, 500]);
 }

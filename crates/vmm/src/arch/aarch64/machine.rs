@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Makes KVM's part of the machine, loads the kernel, and sets the first vCPU before its first instruction
+//! Makes KVM's part of the machine, loads the kernel, and sets the registers of the first vCPU
 //! (Documentation/arch/arm64/booting.rst).
 
 use std::fs::File;
@@ -28,22 +28,23 @@ use crate::pci::ecam::{ECAM_BYTES, Ecam};
 use crate::serial::SERIAL_BYTES;
 use crate::stop::Stop;
 
-/// Kernel and device tree begin on this; the tree may be as large.
+/// Kernel and device tree begin at a multiple of this, which is also the largest size of the tree.
 const ALIGNMENT_BYTES: u64 = 2 << 20;
-/// Exceptions masked, at EL1 with its own stack: what the boot protocol wants of PSTATE.
+/// PSTATE as the boot protocol requires it: exceptions masked, EL1 with its own stack.
 const PSTATE_BOOT: u64 = 0x3c5;
 
-/// Numbers of registers for KVM_SET_ONE_REG: u64, in the core block, by offset in `struct kvm_regs` / 4.
+/// Register numbers for KVM_SET_ONE_REG: u64 registers in the core block, numbered by their offset
+/// in `struct kvm_regs` / 4.
 const REGISTER_X0: u64 = 0x6030_0000_0010_0000;
 const REGISTER_PC: u64 = 0x6030_0000_0010_0040;
 const REGISTER_PSTATE: u64 = 0x6030_0000_0010_0042;
-/// System register 3, 0, c0, c0, 5.
+/// MPIDR_EL1: system register 3, 0, c0, c0, 5.
 const REGISTER_MPIDR: u64 = 0x6030_0000_0013_c005;
 
-/// The GIC and its ITS; they exist as long as this.
+/// The GIC and its ITS. KVM keeps them as long as this exists.
 pub struct Interrupts(#[allow(dead_code)] DeviceFd, #[allow(dead_code)] Option<DeviceFd>);
 
-/// Before there are vCPUs nothing needs to be done.
+/// Nothing needs to be done before the vCPUs are made.
 pub fn prepare(_: &VmFd) -> Result<(), Error> {
     Ok(())
 }
@@ -104,10 +105,10 @@ pub fn boot(
     Ok(Interrupts(gic, its))
 }
 
-/// All vCPUs have PSCI; all but the first wait until the guest turns them on.
+/// Gives all vCPUs PSCI. All vCPUs except the first wait until the guest turns them on.
 fn reset(vm: &VmFd, vcpus: &[VcpuFd]) -> Result<(), Error> {
     let mut target = kvm_vcpu_init::default();
-    vm.get_preferred_target(&mut target).map_err(error::kvm("tell its kind of CPU"))?;
+    vm.get_preferred_target(&mut target).map_err(error::kvm("report the type of its CPUs"))?;
     target.features[0] |= 1 << KVM_ARM_VCPU_PSCI_0_2;
     for vcpu in vcpus {
         vcpu.vcpu_init(&target).map_err(error::kvm("reset a vCPU"))?;
@@ -159,7 +160,7 @@ fn create_its(vm: &VmFd) -> Result<DeviceFd, Error> {
     Ok(its)
 }
 
-/// KVM reads the addresses from memory.
+/// Addresses that KVM reads from memory.
 mod layout_address {
     use super::layout;
     pub static DISTRIBUTOR: u64 = layout::GIC_DISTRIBUTOR.0;
@@ -173,11 +174,12 @@ fn mpidr(vcpu: &VcpuFd) -> Result<u64, Error> {
     Ok(u64::from_le_bytes(value))
 }
 
-/// Loads the Image; its entry, and the first byte behind it and its zeroed data.
+/// Loads the Image. Returns its entry, and the address of the first byte behind the Image and its
+/// zeroed data.
 fn load_kernel(config: &Config, ram: &Ram) -> Result<(u64, u64), Error> {
     let path = &config.kernel;
     let mut file = File::open(path).map_err(error::file(path))?;
-    // Offsets in the header (booting.rst): image_size at 16, magic at 56.
+    // The offsets are from booting.rst: image_size at 16, magic at 56.
     let mut header = [0; 64];
     let is_image = file.read_exact(&mut header).is_ok() && &header[56..60] == b"ARM\x64";
     let refuse = |reason: &str| Error::Content { path: path.clone(), reason: reason.to_owned() };
@@ -185,7 +187,7 @@ fn load_kernel(config: &Config, ram: &Ram) -> Result<(u64, u64), Error> {
         return Err(refuse("is a compressed kernel: unpack it to the Image inside"));
     }
     if !is_image {
-        return Err(refuse("is no arm64 kernel: needs an Image"));
+        return Err(refuse("is not an arm64 kernel: use an Image"));
     }
     let mut size = [0; 8];
     size.copy_from_slice(&header[16..24]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! arm64: GICv3, PSCI, a device tree.
+//! arm64: GICv3, PSCI and a device tree.
 
 mod fdt;
 pub mod layout;

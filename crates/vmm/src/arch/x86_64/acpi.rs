@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! ACPI tables (ACPI 6.5) of a machine of the hardware-reduced kind: no interrupt of ACPI, no timer, no
-//! legacy devices but those named. Linux finds all CPUs in the MADT, and in the DSDT the serial ports, the
-//! PCI bus and how to power off.
+//! ACPI tables (ACPI 6.5) of a hardware-reduced machine, which has no ACPI interrupt, no ACPI
+//! timer, and no legacy devices except those in the tables. Linux finds all CPUs in the MADT. It
+//! finds the serial ports, the PCI bus and the way to power off in the DSDT.
 
 use super::{aml, layout, power};
 use crate::serial::SERIAL_BYTES;
 
 const OEM: [u8; 6] = *b"PARCRD";
 const OEM_TABLE: [u8; 8] = *b"PARACORD";
-/// Who made the tables.
+/// ID of the maker of the tables.
 const CREATOR: [u8; 4] = *b"PCRD";
 const REVISION: u32 = 1;
 const HEADER_BYTES: usize = 36;
-/// IAPC_BOOT_ARCH: no VGA, no real-time clock in CMOS. No keyboard controller either, by an absent bit.
+/// IAPC_BOOT_ARCH: no VGA, no CMOS real-time clock. The keyboard controller's bit is not set,
+/// because the kernel need not know it.
 const BOOT_ARCH: u16 = 1 << 2 | 1 << 5;
-/// Tables begin on this.
+/// Tables begin at a multiple of this.
 const ALIGNMENT_BYTES: usize = 16;
 
-/// Bytes for `layout::ACPI`, and the address of the RSDP within.
+/// The bytes for `layout::ACPI`, and the address of the RSDP in them.
 pub struct Tables {
-    /// To be put at the start of `layout::ACPI`.
+    /// Bytes to be written at the start of `layout::ACPI`.
     pub bytes: Vec<u8>,
     /// Address of the root pointer.
     pub rsdp: u64,
 }
 
 impl Tables {
-    /// Tables for `vcpus` CPUs, whose APIC ids count from 0, and a PCI bus or none.
+    /// Builds tables for `vcpus` CPUs, whose APIC IDs count from 0, with or without a PCI bus.
     pub fn build(vcpus: u8, pci: bool) -> Tables {
         let mut tables = Tables { bytes: Vec::new(), rsdp: 0 };
         let dsdt = tables.add(&dsdt(pci));
@@ -38,7 +39,7 @@ impl Tables {
         tables
     }
 
-    /// Appends a table; its address.
+    /// Appends a table, and returns its address.
     fn add(&mut self, table: &[u8]) -> u64 {
         let at = self.bytes.len().next_multiple_of(ALIGNMENT_BYTES);
         self.bytes.resize(at, 0);
@@ -47,12 +48,12 @@ impl Tables {
     }
 }
 
-/// The byte that makes the sum of all zero.
+/// The byte that makes the sum of all bytes zero.
 fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte))
 }
 
-/// A table: the header that all but the root pointer have (5.2.6), and its body.
+/// A table: its body behind the header that all tables except the root pointer have (5.2.6).
 fn table(signature: [u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     let mut table = signature.to_vec();
     table.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
@@ -67,7 +68,7 @@ fn table(signature: [u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     table
 }
 
-/// The root pointer (5.2.5.3). The first checksum is that of the part that ACPI 1.0 knew.
+/// The root pointer (5.2.5.3). The first checksum covers only the part that existed in ACPI 1.0.
 fn rsdp(xsdt: u64) -> Vec<u8> {
     let mut rsdp = b"RSD PTR \0".to_vec();
     rsdp.extend_from_slice(&OEM);
@@ -80,7 +81,8 @@ fn rsdp(xsdt: u64) -> Vec<u8> {
     rsdp
 }
 
-/// Offsets in the FADT (5.2.9) of what is not zero in it; its other fields describe hardware that is not here.
+/// Offsets of the fields of the FADT (5.2.9) that are not zero. Its other fields describe hardware
+/// that this machine does not have.
 mod fadt_offset {
     pub const BOOT_ARCH: usize = 109;
     pub const FLAGS: usize = 112;
@@ -93,7 +95,8 @@ mod fadt_offset {
     pub const END: usize = 276;
 }
 
-/// Flags of the FADT (5.2.9.1): there is a reset register, and none of ACPI's other hardware.
+/// Flags of the FADT (5.2.9.1): the machine has a reset register, and none of ACPI's other
+/// hardware.
 const FADT_FLAGS: u32 = 1 << 10 | 1 << 20;
 
 fn fadt(dsdt: u64) -> Vec<u8> {
@@ -101,7 +104,7 @@ fn fadt(dsdt: u64) -> Vec<u8> {
     let mut put = |at: usize, bytes: &[u8]| {
         body[at - HEADER_BYTES..][..bytes.len()].copy_from_slice(bytes);
     };
-    // A generic address (5.2.3.2): a port, eight bits, from bit 0, accessed as a byte.
+    // A generic address (5.2.3.2): an I/O port, eight bits wide from bit 0, accessed as a byte.
     let port = |offset: u16| {
         [&[1, 8, 0, 1], &u64::from(layout::POWER + offset).to_le_bytes()[..]].concat()
     };
@@ -116,7 +119,7 @@ fn fadt(dsdt: u64) -> Vec<u8> {
     table(*b"FACP", 6, &body)
 }
 
-/// Interrupt controllers (5.2.12): a local APIC of each CPU, enabled, and the I/O APIC.
+/// Interrupt controllers (5.2.12): the enabled local APIC of each CPU, and the I/O APIC.
 fn madt(vcpus: u8) -> Vec<u8> {
     let mut body = layout::LOCAL_APIC.to_le_bytes().to_vec();
     body.extend_from_slice(&[0; 4]); // no 8259
@@ -130,7 +133,7 @@ fn madt(vcpus: u8) -> Vec<u8> {
 }
 
 fn dsdt(pci: bool) -> Vec<u8> {
-    // The value for PM1b, which does not exist, and two that are reserved.
+    // The sleep type, the value for PM1b (which does not exist), and two reserved values.
     let sleep = [power::SLEEP_TYPE_S5, 0, 0, 0].map(aml::integer);
     let mut body = aml::name(*b"_S5_", &aml::package(&sleep));
     for index in 0..layout::SERIAL.len() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The part of AML (ACPI 6.5, chapter 20) that describes a machine's devices: each function returns the
-//! bytes of one term.
+//! The part of AML (ACPI 6.5, chapter 20) that describes the devices of a machine. Each function
+//! returns the bytes of one term.
 //!
-//! Written here because acpi_tables, rust-vmm's crate, needs a newer Rust than the workspace's.
+//! This is written here because acpi_tables, rust-vmm's crate, needs a newer Rust than this
+//! workspace has.
 
 use std::ops::Range;
 
@@ -25,8 +26,8 @@ pub fn integer(value: u8) -> Vec<u8> {
     }
 }
 
-/// The identifier of a kind of device, as an integer: three letters and four hexadecimal digits, compressed
-/// (19.3.4, ASL's EISAID).
+/// The identifier of a type of device, as an integer: three letters and four hexadecimal digits,
+/// compressed (19.3.4, EISAID in ASL).
 pub fn eisa_id(letters: [u8; 3], number: u16) -> Vec<u8> {
     let [first, second, third] = letters.map(|letter| u32::from(letter - b'@'));
     let value = first << 26 | second << 21 | third << 16 | u32::from(number);
@@ -35,56 +36,57 @@ pub fn eisa_id(letters: [u8; 3], number: u16) -> Vec<u8> {
     term
 }
 
-/// A name for a value.
+/// A named value.
 pub fn name(segment: Segment, value: &[u8]) -> Vec<u8> {
     [&[NAME_OP], &segment[..], value].concat()
 }
 
-/// A list of values.
+/// A package, which is a list of values.
 pub fn package(values: &[Vec<u8>]) -> Vec<u8> {
     with_length(&[PACKAGE_OP], &[&[values.len() as u8], values.concat().as_slice()].concat())
 }
 
-/// A device with what it contains.
+/// A device and the terms in it.
 pub fn device(segment: Segment, contents: &[Vec<u8>]) -> Vec<u8> {
     with_length(&DEVICE_OP, &[&segment[..], &contents.concat()].concat())
 }
 
-/// Puts terms into a scope that exists.
+/// Adds terms to a scope that exists.
 pub fn scope(segment: Segment, contents: &[u8]) -> Vec<u8> {
     with_length(&[SCOPE_OP], &[&segment[..], contents].concat())
 }
 
-/// A device's resources, as the buffer that its _CRS returns: their descriptors and the end tag (6.4.2.9), whose
-/// checksum is left out. Less than 256 bytes.
+/// The resources of a device, as the buffer that _CRS returns: the descriptors and the end tag
+/// (6.4.2.9), without its optional checksum. The result must be shorter than 256 bytes.
 pub fn resources(descriptors: &[Vec<u8>]) -> Vec<u8> {
     let bytes = [descriptors.concat().as_slice(), &[0x79, 0]].concat();
     with_length(&[BUFFER_OP], &[integer(bytes.len() as u8), bytes].concat())
 }
 
-/// Ports from `base`, which decode 16 bits of an address (6.4.2.5).
+/// `count` ports from `base`, decoded with 16 address bits (6.4.2.5).
 pub fn ports(base: u16, count: u8) -> Vec<u8> {
     let [low, high] = base.to_le_bytes();
     vec![0x47, 1, low, high, low, high, 1, count]
 }
 
-/// An interrupt that the device consumes, edge-triggered, active high, not shared (6.4.3.6).
+/// An interrupt that the device uses: edge-triggered, active high, not shared (6.4.3.6).
 pub fn interrupt(gsi: u32) -> Vec<u8> {
     let mut descriptor = vec![0x89, 6, 0, 0b0011, 1];
     descriptor.extend_from_slice(&gsi.to_le_bytes());
     descriptor
 }
 
-/// Both ends of what a bridge passes on are fixed (6.4.3.5).
+/// Both ends of the range that a bridge forwards are fixed (6.4.3.5).
 const FIXED_ENDS: u8 = 1 << 2 | 1 << 3;
 
-/// The one bus of a host bridge, number 0 (6.4.3.5.3). Fields of 16 bits: granularity, least, greatest,
-/// translation, length.
+/// The only bus of a host bridge, number 0 (6.4.3.5.3). The 16-bit fields are granularity, minimum,
+/// maximum, translation and length.
 pub fn bus_0() -> Vec<u8> {
     vec![0x88, 13, 0, 2, FIXED_ENDS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]
 }
 
-/// Memory that a host bridge passes on, writable and not cacheable (6.4.3.5.2). Not empty.
+/// Memory that a host bridge forwards, writable and not cacheable (6.4.3.5.2). The window must not
+/// be empty.
 pub fn memory_window(window: Range<u32>) -> Vec<u8> {
     let mut descriptor = vec![0x87, 23, 0, 0, FIXED_ENDS, 1];
     for field in [0, window.start, window.end - 1, 0, window.end - window.start] {
@@ -93,8 +95,8 @@ pub fn memory_window(window: Range<u32>) -> Vec<u8> {
     descriptor
 }
 
-/// An opcode, the length of all that follows it (PkgLength, 20.2.4, which counts itself), and that.
-/// Less than 4 KiB.
+/// An opcode, then a length (PkgLength, 20.2.4) that counts itself and the contents, then the
+/// contents. Together less than 4 KiB.
 fn with_length(opcode: &[u8], contents: &[u8]) -> Vec<u8> {
     let mut term = opcode.to_vec();
     let length = contents.len() + 1;
@@ -102,7 +104,7 @@ fn with_length(opcode: &[u8], contents: &[u8]) -> Vec<u8> {
         term.push(length as u8);
     } else {
         let length = length + 1;
-        assert!(length < 1 << 12, "a longer term needs more bytes for its length");
+        assert!(length < 1 << 12, "a longer term would need a longer PkgLength");
         term.extend_from_slice(&[1 << 6 | (length & 0xf) as u8, (length >> 4) as u8]);
     }
     term.extend_from_slice(contents);
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(
             scope(*b"_SB_", &[7; 59])[..3],
             [SCOPE_OP, 1 << 6 | 1, 4],
-            "65: four bytes, 59 and two"
+            "length 65: four bytes, 59 bytes and the two of the length"
         );
     }
 

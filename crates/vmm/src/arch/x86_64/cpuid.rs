@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! CPUID of each vCPU: what KVM supports, with the vCPU's own APIC id and the topology of one package whose
-//! cores are the vCPUs.
+//! CPUID of each vCPU. It reports what KVM supports, the vCPU's own APIC ID, and a topology with
+//! one package, of which each vCPU is a core.
 
 use kvm_bindings::{CpuId, kvm_cpuid_entry2};
 
 const HYPERVISOR: u32 = 1 << 31;
 const TSC_DEADLINE_TIMER: u32 = 1 << 24;
 const MULTIPLE_THREADS: u32 = 1 << 28;
-/// Leaf 0xb: levels, and the kinds of level.
+/// Leaf 0xb: numbers of levels, and types of levels.
 const LEVEL_SMT: u32 = 0;
 const LEVEL_CORE: u32 = 1;
 const KIND_SMT: u32 = 1;
 const KIND_CORE: u32 = 2;
 
-/// CPUID of vCPU `index` of `vcpus`, from what KVM supports.
+/// CPUID of vCPU `index` of `vcpus` vCPUs, from the features that KVM supports.
 ///
-/// tsc_deadline: whether KVM has that timer, which it does not list itself.
+/// `tsc_deadline`: whether KVM has the TSC deadline timer, which its list of supported features
+/// does not contain.
 pub fn for_vcpu(supported: &CpuId, index: u32, vcpus: u32, tsc_deadline: bool) -> CpuId {
     let mut cpuid = supported.clone();
-    // Intel's newer topology leaf, and AMD's, would contradict those below.
+    // The newer topology leaves of Intel and AMD would contradict the leaves that are set below.
     cpuid.retain(|entry| !matches!(entry.function, 0xb | 0x1f | 0x8000_0026));
     for entry in cpuid.as_mut_slice() {
         adapt(entry, index, vcpus, tsc_deadline);
@@ -35,13 +36,14 @@ pub fn for_vcpu(supported: &CpuId, index: u32, vcpus: u32, tsc_deadline: bool) -
             edx: index,
             ..kvm_cpuid_entry2::default()
         };
-        // Only a list of hundreds of entries has no room for two more; then the kernel asks leaf 1.
+        // If the list has hundreds of entries, it may have no room for these two. The guest's
+        // kernel then uses leaf 1.
         let _ = cpuid.push(entry);
     }
     cpuid
 }
 
-/// Bits of an APIC id that tell the vCPUs apart.
+/// Number of bits of an APIC ID that distinguish the vCPUs.
 fn id_bits(vcpus: u32) -> u32 {
     vcpus.next_power_of_two().trailing_zeros()
 }
@@ -58,13 +60,13 @@ fn adapt(entry: &mut kvm_cpuid_entry2, index: u32, vcpus: u32, tsc_deadline: boo
                 entry.edx |= MULTIPLE_THREADS;
             }
         }
-        // Intel's caches: how many ids share one, and how many cores there are.
+        // Intel's caches: how many IDs share a cache, and how many cores there are.
         0x4 if entry.eax & 0x1f != 0 => {
             let shared = if entry.eax >> 5 & 7 < 3 { 0 } else { vcpus - 1 };
             let cores = (1 << id_bits(vcpus)) - 1;
             entry.eax = entry.eax & 0x3fff | cores << 26 | shared << 14;
         }
-        // AMD: bits of an id, and cores.
+        // AMD: number of bits of an ID, and number of cores.
         0x8000_0008 => {
             entry.ecx = entry.ecx & !0xf0ff | id_bits(vcpus) << 12 | (vcpus - 1);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The first vCPU before its first instruction; the others wait for the kernel to start them (INIT, SIPI).
+//! Registers of the first vCPU before its first instruction. The other vCPUs wait until the kernel
+//! starts them (INIT, SIPI).
 
 use kvm_bindings::{Msrs, kvm_msr_entry, kvm_regs, kvm_segment, kvm_sregs};
 use kvm_ioctls::VcpuFd;
@@ -12,14 +13,15 @@ use crate::memory::Ram;
 /// How the kernel is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// 32 bits, no paging; EBX has the address of hvm_start_info (docs/misc/pvh.pandoc of Xen).
+    /// 32-bit mode without paging. EBX has the address of hvm_start_info (docs/misc/pvh.pandoc of
+    /// Xen).
     Pvh {
-        /// First instruction.
+        /// Address of the first instruction.
         address: u64,
     },
-    /// 64 bits, the first 4 GiB mapped one to one; RSI has the address of the zero page.
+    /// 64-bit mode, with the first 4 GiB mapped one to one. RSI has the address of the zero page.
     Long {
-        /// First instruction.
+        /// Address of the first instruction.
         address: u64,
     },
 }
@@ -29,30 +31,32 @@ const CR0_EXTENSION_TYPE: u64 = 1 << 4;
 const CR0_PAGING: u64 = 1 << 31;
 const CR4_PAE: u64 = 1 << 5;
 const EFER_LONG: u64 = 1 << 8 | 1 << 10;
-/// Interrupts off; this bit is always set.
+/// Interrupts are disabled. Bit 1 is always set.
 const RFLAGS: u64 = 1 << 1;
 
-/// IA32_MTRR_DEF_TYPE: enabled, write-back. With MTRRs off all memory would count as uncached.
+/// IA32_MTRR_DEF_TYPE: enabled, write-back. If MTRRs were disabled, all memory would count as
+/// uncached.
 const MSR_MTRR_DEFAULT: (u32, u64) = (0x2ff, 1 << 11 | 6);
 
-/// GDT selectors that the 64-bit boot protocol names (__BOOT_CS, __BOOT_DS), and a TSS.
+/// GDT selectors that the 64-bit boot protocol requires (__BOOT_CS, __BOOT_DS).
 const SELECTOR_CODE: u16 = 0x10;
 const SELECTOR_DATA: u16 = 0x18;
-/// Flat code (readable, executable) and data (writable), accessed; and a busy TSS.
+/// Types of segments: flat code (readable, executable, accessed), flat data (writable, accessed),
+/// and a busy TSS.
 const TYPE_CODE: u8 = 0xb;
 const TYPE_DATA: u8 = 0x3;
 const TYPE_TSS: u8 = 0xb;
-/// GDT: null, unused, 64-bit code, data.
+/// The GDT's entries: null, unused, 64-bit code, data.
 const GDT: [u64; 4] = [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff];
 
-/// A page table entry: present and writable; of a 2 MiB page.
+/// Flags of a page table entry: present and writable. LARGE_PAGE is for an entry of a 2 MiB page.
 const TABLE: u64 = 0x3;
 const LARGE_PAGE: u64 = 0x83;
 const PAGE_BYTES: u64 = 4096;
 const LARGE_PAGE_SHIFT: u32 = 21;
 const DIRECTORIES: u64 = 4;
 
-/// Sets registers, and what they point to.
+/// Sets the registers and writes the tables that they point to.
 pub fn set(vcpu: &VcpuFd, ram: &Ram, entry: Entry) -> Result<(), Error> {
     let mut special = vcpu.get_sregs().map_err(error::kvm("read registers"))?;
     let mut regs = kvm_regs { rflags: RFLAGS, ..kvm_regs::default() };
@@ -80,7 +84,7 @@ pub fn set(vcpu: &VcpuFd, ram: &Ram, entry: Entry) -> Result<(), Error> {
     vcpu.set_regs(&regs).map_err(error::kvm("set registers"))
 }
 
-/// Memory types of all vCPUs.
+/// Sets the memory types of a vCPU.
 pub fn set_memory_type(vcpu: &VcpuFd) -> Result<(), Error> {
     let (index, data) = MSR_MTRR_DEFAULT;
     let msrs = [kvm_msr_entry { index, data, ..kvm_msr_entry::default() }];
@@ -106,7 +110,7 @@ fn set_segments(special: &mut kvm_sregs, long: bool) {
     special.tr = kvm_segment { limit: 0x67, type_: TYPE_TSS, present: 1, ..kvm_segment::default() };
 }
 
-/// GDT, and page tables that map the first 4 GiB to themselves.
+/// Writes the GDT, and page tables that map the first 4 GiB to themselves.
 fn write_tables(ram: &Ram) -> Result<(), Error> {
     let put = |address: u64, value: u64| {
         let written = ram.write_obj(value, GuestAddress(address));

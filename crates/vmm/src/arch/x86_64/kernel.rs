@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Loads the kernel and tells it what it must know: by the PVH protocol (an ELF file with a Xen note, as
-//! Linux has with CONFIG_PVH) or the 64-bit boot protocol (Documentation/arch/x86/boot.rst).
+//! Loads the kernel and writes its boot information. Uses the PVH protocol (for an ELF file with a
+//! Xen note, which Linux has with CONFIG_PVH) or the 64-bit boot protocol
+//! (Documentation/arch/x86/boot.rst).
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -21,25 +22,25 @@ use crate::initramfs;
 use crate::memory::Ram;
 
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
-/// Offset in a bzImage, and what stands there.
+/// Offset and value of the magic number of a bzImage.
 const BZIMAGE_MAGIC: (u64, [u8; 4]) = (0x202, *b"HdrS");
-/// Offset of the 64-bit entry behind where the kernel was loaded.
+/// Offset of the 64-bit entry from the load address of the kernel.
 const ENTRY_64: u64 = 0x200;
-/// A boot loader that has no number.
+/// Type of a boot loader without an assigned number.
 const LOADER_UNKNOWN: u8 = 0xff;
 const XEN_HVM_START_MAGIC: u32 = 0x336e_c578;
-/// RAM, in both protocols' maps.
+/// The type RAM in the memory maps of both protocols.
 const E820_RAM: u32 = 1;
-/// Kernels take an initramfs below this without further questions (initrd_addr_max).
+/// Every kernel accepts an initramfs below this address (initrd_addr_max).
 const INITRAMFS_END: u64 = 0x8000_0000;
 
-/// Loads kernel, initramfs and command line. `rsdp` is where the ACPI tables begin.
+/// Loads kernel, initramfs and command line. `rsdp` is the address of the ACPI root pointer.
 pub fn load(config: &Config, ram: &Ram, rsdp: u64) -> Result<Entry, Error> {
     let path = &config.kernel;
     let mut file = File::open(path).map_err(error::file(path))?;
     let mut start = vec![0; BZIMAGE_MAGIC.0 as usize + 4];
     let refuse = |reason: &str| Error::Content { path: path.clone(), reason: reason.to_owned() };
-    let cannot = "is no x86-64 kernel: needs an ELF file or a bzImage";
+    let cannot = "is not an x86-64 kernel: use an ELF file or a bzImage";
     file.read_exact(&mut start).map_err(|_| refuse(cannot))?;
     file.rewind().map_err(error::file(path))?;
     let mut cmdline = config.cmdline.clone().into_bytes();
@@ -50,7 +51,7 @@ pub fn load(config: &Config, ram: &Ram, rsdp: u64) -> Result<Entry, Error> {
         let loaded = Elf::load(ram, None, &mut file, Some(GuestAddress(layout::HIGH_RAM)));
         let loaded = loaded.map_err(too_large)?;
         let PvhBootCapability::PvhEntryPresent(entry) = loaded.pvh_boot_cap else {
-            return Err(refuse("has no PVH entry: needs a kernel with CONFIG_PVH, or a bzImage"));
+            return Err(refuse("has no PVH entry: use a kernel with CONFIG_PVH, or a bzImage"));
         };
         let initramfs = load_initramfs(config, ram, loaded.kernel_end)?;
         pvh(config, ram, rsdp, initramfs)?;
@@ -59,7 +60,7 @@ pub fn load(config: &Config, ram: &Ram, rsdp: u64) -> Result<Entry, Error> {
         let loaded = BzImage::load(ram, None, &mut file, Some(GuestAddress(layout::HIGH_RAM)));
         let loaded = loaded.map_err(too_large)?;
         let header = loaded.setup_header.ok_or_else(|| refuse(cannot))?;
-        // Where it unpacks itself to, and how much it needs there.
+        // The address to which the kernel unpacks itself, and the memory that it needs there.
         let work = header.pref_address.saturating_add(header.init_size.into());
         let initramfs = load_initramfs(config, ram, loaded.kernel_end.max(work))?;
         zero_page(config, ram, rsdp, header, initramfs)?;
@@ -114,7 +115,7 @@ fn zero_page(
 ) -> Result<(), Error> {
     let mut page = boot_params { hdr: header, acpi_rsdp_addr: rsdp, ..boot_params::default() };
     page.hdr.type_of_loader = LOADER_UNKNOWN;
-    // All of these lie below 4 GiB by the machine's map.
+    // In the machine's memory map, all of these are below 4 GiB.
     page.hdr.cmd_line_ptr = layout::CMDLINE as u32;
     if let Some((start, end)) = initramfs {
         page.hdr.ramdisk_image = start as u32;

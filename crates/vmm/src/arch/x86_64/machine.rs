@@ -20,17 +20,16 @@ use crate::pci::mechanism1::{Mechanism1, PORT_BYTES};
 use crate::serial::SERIAL_BYTES;
 use crate::stop::Stop;
 
-/// KVM has the interrupt controllers; they live as long as the VM.
+/// KVM provides the interrupt controllers, and keeps them as long as the VM exists.
 pub struct Interrupts;
 
-/// Interrupt controllers must be there before vCPUs are.
+/// Makes the interrupt controllers, which must exist before the vCPUs.
 pub fn prepare(vm: &VmFd) -> Result<(), Error> {
-    vm.set_tss_address(layout::KVM_TSS).map_err(error::kvm("set up its task state"))?;
+    vm.set_tss_address(layout::KVM_TSS).map_err(error::kvm("set the address of its TSS"))?;
     vm.create_irq_chip().map_err(error::kvm("make interrupt controllers"))
 }
 
-/// Puts devices at their addresses.
-/// `stop` is for those that end the VM.
+/// Puts devices at their addresses. `stop` is for devices that end the VM.
 pub fn connect(
     devices: &Devices,
     stop: &Arc<Stop>,
@@ -61,7 +60,7 @@ pub fn boot(
 ) -> Result<Interrupts, Error> {
     let supported = kvm
         .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
-        .map_err(error::kvm("tell what its CPUs can do"))?;
+        .map_err(error::kvm("report the features of its CPUs"))?;
     let tsc_deadline = kvm.check_extension(Cap::TscDeadlineTimer);
     let count = vcpus.len() as u32;
     for (index, vcpu) in (0..).zip(vcpus) {
@@ -69,7 +68,7 @@ pub fn boot(
         vcpu.set_cpuid2(&cpuid).map_err(error::kvm("set CPUID"))?;
         entry::set_memory_type(vcpu)?;
     }
-    // At most config::VCPUS_MAX.
+    // The number of vCPUs is at most config::VCPUS_MAX.
     let tables = Tables::build(count as u8, devices.pci.is_some());
     for (address, bytes) in
         [(layout::ACPI.start, &tables.bytes[..]), (layout::RESET_VECTOR, &power::RESET_CODE[..])]

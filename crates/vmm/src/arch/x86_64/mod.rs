@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! x86-64: KVM's interrupt controllers, ACPI tables, the PVH entry of an ELF kernel or the 64-bit entry of a
-//! bzImage.
+//! x86-64: KVM's interrupt controllers, ACPI tables, and the PVH entry of an ELF kernel or the
+//! 64-bit entry of a bzImage.
 
 mod acpi;
 mod aml;

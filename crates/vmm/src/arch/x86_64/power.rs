@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Ports by which a guest powers off or restarts.
+//! Ports through which a guest powers off or restarts.
 
 use std::sync::Arc;
 
@@ -13,26 +13,27 @@ pub const SLEEP_CONTROL: u16 = 0;
 pub const SLEEP_STATUS: u16 = 1;
 /// Offset of the reset register (4.8.3.6).
 pub const RESET: u16 = 2;
-/// Bytes of the three.
+/// Number of these registers, of one byte each.
 pub const POWER_BYTES: u64 = 3;
-/// What makes a write to the reset register a reset.
+/// The value that resets the machine when it is written to the reset register.
 pub const RESET_VALUE: u8 = 1;
-/// What stands at the reset vector: writes RESET_VALUE to the reset register. Linux restarts through the
-/// BIOS where ACPI is of the hardware-reduced kind, which it expects to have EFI, and there is none
-/// (reboot_init() and native_machine_emergency_restart() in arch/x86/kernel/reboot.c).
+/// The code at the reset vector, which writes RESET_VALUE to the reset register. On
+/// hardware-reduced ACPI, Linux expects EFI for restarting. There is no EFI here, so Linux restarts
+/// through the BIOS (reboot_init() and native_machine_emergency_restart() in
+/// arch/x86/kernel/reboot.c).
 pub const RESET_CODE: [u8; 9] = {
     let [low, high] = (layout::POWER + RESET).to_le_bytes();
     // mov dx, port; mov al, value; out dx, al; hlt; jmp to the hlt
     [0xba, low, high, 0xb0, RESET_VALUE, 0xee, 0xf4, 0xeb, 0xfd]
 };
-/// The sleep type that means off.
+/// The sleep type for power off.
 pub const SLEEP_TYPE_S5: u8 = 5;
 
 const SLEEP_TYPE_SHIFT: u32 = 2;
 const SLEEP_TYPE_MASK: u8 = 7;
 const SLEEP_ENABLE: u8 = 1 << 5;
 
-/// The ACPI registers. They read as 0: awake.
+/// The ACPI registers. They read as 0, which means that the machine is awake.
 pub struct Power(pub Arc<Stop>);
 
 impl Device for Power {
@@ -52,13 +53,15 @@ impl Device for Power {
     }
 }
 
-/// Bytes of the keyboard controller's ports.
+/// Size of the range of the keyboard controller's ports.
 pub const KEYBOARD_BYTES: u64 = 5;
 const KEYBOARD_COMMAND: u64 = 4;
-/// Pulse the reset line: how a kernel restarts that is told `reboot=k`, or that knows no better way.
+/// Command that pulses the reset line. A kernel restarts with it if it was started with `reboot=k`,
+/// or if it knows no better method.
 const KEYBOARD_RESET: u8 = 0xfe;
 
-/// The keyboard controller's reset line. Its status reads 0: ready for a command, nothing typed.
+/// The keyboard controller, of which only the reset line exists. Its status reads 0: it is ready
+/// for a command, and no key was pressed.
 pub struct Keyboard(pub Arc<Stop>);
 
 impl Device for Keyboard {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The host lines of the vCPUs that exist.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paracord_abi::{HostPlace, layout};
+use paracord_sensor::Sensor;
+use paracord_sys::affinity::CpuMask;
+use paracord_sys::proc;
+
+use crate::machine::domains::HostCpus;
+use crate::regions::host_lines::HostLines;
+use crate::regions::place_line::Line;
+use crate::vms::Vm;
+
+/// Decides what stands in each host line. Another thread writes the lines.
+pub(super) struct Lines {
+    host_lines: HostLines,
+    sensor: Arc<Sensor>,
+    proc_root: PathBuf,
+    cpus: Arc<HostCpus>,
+    /// By vCPU index: CPUs that the guest is told, although the vCPU thread is not bound to them.
+    hints: BTreeMap<u32, CpuMask>,
+}
+
+impl Lines {
+    pub fn new(sensor: Arc<Sensor>, host_lines: HostLines, proc_root: PathBuf) -> Lines {
+        Lines { host_lines, sensor, proc_root, cpus: Arc::default(), hints: BTreeMap::new() }
+    }
+
+    /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts.
+    pub fn read_cpus(&mut self) {
+        self.cpus = Arc::new(HostCpus::read(Path::new("/")));
+    }
+
+    /// Sets the CPUs that are told from the next [`attach`](Lines::attach) on.
+    pub fn set_hints(&mut self, hints: BTreeMap<u32, CpuMask>) {
+        self.hints = hints;
+    }
+
+    /// Attaches the host line of a vCPU if its VM has a region, and detaches it otherwise. The line
+    /// names the performance domain of the CPUs on which the thread may run now, or of the CPUs
+    /// that are the vCPU's hint.
+    pub fn attach(&self, vm: &Vm, index: u32, vcpu_id: u32) {
+        let Some(region) = &vm.region else { return self.detach(index) };
+        let domain = if region.tells(self.cpus.table()) {
+            let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
+            let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+            let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
+            self.cpus.domain_of(&allowed)
+        } else {
+            // The host has changed since the region was made. The only domain that still applies is
+            // domain 0: the vCPU may run on any CPU.
+            (region.layout.domain_count > 0).then_some(0)
+        };
+        let follows =
+            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
+        let cpus = Arc::clone(&self.cpus);
+        let region = Arc::clone(region);
+        self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
+    }
+
+    /// Detaches the host line of a vCPU, if it has one.
+    pub fn detach(&self, index: u32) {
+        self.host_lines.detach(index);
+    }
+
+    /// Attaches the host lines of a VM again: the CPUs on which its vCPUs may run have changed, and
+    /// with them the performance domains, or its guest driver has changed.
+    pub fn renew(&self, vm: &Vm) {
+        for (&index, &vcpu_id) in &vm.vcpus {
+            self.attach(vm, index, vcpu_id);
+        }
+    }
+
+    /// Has the host lines of a VM written again.
+    pub fn refresh(&self, vm: &Vm) {
+        for &index in vm.vcpus.keys() {
+            self.host_lines.refresh(index);
+        }
+    }
+
+    /// The place of a vCPU, as its guest is told. `None` if the guest is told nothing.
+    pub fn place_of(&self, index: u32) -> Option<HostPlace> {
+        let line = self.host_lines.line(index).filter(|line| line.follows)?;
+        let mut place = None;
+        let _ = self.sensor.whereabouts(&[index], |_, at| place = Some(line.place(&at, 0)));
+        place
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What depends on which VMs and vCPUs exist: host lines ([`lines`]), guests' counters
+//! ([`crate::counters`]), CPU limits ([`crate::quotas`]) and the setups of threads ([`setups`]).
+//!
+//! Each of them follows the [`Change`]s of the registry, and none of them knows another one.
+//! [`Followers`] passes each change on, in the order that the types of [`Change`] require.
+//! Placements and clamps are not here: they retry what failed, so the daemon compares them with the
+//! whole registry after each scan.
+
+mod limits;
+mod lines;
+mod setups;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paracord_abi::HostPlace;
+use paracord_sensor::Sensor;
+use paracord_sys::affinity::CpuMask;
+
+use crate::boosts::actuator::ActuatorStats;
+use crate::counters::Counters;
+use crate::quotas::Quotas;
+use crate::regions::host_lines::HostLines;
+use crate::settings::Settings;
+use crate::snapshot::PmuSnapshot;
+use crate::vms::{Change, GoneThread, NewThread, Vm, Vms};
+use lines::Lines;
+
+/// The followers of the registry. Used by the daemon's main thread.
+pub(crate) struct Followers {
+    lines: Lines,
+    counters: Counters,
+    quotas: Quotas,
+    sensor: Arc<Sensor>,
+    stats: Arc<ActuatorStats>,
+}
+
+impl Followers {
+    /// Followers of a registry that is still empty.
+    pub fn new(
+        sensor: Arc<Sensor>,
+        stats: Arc<ActuatorStats>,
+        host_lines: HostLines,
+        counters: Counters,
+        proc_root: PathBuf,
+    ) -> Followers {
+        Followers {
+            quotas: Quotas::new(&proc_root, Path::new("/")),
+            lines: Lines::new(Arc::clone(&sensor), host_lines, proc_root),
+            counters,
+            sensor,
+            stats,
+        }
+    }
+
+    /// Follows several changes.
+    pub fn follow_all(&mut self, changes: Vec<Change>, vms: &Vms, settings: &Settings) {
+        for change in changes {
+            self.follow(change, vms, settings);
+        }
+    }
+
+    /// Follows a change.
+    pub fn follow(&mut self, change: Change, vms: &Vms, settings: &Settings) {
+        match change {
+            Change::VmAdded(pid) => {
+                self.lines.read_cpus();
+                if let Some(vm) = vms.get(pid) {
+                    self.admit_counters(vm, settings);
+                }
+                // Threads of this process may have served an earlier VM.
+                self.set_up_io(pid, vms);
+            }
+            Change::VcpuAdded { vcpu_id, thread } => self.add_vcpu(vcpu_id, thread, vms),
+            Change::IoThreadAdded(thread) => self.add_io_thread(thread, vms),
+            Change::ThreadRemoved(thread) => self.remove_thread(thread, vms),
+            Change::VmRemoved(pid) => {
+                self.counters.dismiss(pid);
+                self.set_up_io(pid, vms);
+            }
+            Change::DriverChanged(pid) => {
+                if let Some(vm) = vms.get(pid) {
+                    self.set_up_vcpus(vm, vms);
+                    self.lines.renew(vm);
+                }
+            }
+            Change::ConfigChanged { pid, region } => {
+                if let Some(vm) = vms.get(pid) {
+                    if region {
+                        self.admit_counters(vm, settings);
+                        self.change_region(vm, vms);
+                    }
+                    self.set_up_vcpus(vm, vms);
+                    self.set_up_io(pid, vms);
+                }
+            }
+        }
+    }
+
+    fn add_vcpu(&mut self, vcpu_id: u32, thread: NewThread, vms: &Vms) {
+        let (index, tid) = (thread.index(), thread.tid());
+        let Some(vm) = vms.get(thread.pid()) else { return };
+        // Read the CPU limits before the first boost of the vCPU.
+        self.read_limits(index, tid);
+        let setup = setups::of_vcpu(vm, vcpu_id, self.bounds(index), self.is_counted(vm));
+        // The sensor watches for requests of the guest from here on. The service below answers
+        // those that came before it.
+        let thread = vms.set_up(thread, setup);
+        self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
+        self.lines.attach(vm, index, vcpu_id);
+        vms.make_ready(thread);
+    }
+
+    fn add_io_thread(&mut self, thread: NewThread, vms: &Vms) {
+        let index = thread.index();
+        let vm = vms.get(thread.pid());
+        self.read_limits(index, thread.tid());
+        let thread = vms.set_up(thread, setups::of_io_thread(vm, self.bounds(index)));
+        vms.make_ready(thread);
+    }
+
+    fn remove_thread(&mut self, thread: GoneThread, vms: &Vms) {
+        let index = thread.index();
+        self.lines.detach(index);
+        self.counters.detach(index);
+        self.quotas.forget(index);
+        vms.release(thread);
+    }
+
+    fn admit_counters(&mut self, vm: &Vm, settings: &Settings) {
+        self.counters.admit(&vm.identity, vm.region.as_deref(), &settings.counters);
+    }
+
+    /// The region of a VM came, went or was looked for again.
+    fn change_region(&mut self, vm: &Vm, vms: &Vms) {
+        for (&index, &vcpu_id) in &vm.vcpus {
+            let tid = vms.tid_of(index).unwrap_or(0);
+            self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
+            self.lines.attach(vm, index, vcpu_id);
+        }
+    }
+
+    /// Writes the setups of all ready vCPUs of a VM again.
+    fn set_up_vcpus(&self, vm: &Vm, vms: &Vms) {
+        let is_counted = self.is_counted(vm);
+        for (&index, &vcpu_id) in &vm.vcpus {
+            vms.set_up_again(index, setups::of_vcpu(vm, vcpu_id, self.bounds(index), is_counted));
+        }
+    }
+
+    /// Writes the setups of the threads of process `pid` again that are not vCPUs.
+    fn set_up_io(&self, pid: u32, vms: &Vms) {
+        for (index, _) in vms.io_of_process(pid) {
+            // A thread that has entered a guest becomes a vCPU at the next scan.
+            let record = self.sensor.vcpus().get(index);
+            if record.is_some_and(|record| !record.has_entered()) {
+                vms.set_up_again(index, setups::of_io_thread(vms.get(pid), self.bounds(index)));
+            }
+        }
+    }
+
+    fn is_counted(&self, vm: &Vm) -> bool {
+        self.counters.serves(vm.identity.pid)
+    }
+
+    /// To be called after the drivers in regions were polled. Writes all host lines again, because
+    /// nothing signals the end of a throttle, and closes counters that are not used.
+    pub fn poll(&mut self, vms: &Vms) {
+        self.refresh_lines(vms);
+        let counted = vms.iter().filter(|vm| self.counters.serves(vm.identity.pid));
+        let indices: Vec<u32> = counted.flat_map(|vm| vm.vcpus.keys().copied()).collect();
+        self.counters.look(indices);
+    }
+
+    /// Has every host line written again.
+    pub fn refresh_lines(&self, vms: &Vms) {
+        for vm in vms.iter().filter(|vm| vm.region.is_some()) {
+            self.lines.refresh(vm);
+        }
+    }
+
+    /// Informs the guests of the VMs in `pids` where their vCPUs are placed now. `hints`: by index
+    /// of the vCPU, CPUs that its guest is told although the thread is not bound to them.
+    pub fn tell_places(
+        &mut self,
+        hints: BTreeMap<u32, CpuMask>,
+        pids: impl IntoIterator<Item = u32>,
+        vms: &Vms,
+    ) {
+        self.lines.set_hints(hints);
+        for vm in pids.into_iter().filter_map(|pid| vms.get(pid)) {
+            self.lines.renew(vm);
+        }
+    }
+
+    /// The place of a vCPU, as its guest is told. `None` if the guest is told nothing.
+    pub fn place_of(&self, index: u32) -> Option<HostPlace> {
+        self.lines.place_of(index)
+    }
+
+    /// The state of a VM's counters, if the daemon serves them.
+    pub fn pmu_of(&self, vm: &Vm) -> Option<PmuSnapshot> {
+        self.counters.snapshot(vm.identity.pid, vm.vcpus.keys().copied())
+    }
+
+    /// Describes in one line the CPUs that lack a worker for guests' counters.
+    pub fn counters_lacking(&self) -> Option<String> {
+        self.counters.lacking()
+    }
+}

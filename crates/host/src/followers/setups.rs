@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The setup of a thread that the sensor gets. It combines what the registry knows of the VM with
+//! the thread's CPU limits, and with whether the guest's counters are served.
+
+use std::mem::offset_of;
+
+use paracord_abi::{PMU_GUEST_OFFSET, layout};
+use paracord_policy::{PC_REFUSED_ALL, pc_vcpu_setup};
+
+use crate::settings::Mode;
+use crate::vms::Vm;
+
+/// Shortest guest line, in bytes, that contains the guest's performance request.
+const LINE_WITH_REQUEST_BYTES: usize =
+    offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
+
+/// The CPU limits of a thread, as the policy knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// The actuators that do not boost the thread: `PC_REFUSED_*`.
+    pub refused: u32,
+    /// Index of the record of what its quotas leave; 0: there is none.
+    pub reserve: u32,
+}
+
+/// The setup of a vCPU. `is_counted`: whether the daemon serves the counters of its VM.
+pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -> pc_vcpu_setup {
+    let (slot_hva, line_bytes, features) = match vm.driver.zip(vm.region.as_ref()) {
+        Some((driver, region)) => {
+            (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
+        }
+        None => (0, 0, 0),
+    };
+    let accepts = |feature| features & feature != 0;
+    let guest_requests = accepts(layout::PARACORD_F_PERF_REQUEST)
+        && line_bytes as usize >= LINE_WITH_REQUEST_BYTES
+        && vm.config.guest_requests
+        && vm.config.mode == Mode::On;
+    let asked_hva = if is_counted { asked_hva(vm, vcpu_id) } else { None };
+    pc_vcpu_setup {
+        vm: vm.index,
+        hints_at_exit: vm.config.hints_at_exit.into(),
+        slot_hva,
+        guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
+        guest_features: features,
+        guest_requests: guest_requests.into(),
+        refused: bounds.refused,
+        asked_hva: asked_hva.unwrap_or(0),
+        reserve: bounds.reserve,
+        io: 0,
+    }
+}
+
+/// The setup of a VMM thread that is not a vCPU. If its process has no VM, the thread works for no
+/// VM, and is not boosted.
+pub(super) fn of_io_thread(vm: Option<&Vm>, bounds: Bounds) -> pc_vcpu_setup {
+    let nobodys = pc_vcpu_setup { refused: PC_REFUSED_ALL, io: 1, ..pc_vcpu_setup::default() };
+    let Some(vm) = vm else { return nobodys };
+    let refused = if vm.config.io { bounds.refused } else { PC_REFUSED_ALL };
+    pc_vcpu_setup { vm: vm.index, refused, reserve: bounds.reserve, ..nobodys }
+}
+
+/// Address in the VMM at which the guest of a vCPU shows that it has made a request to its
+/// counters. The guest makes requests before its driver declares anything, so the driver does not
+/// matter.
+fn asked_hva(vm: &Vm, vcpu_id: u32) -> Option<u64> {
+    vm.region.as_ref()?.slot_hva(vcpu_id)?.checked_add(PMU_GUEST_OFFSET as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use crate::vms::identity::Identity;
+
+    const BOUNDS: Bounds = Bounds { refused: 1, reserve: 3 };
+
+    fn vm(io: &str) -> Vm {
+        let identity = Identity {
+            name: "web".into(),
+            uuid: None,
+            pid: 7,
+            start_ticks: 1,
+            vmm: "qemu".into(),
+            uid: 0,
+            cgroup: None,
+        };
+        let io = crate::config::parse_override("io", io).unwrap();
+        let config = Settings::default().vm(identity.who(), &[io]);
+        Vm::new(identity, 5, config)
+    }
+
+    #[test]
+    fn a_vcpu_without_a_region_has_its_limits_and_no_addresses() {
+        let setup = of_vcpu(&vm("true"), 0, BOUNDS, true);
+        assert_eq!((setup.vm, setup.refused, setup.reserve, setup.io), (5, 1, 3, 0));
+        assert_eq!((setup.slot_hva, setup.asked_hva, setup.guest_requests), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_thread_whose_vm_is_gone_is_charged_to_none_and_never_boosted() {
+        let setup = |vm: Option<&Vm>| {
+            let setup = of_io_thread(vm, BOUNDS);
+            (setup.vm, setup.refused, setup.reserve, setup.io)
+        };
+        assert_eq!(setup(Some(&vm("true"))), (5, 1, 3, 1));
+        assert_eq!(setup(Some(&vm("false"))), (5, PC_REFUSED_ALL, 3, 1));
+        assert_eq!(setup(None), (0, PC_REFUSED_ALL, 0, 1));
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Changes of host lines on their way from the main thread to the real-time thread that writes the
+//! lines.
+//!
+//! The real-time thread never waits for the main thread, which an ordinary task may have suspended
+//! while it holds the lock. It looks again when the main thread wakes it, and the main thread does
+//! so after each change.
+
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use crate::regions::place_line::Line;
+
+/// A change of the line of a vCPU.
+#[derive(Debug)]
+pub struct LineChange {
+    /// Index of the vCPU.
+    pub index: u32,
+    /// The new line. `None`: the vCPU has no line any more.
+    pub line: Option<Arc<Line>>,
+}
+
+/// Changes in the order in which they were made.
+#[derive(Debug, Default)]
+pub struct LineChanges(Mutex<Vec<LineChange>>);
+
+impl LineChanges {
+    /// Adds a change. The caller must wake the real-time thread afterwards.
+    pub fn add(&self, index: u32, line: Option<Arc<Line>>) {
+        let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push(LineChange { index, line });
+    }
+
+    /// Takes all changes. Empty too if the main thread adds one at the moment.
+    pub fn take(&self) -> Vec<LineChange> {
+        match self.0.try_lock() {
+            Ok(mut changes) => std::mem::take(&mut changes),
+            Err(TryLockError::Poisoned(changes)) => std::mem::take(&mut changes.into_inner()),
+            Err(TryLockError::WouldBlock) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_real_time_thread_does_not_wait_for_the_main_thread() {
+        let changes = LineChanges::default();
+        changes.add(7, None);
+        // The main thread is suspended while it adds another change.
+        let suspended = changes.0.lock().unwrap();
+        std::thread::scope(|scope| {
+            let (say, hear) = std::sync::mpsc::channel();
+            let changes = &changes;
+            scope.spawn(move || say.send(changes.take().len()).unwrap());
+            assert_eq!(hear.recv_timeout(std::time::Duration::from_secs(10)), Ok(0));
+            drop(suspended);
+        });
+        changes.add(8, None);
+        let indices: Vec<u32> = changes.take().iter().map(|change| change.index).collect();
+        assert_eq!(indices, [7, 8]);
+        assert!(changes.take().is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads and writes of a region file that the VM's user owns.
+//!
+//! The user may truncate the file, punch holes into it, or hold its lock. No access may wait for
+//! that user:
+//!
+//! - Reads use pread(2), which takes no lock of a file on tmpfs. Other file systems are refused.
+//! - Writes use [`ForeignMemory`], because write(2) takes the lock of the file.
+//!
+//! What remains is the kernel itself: an access can wait for memory or for swap. [`Pauses`] keeps
+//! the daemon away from a region whose accesses wait.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use paracord_abi::HEADER_BYTES;
+use paracord_sys::clock::now_ns;
+use paracord_sys::foreign_memory::ForeignMemory;
+use paracord_sys::sched::waits;
+
+use crate::regions::file_system::FileSystem;
+use crate::regions::pauses::Pauses;
+
+/// Largest part of a region that is mapped. The daemon's memory is locked, and the mapping is part
+/// of it. A region with 4096 slots has 8 MiB.
+const MAPPED_MAX_BYTES: u64 = 16 << 20;
+
+/// An open region file.
+#[derive(Debug)]
+pub struct RegionIo {
+    file: File,
+    memory: ForeignMemory,
+    pauses: Pauses,
+}
+
+impl RegionIo {
+    /// Opens the first `bytes` bytes for access.
+    ///
+    /// # Errors
+    /// If the file is on no tmpfs, `bytes` are too many, or the error of mmap(2).
+    pub fn new(file: File, bytes: u64) -> io::Result<RegionIo> {
+        if FileSystem::of(&rustix::fs::fstatfs(&file)?) != FileSystem::Tmpfs {
+            return Err(io::Error::other(
+                "is not on tmpfs, so that a write could wait for a disk or a server",
+            ));
+        }
+        if bytes > MAPPED_MAX_BYTES {
+            return Err(io::Error::other(format!(
+                "its slots end at byte {bytes}, beyond {MAPPED_MAX_BYTES}"
+            )));
+        }
+        let memory = ForeignMemory::map(&file, bytes as usize)?;
+        Ok(RegionIo { file, memory, pauses: Pauses::default() })
+    }
+
+    /// Fills `copy` from the bytes at `offset`.
+    ///
+    /// # Errors
+    /// The error of pread(2), `UnexpectedEof`, or `WouldBlock` while the region is left out.
+    pub fn read(&self, copy: &mut [u8], offset: u64) -> io::Result<()> {
+        self.timed(|| self.file.read_exact_at(copy, offset))
+    }
+
+    /// Reads the header of the region, as much of it as the file has.
+    ///
+    /// # Errors
+    /// As [`read`](RegionIo::read).
+    pub fn read_header(&self) -> io::Result<Vec<u8>> {
+        self.timed(|| read_header(&self.file))
+    }
+
+    /// Writes parts, each at its offset, one after the other.
+    ///
+    /// # Errors
+    /// As [`ForeignMemory::write`], or `WouldBlock` while the region is left out.
+    pub fn write(&self, parts: &[(u64, &[u8])]) -> io::Result<()> {
+        self.timed(|| self.memory.write(parts))
+    }
+
+    /// How often an access took too long.
+    pub fn slow(&self) -> u64 {
+        self.pauses.slow()
+    }
+
+    /// For how long the region is still left out; 0: it is not.
+    pub fn left_out_ns(&self) -> u64 {
+        self.pauses.left_ns(now_ns())
+    }
+
+    fn timed<T>(&self, access: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let start_ns = now_ns();
+        let token = self.pauses.begin(start_ns)?;
+        let waits_before = waits();
+        let done = access();
+        // A thread that was only preempted has not waited.
+        self.pauses.end(token, now_ns(), waits() != waits_before);
+        done
+    }
+}
+
+/// Reads as much of the header as the file has.
+pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
+    let mut header = vec![0; HEADER_BYTES];
+    let mut have = 0;
+    while have < HEADER_BYTES {
+        match file.read_at(&mut header[have..], have as u64) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    header.truncate(have);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_that_hangs_keeps_all_others_away_and_is_counted() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(4096).unwrap();
+        let io = RegionIo::new(file, 4096).unwrap();
+        io.write(&[(0, b"x")]).unwrap();
+        let refused = |done: io::Result<()>| {
+            assert_eq!(done.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        };
+        let hangs = io.pauses.begin(now_ns() - 1_000_000_000).unwrap();
+        refused(io.write(&[(0, b"y")]));
+        refused(io.read(&mut [0], 0));
+        assert!(io.read_header().is_err());
+        io.pauses.end(hangs, now_ns(), true);
+        refused(io.write(&[(0, b"y")]));
+        assert!(io.slow() == 1 && io.left_out_ns() > 0);
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The region of a VM in a snapshot.
+
+use serde::{Deserialize, Serialize};
+
+/// A region that is in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionSnapshot {
+    /// File name in the region directory.
+    pub name: String,
+    /// Number of slots.
+    pub slots: u32,
+    /// Size of the whole region.
+    pub bytes: u64,
+    /// ABI version of the guest's driver, `major.minor`; `None` without a driver.
+    pub guest_abi: Option<String>,
+    /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`, …
+    pub features: Vec<String>,
+    /// Number of accesses to the region that took too long.
+    #[serde(default)]
+    pub slow_accesses: u64,
+    /// For how long the daemon still leaves the region alone because of that; 0: it does not.
+    #[serde(default)]
+    pub left_out_ns: u64,
+}

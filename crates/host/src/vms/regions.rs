@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The regions that VMs map, and the guest drivers in them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::change::Change;
+use super::{Vm, Vms};
+use crate::regions::region::{Region, RegionError};
+
+impl Vms {
+    /// Looks for the region of a VM in `region_dir`.
+    pub(super) fn find_region(&mut self, vm: &mut Vm, region_dir: &Path) {
+        vm.region = None;
+        vm.region_refused = None;
+        vm.driver = None;
+        if !vm.config.use_region {
+            return;
+        }
+        let identity = &vm.identity;
+        let found = Region::find(region_dir, &self.proc_root, identity.pid, identity.uid)
+            .and_then(|found| self.refuse_taken(found, identity.pid));
+        match found {
+            Ok(Some(region)) => {
+                vm.region = Some(Arc::new(region));
+                vm.read_driver();
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                if self.user_logs.allow(identity.uid) {
+                    warn!(vm = identity.name, "region refused: {reason}");
+                }
+                vm.region_refused = Some(reason);
+            }
+        }
+    }
+
+    /// Refuses a region that another VM uses: two guests on one region would read each other's
+    /// hints as their own.
+    fn refuse_taken(&self, found: Option<Region>, pid: u32) -> Result<Option<Region>, RegionError> {
+        let Some(region) = found else { return Ok(None) };
+        let same = |vm: &&Vm| {
+            let theirs = vm.region.as_ref().map(|theirs| theirs.identity);
+            vm.identity.pid != pid && theirs == Some(region.identity)
+        };
+        match self.by_pid.values().find(same) {
+            Some(other) => {
+                Err(RegionError::Taken { name: region.name.clone(), pid: other.identity.pid })
+            }
+            None => Ok(Some(region)),
+        }
+    }
+
+    /// Checks whether guest drivers came, went or changed.
+    pub fn poll_regions(&mut self) -> Vec<Change> {
+        let changed = self.by_pid.values_mut().filter_map(|vm| vm.read_driver().then_some(&*vm));
+        changed.map(|vm| Change::DriverChanged(vm.identity.pid)).collect()
+    }
+
+    /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
+    pub fn have_regions(&self) -> bool {
+        self.by_pid.values().any(|vm| vm.region.is_some())
+    }
+}
