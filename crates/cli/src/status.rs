@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
-    BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, RegionSnapshot, Snapshot, VcpuSnapshot,
-    VmSnapshot,
+    AnnouncementsSnapshot, BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, RegionSnapshot,
+    Snapshot, VcpuSnapshot, VmSnapshot,
 };
 use paracord_host::vms::names::{self, Called};
 
@@ -190,6 +190,13 @@ fn vm_details(vm: &VmSnapshot) -> String {
     }
     if let Some(slow) = vm.region.as_ref().and_then(slow_accesses) {
         line("region I/O", slow);
+    }
+    let AnnouncementsSnapshot { all, ignored, unreadable } = vm.announcements;
+    if ignored > 0 || unreadable > 0 {
+        line(
+            "announced",
+            format!("{all} times; {ignored} ignored, as too fast; {unreadable} not readable"),
+        );
     }
     if let Some(why) = &vm.place_refused {
         line("place", format!("refused: {why}"));

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Takes a [`Snapshot`] from the sensor's memory and the actuator's counters.
 
-use paracord_abi::{GuestDriver, HostPlace, feature_names};
+use paracord_abi::layout::PARACORD_ABI_MAJOR;
+use paracord_abi::{HostPlace, feature_names};
 use paracord_policy::{
     PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_IO_THREADS, PC_THROTTLE_CPU, PC_THROTTLE_REASON,
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
-use paracord_sensor::{Refusals, Sensor, scheduler::Unrecorded};
+use paracord_sensor::{AnnouncementCounts, Refusals, Sensor, scheduler::Unrecorded};
 use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
 use crate::followers::Followers;
 use crate::place::Places;
-use crate::regions::region::Region;
+use crate::regions::announced;
 use crate::settings::{Mode, Reason, Settings};
 use crate::snapshot::{
-    BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot, IoTotals,
-    RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot,
-    VmSnapshot,
+    AnnouncementsSnapshot, BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot,
+    IoTotals, RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters,
+    VcpuSnapshot, VmSnapshot,
 };
 use crate::vms::io_threads::IoThread;
 use crate::vms::{Vm, Vms};
@@ -151,7 +152,8 @@ fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
         vmm: vm.identity.vmm.clone(),
         uid: vm.identity.uid,
         mode: vm.config.mode,
-        region: vm.region.as_ref().map(|region| region_snapshot(region, vm.driver)),
+        region: region_snapshot(vm),
+        announcements: announcements(vm.index, sensor),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
         not_boosted: followers.not_boosted(vm),
@@ -167,21 +169,28 @@ fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
     }
 }
 
-fn region_snapshot(region: &Region, driver: Option<GuestDriver>) -> RegionSnapshot {
-    let (slow_accesses, left_out_ns) = region.slow_io();
-    RegionSnapshot {
-        name: region.name.clone(),
-        slots: region.layout.slot_count,
-        bytes: region.layout.region_bytes,
-        guest_abi: driver
-            .map(|d| format!("{}.{}", paracord_abi::layout::PARACORD_ABI_MAJOR, d.abi_minor)),
-        features: feature_names(driver.map_or(0, |driver| driver.features))
+fn region_snapshot(vm: &Vm) -> Option<RegionSnapshot> {
+    let mapped = vm.region.as_ref().map(|region| (region.name.as_str(), &region.layout));
+    let announced = vm.announced.as_ref().map(|region| (announced::NAME, &region.layout));
+    let (name, layout) = mapped.or(announced)?;
+    let (slow_accesses, left_out_ns) = vm.region.as_ref().map_or((0, 0), |region| region.slow_io());
+    Some(RegionSnapshot {
+        name: name.to_owned(),
+        slots: layout.slot_count,
+        bytes: layout.region_bytes,
+        guest_abi: vm.driver.map(|d| format!("{PARACORD_ABI_MAJOR}.{}", d.abi_minor)),
+        features: feature_names(vm.driver.map_or(0, |driver| driver.features))
             .into_iter()
             .map(str::to_owned)
             .collect(),
         slow_accesses,
         left_out_ns,
-    }
+    })
+}
+
+fn announcements(vm: u32, sensor: &Sensor) -> AnnouncementsSnapshot {
+    let AnnouncementCounts { all, ignored, unreadable } = sensor.announcements().counts(vm);
+    AnnouncementsSnapshot { all, ignored, unreadable }
 }
 
 /// Describes in one line the regions that are left out; `None` if there are none.

@@ -58,11 +58,9 @@ impl Array<pc_announcement> {
     pub fn forget(&self, vm: u32) {
         let Some(record) = self.at(vm) else { return };
         let record = record.as_ptr();
-        // SAFETY: the field is aligned and inside the mapped record. Without a ready vCPU, no
-        // program writes the record.
-        unsafe { ptr::write_volatile(&raw mut (*record).gpa, 0) };
-        // SAFETY: as above.
-        unsafe { ptr::write_volatile(&raw mut (*record).announced_ns, 0) };
+        // SAFETY: the record is aligned and inside the mapping, and consists of plain integers.
+        // Without a ready vCPU, no program writes the record.
+        unsafe { ptr::write_bytes(record, 0, 1) };
     }
 
     /// Number of announcements since the record was first used.

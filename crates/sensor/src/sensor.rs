@@ -10,8 +10,8 @@ use std::{
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, Program, ProgramMut};
 use paracord_policy::{
-    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_announcement, pc_clamp, pc_cpu, pc_energy, pc_reserve,
-    pc_task, pc_tick, pc_vcpu, pc_vm,
+    PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_announcement, pc_clamp, pc_cpu,
+    pc_energy, pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
 use crate::{

@@ -25,12 +25,10 @@ pub(super) struct Bounds {
 
 /// The setup of a vCPU. `is_counted`: whether the daemon serves the counters of its VM.
 pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -> pc_vcpu_setup {
-    let (slot_hva, line_bytes, features) = match vm.driver.zip(vm.region.as_ref()) {
-        Some((driver, region)) => {
-            (region.slot_hva(vcpu_id).unwrap_or(0), driver.line_bytes, driver.features)
-        }
-        None => (0, 0, 0),
-    };
+    let (line_bytes, features) =
+        vm.driver.map_or((0, 0), |driver| (driver.line_bytes, driver.features));
+    let region = vm.region.as_ref().filter(|_| vm.driver.is_some());
+    let announced = vm.announced.as_ref().filter(|_| vm.driver.is_some());
     let accepts = |feature| features & feature != 0;
     let guest_requests = accepts(layout::PARACORD_F_PERF_REQUEST)
         && line_bytes as usize >= LINE_WITH_REQUEST_BYTES
@@ -40,7 +38,7 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
     pc_vcpu_setup {
         vm: vm.index,
         hints_at_exit: vm.config.hints_at_exit.into(),
-        slot_hva,
+        slot_hva: region.and_then(|region| region.slot_hva(vcpu_id)).unwrap_or(0),
         guest_line_bytes: if accepts(layout::PARACORD_F_BOOST) { line_bytes } else { 0 },
         guest_features: features,
         guest_requests: guest_requests.into(),
@@ -48,6 +46,8 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
         asked_hva: asked_hva.unwrap_or(0),
         reserve: bounds.reserve,
         io: 0,
+        region_gpa: announced.map_or(0, |region| region.gpa),
+        slot_gpa: announced.and_then(|region| region.slot_gpa(vcpu_id)).unwrap_or(0),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::place::PlaceMode;
 use crate::settings::{Mode, Reason};
 
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
-pub use region::RegionSnapshot;
+pub use region::{AnnouncementsSnapshot, RegionSnapshot};
 
 /// Version of this structure as it appears in JSON. It grows when a field is removed or changes its
 /// meaning, but not when a field is added.
@@ -127,7 +127,10 @@ pub struct VmSnapshot {
     pub mode: Mode,
     /// The shared region, if the VM maps one.
     pub region: Option<RegionSnapshot>,
-    /// Why a region that the VM maps is not used, one line.
+    /// Announcements of a region in the guest's own memory.
+    #[serde(default)]
+    pub announcements: AnnouncementsSnapshot,
+    /// Why a region that the VM maps, or that its guest has announced, is not used, one line.
     pub region_refused: Option<String>,
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]

@@ -3,10 +3,21 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Number of announcements that a guest has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnnouncementsSnapshot {
+    /// All announcements.
+    pub all: u64,
+    /// Announcements that were not looked at, because they came too fast.
+    pub ignored: u64,
+    /// Announcements of addresses that are no memory of the guest, or not present.
+    pub unreadable: u64,
+}
+
 /// A region that is in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionSnapshot {
-    /// File name in the region directory.
+    /// File name in the region directory, or `(guest memory)`.
     pub name: String,
     /// Number of slots.
     pub slots: u32,

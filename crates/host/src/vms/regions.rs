@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The regions that VMs map, and the guest drivers in them.
+//! The regions that VMs map or that their guests announce, and the guest drivers in them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ impl Vms {
     /// Looks for the region of a VM in `region_dir`.
     pub(super) fn find_region(&mut self, vm: &mut Vm, region_dir: &Path) {
         vm.region = None;
+        vm.announced = None;
         vm.region_refused = None;
         vm.driver = None;
         if !vm.config.use_region {
@@ -36,6 +37,7 @@ impl Vms {
                 vm.region_refused = Some(reason);
             }
         }
+        vm.read_announcement(self.sensor.announcements().get(vm.index).as_ref());
     }
 
     /// Refuses a region that another VM uses: two guests on one region would read each other's
@@ -56,12 +58,21 @@ impl Vms {
 
     /// Checks whether guest drivers came, went or changed.
     pub fn poll_regions(&mut self) -> Vec<Change> {
-        let changed = self.by_pid.values_mut().filter_map(|vm| vm.read_driver().then_some(&*vm));
-        changed.map(|vm| Change::DriverChanged(vm.identity.pid)).collect()
+        let announcements = self.sensor.announcements();
+        let changed = self.by_pid.values_mut().filter_map(|vm| {
+            let changed = match vm.region {
+                Some(_) => vm.read_driver(),
+                None => vm.read_announcement(announcements.get(vm.index).as_ref()),
+            };
+            changed.then_some(vm.identity.pid)
+        });
+        changed.map(Change::DriverChanged).collect()
     }
 
-    /// Whether any VM uses a region, so that [`poll_regions`](Vms::poll_regions) has work.
+    /// Whether any VM uses a region or could announce one, so that
+    /// [`poll_regions`](Vms::poll_regions) has work.
     pub fn have_regions(&self) -> bool {
-        self.by_pid.values().any(|vm| vm.region.is_some())
+        let may_announce = self.sensor.capabilities().announcements;
+        self.by_pid.values().any(|vm| may_announce || vm.region.is_some())
     }
 }

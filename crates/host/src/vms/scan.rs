@@ -115,6 +115,8 @@ impl Vms {
         };
         let config = settings.vm(identity.who(), &[]);
         let mut vm = Vm::new(identity, index, config);
+        // No vCPU of the record is ready yet.
+        self.sensor.announcements().forget(index);
         self.find_region(&mut vm, &settings.region_dir);
         if let Some(record) = self.sensor.vms().get(index) {
             record.set_tgid(pid);

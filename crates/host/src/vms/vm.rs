@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paracord_abi::{GuestDriver, feature_names};
+use paracord_sensor::Announced;
 use tracing::{info, warn};
 
 use crate::config::Override;
 use crate::log_limit::LogLimit;
+use crate::regions::announced::AnnouncedRegion;
 use crate::regions::region::Region;
 use crate::settings::BoostConfig;
 use crate::snapshot::IoTotals;
@@ -25,7 +27,9 @@ pub struct Vm {
     pub config: BoostConfig,
     /// The region that the VM maps.
     pub region: Option<Arc<Region>>,
-    /// Why a region that the VM maps is not used.
+    /// The region in the guest's own memory, if the VM maps none.
+    pub announced: Option<AnnouncedRegion>,
+    /// Why a region that the VM maps, or that its guest has announced, is not used.
     pub region_refused: Option<String>,
     /// The last declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
@@ -45,6 +49,7 @@ impl Vm {
             index,
             config,
             region: None,
+            announced: None,
             region_refused: None,
             driver: None,
             vcpus: BTreeMap::new(),
@@ -66,6 +71,30 @@ impl Vm {
             Ok(driver) => (driver, None),
             Err(error) => (None, Some(error.to_string())),
         };
+        self.note_driver(driver, refused)
+    }
+
+    /// Takes over what the guest has announced last. A region that the VM maps comes first. Returns
+    /// true if anything has changed.
+    pub(super) fn read_announcement(&mut self, announced: Option<&Announced>) -> bool {
+        if self.region.is_some() || !self.config.use_region {
+            return self.announced.take().is_some();
+        }
+        if announced.is_none() && self.announced.is_none() && self.driver.is_none() {
+            // The reason why a mapped region is not used stays.
+            return false;
+        }
+        let (region, refused) = match announced.map(AnnouncedRegion::check).transpose() {
+            Ok(region) => (region, None),
+            Err(error) => (None, Some(format!("announced by the guest: {error}"))),
+        };
+        let driver = region.as_ref().and_then(|region| region.driver);
+        let moved = region != self.announced;
+        self.announced = region;
+        self.note_driver(driver, refused) || moved
+    }
+
+    fn note_driver(&mut self, driver: Option<GuestDriver>, refused: Option<String>) -> bool {
         let changed = driver != self.driver || refused != self.region_refused;
         // A guest can load and unload its driver, or write garbage, all day: limit the log.
         if changed && self.log.allow() {
