@@ -39,8 +39,10 @@ impl Array<pc_announcement> {
     #[must_use]
     pub fn get(&self, vm: u32) -> Option<Announced> {
         let record = self.at(vm)?.as_ptr();
-        // SAFETY: the field is an aligned integer inside the mapped record.
-        let sequence = unsafe { AtomicU32::from_ptr(&raw mut (*record).sequence) };
+        // SAFETY: the field is inside the mapped record.
+        let sequence = unsafe { &raw mut (*record).sequence };
+        // SAFETY: the field is an aligned integer, valid as long as the array.
+        let sequence = unsafe { AtomicU32::from_ptr(sequence) };
         for _ in 0..ATTEMPTS {
             let before = sequence.load(Ordering::Acquire);
             let copy = self.read(vm)?;
