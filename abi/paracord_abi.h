@@ -142,7 +142,8 @@ struct paracord_header {
 	__u16 guest_abi_major;
 	__u16 guest_abi_minor;
 	__u32 guest_line_bytes;		/* bytes of struct paracord_guest_line in use */
-	__u32 guest_reserved[13];
+	__u32 guest_announcements;	/* changes with each announcement of a region in the guest's own memory (since 1.3) */
+	__u32 guest_reserved[12];
 };
 
 /* paracord_domain.flags */

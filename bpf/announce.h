@@ -17,34 +17,50 @@
 
 _Static_assert(sizeof(struct paracord_header) == PC_HEADER_BYTES, "header");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PC_VMS_MAX);
-	__type(key, u32);
-	__type(value, struct pc_announcement);
-} announcements SEC(".maps");
-
-/* Stores what the guest has announced. `gpa`: 0 withdraws the region. */
-static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa, u64 now)
+/* Stores what the guest has announced. The header has been copied. */
+static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa, u64 kvm, const struct paracord_header *header,
+					      u64 now)
 {
-	u64 hva = gpa ? gpa_to_hva(gpa) : 0;
-
-	__sync_fetch_and_add(&a->sequence, 1);
-	a->announced_ns = now;
-	if (gpa && (!hva || bpf_probe_read_user(a->header, sizeof(a->header), (void *)hva))) {
-		a->unreadable++;
-		gpa = 0;
+	/*
+	 * Since 7.0 a program at a tracepoint may be preempted. The exchanges are full barriers on all architectures, which an
+	 * addition whose result is not used is not.
+	 */
+	preempt_off();
+	if (__sync_lock_test_and_set(&a->lock, 1)) {
+		preempt_on();
+		__sync_fetch_and_add(&a->ignored, 1);
+		return;
 	}
-	a->gpa = gpa;
-	__sync_fetch_and_add(&a->sequence, 1);
+	__sync_lock_test_and_set(&a->sequence, a->sequence + 1);
+	a->announced_ns = now;
+	a->kvm = kvm;
+	__builtin_memcpy(a->header, header, sizeof(a->header));
+	*(volatile u64 *)&a->gpa = gpa;
+	__sync_lock_test_and_set(&a->sequence, a->sequence + 1);
+	__sync_lock_test_and_set(&a->lock, 0);
+	preempt_on();
+}
+
+/* The record of the announcements of this vCPU's VM; NULL: none are looked at. */
+static __always_inline struct pc_announcement *announcement_of(struct pc_vcpu *v)
+{
+	struct pc_vm *vm;
+
+	/* Before the daemon has set the vCPU up, the record does not say which VM it belongs to. The guest will repeat the call. */
+	if (*(volatile u32 *)&v->life != PC_VCPU_READY || !v->setup.may_announce)
+		return NULL;
+	vm = bpf_map_lookup_elem(&vms, &v->setup.vm);
+	if (!vm || vm->tgid != v->tgid)
+		return NULL;
+	return bpf_map_lookup_elem(&announcements, &v->setup.vm);
 }
 
 static __noinline int announced(u64 value)
 {
 	u32 index, cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
-	u64 gpa = value & PC_ANNOUNCE_ADDRESS, now;
+	u64 gpa = value & PC_ANNOUNCE_ADDRESS, now, hva, kvm = 0, generation = 0;
+	struct paracord_header header;
 	struct pc_announcement *a;
 	struct pc_vcpu *v;
 
@@ -52,22 +68,32 @@ static __noinline int announced(u64 value)
 		return 0;
 	index = here->running - 1;
 	v = bpf_map_lookup_elem(&vcpus, &index);
-	/* Before the daemon has set the vCPU up, the record does not say which VM it belongs to. The guest will repeat the call. */
-	if (!v || *(volatile u32 *)&v->life != PC_VCPU_READY || v->setup.io)
+	if (!v)
 		return 0;
-	a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
+	a = announcement_of(v);
 	if (!a)
 		return 0;
-	now = bpf_ktime_get_ns();
 	__sync_fetch_and_add(&a->count, 1);
-	if (gpa && pc_elapsed_ns(now, *(volatile u64 *)&a->announced_ns) < PC_ANNOUNCE_MIN_NS) {
+	if (!gpa) {
+		/* Not under the lock: no withdrawal may be lost. */
+		*(volatile u64 *)&a->gpa = 0;
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (pc_elapsed_ns(now, *(volatile u64 *)&a->looked_ns) < PC_ANNOUNCE_MIN_NS) {
 		__sync_fetch_and_add(&a->ignored, 1);
 		return 0;
 	}
-	if (__sync_lock_test_and_set(&a->lock, 1))
+	*(volatile u64 *)&a->looked_ns = now;
+	hva = memory_at(gpa);
+	if (!hva || !slots_now(&kvm, &generation) || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
+		/* A page that is not present now, for example because it was swapped out, does not end what was announced before. */
+		__sync_fetch_and_add(&a->unreadable, 1);
+		if (a->gpa != gpa)
+			*(volatile u64 *)&a->gpa = 0;
 		return 0;
-	note_announcement(a, gpa, now);
-	*(volatile u32 *)&a->lock = 0;
+	}
+	note_announcement(a, gpa, kvm, &header, now);
 	return 0;
 }
 

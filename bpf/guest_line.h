@@ -6,13 +6,10 @@
 #ifndef PARACORD_BPF_GUEST_LINE_H
 #define PARACORD_BPF_GUEST_LINE_H
 
-/* Maximum depth of the walk. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at most 30 deep. */
-#define PC_MEMSLOT_DEPTH_MAX	40
-/* Minimum interval of the walks for a vCPU, because a guest may change preempt_count_gpa as often as it likes. */
-#define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
-#define PC_PAGE_SHIFT		12
-/* Interval of the looks at the header of an announced region. */
-#define PC_HEADER_LOOK_NS	(1000 * PC_NSEC_PER_MSEC)
+#include "translate.h"
+
+/* How long a vCPU may run after the last announcement of its VM's region. The guest repeats it each second. */
+#define PC_ANNOUNCED_MAX_NS	(5000 * PC_NSEC_PER_MSEC)
 /* Length of a guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
@@ -30,143 +27,53 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_request) == 20, "layout");
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22, "layout");
 
-/* The vCPU that this thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
-static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
-{
-	struct hlist_node *node;
-
-	if (!bpf_core_type_exists(struct kvm_vcpu) ||
-	    !bpf_core_field_exists(task->preempt_notifiers))
-		return NULL;
-	node = BPF_CORE_READ(task, preempt_notifiers.first);
-	if (!node)
-		return NULL;
-	return (void *)node - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
-}
-
 /*
- * Translates a guest-physical address to an address of the VMM, with the memory slots of KVM. Return: 0 if there is no
- * translation.
- *
- * The function does not hold KVM's SRCU lock. If a walk races with a change of the slots, it may return a wrong address. That
- * address is still in the address space of the VMM, so the result is only a wrong hint.
+ * Whether the region of this vCPU's VM is still announced. A guest that crashes or reboots withdraws nothing, and its last hints
+ * stay in memory. So an announcement counts only for as long as the vCPU has run since then: a guest that runs repeats it.
  */
-static __noinline u64 gpa_to_hva(u64 gpa)
+static __always_inline bool is_announced(struct pc_vcpu *v, u64 now)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct kvm_vcpu *vcpu = task_kvm_vcpu(task);
-	struct kvm_memslots *slots;
-	struct rb_node *node;
-	u64 gfn = gpa >> PC_PAGE_SHIFT;
-	u64 node_offset;
-	int i;
+	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
+	u64 ran = v->counters.running_ns, announced_ns;
 
-	if (!vcpu || (gpa & 3) || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
-		return 0;
-	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
-	if (!slots)
-		return 0;
-	node_offset = bpf_core_field_offset(struct kvm_memory_slot, gfn_node) +
-		      (BPF_CORE_READ(slots, node_idx) & 1) * bpf_core_type_size(struct rb_node);
-	node = BPF_CORE_READ(slots, gfn_tree.rb_node);
-
-	for (i = 0; i < PC_MEMSLOT_DEPTH_MAX && node; i++) {
-		struct kvm_memory_slot *slot = (void *)node - node_offset;
-		u64 base = BPF_CORE_READ(slot, base_gfn);
-
-		if (gfn < base) {
-			node = BPF_CORE_READ(node, rb_left);
-		} else if (gfn - base >= BPF_CORE_READ(slot, npages)) {
-			node = BPF_CORE_READ(node, rb_right);
-		} else {
-			u64 start = BPF_CORE_READ(slot, userspace_addr);
-
-			return start ? start + ((gfn - base) << PC_PAGE_SHIFT) +
-				       (gpa & ((1 << PC_PAGE_SHIFT) - 1)) : 0;
-		}
+	if (!a || *(volatile u64 *)&a->gpa != v->setup.region_gpa || a->kvm != v->slots_kvm)
+		return false;
+	if (v->on_cpu)
+		ran += pc_elapsed_ns(now, v->run_since_ns);
+	announced_ns = *(volatile u64 *)&a->announced_ns;
+	if (announced_ns != v->announced_ns) {
+		v->announced_ns = announced_ns;
+		v->announced_ran_ns = ran;
 	}
-	return 0;
+	return ran - v->announced_ran_ns < PC_ANNOUNCED_MAX_NS;
 }
 
-/* The generation of the memory slots of KVM for this vCPU thread; 0: not known. */
-static __always_inline u64 slots_generation(void)
-{
-	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
-	struct kvm_memslots *slots;
-
-	if (!vcpu || !bpf_core_field_exists(struct kvm_memslots, generation))
-		return 0;
-	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
-	return slots ? BPF_CORE_READ(slots, generation) : 0;
-}
-
-/* Whether the header of the region that the guest has announced is still there, and its driver too. */
-static __always_inline bool header_is_there(u64 region_gpa)
-{
-	u64 hva = gpa_to_hva(region_gpa), magic = 0;
-	u32 features = 0;
-
-	return hva &&
-	       !bpf_probe_read_user(&magic, sizeof(magic), (void *)hva) && magic == PARACORD_MAGIC &&
-	       !bpf_probe_read_user(&features, sizeof(features),
-				    (void *)hva + __builtin_offsetof(struct paracord_header, guest_features)) &&
-	       features;
-}
-
-/*
- * The address in the VMM of the guest line in an announced region; 0: none.
- *
- * The address is kept with the generation of KVM's memory slots. Once a second the region's header is looked at, because a guest
- * that crashes does not withdraw its region, and the next kernel uses that memory for something else.
- */
-static __noinline u64 announced_line(u32 index)
-{
-	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
-	u64 now = bpf_ktime_get_ns(), generation = slots_generation();
-
-	if (!v || !generation)
-		return 0;
-	if (v->line_gpa == v->setup.slot_gpa && v->line_generation == generation &&
-	    pc_elapsed_ns(now, v->line_checked_ns) < PC_HEADER_LOOK_NS)
-		return v->line_hva;
-	if (v->line_gpa == v->setup.slot_gpa && pc_elapsed_ns(now, v->line_translate_ns) < PC_TRANSLATE_MIN_NS)
-		return 0;
-	v->line_translate_ns = now;
-	v->line_gpa = v->setup.slot_gpa;
-	v->line_generation = 0;
-	if (!header_is_there(v->setup.region_gpa))
-		return 0;
-	v->line_hva = gpa_to_hva(v->line_gpa);
-	v->line_checked_ns = now;
-	v->line_generation = generation;
-	return v->line_hva;
-}
-
-/* The address of the guest line in the VMM; 0: none. */
-static __always_inline u64 line_address(struct pc_vcpu *v, u32 index)
+/* The address of the guest line in the VMM; 0: none. Must be called by the vCPU's thread. */
+static __always_inline u64 line_address(struct pc_vcpu *v, u64 now)
 {
 	if (v->setup.slot_hva || !v->setup.slot_gpa)
 		return v->setup.slot_hva;
-	return announced_line(index);
+	if (v->line_gpa != v->setup.slot_gpa || !translations_hold(v) || !is_announced(v, now))
+		return 0;
+	return v->line_hva;
 }
 
-static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa, u64 now)
+static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa)
 {
 	u32 count = 0;
 
 	if (!gpa)
 		return 0;
-	if (gpa != v->preempt_count_gpa || !v->preempt_count_hva) {
-		if (pc_elapsed_ns(now, v->translate_ns) < PC_TRANSLATE_MIN_NS)
-			return 0;
-		v->translate_ns = now;
+	if (gpa != v->preempt_count_gpa) {
 		v->preempt_count_gpa = gpa;
-		v->preempt_count_hva = gpa_to_hva(gpa);
-		if (!v->preempt_count_hva)
-			return 0;
+		v->preempt_count_hva = 0;
+		v->translate = 1;
 	}
+	if (!v->preempt_count_hva || !translations_hold(v))
+		return 0;
 	if (bpf_probe_read_user(&count, sizeof(count), (void *)v->preempt_count_hva)) {
-		v->preempt_count_hva = 0;	/* moved or not present: translate again next time */
+		v->preempt_count_hva = 0;	/* not present: translate again */
+		v->translate = 1;
 		return 0;
 	}
 	return count;
@@ -185,9 +92,9 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
  * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest requests
  * nothing.
  */
-static __always_inline void read_request(struct pc_vcpu *v, u32 index)
+static __always_inline void read_request(struct pc_vcpu *v)
 {
-	u64 line = line_address(v, index);
+	u64 line = v->setup.slot_hva;
 	u32 asks = 0;
 
 	if (!line)
@@ -201,18 +108,18 @@ static __always_inline void read_request(struct pc_vcpu *v, u32 index)
 }
 
 /* Refreshes v->guest. Must be called in the context of the vCPU thread. */
-static __always_inline void read_guest_line(struct pc_vcpu *v, u32 index, u64 now)
+static __always_inline void read_guest_line(struct pc_vcpu *v, u64 now)
 {
 	struct guest_words words = {};
 	u64 line = 0;
 	u32 count = 0;
 
 	if (v->setup.guest_line_bytes >= sizeof(words.context))
-		line = line_address(v, index);
+		line = line_address(v, now);
 	if (!line) {
 		v->guest = (struct pc_guest_view){};
 		if (v->setup.guest_requests)
-			read_request(v, index);
+			read_request(v);
 		return;
 	}
 	if (bpf_probe_read_user(&words, sizeof(words), (void *)line)) {
@@ -225,7 +132,7 @@ static __always_inline void read_guest_line(struct pc_vcpu *v, u32 index, u64 no
 		note_request(v, words.asks);
 	if ((v->setup.guest_features & PARACORD_F_PREEMPT_COUNT) &&
 	    v->setup.guest_line_bytes >= PC_LINE_WITH_COUNT_BYTES && words.preempt_count_mask)
-		count = read_preempt_count(v, words.preempt_count_gpa, now);
+		count = read_preempt_count(v, words.preempt_count_gpa);
 	v->guest = pc_guest_view_of(words.context, count, words.preempt_count_mask);
 }
 

@@ -201,6 +201,10 @@ struct preempt_notifier {
 	struct hlist_node link;
 };
 
+struct vm_area_struct {
+	unsigned long vm_flags;
+};
+
 struct cpufreq_cpuinfo {
 	unsigned int max_freq;
 };

@@ -260,7 +260,7 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 		return false;
 	now = bpf_ktime_get_ns();
 	if (pc_boost_wants_view(&v->state, now))
-		read_guest_line(v, index, now);
+		read_guest_line(v, now);
 	evaluate(index, PC_EV_PREEMPT);
 	return v->level != PC_LEVEL_NONE;
 }

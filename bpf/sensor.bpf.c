@@ -22,7 +22,8 @@
  * Cost at a VM exit: the vCPU that runs on a CPU is stored in the record of the CPU when it is switched in. So an exit of an
  * unboosted vCPU costs two array lookups. If the vCPU serves a wakeup, the exit also costs a read of the clock. If the guest may
  * make requests, the exit also costs a read of four bytes of the guest line. If the daemon serves counters to the guest, the
- * exit also costs a read of four bytes of the guest's memory (bell.h).
+ * exit also costs a read of four bytes of the guest's memory (bell.h). If the guest has moved its line or its preempt_count, an exit
+ * translates the address anew, at most ten times a second (translate.h).
  *
  * The policy runs only at the other exits of a boosted vCPU (with hints_at_exit also of an unboosted one), and at switches and
  * kicks of vCPUs.
@@ -114,6 +115,14 @@ struct {
 	__type(key, int);
 	__type(value, struct pc_task);
 } tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PC_VMS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_announcement);
+} announcements SEC(".maps");
 
 /* Maps a struct kvm_vcpu * to the index of its vCPU, for kicks. */
 struct {
@@ -214,7 +223,7 @@ static __always_inline bool is_told(const struct pc_vcpu *v)
 static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
-		read_request(v, index);
+		read_request(v);
 	return is_told(v) ? 0 : tell_request(index);
 }
 
@@ -237,6 +246,8 @@ int sensor_exit(void *ctx)
 	v->counters.exits++;
 	if (v->setup.io && v->entered == PC_ENTERED_NO)
 		return become_vcpu(index);
+	if (v->translate || v->line_gpa != v->setup.slot_gpa)
+		translate(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);
 	if (!v->state.boosted && !v->setup.hints_at_exit)
@@ -244,7 +255,7 @@ int sensor_exit(void *ctx)
 	now = bpf_ktime_get_ns();
 	if (!v->pending && pc_boost_is_quiet(&v->state, now))
 		return quiet_exit(v, index);
-	read_guest_line(v, index, now);
+	read_guest_line(v, now);
 	if (!is_told(v))
 		tell_request(index);
 	return evaluate(index, PC_EV_EXIT);
@@ -298,7 +309,7 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 	*(volatile u32 *)&v->on_cpu = 0;
 	if (runnable) {
 		if (pc_boost_wants_view(&v->state, now))
-			read_guest_line(v, index, now);
+			read_guest_line(v, now);
 		evaluate(index, PC_EV_PREEMPT);
 		return;
 	}

@@ -58,6 +58,8 @@ struct pc_vcpu_setup {
 	u64 asked_hva;		/* address of paracord_pmu_guest.asked in the VMM; 0: the daemon does not serve its counters */
 	u32 reserve;		/* index into reserves, for the CPU quotas of the vCPU's cgroups; 0: no quotas */
 	u32 io;			/* 1: not a vCPU thread, but another thread of the VMM that works for the VM */
+	u32 may_announce;	/* 1: a region in the guest's own memory is allowed */
+	u32 reserved;
 	u64 region_gpa;		/* guest-physical address of the region that the guest has announced; 0: none, or slot_hva is set */
 	u64 slot_gpa;		/* guest-physical address of the guest line in that region */
 };
@@ -98,15 +100,18 @@ struct pc_vcpu {
 	u32 asked;		/* paracord_pmu_guest.asked when a worker was last woken for it */
 	u64 deaf_until_ns;	/* set by the daemon if the VM's budget for counters is used up: no worker is woken until then */
 	struct pc_guest_view guest;	/* last copy of the guest line's hints; written in the context of the vCPU thread */
+	/* Addresses of the VMM (translate.h). They hold for slots_kvm and slots_generation. */
 	u64 preempt_count_hva;	/* preempt_count_gpa as an address of the VMM; 0: not translated */
-	u64 preempt_count_gpa;	/* guest-physical address that was last translated */
-	u64 translate_ns;	/* time of that translation */
-	/* The guest line of an announced region (announce.h). */
-	u64 line_gpa;		/* setup.slot_gpa that was last translated; 0: none */
-	u64 line_hva;		/* its address in the VMM */
-	u64 line_generation;	/* generation of KVM's memory slots at that translation */
-	u64 line_checked_ns;	/* time of the last look at the region's header */
-	u64 line_translate_ns;	/* time of the last attempt to translate */
+	u64 preempt_count_gpa;	/* last read from the guest line */
+	u64 line_hva;		/* line_gpa as an address of the VMM */
+	u64 line_gpa;		/* setup.slot_gpa that was translated; 0: none */
+	u64 slots_kvm;		/* struct kvm of the VM */
+	u64 slots_generation;	/* generation of its memory slots */
+	u64 translate_ns;	/* time of the last attempt to translate */
+	u64 announced_ns;	/* pc_announcement.announced_ns when it was last seen to change */
+	u64 announced_ran_ns;	/* running time of the vCPU at that moment */
+	u32 translate;		/* 1: the next VM exit translates again */
+	u32 reserved_translate;
 	u32 uid;		/* user whose quota of records is charged, or PC_UID_OTHERS */
 	u32 charged;		/* 1: this record is charged to that user */
 	u32 ran_boosted;	/* 1: it was boosted at some time since it was switched in (only set under the scheduler) */
@@ -165,9 +170,11 @@ struct pc_announcement {
 	u32 lock;		/* 1: a vCPU writes the record */
 	u32 sequence;		/* odd while the record is written */
 	u64 gpa;		/* guest-physical address; 0: none, or withdrawn */
-	u64 announced_ns;	/* time of the last announcement that was looked at */
+	u64 kvm;		/* struct kvm of the VM that announced it: one process may run several VMs */
+	u64 announced_ns;	/* time of the last announcement that was noted */
+	u64 looked_ns;		/* time of the last announcement that was looked at */
 	u64 count;		/* announcements */
-	u64 ignored;		/* announcements that were not looked at, because they came too fast */
+	u64 ignored;		/* announcements that were not looked at: too fast, or while another one was looked at */
 	u64 unreadable;		/* announcements of addresses that are no memory of the guest, or not present */
 	u8 header[PC_HEADER_BYTES]; /* copy of the region's header */
 };

@@ -50,14 +50,18 @@ bool pc_arch_announce_possible(void)
 	return pc_arch_kick_possible();
 }
 
-/* The page number has 32 bits, enough for 16 TiB. A region beyond that is not announced. */
+/* The page number has 32 bits, enough for 16 TiB. */
+bool pc_arch_can_announce(u64 gpa)
+{
+	return !(gpa >> 44);
+}
+
+/* Not arm_smccc_1_1_hvc(), which may reduce the function number to its lower 32 bits. */
 void pc_arch_announce(u64 gpa)
 {
 	struct arm_smccc_res unused;
 
-	if (gpa >> 44)
-		return;
-	arm_smccc_1_1_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, &unused);
+	arm_smccc_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, 0, 0, 0, 0, 0, 0, 0, &unused);
 }
 
 int pc_arch_nmi_start(void)

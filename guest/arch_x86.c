@@ -64,6 +64,11 @@ bool pc_arch_announce_possible(void)
 	return hypervisor_is_type(X86_HYPER_KVM) && kvm_para_available();
 }
 
+bool pc_arch_can_announce(u64 gpa)
+{
+	return true;
+}
+
 /* KVM traces the write and refuses it. The _safe variant handles the #GP. */
 void pc_arch_announce(u64 gpa)
 {

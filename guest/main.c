@@ -18,6 +18,9 @@ static atomic_t pc_in_use = ATOMIC_INIT(0);
 /* Set once a device with a paracord region was probed, even if the region is refused: the operator must mend it. */
 static bool pc_device_seen;
 
+/* Set when the devices that were there at loading have been probed. */
+static bool pc_initialized;
+
 /* Set while the module is unloaded: a region that goes is not replaced by another one. */
 static bool pc_exiting;
 
@@ -100,6 +103,8 @@ static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (!err)
 		return 0;
 	atomic_set(&pc_in_use, 0);
+	if (pc_initialized)
+		pc_memory_start();
 	return -ENODEV;
 }
 
@@ -130,6 +135,7 @@ static struct pci_driver pc_pci_driver = {
 	/* Called at kexec and reboot. Otherwise the host would read at addresses of a kernel that is gone. */
 	.shutdown = pc_pci_shutdown,
 	.dev_groups = pc_sysfs_groups,
+	.driver.probe_type = PROBE_FORCE_SYNCHRONOUS,
 };
 
 static int pc_memory_probe(struct platform_device *device)
@@ -166,7 +172,13 @@ static pc_remove_result pc_memory_remove(struct platform_device *device)
 }
 
 static struct platform_driver pc_memory_driver = {
-	.driver = { .name = "paracord_guest", .dev_groups = pc_sysfs_groups },
+	.driver = {
+		.name = "paracord_guest",
+		.dev_groups = pc_sysfs_groups,
+		.probe_type = PROBE_FORCE_SYNCHRONOUS,
+		/* Only pc_memory_start() and pc_memory_stop() bind the device. */
+		.suppress_bind_attrs = true,
+	},
 	.probe = pc_memory_probe,
 	.remove = pc_memory_remove,
 	.shutdown = pc_memory_shutdown,
@@ -183,6 +195,7 @@ static int __init pc_init(void)
 		platform_driver_unregister(&pc_memory_driver);
 		return err;
 	}
+	pc_initialized = true;
 	if (!pc_device_seen && !pc_memory_start())
 		pr_info("paracord_guest: no region: this is no KVM guest whose memory the host can read, and it has no ivshmem device (on the host: paracord qemu-args)\n");
 	return 0;

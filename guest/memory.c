@@ -15,6 +15,7 @@
 #include <linux/jiffies.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/platform_device.h>
 
 #include "paracord_guest.h"
@@ -29,10 +30,15 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
  * beyond the last slot is counted and gets no hints.
  */
 #define PC_MEMORY_SLOTS_PER_CPU	4
+/* Time from the first announcement to the second. */
+#define PC_MEMORY_SECOND_MS	200
 /* A slot has the guest line and an unused host line. */
 #define PC_MEMORY_STRIDE_BYTES	(2 * PARACORD_LINE_BYTES)
 
+/* Serializes the creation and removal of the device. */
+static DEFINE_MUTEX(pc_memory_lock);
 static struct platform_device *pc_memory_device;
+static const struct pc_region *pc_memory_region;
 static u64 pc_memory_gpa;		/* 0: nothing is announced */
 static unsigned long pc_memory_next;	/* jiffies of the next announcement */
 
@@ -71,7 +77,7 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 
 	region->dev = dev;
 	region->bytes = PAGE_ALIGN(PARACORD_SLOT_OFFSET_BYTES + (u64)slots * PC_MEMORY_STRIDE_BYTES);
-	region->base = alloc_pages_exact(region->bytes, GFP_KERNEL | __GFP_ZERO);
+	region->base = alloc_pages_exact(region->bytes, GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
 	if (!region->base) {
 		dev_err(dev, "no %llu contiguous bytes for a region\n", (u64)region->bytes);
 		return -ENOMEM;
@@ -79,17 +85,35 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 	err = devm_add_action_or_reset(dev, pc_memory_free, region);
 	if (err)
 		return err;
+	if (!pc_arch_can_announce(virt_to_phys(region->base))) {
+		dev_err(dev, "the region lies too high in memory to be announced\n");
+		return -ERANGE;
+	}
 	pc_memory_describe(region, slots);
 	region->features = pc_region_features(region);
 	return 0;
 }
 
+/*
+ * The host reads the header with page faults disabled. The store brings the page in, should the
+ * host have swapped it out or not have fetched it yet.
+ */
+static void pc_memory_touch(void)
+{
+	struct paracord_header *h = pc_memory_region->base;
+
+	WRITE_ONCE(h->guest_announcements, h->guest_announcements + 1);
+}
+
 /* Called when the region is declared. From then on, any CPU may repeat the announcement. */
 void pc_memory_announce(const struct pc_region *region)
 {
-	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS));
-	WRITE_ONCE(pc_memory_gpa, virt_to_phys(region->base));
-	pc_arch_announce(pc_memory_gpa);
+	pc_memory_region = region;
+	pc_memory_touch();
+	pc_arch_announce(virt_to_phys(region->base));
+	/* The host ignores announcements that follow each other closely, such as this one after an earlier driver's. */
+	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PC_MEMORY_SECOND_MS));
+	smp_store_release(&pc_memory_gpa, virt_to_phys(region->base));
 }
 
 /* Called when no CPU calls pc_memory_announce_again() any more. */
@@ -103,19 +127,21 @@ void pc_memory_withdraw(void)
 void pc_memory_announce_again(void)
 {
 	unsigned long next = READ_ONCE(pc_memory_next);
-	u64 gpa = READ_ONCE(pc_memory_gpa);
+	u64 gpa = smp_load_acquire(&pc_memory_gpa);
 
 	if (!gpa || time_before(jiffies, next))
 		return;
-	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) == next)
-		pc_arch_announce(gpa);
+	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) != next)
+		return;
+	pc_memory_touch();
+	pc_arch_announce(gpa);
 }
 
 /* Whether the host can be told of a region, and could read it. */
 static bool pc_memory_possible(void)
 {
 	return announce && pc_arch_announce_possible() &&
-	       !cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
+	       !cc_platform_has(CC_ATTR_MEM_ENCRYPT);
 }
 
 /* Return: whether the guest uses a region in its own memory now. */
@@ -125,16 +151,22 @@ bool pc_memory_start(void)
 
 	if (!pc_memory_possible())
 		return false;
-	device = platform_device_register_simple("paracord_guest", PLATFORM_DEVID_NONE, NULL, 0);
-	if (IS_ERR(device))
-		return false;
-	pc_memory_device = device;
-	return true;
+	mutex_lock(&pc_memory_lock);
+	if (!pc_memory_device) {
+		device = platform_device_register_simple("paracord_guest", PLATFORM_DEVID_NONE, NULL, 0);
+		if (!IS_ERR(device))
+			pc_memory_device = device;
+	}
+	device = pc_memory_device;
+	mutex_unlock(&pc_memory_lock);
+	return device;
 }
 
 /* Gives the region up, if there is one. */
 void pc_memory_stop(void)
 {
+	mutex_lock(&pc_memory_lock);
 	platform_device_unregister(pc_memory_device);
 	pc_memory_device = NULL;
+	mutex_unlock(&pc_memory_lock);
 }

@@ -280,6 +280,7 @@ void pc_arch_nmi_stop(void);
  */
 void pc_arch_announce(u64 gpa);
 bool pc_arch_announce_possible(void);
+bool pc_arch_can_announce(u64 gpa);
 
 /*
  * x86 keeps preempt_count per CPU. Other architectures keep it in the task, so the

@@ -10,7 +10,7 @@ from paracord_lab.daemon import Daemon, counter
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
 
 IN_MEMORY = "(guest memory)"
 REFUSED = "not a paracord region"
@@ -115,7 +115,8 @@ def test_announcements_come_once_a_second_and_none_from_an_idle_guest(host, gues
             busy = in_ten_seconds()
         idle = in_ten_seconds()
     assert 8 <= busy <= 12
-    assert idle <= busy
+    # Some housekeeping of the guest's kernel may wake a CPU, and its timer then announces.
+    assert idle <= 6
 
 
 def test_user_space_of_a_guest_announces_nothing(host, guest):

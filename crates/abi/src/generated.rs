@@ -80,7 +80,8 @@ pub struct paracord_header {
     pub guest_abi_major: __u16,
     pub guest_abi_minor: __u16,
     pub guest_line_bytes: __u32,
-    pub guest_reserved: [__u32; 13usize],
+    pub guest_announcements: __u32,
+    pub guest_reserved: [__u32; 12usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -152,8 +153,11 @@ const _: () = {
         "Offset of field: paracord_header::guest_line_bytes",
     ][::core::mem::offset_of!(paracord_header, guest_line_bytes) - 72usize];
     [
+        "Offset of field: paracord_header::guest_announcements",
+    ][::core::mem::offset_of!(paracord_header, guest_announcements) - 76usize];
+    [
         "Offset of field: paracord_header::guest_reserved",
-    ][::core::mem::offset_of!(paracord_header, guest_reserved) - 76usize];
+    ][::core::mem::offset_of!(paracord_header, guest_reserved) - 80usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]

@@ -232,24 +232,10 @@ fn slow_accesses(region: &RegionSnapshot) -> Option<String> {
 
 /// Table of the vCPUs in detail.
 fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
-    let mut rows = vec![row(&[
-        "VCPU",
-        "TID",
-        "CPU",
-        "PLACED",
-        "SPEED",
-        "ASKS",
-        "STATE",
-        "WHY",
-        "WAKE",
-        "IRQ",
-        "RT",
-        "CRIT",
-        "THROTTLES",
-        "EXITS",
-        "P99 OFF",
-        "P99 ON",
-    ])];
+    let mut heading = row(&["VCPU", "TID", "CPU", "PLACED", "SPEED", "ASKS", "STATE", "WHY"]);
+    heading.extend(Reason::ALL.map(|reason| reason.name().to_uppercase()));
+    heading.extend(row(&["THROTTLES", "EXITS", "P99 OFF", "P99 ON"]));
+    let mut rows = vec![heading];
     for v in vcpus {
         let mut cells = vec![
             v.vcpu_id.to_string(),

@@ -327,6 +327,11 @@ pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
             found.kvm_btf,
             "KVM's types are known; without them preempt counts are not read",
         ),
+        one(
+            "announcements",
+            found.announcements,
+            "guests can announce regions in their own memory; without it their hints need a device",
+        ),
     ];
     if sensor.has_scheduler() {
         known.push(one(

@@ -860,12 +860,14 @@ pub struct pc_vcpu_setup {
     pub asked_hva: u64_,
     pub reserve: u32_,
     pub io: u32_,
+    pub may_announce: u32_,
+    pub reserved: u32_,
     pub region_gpa: u64_,
     pub slot_gpa: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 64usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 72usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -898,11 +900,17 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::io",
     ][::core::mem::offset_of!(pc_vcpu_setup, io) - 44usize];
     [
+        "Offset of field: pc_vcpu_setup::may_announce",
+    ][::core::mem::offset_of!(pc_vcpu_setup, may_announce) - 48usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserved",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 52usize];
+    [
         "Offset of field: pc_vcpu_setup::region_gpa",
-    ][::core::mem::offset_of!(pc_vcpu_setup, region_gpa) - 48usize];
+    ][::core::mem::offset_of!(pc_vcpu_setup, region_gpa) - 56usize];
     [
         "Offset of field: pc_vcpu_setup::slot_gpa",
-    ][::core::mem::offset_of!(pc_vcpu_setup, slot_gpa) - 56usize];
+    ][::core::mem::offset_of!(pc_vcpu_setup, slot_gpa) - 64usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -932,12 +940,15 @@ pub struct pc_vcpu {
     pub guest: pc_guest_view,
     pub preempt_count_hva: u64_,
     pub preempt_count_gpa: u64_,
-    pub translate_ns: u64_,
-    pub line_gpa: u64_,
     pub line_hva: u64_,
-    pub line_generation: u64_,
-    pub line_checked_ns: u64_,
-    pub line_translate_ns: u64_,
+    pub line_gpa: u64_,
+    pub slots_kvm: u64_,
+    pub slots_generation: u64_,
+    pub translate_ns: u64_,
+    pub announced_ns: u64_,
+    pub announced_ran_ns: u64_,
+    pub translate: u32_,
+    pub reserved_translate: u32_,
     pub uid: u32_,
     pub charged: u32_,
     pub ran_boosted: u32_,
@@ -948,7 +959,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1096usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1120usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1012,42 +1023,51 @@ const _: () = {
         "Offset of field: pc_vcpu::preempt_count_gpa",
     ][::core::mem::offset_of!(pc_vcpu, preempt_count_gpa) - 136usize];
     [
-        "Offset of field: pc_vcpu::translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 144usize];
+        "Offset of field: pc_vcpu::line_hva",
+    ][::core::mem::offset_of!(pc_vcpu, line_hva) - 144usize];
     [
         "Offset of field: pc_vcpu::line_gpa",
     ][::core::mem::offset_of!(pc_vcpu, line_gpa) - 152usize];
     [
-        "Offset of field: pc_vcpu::line_hva",
-    ][::core::mem::offset_of!(pc_vcpu, line_hva) - 160usize];
+        "Offset of field: pc_vcpu::slots_kvm",
+    ][::core::mem::offset_of!(pc_vcpu, slots_kvm) - 160usize];
     [
-        "Offset of field: pc_vcpu::line_generation",
-    ][::core::mem::offset_of!(pc_vcpu, line_generation) - 168usize];
+        "Offset of field: pc_vcpu::slots_generation",
+    ][::core::mem::offset_of!(pc_vcpu, slots_generation) - 168usize];
     [
-        "Offset of field: pc_vcpu::line_checked_ns",
-    ][::core::mem::offset_of!(pc_vcpu, line_checked_ns) - 176usize];
+        "Offset of field: pc_vcpu::translate_ns",
+    ][::core::mem::offset_of!(pc_vcpu, translate_ns) - 176usize];
     [
-        "Offset of field: pc_vcpu::line_translate_ns",
-    ][::core::mem::offset_of!(pc_vcpu, line_translate_ns) - 184usize];
-    ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 192usize];
+        "Offset of field: pc_vcpu::announced_ns",
+    ][::core::mem::offset_of!(pc_vcpu, announced_ns) - 184usize];
+    [
+        "Offset of field: pc_vcpu::announced_ran_ns",
+    ][::core::mem::offset_of!(pc_vcpu, announced_ran_ns) - 192usize];
+    [
+        "Offset of field: pc_vcpu::translate",
+    ][::core::mem::offset_of!(pc_vcpu, translate) - 200usize];
+    [
+        "Offset of field: pc_vcpu::reserved_translate",
+    ][::core::mem::offset_of!(pc_vcpu, reserved_translate) - 204usize];
+    ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 208usize];
     [
         "Offset of field: pc_vcpu::charged",
-    ][::core::mem::offset_of!(pc_vcpu, charged) - 196usize];
+    ][::core::mem::offset_of!(pc_vcpu, charged) - 212usize];
     [
         "Offset of field: pc_vcpu::ran_boosted",
-    ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 200usize];
+    ][::core::mem::offset_of!(pc_vcpu, ran_boosted) - 216usize];
     [
         "Offset of field: pc_vcpu::entered",
-    ][::core::mem::offset_of!(pc_vcpu, entered) - 204usize];
+    ][::core::mem::offset_of!(pc_vcpu, entered) - 220usize];
     [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 208usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 224usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 384usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 400usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 1032usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 1048usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1139,7 +1159,9 @@ pub struct pc_announcement {
     pub lock: u32_,
     pub sequence: u32_,
     pub gpa: u64_,
+    pub kvm: u64_,
     pub announced_ns: u64_,
+    pub looked_ns: u64_,
     pub count: u64_,
     pub ignored: u64_,
     pub unreadable: u64_,
@@ -1147,7 +1169,7 @@ pub struct pc_announcement {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_announcement"][::core::mem::size_of::<pc_announcement>() - 176usize];
+    ["Size of pc_announcement"][::core::mem::size_of::<pc_announcement>() - 192usize];
     [
         "Alignment of pc_announcement",
     ][::core::mem::align_of::<pc_announcement>() - 8usize];
@@ -1161,20 +1183,26 @@ const _: () = {
         "Offset of field: pc_announcement::gpa",
     ][::core::mem::offset_of!(pc_announcement, gpa) - 8usize];
     [
+        "Offset of field: pc_announcement::kvm",
+    ][::core::mem::offset_of!(pc_announcement, kvm) - 16usize];
+    [
         "Offset of field: pc_announcement::announced_ns",
-    ][::core::mem::offset_of!(pc_announcement, announced_ns) - 16usize];
+    ][::core::mem::offset_of!(pc_announcement, announced_ns) - 24usize];
+    [
+        "Offset of field: pc_announcement::looked_ns",
+    ][::core::mem::offset_of!(pc_announcement, looked_ns) - 32usize];
     [
         "Offset of field: pc_announcement::count",
-    ][::core::mem::offset_of!(pc_announcement, count) - 24usize];
+    ][::core::mem::offset_of!(pc_announcement, count) - 40usize];
     [
         "Offset of field: pc_announcement::ignored",
-    ][::core::mem::offset_of!(pc_announcement, ignored) - 32usize];
+    ][::core::mem::offset_of!(pc_announcement, ignored) - 48usize];
     [
         "Offset of field: pc_announcement::unreadable",
-    ][::core::mem::offset_of!(pc_announcement, unreadable) - 40usize];
+    ][::core::mem::offset_of!(pc_announcement, unreadable) - 56usize];
     [
         "Offset of field: pc_announcement::header",
-    ][::core::mem::offset_of!(pc_announcement, header) - 48usize];
+    ][::core::mem::offset_of!(pc_announcement, header) - 64usize];
 };
 impl Default for pc_announcement {
     fn default() -> Self {

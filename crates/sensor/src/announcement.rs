@@ -22,37 +22,43 @@ pub struct Announced {
     pub header: [u8; PC_HEADER_BYTES as usize],
 }
 
+/// A record of which there is no consistent copy now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeingWritten;
+
 /// Number of announcements of one VM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnouncementCounts {
     /// All announcements.
     pub all: u64,
-    /// Announcements that were not looked at, because they came too fast.
+    /// Announcements that were not looked at, because they came too fast or at the same time.
     pub ignored: u64,
     /// Announcements of addresses that could not be read.
     pub unreadable: u64,
 }
 
 impl Array<pc_announcement> {
-    /// The region that the guest of the VM with this record has announced. `None` if there is none,
-    /// or if the guest announces too fast for a consistent copy.
-    #[must_use]
-    pub fn get(&self, vm: u32) -> Option<Announced> {
-        let record = self.at(vm)?.as_ptr();
+    /// The region that the guest of the VM with this record has announced, if there is one.
+    ///
+    /// # Errors
+    /// [`BeingWritten`] if a vCPU writes the record now. It may have been preempted meanwhile.
+    pub fn get(&self, vm: u32) -> Result<Option<Announced>, BeingWritten> {
+        let Some(record) = self.at(vm) else { return Ok(None) };
+        let record = record.as_ptr();
         // SAFETY: the field is inside the mapped record.
         let sequence = unsafe { &raw mut (*record).sequence };
         // SAFETY: the field is an aligned integer, valid as long as the array.
         let sequence = unsafe { AtomicU32::from_ptr(sequence) };
         for _ in 0..ATTEMPTS {
             let before = sequence.load(Ordering::Acquire);
-            let copy = self.read(vm)?;
+            let Some(copy) = self.read(vm) else { return Ok(None) };
             fence(Ordering::Acquire);
             if before % 2 == 0 && sequence.load(Ordering::Relaxed) == before {
                 let announced = Announced { gpa: copy.gpa, header: copy.header };
-                return (copy.gpa != 0).then_some(announced);
+                return Ok((copy.gpa != 0).then_some(announced));
             }
         }
-        None
+        Err(BeingWritten)
     }
 
     /// Forgets what an earlier VM with this record has announced. No vCPU of the record may be

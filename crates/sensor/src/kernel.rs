@@ -15,6 +15,12 @@ pub(crate) fn has_kvm_btf() -> bool {
     }
 }
 
+/// Whether guest-physical addresses can be translated (bpf/translate.h): BTF describes KVM, and pages
+/// have 4096 bytes. KVM keeps memory slots in trees since 5.17.
+pub(crate) fn translates() -> bool {
+    has_kvm_btf() && release() >= (5, 17) && rustix::param::page_size() == 4096
+}
+
 /// Major and minor version of the running kernel; (0, 0) if they cannot be read.
 pub(crate) fn release() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -35,7 +35,7 @@ mod users;
 mod vcpu;
 mod whereabouts;
 
-pub use announcement::{Announced, AnnouncementCounts};
+pub use announcement::{Announced, AnnouncementCounts, BeingWritten};
 pub use array::{Array, Record};
 pub use bell::Bell;
 pub use clamp::{ClampOf, Clamps, KernelClamps};

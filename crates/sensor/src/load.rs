@@ -41,6 +41,13 @@ pub(crate) const WHERE: &str = "sensor_where";
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
+/// The programs at KVM's tracepoint for announcements. Each architecture has one of the tracepoints.
+const ANNOUNCE_MSR: &str = "sensor_announce_msr";
+const ANNOUNCE_HVC: &str = "sensor_announce_hvc";
+/// The one of this architecture.
+pub(crate) const ANNOUNCE: &str =
+    if cfg!(target_arch = "aarch64") { ANNOUNCE_HVC } else { ANNOUNCE_MSR };
+
 /// The scheduler's operations (bpf/sched_ops.h).
 const OPERATIONS: &str = "paracord";
 
@@ -48,7 +55,9 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
         let name = program.name();
+        let announces = name == OsStr::new(ANNOUNCE_MSR) || name == OsStr::new(ANNOUNCE_HVC);
         let is_left_out = (!places && name == OsStr::new(WHERE))
+            || (announces && (name != OsStr::new(ANNOUNCE) || !kernel::translates()))
             || (name == OsStr::new(ADOPT) && kernel::release() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
             program.set_autoload(false);

@@ -16,7 +16,7 @@ use paracord_policy::{
 
 use crate::{
     Array, Error, Options, Refusals, Reserves, Vcpu, kernel,
-    load::{ADOPT, WHERE, load_best},
+    load::{ADOPT, ANNOUNCE, WHERE, load_best},
     object::{find_map, map_array, run},
     scheduler::{self, Scheduler},
     users::{self, Users},
@@ -41,9 +41,6 @@ pub struct Capabilities {
     /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once.
     pub scheduler_kicks: bool,
 }
-
-/// Programs at tracepoints of KVM that only one architecture has each.
-const ANNOUNCE: &str = "sensor_announce_";
 
 /// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
@@ -130,7 +127,7 @@ impl Sensor {
                 continue;
             }
             let is_exit = program.name() == OsStr::new("sensor_exit");
-            let announces = program.name().as_encoded_bytes().starts_with(ANNOUNCE.as_bytes());
+            let announces = program.name() == OsStr::new(ANNOUNCE);
             match program.attach() {
                 Ok(link) => {
                     self.capabilities.announcements |= announces;

@@ -42,7 +42,7 @@ static void announce(u64 gpa)
 #else
 	struct arm_smccc_res unused;
 
-	arm_smccc_1_1_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, &unused);
+	arm_smccc_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, 0, 0, 0, 0, 0, 0, 0, &unused);
 #endif
 }
 

@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::keys::{HELP, View};
+use super::keys::{View, help};
 use super::model::{Group, History, Latency, Row};
 use crate::units;
 
@@ -46,7 +46,7 @@ const COLUMNS: &[Column] = &[
     number("vCPU", 5, 0, |r| Span::raw(r.vcpu_id.to_string())),
     number("CPU", 4, 0, |r| Span::raw(r.cpu.to_string())),
     word("STATE", 9, 0, state),
-    word("WHY", 4, 0, |r| Span::raw(flags(r))),
+    word("WHY", Reason::COUNT, 0, |r| Span::raw(flags(r))),
     word("CAUSE", 8, 124, |r| Span::raw(r.throttle_cause.clone().unwrap_or_default())),
     number("ASKS", 9, 136, |r| Span::raw(r.asks.clone())),
     number("SPEED", 5, 136, |r| Span::raw(r.speed.clone())),
@@ -78,14 +78,11 @@ fn flags(r: &Row) -> String {
     if r.not_boosted && r.state == BoostState::Off {
         return "Q".to_owned();
     }
-    let flag = |reason: Reason, c: char| if r.reasons.contains(&reason) { c } else { '·' };
     if r.reasons.is_empty() {
         return String::new();
     }
-    [(Reason::Wake, 'W'), (Reason::Irq, 'I'), (Reason::Rt, 'R'), (Reason::Critical, 'C')]
-        .map(|(reason, c)| flag(reason, c))
-        .iter()
-        .collect()
+    let flag = |reason: Reason| if r.reasons.contains(&reason) { reason.letter() } else { '·' };
+    Reason::ALL.into_iter().map(flag).collect()
 }
 
 fn rate(n: u64) -> Span<'static> {
@@ -266,16 +263,17 @@ fn footer(view: &View, below: u16) -> Line<'static> {
 }
 
 fn draw_help(frame: &mut Frame, area: Rect) {
-    let key_width = HELP.iter().map(|(k, _)| k.chars().count()).max().unwrap_or(0);
-    let lines: Vec<Line> = HELP
-        .iter()
+    let help = help();
+    let key_width = help.iter().map(|(k, _)| k.chars().count()).max().unwrap_or(0);
+    let lines: Vec<Line> = help
+        .into_iter()
         .map(|(k, what)| {
             let gap = " ".repeat(key_width - k.chars().count() + 2);
-            Line::from(vec![Span::raw(*k).bold(), Span::raw(gap), Span::raw(*what)])
+            Line::from(vec![Span::raw(k).bold(), Span::raw(gap), Span::raw(what)])
         })
         .collect();
     let width = lines.iter().map(Line::width).max().unwrap_or(0) + 4;
-    let (width, height) = (u16::try_from(width).unwrap_or(u16::MAX), HELP.len() as u16 + 2);
+    let (width, height) = (u16::try_from(width).unwrap_or(u16::MAX), lines.len() as u16 + 2);
     let (width, height) = (width.min(area.width), height.min(area.height));
     let place = Rect {
         x: area.x + (area.width - width) / 2,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use paracord_host::settings::Reason;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The order of VMs, and of vCPUs within a VM.
@@ -80,8 +81,8 @@ pub enum Action {
     Slower,
 }
 
-/// The keys and their actions, as the help shows them.
-pub const HELP: [(&str, &str); 9] = [
+/// The keys and their actions.
+const KEYS: [(&str, &str); 8] = [
     ("q  Esc  Ctrl-C", "quit"),
     ("p  space", "pause"),
     ("s", "next sort order"),
@@ -90,8 +91,16 @@ pub const HELP: [(&str, &str); 9] = [
     ("PgUp PgDn Home", "scroll by pages, to the top"),
     ("+ -", "refresh faster, slower"),
     ("h  ?", "this help"),
-    ("why", "W wake  I irq  R rt  C critical; ! budget exhausted"),
 ];
+
+/// The lines of the help: keys and their actions, and the letters of the reasons.
+pub fn help() -> Vec<(&'static str, String)> {
+    let mut lines: Vec<_> = KEYS.iter().map(|(key, what)| (*key, (*what).to_owned())).collect();
+    let reason = |reason: Reason| format!("{} {}", reason.letter(), reason.name());
+    let reasons = Reason::ALL.map(reason).join("  ");
+    lines.push(("why", format!("{reasons}; ! budget exhausted")));
+    lines
+}
 
 /// Returns the action of a key, if it has one.
 pub fn action(key: &KeyEvent) -> Option<Action> {

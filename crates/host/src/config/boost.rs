@@ -46,7 +46,7 @@ pub struct BoostKeys {
     /// Shortest average time from one boost of a vCPU to its next, µs.
     pub actuation_min_us: u32,
     /// Keys of the reasons, indexed by [`Reason`].
-    pub reasons: [ReasonKeys; 4],
+    pub reasons: [ReasonKeys; Reason::COUNT],
 }
 
 impl BoostKeys {

@@ -183,7 +183,7 @@ impl Running {
 
     /// Checks whether guest drivers came or went.
     pub fn poll_regions(&mut self, settings: &Settings) {
-        let changes = self.vms.poll_regions();
+        let changes = self.vms.poll_regions(settings);
         self.followers.follow_all(changes, &self.vms, settings);
         self.followers.poll(&self.vms);
     }
@@ -232,7 +232,7 @@ impl Running {
         drop(rt);
         places.restore_all();
         followers.tell_places(places.hints(), vms.iter().map(|vm| vm.identity.pid), &vms);
-        followers.refresh_lines(&vms);
+        followers.refresh_lines(vms.iter());
         drop(followers);
         drop(vms);
         drop(sensor);

@@ -45,8 +45,8 @@ impl Lines {
     /// that are the vCPU's hint.
     pub fn attach(&self, vm: &Vm, index: u32, vcpu_id: u32) {
         let Some(region) = &vm.region else { return self.detach(index) };
+        let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
         let domain = if region.tells(self.cpus.table()) {
-            let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
             let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
             let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
             self.cpus.domain_of(&allowed)
@@ -59,7 +59,7 @@ impl Lines {
             vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
         let cpus = Arc::clone(&self.cpus);
         let region = Arc::clone(region);
-        self.host_lines.attach(index, Line { region, vcpu_id, follows, domain, cpus });
+        self.host_lines.attach(index, Line { region, vcpu_id, tid, follows, domain, cpus });
     }
 
     /// Detaches the host line of a vCPU, if it has one.

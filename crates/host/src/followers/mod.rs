@@ -168,15 +168,15 @@ impl Followers {
     /// To be called after the drivers in regions were polled. Writes all host lines again, because
     /// nothing signals the end of a throttle, and closes counters that are not used.
     pub fn poll(&mut self, vms: &Vms) {
-        self.refresh_lines(vms);
+        self.refresh_lines(vms.iter());
         let counted = vms.iter().filter(|vm| self.counters.serves(vm.identity.pid));
         let indices: Vec<u32> = counted.flat_map(|vm| vm.vcpus.keys().copied()).collect();
         self.counters.look(indices);
     }
 
-    /// Has every host line written again.
-    pub fn refresh_lines(&self, vms: &Vms) {
-        for vm in vms.iter().filter(|vm| vm.region.is_some()) {
+    /// Has the host lines of these VMs written again.
+    pub fn refresh_lines<'v>(&self, vms: impl Iterator<Item = &'v Vm>) {
+        for vm in vms.filter(|vm| vm.region.is_some()) {
             self.lines.refresh(vm);
         }
     }

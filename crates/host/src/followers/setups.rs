@@ -46,6 +46,8 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
         asked_hva: asked_hva.unwrap_or(0),
         reserve: bounds.reserve,
         io: 0,
+        may_announce: (vm.config.use_region && vm.config.mode != Mode::Off).into(),
+        reserved: 0,
         region_gpa: announced.map_or(0, |region| region.gpa),
         slot_gpa: announced.and_then(|region| region.slot_gpa(vcpu_id)).unwrap_or(0),
     }

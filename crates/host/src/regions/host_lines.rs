@@ -186,8 +186,18 @@ impl Writer {
             }
             self.seen.remove(&index);
             if let Some(line) = self.lines.remove(&index) {
-                let _ = line.region.write_place(line.vcpu_id, line.unknown());
+                self.forget_place(&line);
             }
+        }
+    }
+
+    /// Marks the place of a vCPU that is gone as unknown, unless its slot has a new vCPU already.
+    fn forget_place(&self, line: &Line) {
+        let same = |other: &Arc<Line>| {
+            other.vcpu_id == line.vcpu_id && Arc::ptr_eq(&other.region, &line.region)
+        };
+        if !self.lines.values().any(same) {
+            let _ = line.region.write_place(line.vcpu_id, line.unknown());
         }
     }
 
@@ -209,6 +219,9 @@ impl Writer {
 
     fn write_boost(&self, index: u32, line: &Line) {
         let Some(vcpu) = self.sensor.vcpus().get(index) else { return };
+        if vcpu.tid() != line.tid {
+            return;
+        }
         let policy_state = vcpu.state();
         let state = if self.stats.is_actuated(index) {
             layout::PARACORD_BOOST_ON
@@ -234,8 +247,8 @@ impl Writer {
         self.seen.retain(|index, (line, _)| {
             lines.get(index).is_some_and(|current| Arc::ptr_eq(current, line))
         });
-        let ran = |(index, (_, seen)): (&u32, &(Arc<Line>, Seen))| {
-            let vcpu = self.sensor.vcpus().get(*index)?;
+        let ran = |(index, (line, seen)): (&u32, &(Arc<Line>, Seen))| {
+            let vcpu = self.sensor.vcpus().get(*index).filter(|vcpu| vcpu.tid() == line.tid)?;
             (vcpu.on_cpu() || vcpu.run_since_ns() >= seen.at_ns).then_some(*index)
         };
         let indices: Vec<u32> = self.seen.iter().filter_map(ran).collect();

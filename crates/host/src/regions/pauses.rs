@@ -20,7 +20,7 @@ const FORGET_NS: u64 = 10 * PAUSE_MAX_NS;
 /// Accesses to one region: the one that has been going on for longest, and the slow ones.
 #[derive(Debug, Default)]
 pub struct Pauses {
-    /// Start of an access that goes on now; 0: none.
+    /// Start of a watched access that goes on now; 0: none.
     busy_since_ns: AtomicU64,
     /// End of the pause.
     until_ns: AtomicU64,
@@ -39,27 +39,29 @@ pub struct Access {
 }
 
 impl Pauses {
-    /// Begins an access.
+    /// Begins an access. `watched`: while it hangs, others are refused. An access of the main
+    /// thread is not watched, because any task of the host may suspend that thread for long.
     ///
     /// # Errors
-    /// `WouldBlock` during a pause, or if another access hangs at the moment: one thread that waits
-    /// is enough.
-    pub fn begin(&self, now_ns: u64) -> io::Result<Access> {
+    /// `WouldBlock` during a pause, or if a watched access hangs at the moment: one thread that
+    /// waits is enough.
+    pub fn begin(&self, now_ns: u64, watched: bool) -> io::Result<Access> {
         if self.left_ns(now_ns) > 0 {
             return Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 format!("left out for a while: an access took more than {} ms", SLOW_NS / MS),
             ));
         }
+        let mine = if watched { now_ns } else { 0 };
         let claim =
-            self.busy_since_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+            self.busy_since_ns.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
         if claim.is_err_and(|since_ns| now_ns.saturating_sub(since_ns) > SLOW_NS) {
             return Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 "left out: another access hangs",
             ));
         }
-        Ok(Access { start_ns: now_ns, is_watched: claim.is_ok() })
+        Ok(Access { start_ns: now_ns, is_watched: watched && claim.is_ok() })
     }
 
     /// Ends an access. `waited`: whether the thread has waited, and not only for a CPU.
@@ -103,7 +105,7 @@ mod tests {
 
     /// Makes an access that takes `took_ns`, and returns the pause after it.
     fn access(pauses: &Pauses, at_ns: u64, took_ns: u64, waited: bool) -> u64 {
-        let access = pauses.begin(at_ns).unwrap();
+        let access = pauses.begin(at_ns, true).unwrap();
         pauses.end(access, at_ns + took_ns, waited);
         pauses.left_ns(at_ns + took_ns)
     }
@@ -119,7 +121,7 @@ mod tests {
             let pause_ns = access(&pauses, now_ns, 2 * SLOW_NS, true);
             seen.push(pause_ns / PAUSE_FIRST_NS);
             now_ns += 2 * SLOW_NS;
-            let refused = pauses.begin(now_ns + pause_ns - 1).unwrap_err();
+            let refused = pauses.begin(now_ns + pause_ns - 1, true).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
             now_ns += pause_ns;
         }
@@ -132,9 +134,9 @@ mod tests {
     #[test]
     fn others_stay_away_from_an_access_that_hangs() {
         let pauses = Pauses::default();
-        let hangs = pauses.begin(START_NS).unwrap();
-        let early = pauses.begin(START_NS + SLOW_NS).unwrap();
-        let refused = pauses.begin(START_NS + SLOW_NS + 1).unwrap_err();
+        let hangs = pauses.begin(START_NS, true).unwrap();
+        let early = pauses.begin(START_NS + SLOW_NS, true).unwrap();
+        let refused = pauses.begin(START_NS + SLOW_NS + 1, false).unwrap_err();
         assert_eq!(refused.to_string(), "left out: another access hangs");
         // Both end late, and cause one pause.
         pauses.end(early, START_NS + 3 * SLOW_NS, true);
@@ -142,6 +144,18 @@ mod tests {
         assert_eq!(pauses.left_ns(START_NS + 3 * SLOW_NS), PAUSE_FIRST_NS);
         assert_eq!(pauses.slow(), 2);
         let after_ns = START_NS + 3 * SLOW_NS + PAUSE_FIRST_NS;
-        assert!(pauses.begin(after_ns).is_ok());
+        assert!(pauses.begin(after_ns, true).is_ok());
+    }
+
+    #[test]
+    fn an_access_of_the_main_thread_keeps_nobody_away() {
+        let pauses = Pauses::default();
+        let suspended = pauses.begin(START_NS, false).unwrap();
+        let other = pauses.begin(START_NS + 9 * SLOW_NS, true).unwrap();
+        pauses.end(suspended, START_NS + 10 * SLOW_NS, false);
+        // The end of the first access does not end the watch over the second one.
+        assert!(pauses.begin(START_NS + 11 * SLOW_NS, true).is_err());
+        pauses.end(other, START_NS + 11 * SLOW_NS, false);
+        assert!(pauses.begin(START_NS + 11 * SLOW_NS, true).is_ok());
     }
 }

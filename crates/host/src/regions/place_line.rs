@@ -24,6 +24,9 @@ pub struct Line {
     pub region: Arc<Region>,
     /// The slot in the region.
     pub vcpu_id: u32,
+    /// Thread of the vCPU. The sensor may use the index of a vCPU that has ended for another one
+    /// before the line is removed.
+    pub tid: u32,
     /// Whether the guest reads where its vCPUs run (`PARACORD_F_CAPACITY`).
     pub follows: bool,
     /// Performance domain of the vCPU, if the guest was told any domains.

@@ -60,6 +60,13 @@ pub enum RegionError {
     },
 }
 
+impl RegionError {
+    /// Whether the region is only left out for a while (see [`crate::regions::region_io`]).
+    pub fn is_pause(&self) -> bool {
+        matches!(self, RegionError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> RegionError {
     move |source| RegionError::Io { path: path.to_owned(), source }
 }
@@ -77,6 +84,8 @@ pub struct Region {
     pub start_hva: u64,
     path: PathBuf,
     io: RegionIo,
+    /// The domains in the region when it was opened; `None` if they were refused.
+    domains: Option<Vec<Domain>>,
 }
 
 impl Region {
@@ -146,7 +155,9 @@ impl Region {
         let slots_end = layout.slot_offset(layout.slot_count - 1).unwrap_or(0)
             + u64::from(layout.slot_stride_bytes);
         let io = RegionIo::new(file, slots_end).map_err(io_error(&path))?;
-        Ok(Region { name, layout, identity, start_hva: mapping.start, path, io })
+        let domains = (0..layout.domain_count).map(|index| read_domain(&io, &layout, index));
+        let domains = domains.collect();
+        Ok(Region { name, layout, identity, start_hva: mapping.start, path, io, domains })
     }
 
     /// Reads the current declaration of the guest's driver. `None` without a driver.
@@ -232,7 +243,7 @@ impl Region {
 
     fn read_slot<const N: usize>(&self, vcpu_id: u32, offset: usize) -> io::Result<[u8; N]> {
         let mut copy = [0; N];
-        self.io.read(&mut copy, self.slot(vcpu_id)? + offset as u64)?;
+        self.io.read_slot(&mut copy, self.slot(vcpu_id)? + offset as u64)?;
         Ok(copy)
     }
 
@@ -246,16 +257,17 @@ impl Region {
         (self.io.slow(), self.io.left_out_ns())
     }
 
-    /// Whether the guest was told exactly these performance domains.
+    /// Whether the region had exactly these performance domains when it was opened.
     pub fn tells(&self, domains: &[Domain]) -> bool {
-        let is = |(index, domain): (u16, &Domain)| {
-            let mut copy = [0; DOMAIN_BYTES];
-            let at = self.layout.domain_offset(index);
-            at.is_some_and(|at| self.io.read(&mut copy, at).is_ok())
-                && Domain::from_bytes(&copy).as_ref() == Ok(domain)
-        };
-        usize::from(self.layout.domain_count) == domains.len() && (0..).zip(domains).all(is)
+        self.domains.as_deref() == Some(domains)
     }
+}
+
+/// A performance domain in an open region. `None` if it cannot be read or is refused.
+fn read_domain(io: &RegionIo, layout: &RegionLayout, index: u16) -> Option<Domain> {
+    let mut copy = [0; DOMAIN_BYTES];
+    io.read(&mut copy, layout.domain_offset(index)?).ok()?;
+    Domain::from_bytes(&copy).ok()
 }
 
 #[cfg(test)]

@@ -54,12 +54,20 @@ impl RegionIo {
         Ok(RegionIo { file, memory, pauses: Pauses::default() })
     }
 
-    /// Fills `copy` from the bytes at `offset`.
+    /// Fills `copy` from the bytes at `offset`. For the main thread.
     ///
     /// # Errors
     /// The error of pread(2), `UnexpectedEof`, or `WouldBlock` while the region is left out.
     pub fn read(&self, copy: &mut [u8], offset: u64) -> io::Result<()> {
-        self.timed(|| self.file.read_exact_at(copy, offset))
+        self.timed(false, || self.file.read_exact_at(copy, offset))
+    }
+
+    /// The same, for real-time threads: while the access hangs, no other thread begins one.
+    ///
+    /// # Errors
+    /// As [`read`](RegionIo::read).
+    pub fn read_slot(&self, copy: &mut [u8], offset: u64) -> io::Result<()> {
+        self.timed(true, || self.file.read_exact_at(copy, offset))
     }
 
     /// Reads the header of the region, as much of it as the file has.
@@ -67,7 +75,7 @@ impl RegionIo {
     /// # Errors
     /// As [`read`](RegionIo::read).
     pub fn read_header(&self) -> io::Result<Vec<u8>> {
-        self.timed(|| read_header(&self.file))
+        self.timed(false, || read_header(&self.file))
     }
 
     /// Writes parts, each at its offset, one after the other.
@@ -75,7 +83,7 @@ impl RegionIo {
     /// # Errors
     /// As [`ForeignMemory::write`], or `WouldBlock` while the region is left out.
     pub fn write(&self, parts: &[(u64, &[u8])]) -> io::Result<()> {
-        self.timed(|| self.memory.write(parts))
+        self.timed(true, || self.memory.write(parts))
     }
 
     /// How often an access took too long.
@@ -88,9 +96,9 @@ impl RegionIo {
         self.pauses.left_ns(now_ns())
     }
 
-    fn timed<T>(&self, access: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn timed<T>(&self, watched: bool, access: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let start_ns = now_ns();
-        let token = self.pauses.begin(start_ns)?;
+        let token = self.pauses.begin(start_ns, watched)?;
         let waits_before = waits();
         let done = access();
         // A thread that was only preempted has not waited.
@@ -128,7 +136,7 @@ mod tests {
         let refused = |done: io::Result<()>| {
             assert_eq!(done.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         };
-        let hangs = io.pauses.begin(now_ns() - 1_000_000_000).unwrap();
+        let hangs = io.pauses.begin(now_ns() - 1_000_000_000, true).unwrap();
         refused(io.write(&[(0, b"y")]));
         refused(io.read(&mut [0], 0));
         assert!(io.read_header().is_err());

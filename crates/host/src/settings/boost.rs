@@ -36,8 +36,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Number of reasons.
+    pub const COUNT: usize = paracord_policy::PC_REASONS as usize;
     /// All reasons, in the order of their bits.
-    pub const ALL: [Reason; 4] = [Reason::Wake, Reason::Irq, Reason::Rt, Reason::Critical];
+    pub const ALL: [Reason; Reason::COUNT] =
+        [Reason::Wake, Reason::Irq, Reason::Rt, Reason::Critical];
 
     /// The reasons in a mask of `1 << PARACORD_REASON_*`. Unknown bits are ignored.
     pub fn from_mask(mask: u8) -> Vec<Reason> {
@@ -52,6 +55,11 @@ impl Reason {
             Reason::Rt => "rt",
             Reason::Critical => "critical",
         }
+    }
+
+    /// The letter for it in `paracord top`, and in a narrow table's heading.
+    pub fn letter(self) -> char {
+        self.name().chars().next().map_or('?', |first| first.to_ascii_uppercase())
     }
 }
 
@@ -94,7 +102,7 @@ pub struct BoostConfig {
     /// Upper bound of the throttle, which grows with each strike; in periods.
     pub penalty_max_periods: u32,
     /// Settings of the reasons, indexed by [`Reason`].
-    pub reason: [ReasonConfig; 4],
+    pub reason: [ReasonConfig; Reason::COUNT],
 }
 
 impl Default for BoostConfig {

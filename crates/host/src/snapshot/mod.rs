@@ -356,7 +356,7 @@ pub struct VcpuCounters {
     /// Interrupts or kicks that were wanted for the vCPU.
     pub irqs: u64,
     /// Boosts by [`Reason`]. A boost with two reasons counts in both.
-    pub boosts: [u64; 4],
+    pub boosts: [u64; Reason::COUNT],
     /// Unboosts.
     pub unboosts: u64,
     /// Unboosts because a grant or a budget ended.

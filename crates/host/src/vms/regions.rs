@@ -9,6 +9,7 @@ use tracing::warn;
 use super::change::Change;
 use super::{Vm, Vms};
 use crate::regions::region::{Region, RegionError};
+use crate::settings::Settings;
 
 impl Vms {
     /// Looks for the region of a VM in `region_dir`.
@@ -37,7 +38,9 @@ impl Vms {
                 vm.region_refused = Some(reason);
             }
         }
-        vm.read_announcement(self.sensor.announcements().get(vm.index).as_ref());
+        if let Ok(announced) = self.sensor.announcements().get(vm.index) {
+            vm.read_announcement(announced.as_ref());
+        }
     }
 
     /// Refuses a region that another VM uses: two guests on one region would read each other's
@@ -57,16 +60,47 @@ impl Vms {
     }
 
     /// Checks whether guest drivers came, went or changed.
-    pub fn poll_regions(&mut self) -> Vec<Change> {
+    pub fn poll_regions(&mut self, settings: &Settings) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut search = Vec::new();
         let announcements = self.sensor.announcements();
-        let changed = self.by_pid.values_mut().filter_map(|vm| {
-            let changed = match vm.region {
-                Some(_) => vm.read_driver(),
-                None => vm.read_announcement(announcements.get(vm.index).as_ref()),
-            };
-            changed.then_some(vm.identity.pid)
-        });
-        changed.map(Change::DriverChanged).collect()
+        for vm in self.by_pid.values_mut() {
+            let pid = vm.identity.pid;
+            // If the record is being written, the next call reads it.
+            let Ok(announced) = announcements.get(vm.index) else { continue };
+            match (&vm.region, announced) {
+                (Some(_), announced) => {
+                    let changed = vm.read_driver();
+                    if vm.driver.is_none() && announced.is_some() {
+                        // The device was unplugged, or the driver does not use it.
+                        vm.region = None;
+                        vm.read_announcement(announced.as_ref());
+                        changes.push(Change::ConfigChanged { pid, region: true });
+                    } else if changed {
+                        changes.push(Change::DriverChanged(pid));
+                    }
+                }
+                (None, announced) => {
+                    let had = vm.announced.is_some();
+                    if vm.read_announcement(announced.as_ref()) {
+                        changes.push(Change::DriverChanged(pid));
+                    }
+                    if had && vm.announced.is_none() {
+                        search.push(pid);
+                    }
+                }
+            }
+        }
+        // A guest that withdraws its own memory may have got a device.
+        for pid in search {
+            let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
+            self.find_region(&mut vm, &settings.region_dir);
+            if vm.region.is_some() {
+                changes.push(Change::ConfigChanged { pid, region: true });
+            }
+            self.by_pid.insert(pid, vm);
+        }
+        changes
     }
 
     /// Whether any VM uses a region or could announce one, so that

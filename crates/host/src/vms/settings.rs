@@ -16,7 +16,7 @@ impl Vms {
         for vm in self.by_pid.values_mut() {
             vm.overrides.clear();
         }
-        self.apply(settings)
+        self.apply_all(settings, true)
     }
 
     /// Overrides keys of the VM with this name, uuid or pid, until the next reload.
@@ -38,12 +38,19 @@ impl Vms {
 
     /// Applies settings that have changed.
     pub fn apply(&mut self, settings: &Settings) -> Vec<Change> {
+        self.apply_all(settings, false)
+    }
+
+    /// `search`: whether VMs without a region file are looked at again.
+    fn apply_all(&mut self, settings: &Settings, search: bool) -> Vec<Change> {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
         let mut changes = Vec::new();
         for pid in pids {
             let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
+            let used_region = vm.config.use_region;
             vm.config = settings.vm(vm.identity.who(), &vm.overrides);
-            let region = vm.config.use_region != vm.region.is_some();
+            let use_region = vm.config.use_region;
+            let region = use_region != used_region || search && use_region && vm.region.is_none();
             if region {
                 self.find_region(&mut vm, &settings.region_dir);
             }

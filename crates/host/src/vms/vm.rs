@@ -69,6 +69,8 @@ impl Vm {
         let Some(region) = &self.region else { return false };
         let (driver, refused) = match region.guest_driver() {
             Ok(driver) => (driver, None),
+            // The sensor reads the guest lines in the vCPUs' context, and does not need the file.
+            Err(error) if error.is_pause() => return false,
             Err(error) => (None, Some(error.to_string())),
         };
         self.note_driver(driver, refused)

@@ -90,7 +90,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
     ),
 ];
 
-/// `[boost.REASON]` and `[vm."NAME".REASON]` for wake, irq, rt and critical.
+/// `[boost.REASON]` and `[vm."NAME".REASON]`, for each [`Reason`](crate::settings::Reason).
 pub const REASON: &[Key<ReasonKeys>] = &[
     plain!("enabled", Kind::Bool, Bool, same, enabled, "Whether this reason may boost."),
     plain!(

@@ -57,6 +57,12 @@ static inline u64 bpf_get_current_uid_gid(void)
 	return 0;
 }
 
+/* VMs have no memory slots here, so no address is translated. */
+static inline long bpf_find_vma(struct task_struct *task, u64 address, void *callback, void *context, u64 flags)
+{
+	return -1;
+}
+
 long bpf_probe_read_user(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Translates guest-physical addresses to addresses of the VMM, with the memory slots of KVM.
+ *
+ * Translations are made at VM exits only, because the kernel offers bpf_find_vma() to tracing programs and not to the scheduler's
+ * operations. They are kept with the VM and the generation of its memory slots, and hold as long as both stay the same: a VMM that
+ * removes memory from a VM changes the generation before it can use the addresses for something else.
+ */
+#ifndef PARACORD_BPF_TRANSLATE_H
+#define PARACORD_BPF_TRANSLATE_H
+
+/* Maximum depth of the walk. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at most 30 deep. */
+#define PC_MEMSLOT_DEPTH_MAX	40
+/* Minimum interval of the translations for a vCPU, because a guest may change its addresses as often as it likes. */
+#define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
+#define PC_PAGE_SHIFT		12
+/* vm_area_struct.vm_flags (include/linux/mm.h) */
+#define PC_VM_PFNMAP		0x00000400ul
+#define PC_VM_IO		0x00004000ul
+
+/* The vCPU that this thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
+static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
+{
+	struct hlist_node *node;
+
+	if (!bpf_core_type_exists(struct kvm_vcpu) ||
+	    !bpf_core_field_exists(task->preempt_notifiers))
+		return NULL;
+	node = BPF_CORE_READ(task, preempt_notifiers.first);
+	if (!node)
+		return NULL;
+	return (void *)node - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
+}
+
+/* The VM of this vCPU thread, and the generation of its memory slots. Return: false if they are not known. */
+static __always_inline bool slots_now(u64 *kvm, u64 *generation)
+{
+	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
+	struct kvm_memslots *slots;
+	struct kvm *vm;
+
+	if (!vcpu || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
+		return false;
+	vm = BPF_CORE_READ(vcpu, kvm);
+	slots = BPF_CORE_READ(vm, memslots[0]);
+	if (!slots)
+		return false;
+	*kvm = (u64)vm;
+	*generation = BPF_CORE_READ(slots, generation);
+	return true;
+}
+
+/* Whether the translations of this vCPU may be used. If not, the next VM exit makes new ones. Must be called by its thread. */
+static __always_inline bool translations_hold(struct pc_vcpu *v)
+{
+	u64 kvm = 0, generation = 0;
+
+	if (slots_now(&kvm, &generation) && v->slots_kvm == kvm && v->slots_generation == generation)
+		return true;
+	v->translate = 1;
+	return false;
+}
+
+/*
+ * The address in the VMM of a guest-physical address; 0: there is none.
+ *
+ * The function does not hold KVM's SRCU lock. If a walk races with a change of the slots, it may return a wrong address. That
+ * address is still in the address space of the VMM, so the result is only a wrong hint.
+ */
+static __noinline u64 gpa_to_hva(u64 gpa)
+{
+	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
+	struct kvm_memslots *slots;
+	struct rb_node *node;
+	u64 gfn = gpa >> PC_PAGE_SHIFT;
+	u64 node_offset;
+	int i;
+
+	if (!vcpu || (gpa & 3) || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
+		return 0;
+	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
+	if (!slots)
+		return 0;
+	node_offset = bpf_core_field_offset(struct kvm_memory_slot, gfn_node) +
+		      (BPF_CORE_READ(slots, node_idx) & 1) * bpf_core_type_size(struct rb_node);
+	node = BPF_CORE_READ(slots, gfn_tree.rb_node);
+
+	for (i = 0; i < PC_MEMSLOT_DEPTH_MAX && node; i++) {
+		struct kvm_memory_slot *slot = (void *)node - node_offset;
+		u64 base = BPF_CORE_READ(slot, base_gfn);
+
+		if (gfn < base) {
+			node = BPF_CORE_READ(node, rb_left);
+		} else if (gfn - base >= BPF_CORE_READ(slot, npages)) {
+			node = BPF_CORE_READ(node, rb_right);
+		} else {
+			u64 start = BPF_CORE_READ(slot, userspace_addr);
+
+			return start ? start + ((gfn - base) << PC_PAGE_SHIFT) +
+				       (gpa & ((1 << PC_PAGE_SHIFT) - 1)) : 0;
+		}
+	}
+	return 0;
+}
+
+struct pc_vma_look {
+	u64 flags;
+	u32 found;
+};
+
+static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struct pc_vma_look *look)
+{
+	look->flags = BPF_CORE_READ(vma, vm_flags);
+	look->found = 1;
+	return 0;
+}
+
+/*
+ * The same, for ordinary memory only. Registers of a device that the VMM passes to the guest are memory slots, too. A read there
+ * may have side effects, and some arm64 machines answer it with an error that the kernel does not survive.
+ */
+static __always_inline u64 memory_at(u64 gpa)
+{
+	struct pc_vma_look look = {};
+	u64 hva = gpa_to_hva(gpa);
+
+	if (!hva || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
+		return 0;
+	if (bpf_find_vma(bpf_get_current_task_btf(), hva, note_vma, &look, 0) || !look.found)
+		return 0;
+	return look.flags & (PC_VM_IO | PC_VM_PFNMAP) ? 0 : hva;
+}
+
+/* Makes the translations of a vCPU anew. Must be called at a VM exit of its thread. Return: 0. */
+static __noinline int translate(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	u64 now = bpf_ktime_get_ns(), kvm = 0, generation = 0;
+
+	if (!v || pc_elapsed_ns(now, v->translate_ns) < PC_TRANSLATE_MIN_NS)
+		return 0;
+	v->translate_ns = now;
+	v->translate = 0;
+	v->line_gpa = 0;
+	v->preempt_count_hva = 0;
+	if (!slots_now(&kvm, &generation))
+		return 0;
+	v->slots_kvm = kvm;
+	v->slots_generation = generation;
+	if (v->setup.slot_gpa) {
+		v->line_hva = memory_at(v->setup.slot_gpa);
+		v->line_gpa = v->line_hva ? v->setup.slot_gpa : 0;
+	}
+	if (v->preempt_count_gpa)
+		v->preempt_count_hva = memory_at(v->preempt_count_gpa);
+	return 0;
+}
+
+#endif
