@@ -132,6 +132,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 	if (!line)
 		return;
 	context = pc_context_of(next, next->prio);
+	/* Kernel threads of normal priority run in an idle guest, too. */
+	if (next->mm || context.task_class >= PARACORD_TASK_RT)
+		cpu->worked = true;
 	/*
 	 * Most switches are between tasks of the same class and priority. At such a
 	 * switch, the line and its page stay untouched. The probes that set the other

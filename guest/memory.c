@@ -123,7 +123,7 @@ void pc_memory_withdraw(void)
 	pc_arch_announce(0);
 }
 
-/* Called by a timer of each CPU that is awake. */
+/* Called by a timer of each CPU that does something. */
 void pc_memory_announce_again(void)
 {
 	unsigned long next = READ_ONCE(pc_memory_next);

@@ -83,6 +83,7 @@ struct pc_cpu {
 	u32 preempt_mask;		/* 0: preempt_count is not published */
 	u8 task_class;			/* class of the running task, as published */
 	u8 task_prio;
+	bool worked;			/* since the last run of @look, a task ran for which hints matter */
 	const struct paracord_domain *domain;	/* NULL: unknown, or the CPU has none */
 	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: nothing may be stored */
 	u32 perf_word;			/* request of the policy, stored when the CPU comes online */

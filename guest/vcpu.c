@@ -43,7 +43,10 @@ static void pc_look(struct timer_list *timer)
 		next_ms = PC_LOOK_INVARIANT_MS;
 	}
 	local_irq_restore(flags);
-	pc_memory_announce_again();
+	/* The timer also runs when a CPU wakes for the kernel's own work. An idle guest announces nothing. */
+	if (cpu->worked || current->mm)
+		pc_memory_announce_again();
+	cpu->worked = false;
 	mod_timer(timer, jiffies + msecs_to_jiffies(next_ms));
 }
 

@@ -115,8 +115,8 @@ def test_announcements_come_once_a_second_and_none_from_an_idle_guest(host, gues
             busy = in_ten_seconds()
         idle = in_ten_seconds()
     assert 8 <= busy <= 12
-    # Some housekeeping of the guest's kernel may wake a CPU, and its timer then announces.
-    assert idle <= 6
+    # The guest's agent may run once or twice.
+    assert idle <= 3
 
 
 def test_user_space_of_a_guest_announces_nothing(host, guest):
