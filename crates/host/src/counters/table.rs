@@ -2,7 +2,7 @@
 //! The vCPUs whose counters are served.
 //!
 //! Two kinds of threads work on a vCPU: the worker of the CPU on which the vCPU runs, which is a
-//! real-time thread, and the main thread. Neither waits for the other. A worker that waited for the
+//! real-time thread, and the main thread. Neither waits for a lock of this table that the other has. A worker that waited for the
 //! main thread would wait for every task that suspends the main thread, and with it all other VMs
 //! on its CPU. The main thread would wait for a worker whose access to a region hangs.
 //!

@@ -5,7 +5,8 @@
 //! A separate thread writes the lines. A write can wait for memory, and no decision may wait with
 //! it. The thread runs ahead of normal tasks, because a guest decides from its line whether to
 //! kick. It never runs ahead of a boosted vCPU: that would suspend the boost that the line reports.
-//! It holds no lock while it writes, and waits for no other thread.
+//! It holds no lock of the daemon while it writes. (The kernel takes the lock of the daemon's address
+//! space for a write, as for a page fault.)
 //!
 //! Boosts are reported when they happen. Places are checked every 8 ms while vCPUs run whose guests
 //! read them, and less often while all these vCPUs sleep. The work that a guest can cause is
