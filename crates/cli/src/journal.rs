@@ -44,6 +44,10 @@ pub struct Journal<L> {
 impl<L> Journal<L> {
     /// Returns `fallback` as the error if there is no journal.
     pub fn new(fallback: L) -> Result<Journal<L>, L> {
+        // The layer sends an empty message first, which waits while the queue is full.
+        if !takes_a_line(Path::new(SOCKET)) {
+            return Err(fallback);
+        }
         let Ok(journal) = tracing_journald::layer() else { return Err(fallback) };
         // By default the crate makes INFO a notice and DEBUG an info. Lines of standard error have
         // the priority info.
