@@ -125,7 +125,8 @@ fn vms_come_change_and_go() {
     if let Some(region) = std::env::var_os(REGION) {
         run_vmm(Path::new(&region));
     }
-    let dir = tempfile::tempdir().unwrap();
+    // Regions are on tmpfs.
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let (run_dir, region_dir) = (dir.path().join("run"), dir.path().join("regions"));
     std::fs::create_dir_all(&run_dir).unwrap();
     std::fs::create_dir_all(&region_dir).unwrap();
@@ -207,7 +208,7 @@ fn pass(vms: &mut Vms, settings: &Settings) -> Vec<Change> {
 #[test]
 #[ignore = "needs root and a kernel with BTF"]
 fn a_thread_is_ready_when_it_is_set_up_and_its_record_free_when_it_is_released() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let settings = Settings { region_dir: dir.path().into(), ..Settings::default() };
     let mut vmm = Vmm::start(&create(dir.path(), "web", &OFFER).unwrap());
     let sensor =

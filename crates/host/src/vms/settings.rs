@@ -41,7 +41,8 @@ impl Vms {
         self.apply_all(settings, false)
     }
 
-    /// `search`: whether VMs without a region file are looked at again.
+    /// `search`: whether VMs without a region file are looked at again. A VM whose region was refused
+    /// is looked at in any case.
     fn apply_all(&mut self, settings: &Settings, search: bool) -> Vec<Change> {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
         let mut changes = Vec::new();
@@ -50,7 +51,8 @@ impl Vms {
             let used_region = vm.config.use_region;
             vm.config = settings.vm(vm.identity.who(), &vm.overrides);
             let use_region = vm.config.use_region;
-            let region = use_region != used_region || search && use_region && vm.region.is_none();
+            let may_find = vm.region.is_none() && (search || vm.region_refused.is_some());
+            let region = use_region != used_region || use_region && may_find;
             if region {
                 self.find_region(&mut vm, &settings.region_dir);
             }
