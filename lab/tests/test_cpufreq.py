@@ -325,7 +325,10 @@ def test_utilisation_knows_how_fast_the_host_is(
         wanted = full * share * case.capacity / SCALE
         mean, highest = tracked(guest, worker)
         assert mean == pytest.approx(wanted, rel=0.25)
-        asked = statistics.median_low([region.perf(1)[0] for _ in range(15)])
+        # Time that the host stole counts as load, for some seconds on a slow machine. It never lowers a
+        # request, so the lowest of several looks is the one that it disturbed least.
+        looks = ([region.perf(1)[0] for _ in range(15)] for _ in range(4))
+        asked = min(statistics.median_low(look) for look in looks)
         least, most = (level_for(requests, 1.25 * size) for size in (mean, max(mean, highest)))
         # Time that the host stole counts too: a level more.
         assert least <= requests.index(asked) <= most + 1, (asked, mean, highest)
