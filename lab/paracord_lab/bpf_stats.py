@@ -59,8 +59,9 @@ def metrics(raw: Mapping) -> dict[str, float]:
 
 def verified(host) -> dict[str, int]:
     """The number of instructions that the verifier processed, for each program that the daemon holds."""
-    fields = r"s/^\(prog_id\|verified_insns\):\s*//p"
-    found = host.run(f"cat /proc/$(pgrep -nx paracord)/fdinfo/* | sed -n '{fields}'").out.split()
+    # The file of a link has a program's number, too, but no count.
+    fields = 'FNR == 1 { id = "" } /^prog_id:/ { id = $2 } /^verified_insns:/ && id { print id, $2 }'
+    found = host.run(f"awk '{fields}' /proc/$(pgrep -nx paracord)/fdinfo/*", check=False).out.split()
     names = {str(program["id"]): program["name"] for program in _listed(host) if "name" in program}
     # libbpf's test programs, with which it examines a kernel, no longer exist by then.
     pairs = zip(found[::2], found[1::2], strict=True)
