@@ -33,7 +33,7 @@ typedef void pc_remove_result;
 #define PC_REMOVED
 #endif
 
-/* Starts everything that uses @region, which is open. */
+/* Starts everything that uses @region, which is open and claimed. If this fails, the claim is given up. */
 static int pc_start(struct pc_region *region)
 {
 	int err;
@@ -43,13 +43,13 @@ static int pc_start(struct pc_region *region)
 	err = pc_hooks_start(pc_context_irqs_readable(region));
 	if (err) {
 		dev_err(region->dev, "no tracepoint sched_switch to attach to: %d\n", err);
-		return err;
+		goto unclaim;
 	}
 	err = pc_vcpus_start(region);
 	if (err) {
 		dev_err(region->dev, "cannot follow CPU hotplug: %d\n", err);
 		pc_hooks_stop();
-		return err;
+		goto unclaim;
 	}
 	pc_region_declare(region);
 	pc_domains_start(region);
@@ -58,6 +58,10 @@ static int pc_start(struct pc_region *region)
 		 region->host.region_bytes, region->host.abi_major,
 		 region->host.abi_minor, region->features, pc_vcpus_published());
 	return 0;
+
+unclaim:
+	atomic_set(&pc_in_use, 0);
+	return err;
 }
 
 static void pc_stop(struct pc_region *region)
@@ -68,6 +72,7 @@ static void pc_stop(struct pc_region *region)
 	pc_vcpus_stop();
 	pc_hooks_stop();
 	pc_kick_set_region(NULL);
+	atomic_set(&pc_in_use, 0);
 }
 
 /* Return: 0; -EBUSY, which is logged, if there is a region already. */
@@ -99,10 +104,8 @@ static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	pc_memory_stop();
 	if (pc_claim(&pdev->dev))
 		return -ENODEV;
-	err = pc_start(region);
-	if (!err)
+	if (!pc_start(region))
 		return 0;
-	atomic_set(&pc_in_use, 0);
 	if (pc_initialized)
 		pc_memory_start();
 	return -ENODEV;
@@ -111,7 +114,6 @@ static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 static void pc_pci_shutdown(struct pci_dev *pdev)
 {
 	pc_stop(pci_get_drvdata(pdev));
-	atomic_set(&pc_in_use, 0);
 }
 
 static void pc_pci_remove(struct pci_dev *pdev)
@@ -143,26 +145,23 @@ static int pc_memory_probe(struct platform_device *device)
 	struct pc_region *region;
 	int err;
 
-	err = pc_claim(&device->dev);
-	if (err)
-		return err;
 	region = devm_kzalloc(&device->dev, sizeof(*region), GFP_KERNEL);
-	err = region ? pc_memory_open(region, &device->dev) : -ENOMEM;
+	if (!region)
+		return -ENOMEM;
+	err = pc_memory_open(region, &device->dev);
+	if (!err)
+		err = pc_claim(&device->dev);
 	if (!err)
 		err = pc_start(region);
-	if (err) {
-		atomic_set(&pc_in_use, 0);
-		return err;
-	}
-	pc_memory_announce(region);
-	return 0;
+	if (!err)
+		pc_memory_announce(region);
+	return err;
 }
 
 static void pc_memory_shutdown(struct platform_device *device)
 {
 	pc_stop(platform_get_drvdata(device));
 	pc_memory_withdraw();
-	atomic_set(&pc_in_use, 0);
 }
 
 static pc_remove_result pc_memory_remove(struct platform_device *device)
