@@ -107,7 +107,7 @@
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
 #define PARACORD_ANNOUNCE_MS		1000
 /* Features of a region in the guest's own memory: those for which the host need not write into the region. */
-#define PARACORD_ANNOUNCED_FEATURES	(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT)
+#define PARACORD_ANNOUNCED_FEATURES	3u	/* PARACORD_F_BOOST, PARACORD_F_PREEMPT_COUNT */
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
@@ -320,6 +320,7 @@ struct paracord_slot {
 #else
 #define PARACORD_ASSERT(cond, why) _Static_assert(cond, why)
 #endif
+PARACORD_ASSERT(PARACORD_ANNOUNCED_FEATURES == (PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT), "features");
 PARACORD_ASSERT(sizeof(struct paracord_header) == PARACORD_HEADER_BYTES, "header");
 PARACORD_ASSERT(sizeof(struct paracord_context) == 8, "context is one load");
 PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "guest line");

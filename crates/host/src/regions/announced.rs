@@ -10,9 +10,6 @@ use paracord_sensor::Announced;
 /// Name that stands for the name of a region file. No region file can have it.
 pub const NAME: &str = "(guest memory)";
 
-/// Features for which the host need not write into the region (`PARACORD_ANNOUNCED_FEATURES`).
-const FEATURES: u32 = layout::PARACORD_F_BOOST | layout::PARACORD_F_PREEMPT_COUNT;
-
 /// A checked announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedRegion {
@@ -35,7 +32,7 @@ impl AnnouncedRegion {
     pub fn check(announced: &Announced) -> Result<AnnouncedRegion, AbiError> {
         let mut layout = RegionLayout::check(&announced.header, u64::MAX)?;
         // The guest has written this part of the header, too.
-        layout.host_features &= FEATURES;
+        layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
         let driver = GuestDriver::check(&announced.header, &layout)?;
         Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver })
     }
