@@ -94,13 +94,12 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
  */
 static __always_inline void read_request(struct pc_vcpu *v)
 {
-	u64 line = v->setup.slot_hva;
+	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);
 	u32 asks = 0;
 
-	if (!line)
+	if (!v->setup.slot_hva)
 		return;
-	if (bpf_probe_read_user(&asks, sizeof(asks),
-				(void *)line + __builtin_offsetof(struct paracord_guest_line, perf_request))) {
+	if (bpf_probe_read_user(&asks, sizeof(asks), (void *)at)) {
 		asks = 0;
 		v->counters.guest_read_errors++;
 	}
