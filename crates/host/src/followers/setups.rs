@@ -72,8 +72,10 @@ fn asked_hva(vm: &Vm, vcpu_id: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regions::announced::AnnouncedRegion;
     use crate::settings::Settings;
     use crate::vms::identity::Identity;
+    use paracord_abi::{GuestDriver, RegionLayout};
 
     const BOUNDS: Bounds = Bounds { refused: 1, reserve: 3 };
 
@@ -97,6 +99,23 @@ mod tests {
         let setup = of_vcpu(&vm("true"), 0, BOUNDS, true);
         assert_eq!((setup.vm, setup.refused, setup.reserve, setup.io), (5, 1, 3, 0));
         assert_eq!((setup.slot_hva, setup.asked_hva, setup.guest_requests), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_lines_of_an_announced_region_are_guest_physical_and_refused_if_regions_are_off() {
+        let mut vm = vm("true");
+        let region = paracord_abi::new_region(2, layout::PARACORD_F_BOOST, 0, &[]).unwrap();
+        let driver = GuestDriver { features: 1, abi_minor: 3, line_bytes: 64 };
+        let layout = RegionLayout::check(&region, u64::MAX).unwrap();
+        vm.driver = Some(driver);
+        vm.announced = Some(AnnouncedRegion { gpa: 0x10_0000, layout, driver: Some(driver) });
+        let setup = of_vcpu(&vm, 1, BOUNDS, false);
+        assert_eq!((setup.slot_hva, setup.may_announce), (0, 1));
+        assert_eq!((setup.region_gpa, setup.slot_gpa), (0x10_0000, 0x10_0000 + 4096 + 1024));
+        vm.config.use_region = false;
+        assert_eq!(of_vcpu(&vm, 1, BOUNDS, false).may_announce, 0);
+        (vm.config.use_region, vm.config.mode) = (true, Mode::Off);
+        assert_eq!(of_vcpu(&vm, 1, BOUNDS, false).may_announce, 0);
     }
 
     #[test]
