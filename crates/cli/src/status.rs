@@ -11,6 +11,7 @@ use paracord_host::snapshot::{
     Snapshot, VcpuSnapshot, VmSnapshot,
 };
 use paracord_host::vms::names::{self, Called};
+use paracord_sys::clock::NS_PER_S;
 
 use crate::args::{Query, SnapshotSource, VmArgs, VmCommand};
 use crate::control::ask;
@@ -73,7 +74,7 @@ fn find<'s>(snapshot: &'s Snapshot, vm: &str) -> Result<&'s VmSnapshot, Failure>
 }
 
 fn render(s: &Snapshot) -> String {
-    let up_s = s.taken_ns.saturating_sub(s.started_ns) / 1_000_000_000;
+    let up_s = s.taken_ns.saturating_sub(s.started_ns) / NS_PER_S;
     let a = &s.actuator;
     let mut text = format!(
         "paracord {}, pid {}, up {}, mode {}, actuator {}\n",

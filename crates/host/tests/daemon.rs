@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -32,17 +32,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const VMM: &str = "vms_come_change_and_go";
 /// Set in the processes that stand in for VMMs: the region file that they map.
 const REGION: &str = "PARACORD_TEST_REGION";
-const OFFER: Offer = Offer {
-    slots: 1,
-    kick: true,
-    preempt_count: false,
-    capacity: false,
-    domains: Vec::new(),
-    events: Vec::new(),
-    stale_boost_kick_us: 0,
-    owner: None,
-};
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Creates a region for one vCPU.
+fn create_region(directory: &Path) -> PathBuf {
+    let offer = Offer { slots: 1, kick: true, ..Offer::default() };
+    create(directory, "web", &offer).unwrap()
+}
 
 /// A process whose main thread stands in for a VMM's main loop. Its second thread stands in for
 /// vCPU 0, and ends when a byte arrives on the standard input.
@@ -131,7 +127,7 @@ fn vms_come_change_and_go() {
     std::fs::create_dir_all(&run_dir).unwrap();
     std::fs::create_dir_all(&region_dir).unwrap();
     keep_journals(&run_dir, Path::new("/proc")).unwrap();
-    let region = create(&region_dir, "web", &OFFER).unwrap();
+    let region = create_region(&region_dir);
     let first = Vmm::start(&region);
     let mut second = Vmm::start(&region);
     let own_scheduler = OwnScheduler::Never;
@@ -210,7 +206,7 @@ fn pass(vms: &mut Vms, settings: &Settings) -> Vec<Change> {
 fn a_thread_is_ready_when_it_is_set_up_and_its_record_free_when_it_is_released() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let settings = Settings { region_dir: dir.path().into(), ..Settings::default() };
-    let mut vmm = Vmm::start(&create(dir.path(), "web", &OFFER).unwrap());
+    let mut vmm = Vmm::start(&create_region(dir.path()));
     let sensor =
         Arc::new(Sensor::load(&Options { without_kvm: true, ..Options::default() }).unwrap());
     let journal = Journal::create(&dir.path().join("journal"), Path::new("/proc")).unwrap();

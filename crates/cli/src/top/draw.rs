@@ -3,6 +3,7 @@
 
 use paracord_host::settings::{Mode, Reason};
 use paracord_host::snapshot::BoostState;
+use paracord_sys::clock::NS_PER_S;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -178,7 +179,7 @@ fn summary(history: &History, groups: &[Group], view: &View) -> Vec<Line<'static
         let all = groups.iter().flat_map(|g| &g.rows);
         all.filter(|r| state.is_none_or(|s| r.state == s)).count()
     };
-    let up_s = s.taken_ns.saturating_sub(s.started_ns) / 1_000_000_000;
+    let up_s = s.taken_ns.saturating_sub(s.started_ns) / NS_PER_S;
     let mut first = vec![
         Span::raw("paracord").bold(),
         Span::raw(format!(" {}  mode {}  up {}", s.version, mode(s.mode), units::uptime(up_s))),

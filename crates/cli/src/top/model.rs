@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use paracord_host::settings::{Mode, Reason};
 use paracord_host::snapshot::{BoostState, Histogram, Snapshot, VcpuSnapshot, VmSnapshot};
+use paracord_sys::clock::NS_PER_S;
 
 use super::keys::Sort;
 use crate::status::{asks, speed};
@@ -217,6 +218,6 @@ fn weight(r: &Row, sort: Sort) -> u64 {
 }
 
 fn per_s(count: u64, interval_ns: u64) -> u64 {
-    let rate = u128::from(count) * 1_000_000_000 / u128::from(interval_ns.max(1));
+    let rate = u128::from(count) * u128::from(NS_PER_S) / u128::from(interval_ns.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
 }

@@ -29,16 +29,7 @@ struct Guest {
 impl Guest {
     fn new(name: &str) -> Guest {
         let root = PathBuf::from(format!("/dev/shm/paracord-table-{name}-{}", std::process::id()));
-        let offer = region_file::Offer {
-            slots: 1,
-            kick: true,
-            preempt_count: false,
-            capacity: false,
-            domains: Vec::new(),
-            events: Vec::new(),
-            stale_boost_kick_us: 0,
-            owner: None,
-        };
+        let offer = region_file::Offer { slots: 1, kick: true, ..Default::default() };
         let path = region_file::create(&root.join("regions"), "web", &offer).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let meta = file.metadata().unwrap();

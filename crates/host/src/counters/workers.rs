@@ -3,7 +3,6 @@
 //! its real-time priority is above that of the vCPUs.
 
 use std::cell::Cell;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use paracord_sensor::Sensor;
 use paracord_sys::affinity::{self, CpuMask};
 use paracord_sys::clock::now_ns;
 use paracord_sys::sched;
+use paracord_sys::sysfs::CpuFiles;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use tracing::warn;
@@ -20,7 +20,6 @@ use tracing::warn;
 use super::crew::{Crew, Report};
 use super::table::Table;
 
-const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// How long the main thread waits for all new workers together. A worker may never start if a
 /// thread of a higher priority does not release its CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,8 +42,8 @@ impl Workers {
     /// Starts and ends workers, so that each CPU that is online now has one. A worker loses its
     /// binding when its CPU goes offline, so a CPU that comes back gets a new worker.
     pub fn follow_cpus(&mut self) {
-        let Some(online) = read_mask(Path::new(ONLINE)).filter(|online| *online != self.online)
-        else {
+        let online = CpuFiles::below(Path::new("/sys")).online().ok().flatten();
+        let Some(online) = online.filter(|online| *online != self.online) else {
             return self.crew.look();
         };
         self.online = online;
@@ -119,8 +118,4 @@ pub(super) fn ignore(sensor: &Sensor, index: u32, until_ns: u64) {
     if let Some(vcpu) = sensor.vcpus().get(index) {
         vcpu.set_deaf_until(until_ns);
     }
-}
-
-fn read_mask(path: &Path) -> Option<CpuMask> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }

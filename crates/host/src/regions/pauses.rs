@@ -6,12 +6,13 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const MS: u64 = 1_000_000;
+use paracord_sys::clock::{NS_PER_MS, NS_PER_S};
+
 /// An access that takes longer is too slow. Accesses take 2 us, or 1 ms if the page was swapped out
 /// to a disk without seeks.
-const SLOW_NS: u64 = 10 * MS;
+const SLOW_NS: u64 = 10 * NS_PER_MS;
 /// The first pause. Each further one is twice as long.
-const PAUSE_FIRST_NS: u64 = 1000 * MS;
+const PAUSE_FIRST_NS: u64 = NS_PER_S;
 /// The longest pause.
 const PAUSE_MAX_NS: u64 = 64 * PAUSE_FIRST_NS;
 /// After so long without a slow access, the next pause is a first one.
@@ -49,7 +50,10 @@ impl Pauses {
         if self.left_ns(now_ns) > 0 {
             return Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
-                format!("left out for a while: an access took more than {} ms", SLOW_NS / MS),
+                format!(
+                    "left out for a while: an access took more than {} ms",
+                    SLOW_NS / NS_PER_MS
+                ),
             ));
         }
         let mine = if watched { now_ns } else { 0 };

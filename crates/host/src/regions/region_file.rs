@@ -71,8 +71,8 @@ pub enum RegionFileError {
     },
 }
 
-/// What a new region offers to the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a new region offers to the guest. By default nothing, to no vCPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// Number of vCPUs, 1..=4096.
     pub slots: u32,

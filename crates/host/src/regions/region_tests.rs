@@ -30,16 +30,8 @@ impl Tree {
     }
 
     fn create(&self, name: &str, slots: u32) -> Result<PathBuf, RegionFileError> {
-        let offer = Offer {
-            events: Vec::new(),
-            slots,
-            kick: true,
-            preempt_count: true,
-            capacity: true,
-            domains: Vec::new(),
-            stale_boost_kick_us: 0,
-            owner: None,
-        };
+        let offer =
+            Offer { slots, kick: true, preempt_count: true, capacity: true, ..Offer::default() };
         region_file::create(&self.dir(), name, &offer)
     }
 
