@@ -12,10 +12,10 @@ PYTHON := .venv/bin/python
 LAB := PYTHONPATH=lab $(PYTHON) -m paracord_lab
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench lint generate lab sim guest install uninstall clean distclean
+.PHONY: help setup lab-setup build ready demo test test-unit test-lab test-long test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench lint generate lab sim guest install uninstall clean distclean
 
 # Goals that need root: as a user all of make runs again, under sudo, so that it asks once.
-ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
+ROOT_GOALS := $(filter lab-setup ready demo test test-unit test-lab test-long test-6.12 test-core test-rt test-arm64 test-setup test-new-machine bench $(if $(S),lab),$(MAKECMDGOALS))
 ifneq ($(if $(ROOT_GOALS),$(filter-out 0,$(shell id -u))),)
 .PHONY: $(MAKECMDGOALS) as-root
 $(MAKECMDGOALS): as-root
@@ -32,6 +32,7 @@ help:
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
 	@echo 'make sim     the list of simulated mixes; make sim S=three-loops runs one, or a file (ARGS="--scheduler stock" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
+	@echo 'make test-long  tests that take minutes each, and have a shorter one or a scenario beside them (half an hour)'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
 	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (eight minutes)'
@@ -69,8 +70,11 @@ test-unit: setup
 test-lab: ready
 	lab/run-tests
 
+test-long: ready
+	lab/run-tests -m "long and not arm64"
+
 test-6.12: ready
-	kernel=$$($(LAB) kernel sched-ext-6.12) && LAB_KERNEL=$$kernel lab/run-tests -k test_ext
+	kernel=$$($(LAB) kernel sched-ext-6.12) && LAB_KERNEL=$$kernel lab/run-tests -m lab -k test_ext
 
 test-core: ready
 	kernel=$$($(LAB) kernel sched-core-7.3) && LAB_KERNEL=$$kernel lab/run-tests -m core

@@ -27,6 +27,9 @@ HEADER = struct.Struct("<III")  # payload bytes, job, type
 PAYLOAD_MAX_BYTES = 1 << 20
 # How long a killed command may take to end. If it takes longer, the machine counts as hung.
 KILL_GRACE_S = 15.0
+# Callers name timeouts that suit a machine of ordinary speed. Shared machines are several times slower at
+# some hours. Only a command that hangs costs the longer wait.
+PATIENCE = 3.0
 
 
 class FrameType(IntEnum):
@@ -142,11 +145,12 @@ class Job:
 
     def result(self, timeout: float = 60, check: bool = False) -> Result:
         """
-        Waits until the command has ended, and returns the result. After `timeout` seconds, the
-        command is killed and CommandTimeout is raised. ChannelClosed is raised if the machine shows
-        no sign of life after a quarter of that time, or if, after all of it, the machine neither
-        ends the command nor runs others.
+        Waits until the command has ended, and returns the result. After `timeout` seconds, times
+        the channel's patience, the command is killed and CommandTimeout is raised. ChannelClosed is
+        raised if the machine shows no sign of life after a quarter of that time, or if, after all
+        of it, the machine neither ends the command nor runs others.
         """
+        timeout *= self._channel.patience
         try:
             with suppress(CommandTimeout):
                 self._channel.wait_for(lambda: not self.running, timeout / 4, self.name)
@@ -197,11 +201,12 @@ class Channel:
     """The lab's end of a channel.
 
     name: of the machine, for messages. send: a function that writes all of the given bytes to the
-    transport, from any thread.
+    transport, from any thread. patience: factor for the timeouts of commands.
     """
 
-    def __init__(self, name: str, send: Callable[[bytes], None]) -> None:
+    def __init__(self, name: str, send: Callable[[bytes], None], patience: float = 1) -> None:
         self.name = name
+        self.patience = patience
         self._send = send
         self._decoder = Decoder()
         self._jobs: dict[int, Job] = {}

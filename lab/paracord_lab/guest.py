@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from . import emulator, serial_log
-from .channel import Channel, Job, Result
+from .channel import PATIENCE, Channel, Job, Result
 from .errors import ChannelClosed, CommandTimeout, LabError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Guest:
             f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1".replace("exec  ", "exec "),
             f"guest {name}",
         )
-        self.channel = Channel(f"guest {name}", self._send)
+        self.channel = Channel(f"guest {name}", self._send, PATIENCE)
         self._relay = host.channel.spawn(
             f"exec socat -b 65536 STDIO UNIX-CONNECT:{socket},retry=600,interval=0.1",
             f"channel of guest {name}",

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import boards, emulator, images, kvm, native, payload, privilege, serial_log, tree, tree_specs
-from .channel import Channel, Job, Result
+from .channel import PATIENCE, Channel, Job, Result
 from .errors import ChannelClosed, CommandTimeout, LabError
 from .guest import Guest
 from .native import Unavailable
@@ -72,7 +72,7 @@ class Host:
         self._process = process
         self._socket = end
         self._send_lock = threading.Lock()
-        self.channel = Channel("host", self._send)
+        self.channel = Channel("host", self._send, PATIENCE)
         self._reader = threading.Thread(target=self._read, name="host channel", daemon=True)
         self._reader.start()
 

@@ -10,7 +10,7 @@ from paracord_lab.daemon import Daemon, counter
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 
 IN_MEMORY = "(guest memory)"
 REFUSED = "not a paracord region"

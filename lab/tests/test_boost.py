@@ -11,7 +11,7 @@ from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 REASONS = ("wake", "irq", "rt", "critical")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 
@@ -77,7 +77,8 @@ def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):
         (vcpu,) = daemon.vcpus(running_daemon.status())
     buckets = vcpu["wakeup_latency_boosted"]["buckets"]
     # Bucket n: [2^n, 2^(n+1)) ns. No kernel wakes a task in a quarter of a microsecond.
-    assert sum(buckets) > 500
+    # On a slow machine, the vCPU is still awake when many of the timers expire.
+    assert sum(buckets) > 200
     assert sum(buckets[:8]) < 0.1 * sum(buckets), buckets
 
 

@@ -14,7 +14,7 @@ import pytest
 from paracord_lab import ftrace, machine
 from paracord_lab.sched_ext import scheduling, state
 
-pytestmark = [pytest.mark.lab, pytest.mark.core, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.core, pytest.mark.needs("emulated")]
 SHAPE = ("-smp", "sockets=1,cores=2,threads=2")
 CPUS, SECONDS = 4, 10
 COOKIES = ("red", "green", "blue")

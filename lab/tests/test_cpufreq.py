@@ -20,7 +20,7 @@ from paracord_lab.boards import JunoR2, X86PStates
 from paracord_lab.channel import Job
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("emulated")]
 
 NAME = "frequency"
 REGION = f"/dev/shm/paracord/{NAME}"
@@ -302,6 +302,7 @@ def test_limits_reach_the_host(guest: machine.Guest, region: Region, case: Case,
     await_equal(lambda: region.perf(1), (case.capacity, 0))
 
 
+@pytest.mark.long
 def test_utilisation_knows_how_fast_the_host_is(
     guest: machine.Guest, region: Region, case: Case, worker: Job
 ) -> None:
@@ -554,6 +555,7 @@ def test_capacities(guest: machine.Guest, region: Region, case: Case) -> None:
     assert guest.run(capacities).out.split() == ["1024", "1024"]
 
 
+@pytest.mark.long
 def test_a_clock_that_may_follow_the_frequency(host: machine.Host, abi: dict[str, int], case: Case) -> None:
     """x86: the kernel would take the TSC for unstable at the first change that it is told of."""
     if case.board != X86PStates.name:

@@ -29,7 +29,7 @@ from paracord_lab.sched_ext import EXT, await_scheduler, scheduling
 from paracord_lab.session import Options, Session
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("sched_ext")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("sched_ext")]
 BTF = "/sys/kernel/btf/vmlinux"
 # Of a histogram in powers of two of a nanosecond.
 MS_BUCKET = 20
@@ -74,6 +74,7 @@ def test_control_groups_share_a_cpu_by_their_weights(host):
     assert fairness.error(shares, (6, 1, 1)) < 0.06, shares
 
 
+@pytest.mark.long
 def test_who_is_preempted_by_real_time_tasks_keeps_its_place(host):
     """Preempted each millisecond, two loops went on or waited for half a second at a time once."""
     real_time = "cyclictest -q -m -i 997 -a 1 --policy=rr -p 2"
@@ -82,6 +83,7 @@ def test_who_is_preempted_by_real_time_tasks_keeps_its_place(host):
     assert min(map(min, courses)) > 0.2, courses
 
 
+@pytest.mark.long
 def test_who_sends_messages_sends_some_before_it_is_preempted(host):
     """Preempted by the first that they woke, senders switched 75,000 times a run (else 2000 to 5500)."""
 
@@ -98,6 +100,7 @@ def test_who_sends_messages_sends_some_before_it_is_preempted(host):
     assert np.median(ours) < 5 * np.median(stock), (ours, stock)
 
 
+@pytest.mark.long
 def test_what_was_measured_while_the_scheduler_ended_does_not_count(host):
     session = Session(host, Options()).open()
     try:
@@ -118,6 +121,7 @@ def wakeups(running_daemon):
     return np.array([waits.sum(), waits[:, MS_BUCKET:].sum(), vcpu["counters"]["unboosts"]])
 
 
+@pytest.mark.long
 def test_auto_is_ext_as_long_as_that_keeps_what_the_host_uses_and_no_boost_is_lost(host, guest):
     """While the scheduler comes and while it goes, the vCPU waits no longer than otherwise."""
     (tid,) = guest.vcpu_tids
@@ -205,6 +209,7 @@ def test_boosts_without_touching_the_thread(host, guest):
     assert {w[-1].next_prio for w in wakeups} == {NORMAL_PRIO}
 
 
+@pytest.mark.long
 def test_a_vcpu_that_somebody_makes_real_time_is_still_followed(host, guest):
     """The scheduler's operations do not see it: its switches are the tracepoint's to look at."""
     (tid,) = guest.vcpu_tids
@@ -239,6 +244,7 @@ def kick_described_wrongly(host):
         host.run(f"umount {BTF}")
 
 
+@pytest.mark.long
 def test_boosts_without_the_kernels_kick(host, guest):
     (tid,) = guest.vcpu_tids
     with loads.busy(host), kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon:
@@ -290,7 +296,11 @@ def test_the_kernel_ejects_it_and_boosts_go_on_with_rt(host, guest):
 
 
 @pytest.mark.parametrize(
-    ("actuator", "says"), [("ext", "going on with rt: the scheduler"), ("auto", "auto is rt: the scheduler")]
+    ("actuator", "says"),
+    [
+        pytest.param("ext", "going on with rt: the scheduler", marks=pytest.mark.long),
+        ("auto", "auto is rt: the scheduler"),
+    ],
 )
 def test_a_second_scheduler_is_named_and_not_fought(host, actuator, says):
     with scheduling(host):
@@ -362,6 +372,7 @@ def runs(host, pids):
     return [int(line.split()[2]) for line in said.splitlines()]
 
 
+@pytest.mark.long
 def test_the_least_of_all_run_every_ten_seconds(host):
     """
     Their share is a millionth: fairness alone would let them wait for minutes, and the kernel ejects a
@@ -393,6 +404,7 @@ def test_the_least_of_all_run_every_ten_seconds(host):
     assert ran[1] >= 2, f"how often each ran in 30 s: {ran}"
 
 
+@pytest.mark.long
 def test_who_holds_a_grace_period_up_runs_sooner(host):
     """
     A task of the least weight that is preempted while it reads under RCU: whoever waits for a grace period
@@ -418,6 +430,7 @@ def test_who_holds_a_grace_period_up_runs_sooner(host):
     assert plain >= 1 and reader >= 2 * plain, f"how often each ran in 30 s: {plain}, {reader}"
 
 
+@pytest.mark.long
 @pytest.mark.needs("uclamp")
 def test_clamps_of_the_kernel_are_taken_over_and_given_back(host):
     """By the configuration, the daemon's or the scheduler's end, or `paracord restore` if it was killed."""
@@ -525,6 +538,7 @@ def test_quotas_hold_alone_in_groups_and_below_others(host):
     assert 0.42 < groups["narrow"] + groups["wide"] < 0.55, groups
 
 
+@pytest.mark.long
 def test_control_groups_without_a_record_are_told_while_they_are_there(host):
     down = "for n in $(seq 34); do echo +cpu > $p/cgroup.subtree_control; p=$p/deep; mkdir $p; done"
     line = "2, as they lie more than 32 levels deep"
@@ -545,6 +559,7 @@ def test_control_groups_without_a_record_are_told_while_they_are_there(host):
         assert 1 <= running_daemon.job.err().count("levels deep") <= 2
 
 
+@pytest.mark.long
 def test_weights_idle_groups_and_forks_hold_over_cpus(host):
     """As under the kernel's own scheduler; `make lab S=sim-vs-lab` has the figures."""
     with scheduling(host):

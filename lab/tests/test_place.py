@@ -12,7 +12,7 @@ from paracord_lab import machine
 from paracord_lab.boards import JunoR2
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 
-pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.arm64, pytest.mark.needs("emulated")]
 NAME = "placed"
 EVERYWHERE, LITTLE, BIG = "0-5", "0-3", "4-5"
 SECTION = f'vm."{NAME}"'

@@ -13,7 +13,7 @@ import pytest
 from paracord_lab import machine
 from paracord_lab.channel import Result
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("perf_events")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("perf_events")]
 STATE = "/sys/bus/pci/drivers/paracord_guest/0*/paracord"
 PMU = "/sys/bus/event_source/devices/paracord"
 CLOCK = "paracord/task-clock/"

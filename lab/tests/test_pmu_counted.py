@@ -16,7 +16,7 @@ from test_pmu import UNLIMITED, perf_stat, shares_of_hosts_counts
 
 from paracord_lab import machine
 
-pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.arm64, pytest.mark.needs("emulated")]
 CYCLES, INSTRUCTIONS = "paracord/cycles/", "paracord/instructions/"
 # Each byte that it reads of a device's configuration is an exit to the VMM.
 EXITS = "taskset 2 sh -c 'while :; do read -r x < /sys/bus/pci/devices/0000:00:00.0/config; done'"

@@ -26,7 +26,7 @@ from paracord_lab.channel import Result
 from paracord_lab.daemon import Daemon
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf", "perf_events")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf", "perf_events")]
 # System calls take a hundred times longer on an emulated host.
 UNLIMITED = {"counters.budget_ms": 50000, "counters.openings": 100000}
 

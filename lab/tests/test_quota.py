@@ -12,7 +12,7 @@ from paracord_lab.fairness import CGROUPS
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 # The quota is the parent's: who limits a VM does not ask in which group its threads are.
 PARENT, GROUP = f"{CGROUPS}/limited", f"{CGROUPS}/limited/vm"

@@ -20,7 +20,7 @@ from paracord_lab.host_share import running
 from paracord_lab.sched_ext import EXT, await_scheduler
 from paracord_lab.stand_in import StandIn
 
-pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.arm64, pytest.mark.needs("emulated")]
 NAME = "asks"
 LITTLE, BIG = set(JunoR2.little), set(JunoR2.big)
 LITTLE_CAPACITY = 383

@@ -14,7 +14,7 @@ from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 from paracord_lab.stand_in import StandIn, places
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("emulated")]
 NAME = "asks"
 CPU, OTHER_CPU = 1, 2
 HIGHEST_MHZ = X86PStates.mhz[0]

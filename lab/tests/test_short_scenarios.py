@@ -12,7 +12,7 @@ from paracord_lab import report, runner, scenario
 from paracord_lab.session import Options
 from paracord_lab.verdicts import FAIL, PASS
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
@@ -23,7 +23,7 @@ PROMISES = ("quota_error", "quota_ejections_share", "idle_group_share", "fork_ch
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
 WITHOUT = (
     ("rogue-hold", "budget", "rogue_hold_host_share"),
-    ("freq-path", "page", "page_exits_per_change"),
+    pytest.param("freq-path", "page", "page_exits_per_change", marks=pytest.mark.long),
 )
 
 

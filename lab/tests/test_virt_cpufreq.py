@@ -16,7 +16,7 @@ from paracord_lab.boards import JunoR2
 from paracord_lab.daemon import EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
 
-pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.arm64, pytest.mark.needs("emulated")]
 
 VCPUS = 2
 POLICY = "/sys/devices/system/cpu/cpufreq/policy0"

@@ -147,6 +147,7 @@ def test_help_and_version(host):
     assert host.run(f"{VMM} --version").out.startswith("paracord-vmm ")
 
 
+@pytest.mark.long
 def test_boot_time_beside_qemus(host, capsys):
     """Said, not judged: what a boot takes depends on the machine that emulates the host."""
     seconds = {"paracord": [], "qemu": []}
