@@ -61,12 +61,12 @@ def test_stop_returns_when_every_thread_is_restored(host, guest):
 
 def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):
     with (
-        loads.busy(host),
         Daemon(host).start(guest.vcpu_tids) as running_daemon,
+        loads.busy(host),
         running(guest, "pc_hog", "hog"),
     ):
         before = boosts(running_daemon.status())
-        guest.run("pc_audio --period_us 20000 --work_permille 300 --seconds 6", timeout=60)
+        guest.run("pc_audio --period_us 20000 --work_permille 300 --seconds 3", timeout=60)
         after = boosts(running_daemon.status())
     assert after["rt"] > before["rt"]
 

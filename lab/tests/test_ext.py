@@ -152,7 +152,7 @@ def test_auto_is_ext_as_long_as_that_keeps_what_the_host_uses_and_no_boost_is_lo
         await_scheduler(host, False)
 
     host.run(f"echo 0 > {uses}")
-    with loads.busy(host), Daemon(host, {**EXT, "actuator": "auto"}).start([tid]) as running_daemon:
+    with Daemon(host, {**EXT, "actuator": "auto"}).start([tid]) as running_daemon, loads.busy(host):
         assert kind() == ("ext", False)
         still = [late_while(5)]
         going = late_while(10, go)
@@ -192,7 +192,7 @@ def from_waking_to_running(events, tid):
 def test_boosts_without_touching_the_thread(host, guest):
     """And without a step in user space: a trace shows the vCPU woken, and running."""
     (tid,) = guest.vcpu_tids
-    with loads.busy(host), scheduling(host, [tid]) as running_daemon:
+    with scheduling(host, [tid]) as running_daemon, loads.busy(host):
         with ftrace.recording(host) as trace:
             guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
         status = running_daemon.status()
@@ -247,7 +247,7 @@ def kick_described_wrongly(host):
 @pytest.mark.long
 def test_boosts_without_the_kernels_kick(host, guest):
     (tid,) = guest.vcpu_tids
-    with loads.busy(host), kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon:
+    with kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon, loads.busy(host):
         guest.run(cyclictest.command("no-kick", 2000, 2), timeout=60)
         status = running_daemon.status()
         shares = fairness.nice_shares(host, (0, 5), 5)
@@ -272,7 +272,7 @@ def test_boosts_need_nobody_in_user_space(host, guest):
             host.run("pkill -CONT -x paracord")
         return wakeups(running_daemon) - before
 
-    with loads.busy(host), scheduling(host, [tid]) as running_daemon:
+    with scheduling(host, [tid]) as running_daemon, loads.busy(host):
         every, late, unboosts = measure(running_daemon)
         host.run(f"{BINARY} mode observe")
         _, late_unboosted, _ = measure(running_daemon)
@@ -295,12 +295,9 @@ def test_the_kernel_ejects_it_and_boosts_go_on_with_rt(host, guest):
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("actuator", "says"),
-    [
-        pytest.param("ext", "going on with rt: the scheduler", marks=pytest.mark.long),
-        ("auto", "auto is rt: the scheduler"),
-    ],
+    ("actuator", "says"), [("ext", "going on with rt: the scheduler"), ("auto", "auto is rt: the scheduler")]
 )
 def test_a_second_scheduler_is_named_and_not_fought(host, actuator, says):
     with scheduling(host):
@@ -498,6 +495,7 @@ at 1s group limited quota=max
 """
 
 
+@pytest.mark.long
 def test_a_mix_of_the_simulator_is_played(host, tmp_path):
     """As processes, with what it says of groups, forks and wakeups; nothing of it is left."""
     mix = tmp_path / "played.mix"

@@ -338,6 +338,7 @@ def test_hooks_tell_what_preempt_count_does_not(
     assert state(guest, "hooks") == "switch,prio,irq,timer,softirq,idle,nmi"
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("kick", [1, 0])
 def test_kick(host: machine.Host, guest: machine.Guest, abi: dict[str, int], kick: int) -> None:
     """A boost that the host never takes back: exits for it with the kick, none without."""
@@ -359,7 +360,8 @@ def test_kick(host: machine.Host, guest: machine.Guest, abi: dict[str, int], kic
     drops = int(state(guest, "stale_boosts"))
     assert json.loads(out)["callbacks"] > 100
     assert drops > 0
-    assert kicks == exits
+    # One more may come between the two looks.
+    assert 0 <= kicks - exits <= 2
     if kick:
         assert kicks > 50
         assert peek(host, slot(abi, 0) + abi["paracord_slot.guest.kicks"], 4) == kicks

@@ -275,7 +275,7 @@ def test_a_budget_stands_for_time_in_which_nothing_ran(host: machine.Host) -> No
         assert all(one.count <= 1.05 * one.running_ns + 0.01 * one.enabled_ns for one in counts), counts
 
 
-@pytest.mark.parametrize("vmm", ["paracord", "qemu"])
+@pytest.mark.parametrize("vmm", [pytest.param("paracord", marks=pytest.mark.long), "qemu"])
 def test_a_host_that_serves_no_counters(host: machine.Host, vmm: str) -> None:
     """The region of a VM that had them, under one that has none."""
     with host.guest("had", vcpus=1, vmm="paracord", extra_args=("--pmu",)) as guest:

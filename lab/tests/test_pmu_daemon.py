@@ -77,6 +77,7 @@ def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
     assert batches(guest, 0.01) - before >= 8
 
 
+@pytest.mark.long
 def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
     counts = count(guest, [CLOCK] * 20, "--ms 1500 --cpu 1")
     assert all(0 < one.running_ns < one.enabled_ns for one in counts)
@@ -85,7 +86,9 @@ def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
     )
 
 
-@pytest.mark.parametrize(("how", "modes"), [("-c 10000000", ""), ("-F 99", "u")])
+@pytest.mark.parametrize(
+    ("how", "modes"), [("-c 10000000", ""), pytest.param("-F 99", "u", marks=pytest.mark.long)]
+)
 def test_perf_record_finds_the_hot_function(
     host: machine.Host, guest: machine.Guest, how: str, modes: str
 ) -> None:
@@ -116,6 +119,7 @@ def bound(host: machine.Host, guest: machine.Guest) -> Iterator[tuple[Callable[[
         host.run(f"taskset -pc {words} {tid}")
 
 
+@pytest.mark.long
 def test_a_vcpu_that_is_moved_keeps_its_counts(host: machine.Host, guest: machine.Guest) -> None:
     """Each turn is the worker's of the CPU on which the vCPU has asked; the next one may be another's."""
     at_rest = least_count(guest)
@@ -130,6 +134,7 @@ def test_a_vcpu_that_is_moved_keeps_its_counts(host: machine.Host, guest: machin
     assert moves >= 4 and min(moved) > 0.6 * at_rest
 
 
+@pytest.mark.long
 def test_a_cpu_of_the_host_that_comes_back(host: machine.Host, guest: machine.Guest) -> None:
     """Its worker was moved away, and is replaced."""
     each = "for t in $(grep -ls ^paracord-pmu/ /proc/[0-9]*/task/*/comm); do cat ${t%comm}status; done"
@@ -151,7 +156,7 @@ def test_a_cpu_of_the_host_that_comes_back(host: machine.Host, guest: machine.Gu
     assert again > 0.6 * at_rest
 
 
-@pytest.mark.parametrize("when", ["before", "while it is away"])
+@pytest.mark.parametrize("when", ["before", pytest.param("while it is away", marks=pytest.mark.long)])
 def test_counts_go_on_after_the_daemon_was_killed(
     host: machine.Host, guest: machine.Guest, daemon: Daemon, when: str
 ) -> None:
@@ -179,6 +184,7 @@ def test_counts_go_on_after_the_daemon_was_killed(
     assert count(guest, [CLOCK], "--ms 200 --cpu 1")[0].count > 100e6
 
 
+@pytest.mark.long
 def test_samples_go_on_after_the_daemon_was_killed(
     host: machine.Host, guest: machine.Guest, daemon: Daemon
 ) -> None:
@@ -209,6 +215,7 @@ def workers_share(host: machine.Host, seconds: float) -> float:
     return ran / 1e9 / (float(after[-1]) - float(before[-1]))
 
 
+@pytest.mark.long
 def test_a_guest_that_asks_without_end_costs_its_budget(host: machine.Host, daemon: Daemon) -> None:
     """Whoever works for it has a priority above all others: that time is the VM's as well."""
     share = {}

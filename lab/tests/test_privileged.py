@@ -17,6 +17,8 @@ SUITES = (
     ("paracord-host", "daemon", 2),
     ("paracord-stand-in", "kills", 7),
 )
+# How close the estimate of a load is, which no other suite needs.
+LONG = {"pelt"}
 STAND_IN = "paracord-stand-in"
 
 
@@ -37,7 +39,11 @@ def host():
         yield booted
 
 
-@pytest.mark.parametrize(("package", "target", "count"), SUITES, ids=lambda v: str(v))
+@pytest.mark.parametrize(
+    ("package", "target", "count"),
+    [pytest.param(*suite, marks=[pytest.mark.long] if suite[1] in LONG else []) for suite in SUITES],
+    ids=lambda v: str(v),
+)
 def test_as_root_on_the_lab_kernel(host, suites, package, target, count):
     program = host.put(suites[target], target)
     stand_in = host.put(suites[STAND_IN], STAND_IN)

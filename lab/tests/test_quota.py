@@ -109,6 +109,7 @@ def test_a_vm_is_boosted_out_of_what_its_cpu_quota_leaves_and_all_say_so(host, g
         assert used_up <= 4 and free >= 4 * used_up + 8, (used_up, free)
 
 
+@pytest.mark.long
 def test_a_vm_that_is_moved_into_and_out_of_a_limited_group_is_noticed(host, guest):
     with grouped(host, guest):
         host.run(f"echo 1 > {PARENT}/cpu.idle")
@@ -138,6 +139,7 @@ def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(hos
         await_boosted(host, guest)
 
 
+@pytest.mark.long
 @pytest.mark.needs("sched_ext")
 def test_nor_with_ext_whose_boosts_change_no_thread(host, guest):
     with grouped(host, guest), Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:
@@ -161,8 +163,8 @@ def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator)
     """rt boosts it out of what the quota leaves, which is nothing; ext does, and charges what it runs."""
     with (
         grouped(host, guest),
-        loads.busy(host),
         Daemon(host, {**UNLIMITED, "actuator": actuator}).start(guest.vcpu_tids),
+        loads.busy(host),
         running(guest, "pc_rogue hold --seconds 3600", "rogue"),
     ):
         limit(host, QUOTA)
@@ -174,6 +176,7 @@ def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator)
     assert 0.7 * SHARE < share < 1.15 * SHARE, share
 
 
+@pytest.mark.long
 @pytest.mark.needs("sched_ext")
 def test_ext_names_what_it_does_not_keep(host, guest):
     with Daemon(host, {"actuator": "ext"}).start(guest.vcpu_tids) as running_daemon:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
 # `make lab` and `make bench`. A median needs two rounds.
-SHORT = (("kill-daemon", 1), ("freq-path", 2))
+SHORT = (("kill-daemon", 1), pytest.param("freq-path", 2, marks=pytest.mark.long))
 # Of the scenario contract, what four seconds of each mix decide.
 PROMISES = ("quota_error", "quota_ejections_share", "idle_group_share", "fork_chain_heavy_share")
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.

@@ -20,7 +20,7 @@ def host():
 def boosts_with_rt(host, guest, actuator):
     """Asked for any actuator the daemon boosts with rt; what it says."""
     settings = {**EMULATED_HOST, "actuator": actuator}
-    with loads.busy(host), Daemon(host, settings).start(guest.vcpu_tids) as running_daemon:
+    with Daemon(host, settings).start(guest.vcpu_tids) as running_daemon, loads.busy(host):
         guest.run(cyclictest.command("boosted", 4000, 2), timeout=60)
         status = running_daemon.status()
         said = running_daemon.job.err()

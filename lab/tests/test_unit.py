@@ -104,6 +104,7 @@ def test_the_service_is_ready_when_its_programs_are_loaded_and_its_actuator_in_f
     assert said == "watching VMs, actuator rt"
 
 
+@pytest.mark.long
 def test_a_service_whose_programs_are_not_loaded_does_not_start(host, tid):
     """Without CAP_BPF and what stands for it."""
     drop_in(host, "CapabilityBoundingSet=~CAP_BPF CAP_SYS_ADMIN", "Restart=no")
@@ -114,6 +115,7 @@ def test_a_service_whose_programs_are_not_loaded_does_not_start(host, tid):
         host.run(f"rm -f {DROP_IN}; systemctl daemon-reload; systemctl reset-failed paracord")
 
 
+@pytest.mark.long
 def test_the_units_sandbox_lets_vcpus_be_placed_and_its_end_gives_their_cpus_back(host, tid, service):
     """CAP_SYS_NICE, and sight of control groups."""
     show = f"taskset -cp {tid}"
@@ -133,6 +135,7 @@ def test_a_killed_service_restores_and_starts_again(host, tid, service):
     await_policy(host, tid, BOOSTED)
 
 
+@pytest.mark.long
 def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host, tid, service):
     await_policy(host, tid, BOOSTED)
     drop_in(host, "Restart=no")
@@ -159,6 +162,7 @@ def test_a_daemon_that_hangs_is_restored_and_started_again(host, tid, service):
     assert "paracord.service: Watchdog timeout" in journal, journal
 
 
+@pytest.mark.long
 def test_log_lines_are_entries_of_the_journal(host, tid, service):
     await_equal(lambda: daemon.tids(status(host)), [tid], TIMEOUT_S)
     show = "journalctl -o cat -u paracord -p info VM=unit"

@@ -57,6 +57,7 @@ def test_power_off_ends_it_cleanly(host):
     assert "panic" not in (host.logs / "one.serial.log").read_text()
 
 
+@pytest.mark.long
 def test_restart_ends_it_too(host):
     with host.guest("again", vcpus=2, region=False, vmm="paracord") as guest:
         guest.channel.spawn("reboot -f")
@@ -113,6 +114,7 @@ def test_signals_end_it_cleanly(host, signal):
     assert host.run("ls /run/lab | grep told", check=False).out == ""
 
 
+@pytest.mark.long
 def test_a_killed_one_leaves_nothing_that_a_new_one_trips_over(host):
     for _ in range(2):
         with host.guest("killed", vcpus=2, vmm="paracord") as guest:
