@@ -67,6 +67,7 @@ def test_nice_values_share_a_cpu_by_their_weights(host):
     assert max(errors) < 0.05, errors
 
 
+@pytest.mark.long
 def test_control_groups_share_a_cpu_by_their_weights(host):
     """Whatever is in them: one task in the heavy group, two in the light one."""
     with fairness.groups(host, {"light": 100, "heavy": 300}), scheduling(host):
@@ -200,12 +201,12 @@ def test_boosts_without_touching_the_thread(host, guest):
     assert status["actuator"]["kind"] == "ext"
     (vcpu,) = daemon.vcpus(status)
     boosted = sum(vcpu["wakeup_latency_boosted"]["buckets"])
-    assert boosted > 200, vcpu
+    assert boosted > 100, vcpu
     assert status["actuator"]["errors"] == 0
     wakeups = list(from_waking_to_running(ftrace.parse(trace.text), tid))
     # The daemon's threads run now and then, for the host's lines and the counters: rarely just then.
     beside_daemon = [w for w in wakeups if any(s.next_comm.startswith("paracord") for s in w)]
-    assert len(wakeups) > 200 and len(beside_daemon) < len(wakeups) / 10, (len(wakeups), len(beside_daemon))
+    assert len(wakeups) > 100 and len(beside_daemon) < len(wakeups) / 10, (len(wakeups), len(beside_daemon))
     assert {w[-1].next_prio for w in wakeups} == {NORMAL_PRIO}
 
 
@@ -255,7 +256,7 @@ def test_boosts_without_the_kernels_kick(host, guest):
     (kick,) = (one for one in status["capabilities"] if one["name"] == "ext_kick")
     assert not kick["available"]
     (vcpu,) = daemon.vcpus(status)
-    assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 200, vcpu
+    assert sum(vcpu["wakeup_latency_boosted"]["buckets"]) > 100, vcpu
     assert fairness.nice_error(shares, (0, 5)) < 0.05, shares
 
 
@@ -523,6 +524,7 @@ def test_a_mix_of_the_simulator_is_played(host, tmp_path):
     assert refused.rc == 2 and refused.err == "pc_play: line 3: a word is missing\n"
 
 
+@pytest.mark.long
 def test_quotas_hold_alone_in_groups_and_below_others(host):
     """What pc_play's tasks had of the clock's time, whatever the real-time tasks took."""
     with scheduling(host):

@@ -202,6 +202,7 @@ def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
         assert one.count * one.enabled_ns / one.running_ns == pytest.approx(1.5e9, rel=0.25)
 
 
+@pytest.mark.long
 def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
     """
     Of each task that takes turns with others, too, whose slices are shorter than a period. Periods are long:

@@ -66,6 +66,7 @@ def test_a_cpus_count_is_the_hosts_own(host: machine.Host, guest: machine.Guest)
     assert shares_of_hosts_counts(host, guest, *OWN_CLOCK) == [pytest.approx(1, abs=0.02)]
 
 
+@pytest.mark.long
 def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
     """
     Batches are answered: the worker comes before the guest, or is waited for. A slow host that moves the vCPU
@@ -96,6 +97,7 @@ def test_perf_record_finds_the_hot_function(
         record(guest, f"{event}{modes}", how)
 
 
+@pytest.mark.long
 def test_samples_are_as_many_as_periods(guest: machine.Guest) -> None:
     (one,) = count(guest, [CLOCK], "--ms 2000 --cpu 1 --period 20000000")
     assert one.samples == pytest.approx(one.count / 2e7, rel=0.1)

@@ -11,7 +11,7 @@ import pytest
 from paracord_lab import machine
 from paracord_lab.waiting import await_equal
 
-pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("perf_events")]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.measures, pytest.mark.needs("perf_events")]
 EVENTS = "paracord/task-clock/,paracord/page-faults/u,paracord/cpu-clock/"
 
 

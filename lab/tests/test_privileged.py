@@ -17,8 +17,8 @@ SUITES = (
     ("paracord-host", "daemon", 2),
     ("paracord-stand-in", "kills", 7),
 )
-# How close the estimate of a load is, which no other suite needs.
-LONG = {"pelt"}
+# Nothing else needs an exact estimate of a load. Other tests kill the daemon, too, though not at each step.
+LONG = {"pelt", "kills"}
 STAND_IN = "paracord-stand-in"
 
 

@@ -13,7 +13,7 @@ from paracord_lab.daemon import Daemon
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import await_scheduler
 
-pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.measures, pytest.mark.needs("emulated")]
 CPU, OTHER_CPU = 1, 2
 POLICY = f"/sys/devices/system/cpu/cpufreq/policy{CPU}"
 LIGHT = f"cyclictest -q -m --policy=other -i 8000 -a {CPU}"

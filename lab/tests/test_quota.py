@@ -125,6 +125,7 @@ def test_a_vm_that_is_moved_into_and_out_of_a_limited_group_is_noticed(host, gue
             assert running_daemon.status()["actuator"]["errors"] == 0
 
 
+@pytest.mark.long
 def test_a_vm_in_a_group_that_runs_when_nothing_else_wants_to_is_not_boosted(host, guest):
     with grouped(host, guest), Daemon(host).start(guest.vcpu_tids) as running_daemon:
         await_boosted(host, guest)

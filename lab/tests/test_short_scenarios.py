@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 OUT = Path("out/test")
 # Counted outcomes, and what is hundreds of times cheaper: how fast something is belongs to `make demo`,
 # `make lab` and `make bench`. A median needs two rounds.
-SHORT = (("kill-daemon", 1), pytest.param("freq-path", 2, marks=pytest.mark.long))
+SHORT = (("kill-daemon", 1), ("freq-path", 2))
 # Of the scenario contract, what four seconds of each mix decide.
 PROMISES = ("quota_error", "quota_ejections_share", "idle_group_share", "fork_chain_heavy_share")
 # The mechanism's verdict: it must fail, and not merely be undecided, when the mechanism is switched off.
 WITHOUT = (
     ("rogue-hold", "budget", "rogue_hold_host_share"),
-    pytest.param("freq-path", "page", "page_exits_per_change", marks=pytest.mark.long),
+    ("freq-path", "page", "page_exits_per_change"),
 )
 
 
@@ -42,6 +42,7 @@ def failures(name, rounds):
     return [report.verdict_line(v) for v in verdicts.values() if v.status != PASS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "rounds"), SHORT)
 def test_every_verdict_passes(name, rounds):
     failed = failures(name, rounds)
@@ -55,6 +56,7 @@ def test_quotas_idle_groups_and_forks_are_as_the_kernel_promises():
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "mechanism", "verdict"), WITHOUT)
 def test_verdict_fails_without_its_mechanism(name, mechanism, verdict):
     # With three a round that the machine disturbed does not leave it undecided.

@@ -16,7 +16,7 @@ from paracord_lab import ftrace, machine, simulator
 from paracord_lab.host_share import running
 from paracord_lab.sched_ext import scheduling
 
-pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("emulated")]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.measures, pytest.mark.needs("emulated")]
 SECONDS, TICKLESS = 4, 2
 # Ticks come a few at a time, a visit's, and seldom.
 TICK_SECONDS = 6

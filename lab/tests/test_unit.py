@@ -148,6 +148,7 @@ def test_a_killed_service_that_is_not_started_again_leaves_nothing_boosted(host,
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+@pytest.mark.long
 def test_a_daemon_that_hangs_is_restored_and_started_again(host, tid, service):
     """A stopped daemon stands for one that hangs. systemd continues it, too, when it sends SIGTERM."""
     drop_in(host, "WatchdogSec=20s")

@@ -106,6 +106,7 @@ def test_threads_run_where_they_are_bound(host, guest):
     assert allowed[0] == allowed[3] == host.run("taskset -cp 1").out.rpartition(":")[2].strip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signal", ["TERM", "INT"])
 def test_signals_end_it_cleanly(host, signal):
     with host.guest("told", vcpus=2, region=False, vmm="paracord") as guest:
