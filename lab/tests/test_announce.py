@@ -148,7 +148,8 @@ def test_hostile_announcements_are_refused_counted_and_cheap(host, guest):
         counts = announcements(daemon)
         # A sixth are withdrawals, which are always looked at. Of the others, ten a second at most.
         others = 2 * 20000 * 5 // 6
-        assert counts["all"] >= 2 * 20000
+        # The kernel leaves out a program that preempts itself on a CPU: one vCPU may preempt the other there.
+        assert counts["all"] >= 0.999 * 2 * 20000
         assert others - counts["ignored"] <= 10 * took + 20
         assert counts["unreadable"] > 0
         guest.run("rmmod pc_announce")

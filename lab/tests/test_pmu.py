@@ -55,14 +55,18 @@ def perf_stat(guest: machine.Guest, events: str, command: str) -> dict[str, str]
 
 
 def record(guest: machine.Guest, event: str, how: str) -> None:
-    """What perf report has on top of what perf record has sampled is pc_hog's `work`."""
+    """
+    Most of the samples of user space that perf record takes are in pc_hog's `work`. Those of the kernel are
+    not compared: a tick of a guest of an emulated host takes milliseconds, and its share varies.
+    """
     guest.run(f"perf record -q {how} -e {event} -o /tmp/data -- timeout 3 pc_hog >&2", timeout=120)
-    report = "perf report -i /tmp/data --stdio -q --sort symbol --percent-limit 1"
-    lines = guest.run(f"{report} 2>/dev/null", timeout=120).out.split("\n")
-    percent, _, symbol, *_ = next(line for line in lines if line.strip()).split()
-    print(f"{event} {how}: {lines}")
-    # The compiler may have made a copy of it: work.constprop.0.
-    assert symbol.split(".")[0] == "work" and float(percent.rstrip("%")) > 60, lines
+    report = guest.run("perf report -i /tmp/data --stdio -q --sort symbol 2>/dev/null", timeout=120).out
+    print(f"{event} {how}:\n{report}")
+    # Percent, [.] or [k], symbol. The compiler may have made a copy of `work`: work.constprop.0.
+    lines = [line.split() for line in report.splitlines() if line.strip()]
+    in_user_space = {name: float(share.rstrip("%")) for share, level, name, *_ in lines if level == "[.]"}
+    of_work = sum(share for name, share in in_user_space.items() if name.split(".")[0] == "work")
+    assert of_work > 20 and of_work > 0.8 * sum(in_user_space.values()), lines
 
 
 def batches(guest: machine.Guest, unserved_share: float = 0) -> int:
