@@ -426,7 +426,7 @@ struct pc_tick {
 	u32 index[PC_TICK_MAX];
 };
 
-/* Context of the program sensor_where: `vcpu` is input, the rest is output. */
+/* Context of the program sensor_where: `count`, `invariance_key` and `vcpu` are input, the rest is output. */
 #define PC_WHERE_MAX	16
 
 struct pc_where_one {
@@ -440,6 +440,7 @@ struct pc_where_one {
 struct pc_where {
 	u32 count;
 	u32 reserved;
+	u64 invariance_key;	/* x86: address of arch_scale_freq_key; 0: the kernel has none */
 	struct pc_where_one of[PC_WHERE_MAX];
 };
 

@@ -18,31 +18,29 @@ extern const unsigned long arch_freq_scale __ksym __weak;
 extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
 
 #ifdef __TARGET_ARCH_x86
-/* A static key. Its first word is not 0 if the kernel updates arch_freq_scale. */
-extern const void arch_scale_freq_key __ksym __weak;
-
-static __always_inline bool is_frequency_invariant(void)
+/* `key`: address of a static key. Its first word is not 0 if the kernel updates arch_freq_scale. */
+static __always_inline bool is_frequency_invariant(u64 key)
 {
 	u32 enabled = 0;
 
-	if (!&arch_scale_freq_key || !&arch_freq_scale)
+	if (!key || !&arch_freq_scale)
 		return false;
-	bpf_probe_read_kernel(&enabled, sizeof(enabled), &arch_scale_freq_key);
+	bpf_probe_read_kernel(&enabled, sizeof(enabled), (void *)key);
 	return enabled != 0;
 }
 #else
-static __always_inline bool is_frequency_invariant(void)
+static __always_inline bool is_frequency_invariant(u64 key)
 {
 	return &arch_freq_scale;
 }
 #endif
 
 /* The frequency of a CPU, as a share of its highest one: 1..1024; 0: not known. */
-static __noinline u32 frequency_of(u32 cpu)
+static __noinline u32 frequency_of(u32 cpu, u64 key)
 {
 	u64 now_khz, max_khz, scale = 0;
 
-	if (is_frequency_invariant()) {
+	if (is_frequency_invariant(key)) {
 		const unsigned long *current = bpf_per_cpu_ptr(&arch_freq_scale, cpu);
 
 		if (current)
@@ -61,7 +59,7 @@ static __noinline u32 frequency_of(u32 cpu)
 	return scale < PC_CAPACITY ? (u32)scale : PC_CAPACITY;
 }
 
-static __always_inline void look_for(struct pc_where_one *one)
+static __always_inline void look_for(struct pc_where_one *one, u64 key)
 {
 	u32 index = one->vcpu;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
@@ -70,7 +68,7 @@ static __always_inline void look_for(struct pc_where_one *one)
 	if (!v)
 		return;
 	one->cpu = v->cpu;
-	one->frequency = frequency_of(one->cpu);
+	one->frequency = frequency_of(one->cpu, key);
 	task = (void *)v->task;
 	if (task && bpf_core_field_exists(task->sched_info))
 		one->waited_ns = BPF_CORE_READ(task, sched_info.run_delay);
@@ -84,7 +82,7 @@ int sensor_where(struct pc_where *call)
 #pragma unroll
 	for (i = 0; i < PC_WHERE_MAX; i++)
 		if (i < call->count)
-			look_for(&call->of[i]);
+			look_for(&call->of[i], call->invariance_key);
 	return 0;
 }
 

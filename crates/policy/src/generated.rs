@@ -1786,11 +1786,12 @@ const _: () = {
 pub struct pc_where {
     pub count: u32_,
     pub reserved: u32_,
+    pub invariance_key: u64_,
     pub of: [pc_where_one; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_where"][::core::mem::size_of::<pc_where>() - 392usize];
+    ["Size of pc_where"][::core::mem::size_of::<pc_where>() - 400usize];
     ["Alignment of pc_where"][::core::mem::align_of::<pc_where>() - 8usize];
     [
         "Offset of field: pc_where::count",
@@ -1798,7 +1799,10 @@ const _: () = {
     [
         "Offset of field: pc_where::reserved",
     ][::core::mem::offset_of!(pc_where, reserved) - 4usize];
-    ["Offset of field: pc_where::of"][::core::mem::offset_of!(pc_where, of) - 8usize];
+    [
+        "Offset of field: pc_where::invariance_key",
+    ][::core::mem::offset_of!(pc_where, invariance_key) - 8usize];
+    ["Offset of field: pc_where::of"][::core::mem::offset_of!(pc_where, of) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 use std::{fs, path::Path};
 
+use crate::symbols;
+
 /// Whether there is BTF for KVM: in the module's BTF, or in the kernel's if KVM is built in.
 pub(crate) fn has_kvm_btf() -> bool {
     Path::new("/sys/kernel/btf/kvm").exists() || {
@@ -42,6 +44,5 @@ pub(crate) fn keeps_core_order() -> bool {
 /// Whether the scheduler learns of all tasks that wait for another thread of their core: the kernel
 /// asks it for the order of tasks, or has no core scheduling and thus lets no task wait there.
 pub(crate) fn keeps_turns_on_cores() -> bool {
-    let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    keeps_core_order() || !symbols().contains(" sched_core_share_pid")
+    keeps_core_order() || !symbols::read().contains(" sched_core_share_pid")
 }

@@ -29,6 +29,7 @@ mod object;
 mod reserves;
 pub mod scheduler;
 mod sensor;
+mod symbols;
 mod threads;
 mod topology;
 mod users;

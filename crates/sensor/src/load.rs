@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads the sensor's object: as much of it as this kernel accepts.
 
-use std::{ffi::OsStr, fs, path::Path};
+use std::{ffi::OsStr, path::Path};
 
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 
@@ -81,15 +81,19 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
 }
 
 /// Loads as much of an object as this kernel's BTF and verifier accept.
-fn load(bytes: &[u8], options: &Options) -> Result<(Object, Watched), Error> {
-    load_with(bytes, options, true).or_else(|_| load_with(bytes, options, false))
+fn load(bytes: &[u8], options: &Options, symbols: &str) -> Result<(Object, Watched), Error> {
+    load_with(bytes, options, symbols, true).or_else(|_| load_with(bytes, options, symbols, false))
 }
 
 /// Like [`load`], with or without the program that reads where vCPUs run.
-fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, Watched), Error> {
-    let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+fn load_with(
+    bytes: &[u8],
+    options: &Options,
+    symbols: &str,
+    places: bool,
+) -> Result<(Object, Watched), Error> {
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
-    for watched in kicks::candidates(&kallsyms, wake_ups) {
+    for watched in kicks::candidates(symbols, wake_ups) {
         let attempt = open(bytes, watched, places)
             .and_then(|object| object.load().map_err(Error::bpf("load")));
         if let Ok(object) = attempt {
@@ -100,15 +104,20 @@ fn load_with(bytes: &[u8], options: &Options, places: bool) -> Result<(Object, W
     Ok((object, Watched::NOTHING))
 }
 
-/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result says
-/// whether the scheduler can kick CPUs.
-pub(crate) fn load_best(options: &Options) -> Result<(Object, Watched, bool), Error> {
+/// Loads the sensor, with the scheduler if `options` ask for it. `symbols`: the content of
+/// /proc/kallsyms. The last value of the result says whether the scheduler can kick CPUs.
+pub(crate) fn load_best(
+    options: &Options,
+    symbols: &str,
+) -> Result<(Object, Watched, bool), Error> {
     if !options.scheduler {
-        return load(SENSOR, options).map(|(object, watched)| (object, watched, false));
+        return load(SENSOR, options, symbols).map(|(object, watched)| (object, watched, false));
     }
     let [with_kick, without_kick] = WITH_SCHEDULER;
-    match load(with_kick, options) {
+    match load(with_kick, options, symbols) {
         Ok((object, watched)) => Ok((object, watched, true)),
-        Err(_) => load(without_kick, options).map(|(object, watched)| (object, watched, false)),
+        Err(_) => {
+            load(without_kick, options, symbols).map(|(object, watched)| (object, watched, false))
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     load::{ADOPT, ANNOUNCE, WHERE, load_best},
     object::{find_map, map_array, run},
     scheduler::{self, Scheduler},
+    symbols,
     users::{self, Users},
 };
 
@@ -45,6 +46,9 @@ pub struct Capabilities {
 /// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
 
+/// A static key of x86 kernels. Its type is not in BTF, so libbpf would search all symbols for it, too.
+const INVARIANCE_KEY: &str = "arch_scale_freq_key";
+
 /// The loaded and attached sensor. Dropping it detaches everything.
 pub struct Sensor {
     vcpus: Array<pc_vcpu>,
@@ -54,6 +58,8 @@ pub struct Sensor {
     announcements: Array<pc_announcement>,
     adoption: Array<pc_adoption>,
     pub(crate) users: Users,
+    /// Address of the kernel's key for frequency invariance (bpf/whereabouts.h); 0: there is none.
+    pub(crate) invariance_key: u64,
     capabilities: Capabilities,
     scheduler: Option<Scheduler>,
     links: Vec<Link>,
@@ -79,7 +85,8 @@ impl Sensor {
         if options.scheduler && scheduler::is_preempt_rt(&scheduler::kernel_version()) {
             return Err(Error::Realtime);
         }
-        let (object, watched, scheduler_kicks) = load_best(options)?;
+        let kernels = symbols::read();
+        let (object, watched, scheduler_kicks) = load_best(options, &kernels)?;
         let vcpus = map_array(&object, "vcpus")?;
         let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
         let mut sensor = Self {
@@ -89,6 +96,7 @@ impl Sensor {
             announcements: map_array(&object, "announcements")?,
             adoption: map_array(&object, "adoption")?,
             users: Users::default(),
+            invariance_key: symbols::address_of(&kernels, INVARIANCE_KEY).unwrap_or(0),
             capabilities: Capabilities {
                 kvm_exit: true,
                 kick: watched.kick(),

@@ -30,7 +30,11 @@ impl Sensor {
     ) -> Result<(), Error> {
         let program = self.program(PROGRAM)?;
         for some in indices.chunks(PC_WHERE_MAX as usize) {
-            let mut call = pc_where { count: some.len() as u32, ..pc_where::default() };
+            let mut call = pc_where {
+                count: some.len() as u32,
+                invariance_key: self.invariance_key,
+                ..pc_where::default()
+            };
             for (one, index) in call.of.iter_mut().zip(some) {
                 *one = pc_where_one { vcpu: *index, ..pc_where_one::default() };
             }

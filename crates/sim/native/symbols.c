@@ -9,6 +9,4 @@ struct sim_context sim_context;
 struct sim_kernel sim_kernel;
 
 const unsigned long arch_freq_scale = 1024;
-/* A static key that is disabled. */
-const u32 arch_scale_freq_key;
 void *cpufreq_cpu_data;
