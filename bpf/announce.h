@@ -68,7 +68,8 @@ static __noinline int announced(u64 value)
 		return 0;
 	index = here->running - 1;
 	v = bpf_map_lookup_elem(&vcpus, &index);
-	if (!v)
+	/* Since 7.0 a program at this tracepoint may be preempted, and the thread may meanwhile have moved to another CPU. */
+	if (!v || v->task != bpf_get_current_task())
 		return 0;
 	a = announcement_of(v);
 	if (!a)
