@@ -76,7 +76,8 @@ def test_a_realtime_task_is_boosted_by_its_hint_without_a_device(host, guest, an
     with Daemon(host).start(guest.vcpu_tids) as daemon:
         await_region(daemon, IN_MEMORY if announce else None)
         boosts = boosts_by_a_realtime_task(host, guest, daemon)
-        assert boosts > 10 if announce else boosts == 0
+        # A slow host boosts for one or two of these tasks a second.
+        assert boosts >= 3 if announce else boosts == 0
         if announce:
             assert vm(daemon)["region"]["features"] == ["boost", "preempt_count"]
             assert counter(daemon.status(), "guest_read_errors") == 0
