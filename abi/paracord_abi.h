@@ -51,7 +51,7 @@
 /* The bytes in memory read "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		3
+#define PARACORD_ABI_MINOR		4
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -106,8 +106,17 @@
 #define PARACORD_ANNOUNCE_MSR		0x50434b01
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
 #define PARACORD_ANNOUNCE_MS		1000
-/* Features of a region in the guest's own memory: those for which the host need not write into the region. */
-#define PARACORD_ANNOUNCED_FEATURES	3u	/* PARACORD_F_BOOST, PARACORD_F_PREEMPT_COUNT */
+/*
+ * Features of a region in the guest's own memory. PARACORD_F_KICK needs host lines.
+ *
+ * The host writes host lines there (since 1.4) if the header declares the whole line
+ * (host_line_bytes), and if the host can. It writes a line at exits of its vCPU, so the
+ * line is as old as the last exit. The host stops if the guest no longer announces the
+ * region, or if it finds that somebody else has written to the line.
+ *
+ * paracord_host_line.announcement tells the guest whether a host writes at all.
+ */
+#define PARACORD_ANNOUNCED_FEATURES	7u	/* PARACORD_F_BOOST, PARACORD_F_PREEMPT_COUNT, PARACORD_F_KICK */
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
@@ -248,7 +257,7 @@ struct paracord_host_line {
 	__u32 cluster;			/* ~0: unknown */
 	__u16 pressure;			/* share of time in which other threads had the CPU while the vCPU waited, 0..1024 */
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
-	__u32 host_reserved32;
+	__u32 announcement;		/* guest_announcements of the last announcement of this vCPU that the host has seen (since 1.4) */
 	__u64 steal_ns;			/* time that the vCPU was runnable but did not run */
 	__u8  host_reserved[24];
 };
@@ -320,7 +329,8 @@ struct paracord_slot {
 #else
 #define PARACORD_ASSERT(cond, why) _Static_assert(cond, why)
 #endif
-PARACORD_ASSERT(PARACORD_ANNOUNCED_FEATURES == (PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT), "features");
+PARACORD_ASSERT(PARACORD_ANNOUNCED_FEATURES ==
+		(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK), "features");
 PARACORD_ASSERT(sizeof(struct paracord_header) == PARACORD_HEADER_BYTES, "header");
 PARACORD_ASSERT(sizeof(struct paracord_context) == 8, "context is one load");
 PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "guest line");

@@ -3,7 +3,7 @@
  * Regions in the guest's own memory. The guest announces the address of its region to the host by a call that KVM answers by
  * itself (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The sensor copies the header of the region, and the daemon checks the copy.
  * The daemon then tells the sensor where the guest lines lie, as guest-physical addresses (pc_vcpu_setup.slot_gpa). The daemon
- * itself never accesses the guest's memory.
+ * itself never accesses the guest's memory. host_line.h writes the host lines there.
  *
  * All programs here run in the context of a vCPU thread. A read of user memory therefore reads the memory of this VMM and of no
  * other process, and page faults are disabled there.
@@ -60,6 +60,7 @@ static __noinline int announced(u64 value)
 	u32 index, cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
 	u64 gpa = value & PC_ANNOUNCE_ADDRESS, now, hva, kvm = 0, generation = 0;
+	u32 slot_flags = 0;
 	struct paracord_header header;
 	struct pc_announcement *a;
 	struct pc_vcpu *v;
@@ -86,7 +87,7 @@ static __noinline int announced(u64 value)
 		return 0;
 	}
 	*(volatile u64 *)&a->looked_ns = now;
-	hva = memory_at(gpa);
+	hva = memory_at(gpa, &slot_flags);
 	if (!hva || !slots_now(&kvm, &generation) || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
 		/* A page that is not present now, for example because it was swapped out, does not end what was announced before. */
 		__sync_fetch_and_add(&a->unreadable, 1);
@@ -95,6 +96,9 @@ static __noinline int announced(u64 value)
 		return 0;
 	}
 	note_announcement(a, gpa, kvm, &header, now);
+	/* The next exit of this vCPU answers in its host line. */
+	v->line.announcement = header.guest_announcements;
+	v->line.written = PC_HOST_LINE_AGAIN;
 	return 0;
 }
 

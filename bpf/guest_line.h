@@ -29,9 +29,9 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22,
 
 /*
  * Whether the region of this vCPU's VM is still announced. A guest that crashes or reboots withdraws nothing, and its last hints
- * stay in memory. So an announcement counts only for as long as the vCPU has run since then: a guest that runs repeats it.
+ * stay in memory. So an announcement counts only until the vCPU has run for `max_ns` since then: a guest that runs repeats it.
  */
-static __always_inline bool is_announced(struct pc_vcpu *v, u64 now)
+static __always_inline bool is_announced(struct pc_vcpu *v, u64 now, u64 max_ns)
 {
 	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
 	u64 ran = v->counters.running_ns, announced_ns;
@@ -45,7 +45,7 @@ static __always_inline bool is_announced(struct pc_vcpu *v, u64 now)
 		v->announced_ns = announced_ns;
 		v->announced_ran_ns = ran;
 	}
-	return ran - v->announced_ran_ns < PC_ANNOUNCED_MAX_NS;
+	return ran - v->announced_ran_ns < max_ns;
 }
 
 /* The address of the guest line in the VMM; 0: none. Must be called by the vCPU's thread. */
@@ -53,7 +53,7 @@ static __always_inline u64 line_address(struct pc_vcpu *v, u64 now)
 {
 	if (v->setup.slot_hva || !v->setup.slot_gpa)
 		return v->setup.slot_hva;
-	if (v->line_gpa != v->setup.slot_gpa || !translations_hold(v) || !is_announced(v, now))
+	if (v->line_gpa != v->setup.slot_gpa || !translations_hold(v) || !is_announced(v, now, PC_ANNOUNCED_MAX_NS))
 		return 0;
 	return v->line_hva;
 }

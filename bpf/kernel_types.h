@@ -220,6 +220,7 @@ struct kvm_memory_slot {
 	u64 base_gfn;
 	unsigned long npages;
 	unsigned long userspace_addr;
+	u32 flags;
 };
 
 struct kvm_memslots {

@@ -23,7 +23,8 @@
  * unboosted vCPU costs two array lookups. If the vCPU serves a wakeup, the exit also costs a read of the clock. If the guest may
  * make requests, the exit also costs a read of four bytes of the guest line. If the daemon serves counters to the guest, the
  * exit also costs a read of four bytes of the guest's memory (bell.h). If the guest has moved its line or its preempt_count, an exit
- * translates the address anew, at most ten times a second (translate.h).
+ * translates the address anew, at most ten times a second (translate.h). If the host line in the guest's own memory has changed, an
+ * exit writes it (host_line.h).
  *
  * The policy runs only at the other exits of a boosted vCPU (with hints_at_exit also of an unboosted one), and at switches and
  * kicks of vCPUs.
@@ -173,6 +174,7 @@ u32 ext_on;	/* 1: the scheduler is enabled */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events) {}
 #endif
 #include "guest_line.h"
+#include "host_line.h"
 #include "reserve.h"
 #include "evaluate.h"
 #include "whereabouts.h"
@@ -248,6 +250,8 @@ int sensor_exit(void *ctx)
 		return become_vcpu(index);
 	if (v->translate || v->line_gpa != v->setup.slot_gpa)
 		translate(index);
+	if (host_line_is_due(v))
+		write_host_line(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);
 	if (!v->state.boosted && !v->setup.hints_at_exit)

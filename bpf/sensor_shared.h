@@ -42,6 +42,27 @@ struct pc_vcpu_counters {
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* time from wakeup to running: [0] unboosted, [1] boosted */
 };
 
+/*
+ * The host line of a vCPU whose region lies in the guest's own memory (host_line.h). The daemon writes the first two members: it
+ * makes `sequence` odd, changes `image`, and makes `sequence` even again.
+ */
+#define PC_HOST_LINE_WORDS	8
+#define PC_HOST_LINE_AGAIN	1u	/* value of `written`: no image was written, so the next one is written in any case */
+
+struct pc_host_line {
+	u64 image[PC_HOST_LINE_WORDS];	/* the content that the line should have, without `announcement` */
+	u32 sequence;			/* 0: the daemon has written no image yet */
+	u32 written;			/* `sequence` of the image that was written last, or given up; PC_HOST_LINE_AGAIN */
+	u32 announcement;		/* guest_announcements of the last announcement by this vCPU */
+	u32 known;			/* 1: nobody but the sensor has written to the line since it wrote `there` */
+	u64 there[PC_HOST_LINE_WORDS];	/* what the sensor has written to the line */
+	u32 barrier;
+	u32 reserved;
+	u64 writes;
+	u64 write_errors;		/* the page was not present or not writable */
+	u64 changed;			/* times that something else was found in the line, so that it was left alone */
+};
+
 /* pc_vcpu_setup.refused */
 #define PC_REFUSED_RT	1	/* not boosted by rt: a limit of its cgroups does not bind a real-time thread */
 #define PC_REFUSED_ALL	3	/* not boosted by ext either, for example because its cgroup has cpu.idle set */
@@ -59,7 +80,7 @@ struct pc_vcpu_setup {
 	u32 reserve;		/* index into reserves, for the CPU quotas of the vCPU's cgroups; 0: no quotas */
 	u32 io;			/* 1: not a vCPU thread, but another thread of the VMM that works for the VM */
 	u32 may_announce;	/* 1: a region in the guest's own memory is allowed */
-	u32 reserved;
+	u32 host_line;		/* 1: the slot at slot_gpa has a host line, which is to be written */
 	u64 region_gpa;		/* guest-physical address of the region that the guest has announced; 0: none, or slot_hva is set */
 	u64 slot_gpa;		/* guest-physical address of the guest line in that region */
 };
@@ -111,7 +132,7 @@ struct pc_vcpu {
 	u64 announced_ns;	/* pc_announcement.announced_ns when it was last seen to change */
 	u64 announced_ran_ns;	/* running time of the vCPU at that moment */
 	u32 translate;		/* 1: the next VM exit translates again */
-	u32 reserved_translate;
+	u32 line_writable;	/* 1: KVM lets the guest write to the slot at line_gpa, so the host may, too */
 	u32 uid;		/* user whose quota of records is charged, or PC_UID_OTHERS */
 	u32 charged;		/* 1: this record is charged to that user */
 	u32 ran_boosted;	/* 1: it was boosted at some time since it was switched in (only set under the scheduler) */
@@ -119,6 +140,7 @@ struct pc_vcpu {
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
+	struct pc_host_line line;
 };
 
 /*

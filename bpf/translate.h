@@ -14,6 +14,8 @@
 /* Minimum interval of the translations for a vCPU, because a guest may change its addresses as often as it likes. */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
+/* kvm_memory_slot.flags (include/uapi/linux/kvm.h): a write of the guest is an exit to the VMM, as for a ROM */
+#define PC_KVM_MEM_READONLY	(1u << 1)
 /* vm_area_struct.vm_flags (include/linux/mm.h) */
 #define PC_VM_PFNMAP		0x00000400ul
 #define PC_VM_IO		0x00004000ul
@@ -66,8 +68,10 @@ static __always_inline bool translations_hold(struct pc_vcpu *v)
  *
  * The function does not hold KVM's SRCU lock. If a walk races with a change of the slots, it may return a wrong address. That
  * address is still in the address space of the VMM, so the result is only a wrong hint.
+ *
+ * `slot_flags`: kvm_memory_slot.flags. Set if the return value is not 0.
  */
-static __noinline u64 gpa_to_hva(u64 gpa)
+static __noinline u64 gpa_to_hva(u64 gpa, u32 *slot_flags)
 {
 	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
 	struct kvm_memslots *slots;
@@ -96,6 +100,7 @@ static __noinline u64 gpa_to_hva(u64 gpa)
 		} else {
 			u64 start = BPF_CORE_READ(slot, userspace_addr);
 
+			*slot_flags = BPF_CORE_READ(slot, flags);
 			return start ? start + ((gfn - base) << PC_PAGE_SHIFT) +
 				       (gpa & ((1 << PC_PAGE_SHIFT) - 1)) : 0;
 		}
@@ -119,10 +124,10 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struc
  * The same, for ordinary memory only. Registers of a device that the VMM passes to the guest are memory slots, too. A read there
  * may have side effects, and some arm64 machines answer it with an error that the kernel does not survive.
  */
-static __always_inline u64 memory_at(u64 gpa)
+static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 {
 	struct pc_vma_look look = {};
-	u64 hva = gpa_to_hva(gpa);
+	u64 hva = gpa_to_hva(gpa, slot_flags);
 
 	if (!hva || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
 		return 0;
@@ -136,23 +141,31 @@ static __noinline int translate(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 	u64 now = bpf_ktime_get_ns(), kvm = 0, generation = 0;
+	u64 gpa = v ? v->line_gpa : 0;
+	u32 flags = 0;
 
 	if (!v || pc_elapsed_ns(now, v->translate_ns) < PC_TRANSLATE_MIN_NS)
 		return 0;
 	v->translate_ns = now;
 	v->translate = 0;
 	v->line_gpa = 0;
+	v->line_writable = 0;
 	v->preempt_count_hva = 0;
 	if (!slots_now(&kvm, &generation))
 		return 0;
+	/* host_line.h. A line at another address, or in other slots, may contain anything. */
+	v->line.written = PC_HOST_LINE_AGAIN;
+	if (gpa != v->setup.slot_gpa || v->slots_kvm != kvm || v->slots_generation != generation)
+		v->line.known = 0;
 	v->slots_kvm = kvm;
 	v->slots_generation = generation;
 	if (v->setup.slot_gpa) {
-		v->line_hva = memory_at(v->setup.slot_gpa);
+		v->line_hva = memory_at(v->setup.slot_gpa, &flags);
 		v->line_gpa = v->line_hva ? v->setup.slot_gpa : 0;
+		v->line_writable = v->line_hva && !(flags & PC_KVM_MEM_READONLY);
 	}
 	if (v->preempt_count_gpa)
-		v->preempt_count_hva = memory_at(v->preempt_count_gpa);
+		v->preempt_count_hva = memory_at(v->preempt_count_gpa, &flags);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 
 pub const PARACORD_MAGIC: u64 = 4923084492946686288;
 pub const PARACORD_ABI_MAJOR: u32 = 1;
-pub const PARACORD_ABI_MINOR: u32 = 3;
+pub const PARACORD_ABI_MINOR: u32 = 4;
 pub const PARACORD_LINE_BYTES: u32 = 64;
 pub const PARACORD_HEADER_BYTES: u32 = 128;
 pub const PARACORD_SLOT_STRIDE_BYTES: u32 = 1024;
@@ -28,7 +28,7 @@ pub const PARACORD_DOORBELL_OFFSET: u32 = 12;
 pub const PARACORD_ANNOUNCE_MSR: u32 = 1346587393;
 pub const PARACORD_ANNOUNCE_HVC: u32 = 3321909323;
 pub const PARACORD_ANNOUNCE_MS: u32 = 1000;
-pub const PARACORD_ANNOUNCED_FEATURES: u32 = 3;
+pub const PARACORD_ANNOUNCED_FEATURES: u32 = 7;
 pub const PARACORD_F_BOOST: u32 = 1;
 pub const PARACORD_F_PREEMPT_COUNT: u32 = 2;
 pub const PARACORD_F_KICK: u32 = 4;
@@ -320,7 +320,7 @@ pub struct paracord_host_line {
     pub cluster: __u32,
     pub pressure: __u16,
     pub domain: __u16,
-    pub host_reserved32: __u32,
+    pub announcement: __u32,
     pub steal_ns: __u64,
     pub host_reserved: [__u8; 24usize],
 }
@@ -369,8 +369,8 @@ const _: () = {
         "Offset of field: paracord_host_line::domain",
     ][::core::mem::offset_of!(paracord_host_line, domain) - 26usize];
     [
-        "Offset of field: paracord_host_line::host_reserved32",
-    ][::core::mem::offset_of!(paracord_host_line, host_reserved32) - 28usize];
+        "Offset of field: paracord_host_line::announcement",
+    ][::core::mem::offset_of!(paracord_host_line, announcement) - 28usize];
     [
         "Offset of field: paracord_host_line::steal_ns",
     ][::core::mem::offset_of!(paracord_host_line, steal_ns) - 32usize];

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use paracord_host::control::Request;
 use paracord_host::settings::Reason;
 use paracord_host::snapshot::{
-    AnnouncementsSnapshot, BoostState, Histogram, IoThreadSnapshot, PmuSnapshot, RegionSnapshot,
-    Snapshot, VcpuSnapshot, VmSnapshot,
+    AnnouncementsSnapshot, BoostState, Histogram, HostLinesSnapshot, IoThreadSnapshot, PmuSnapshot,
+    RegionSnapshot, Snapshot, VcpuSnapshot, VmSnapshot,
 };
 use paracord_host::vms::names::{self, Called};
 use paracord_sys::clock::NS_PER_S;
@@ -191,6 +191,15 @@ fn vm_details(vm: &VmSnapshot) -> String {
     }
     if let Some(slow) = vm.region.as_ref().and_then(slow_accesses) {
         line("region I/O", slow);
+    }
+    if let Some(lines) = vm.region.as_ref().and_then(|region| region.host_lines) {
+        let HostLinesSnapshot { writes, errors, left_alone } = lines;
+        line(
+            "host lines",
+            format!(
+                "{writes} written; {errors} failed; {left_alone} left alone, as changed by others"
+            ),
+        );
     }
     let AnnouncementsSnapshot { all, ignored, unreadable } = vm.announcements;
     if ignored > 0 || unreadable > 0 {

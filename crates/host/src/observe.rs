@@ -7,7 +7,9 @@ use paracord_policy::{
     PC_GROUP_DEPTH_MAX, PC_GROUPS_MAX, PC_IO_THREADS, PC_THROTTLE_CPU, PC_THROTTLE_REASON,
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
-use paracord_sensor::{AnnouncementCounts, Refusals, Sensor, scheduler::Unrecorded};
+use paracord_sensor::{
+    AnnouncementCounts, HostLineCounts, Refusals, Sensor, scheduler::Unrecorded,
+};
 use paracord_sys::clock::{NS_PER_US, now_ns};
 
 use crate::boosts::actuator::ActuatorStats;
@@ -16,9 +18,9 @@ use crate::place::Places;
 use crate::regions::announced;
 use crate::settings::{Mode, Reason, Settings};
 use crate::snapshot::{
-    AnnouncementsSnapshot, BoostState, Capability, Histogram, HostPlaceSnapshot, IoThreadSnapshot,
-    IoTotals, RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot, VcpuCounters,
-    VcpuSnapshot, VmSnapshot,
+    AnnouncementsSnapshot, BoostState, Capability, Histogram, HostLinesSnapshot, HostPlaceSnapshot,
+    IoThreadSnapshot, IoTotals, RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot,
+    VcpuCounters, VcpuSnapshot, VmSnapshot,
 };
 use crate::vms::io_threads::IoThread;
 use crate::vms::{Vm, Vms};
@@ -152,7 +154,7 @@ fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
         vmm: vm.identity.vmm.clone(),
         uid: vm.identity.uid,
         mode: vm.config.mode,
-        region: region_snapshot(vm),
+        region: region_snapshot(vm, sensor),
         announcements: announcements(vm.index, sensor),
         region_refused: vm.region_refused.clone(),
         place_refused: places.refused((vm.identity.pid, vm.identity.start_ticks)),
@@ -169,7 +171,7 @@ fn vm_snapshot(vm: &Vm, parts: Parts<'_>) -> VmSnapshot {
     }
 }
 
-fn region_snapshot(vm: &Vm) -> Option<RegionSnapshot> {
+fn region_snapshot(vm: &Vm, sensor: &Sensor) -> Option<RegionSnapshot> {
     let mapped = vm.region.as_ref().map(|region| (region.name.as_str(), &region.layout));
     let announced = vm.announced.as_ref().map(|region| (announced::NAME, &region.layout));
     let (name, layout) = mapped.or(announced)?;
@@ -185,7 +187,19 @@ fn region_snapshot(vm: &Vm) -> Option<RegionSnapshot> {
             .collect(),
         slow_accesses,
         left_out_ns,
+        host_lines: vm.has_host_line_in_memory().then(|| host_lines(vm, sensor)),
     })
+}
+
+fn host_lines(vm: &Vm, sensor: &Sensor) -> HostLinesSnapshot {
+    let vcpus = vm.vcpus.keys().filter_map(|&index| sensor.vcpus().get(index));
+    let mut sum = HostLinesSnapshot::default();
+    for HostLineCounts { writes, write_errors, changed } in vcpus.map(|v| v.host_line_counts()) {
+        sum.writes += writes;
+        sum.errors += write_errors;
+        sum.left_alone += changed;
+    }
+    sum
 }
 
 fn announcements(vm: u32, sensor: &Sensor) -> AnnouncementsSnapshot {
@@ -331,6 +345,11 @@ pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
             "announcements",
             found.announcements,
             "guests can announce regions in their own memory; without it their hints need a device",
+        ),
+        one(
+            "host_lines",
+            found.host_lines,
+            "guests without a device are told of their boosts; without it they do not kick",
         ),
     ];
     if sensor.has_scheduler() {

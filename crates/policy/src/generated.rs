@@ -40,6 +40,8 @@ pub const PC_VCPU_FREE: u32 = 0;
 pub const PC_VCPU_NEW: u32 = 1;
 pub const PC_VCPU_READY: u32 = 2;
 pub const PC_VCPU_GONE: u32 = 3;
+pub const PC_HOST_LINE_WORDS: u32 = 8;
+pub const PC_HOST_LINE_AGAIN: u32 = 1;
 pub const PC_REFUSED_RT: u32 = 1;
 pub const PC_REFUSED_ALL: u32 = 3;
 pub const PC_RESERVES_MAX: u32 = 1024;
@@ -849,6 +851,59 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_host_line {
+    pub image: [u64_; 8usize],
+    pub sequence: u32_,
+    pub written: u32_,
+    pub announcement: u32_,
+    pub known: u32_,
+    pub there: [u64_; 8usize],
+    pub barrier: u32_,
+    pub reserved: u32_,
+    pub writes: u64_,
+    pub write_errors: u64_,
+    pub changed: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_host_line"][::core::mem::size_of::<pc_host_line>() - 176usize];
+    ["Alignment of pc_host_line"][::core::mem::align_of::<pc_host_line>() - 8usize];
+    [
+        "Offset of field: pc_host_line::image",
+    ][::core::mem::offset_of!(pc_host_line, image) - 0usize];
+    [
+        "Offset of field: pc_host_line::sequence",
+    ][::core::mem::offset_of!(pc_host_line, sequence) - 64usize];
+    [
+        "Offset of field: pc_host_line::written",
+    ][::core::mem::offset_of!(pc_host_line, written) - 68usize];
+    [
+        "Offset of field: pc_host_line::announcement",
+    ][::core::mem::offset_of!(pc_host_line, announcement) - 72usize];
+    [
+        "Offset of field: pc_host_line::known",
+    ][::core::mem::offset_of!(pc_host_line, known) - 76usize];
+    [
+        "Offset of field: pc_host_line::there",
+    ][::core::mem::offset_of!(pc_host_line, there) - 80usize];
+    [
+        "Offset of field: pc_host_line::barrier",
+    ][::core::mem::offset_of!(pc_host_line, barrier) - 144usize];
+    [
+        "Offset of field: pc_host_line::reserved",
+    ][::core::mem::offset_of!(pc_host_line, reserved) - 148usize];
+    [
+        "Offset of field: pc_host_line::writes",
+    ][::core::mem::offset_of!(pc_host_line, writes) - 152usize];
+    [
+        "Offset of field: pc_host_line::write_errors",
+    ][::core::mem::offset_of!(pc_host_line, write_errors) - 160usize];
+    [
+        "Offset of field: pc_host_line::changed",
+    ][::core::mem::offset_of!(pc_host_line, changed) - 168usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu_setup {
     pub vm: u32_,
     pub hints_at_exit: u32_,
@@ -861,7 +916,7 @@ pub struct pc_vcpu_setup {
     pub reserve: u32_,
     pub io: u32_,
     pub may_announce: u32_,
-    pub reserved: u32_,
+    pub host_line: u32_,
     pub region_gpa: u64_,
     pub slot_gpa: u64_,
 }
@@ -903,8 +958,8 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::may_announce",
     ][::core::mem::offset_of!(pc_vcpu_setup, may_announce) - 48usize];
     [
-        "Offset of field: pc_vcpu_setup::reserved",
-    ][::core::mem::offset_of!(pc_vcpu_setup, reserved) - 52usize];
+        "Offset of field: pc_vcpu_setup::host_line",
+    ][::core::mem::offset_of!(pc_vcpu_setup, host_line) - 52usize];
     [
         "Offset of field: pc_vcpu_setup::region_gpa",
     ][::core::mem::offset_of!(pc_vcpu_setup, region_gpa) - 56usize];
@@ -948,7 +1003,7 @@ pub struct pc_vcpu {
     pub announced_ns: u64_,
     pub announced_ran_ns: u64_,
     pub translate: u32_,
-    pub reserved_translate: u32_,
+    pub line_writable: u32_,
     pub uid: u32_,
     pub charged: u32_,
     pub ran_boosted: u32_,
@@ -956,10 +1011,11 @@ pub struct pc_vcpu {
     pub state: pc_boost_state,
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
+    pub line: pc_host_line,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1120usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1296usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1047,8 +1103,8 @@ const _: () = {
         "Offset of field: pc_vcpu::translate",
     ][::core::mem::offset_of!(pc_vcpu, translate) - 200usize];
     [
-        "Offset of field: pc_vcpu::reserved_translate",
-    ][::core::mem::offset_of!(pc_vcpu, reserved_translate) - 204usize];
+        "Offset of field: pc_vcpu::line_writable",
+    ][::core::mem::offset_of!(pc_vcpu, line_writable) - 204usize];
     ["Offset of field: pc_vcpu::uid"][::core::mem::offset_of!(pc_vcpu, uid) - 208usize];
     [
         "Offset of field: pc_vcpu::charged",
@@ -1068,6 +1124,9 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::setup",
     ][::core::mem::offset_of!(pc_vcpu, setup) - 1048usize];
+    [
+        "Offset of field: pc_vcpu::line",
+    ][::core::mem::offset_of!(pc_vcpu, line) - 1120usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 use std::{fs, path::Path};
 
+use libbpf_rs::libbpf_sys;
+
 use crate::symbols;
 
 /// Whether there is BTF for KVM: in the module's BTF, or in the kernel's if KVM is built in.
@@ -31,6 +33,14 @@ pub(crate) fn release() -> (u32, u32) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
         _ => (0, 0),
     }
+}
+
+/// Whether this kernel lets this process load programs that use `bpf_probe_write_user()`. A kernel in
+/// lockdown refuses them.
+pub(crate) fn writes_user_memory() -> bool {
+    libbpf_rs::ProgramType::RawTracepoint
+        .is_helper_supported(libbpf_sys::BPF_FUNC_probe_write_user)
+        .unwrap_or(false)
 }
 
 /// The kernel version since which a scheduler's `ops.core_sched_before()` is used as documented.

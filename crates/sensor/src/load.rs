@@ -8,6 +8,7 @@ use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 use crate::{
     Error, kernel,
     kicks::{self, Watched, posted_interrupts},
+    symbols,
 };
 
 /// A compiled BPF object.
@@ -48,10 +49,28 @@ const ANNOUNCE_HVC: &str = "sensor_announce_hvc";
 pub(crate) const ANNOUNCE: &str =
     if cfg!(target_arch = "aarch64") { ANNOUNCE_HVC } else { ANNOUNCE_MSR };
 
+/// Part of the name of the map with the constant `writes_guests` (bpf/host_line.h).
+const WRITES_GUESTS: &[u8] = b"rodata.writes";
+
 /// The scheduler's operations (bpf/sched_ops.h).
 const OPERATIONS: &str = "paracord";
 
-fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Error> {
+/// What the loader knows of the running kernel.
+pub(crate) struct Found {
+    /// The content of /proc/kallsyms.
+    pub symbols: String,
+    /// Whether the sensor can write host lines into guests' own memory.
+    pub writes_guests: bool,
+}
+
+impl Found {
+    pub fn look() -> Found {
+        let writes_guests = kernel::translates() && kernel::writes_user_memory();
+        Found { symbols: symbols::read(), writes_guests }
+    }
+}
+
+fn open(bytes: &[u8], watched: Watched, found: &Found, places: bool) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
         let name = program.name();
@@ -72,6 +91,12 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
                 *operation = [0u8; size_of::<usize>()];
             }
         }
+        if map.name().as_encoded_bytes().ends_with(WRITES_GUESTS) && found.writes_guests {
+            let value = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
+            if let Some(value) = value {
+                *value = 1u32.to_ne_bytes();
+            }
+        }
         if ["bells", "cpus", "rqs"].iter().any(|name| map.name() == OsStr::new(name)) {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;
@@ -81,43 +106,44 @@ fn open(bytes: &[u8], watched: Watched, places: bool) -> Result<OpenObject, Erro
 }
 
 /// Loads as much of an object as this kernel's BTF and verifier accept.
-fn load(bytes: &[u8], options: &Options, symbols: &str) -> Result<(Object, Watched), Error> {
-    load_with(bytes, options, symbols, true).or_else(|_| load_with(bytes, options, symbols, false))
+fn load(bytes: &[u8], options: &Options, found: &Found) -> Result<(Object, Watched), Error> {
+    load_with(bytes, options, found, true).or_else(|_| load_with(bytes, options, found, false))
 }
 
 /// Like [`load`], with or without the program that reads where vCPUs run.
 fn load_with(
     bytes: &[u8],
     options: &Options,
-    symbols: &str,
+    found: &Found,
     places: bool,
 ) -> Result<(Object, Watched), Error> {
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
-    for watched in kicks::candidates(symbols, wake_ups) {
-        let attempt = open(bytes, watched, places)
+    for watched in kicks::candidates(&found.symbols, wake_ups) {
+        let attempt = open(bytes, watched, found, places)
             .and_then(|object| object.load().map_err(Error::bpf("load")));
         if let Ok(object) = attempt {
             return Ok((object, watched));
         }
     }
-    let object = open(bytes, Watched::NOTHING, places)?.load().map_err(Error::bpf("load"))?;
+    let object =
+        open(bytes, Watched::NOTHING, found, places)?.load().map_err(Error::bpf("load"))?;
     Ok((object, Watched::NOTHING))
 }
 
-/// Loads the sensor, with the scheduler if `options` ask for it. `symbols`: the content of
-/// /proc/kallsyms. The last value of the result says whether the scheduler can kick CPUs.
+/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result says
+/// whether the scheduler can kick CPUs.
 pub(crate) fn load_best(
     options: &Options,
-    symbols: &str,
+    found: &Found,
 ) -> Result<(Object, Watched, bool), Error> {
     if !options.scheduler {
-        return load(SENSOR, options, symbols).map(|(object, watched)| (object, watched, false));
+        return load(SENSOR, options, found).map(|(object, watched)| (object, watched, false));
     }
     let [with_kick, without_kick] = WITH_SCHEDULER;
-    match load(with_kick, options, symbols) {
+    match load(with_kick, options, found) {
         Ok((object, watched)) => Ok((object, watched, true)),
         Err(_) => {
-            load(without_kick, options, symbols).map(|(object, watched)| (object, watched, false))
+            load(without_kick, options, found).map(|(object, watched)| (object, watched, false))
         }
     }
 }

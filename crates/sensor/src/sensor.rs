@@ -16,7 +16,7 @@ use paracord_policy::{
 
 use crate::{
     Array, Error, Options, Refusals, Reserves, Vcpu, kernel,
-    load::{ADOPT, ANNOUNCE, WHERE, load_best},
+    load::{ADOPT, ANNOUNCE, Found, WHERE, load_best},
     object::{find_map, map_array, run},
     scheduler::{self, Scheduler},
     symbols,
@@ -37,6 +37,8 @@ pub struct Capabilities {
     pub whereabouts: bool,
     /// The announcements of regions in guests' own memory are seen.
     pub announcements: bool,
+    /// The host lines of these regions are written.
+    pub host_lines: bool,
     /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
     /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once.
@@ -85,8 +87,8 @@ impl Sensor {
         if options.scheduler && scheduler::is_preempt_rt(&scheduler::kernel_version()) {
             return Err(Error::Realtime);
         }
-        let kernels = symbols::read();
-        let (object, watched, scheduler_kicks) = load_best(options, &kernels)?;
+        let found = Found::look();
+        let (object, watched, scheduler_kicks) = load_best(options, &found)?;
         let vcpus = map_array(&object, "vcpus")?;
         let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
         let mut sensor = Self {
@@ -96,13 +98,14 @@ impl Sensor {
             announcements: map_array(&object, "announcements")?,
             adoption: map_array(&object, "adoption")?,
             users: Users::default(),
-            invariance_key: symbols::address_of(&kernels, INVARIANCE_KEY).unwrap_or(0),
+            invariance_key: symbols::address_of(&found.symbols, INVARIANCE_KEY).unwrap_or(0),
             capabilities: Capabilities {
                 kvm_exit: true,
                 kick: watched.kick(),
                 wake_ups: watched.wake_ups(),
                 whereabouts,
                 announcements: false,
+                host_lines: found.writes_guests,
                 kvm_btf: kernel::has_kvm_btf(),
                 scheduler_kicks,
             },

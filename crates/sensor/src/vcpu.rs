@@ -143,6 +143,10 @@ impl Vcpu<'_> {
         self.index
     }
 
+    pub(crate) fn record(&self) -> NonNull<pc_vcpu> {
+        self.record
+    }
+
     fn life_cell(&self) -> &AtomicU32 {
         let record = self.record.as_ptr();
         // SAFETY: `life` is an aligned u32 inside the mapping.

@@ -29,6 +29,8 @@ pub struct BoostKeys {
     pub hints_at_exit: bool,
     /// Whether the requests of the guest's frequency governor count.
     pub guest_requests: bool,
+    /// Whether host lines are written into the guest's own memory.
+    pub host_line: bool,
     /// Whether the VMM's other threads are boosted.
     pub io: bool,
     /// Period of all budgets, ms.
@@ -77,6 +79,7 @@ impl From<&BoostConfig> for BoostKeys {
             use_region: c.use_region,
             hints_at_exit: c.hints_at_exit,
             guest_requests: c.guest_requests,
+            host_line: c.host_line,
             io: c.io,
             period_ms: small(c.period_us / US_PER_MS),
             vcpu_budget: share(c.vcpu_budget_us),
@@ -102,6 +105,7 @@ impl From<&BoostKeys> for BoostConfig {
             use_region: k.use_region,
             hints_at_exit: k.hints_at_exit,
             guest_requests: k.guest_requests,
+            host_line: k.host_line,
             io: k.io,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),

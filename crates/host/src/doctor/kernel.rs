@@ -127,7 +127,13 @@ pub fn lockdown(t: &Tree) -> Check {
             "kernel lockdown is confidentiality: BPF programs may not read memory",
             "boot with lockdown=integrity, or with Secure Boot off",
         ),
-        _ => Check::ok(name, "BPF programs may read memory"),
+        Some(modes) if modes.contains("[integrity]") => Check::new(
+            name,
+            Status::Warn,
+            "kernel lockdown is integrity: BPF programs may not write into guests' memory",
+            "none needed: only guests without a device do not kick; for kicks, give them a device, or boot with Secure Boot off",
+        ),
+        _ => Check::ok(name, "BPF programs may read and write memory of processes"),
     }
 }
 

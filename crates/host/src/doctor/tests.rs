@@ -249,7 +249,7 @@ type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn each_fault_is_found_by_its_check_alone() {
-    let faults: [Fault; 25] = [
+    let faults: [Fault; 26] = [
         (
             "proc/self/status",
             Some("CapEff:\t0000000000000000\n"),
@@ -282,6 +282,13 @@ fn each_fault_is_found_by_its_check_alone() {
             "lockdown",
             Status::Fail,
             "lockdown",
+        ),
+        (
+            "sys/kernel/security/lockdown",
+            Some("none [integrity] confidentiality"),
+            "lockdown",
+            Status::Warn,
+            "device",
         ),
         ("proc/sys/kernel/sched_rt_runtime_us", Some("0"), "rt_throttling", Status::Fail, "sysctl"),
         (

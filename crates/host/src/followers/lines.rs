@@ -12,7 +12,9 @@ use paracord_sys::proc;
 
 use crate::machine::domains::HostCpus;
 use crate::regions::host_lines::HostLines;
+use crate::regions::line_target::Target;
 use crate::regions::place_line::Line;
+use crate::regions::region::Region;
 use crate::vms::Vm;
 
 /// Decides what stands in each host line. Another thread writes the lines.
@@ -40,13 +42,28 @@ impl Lines {
         self.hints = hints;
     }
 
-    /// Attaches the host line of a vCPU if its VM has a region, and detaches it otherwise. The line
-    /// names the performance domain of the CPUs on which the thread may run now, or of the CPUs
-    /// that are the vCPU's hint.
+    /// Attaches the host line of a vCPU if its VM has a region with host lines, and detaches it
+    /// otherwise.
     pub fn attach(&self, vm: &Vm, index: u32, vcpu_id: u32) {
-        let Some(region) = &vm.region else { return self.detach(index) };
         let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
-        let domain = if region.tells(self.cpus.table()) {
+        let (target, domain) = if let Some(region) = &vm.region {
+            let target = Target::File { region: Arc::clone(region), vcpu_id };
+            (target, self.domain(region, index, tid))
+        } else if vm.has_host_line_in_memory() {
+            (Target::Memory { sensor: Arc::clone(&self.sensor), index, tid }, None)
+        } else {
+            return self.detach(index);
+        };
+        let follows =
+            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
+        let cpus = Arc::clone(&self.cpus);
+        self.host_lines.attach(index, Line { target, tid, follows, domain, cpus });
+    }
+
+    /// The performance domain of the CPUs on which thread `tid` may run now, or of the CPUs that are
+    /// the hint of its vCPU.
+    fn domain(&self, region: &Region, index: u32, tid: u32) -> Option<u16> {
+        if region.tells(self.cpus.table()) {
             let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
             let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
             self.cpus.domain_of(&allowed)
@@ -54,12 +71,7 @@ impl Lines {
             // The host has changed since the region was made. The only domain that still applies is
             // domain 0: the vCPU may run on any CPU.
             (region.layout.domain_count > 0).then_some(0)
-        };
-        let follows =
-            vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
-        let cpus = Arc::clone(&self.cpus);
-        let region = Arc::clone(region);
-        self.host_lines.attach(index, Line { region, vcpu_id, tid, follows, domain, cpus });
+        }
     }
 
     /// Detaches the host line of a vCPU, if it has one.

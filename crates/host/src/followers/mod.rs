@@ -176,7 +176,7 @@ impl Followers {
 
     /// Has the host lines of these VMs written again.
     pub fn refresh_lines<'v>(&self, vms: impl Iterator<Item = &'v Vm>) {
-        for vm in vms.filter(|vm| vm.region.is_some()) {
+        for vm in vms.filter(|vm| vm.region.is_some() || vm.has_host_line_in_memory()) {
             self.lines.refresh(vm);
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
         reserve: bounds.reserve,
         io: 0,
         may_announce: (vm.config.use_region && vm.config.mode != Mode::Off).into(),
-        reserved: 0,
+        host_line: vm.has_host_line_in_memory().into(),
         region_gpa: announced.map_or(0, |region| region.gpa),
         slot_gpa: announced.and_then(|region| region.slot_gpa(vcpu_id)).unwrap_or(0),
     }
@@ -108,9 +108,14 @@ mod tests {
         let driver = GuestDriver { features: 1, abi_minor: 3, line_bytes: 64 };
         let layout = RegionLayout::check(&region, u64::MAX).unwrap();
         vm.driver = Some(driver);
-        vm.announced = Some(AnnouncedRegion { gpa: 0x10_0000, layout, driver: Some(driver) });
+        vm.announced = Some(AnnouncedRegion {
+            gpa: 0x10_0000,
+            layout,
+            driver: Some(driver),
+            has_host_line: true,
+        });
         let setup = of_vcpu(&vm, 1, BOUNDS, false);
-        assert_eq!((setup.slot_hva, setup.may_announce), (0, 1));
+        assert_eq!((setup.slot_hva, setup.may_announce, setup.host_line), (0, 1, 1));
         assert_eq!((setup.region_gpa, setup.slot_gpa), (0x10_0000, 0x10_0000 + 4096 + 1024));
         vm.config.use_region = false;
         assert_eq!(of_vcpu(&vm, 1, BOUNDS, false).may_announce, 0);

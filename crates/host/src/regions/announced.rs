@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A region in the guest's own memory, which the guest has announced (bpf/announce.h).
 //!
-//! The sensor reads such a region in the context of the vCPUs. The daemon sees a copy of the header
-//! and never accesses the guest's memory, so a guest whose memory is slow or gone delays nobody.
+//! The sensor reads and writes such a region in the context of the vCPUs. The daemon sees a copy of
+//! the header and never accesses the guest's memory, so a guest whose memory is slow or gone delays
+//! nobody.
 
-use paracord_abi::{AbiError, GuestDriver, RegionLayout, layout};
+use paracord_abi::{AbiError, GuestDriver, LINE_BYTES, RegionLayout, layout};
 use paracord_sensor::Announced;
 
 /// Name that stands for the name of a region file. No region file can have it.
@@ -19,22 +20,33 @@ pub struct AnnouncedRegion {
     pub layout: RegionLayout,
     /// Declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
+    /// Whether the sensor writes host lines.
+    pub has_host_line: bool,
 }
 
+/// Features for which the host writes host lines.
+const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK;
+
 impl AnnouncedRegion {
-    /// Checks the header in an announcement.
+    /// Checks the header in an announcement. `writes`: whether the sensor may write into the guest's
+    /// memory.
     ///
     /// The size of the region is not checked against anything: the sensor translates the address of
     /// each slot by itself, and refuses addresses that are no memory of the guest.
     ///
     /// # Errors
     /// [`AbiError`] if the header is refused.
-    pub fn check(announced: &Announced) -> Result<AnnouncedRegion, AbiError> {
+    pub fn check(announced: &Announced, writes: bool) -> Result<AnnouncedRegion, AbiError> {
         let mut layout = RegionLayout::check(&announced.header, u64::MAX)?;
         // The guest has written this part of the header, too.
         layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
+        // The sensor writes whole lines. Drivers before ABI 1.4 declare less.
+        let has_host_line = writes && layout.host_line_bytes as usize >= LINE_BYTES;
+        if !has_host_line {
+            layout.host_features &= !NEED_HOST_LINE;
+        }
         let driver = GuestDriver::check(&announced.header, &layout)?;
-        Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver })
+        Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver, has_host_line })
     }
 
     /// Guest-physical address of a vCPU's slot. `None` if there is no such slot.
@@ -60,7 +72,7 @@ mod tests {
 
     #[test]
     fn slots_lie_behind_the_announced_address() {
-        let region = AnnouncedRegion::check(&announced(layout::PARACORD_F_BOOST, 1)).unwrap();
+        let region = AnnouncedRegion::check(&announced(layout::PARACORD_F_BOOST, 1), true).unwrap();
         assert_eq!(region.slot_gpa(1), Some(0x10_0000 + 4096 + 1024));
         assert_eq!(region.slot_gpa(2), None);
         let last = AnnouncedRegion { gpa: u64::MAX - 4095, ..region };
@@ -68,15 +80,24 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_gets_no_feature_for_which_the_host_would_write_into_its_memory() {
-        let all = u32::MAX;
-        let driver = AnnouncedRegion::check(&announced(all, all)).unwrap().driver.unwrap();
-        assert_eq!(driver.features, layout::PARACORD_F_BOOST | layout::PARACORD_F_PREEMPT_COUNT);
+    fn a_guest_gets_no_host_line_if_the_host_may_not_write_or_the_driver_is_older() {
+        let mut announced = announced(u32::MAX, u32::MAX);
+        let without = layout::PARACORD_F_BOOST | layout::PARACORD_F_PREEMPT_COUNT;
+        let of = |announced: &Announced, writes| {
+            let region = AnnouncedRegion::check(announced, writes).unwrap();
+            (region.has_host_line, region.driver.unwrap().features)
+        };
+        assert_eq!(of(&announced, true), (true, without | layout::PARACORD_F_KICK));
+        assert_eq!(of(&announced, false), (false, without));
+        let bytes = std::mem::offset_of!(layout::paracord_header, host_line_bytes);
+        announced.header[bytes..bytes + 4].copy_from_slice(&1u32.to_le_bytes());
+        assert_eq!(of(&announced, true), (false, without));
     }
 
     #[test]
     fn a_page_that_is_no_region_is_refused() {
-        let refused = AnnouncedRegion::check(&Announced { gpa: 4096, header: [7; HEADER_BYTES] });
+        let page = Announced { gpa: 4096, header: [7; HEADER_BYTES] };
+        let refused = AnnouncedRegion::check(&page, true);
         assert!(matches!(refused, Err(AbiError::Magic { .. })), "{refused:?}");
     }
 }

@@ -194,11 +194,8 @@ impl Writer {
 
     /// Marks the place of a vCPU that is gone as unknown, unless its slot has a new vCPU already.
     fn forget_place(&self, line: &Line) {
-        let same = |other: &Arc<Line>| {
-            other.vcpu_id == line.vcpu_id && Arc::ptr_eq(&other.region, &line.region)
-        };
-        if !self.lines.values().any(same) {
-            let _ = line.region.write_place(line.vcpu_id, line.unknown());
+        if !self.lines.values().any(|other| other.target.is(&line.target)) {
+            let _ = line.target.write_place(line.unknown());
         }
     }
 
@@ -210,7 +207,7 @@ impl Writer {
             return;
         }
         let told = line.unknown();
-        let _ = line.region.write_place(line.vcpu_id, told);
+        let _ = line.target.write_place(told);
         self.seen.remove(&index);
         if line.follows && self.sensor.capabilities().whereabouts {
             self.seen.insert(index, (line, Seen { told, waited_ns: 0, at_ns: 0 }));
@@ -239,7 +236,7 @@ impl Writer {
             throttles: vcpu.counters().throttles as u32,
         };
         // If the owner has truncated the file, the write fails, and the guest has no line.
-        let _ = line.region.write_boost(line.vcpu_id, boost);
+        let _ = line.target.write_boost(boost);
     }
 
     /// Writes the places of the vCPUs that have run since the last check.
@@ -267,9 +264,7 @@ impl Writer {
             (seen.waited_ns, seen.at_ns) = (at.waited_ns, now);
             // If the write fails, because the region is left out for a while, the next check tries
             // again.
-            if is_worth_telling(&seen.told, &place)
-                && line.region.write_place(line.vcpu_id, place).is_ok()
-            {
+            if is_worth_telling(&seen.told, &place) && line.target.write_place(place).is_ok() {
                 seen.told = place;
             }
         });
@@ -278,7 +273,7 @@ impl Writer {
     /// Marks all places as unknown, because nothing keeps the lines current any more.
     fn end(&self) {
         for line in self.lines.values() {
-            let _ = line.region.write_place(line.vcpu_id, line.unknown());
+            let _ = line.target.write_place(line.unknown());
         }
     }
 }

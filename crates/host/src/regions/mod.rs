@@ -8,6 +8,7 @@ pub mod file_identity;
 mod file_system;
 pub(crate) mod host_lines;
 mod line_changes;
+pub(crate) mod line_target;
 mod pauses;
 pub(crate) mod place_line;
 pub mod region;

@@ -7,7 +7,7 @@ use paracord_abi::HostPlace;
 use paracord_sensor::Whereabouts;
 
 use crate::machine::domains::HostCpus;
-use crate::regions::region::Region;
+use crate::regions::line_target::Target;
 
 /// Highest value of the scales.
 const SCALE: u64 = 1024;
@@ -20,10 +20,8 @@ const PRESSURE_WORTH: u16 = 64;
 /// Location of a vCPU's line, and the data for the place in the line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The region.
-    pub region: Arc<Region>,
-    /// The slot in the region.
-    pub vcpu_id: u32,
+    /// Where the line lies.
+    pub target: Target,
     /// Thread of the vCPU. The sensor may use the index of a vCPU that has ended for another one
     /// before the line is removed.
     pub tid: u32,

@@ -85,6 +85,8 @@ pub struct BoostConfig {
     pub hints_at_exit: bool,
     /// Whether the requests of the guest's frequency governor count.
     pub guest_requests: bool,
+    /// Whether host lines are written into the guest's own memory.
+    pub host_line: bool,
     /// Whether other threads of the VMM that work for the VM are boosted when they wake.
     pub io: bool,
     /// Period of all budgets.
@@ -124,6 +126,7 @@ impl BoostConfig {
             use_region: true,
             hints_at_exit: c.hints_at_exit != 0,
             guest_requests: true,
+            host_line: true,
             io: true,
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,

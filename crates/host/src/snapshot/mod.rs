@@ -15,7 +15,7 @@ use crate::place::PlaceMode;
 use crate::settings::{Mode, Reason};
 
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
-pub use region::{AnnouncementsSnapshot, RegionSnapshot};
+pub use region::{AnnouncementsSnapshot, HostLinesSnapshot, RegionSnapshot};
 
 /// Version of this structure as it appears in JSON. It grows when a field is removed or changes its
 /// meaning, but not when a field is added.

@@ -14,6 +14,17 @@ pub struct AnnouncementsSnapshot {
     pub unreadable: u64,
 }
 
+/// Number of writes of host lines into the guest's own memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostLinesSnapshot {
+    /// Lines that were written.
+    pub writes: u64,
+    /// Writes that failed, because the page was not present or not writable.
+    pub errors: u64,
+    /// Lines that were left alone, because something else had written to them.
+    pub left_alone: u64,
+}
+
 /// A region that is in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionSnapshot {
@@ -33,4 +44,7 @@ pub struct RegionSnapshot {
     /// For how long the daemon still leaves the region alone because of that; 0: it does not.
     #[serde(default)]
     pub left_out_ns: u64,
+    /// The host lines in the guest's own memory; `None`: the region is a file, or nothing is written.
+    #[serde(default)]
+    pub host_lines: Option<HostLinesSnapshot>,
 }

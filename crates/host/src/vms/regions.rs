@@ -39,7 +39,7 @@ impl Vms {
             }
         }
         if let Ok(announced) = self.sensor.announcements().get(vm.index) {
-            vm.read_announcement(announced.as_ref());
+            vm.read_announcement(announced.as_ref(), self.sensor.capabilities().host_lines);
         }
     }
 
@@ -64,6 +64,7 @@ impl Vms {
         let mut changes = Vec::new();
         let mut search = Vec::new();
         let announcements = self.sensor.announcements();
+        let writes = self.sensor.capabilities().host_lines;
         for vm in self.by_pid.values_mut() {
             let pid = vm.identity.pid;
             // If the record is being written, the next call reads it.
@@ -74,7 +75,7 @@ impl Vms {
                     if vm.driver.is_none() && announced.is_some() {
                         // The device was unplugged, or the driver does not use it.
                         vm.region = None;
-                        vm.read_announcement(announced.as_ref());
+                        vm.read_announcement(announced.as_ref(), writes);
                         changes.push(Change::ConfigChanged { pid, region: true });
                     } else if changed {
                         changes.push(Change::DriverChanged(pid));
@@ -82,7 +83,7 @@ impl Vms {
                 }
                 (None, announced) => {
                     let had = vm.announced.is_some();
-                    if vm.read_announcement(announced.as_ref()) {
+                    if vm.read_announcement(announced.as_ref(), writes) {
                         changes.push(Change::DriverChanged(pid));
                     }
                     if had && vm.announced.is_none() {

@@ -78,7 +78,13 @@ impl Vm {
 
     /// Takes over what the guest has announced last. A region that the VM maps comes first. Returns
     /// true if anything has changed.
-    pub(super) fn read_announcement(&mut self, announced: Option<&Announced>) -> bool {
+    ///
+    /// `writes`: whether the sensor can write into the guest's memory.
+    pub(super) fn read_announcement(
+        &mut self,
+        announced: Option<&Announced>,
+        writes: bool,
+    ) -> bool {
         if self.region.is_some() || !self.config.use_region {
             return self.announced.take().is_some();
         }
@@ -86,7 +92,9 @@ impl Vm {
             // The reason why a mapped region is not used stays.
             return false;
         }
-        let (region, refused) = match announced.map(AnnouncedRegion::check).transpose() {
+        let writes = writes && self.config.host_line;
+        let check = |announced| AnnouncedRegion::check(announced, writes);
+        let (region, refused) = match announced.map(check).transpose() {
             Ok(region) => (region, None),
             Err(error) => (None, Some(format!("announced by the guest: {error}"))),
         };
@@ -94,6 +102,11 @@ impl Vm {
         let moved = region != self.announced;
         self.announced = region;
         self.note_driver(driver, refused) || moved
+    }
+
+    /// Whether the sensor writes host lines into the guest's own memory.
+    pub fn has_host_line_in_memory(&self) -> bool {
+        self.announced.as_ref().is_some_and(|region| region.has_host_line)
     }
 
     fn note_driver(&mut self, driver: Option<GuestDriver>, refused: Option<String>) -> bool {

@@ -135,6 +135,14 @@ pub const VM: &[Key<BoostKeys>] = &[
         guest_requests,
         "Whether this guest may ask for performance; `perf.guest_requests` switches it off for all."
     ),
+    plain!(
+        "host_line",
+        Kind::Bool,
+        Bool,
+        same,
+        host_line,
+        "Whether this guest is told the state of its boosts if it has no device, by writes into its own memory."
+    ),
 ];
 
 /// Key for the user that a section is pinned to.

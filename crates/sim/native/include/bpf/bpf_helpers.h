@@ -63,6 +63,11 @@ static inline long bpf_find_vma(struct task_struct *task, u64 address, void *cal
 	return -1;
 }
 
+static inline long bpf_probe_write_user(void *to, const void *from, u32 bytes)
+{
+	return -1;
+}
+
 long bpf_probe_read_user(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);

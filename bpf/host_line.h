@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Writes host lines into the guest's own memory. The daemon keeps the content of each line in the record of the vCPU, and the next
+ * exit of the vCPU stores it into the guest's memory if it has changed.
+ *
+ * A wrong hint costs a guest part of its budget; a store to a wrong address destroys data. There are two dangers:
+ *
+ * - The address belongs to the VMM's heap, because the VMM has removed the memory from the VM. A VMM changes the generation of its
+ *   memory slots before it can reuse the addresses. The generation is compared directly before the store. On x86, interrupts are
+ *   off here, and both the change of the slots and munmap(2) end only after this CPU has answered an interrupt.
+ *
+ * - The memory belongs to another kernel, because the guest was reset without a withdrawal. Therefore a line is first written
+ *   within PC_HOST_LINE_FRESH_NS of an announcement, and later only if it still contains what was written last. If it does not, or
+ *   if the slots have changed, the line is left alone until the next announcement.
+ *
+ * Page faults are disabled, so a page that is swapped out, write-protected or not yet there (postcopy) delays nobody. The next
+ * translation tries again, at most ten times a second.
+ */
+#ifndef PARACORD_BPF_HOST_LINE_H
+#define PARACORD_BPF_HOST_LINE_H
+
+/* The first store to a line comes at most so long after an announcement: less time than any machine needs for a reset. */
+#define PC_HOST_LINE_FRESH_NS	(100 * PC_NSEC_PER_MSEC)
+/* How long a vCPU may run after the last announcement of its VM's region until its line is no longer written. */
+#define PC_HOST_LINE_RUN_NS	(2500 * PC_NSEC_PER_MSEC)
+
+union pc_line_image {
+	struct paracord_host_line line;
+	u64 words[PC_HOST_LINE_WORDS];
+};
+
+_Static_assert(sizeof(struct paracord_host_line) == PC_HOST_LINE_WORDS * sizeof(u64), "host line");
+
+/* 1: the kernel lets this program use bpf_probe_write_user(). Set before loading; 0 removes the call. */
+const volatile u32 writes_guests SEC(".rodata.writes");
+
+static __always_inline bool host_line_is_due(struct pc_vcpu *v)
+{
+	return writes_guests && v->setup.host_line && *(volatile u32 *)&v->line.sequence != v->line.written;
+}
+
+/* Whether the line may be written now. `there`: its content. */
+static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, u64 now)
+{
+	bool same = true;
+	int i;
+
+	if (!v->line.known)
+		return pc_elapsed_ns(now, v->announced_ns) < PC_HOST_LINE_FRESH_NS;
+#pragma unroll
+	for (i = 0; i < PC_HOST_LINE_WORDS; i++)
+		same = same && there[i] == v->line.there[i];
+	if (!same) {
+		v->line.known = 0;
+		v->line.changed++;
+	}
+	return same;
+}
+
+/* Called at an exit of the vCPU, if host_line_is_due(). Return: 0. */
+static __noinline int write_host_line(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	u64 now = bpf_ktime_get_ns(), there[PC_HOST_LINE_WORDS];
+	union pc_line_image image;
+	u32 sequence;
+	void *at;
+
+	if (!v || !v->line_writable || v->line_gpa != v->setup.slot_gpa || !is_announced(v, now, PC_HOST_LINE_RUN_NS))
+		return 0;
+	sequence = *(volatile u32 *)&v->line.sequence;
+	if (!sequence || sequence & 1)
+		return 0;
+	/* An exchange is a barrier on all architectures. */
+	__sync_lock_test_and_set(&v->line.barrier, 0);
+	__builtin_memcpy(image.words, v->line.image, sizeof(image.words));
+	__sync_lock_test_and_set(&v->line.barrier, 0);
+	if (*(volatile u32 *)&v->line.sequence != sequence)
+		return 0;
+	image.line.announcement = v->line.announcement;
+
+	at = (void *)v->line_hva + sizeof(struct paracord_guest_line);
+	if (!translations_hold(v))
+		return 0;
+	if (bpf_probe_read_user(there, sizeof(there), at))
+		goto failed;
+	if (!may_write_line(v, there, now))
+		return 0;
+	if (bpf_probe_write_user(at, &image, sizeof(image)))
+		goto failed;
+	__builtin_memcpy(v->line.there, image.words, sizeof(image.words));
+	v->line.known = 1;
+	v->line.written = sequence;
+	v->line.writes++;
+	return 0;
+
+failed:
+	v->line.write_errors++;
+	v->line.written = sequence;
+	v->translate = 1;
+	return 0;
+}
+
+#endif

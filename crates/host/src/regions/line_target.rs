@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a host line lies, and how its parts get there.
+
+use std::io;
+use std::sync::Arc;
+
+use paracord_abi::{HOST_BOOST_BYTES, HostBoost, HostPlace};
+use paracord_sensor::Sensor;
+
+use crate::regions::region::Region;
+
+/// Where the host line of a vCPU lies.
+#[derive(Clone)]
+pub enum Target {
+    /// In the file of a region.
+    File {
+        /// The region.
+        region: Arc<Region>,
+        /// The slot in the region.
+        vcpu_id: u32,
+    },
+    /// In the guest's own memory. The line is kept in the record of the vCPU, and the sensor writes
+    /// it (bpf/host_line.h).
+    Memory {
+        /// The sensor.
+        sensor: Arc<Sensor>,
+        /// Index of the vCPU.
+        index: u32,
+        /// Thread of the vCPU. The sensor may use the index of a vCPU that has ended for another one.
+        tid: u32,
+    },
+}
+
+impl Target {
+    /// Writes the boost part of the line.
+    ///
+    /// # Errors
+    /// As [`Region::write_boost`].
+    pub fn write_boost(&self, boost: HostBoost) -> io::Result<()> {
+        match self {
+            Target::File { region, vcpu_id } => region.write_boost(*vcpu_id, boost),
+            Target::Memory { sensor, index, tid } => {
+                keep(sensor, (*index, *tid), 0, &boost.to_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the place part of the line.
+    ///
+    /// # Errors
+    /// As [`Region::write_place`].
+    pub fn write_place(&self, place: HostPlace) -> io::Result<()> {
+        match self {
+            Target::File { region, vcpu_id } => region.write_place(*vcpu_id, place),
+            Target::Memory { sensor, index, tid } => {
+                keep(sensor, (*index, *tid), HOST_BOOST_BYTES, &place.to_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether both are the same line.
+    pub fn is(&self, other: &Target) -> bool {
+        match (self, other) {
+            (Target::File { region, vcpu_id }, Target::File { region: theirs, vcpu_id: id }) => {
+                vcpu_id == id && Arc::ptr_eq(region, theirs)
+            }
+            (Target::Memory { index, tid, .. }, Target::Memory { index: at, tid: theirs, .. }) => {
+                (index, tid) == (at, theirs)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Keeps a part of a line in the record of its vCPU, unless the record belongs to another one now.
+fn keep(sensor: &Sensor, (index, tid): (u32, u32), offset: usize, bytes: &[u8]) {
+    if let Some(vcpu) = sensor.vcpus().get(index).filter(|vcpu| vcpu.tid() == tid) {
+        vcpu.set_host_line(offset, bytes);
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Target::File { region, vcpu_id } => write!(f, "slot {vcpu_id} of {}", region.name),
+            Target::Memory { index, .. } => write!(f, "record {index}"),
+        }
+    }
+}
