@@ -4,11 +4,15 @@
  *
  * The driver allocates the region, writes its header, and announces its address to the
  * host (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The host then reads the guest lines
- * there. It writes nothing, so features that need a host line are not available.
+ * there, and writes the host lines.
  *
  * The announcement is repeated, because a host to which the VM has migrated knows nothing
  * of it. Any CPU that is awake repeats it, at most once per interval for all CPUs. An idle
  * guest makes no announcement.
+ *
+ * The host answers an announcement in the host line of the CPU that made it. If answers
+ * stay away, as after a migration to a host without paracord, the driver clears the host
+ * lines: what they say is no longer true.
  */
 #include <linux/cc_platform.h>
 #include <linux/io.h>
@@ -32,7 +36,9 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 #define PC_MEMORY_SLOTS_PER_CPU	4
 /* Time from the first announcement to the second. */
 #define PC_MEMORY_SECOND_MS	200
-/* A slot has the guest line and an unused host line. */
+/* Number of announcements in a row without an answer after which the host counts as gone. */
+#define PC_MEMORY_UNANSWERED	3
+/* A slot has the guest line and the host line. */
 #define PC_MEMORY_STRIDE_BYTES	(2 * PARACORD_LINE_BYTES)
 
 /* Serializes the creation and removal of the device. */
@@ -42,6 +48,10 @@ static const struct pc_region *pc_memory_region;
 static u64 pc_memory_gpa;		/* 0: nothing is announced */
 static unsigned long pc_memory_next;	/* jiffies of the next announcement */
 
+/* Only the CPU that makes an announcement uses these, and pc_memory_next lets one CPU at a time do so. */
+static const struct paracord_host_line *pc_memory_asked;	/* line of the CPU that made the last announcement */
+static unsigned int pc_memory_unanswered;
+
 static void pc_memory_free(void *arg)
 {
 	struct pc_region *region = arg;
@@ -49,7 +59,7 @@ static void pc_memory_free(void *arg)
 	free_pages_exact(region->base, region->bytes);
 }
 
-/* The header as a host would write it, if it offered what needs no host line. */
+/* The header as a host would write it. */
 static void pc_memory_describe(struct pc_region *region, u32 slots)
 {
 	struct paracord_header *h = region->base;
@@ -63,8 +73,7 @@ static void pc_memory_describe(struct pc_region *region, u32 slots)
 	h->slot_stride_bytes = PC_MEMORY_STRIDE_BYTES;
 	h->slot_count = slots;
 	h->host_features = PARACORD_ANNOUNCED_FEATURES;
-	/* The least that the ABI knows. It has no field that the driver would read. */
-	h->host_line_bytes = 1;
+	h->host_line_bytes = sizeof(struct paracord_host_line);
 	region->host = *h;
 }
 
@@ -94,23 +103,50 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 	return 0;
 }
 
-/*
- * The host reads the header with page faults disabled. The store brings the page in, should the
- * host have swapped it out or not have fetched it yet.
- */
-static void pc_memory_touch(void)
+/* Looks for the answer to the last announcement. The CPU that made it has left the guest since. */
+static void pc_memory_look_for_answer(void)
+{
+	const struct pc_region *region = pc_memory_region;
+	const struct paracord_header *h = region->base;
+	u32 slot;
+
+	if (!pc_memory_asked)
+		return;
+	if (READ_ONCE(pc_memory_asked->announcement) == h->guest_announcements) {
+		pc_memory_unanswered = 0;
+		return;
+	}
+	if (pc_memory_unanswered >= PC_MEMORY_UNANSWERED ||
+	    ++pc_memory_unanswered < PC_MEMORY_UNANSWERED)
+		return;
+	for (slot = 0; slot < region->host.slot_count; slot++)
+		memset(&pc_region_slot(region, slot)->host, 0, sizeof(struct paracord_host_line));
+}
+
+/* Called with interrupts off. */
+static void pc_memory_make_announcement(u64 gpa)
 {
 	struct paracord_header *h = pc_memory_region->base;
 
+	/*
+	 * The host reads the header with page faults disabled. The store brings the page in, should the
+	 * host have swapped it out or not have fetched it yet.
+	 */
 	WRITE_ONCE(h->guest_announcements, h->guest_announcements + 1);
+	pc_memory_asked = this_cpu_ptr(&pc_cpus)->host;
+	pc_arch_announce(gpa);
 }
 
 /* Called when the region is declared. From then on, any CPU may repeat the announcement. */
 void pc_memory_announce(const struct pc_region *region)
 {
+	unsigned long flags;
+
 	pc_memory_region = region;
-	pc_memory_touch();
-	pc_arch_announce(virt_to_phys(region->base));
+	pc_memory_unanswered = 0;
+	local_irq_save(flags);
+	pc_memory_make_announcement(virt_to_phys(region->base));
+	local_irq_restore(flags);
 	/* The host ignores announcements that follow each other closely, such as this one after an earlier driver's. */
 	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PC_MEMORY_SECOND_MS));
 	smp_store_release(&pc_memory_gpa, virt_to_phys(region->base));
@@ -128,13 +164,16 @@ void pc_memory_announce_again(void)
 {
 	unsigned long next = READ_ONCE(pc_memory_next);
 	u64 gpa = smp_load_acquire(&pc_memory_gpa);
+	unsigned long flags;
 
 	if (!gpa || time_before(jiffies, next))
 		return;
 	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) != next)
 		return;
-	pc_memory_touch();
-	pc_arch_announce(gpa);
+	pc_memory_look_for_answer();
+	local_irq_save(flags);
+	pc_memory_make_announcement(gpa);
+	local_irq_restore(flags);
 }
 
 /* Whether the host can be told of a region, and could read it. */

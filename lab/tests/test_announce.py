@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 IN_MEMORY = "(guest memory)"
 REFUSED = "not a paracord region"
 ATTACK = "/paracord/pc_announce.ko"
+STATE = "/sys/devices/platform/paracord_guest/paracord"
 SIGSEGV = 11
 ANNOUNCE_MS = 1000
 
@@ -79,7 +80,8 @@ def test_a_realtime_task_is_boosted_by_its_hint_without_a_device(host, guest, an
         # A slow host boosts for one or two of these tasks a second.
         assert boosts >= 3 if announce else boosts == 0
         if announce:
-            assert vm(daemon)["region"]["features"] == ["boost", "preempt_count"]
+            kick = ["kick"] if host.arch == "x86_64" else []
+            assert vm(daemon)["region"]["features"] == ["boost", "preempt_count", *kick]
             assert counter(daemon.status(), "guest_read_errors") == 0
 
 
@@ -179,3 +181,36 @@ def test_what_is_announced_is_checked(host, guest, kind, name, why):
         assert refused is None if why is None else why in refused
         # A page that is no header any more, as after a crash: nothing is read there after a second.
         guest.run("rmmod pc_announce")
+
+
+@pytest.mark.parametrize("host_line", [True, False])
+def test_a_guest_is_told_of_its_boosts_without_a_device_and_kicks(host, guest, host_line):
+    guest.load_module(stale_boost_kick_us=2000)
+    with Daemon(host, {'vm."plain".host_line': host_line}).start(guest.vcpu_tids) as daemon:
+        await_region(daemon, IN_MEMORY)
+        may_kick = host_line and host.arch == "x86_64"
+        # A slow host boosts for one or two of these tasks a second, and few of the boosts become stale.
+        for _ in range(6 if may_kick else 2):
+            boosts_by_a_realtime_task(host, guest, daemon)
+            kicks = int(guest.run(f"cat {STATE}/kicks").out)
+            if kicks:
+                break
+        seen = vm(daemon)["region"]
+    assert ("kick" in seen["features"]) == may_kick
+    assert (kicks > 0) == may_kick
+    if host_line:
+        assert seen["host_lines"]["writes"] > 10 and seen["host_lines"]["left_alone"] == 0
+    else:
+        assert seen["host_lines"] is None
+
+
+@pytest.mark.parametrize("rom", [0, 1])
+def test_only_memory_that_is_announced_and_writable_is_written(host, guest, rom):
+    """A guest that announces a ROM, or crashes: what it says no longer applies to its memory."""
+    if rom and host.arch != "x86_64":
+        pytest.skip("arm64 has no ROM below 4 GiB")
+    with Daemon(host).start(guest.vcpu_tids):
+        guest.run(f"insmod {ATTACK} seconds=6 rom={rom}", timeout=60)
+    parameters = "/sys/module/pc_announce/parameters"
+    found = guest.run(f"cat {parameters}/written {parameters}/damaged").out.split()
+    assert found == ["N" if rom else "Y", "N"]

@@ -12,11 +12,22 @@
  *   nothing (a withdrawal)
  *
  * `only`: number of the one address to announce, from 0; -1: all of them in turn.
+ *
+ * With `seconds`, the module instead keeps one region announced for so long, five times a second:
+ *
+ *   rom=0   a region with host lines. The memory is then used for something else, without a withdrawal
+ *   rom=1   a region whose slots lie in the firmware's ROM (x86)
+ *
+ * and the parameters `written` (the host has answered in a host line) and `damaged` (the host has changed
+ * the ROM, or the memory that was used for something else) say what has happened.
  */
+#include <linux/delay.h>
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 #ifdef CONFIG_X86
 #include <asm/msr.h>
 #else
@@ -30,7 +41,21 @@ module_param(rounds, uint, 0444);
 static int only = -1;
 module_param(only, int, 0444);
 
+static unsigned int seconds;
+module_param(seconds, uint, 0444);
+static bool rom;
+module_param(rom, bool, 0444);
+static bool written;
+module_param(written, bool, 0444);
+static bool damaged;
+module_param(damaged, bool, 0444);
+
 #define KINDS	6
+/* The last page below 4 GiB: a PC starts there. */
+#define ROM_GPA	0xfffff000ull
+#define SLOT	256u
+#define SLOTS	4u
+#define OTHER_USE	0xa5
 
 static struct paracord_header *page;
 static struct paracord_header *zeros;
@@ -56,7 +81,8 @@ static void describe(struct paracord_header *h)
 	h->slot_count = PARACORD_SLOTS_MAX;
 	h->region_bytes = ~0ull;
 	h->host_features = ~0u;
-	h->host_line_bytes = PARACORD_LINE_BYTES;
+	/* No host lines: what follows the page is not this module's. */
+	h->host_line_bytes = 1;
 	h->guest_features = ~0u;
 	h->guest_abi_major = PARACORD_ABI_MAJOR;
 	h->guest_line_bytes = PARACORD_LINE_BYTES;
@@ -74,8 +100,52 @@ static void attack(void *unused)
 		announce(kinds[only < 0 ? i % KINDS : only % KINDS]);
 }
 
+/* A page with the header, and a page with the slots. */
+static int keep_announced(void)
+{
+	struct paracord_header *h = alloc_pages_exact(2 * PAGE_SIZE, GFP_KERNEL | __GFP_ZERO);
+	void *slots = (void *)h + PAGE_SIZE, *in_rom = NULL, *before = NULL;
+	struct paracord_host_line *line = slots + PARACORD_LINE_BYTES;
+	unsigned int i;
+
+	if (!h)
+		return -ENOMEM;
+	if (rom) {
+		in_rom = memremap(ROM_GPA, PAGE_SIZE, MEMREMAP_WB);
+		before = in_rom ? kmemdup(in_rom, PAGE_SIZE, GFP_KERNEL) : NULL;
+		if (!before)
+			return -ENOMEM;
+	}
+	describe(h);
+	h->host_line_bytes = PARACORD_LINE_BYTES;
+	h->slot_offset_bytes = rom ? ROM_GPA - virt_to_phys(h) : PAGE_SIZE;
+	h->slot_stride_bytes = SLOT;
+	h->slot_count = SLOTS;
+	for (i = 0; i < seconds * 5; i++) {
+		WRITE_ONCE(h->guest_announcements, i + 1);
+		announce(virt_to_phys(h));
+		msleep(200);
+	}
+	for (i = 0; i < SLOTS; i++, line = (void *)line + SLOT)
+		written |= line->announcement != 0;
+	memset(slots, OTHER_USE, PAGE_SIZE);
+	/* With VM exits by the timer only. */
+	for (i = 0; i < 300; i++)
+		mdelay(10);
+	damaged = rom ? memcmp(in_rom, before, PAGE_SIZE) : !!memchr_inv(slots, OTHER_USE, PAGE_SIZE);
+	announce(0);
+	if (rom) {
+		kfree(before);
+		memunmap(in_rom);
+	}
+	free_pages_exact(h, 2 * PAGE_SIZE);
+	return 0;
+}
+
 static int __init pc_announce_init(void)
 {
+	if (seconds)
+		return keep_announced();
 	page = (void *)get_zeroed_page(GFP_KERNEL);
 	zeros = (void *)get_zeroed_page(GFP_KERNEL);
 	if (!page || !zeros) {
@@ -92,6 +162,8 @@ module_init(pc_announce_init);
 /* Frees the pages without a withdrawal, as a kernel that crashes would. */
 static void __exit pc_announce_exit(void)
 {
+	if (seconds)
+		return;
 	memset(page, 0, sizeof(*page));
 	free_page((unsigned long)page);
 	free_page((unsigned long)zeros);
