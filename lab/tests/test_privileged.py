@@ -8,7 +8,8 @@ import pytest
 
 from paracord_lab import machine, rust
 
-pytestmark = [pytest.mark.lab, pytest.mark.needs("btf")]
+# Some of them have limits in time, so other work on this machine can disturb them.
+pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 # Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
 SUITES = (
     ("paracord-sensor", "kernel", 12),
