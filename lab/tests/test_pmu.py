@@ -59,7 +59,7 @@ def record(guest: machine.Guest, event: str, how: str) -> None:
     Most of the samples of user space that perf record takes are in pc_hog's `work`. Those of the kernel are
     not compared: a tick of a guest of an emulated host takes milliseconds, and its share varies.
     """
-    guest.run(f"perf record -q {how} -e {event} -o /tmp/data -- timeout 3 pc_hog >&2", timeout=120)
+    guest.run(f"perf record -q {how} -e {event} -o /tmp/data -- pc_hog --seconds 3 >&2", timeout=120)
     report = guest.run("perf report -i /tmp/data --stdio -q --sort symbol 2>/dev/null", timeout=120).out
     print(f"{event} {how}:\n{report}")
     # Percent, [.] or [k], symbol. The compiler may have made a copy of `work`: work.constprop.0.
