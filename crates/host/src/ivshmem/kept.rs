@@ -88,10 +88,11 @@ fn numbers(proc_root: &Path, pid: u32) -> io::Result<BTreeMap<u32, RawFd>> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
-    fn vm(start_ticks: u64) -> Identity {
-        let pid = std::process::id();
+    fn vm(pid: u32, start_ticks: u64) -> Identity {
         let (name, vmm) = ("web".to_owned(), "qemu".to_owned());
         Identity { name, uuid: None, pid, start_ticks, vmm, uid: 0, cgroup: None }
     }
@@ -101,7 +102,8 @@ mod tests {
         let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
         let note = dir.path().join(".web");
         let vectors = Vectors::new(3).unwrap();
-        let vm = vm(proc::start_ticks(proc_root, std::process::id()).unwrap());
+        let own = std::process::id();
+        let vm = vm(own, proc::start_ticks(proc_root, own).unwrap());
         assert!(find(&note, proc_root, &vm).is_none());
         keep(&note, proc_root, &vm, &vectors).unwrap();
         keep(&note, proc_root, &vm, &vectors).unwrap();
@@ -111,16 +113,29 @@ mod tests {
         let mut count = [0; 8];
         rustix::io::read(&vectors.0[2], &mut count).unwrap();
         assert_eq!(u64::from_ne_bytes(count), 1);
-        drop((found, vectors));
-        assert!(find(&note, proc_root, &vm).is_none(), "the VM has closed them");
+    }
+
+    #[test]
+    fn vectors_that_the_vm_has_closed_are_not_found() {
+        let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
+        let note = dir.path().join(".web");
+        // Another process, for eventfds of this one's other tests soon get the ids of closed ones.
+        let mut process = Command::new("sleep").arg("60").spawn().unwrap();
+        let vm = vm(process.id(), proc::start_ticks(proc_root, process.id()).unwrap());
+        keep(&note, proc_root, &vm, &Vectors::new(3).unwrap()).unwrap();
+        assert!(find(&note, proc_root, &vm).is_none());
+        assert!(note.exists(), "the note is of this VM");
+        process.kill().unwrap();
+        process.wait().unwrap();
     }
 
     #[test]
     fn a_note_of_another_vm_is_removed() {
         let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
         let note = dir.path().join(".web");
-        keep(&note, proc_root, &vm(1), &Vectors::new(1).unwrap()).unwrap();
-        assert!(find(&note, proc_root, &vm(2)).is_none());
+        let own = std::process::id();
+        keep(&note, proc_root, &vm(own, 1), &Vectors::new(1).unwrap()).unwrap();
+        assert!(find(&note, proc_root, &vm(own, 2)).is_none());
         assert!(!note.exists());
     }
 }
