@@ -332,7 +332,9 @@ mod tests {
             let _ = stream.read_to_string(&mut answer);
             answer.starts_with("HTTP/1.1 503")
         };
-        assert_eq!(crowd.iter().filter(|stream| refused(stream)).count(), silent.len());
+        let refused = crowd.iter().filter(|stream| refused(stream)).count();
+        // The threads of the two scrapes before may not have ended yet.
+        assert!((silent.len()..=silent.len() + 2).contains(&refused), "{refused}");
         assert_eq!(std::fs::read_to_string(&trap).unwrap(), "mine", "a symbolic link was followed");
         assert!(std::fs::read_to_string(&textfile).unwrap().contains("paracord_vms 0"));
         drop(silent);

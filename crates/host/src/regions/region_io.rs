@@ -126,6 +126,7 @@ pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regions::pauses::SLOW_NS;
 
     #[test]
     fn an_access_that_hangs_keeps_all_others_away_and_is_counted() {
@@ -136,7 +137,7 @@ mod tests {
         let refused = |done: io::Result<()>| {
             assert_eq!(done.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         };
-        let hangs = io.pauses.begin(now_ns() - 1_000_000_000, true).unwrap();
+        let hangs = io.pauses.begin(now_ns() - 2 * SLOW_NS, true).unwrap();
         refused(io.write(&[(0, b"y")]));
         refused(io.read(&mut [0], 0));
         assert!(io.read_header().is_err());
