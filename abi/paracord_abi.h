@@ -51,7 +51,7 @@
 /* The bytes in memory read "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		4
+#define PARACORD_ABI_MINOR		5
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -107,7 +107,8 @@
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
 #define PARACORD_ANNOUNCE_MS		1000
 /*
- * Features of a region in the guest's own memory. PARACORD_F_KICK needs host lines.
+ * Features of a region in the guest's own memory. All of them but the first two need
+ * host lines.
  *
  * The host writes host lines there (since 1.4) if the header declares the whole line
  * (host_line_bytes), and if the host can. It writes a line at exits of its vCPU, so the
@@ -115,8 +116,12 @@
  * region, or if it finds that somebody else has written to the line.
  *
  * paracord_host_line.announcement tells the guest whether a host writes at all.
+ *
+ * The host also writes performance domains there (since 1.5) if the header declares
+ * PARACORD_DOMAINS_MAX domains at PARACORD_DOMAIN_OFFSET_BYTES. It writes them at the
+ * exits that follow an announcement. The guest knows them by paracord_domain.table.
  */
-#define PARACORD_ANNOUNCED_FEATURES	7u	/* PARACORD_F_BOOST, PARACORD_F_PREEMPT_COUNT, PARACORD_F_KICK */
+#define PARACORD_ANNOUNCED_FEATURES	31u	/* PARACORD_F_BOOST to PARACORD_F_CAPACITY */
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
@@ -160,17 +165,21 @@ struct paracord_header {
 
 /*
  * A performance domain: host CPUs with the same capacity and the same
- * frequencies (since 1.1). The host writes this structure before the guest
- * starts and does not change it afterwards. A reader checks that the levels rise
- * strictly, because two equal frequencies make the guest's cpufreq core divide
- * by zero.
+ * frequencies (since 1.1). A reader checks that the levels rise strictly, because
+ * two equal frequencies make the guest's cpufreq core divide by zero.
+ *
+ * In a region of a device, the host writes this structure before the guest starts
+ * and does not change it afterwards. In the guest's own memory (since 1.5), another
+ * host may replace it. The host then stores 0 into max_khz first, and the new value
+ * of max_khz last.
  */
 struct paracord_domain {
 	__u32 max_khz;			/* highest frequency, for display; never 0 */
 	__u16 capacity;			/* capacity at max_khz, 1..1024, on the host's capacity scale */
 	__u16 level_count;		/* number of levels, 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
-	__u8  host_reserved[52];
+	__u32 table;			/* table to which the domain belongs; 0 in a region of a device (since 1.5) */
+	__u8  host_reserved[48];
 	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
 };
 
@@ -259,7 +268,8 @@ struct paracord_host_line {
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
 	__u32 announcement;		/* guest_announcements of the last announcement of this vCPU that the host has seen (since 1.4) */
 	__u64 steal_ns;			/* time that the vCPU was runnable but did not run */
-	__u8  host_reserved[24];
+	__u32 domain_table;		/* table to which `domain` refers; a host with other domains has another table (since 1.5) */
+	__u8  host_reserved[20];
 };
 
 /*
@@ -330,7 +340,8 @@ struct paracord_slot {
 #define PARACORD_ASSERT(cond, why) _Static_assert(cond, why)
 #endif
 PARACORD_ASSERT(PARACORD_ANNOUNCED_FEATURES ==
-		(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK), "features");
+		(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK |
+		 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY), "features");
 PARACORD_ASSERT(sizeof(struct paracord_header) == PARACORD_HEADER_BYTES, "header");
 PARACORD_ASSERT(sizeof(struct paracord_context) == 8, "context is one load");
 PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "guest line");

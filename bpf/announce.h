@@ -99,6 +99,10 @@ static __noinline int announced(u64 value)
 	/* The next exit of this vCPU answers in its host line. */
 	v->line.announcement = header.guest_announcements;
 	v->line.written = PC_HOST_LINE_AGAIN;
+	/* The daemon has checked the region at region_gpa only. */
+	if (writes_guests && v->setup.writes & PC_WRITE_DOMAINS && gpa == v->setup.region_gpa &&
+	    !(slot_flags & PC_KVM_MEM_READONLY))
+		start_domain_pass(v, hva, kvm, generation, now);
 	return 0;
 }
 

@@ -10,6 +10,8 @@
 
 /* How long a vCPU may run after the last announcement of its VM's region. The guest repeats it each second. */
 #define PC_ANNOUNCED_MAX_NS	(5000 * PC_NSEC_PER_MSEC)
+/* Minimum interval between two looks at the request in a line in the guest's own memory. A guest's governor is no faster. */
+#define PC_REQUEST_LOOK_NS	PC_NSEC_PER_MSEC
 /* Length of a guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
@@ -94,11 +96,24 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
  */
 static __always_inline void read_request(struct pc_vcpu *v)
 {
-	u64 at = v->setup.slot_hva + __builtin_offsetof(struct paracord_guest_line, perf_request);
+	u64 line = v->setup.slot_hva, at, now;
 	u32 asks = 0;
 
-	if (!v->setup.slot_hva)
-		return;
+	if (!line) {
+		if (!v->setup.slot_gpa)
+			return;
+		/* The checks of the address are too dear for each exit. */
+		now = bpf_ktime_get_ns();
+		if (pc_elapsed_ns(now, v->requested_ns) < PC_REQUEST_LOOK_NS)
+			return;
+		v->requested_ns = now;
+		line = line_address(v, now);
+		if (!line) {
+			note_request(v, 0);
+			return;
+		}
+	}
+	at = line + __builtin_offsetof(struct paracord_guest_line, perf_request);
 	if (bpf_probe_read_user(&asks, sizeof(asks), (void *)at)) {
 		asks = 0;
 		v->counters.guest_read_errors++;

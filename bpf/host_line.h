@@ -36,7 +36,7 @@ const volatile u32 writes_guests SEC(".rodata.writes");
 
 static __always_inline bool host_line_is_due(struct pc_vcpu *v)
 {
-	return writes_guests && v->setup.host_line && *(volatile u32 *)&v->line.sequence != v->line.written;
+	return writes_guests && v->setup.writes & PC_WRITE_LINE && *(volatile u32 *)&v->line.sequence != v->line.written;
 }
 
 /* Whether the line may be written now. `there`: its content. */

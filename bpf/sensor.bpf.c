@@ -24,7 +24,7 @@
  * make requests, the exit also costs a read of four bytes of the guest line. If the daemon serves counters to the guest, the
  * exit also costs a read of four bytes of the guest's memory (bell.h). If the guest has moved its line or its preempt_count, an exit
  * translates the address anew, at most ten times a second (translate.h). If the host line in the guest's own memory has changed, an
- * exit writes it (host_line.h).
+ * exit writes it (host_line.h). So do the exits after an announcement with the performance domains (domain_table.h).
  *
  * The policy runs only at the other exits of a boosted vCPU (with hints_at_exit also of an unboosted one), and at switches and
  * kicks of vCPUs.
@@ -175,6 +175,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #endif
 #include "guest_line.h"
 #include "host_line.h"
+#include "domain_table.h"
 #include "reserve.h"
 #include "evaluate.h"
 #include "whereabouts.h"
@@ -252,6 +253,8 @@ int sensor_exit(void *ctx)
 		translate(index);
 	if (host_line_is_due(v))
 		write_host_line(index);
+	if (writes_guests && v->domains.is_due)
+		write_domain(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);
 	if (!v->state.boosted && !v->setup.hints_at_exit)

@@ -63,9 +63,30 @@ struct pc_host_line {
 	u64 changed;			/* times that something else was found in the line, so that it was left alone */
 };
 
+/* A domain of the table that guests without a device are told: struct paracord_domain (abi/paracord_abi.h). */
+#define PC_DOMAIN_WORDS		24
+
+struct pc_domain_image {
+	u64 words[PC_DOMAIN_WORDS];
+};
+
+/* A pass over the table in the guest's own memory (domain_table.h). Only the vCPU's thread uses it. */
+struct pc_domain_pass {
+	u64 hva;		/* address of the region's header in the VMM */
+	u64 kvm;		/* struct kvm of the VM when the address was translated */
+	u64 generation;		/* generation of its memory slots then */
+	u64 announced_ns;	/* time of the announcement that started the pass */
+	u32 is_due;		/* 1: the pass has not ended */
+	u32 next;		/* index of the next domain */
+};
+
 /* pc_vcpu_setup.refused */
 #define PC_REFUSED_RT	1	/* not boosted by rt: a limit of its cgroups does not bind a real-time thread */
 #define PC_REFUSED_ALL	3	/* not boosted by ext either, for example because its cgroup has cpu.idle set */
+
+/* pc_vcpu_setup.writes */
+#define PC_WRITE_LINE		1	/* the host line at slot_gpa */
+#define PC_WRITE_DOMAINS	2	/* the table of performance domains */
 
 /* Written by the daemon. */
 struct pc_vcpu_setup {
@@ -80,7 +101,7 @@ struct pc_vcpu_setup {
 	u32 reserve;		/* index into reserves, for the CPU quotas of the vCPU's cgroups; 0: no quotas */
 	u32 io;			/* 1: not a vCPU thread, but another thread of the VMM that works for the VM */
 	u32 may_announce;	/* 1: a region in the guest's own memory is allowed */
-	u32 host_line;		/* 1: the slot at slot_gpa has a host line, which is to be written */
+	u32 writes;		/* PC_WRITE_*: what is to be written into the region at region_gpa */
 	u64 region_gpa;		/* guest-physical address of the region that the guest has announced; 0: none, or slot_hva is set */
 	u64 slot_gpa;		/* guest-physical address of the guest line in that region */
 };
@@ -141,6 +162,8 @@ struct pc_vcpu {
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
 	struct pc_host_line line;
+	struct pc_domain_pass domains;
+	u64 requested_ns;	/* time of the last look at the guest's request in the guest's own memory */
 };
 
 /*

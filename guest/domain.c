@@ -3,8 +3,14 @@
  * The host's performance domains: capacity and frequencies of the CPUs on which a
  * vCPU may run, and the domain of each vCPU.
  *
- * The table is copied once and the copy is checked. An invalid table disables the
- * guest's frequencies and nothing else. The host line of a vCPU names the vCPU's
+ * The table of a device is copied once and the copy is checked. An invalid table
+ * disables the guest's frequencies and nothing else. In a region in the guest's own
+ * memory, the host writes the table when the region has been announced, and another
+ * host after a migration writes another one. There, a domain is copied and checked
+ * when the first CPU gets it. If the host has another table, frequencies and capacities
+ * are started again with its domains.
+ *
+ * The host line of a vCPU names the vCPU's
  * domain. The host's daemon writes the host line when it has found the vCPU. This may
  * happen after this module was loaded.
  */
@@ -21,6 +27,8 @@
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
 #define PC_WAIT_FOR_DAEMON_MS	5000
+/* Interval of the looks for another table. They wake no idle CPU. */
+#define PC_WATCH_TABLE_MS	1000
 
 /* A higher frequency is an error. The cpufreq core also gives the highest numbers a special meaning. */
 #define PC_MAX_KHZ		100000000
@@ -113,6 +121,40 @@ void pc_domains_read(struct pc_region *region)
 	region->domain_count = h->domain_count;
 }
 
+/* Prepares for a table that the host writes later. Return: 0 or -ENOMEM. */
+int pc_domains_expect(struct pc_region *region)
+{
+	region->domains = devm_kcalloc(region->dev, PARACORD_DOMAINS_MAX,
+				       sizeof(*region->domains), GFP_KERNEL);
+	if (!region->domains)
+		return -ENOMEM;
+	region->domain_count = PARACORD_DOMAINS_MAX;
+	region->domains_change = true;
+	return 0;
+}
+
+/* Copies domain @index from the guest's own memory, unless there is a copy. Return: whether the copy can be used. */
+static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
+{
+	const struct paracord_header *h = &region->host;
+	const struct paracord_domain *from = region->base + h->domain_offset_bytes +
+					     index * h->domain_stride_bytes;
+	struct paracord_domain *to = &region->domains[index], copy;
+	u32 khz;
+
+	if (to->max_khz)
+		return true;
+	/* The host stores 0 into max_khz before it changes the domain, and another value afterwards. */
+	khz = smp_load_acquire(&from->max_khz);
+	copy = *from;
+	smp_rmb();
+	if (!khz || khz != copy.max_khz || khz != READ_ONCE(from->max_khz) ||
+	    copy.table != region->domain_table || !pc_domain_usable(region, index, &copy))
+		return false;
+	*to = copy;
+	return true;
+}
+
 /*
  * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
  * line has named a domain, the CPU keeps it, because a policy keeps the frequencies with which it was created.
@@ -124,9 +166,51 @@ void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
 	if (cpu->domain || !(region->features &
 			     (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
+	if (READ_ONCE(cpu->host->domain_table) != region->domain_table)
+		return;
 	number = READ_ONCE(cpu->host->domain);
-	if (number && number <= region->domain_count)
-		WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
+	if (!number || number > region->domain_count)
+		return;
+	if (region->domains_change && !pc_domain_copy(region, number - 1))
+		return;
+	WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
+}
+
+/* Ends the use of the domains. */
+static void pc_domains_forget(struct pc_region *region)
+{
+	int nr;
+
+	pc_cpufreq_stop();
+	pc_invariance_stop();
+	cpus_read_lock();
+	for_each_possible_cpu(nr)
+		WRITE_ONCE(per_cpu(pc_cpus, nr).domain, NULL);
+	cpus_read_unlock();
+	/* The users of a domain run with interrupts off. */
+	synchronize_rcu();
+	region->domains_in_use = false;
+}
+
+/* Begins anew if the host has another table than before. */
+static void pc_domains_follow_host(struct pc_region *region)
+{
+	u32 table = pc_memory_domain_table(region);
+
+	if (!table || table == region->domain_table)
+		return;
+	if (region->domains_in_use)
+		dev_info(region->dev, "the host has other performance domains: frequencies and capacities start again
+");
+	pc_domains_forget(region);
+	memset(region->domains, 0, region->domain_count * sizeof(*region->domains));
+	WRITE_ONCE(region->domain_table, table);
+	region->looks_left = PC_FIND_DOMAINS_LOOKS;
+}
+
+static void pc_domains_look_again(struct pc_region *region, unsigned int ms)
+{
+	schedule_delayed_work(&region->find_domains, msecs_to_jiffies(ms));
 }
 
 static void pc_find_domains(struct work_struct *work)
@@ -136,6 +220,12 @@ static void pc_find_domains(struct work_struct *work)
 	unsigned int known = 0, unknown = 0;
 	int nr;
 
+	if (region->domains_change)
+		pc_domains_follow_host(region);
+	if (region->domains_in_use) {
+		pc_domains_look_again(region, PC_WATCH_TABLE_MS);
+		return;
+	}
 	cpus_read_lock();
 	for_each_online_cpu(nr) {
 		struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
@@ -152,21 +242,22 @@ static void pc_find_domains(struct work_struct *work)
 
 	if (unknown && region->looks_left) {
 		region->looks_left--;
-		schedule_delayed_work(&region->find_domains,
-				      msecs_to_jiffies(PC_FIND_DOMAINS_MS));
+		pc_domains_look_again(region, PC_FIND_DOMAINS_MS);
 		return;
 	}
 	if (!known) {
 		if (!region->told_of_wait)
 			dev_info(region->dev, "the host does not say where the vCPUs run: no frequencies until paracord is started there\n");
 		region->told_of_wait = true;
-		schedule_delayed_work(&region->find_domains,
-				      msecs_to_jiffies(PC_WAIT_FOR_DAEMON_MS));
+		pc_domains_look_again(region, PC_WAIT_FOR_DAEMON_MS);
 		return;
 	}
 	/* pc_invariance_start() comes second, because it checks which cpufreq driver is in use. */
 	pc_cpufreq_start(region);
 	pc_invariance_start(region);
+	region->domains_in_use = true;
+	if (region->domains_change)
+		pc_domains_look_again(region, PC_WATCH_TABLE_MS);
 }
 
 /*
@@ -175,7 +266,10 @@ static void pc_find_domains(struct work_struct *work)
  */
 void pc_domains_start(struct pc_region *region)
 {
-	INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
+	if (region->domains_change)
+		INIT_DEFERRABLE_WORK(&region->find_domains, pc_find_domains);
+	else
+		INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
 	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
 	region->looks_left = PC_FIND_DOMAINS_LOOKS;
@@ -184,11 +278,6 @@ void pc_domains_start(struct pc_region *region)
 
 void pc_domains_stop(struct pc_region *region)
 {
-	int nr;
-
 	cancel_delayed_work_sync(&region->find_domains);
-	pc_cpufreq_stop();
-	pc_invariance_stop();
-	for_each_possible_cpu(nr)
-		WRITE_ONCE(per_cpu(pc_cpus, nr).domain, NULL);
+	pc_domains_forget(region);
 }

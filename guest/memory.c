@@ -48,7 +48,7 @@ static const struct pc_region *pc_memory_region;
 static u64 pc_memory_gpa;		/* 0: nothing is announced */
 static unsigned long pc_memory_next;	/* jiffies of the next announcement */
 
-/* Only the CPU that makes an announcement uses these, and pc_memory_next lets one CPU at a time do so. */
+/* Only the CPU that makes an announcement stores into these, and pc_memory_next lets one CPU at a time do so. */
 static const struct paracord_host_line *pc_memory_asked;	/* line of the CPU that made the last announcement */
 static unsigned int pc_memory_unanswered;
 
@@ -74,6 +74,9 @@ static void pc_memory_describe(struct pc_region *region, u32 slots)
 	h->slot_count = slots;
 	h->host_features = PARACORD_ANNOUNCED_FEATURES;
 	h->host_line_bytes = sizeof(struct paracord_host_line);
+	h->domain_offset_bytes = PARACORD_DOMAIN_OFFSET_BYTES;
+	h->domain_count = PARACORD_DOMAINS_MAX;
+	h->domain_stride_bytes = PARACORD_DOMAIN_STRIDE_BYTES;
 	region->host = *h;
 }
 
@@ -99,6 +102,9 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 		return -ERANGE;
 	}
 	pc_memory_describe(region, slots);
+	err = pc_domains_expect(region);
+	if (err)
+		return err;
 	region->features = pc_region_features(region);
 	return 0;
 }
@@ -123,6 +129,17 @@ static void pc_memory_look_for_answer(void)
 		memset(&pc_region_slot(region, slot)->host, 0, sizeof(struct paracord_host_line));
 }
 
+/* The table of performance domains of the host that has answered the last announcement; 0: no answer yet, or no table. */
+u32 pc_memory_domain_table(const struct pc_region *region)
+{
+	const struct paracord_host_line *asked = READ_ONCE(pc_memory_asked);
+	const struct paracord_header *h = region->base;
+
+	if (!asked || READ_ONCE(asked->announcement) != READ_ONCE(h->guest_announcements))
+		return 0;
+	return READ_ONCE(asked->domain_table);
+}
+
 /* Called with interrupts off. */
 static void pc_memory_make_announcement(u64 gpa)
 {
@@ -133,7 +150,7 @@ static void pc_memory_make_announcement(u64 gpa)
 	 * host have swapped it out or not have fetched it yet.
 	 */
 	WRITE_ONCE(h->guest_announcements, h->guest_announcements + 1);
-	pc_memory_asked = this_cpu_ptr(&pc_cpus)->host;
+	WRITE_ONCE(pc_memory_asked, this_cpu_ptr(&pc_cpus)->host);
 	pc_arch_announce(gpa);
 }
 

@@ -49,8 +49,11 @@ struct pc_region {
 	u32 features;			/* offered by the host and accepted here */
 	void __iomem *doorbell;		/* NULL: counters do not use the doorbell, or the doorbell is not mapped */
 	unsigned int vectors;		/* number of MSI-X vectors; vector n belongs to slot n; 0: none */
-	struct paracord_domain *domains;	/* checked copy of the domain table */
+	struct paracord_domain *domains;	/* checked copy of the domain table. A domain with max_khz 0 is not known yet. */
 	unsigned int domain_count;
+	u32 domain_table;		/* paracord_domain.table of @domains; 0: the table of a device, or none yet */
+	bool domains_change;		/* the table lies in the guest's own memory: the host may change */
+	bool domains_in_use;		/* frequencies and capacities were started */
 	struct delayed_work find_domains;
 	unsigned int looks_left;	/* runs of @find_domains that are left at the short interval */
 	bool told_of_wait;		/* the wait for a daemon was logged */
@@ -110,9 +113,11 @@ int pc_memory_open(struct pc_region *region, struct device *dev);
 void pc_memory_announce(const struct pc_region *region);
 void pc_memory_announce_again(void);
 void pc_memory_withdraw(void);
+u32 pc_memory_domain_table(const struct pc_region *region);
 
 /* domain.c */
 void pc_domains_read(struct pc_region *region);
+int pc_domains_expect(struct pc_region *region);
 void pc_domains_start(struct pc_region *region);
 void pc_domains_stop(struct pc_region *region);
 void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu);

@@ -135,14 +135,20 @@ impl Domain {
         .checked()
     }
 
-    /// The bytes of the domain, as they are in the region.
+    /// The bytes of the domain, as they are in the region of a device.
     pub fn to_bytes(&self) -> [u8; DOMAIN_BYTES] {
+        self.in_table(0)
+    }
+
+    /// The bytes of the domain, as they are in the guest's own memory. `table`: [`table_id`].
+    pub fn in_table(&self, table: u32) -> [u8; DOMAIN_BYTES] {
         let mut bytes = [0u8; DOMAIN_BYTES];
         let flags = if self.shared { layout::PARACORD_DOMAIN_SHARED } else { 0 };
         write_field!(bytes, self.max_khz, paracord_domain, max_khz);
         write_field!(bytes, self.capacity, paracord_domain, capacity);
         write_field!(bytes, self.levels.len() as u16, paracord_domain, level_count);
         write_field!(bytes, flags, paracord_domain, flags);
+        write_field!(bytes, table, paracord_domain, table);
         let first = offset_of!(paracord_domain, levels);
         let places = bytes[first..].chunks_exact_mut(size_of::<u16>());
         for (place, level) in places.zip(&self.levels) {
@@ -150,6 +156,18 @@ impl Domain {
         }
         bytes
     }
+}
+
+/// Number by which a guest knows that the domains are others than before: a hash (FNV-1a) of them.
+/// 0: there are no domains.
+pub fn table_id(domains: &[Domain]) -> u32 {
+    const BASIS: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    if domains.is_empty() {
+        return 0;
+    }
+    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(PRIME);
+    domains.iter().flat_map(Domain::to_bytes).fold(BASIS, add).max(1)
 }
 
 #[cfg(test)]
@@ -197,5 +215,17 @@ mod tests {
         let mut long = good.to_bytes();
         long[offset_of!(paracord_domain, level_count)] = 65;
         assert_eq!(Domain::from_bytes(&long), Err(DomainError::LevelCount { found: 65 }));
+    }
+
+    #[test]
+    fn other_domains_have_another_table() {
+        let one = Domain::from_frequencies(&[1_000_000, 2_000_000], 1024, true).unwrap();
+        let other = Domain::from_frequencies(&[1_000_000, 2_000_000], 512, true).unwrap();
+        assert_eq!(table_id(&[]), 0);
+        let id = table_id(&[one.clone(), other.clone()]);
+        assert_eq!(id, table_id(&[one.clone(), other.clone()]));
+        assert!(id != table_id(&[other.clone(), one.clone()]) && id != table_id(&[one.clone()]));
+        assert_eq!(Domain::from_bytes(&one.in_table(id)).unwrap(), one);
+        assert_ne!(one.in_table(id), one.to_bytes());
     }
 }

@@ -121,7 +121,7 @@ impl HostBoost {
 }
 
 /// Size of the place part of the host line, which follows the boost part.
-pub const HOST_PLACE_BYTES: usize = offset_of!(paracord_host_line, announcement) - HOST_BOOST_BYTES;
+pub const HOST_PLACE_BYTES: usize = offset_of!(paracord_host_line, domain_table) + size_of::<u32>() - HOST_BOOST_BYTES;
 
 /// Where a vCPU runs and how fast. This is the part of [`HOST_PLACE_BYTES`] that follows the boost
 /// part of a host line.
@@ -139,6 +139,8 @@ pub struct HostPlace {
     pub pressure: u16,
     /// Index of the vCPU's performance domain.
     pub domain: Option<u16>,
+    /// Table to which `domain` refers; 0: the one in the region of a device.
+    pub domain_table: u32,
 }
 
 impl HostPlace {
@@ -150,6 +152,7 @@ impl HostPlace {
         cluster: u32::MAX,
         pressure: 0,
         domain: None,
+        domain_table: 0,
     };
 
     /// The bytes of this part, as they are in the region.
@@ -162,6 +165,7 @@ impl HostPlace {
         write_field!(line, self.cluster, paracord_host_line, cluster);
         write_field!(line, self.pressure, paracord_host_line, pressure);
         write_field!(line, domain, paracord_host_line, domain);
+        write_field!(line, self.domain_table, paracord_host_line, domain_table);
         let mut bytes = [0u8; HOST_PLACE_BYTES];
         bytes.copy_from_slice(&line[HOST_BOOST_BYTES..HOST_BOOST_BYTES + HOST_PLACE_BYTES]);
         bytes

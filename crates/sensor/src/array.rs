@@ -44,6 +44,8 @@ unsafe impl Record for paracord_policy::pc_where {}
 unsafe impl Record for paracord_policy::pc_reserve {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_announcement {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_domain_image {}
 
 /// A mapped BPF array of `len` records, which BPF programs write concurrently.
 pub struct Array<T: Record> {

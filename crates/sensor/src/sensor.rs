@@ -11,7 +11,7 @@ use std::{
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, Program, ProgramMut};
 use paracord_policy::{
     PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_announcement, pc_clamp, pc_cpu,
-    pc_energy, pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
+    pc_domain_image, pc_energy, pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
 use crate::{
@@ -58,6 +58,7 @@ pub struct Sensor {
     cpus: Array<pc_cpu>,
     reserves: Array<pc_reserve>,
     announcements: Array<pc_announcement>,
+    domain_table: Array<pc_domain_image>,
     adoption: Array<pc_adoption>,
     pub(crate) users: Users,
     /// Address of the kernel's key for frequency invariance (bpf/whereabouts.h); 0: there is none.
@@ -96,6 +97,7 @@ impl Sensor {
             cpus: map_array(&object, "cpus")?,
             reserves: map_array(&object, "reserves")?,
             announcements: map_array(&object, "announcements")?,
+            domain_table: map_array(&object, "domain_images")?,
             adoption: map_array(&object, "adoption")?,
             users: Users::default(),
             invariance_key: symbols::address_of(&found.symbols, INVARIANCE_KEY).unwrap_or(0),
@@ -220,6 +222,12 @@ impl Sensor {
     #[must_use]
     pub fn announcements(&self) -> &Array<pc_announcement> {
         &self.announcements
+    }
+
+    /// The performance domains that guests without a device are told.
+    #[must_use]
+    pub fn domain_table(&self) -> &Array<pc_domain_image> {
+        &self.domain_table
     }
 
     /// The reserves: what CPU quotas leave for boosts.

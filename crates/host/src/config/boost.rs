@@ -31,6 +31,8 @@ pub struct BoostKeys {
     pub guest_requests: bool,
     /// Whether host lines are written into the guest's own memory.
     pub host_line: bool,
+    /// Whether performance domains are written into the guest's own memory.
+    pub frequencies: bool,
     /// Whether the VMM's other threads are boosted.
     pub io: bool,
     /// Period of all budgets, ms.
@@ -80,6 +82,7 @@ impl From<&BoostConfig> for BoostKeys {
             hints_at_exit: c.hints_at_exit,
             guest_requests: c.guest_requests,
             host_line: c.host_line,
+            frequencies: c.frequencies,
             io: c.io,
             period_ms: small(c.period_us / US_PER_MS),
             vcpu_budget: share(c.vcpu_budget_us),
@@ -106,6 +109,7 @@ impl From<&BoostKeys> for BoostConfig {
             hints_at_exit: k.hints_at_exit,
             guest_requests: k.guest_requests,
             host_line: k.host_line,
+            frequencies: k.frequencies,
             io: k.io,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),

@@ -35,6 +35,7 @@ impl Lines {
     /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts.
     pub fn read_cpus(&mut self) {
         self.cpus = Arc::new(HostCpus::read(Path::new("/")));
+        self.sensor.domain_table().set(&self.cpus.images());
     }
 
     /// Sets the CPUs that are told from the next [`attach`](Lines::attach) on.
@@ -46,32 +47,39 @@ impl Lines {
     /// otherwise.
     pub fn attach(&self, vm: &Vm, index: u32, vcpu_id: u32) {
         let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
-        let (target, domain) = if let Some(region) = &vm.region {
+        let (target, domain, domain_table) = if let Some(region) = &vm.region {
             let target = Target::File { region: Arc::clone(region), vcpu_id };
-            (target, self.domain(region, index, tid))
-        } else if vm.has_host_line_in_memory() {
-            (Target::Memory { sensor: Arc::clone(&self.sensor), index, tid }, None)
+            (target, self.domain(region, index, tid), 0)
+        } else if let Some(region) = vm.announced.as_ref().filter(|region| region.has_host_line) {
+            let target = Target::Memory { sensor: Arc::clone(&self.sensor), index, tid };
+            let domain = if region.has_domains { self.domain_now(index, tid) } else { None };
+            (target, domain, domain.map_or(0, |_| self.cpus.table_id()))
         } else {
             return self.detach(index);
         };
         let follows =
             vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
         let cpus = Arc::clone(&self.cpus);
-        self.host_lines.attach(index, Line { target, tid, follows, domain, cpus });
+        self.host_lines.attach(index, Line { target, tid, follows, domain, domain_table, cpus });
     }
 
-    /// The performance domain of the CPUs on which thread `tid` may run now, or of the CPUs that are
-    /// the hint of its vCPU.
+    /// The performance domain of a vCPU, of the table in its VM's region.
     fn domain(&self, region: &Region, index: u32, tid: u32) -> Option<u16> {
         if region.tells(self.cpus.table()) {
-            let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
-            let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
-            self.cpus.domain_of(&allowed)
+            self.domain_now(index, tid)
         } else {
             // The host has changed since the region was made. The only domain that still applies is
             // domain 0: the vCPU may run on any CPU.
             (region.layout.domain_count > 0).then_some(0)
         }
+    }
+
+    /// The performance domain of the CPUs on which thread `tid` may run now, or of the CPUs that are
+    /// the hint of its vCPU.
+    fn domain_now(&self, index: u32, tid: u32) -> Option<u16> {
+        let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
+        let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
+        self.cpus.domain_of(&allowed)
     }
 
     /// Detaches the host line of a vCPU, if it has one.

@@ -5,7 +5,7 @@
 use std::mem::offset_of;
 
 use paracord_abi::{PMU_GUEST_OFFSET, layout};
-use paracord_policy::{PC_REFUSED_ALL, pc_vcpu_setup};
+use paracord_policy::{PC_REFUSED_ALL, PC_WRITE_DOMAINS, PC_WRITE_LINE, pc_vcpu_setup};
 
 use crate::settings::Mode;
 use crate::vms::Vm;
@@ -47,10 +47,18 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
         reserve: bounds.reserve,
         io: 0,
         may_announce: (vm.config.use_region && vm.config.mode != Mode::Off).into(),
-        host_line: vm.has_host_line_in_memory().into(),
+        writes: writes(vm),
         region_gpa: announced.map_or(0, |region| region.gpa),
         slot_gpa: announced.and_then(|region| region.slot_gpa(vcpu_id)).unwrap_or(0),
     }
+}
+
+/// What the sensor writes into the guest's own memory.
+fn writes(vm: &Vm) -> u32 {
+    vm.announced.as_ref().map_or(0, |region| {
+        (if region.has_host_line { PC_WRITE_LINE } else { 0 })
+            | (if region.has_domains { PC_WRITE_DOMAINS } else { 0 })
+    })
 }
 
 /// The setup of a VMM thread that is not a vCPU. If its process has no VM, the thread works for no
@@ -113,6 +121,7 @@ mod tests {
             layout,
             driver: Some(driver),
             has_host_line: true,
+            has_domains: true,
         });
         let setup = of_vcpu(&vm, 1, BOUNDS, false);
         assert_eq!((setup.slot_hva, setup.may_announce, setup.host_line), (0, 1, 1));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use paracord_abi::{Domain, layout};
+use paracord_abi::{DOMAIN_BYTES, Domain, layout, table_id};
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::sysfs::{CAPACITY_MAX, CpuFiles, Policy};
 
@@ -82,6 +82,17 @@ impl HostCpus {
     /// The domains for a guest; empty without cpufreq.
     pub fn table(&self) -> &[Domain] {
         &self.table
+    }
+
+    /// The number of the table for guests without a device ([`table_id`]).
+    pub fn table_id(&self) -> u32 {
+        table_id(&self.table)
+    }
+
+    /// The domains for guests without a device, as bytes.
+    pub fn images(&self) -> Vec<[u8; DOMAIN_BYTES]> {
+        let id = self.table_id();
+        self.table.iter().map(|domain| domain.in_table(id)).collect()
     }
 
     /// The cluster of a CPU.

@@ -22,37 +22,63 @@ pub struct AnnouncedRegion {
     pub driver: Option<GuestDriver>,
     /// Whether the sensor writes host lines.
     pub has_host_line: bool,
+    /// Whether the sensor writes the host's performance domains.
+    pub has_domains: bool,
 }
 
+/// What the sensor may write into the guest's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writes {
+    /// Host lines.
+    pub lines: bool,
+    /// Performance domains. They need host lines.
+    pub domains: bool,
+}
+
+/// Features for which the host writes performance domains.
+const NEED_DOMAINS: u32 = layout::PARACORD_F_PERF_REQUEST | layout::PARACORD_F_CAPACITY;
 /// Features for which the host writes host lines.
-const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK;
+const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK | NEED_DOMAINS;
 
 impl AnnouncedRegion {
-    /// Checks the header in an announcement. `writes`: whether the sensor may write into the guest's
-    /// memory.
+    /// Checks the header in an announcement.
     ///
     /// The size of the region is not checked against anything: the sensor translates the address of
     /// each slot by itself, and refuses addresses that are no memory of the guest.
     ///
     /// # Errors
     /// [`AbiError`] if the header is refused.
-    pub fn check(announced: &Announced, writes: bool) -> Result<AnnouncedRegion, AbiError> {
+    pub fn check(announced: &Announced, writes: Writes) -> Result<AnnouncedRegion, AbiError> {
         let mut layout = RegionLayout::check(&announced.header, u64::MAX)?;
         // The guest has written this part of the header, too.
         layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
         // The sensor writes whole lines. Drivers before ABI 1.4 declare less.
-        let has_host_line = writes && layout.host_line_bytes as usize >= LINE_BYTES;
+        let has_host_line = writes.lines && layout.host_line_bytes as usize >= LINE_BYTES;
         if !has_host_line {
             layout.host_features &= !NEED_HOST_LINE;
         }
+        let has_room = writes.domains
+            && layout.domain_count == layout::PARACORD_DOMAINS_MAX as u16
+            && (0..layout.domain_count).all(|index| layout.domain_offset(index) == own_place(index));
+        if !has_room {
+            layout.host_features &= !NEED_DOMAINS;
+        }
         let driver = GuestDriver::check(&announced.header, &layout)?;
-        Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver, has_host_line })
+        let accepted = driver.map_or(0, |driver| driver.features);
+        let has_domains = accepted & NEED_DOMAINS != 0;
+        Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver, has_host_line, has_domains })
     }
 
     /// Guest-physical address of a vCPU's slot. `None` if there is no such slot.
     pub fn slot_gpa(&self, vcpu_id: u32) -> Option<u64> {
         self.gpa.checked_add(self.layout.slot_offset(vcpu_id)?)
     }
+}
+
+/// Offset at which the sensor writes domain `index`.
+fn own_place(index: u16) -> Option<u64> {
+    let stride = u64::from(layout::PARACORD_DOMAIN_STRIDE_BYTES);
+    Some(u64::from(layout::PARACORD_DOMAIN_OFFSET_BYTES) + u64::from(index) * stride)
 }
 
 #[cfg(test)]
@@ -70,9 +96,12 @@ mod tests {
         Announced { gpa: 0x10_0000, header }
     }
 
+    const ALL: Writes = Writes { lines: true, domains: true };
+    const NOTHING: Writes = Writes { lines: false, domains: false };
+
     #[test]
     fn slots_lie_behind_the_announced_address() {
-        let region = AnnouncedRegion::check(&announced(layout::PARACORD_F_BOOST, 1), true).unwrap();
+        let region = AnnouncedRegion::check(&announced(layout::PARACORD_F_BOOST, 1), ALL).unwrap();
         assert_eq!(region.slot_gpa(1), Some(0x10_0000 + 4096 + 1024));
         assert_eq!(region.slot_gpa(2), None);
         let last = AnnouncedRegion { gpa: u64::MAX - 4095, ..region };
@@ -87,17 +116,44 @@ mod tests {
             let region = AnnouncedRegion::check(announced, writes).unwrap();
             (region.has_host_line, region.driver.unwrap().features)
         };
-        assert_eq!(of(&announced, true), (true, without | layout::PARACORD_F_KICK));
-        assert_eq!(of(&announced, false), (false, without));
+        assert_eq!(of(&announced, ALL), (true, without | layout::PARACORD_F_KICK));
+        assert_eq!(of(&announced, NOTHING), (false, without));
         let bytes = std::mem::offset_of!(layout::paracord_header, host_line_bytes);
         announced.header[bytes..bytes + 4].copy_from_slice(&1u32.to_le_bytes());
-        assert_eq!(of(&announced, true), (false, without));
+        assert_eq!(of(&announced, ALL), (false, without));
+    }
+
+    #[test]
+    fn domains_are_written_where_the_abi_says_and_nowhere_else() {
+        let features = layout::PARACORD_F_BOOST | NEED_DOMAINS;
+        let of = |announced: &Announced, writes| {
+            let region = AnnouncedRegion::check(announced, writes).unwrap();
+            (region.has_domains, region.driver.unwrap().features)
+        };
+        let mut announced = announced(features, features);
+        assert_eq!(of(&announced, ALL), (false, layout::PARACORD_F_BOOST), "no room for domains");
+        declare_domains(&mut announced, layout::PARACORD_DOMAIN_OFFSET_BYTES);
+        assert_eq!(of(&announced, ALL), (true, features));
+        let lines = Writes { domains: false, ..ALL };
+        assert_eq!(of(&announced, lines), (false, layout::PARACORD_F_BOOST));
+        declare_domains(&mut announced, layout::PARACORD_DOMAIN_OFFSET_BYTES + 64);
+        assert_eq!(of(&announced, ALL), (false, layout::PARACORD_F_BOOST));
+    }
+
+    /// Declares all domains, from `offset` on.
+    fn declare_domains(announced: &mut Announced, offset: u32) {
+        let (count, stride) =
+            (layout::PARACORD_DOMAINS_MAX as u16, layout::PARACORD_DOMAIN_STRIDE_BYTES as u16);
+        let at = std::mem::offset_of!(layout::paracord_header, domain_offset_bytes);
+        announced.header[at..at + 4].copy_from_slice(&offset.to_le_bytes());
+        announced.header[at + 4..at + 6].copy_from_slice(&count.to_le_bytes());
+        announced.header[at + 6..at + 8].copy_from_slice(&stride.to_le_bytes());
     }
 
     #[test]
     fn a_page_that_is_no_region_is_refused() {
         let page = Announced { gpa: 4096, header: [7; HEADER_BYTES] };
-        let refused = AnnouncedRegion::check(&page, true);
+        let refused = AnnouncedRegion::check(&page, ALL);
         assert!(matches!(refused, Err(AbiError::Magic { .. })), "{refused:?}");
     }
 }

@@ -29,6 +29,8 @@ pub struct Line {
     pub follows: bool,
     /// Performance domain of the vCPU, if the guest was told any domains.
     pub domain: Option<u16>,
+    /// Table of the domain, in the guest's own memory; 0: the region of a device has the table.
+    pub domain_table: u32,
     /// The host's CPUs.
     pub cpus: Arc<HostCpus>,
 }
@@ -47,7 +49,11 @@ pub struct Seen {
 impl Line {
     /// The content of the line if the place is not known.
     pub fn unknown(&self) -> HostPlace {
-        HostPlace { domain: self.domain, ..HostPlace::UNKNOWN }
+        HostPlace {
+            domain: self.domain,
+            domain_table: self.domain_table,
+            ..HostPlace::UNKNOWN
+        }
     }
 
     /// The content of the line for the place `at`.
@@ -64,7 +70,7 @@ impl Line {
             physical_cpu: at.cpu,
             cluster: cluster.id(),
             pressure,
-            domain: self.domain,
+            ..self.unknown()
         }
     }
 }
@@ -97,6 +103,7 @@ mod tests {
         cluster: 0,
         pressure: 0,
         domain: Some(0),
+        domain_table: 0,
     };
 
     #[test]

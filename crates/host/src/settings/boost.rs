@@ -87,6 +87,8 @@ pub struct BoostConfig {
     pub guest_requests: bool,
     /// Whether host lines are written into the guest's own memory.
     pub host_line: bool,
+    /// Whether the host's performance domains are written into the guest's own memory.
+    pub frequencies: bool,
     /// Whether other threads of the VMM that work for the VM are boosted when they wake.
     pub io: bool,
     /// Period of all budgets.
@@ -127,6 +129,7 @@ impl BoostConfig {
             hints_at_exit: c.hints_at_exit != 0,
             guest_requests: true,
             host_line: true,
+            frequencies: true,
             io: true,
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::config::Override;
 use crate::log_limit::LogLimit;
-use crate::regions::announced::AnnouncedRegion;
+use crate::regions::announced::{AnnouncedRegion, Writes};
 use crate::regions::region::Region;
 use crate::settings::BoostConfig;
 use crate::snapshot::IoTotals;
@@ -92,7 +92,8 @@ impl Vm {
             // The reason why a mapped region is not used stays.
             return false;
         }
-        let writes = writes && self.config.host_line;
+        let lines = writes && self.config.host_line;
+        let writes = Writes { lines, domains: lines && self.config.frequencies };
         let check = |announced| AnnouncedRegion::check(announced, writes);
         let (region, refused) = match announced.map(check).transpose() {
             Ok(region) => (region, None),

@@ -143,6 +143,14 @@ pub const VM: &[Key<BoostKeys>] = &[
         host_line,
         "Whether this guest is told the state of its boosts if it has no device, by writes into its own memory."
     ),
+    plain!(
+        "frequencies",
+        Kind::Bool,
+        Bool,
+        same,
+        frequencies,
+        "Whether this guest is told where its vCPUs run, and how fast, if it has no device; needs `host_line`."
+    ),
 ];
 
 /// Key for the user that a section is pinned to.

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Writes the host's performance domains into a region in the guest's own memory. The table is the same for all VMs. It lies in the
+ * page of the region's header (PARACORD_DOMAIN_OFFSET_BYTES).
+ *
+ * Each announcement starts a pass over the table: each of the next exits of the vCPU that made the announcement compares one
+ * domain, and writes it if it differs. A pass ends PC_HOST_LINE_FRESH_NS after its announcement. So the page belongs to the kernel
+ * that made the announcement, as host_line.h explains, and nothing need be remembered of what was written before. The memory slots
+ * are compared directly before the store, as there.
+ */
+#ifndef PARACORD_BPF_DOMAIN_TABLE_H
+#define PARACORD_BPF_DOMAIN_TABLE_H
+
+_Static_assert(sizeof(struct paracord_domain) == sizeof(struct pc_domain_image), "domain");
+_Static_assert(!__builtin_offsetof(struct paracord_domain, max_khz), "max_khz is the first word");
+
+/* Written by the daemon. The first domain whose max_khz is 0 ends the table. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PARACORD_DOMAINS_MAX);
+	__type(key, u32);
+	__type(value, struct pc_domain_image);
+} domain_images SEC(".maps");
+
+/* Starts a pass. `hva`: the page that the guest has just announced, and the memory slots with which it was translated. */
+static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u64 now)
+{
+	v->domains = (struct pc_domain_pass){
+		.hva = hva, .kvm = kvm, .generation = generation, .announced_ns = now, .is_due = 1,
+	};
+}
+
+/* Writes a domain. A reader that finds the same max_khz, other than 0, before and after its copy has a whole domain. */
+static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_domain_image *image)
+{
+	const u32 khz_bytes = sizeof(u32);
+	u32 none = 0;
+
+	if (bpf_probe_write_user(at, &none, khz_bytes))
+		return -1;
+	/* An exchange is a barrier on all architectures. */
+	__sync_lock_test_and_set(&v->line.barrier, 0);
+	if (bpf_probe_write_user(at + khz_bytes, (void *)image + khz_bytes, sizeof(*image) - khz_bytes))
+		return -1;
+	__sync_lock_test_and_set(&v->line.barrier, 0);
+	return bpf_probe_write_user(at, image, khz_bytes);
+}
+
+/* Called at an exit of the vCPU, if a pass is due. Return: 0. */
+static __noinline int write_domain(u32 index)
+{
+	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
+	u64 kvm = 0, generation = 0;
+	struct pc_domain_image there, *image;
+	bool same = true;
+	u32 number;
+	void *at;
+	int i;
+
+	if (!v)
+		return 0;
+	number = v->domains.next;
+	image = bpf_map_lookup_elem(&domain_images, &number);
+	if (!image || !(u32)image->words[0] || !slots_now(&kvm, &generation) || v->domains.kvm != kvm ||
+	    v->domains.generation != generation ||
+	    pc_elapsed_ns(bpf_ktime_get_ns(), v->domains.announced_ns) >= PC_HOST_LINE_FRESH_NS) {
+		v->domains.is_due = 0;
+		return 0;
+	}
+	v->domains.next = number + 1;
+	at = (void *)v->domains.hva + PARACORD_DOMAIN_OFFSET_BYTES + number * sizeof(*image);
+	if (bpf_probe_read_user(&there, sizeof(there), at)) {
+		v->line.write_errors++;
+		return 0;
+	}
+	for (i = 0; i < PC_DOMAIN_WORDS; i++)
+		same = same && there.words[i] == image->words[i];
+	if (same)
+		return 0;
+	if (store_domain(v, at, image))
+		v->line.write_errors++;
+	else
+		v->line.writes++;
+	return 0;
+}
+
+#endif

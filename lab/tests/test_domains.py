@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""Frequencies of guests without a device: the host writes its performance domains into their memory."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paracord_lab import machine
+from paracord_lab.boards import X86PStates
+from paracord_lab.daemon import Daemon
+from paracord_lab.waiting import await_equal
+
+pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
+
+CPUFREQ = "/sys/devices/system/cpu/cpufreq"
+AVAILABLE = "scaling_available_frequencies"
+NAME = "plain"
+SCALE = 1024
+KHZ = [1000 * mhz for mhz in reversed(X86PStates.mhz)]
+FOUND_S = 30
+
+
+@pytest.fixture(scope="module")
+def host():
+    with machine.host(board=X86PStates.name, logs=Path("out/test-domains/logs")) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def plain(host):
+    with host.guest(NAME, vcpus=2, region=False, cmdline="setcpuid=constant_tsc") as booted:
+        yield booted
+
+
+@pytest.fixture
+def guest(plain):
+    plain.run("dmesg -c >/dev/null")
+    plain.load_module()
+    yield plain
+    plain.unload_module()
+    log = plain.run("dmesg").out
+    assert not [line for line in log.splitlines() if any(w in line for w in ("BUG:", "WARNING:", "Oops"))]
+
+
+def frequencies(guest, cpu):
+    """kHz of a CPU, rising. Empty without a cpufreq driver."""
+    listed = guest.run(f"cat {CPUFREQ}/policy{cpu}/{AVAILABLE} 2>/dev/null || true").out
+    return sorted(map(int, listed.split()))
+
+
+def await_frequencies(guest, wanted):
+    for cpu in (0, 1):
+        await_equal(lambda cpu=cpu: frequencies(guest, cpu), wanted, seconds=FOUND_S)
+
+
+def requests(daemon):
+    (vm,) = daemon.status()["vms"]
+    return [(one["request"] or {}).get("request") for one in vm["vcpus"]]
+
+
+@contextmanager
+def without_lowest_frequency(host):
+    """What the daemon reads of the host's frequencies while the context is open, as on another host."""
+    policies = [f"{CPUFREQ}/policy{cpu}/{AVAILABLE}" for cpu in range(X86PStates.cpus)]
+    host.run(f"echo {' '.join(map(str, KHZ[1:]))} >/run/lab/frequencies")
+    for policy in policies:
+        host.run(f"mount --bind /run/lab/frequencies {policy}")
+    try:
+        yield
+    finally:
+        for policy in policies:
+            host.run(f"umount {policy}")
+
+
+@pytest.mark.parametrize("host_line", [True, False])
+def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_line):
+    with Daemon(host, {f'vm."{NAME}".host_line': host_line}).start(guest.vcpu_tids) as daemon:
+        await_equal(lambda: (daemon.status()["vms"][0]["region"] or {}).get("name"), "(guest memory)", FOUND_S)
+        if not host_line:
+            assert "perf_request" not in daemon.status()["vms"][0]["region"]["features"]
+            assert not frequencies(guest, 0)
+            return
+        await_frequencies(guest, KHZ)
+        for governor, share in (("performance", 1), ("powersave", KHZ[0] / KHZ[-1])):
+            guest.run(f"for p in {CPUFREQ}/policy*; do echo {governor} >$p/scaling_governor; done")
+            wanted = [int(SCALE * share)] * 2
+            await_equal(lambda wanted=wanted: all_within_one(requests(daemon), wanted), True, FOUND_S)
+
+
+def all_within_one(found, wanted):
+    return all(
+        one is not None and abs(one - other) <= 1 for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
+    """As after a migration: another daemon, and other frequencies. The module stays loaded."""
+    with Daemon(host).start(guest.vcpu_tids) as daemon:
+        await_frequencies(guest, KHZ)
+        daemon.stop()
+        with without_lowest_frequency(host):
+            daemon.start(guest.vcpu_tids)
+            await_frequencies(guest, KHZ[1:])
+            daemon.stop()
+        # A daemon that comes back to the same host changes nothing more than that.
+        daemon.start(guest.vcpu_tids)
+        await_frequencies(guest, KHZ)
+    assert guest.run("dmesg").out.count("the host has other performance domains") == 2
