@@ -19,11 +19,15 @@ pub struct Who<'a> {
     pub uid: Option<u32>,
     /// Control group of the process. `None` as for `uid`.
     pub cgroup: Option<&'a str>,
+    /// UUID of the VM, which its user chooses. `None` as for `uid`.
+    pub uuid: Option<&'a str>,
+    /// Name of the process. `None` as for `uid`.
+    pub vmm: Option<&'a str>,
 }
 
 impl<'a> From<&'a str> for Who<'a> {
     fn from(name: &'a str) -> Who<'a> {
-        Who { name, uid: None, cgroup: None }
+        Who { name, uid: None, cgroup: None, uuid: None, vmm: None }
     }
 }
 
@@ -38,11 +42,14 @@ pub struct VmSection {
 
 impl VmSection {
     fn applies_to(&self, who: Who) -> bool {
+        let fits = |property: Option<&str>, pattern: &str| {
+            property.is_some_and(|property| pattern_matches(pattern, property))
+        };
         let pinned = self.overrides.iter().all(|o| match (o.key.as_str(), &o.value) {
             (keys::PIN_UID, Value::Int(uid)) => who.uid == Some(*uid),
-            (keys::PIN_CGROUP, Value::Text(pattern)) => {
-                who.cgroup.is_some_and(|cgroup| pattern_matches(pattern, cgroup))
-            }
+            (keys::PIN_CGROUP, Value::Text(pattern)) => fits(who.cgroup, pattern),
+            (keys::PIN_UUID, Value::Text(pattern)) => fits(who.uuid, pattern),
+            (keys::PIN_VMM, Value::Text(pattern)) => fits(who.vmm, pattern),
             _ => true,
         });
         pinned && pattern_matches(&self.pattern, who.name)
@@ -150,7 +157,11 @@ mod tests {
         let text = "[vm.\"web*\"]\nuid = 107\ncgroup = \"/machine.slice/*\"\nmode = \"off\"\nplace = \"0=4\"\n\
                     [vm.\"*\"]\nuid = 0\nactuation_min_us = 70\n";
         let rules = parse(text, "f".as_ref()).unwrap().vm_rules;
-        let who = |name, uid, cgroup| Who { name, uid: Some(uid), cgroup: Some(cgroup) };
+        let who = |name, uid, cgroup| Who {
+            uid: Some(uid),
+            cgroup: Some(cgroup),
+            ..Who::from(name)
+        };
         let mode = |who| rules.resolve(who, &[]).mode;
         let meant = who("web-1", 107, "/machine.slice/qemu-1.scope");
         assert_eq!((mode(meant), rules.place(meant).place.to_string()), (Mode::Off, "0=4".into()));
@@ -172,6 +183,25 @@ mod tests {
         assert!(refused("[vm.a]\ncgroup = \"x\"\n").contains("absolute path"));
         let set = lookup::parse_override("uid", "0").unwrap_err().to_string();
         assert!(set.contains("section"), "{set}");
+    }
+
+    #[test]
+    fn a_section_can_be_pinned_to_a_uuid_and_a_vmm() {
+        let text = "[vm.\"*\"]\nuuid = \"6d5f*\"\nmode = \"off\"\n[vm.\"*\"]\nvmm = \"qemu-*\"\nactuation_min_us = 70\n";
+        let refused = parse(text, "f".as_ref()).map(drop);
+        assert!(refused.is_err(), "TOML has each section once");
+        let text = text.replacen("vm.\"*\"", "vm.\"?*\"", 1);
+        let rules = parse(&text, "f".as_ref()).unwrap().vm_rules;
+        let of = |uuid, vmm| {
+            let who = Who { uuid, vmm: Some(vmm), ..Who::from("web") };
+            let config = rules.resolve(who, &[]);
+            (config.mode == Mode::Off, config.actuation_min_us == 70)
+        };
+        assert_eq!(of(Some("6d5f2b1c"), "qemu-system-x86"), (true, true));
+        assert_eq!(of(Some("7d5f2b1c"), "crosvm"), (false, false));
+        assert_eq!(of(None, "crosvm"), (false, false));
+        let empty = parse("[vm.a]\nvmm = \"\"\n", "f".as_ref()).unwrap_err().to_string();
+        assert!(empty.contains("vm.\"a\".vmm") && empty.contains("pattern"), "{empty}");
     }
 
     #[test]

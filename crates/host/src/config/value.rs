@@ -90,6 +90,8 @@ pub enum Kind {
     Loopback,
     /// Name of a group, or empty.
     Group,
+    /// Pattern with `*` and `?`, not empty.
+    Pattern,
     /// Placement of vCPUs, or empty.
     Placement,
     /// Events that guests may count.
@@ -121,6 +123,7 @@ impl fmt::Display for Kind {
                 write!(f, "a loopback address and port such as \"127.0.0.1:9095\", or \"\"")
             }
             Kind::Group => write!(f, "the name of a group, or \"\""),
+            Kind::Pattern => write!(f, "a pattern in quotes"),
             Kind::Events => write!(f, "\"all\", or perf's names such as \"cycles,task-clock\""),
             Kind::Placement => write!(f, "a placement such as \"0=4-5 1=cluster:0\", or \"\""),
         }
@@ -167,6 +170,7 @@ impl Kind {
             {
                 Ok(Value::Text(t))
             }
+            (Kind::Pattern, Given::Text(t)) if !t.is_empty() => Ok(Value::Text(t)),
             (Kind::Placement, Given::Text(t)) => match t.parse::<Placement>() {
                 Ok(_) => Ok(Value::Text(t)),
                 Err(why) => Err(why.to_string()),

@@ -50,7 +50,8 @@ impl Setting {
             cpu: 0,
         };
         let threads = self.sleepers.iter().enumerate().map(thread).collect();
-        VmThreads { process: (1, 1), name: "web".into(), uid: 0, cgroup: None, threads }
+        let (process, name, vmm) = ((1, 1), "web".into(), "qemu".into());
+        VmThreads { process, name, uid: 0, cgroup: None, uuid: None, vmm, threads }
     }
 
     fn order(&mut self, text: &str, mode: PlaceMode) -> Result<PlaceReport, String> {

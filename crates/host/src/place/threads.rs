@@ -45,6 +45,10 @@ pub struct VmThreads {
     pub uid: u32,
     /// Control group of the VM.
     pub cgroup: Option<String>,
+    /// UUID of the VM.
+    pub uuid: Option<String>,
+    /// Name of the process.
+    pub vmm: String,
     /// The threads, in order of vcpu_id.
     pub threads: Vec<VcpuThread>,
 }
@@ -52,7 +56,13 @@ pub struct VmThreads {
 impl VmThreads {
     /// The properties with which sections of the configuration are matched.
     pub fn who(&self) -> Who<'_> {
-        Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
+        Who {
+            name: &self.name,
+            uid: Some(self.uid),
+            cgroup: self.cgroup.as_deref(),
+            uuid: self.uuid.as_deref(),
+            vmm: Some(&self.vmm),
+        }
     }
 }
 

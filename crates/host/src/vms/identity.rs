@@ -6,6 +6,7 @@ use std::path::Path;
 use paracord_sys::proc::{self, ProcError};
 
 use crate::config::Who;
+use crate::vms::conventions::{Arguments, vcpu_id};
 
 /// Longest name that is kept. The name comes from the VMM's command line.
 const NAME_MAX_CHARS: usize = 80;
@@ -13,10 +14,10 @@ const NAME_MAX_CHARS: usize = 80;
 /// The process of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// `-name` of QEMU or `--name` of paracord-vmm, else `comm-pid`. It is printable and has at
-    /// most 80 characters.
+    /// The name that the VMM was given, else `comm-pid`. It is printable and has at most 80
+    /// characters.
     pub name: String,
-    /// QEMU's `-uuid`.
+    /// The UUID that the VMM was given.
     pub uuid: Option<String>,
     /// Process ID.
     pub pid: u32,
@@ -34,7 +35,13 @@ pub struct Identity {
 impl Identity {
     /// The properties with which sections of the configuration are matched.
     pub fn who(&self) -> Who<'_> {
-        Who { name: &self.name, uid: Some(self.uid), cgroup: self.cgroup.as_deref() }
+        Who {
+            name: &self.name,
+            uid: Some(self.uid),
+            cgroup: self.cgroup.as_deref(),
+            uuid: self.uuid.as_deref(),
+            vmm: Some(&self.vmm),
+        }
     }
 }
 
@@ -51,34 +58,17 @@ fn cgroup(proc_root: &Path, pid: u32) -> Option<String> {
 /// [`ProcError`]. [`ProcError::is_gone`] is normal: the process has ended.
 pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
     let vmm = printable(&proc::comm(proc_root, pid)?);
-    let arguments = proc::command_line(proc_root, pid)?;
-    let option = |name: &str| {
-        let at = arguments.iter().position(|argument| argument.trim_start_matches('-') == name)?;
-        arguments.get(at + 1).map(String::as_str)
-    };
-    let is_qemu = vmm.starts_with("qemu") || vmm == "kvm";
-    let is_ours = vmm == "paracord-vmm";
-    let joined = || arguments.iter().find_map(|argument| argument.strip_prefix("--name="));
-    let name = if is_ours { joined().or(option("name")) } else { option("name") };
-    let name = name.filter(|_| is_qemu || is_ours).and_then(guest_name);
+    let arguments = Arguments(proc::command_line(proc_root, pid)?);
+    let name = arguments.vm_name(&vmm).map(|name| printable(&name));
     Ok(Identity {
         name: name.unwrap_or_else(|| format!("{vmm}-{pid}")),
-        uuid: option("uuid").filter(|_| is_qemu).map(printable),
+        uuid: arguments.vm_uuid(&vmm).map(printable),
         pid,
         start_ticks: proc::start_ticks(proc_root, pid)?,
         uid: proc::effective_uid(proc_root, pid)?,
         cgroup: cgroup(proc_root, pid),
         vmm,
     })
-}
-
-/// The name in the value of a name option: `web`, `guest=web,debug-threads=on` or
-/// `debug-threads=on,guest=web`.
-fn guest_name(value: &str) -> Option<String> {
-    let parts = || value.split(',');
-    let named = parts().find_map(|part| part.strip_prefix("guest="));
-    let name = named.or_else(|| parts().next().filter(|first| !first.contains('=')))?;
-    Some(printable(name)).filter(|name| !name.is_empty())
 }
 
 /// Shortens `text`, and replaces the characters that a terminal, a log or a metrics label cannot
@@ -88,10 +78,9 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().take(NAME_MAX_CHARS).map(good).collect()
 }
 
-/// KVM's vCPU id from the name of a thread, such as `CPU 3/KVM`. For kernels without BTF of KVM.
+/// KVM's vCPU id from the name of thread `tid`. For kernels without BTF of KVM.
 pub fn vcpu_id_of_thread(proc_root: &Path, tid: u32) -> Option<u32> {
-    let name = proc::comm(proc_root, tid).ok()?;
-    name.strip_prefix("CPU ")?.strip_suffix("/KVM")?.parse().ok()
+    vcpu_id(&proc::comm(proc_root, tid).ok()?)
 }
 
 #[cfg(test)]
@@ -119,29 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn qemu_and_libvirt_names() {
-        let qemu = named("plain", "qemu-system-x86", &["qemu", "-name", "web,debug-threads=on"]);
-        assert_eq!((qemu.name.as_str(), qemu.uid, qemu.start_ticks), ("web", 107, 777));
+    fn a_vm_is_named_by_its_vmm_or_by_comm_and_pid() {
         let uuid = "6d5f2b1c-0000-4000-8000-000000000001";
         let arguments = ["qemu", "-name", "guest=db,debug-threads=on", "-uuid", uuid];
-        let libvirt = named("libvirt", "qemu-system-x86", &arguments);
-        assert_eq!((libvirt.name.as_str(), libvirt.uuid.as_deref()), ("db", Some(uuid)));
-    }
-
-    #[test]
-    fn names_of_our_own_vmm() {
-        let name = |arguments: &[&str]| named("ours", "paracord-vmm", arguments).name;
-        assert_eq!(name(&["paracord-vmm", "--vcpus", "2", "--name", "web"]), "web");
-        assert_eq!(name(&["paracord-vmm", "--name=web-1", "--kernel", "k"]), "web-1");
-        assert_eq!(name(&["paracord-vmm", "--kernel", "k"]), "paracord-vmm-42");
-    }
-
-    #[test]
-    fn others_are_named_by_comm_and_pid() {
+        let qemu = named("libvirt", "qemu-system-x86", &arguments);
+        assert_eq!((qemu.name.as_str(), qemu.uuid.as_deref()), ("db", Some(uuid)));
+        assert_eq!((qemu.uid, qemu.start_ticks), (107, 777));
         assert_eq!(named("none", "qemu-system-x86", &["qemu"]).name, "qemu-system-x86-42");
-        let dangling = named("dangling", "qemu-system-x86", &["qemu", "-name"]);
-        assert_eq!(dangling.name, "qemu-system-x86-42");
-        assert_eq!(named("other", "crosvm", &["crosvm", "--name", "x"]).name, "crosvm-42");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! ([`crate::followers`]).
 
 mod change;
+mod conventions;
 pub mod identity;
 pub(crate) mod io_threads;
 pub mod names;
@@ -121,9 +122,8 @@ impl Vms {
         };
         let mut threads: Vec<_> = vm.vcpus.iter().filter_map(thread).collect();
         threads.sort_by_key(|thread| (thread.vcpu_id, thread.index));
-        let Identity { pid, start_ticks, uid, ref name, ref cgroup, .. } = vm.identity;
-        let (name, cgroup) = (name.clone(), cgroup.clone());
-        VmThreads { process: (pid, start_ticks), name, uid, cgroup, threads }
+        let Identity { name, uuid, pid, start_ticks, vmm, uid, cgroup } = vm.identity.clone();
+        VmThreads { process: (pid, start_ticks), name, uid, cgroup, uuid, vmm, threads }
     }
 
     /// Number of VMs that got no record.

@@ -28,7 +28,7 @@ use crate::settings::Mode;
 
 pub use host::{CONTROL, COUNTERS, GLOBAL, METRICS, PERF, SECTIONS, SUPERVISOR};
 pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
-pub(super) use vm::{PIN_CGROUP, PIN_UID};
+pub(super) use vm::{PIN_CGROUP, PIN_UID, PIN_UUID, PIN_VMM};
 
 /// One key of a section that is stored in a `T`.
 pub struct Key<T: 'static> {

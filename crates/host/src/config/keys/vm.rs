@@ -157,12 +157,18 @@ pub const VM: &[Key<BoostKeys>] = &[
 pub const PIN_UID: &str = "uid";
 /// Key for the control group that a section is pinned to.
 pub const PIN_CGROUP: &str = "cgroup";
+/// Key for the UUID that a section is pinned to.
+pub const PIN_UUID: &str = "uuid";
+/// Key for the VMM that a section is pinned to.
+pub const PIN_VMM: &str = "vmm";
 
 /// What a section is pinned to in addition to its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinKeys {
     uid: Option<u32>,
     cgroup: String,
+    uuid: String,
+    vmm: String,
 }
 
 /// Further keys of `[vm."NAME"]`: to which VMs of this name the section applies.
@@ -184,6 +190,20 @@ pub const PIN: &[Key<PinKeys>] = &[
         doc: "Only VMs whose process is in this control group when it is found, with `*` and `?`, such as \"/machine.slice/*\".",
         get: |p| Value::Text(p.cgroup.clone()),
         set: |p, v| p.cgroup = text(v),
+    },
+    Key {
+        name: PIN_UUID,
+        kind: Kind::Pattern,
+        doc: "Only VMs whose VMM was given this UUID, as libvirt and Proxmox do, with `*` and `?`. It is its user's choice, too.",
+        get: |p| Value::Text(p.uuid.clone()),
+        set: |p, v| p.uuid = text(v),
+    },
+    Key {
+        name: PIN_VMM,
+        kind: Kind::Pattern,
+        doc: "Only VMs of this VMM, with `*` and `?`, such as \"qemu-system-*\" or \"firecracker\": the name of the process, of which the kernel keeps 15 characters.",
+        get: |p| Value::Text(p.vmm.clone()),
+        set: |p, v| p.vmm = text(v),
     },
 ];
 
