@@ -3,7 +3,7 @@
 
 pub const PARACORD_MAGIC: u64 = 4923084492946686288;
 pub const PARACORD_ABI_MAJOR: u32 = 1;
-pub const PARACORD_ABI_MINOR: u32 = 4;
+pub const PARACORD_ABI_MINOR: u32 = 5;
 pub const PARACORD_LINE_BYTES: u32 = 64;
 pub const PARACORD_HEADER_BYTES: u32 = 128;
 pub const PARACORD_SLOT_STRIDE_BYTES: u32 = 1024;
@@ -28,7 +28,7 @@ pub const PARACORD_DOORBELL_OFFSET: u32 = 12;
 pub const PARACORD_ANNOUNCE_MSR: u32 = 1346587393;
 pub const PARACORD_ANNOUNCE_HVC: u32 = 3321909323;
 pub const PARACORD_ANNOUNCE_MS: u32 = 1000;
-pub const PARACORD_ANNOUNCED_FEATURES: u32 = 7;
+pub const PARACORD_ANNOUNCED_FEATURES: u32 = 31;
 pub const PARACORD_F_BOOST: u32 = 1;
 pub const PARACORD_F_PREEMPT_COUNT: u32 = 2;
 pub const PARACORD_F_KICK: u32 = 4;
@@ -167,7 +167,8 @@ pub struct paracord_domain {
     pub capacity: __u16,
     pub level_count: __u16,
     pub flags: __u32,
-    pub host_reserved: [__u8; 52usize],
+    pub table: __u32,
+    pub host_reserved: [__u8; 48usize],
     pub levels: [__u16; 64usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -189,8 +190,11 @@ const _: () = {
         "Offset of field: paracord_domain::flags",
     ][::core::mem::offset_of!(paracord_domain, flags) - 8usize];
     [
+        "Offset of field: paracord_domain::table",
+    ][::core::mem::offset_of!(paracord_domain, table) - 12usize];
+    [
         "Offset of field: paracord_domain::host_reserved",
-    ][::core::mem::offset_of!(paracord_domain, host_reserved) - 12usize];
+    ][::core::mem::offset_of!(paracord_domain, host_reserved) - 16usize];
     [
         "Offset of field: paracord_domain::levels",
     ][::core::mem::offset_of!(paracord_domain, levels) - 64usize];
@@ -322,7 +326,8 @@ pub struct paracord_host_line {
     pub domain: __u16,
     pub announcement: __u32,
     pub steal_ns: __u64,
-    pub host_reserved: [__u8; 24usize],
+    pub domain_table: __u32,
+    pub host_reserved: [__u8; 20usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -375,8 +380,11 @@ const _: () = {
         "Offset of field: paracord_host_line::steal_ns",
     ][::core::mem::offset_of!(paracord_host_line, steal_ns) - 32usize];
     [
+        "Offset of field: paracord_host_line::domain_table",
+    ][::core::mem::offset_of!(paracord_host_line, domain_table) - 40usize];
+    [
         "Offset of field: paracord_host_line::host_reserved",
-    ][::core::mem::offset_of!(paracord_host_line, host_reserved) - 40usize];
+    ][::core::mem::offset_of!(paracord_host_line, host_reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]

@@ -121,7 +121,8 @@ impl HostBoost {
 }
 
 /// Size of the place part of the host line, which follows the boost part.
-pub const HOST_PLACE_BYTES: usize = offset_of!(paracord_host_line, domain_table) + size_of::<u32>() - HOST_BOOST_BYTES;
+pub const HOST_PLACE_BYTES: usize =
+    offset_of!(paracord_host_line, domain_table) + size_of::<u32>() - HOST_BOOST_BYTES;
 
 /// Where a vCPU runs and how fast. This is the part of [`HOST_PLACE_BYTES`] that follows the boost
 /// part of a host line.

@@ -182,9 +182,13 @@ fn host_place_lies_behind_the_boost_part() {
         cluster: 1,
         pressure: 7,
         domain: Some(2),
+        domain_table: 0x0a0b_0c0d,
     };
-    assert_eq!(place.to_bytes(), [2, 1, 4, 3, 5, 0, 0, 0, 1, 0, 0, 0, 7, 0, 3, 0]);
-    assert_eq!(HOST_BOOST_BYTES + place.to_bytes().len(), 28);
+    let bytes = place.to_bytes();
+    assert_eq!(bytes[..16], [2, 1, 4, 3, 5, 0, 0, 0, 1, 0, 0, 0, 7, 0, 3, 0]);
+    assert_eq!(bytes[16..28], [0; 12], "the sensor's own part");
+    assert_eq!(bytes[28..], [0x0d, 0x0c, 0x0b, 0x0a]);
+    assert_eq!(HOST_BOOST_BYTES + bytes.len(), 44);
     assert_eq!(HostPlace::UNKNOWN.to_bytes()[4..12], [0xff; 8]);
 }
 

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use paracord_host::counters::{EventSet, Offered};
+use paracord_host::config::RegionKeys;
 use paracord_host::ivshmem;
-use paracord_host::machine::domains::HostCpus;
-use paracord_host::regions::region_file::{self, ListedDomain, Offer, RegionFileError};
-use paracord_sys::accounts::user_ids;
+use paracord_host::regions::declared::{self, DeclaredError};
+use paracord_host::regions::region_file::{self, ListedDomain, RegionFileError};
 
 use crate::args::{RegionArgs, RegionCommand};
 use crate::control::load_config;
@@ -19,6 +18,18 @@ use crate::output::{columns, print, print_json};
 
 /// How long to wait for the daemon's socket. On an emulated host it takes half a second.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl From<DeclaredError> for Failure {
+    fn from(e: DeclaredError) -> Failure {
+        match e {
+            DeclaredError::Pair(_) | DeclaredError::Unknown(_) => Failure::usage(format!("--{e}")),
+            DeclaredError::Account(_) | DeclaredError::Counters { .. } => {
+                Failure::new(format!("--{e}"))
+            }
+            DeclaredError::File(e) => e.into(),
+        }
+    }
+}
 
 impl From<RegionFileError> for Failure {
     fn from(e: RegionFileError) -> Failure {
@@ -47,22 +58,18 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
             counters,
             kick_us,
         } => {
-            let host = match no_frequencies {
-                true => None,
-                false => Some(HostCpus::read(Path::new("/"))),
-            };
-            let offer = Offer {
-                slots: *vcpus,
+            let keys = RegionKeys {
+                vcpus: *vcpus,
+                owner: owner.clone().unwrap_or_default(),
                 kick: !no_kick,
                 preempt_count: !no_preempt_count,
-                capacity: host.is_some(),
-                domains: host.as_ref().map(|host| host.table().to_vec()).unwrap_or_default(),
-                events: if *counters { countable(config.counters.events)? } else { Vec::new() },
-                stale_boost_kick_us: *kick_us,
-                owner: owner.as_deref().map(owner_ids).transpose()?,
+                frequencies: !no_frequencies,
+                counters: *counters,
+                kick_us: *kick_us,
             };
+            let (offer, lacks) = declared::offer(&keys, config.counters.events)?;
             let path = region_file::create(directory, name, &offer)?;
-            if let Some(line) = host.and_then(|host| host.lacking()) {
+            if let Some(line) = lacks {
                 eprintln!("paracord: {line}");
             }
             if *counters && !is_served(&ivshmem::socket_path(&config.run_dir, name)) {
@@ -115,15 +122,6 @@ fn is_served(socket: &Path) -> bool {
     false
 }
 
-/// The events that guests may count and that perf can count on this host.
-fn countable(allowed: EventSet) -> Result<Vec<Offered>, Failure> {
-    let offer = paracord_host::counters::Offer::probe(allowed);
-    if let Some(first) = offer.why_empty() {
-        return Err(Failure::new(format!("--counters: {}: {}", first.name, first.reason)));
-    }
-    Ok(offer.events().copied().collect())
-}
-
 /// Capacity and highest frequency of each domain. The first domain stands for any CPU.
 fn domains(domains: &[ListedDomain]) -> String {
     if domains.is_empty() {
@@ -131,36 +129,4 @@ fn domains(domains: &[ListedDomain]) -> String {
     }
     let one = |d: &ListedDomain| format!("{}@{}MHz", d.capacity, d.max_khz / 1000);
     domains.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-/// User and group ID of `USER`, `UID` or `UID:GID`.
-fn owner_ids(owner: &str) -> Result<(u32, u32), Failure> {
-    if let Some((uid, gid)) = owner.split_once(':') {
-        return uid.parse().ok().zip(gid.parse().ok()).ok_or_else(|| {
-            Failure::usage(format!("--owner {owner}: give a user, or UID:GID as two numbers"))
-        });
-    }
-    match user_ids(owner) {
-        Ok(Some(user)) => Ok((user.uid, user.gid)),
-        Ok(None) => Err(Failure::usage(format!(
-            "--owner {owner}: this host knows no such user; give UID:GID instead"
-        ))),
-        Err(error) => Err(Failure::new(format!("--owner: {error}; give UID:GID instead"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::owner_ids;
-
-    #[test]
-    fn owners_by_name_uid_or_pair() {
-        let ids = |owner: &str| owner_ids(owner).map_err(|failure| failure.message().to_owned());
-        assert_eq!(ids("root"), Ok((0, 0)));
-        assert_eq!(ids("0"), Ok((0, 0)));
-        assert_eq!(ids("7:8"), Ok((7, 8)));
-        let unknown = ids("paracord-no-such-user").unwrap_err();
-        assert!(unknown.ends_with("knows no such user; give UID:GID instead"), "{unknown}");
-        assert!(ids("x:y").unwrap_err().ends_with("UID:GID as two numbers"));
-    }
 }

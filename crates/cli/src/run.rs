@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 
 use paracord_host::config::{Actuator, Config};
 use paracord_host::daemon::{self, ReadConfig, Reloaded, Surroundings};
+use paracord_host::regions::declared;
 use paracord_host::run_dir::{self, RunDir, RunDirError};
 use paracord_host::services::Services;
 use paracord_host::settings::Settings;
@@ -124,6 +125,7 @@ fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
     Box::new(move || {
         let config = configure(&args).map_err(|e| e.message().to_owned())?;
+        declared::make(&config);
         let same = config.control == started_with.control && config.metrics == started_with.metrics;
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
         let mut notes = Vec::new();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use paracord_host::config::{Config, PlaceKeys, keys, show};
+use paracord_host::config::{Config, PlaceKeys, RegionKeys, keys, show};
 
 const EXAMPLE_HEAD: &str = "\
 # SPDX-License-Identifier: GPL-2.0-only
@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
         ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),
+        ("[region.\"NAME\"]", rows(keys::REGION, &[&RegionKeys::default()])),
         (
             "[vm.\"NAME\"]",
             rows(keys::VM, &[&c.vm_rules.boost])

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::control::{Access, Server, Stop};
 use crate::handle::DaemonHandle;
 use crate::metrics::MetricsServer;
+use crate::regions::declared;
 
 /// How long the lookup of the group may take.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
@@ -29,6 +30,7 @@ impl Services {
     /// # Errors
     /// One line that names the service that could not be started.
     pub fn start(config: &Config, handle: DaemonHandle) -> Result<Services, String> {
+        declared::make(config);
         let group = config.control.group.clone();
         let access = access(&config.control.group, LOOKUP_PATIENCE, move || Access::new(&group));
         let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use paracord_host::config::{Config, PlaceKeys, keys, parse, show};
+use paracord_host::config::{Config, PlaceKeys, RegionKeys, keys, parse, show};
 use paracord_host::metrics;
 
 const CONFIG: &str = include_str!("../../../docs/config.md");
@@ -39,6 +39,7 @@ fn every_key_is_documented_and_no_other() {
         ("[supervisor]", names(keys::SUPERVISOR)),
         ("[boost]", names(keys::BOOST)),
         ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", names(keys::REASON)),
+        ("[region.\"NAME\"]", names(keys::REGION)),
         ("[vm.\"NAME\"]", &(&names(keys::VM) | &names(keys::PLACE)) | &names(keys::PIN)),
     ] {
         assert_eq!(first_cells(section(CONFIG, heading)), known, "{heading}");
@@ -65,6 +66,7 @@ fn documented_defaults_and_ranges_are_those_of_the_program() {
     check_rows("[perf]", keys::PERF, &c);
     check_rows("[supervisor]", keys::SUPERVISOR, &c);
     check_rows("[boost]", keys::BOOST, &c.vm_rules.boost);
+    check_rows("[region.\"NAME\"]", keys::REGION, &RegionKeys::default());
     check_rows("[vm.\"NAME\"]", keys::PLACE, &PlaceKeys::default());
     let reasons = section(CONFIG, "[boost.wake], [boost.irq], [boost.rt], [boost.critical]");
     for k in keys::REASON {

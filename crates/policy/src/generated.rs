@@ -42,8 +42,11 @@ pub const PC_VCPU_READY: u32 = 2;
 pub const PC_VCPU_GONE: u32 = 3;
 pub const PC_HOST_LINE_WORDS: u32 = 8;
 pub const PC_HOST_LINE_AGAIN: u32 = 1;
+pub const PC_DOMAIN_WORDS: u32 = 24;
 pub const PC_REFUSED_RT: u32 = 1;
 pub const PC_REFUSED_ALL: u32 = 3;
+pub const PC_WRITE_LINE: u32 = 1;
+pub const PC_WRITE_DOMAINS: u32 = 2;
 pub const PC_RESERVES_MAX: u32 = 1024;
 pub const PC_RESERVE_DEPTH_MAX: u32 = 8;
 pub const PC_ENTERED_NO: u32 = 0;
@@ -904,6 +907,54 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_domain_image {
+    pub words: [u64_; 24usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_domain_image"][::core::mem::size_of::<pc_domain_image>() - 192usize];
+    [
+        "Alignment of pc_domain_image",
+    ][::core::mem::align_of::<pc_domain_image>() - 8usize];
+    [
+        "Offset of field: pc_domain_image::words",
+    ][::core::mem::offset_of!(pc_domain_image, words) - 0usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct pc_domain_pass {
+    pub hva: u64_,
+    pub kvm: u64_,
+    pub generation: u64_,
+    pub announced_ns: u64_,
+    pub is_due: u32_,
+    pub next: u32_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_domain_pass"][::core::mem::size_of::<pc_domain_pass>() - 40usize];
+    ["Alignment of pc_domain_pass"][::core::mem::align_of::<pc_domain_pass>() - 8usize];
+    [
+        "Offset of field: pc_domain_pass::hva",
+    ][::core::mem::offset_of!(pc_domain_pass, hva) - 0usize];
+    [
+        "Offset of field: pc_domain_pass::kvm",
+    ][::core::mem::offset_of!(pc_domain_pass, kvm) - 8usize];
+    [
+        "Offset of field: pc_domain_pass::generation",
+    ][::core::mem::offset_of!(pc_domain_pass, generation) - 16usize];
+    [
+        "Offset of field: pc_domain_pass::announced_ns",
+    ][::core::mem::offset_of!(pc_domain_pass, announced_ns) - 24usize];
+    [
+        "Offset of field: pc_domain_pass::is_due",
+    ][::core::mem::offset_of!(pc_domain_pass, is_due) - 32usize];
+    [
+        "Offset of field: pc_domain_pass::next",
+    ][::core::mem::offset_of!(pc_domain_pass, next) - 36usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu_setup {
     pub vm: u32_,
     pub hints_at_exit: u32_,
@@ -916,7 +967,7 @@ pub struct pc_vcpu_setup {
     pub reserve: u32_,
     pub io: u32_,
     pub may_announce: u32_,
-    pub host_line: u32_,
+    pub writes: u32_,
     pub region_gpa: u64_,
     pub slot_gpa: u64_,
 }
@@ -958,8 +1009,8 @@ const _: () = {
         "Offset of field: pc_vcpu_setup::may_announce",
     ][::core::mem::offset_of!(pc_vcpu_setup, may_announce) - 48usize];
     [
-        "Offset of field: pc_vcpu_setup::host_line",
-    ][::core::mem::offset_of!(pc_vcpu_setup, host_line) - 52usize];
+        "Offset of field: pc_vcpu_setup::writes",
+    ][::core::mem::offset_of!(pc_vcpu_setup, writes) - 52usize];
     [
         "Offset of field: pc_vcpu_setup::region_gpa",
     ][::core::mem::offset_of!(pc_vcpu_setup, region_gpa) - 56usize];
@@ -1012,10 +1063,12 @@ pub struct pc_vcpu {
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
     pub line: pc_host_line,
+    pub domains: pc_domain_pass,
+    pub requested_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1296usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1344usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1127,6 +1180,12 @@ const _: () = {
     [
         "Offset of field: pc_vcpu::line",
     ][::core::mem::offset_of!(pc_vcpu, line) - 1120usize];
+    [
+        "Offset of field: pc_vcpu::domains",
+    ][::core::mem::offset_of!(pc_vcpu, domains) - 1296usize];
+    [
+        "Offset of field: pc_vcpu::requested_ns",
+    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1336usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod lookup;
 mod overrides;
 mod parse;
 mod place;
+mod region;
 mod rules;
 mod show;
 mod value;
@@ -23,6 +24,7 @@ pub use overrides::Override;
 pub(crate) use overrides::say;
 pub use parse::{load, load_for, parse, parse_for};
 pub use place::PlaceKeys;
+pub use region::{RegionKeys, RegionSection};
 pub use rules::{VmRules, VmSection, Who};
 pub use show::show;
 pub use value::{Given, Kind, Share, Value};
@@ -107,6 +109,8 @@ pub struct Config {
     pub restarts_max: u32,
     /// `[boost]` and the sections of VMs.
     pub vm_rules: VmRules,
+    /// The regions that the daemon makes, in the order of the file.
+    pub regions: Vec<RegionSection>,
 }
 
 impl Default for Config {
@@ -137,6 +141,7 @@ impl Default for Config {
             restart: settings.supervisor.restart,
             restarts_max: settings.supervisor.restarts_max,
             vm_rules: settings.vm_rules,
+            regions: Vec::new(),
         }
     }
 }

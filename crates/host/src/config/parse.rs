@@ -4,13 +4,14 @@
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::keys::{self, Key};
 use super::lookup;
 use super::value::{Given, Kind, Value};
-use super::{Config, ConfigError, Override, VmSection};
+use super::{Config, ConfigError, Override, RegionKeys, RegionSection, VmSection};
 use crate::place::{Host, Placement};
+use crate::regions::region_name::is_region_name;
 use crate::settings::Reason;
 
 /// A configuration has a few kB. A larger file is the wrong file.
@@ -124,7 +125,7 @@ fn read_keys<T>(
 
 fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Result<(), Placed> {
     let plain = keys::SECTIONS.iter().map(|(name, _)| *name);
-    let sections: Vec<&str> = plain.chain(["boost", "vm"]).collect();
+    let sections: Vec<&str> = plain.chain(["boost", "vm", "region"]).collect();
     read_keys("", doc, keys::GLOBAL, &sections, config)?;
     for (name, known) in keys::SECTIONS {
         if let Some(value) = doc.get(*name) {
@@ -141,6 +142,13 @@ fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Res
                 let from = table(&section, value)?;
                 read_keys(&section, from, keys::REASON, &[], config.vm_rules.boost.reason_mut(r))?;
             }
+        }
+    }
+    if let Some(value) = doc.get("region") {
+        let mut sections: Vec<_> = table("region", value)?.iter().collect();
+        sections.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in sections {
+            config.regions.push(read_region(name, value)?);
         }
     }
     if let Some(value) = doc.get("vm") {
@@ -170,6 +178,17 @@ fn check_place(host: &Host, pattern: &str, value: &SpannedValue) -> Result<(), P
         let key = lookup::join(&format!("vm.\"{pattern}\""), "place");
         (ConfigError::new(key, why), Some(place.span().start))
     })
+}
+
+fn read_region(name: &Spanned<DeString>, value: &SpannedValue) -> Result<RegionSection, Placed> {
+    let section = format!("region.\"{}\"", name.get_ref());
+    if !is_region_name(name.get_ref()) {
+        let why = "is no name of a region: use 1 to 64 letters, digits, \"_\", \"-\" and \".\", not beginning with \".\"";
+        return Err((ConfigError::new(section, why), Some(name.span().start)));
+    }
+    let mut keys = RegionKeys::default();
+    read_keys(&section, table(&section, value)?, keys::REGION, &[], &mut keys)?;
+    Ok(RegionSection { name: name.get_ref().to_string(), keys })
 }
 
 fn read_vm(pattern: &str, value: &SpannedValue) -> Result<VmSection, Placed> {
@@ -248,6 +267,10 @@ mod tests {
             ("[vm.x]\nplaced = \"\"", ["p.toml:2: vm.\"x\".placed: unknown", "\"place\""]),
             ("place = \"0=1\"", ["p.toml:1: place: unknown key", ""]),
             ("[boost]\nplace = \"0=1\"", ["p.toml:2: boost.place: unknown key", ""]),
+            ("[region.\"a/b\"]\n", ["p.toml:1: region.\"a/b\": is no name", "64 letters"]),
+            ("[region.a]\nvcpu = 2", ["p.toml:2: region.\"a\".vcpu: unknown", "\"vcpus\""]),
+            ("[region.a]\nvcpus = 0", ["p.toml:2: region.\"a\".vcpus: 0", "from 1 to 4096"]),
+            ("[region.a]\nowner = true", ["p.toml:2: region.\"a\".owner: true", "a user as name"]),
             ("[metrics]\nlisten = \"0.0.0.0:1\"", ["p.toml:2: metrics.listen", "loopback"]),
             ("rt_priority = 99999999999999999999", ["p.toml:1: rt_priority", "64 bits"]),
         ] {

@@ -157,11 +157,8 @@ mod tests {
         let text = "[vm.\"web*\"]\nuid = 107\ncgroup = \"/machine.slice/*\"\nmode = \"off\"\nplace = \"0=4\"\n\
                     [vm.\"*\"]\nuid = 0\nactuation_min_us = 70\n";
         let rules = parse(text, "f".as_ref()).unwrap().vm_rules;
-        let who = |name, uid, cgroup| Who {
-            uid: Some(uid),
-            cgroup: Some(cgroup),
-            ..Who::from(name)
-        };
+        let who =
+            |name, uid, cgroup| Who { uid: Some(uid), cgroup: Some(cgroup), ..Who::from(name) };
         let mode = |who| rules.resolve(who, &[]).mode;
         let meant = who("web-1", 107, "/machine.slice/qemu-1.scope");
         assert_eq!((mode(meant), rules.place(meant).place.to_string()), (Mode::Off, "0=4".into()));

@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use super::Config;
 use super::keys::{self, Key};
+use super::{Config, RegionKeys};
 use crate::settings::Reason;
 
 fn section<T>(
@@ -57,6 +57,11 @@ pub fn show(config: &Config, explain: bool) -> String {
             explain,
         );
     }
+    for region in &config.regions {
+        let header = format!("region.{}", toml::Value::from(region.name.as_str()));
+        let default = RegionKeys::default();
+        section(&mut out, &header, keys::REGION, &region.keys, &default, explain);
+    }
     for vm in &config.vm_rules.sections {
         let _ = writeln!(out, "\n[vm.{}]", toml::Value::from(vm.pattern.as_str()));
         for o in &vm.overrides {
@@ -74,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_shown_parses_to_the_same_configuration() {
         let text = "rt_priority = 20\n[metrics]\nlisten = \"127.0.0.1:9095\"\n[boost.rt]\nenabled = false\nbudget_pct = 12.25\n\
-                    [vm.\"z*\"]\nmode = \"off\"\nwake.grant_us = 5\n[vm.\"a\\\"b\"]\nactuation_min_us = 7\n";
+                    [vm.\"z*\"]\nmode = \"off\"\nwake.grant_us = 5\n[region.web]\nvcpus = 4\nowner = 107\n[region.\"db.1\"]\n[vm.\"a\\\"b\"]\nactuation_min_us = 7\n";
         let config = parse(text, "x".as_ref()).unwrap();
         for explain in [false, true] {
             let shown = show(&config, explain);

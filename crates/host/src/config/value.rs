@@ -90,6 +90,8 @@ pub enum Kind {
     Loopback,
     /// Name of a group, or empty.
     Group,
+    /// User: name, UID or UID:GID, or empty.
+    Owner,
     /// Pattern with `*` and `?`, not empty.
     Pattern,
     /// Placement of vCPUs, or empty.
@@ -123,6 +125,7 @@ impl fmt::Display for Kind {
                 write!(f, "a loopback address and port such as \"127.0.0.1:9095\", or \"\"")
             }
             Kind::Group => write!(f, "the name of a group, or \"\""),
+            Kind::Owner => write!(f, "a user as name, UID or \"UID:GID\", or \"\""),
             Kind::Pattern => write!(f, "a pattern in quotes"),
             Kind::Events => write!(f, "\"all\", or perf's names such as \"cycles,task-clock\""),
             Kind::Placement => write!(f, "a placement such as \"0=4-5 1=cluster:0\", or \"\""),
@@ -170,6 +173,10 @@ impl Kind {
             {
                 Ok(Value::Text(t))
             }
+            (Kind::Owner, Given::Int(uid)) if u32::try_from(uid).is_ok() => {
+                Ok(Value::Text(uid.to_string()))
+            }
+            (Kind::Owner, Given::Text(t)) if !t.chars().any(char::is_control) => Ok(Value::Text(t)),
             (Kind::Pattern, Given::Text(t)) if !t.is_empty() => Ok(Value::Text(t)),
             (Kind::Placement, Given::Text(t)) => match t.parse::<Placement>() {
                 Ok(_) => Ok(Value::Text(t)),

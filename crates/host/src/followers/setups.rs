@@ -124,7 +124,8 @@ mod tests {
             has_domains: true,
         });
         let setup = of_vcpu(&vm, 1, BOUNDS, false);
-        assert_eq!((setup.slot_hva, setup.may_announce, setup.host_line), (0, 1, 1));
+        assert_eq!((setup.slot_hva, setup.may_announce), (0, 1));
+        assert_eq!(setup.writes, PC_WRITE_LINE | PC_WRITE_DOMAINS);
         assert_eq!((setup.region_gpa, setup.slot_gpa), (0x10_0000, 0x10_0000 + 4096 + 1024));
         vm.config.use_region = false;
         assert_eq!(of_vcpu(&vm, 1, BOUNDS, false).may_announce, 0);

@@ -59,7 +59,8 @@ impl AnnouncedRegion {
         }
         let has_room = writes.domains
             && layout.domain_count == layout::PARACORD_DOMAINS_MAX as u16
-            && (0..layout.domain_count).all(|index| layout.domain_offset(index) == own_place(index));
+            && (0..layout.domain_count)
+                .all(|index| layout.domain_offset(index) == own_place(index));
         if !has_room {
             layout.host_features &= !NEED_DOMAINS;
         }

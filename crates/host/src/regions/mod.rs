@@ -4,6 +4,7 @@
 //! places. [`announced`] is a region that the guest has made in its own memory.
 
 pub mod announced;
+pub mod declared;
 pub mod file_identity;
 mod file_system;
 pub(crate) mod host_lines;
@@ -14,3 +15,4 @@ pub(crate) mod place_line;
 pub mod region;
 pub mod region_file;
 pub mod region_io;
+pub(crate) mod region_name;

@@ -49,11 +49,7 @@ pub struct Seen {
 impl Line {
     /// The content of the line if the place is not known.
     pub fn unknown(&self) -> HostPlace {
-        HostPlace {
-            domain: self.domain,
-            domain_table: self.domain_table,
-            ..HostPlace::UNKNOWN
-        }
+        HostPlace { domain: self.domain, domain_table: self.domain_table, ..HostPlace::UNKNOWN }
     }
 
     /// The content of the line for the place `at`.

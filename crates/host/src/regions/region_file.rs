@@ -20,9 +20,7 @@ use serde::Serialize;
 
 use crate::regions::file_identity::FileIdentity;
 use crate::regions::file_system::FileSystem;
-
-/// Longest name of a region, in bytes. It leaves room for the temporary name.
-const NAME_MAX_BYTES: usize = 64;
+use crate::regions::region_name::is_region_name;
 
 /// Why a region file could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -129,17 +127,12 @@ pub struct ListedDomain {
     pub levels: Vec<u16>,
 }
 
-/// Checks the name of a region, which becomes a file name and part of an option of QEMU.
+/// Checks the name of a region.
 ///
 /// # Errors
 /// [`RegionFileError::Name`].
 pub fn check_name(name: &str) -> Result<(), RegionFileError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let good = !name.is_empty()
-        && name.len() <= NAME_MAX_BYTES
-        && !name.starts_with('.')
-        && name.chars().all(allowed);
-    if good { Ok(()) } else { Err(RegionFileError::Name(name.to_owned())) }
+    if is_region_name(name) { Ok(()) } else { Err(RegionFileError::Name(name.to_owned())) }
 }
 
 /// Creates the region `name` in `directory` (created if absent), and returns its path. The file

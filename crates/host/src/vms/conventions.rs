@@ -70,7 +70,9 @@ impl Arguments {
     /// The UUID of the VM.
     pub fn vm_uuid(&self, comm: &str) -> Option<&str> {
         let part = |values: &'static str, key: &'static str| {
-            self.options(values).flat_map(|value| value.split(',')).find_map(|p| p.strip_prefix(key))
+            self.options(values)
+                .flat_map(|value| value.split(','))
+                .find_map(|p| p.strip_prefix(key))
         };
         match Vmm::of(comm) {
             // Proxmox sets the UUID in the tables of the firmware only.
@@ -94,7 +96,8 @@ fn name_of_socket(value: &str) -> Option<&str> {
     if value.starts_with("fd=") {
         return None;
     }
-    let path = Path::new(value.split(',').find_map(|part| part.strip_prefix("path=")).unwrap_or(value));
+    let path =
+        Path::new(value.split(',').find_map(|part| part.strip_prefix("path=")).unwrap_or(value));
     let name = path.file_stem()?.to_str()?;
     if !SOCKET_OF_NO_NAME.contains(&name) {
         return Some(name);
@@ -147,7 +150,11 @@ mod tests {
             ("paracord-vmm", "paracord-vmm --name=web-1 --kernel k", Some("web-1")),
             ("paracord-vmm", "paracord-vmm --kernel k", None),
             ("firecracker", "firecracker --id web-1 --api-sock /run/f.sock", Some("web-1")),
-            ("firecracker", "/firecracker --id=551e7604-e35c --start-time-us=1", Some("551e7604-e35c")),
+            (
+                "firecracker",
+                "/firecracker --id=551e7604-e35c --start-time-us=1",
+                Some("551e7604-e35c"),
+            ),
             ("firecracker", "firecracker --id anonymous-instance", None),
             ("cloud-hyperviso", "cloud-hypervisor --api-socket /run/ch/web.sock", Some("web")),
             ("cloud-hyperviso", "cloud-hypervisor --api-socket path=/run/ch/web.sock", Some("web")),

@@ -19,6 +19,7 @@ macro_rules! plain {
 }
 
 mod host;
+mod region;
 mod vm;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use super::value::{Kind, Value};
 use crate::settings::Mode;
 
 pub use host::{CONTROL, COUNTERS, GLOBAL, METRICS, PERF, SECTIONS, SUPERVISOR};
+pub use region::REGION;
 pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
 pub(super) use vm::{PIN_CGROUP, PIN_UID, PIN_UUID, PIN_VMM};
 

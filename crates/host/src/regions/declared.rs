@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Regions that the configuration declares. They lie on tmpfs, so they are gone after a reboot, and
+//! the daemon makes them again when it starts and when it reads its configuration.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::Duration;
+
+use paracord_sys::accounts::{AccountError, user_ids};
+use tracing::{info, warn};
+
+use crate::config::{Config, RegionKeys, RegionSection};
+use crate::counters::EventSet;
+use crate::machine::domains::HostCpus;
+use crate::regions::region_file::{self, Offer, RegionFileError};
+
+/// How long the start of the daemon waits for the regions. The name service may not answer about an
+/// owner.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a region is not made.
+#[derive(Debug, thiserror::Error)]
+pub enum DeclaredError {
+    /// The owner is no user and no pair of IDs.
+    #[error("owner {0}: give a user, or UID:GID as two numbers")]
+    Pair(String),
+    /// The host knows no such user.
+    #[error("owner {0}: this host knows no such user; give UID:GID instead")]
+    Unknown(String),
+    /// The user cannot be looked up.
+    #[error("owner: {0}; give UID:GID instead")]
+    Account(#[from] AccountError),
+    /// No event can be counted.
+    #[error("counters: {name}: {reason}")]
+    Counters {
+        /// An event.
+        name: String,
+        /// Why it cannot be counted.
+        reason: String,
+    },
+    /// The file cannot be made.
+    #[error("{0}")]
+    File(#[from] RegionFileError),
+}
+
+/// IDs of an owner: a name, a UID, or UID:GID.
+///
+/// # Errors
+/// [`DeclaredError::Pair`], [`DeclaredError::Unknown`], [`DeclaredError::Account`].
+pub fn owner_ids(owner: &str) -> Result<(u32, u32), DeclaredError> {
+    if let Some((uid, gid)) = owner.split_once(':') {
+        let ids = uid.parse().ok().zip(gid.parse().ok());
+        return ids.ok_or_else(|| DeclaredError::Pair(owner.to_owned()));
+    }
+    let known = user_ids(owner)?.ok_or_else(|| DeclaredError::Unknown(owner.to_owned()))?;
+    Ok((known.uid, known.gid))
+}
+
+/// What a region with these keys offers on this host, and in one line what its guest lacks there.
+///
+/// # Errors
+/// Any [`DeclaredError`] but that of the file.
+pub fn offer(
+    keys: &RegionKeys,
+    allowed: EventSet,
+) -> Result<(Offer, Option<String>), DeclaredError> {
+    let host = keys.frequencies.then(|| HostCpus::read(Path::new("/")));
+    let events = if keys.counters {
+        let offer = crate::counters::Offer::probe(allowed);
+        if let Some(first) = offer.why_empty() {
+            let (name, reason) = (first.name.to_string(), first.reason.to_string());
+            return Err(DeclaredError::Counters { name, reason });
+        }
+        offer.events().copied().collect()
+    } else {
+        Vec::new()
+    };
+    let owner = if keys.owner.is_empty() { None } else { Some(owner_ids(&keys.owner)?) };
+    let offer = Offer {
+        slots: keys.vcpus,
+        kick: keys.kick,
+        preempt_count: keys.preempt_count,
+        capacity: host.is_some(),
+        domains: host.as_ref().map(|host| host.table().to_vec()).unwrap_or_default(),
+        events,
+        stale_boost_kick_us: keys.kick_us,
+        owner,
+    };
+    Ok((offer, host.and_then(|host| host.lacking())))
+}
+
+/// Makes the regions that `config` declares and that do not exist. Waits until they are made, but
+/// not for long. What goes wrong is logged: VMs are boosted without regions, too.
+pub fn make(config: &Config) {
+    if config.regions.is_empty() {
+        return;
+    }
+    let (directory, sections, events) =
+        (config.region_dir.clone(), config.regions.clone(), config.counters.events);
+    let (done, ended) = channel();
+    let started = Builder::new().name("paracord-made".into()).spawn(move || {
+        for section in &sections {
+            make_one(&directory, section, events);
+        }
+        let _ = done.send(());
+    });
+    if let Err(error) = started {
+        warn!("no region is made: {error}");
+    } else if ended.recv_timeout(PATIENCE).is_err() {
+        warn!("regions: their owners are not known within {PATIENCE:?}: going on without them");
+    }
+}
+
+fn make_one(directory: &Path, section: &RegionSection, events: EventSet) {
+    let name = section.name.as_str();
+    let made = offer(&section.keys, events).and_then(|(offer, lacks)| {
+        region_file::create(directory, name, &offer)?;
+        Ok(lacks)
+    });
+    match made {
+        Ok(lacks) => {
+            info!(region = name, "region made");
+            if let Some(line) = lacks {
+                info!(region = name, "{line}");
+            }
+        }
+        Err(DeclaredError::File(RegionFileError::Exists(_))) => {
+            if let Some(other) = difference(directory, section) {
+                warn!(
+                    region = name,
+                    "{other}: end its VM, then `paracord region remove {name}` and `paracord reload`"
+                );
+            }
+        }
+        Err(error) => warn!(region = name, "not made: {error}"),
+    }
+}
+
+/// How an existing region differs from what is declared. Frequencies and counters are not compared:
+/// they depend on the host.
+fn difference(directory: &Path, section: &RegionSection) -> Option<String> {
+    let listed = region_file::list(directory).ok()?;
+    let there = listed.into_iter().find(|region| region.name == section.name)?;
+    let (found, wanted) = (there.slots?, section.keys.vcpus);
+    let word = if found == 1 { "vCPU" } else { "vCPUs" };
+    (found != wanted).then(|| format!("has {found} {word} and not {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_by_name_uid_or_pair() {
+        let ids = |owner: &str| owner_ids(owner).map_err(|error| error.to_string());
+        assert_eq!(ids("root"), Ok((0, 0)));
+        assert_eq!(ids("0"), Ok((0, 0)));
+        assert_eq!(ids("7:8"), Ok((7, 8)));
+        assert!(ids("paracord-no-such-user").unwrap_err().contains("UID:GID instead"));
+        assert!(ids("7:x").unwrap_err().contains("two numbers"));
+    }
+
+    #[test]
+    fn regions_are_made_once_and_again_after_they_are_gone() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let keys = RegionKeys { vcpus: 2, frequencies: false, ..RegionKeys::default() };
+        let web = RegionSection { name: "web".into(), keys };
+        let bad = RegionKeys { owner: "paracord-no-such-user".into(), ..web.keys.clone() };
+        let bad = RegionSection { name: "bad".into(), keys: bad };
+        let config = Config {
+            region_dir: directory.path().into(),
+            regions: vec![bad, web.clone()],
+            ..Config::default()
+        };
+        for _ in 0..2 {
+            make(&config);
+            make(&config);
+            let listed = region_file::list(directory.path()).unwrap();
+            assert_eq!(listed.len(), 1, "a wrong section does not keep others from being made");
+            assert_eq!((listed[0].name.as_str(), listed[0].slots), ("web", Some(2)));
+            assert_eq!(difference(directory.path(), &web), None);
+            std::fs::remove_file(directory.path().join("web")).unwrap();
+        }
+        make(&config);
+        let keys = RegionKeys { vcpus: 3, ..web.keys.clone() };
+        let other = RegionSection { keys, ..web };
+        let says = difference(directory.path(), &other).unwrap();
+        assert_eq!(says, "has 2 vCPUs and not 3");
+    }
+}

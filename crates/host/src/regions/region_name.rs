@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names of regions. A name becomes a file name and part of an option of QEMU.
+
+/// Longest name, in bytes. It leaves room for the temporary name of the file.
+const NAME_MAX_BYTES: usize = 64;
+
+/// Whether a region may have this name.
+pub fn is_region_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty()
+        && name.len() <= NAME_MAX_BYTES
+        && !name.starts_with('.')
+        && name.chars().all(allowed)
+}
