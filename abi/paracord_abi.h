@@ -168,17 +168,17 @@ struct paracord_header {
  * frequencies (since 1.1). A reader checks that the levels rise strictly, because
  * two equal frequencies make the guest's cpufreq core divide by zero.
  *
- * In a region of a device, the host writes this structure before the guest starts
- * and does not change it afterwards. In the guest's own memory (since 1.5), another
- * host may replace it. The host then stores 0 into max_khz first, and the new value
- * of max_khz last.
+ * A host with other domains has another table. In a region of a device, the host
+ * writes this structure before the guest starts and does not change it afterwards. In
+ * the guest's own memory (since 1.5), another host may replace it. The host then
+ * stores 0 into max_khz first, and the new value of max_khz last.
  */
 struct paracord_domain {
 	__u32 max_khz;			/* highest frequency, for display; never 0 */
 	__u16 capacity;			/* capacity at max_khz, 1..1024, on the host's capacity scale */
 	__u16 level_count;		/* number of levels, 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
-	__u32 table;			/* table to which the domain belongs; 0 in a region of a device (since 1.5) */
+	__u32 table;			/* table to which the domain belongs (since 1.5) */
 	__u8  host_reserved[48];
 	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
 };
@@ -268,7 +268,7 @@ struct paracord_host_line {
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
 	__u32 announcement;		/* guest_announcements of the last announcement of this vCPU that the host has seen (since 1.4) */
 	__u64 steal_ns;			/* time that the vCPU was runnable but did not run */
-	__u32 domain_table;		/* table to which `domain` refers; a host with other domains has another table (since 1.5) */
+	__u32 domain_table;		/* table to which `domain` refers; 0: the one in the region (since 1.5) */
 	__u8  host_reserved[20];
 };
 

@@ -5,14 +5,15 @@
  *
  * Each announcement starts a pass over the table: each of the next exits of the vCPU that made the announcement compares one
  * domain, and writes it if it differs. A pass ends PC_HOST_LINE_FRESH_NS after its announcement. So the page belongs to the kernel
- * that made the announcement, as host_line.h explains, and nothing need be remembered of what was written before. The memory slots
- * are compared directly before the store, as there.
+ * that made the announcement, unless that kernel has withdrawn it. The announcement and the memory slots are compared directly
+ * before the store, as in host_line.h. Nothing need be remembered of what was written before.
  */
 #ifndef PARACORD_BPF_DOMAIN_TABLE_H
 #define PARACORD_BPF_DOMAIN_TABLE_H
 
 _Static_assert(sizeof(struct paracord_domain) == sizeof(struct pc_domain_image), "domain");
-_Static_assert(!__builtin_offsetof(struct paracord_domain, max_khz), "max_khz is the first word");
+_Static_assert(!__builtin_offsetof(struct paracord_domain, max_khz), "max_khz is in the first word");
+_Static_assert(__builtin_offsetof(struct paracord_domain, table) / sizeof(u64) == 1, "table is in the second word");
 
 /* Written by the daemon. The first domain whose max_khz is 0 ends the table. */
 struct {
@@ -23,19 +24,22 @@ struct {
 	__type(value, struct pc_domain_image);
 } domain_images SEC(".maps");
 
-/* Starts a pass. `hva`: the page that the guest has just announced, and the memory slots with which it was translated. */
+/* Starts a pass, or goes on with one that did not reach the end of the table in time. `hva`: the page that the guest has just announced, and the memory slots with which it was translated. */
 static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u64 now)
 {
-	v->domains = (struct pc_domain_pass){
-		.hva = hva, .kvm = kvm, .generation = generation, .announced_ns = now, .is_due = 1,
-	};
+	v->domains.hva = hva;
+	v->domains.kvm = kvm;
+	v->domains.generation = generation;
+	v->domains.announced_ns = now;
+	v->domains.is_due = 1;
 }
 
 /* Writes a domain. A reader that finds the same max_khz, other than 0, before and after its copy has a whole domain. */
 static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_domain_image *image)
 {
 	const u32 khz_bytes = sizeof(u32);
-	u32 none = 0;
+	u64 first = *(volatile u64 *)&image->words[0], second = *(volatile u64 *)&image->words[1];
+	u32 khz = (u32)first, none = 0;
 
 	if (bpf_probe_write_user(at, &none, khz_bytes))
 		return -1;
@@ -44,14 +48,34 @@ static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_
 	if (bpf_probe_write_user(at + khz_bytes, (void *)image + khz_bytes, sizeof(*image) - khz_bytes))
 		return -1;
 	__sync_lock_test_and_set(&v->line.barrier, 0);
-	return bpf_probe_write_user(at, image, khz_bytes);
+	/* The daemon has begun to replace the domain, or has replaced it. The second word has the number of the table. */
+	if (*(volatile u64 *)&image->words[0] != first || *(volatile u64 *)&image->words[1] != second)
+		return 0;
+	return bpf_probe_write_user(at, &khz, khz_bytes);
 }
 
-/* Called at an exit of the vCPU, if a pass is due. Return: 0. */
+/* Whether the page still is the announced region of this VM, and the daemon wants the table written. */
+static __always_inline bool may_write_domains(struct pc_vcpu *v)
+{
+	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
+	u64 kvm = 0, generation = 0;
+
+	if (!a || !v->setup.region_gpa || *(volatile u64 *)&a->gpa != v->setup.region_gpa || a->kvm != v->domains.kvm)
+		return false;
+	if (pc_elapsed_ns(bpf_ktime_get_ns(), v->domains.announced_ns) >= PC_HOST_LINE_FRESH_NS)
+		return false;
+	return slots_now(&kvm, &generation) && v->domains.kvm == kvm && v->domains.generation == generation;
+}
+
+static __always_inline bool domain_is_due(const struct pc_vcpu *v)
+{
+	return writes_guests && v->setup.writes & PC_WRITE_DOMAINS && v->domains.is_due;
+}
+
+/* Called at an exit of the vCPU, if domain_is_due(). Return: 0. */
 static __noinline int write_domain(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
-	u64 kvm = 0, generation = 0;
 	struct pc_domain_image there, *image;
 	bool same = true;
 	u32 number;
@@ -62,9 +86,12 @@ static __noinline int write_domain(u32 index)
 		return 0;
 	number = v->domains.next;
 	image = bpf_map_lookup_elem(&domain_images, &number);
-	if (!image || !(u32)image->words[0] || !slots_now(&kvm, &generation) || v->domains.kvm != kvm ||
-	    v->domains.generation != generation ||
-	    pc_elapsed_ns(bpf_ktime_get_ns(), v->domains.announced_ns) >= PC_HOST_LINE_FRESH_NS) {
+	if (!image || !(u32)image->words[0]) {
+		v->domains.is_due = 0;
+		v->domains.next = 0;
+		return 0;
+	}
+	if (!may_write_domains(v)) {
 		v->domains.is_due = 0;
 		return 0;
 	}

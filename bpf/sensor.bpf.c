@@ -253,7 +253,7 @@ int sensor_exit(void *ctx)
 		translate(index);
 	if (host_line_is_due(v))
 		write_host_line(index);
-	if (writes_guests && v->domains.is_due)
+	if (domain_is_due(v))
 		write_domain(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);

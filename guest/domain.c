@@ -15,7 +15,9 @@
  * happen after this module was loaded.
  */
 #include <linux/cpu.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 #include "paracord_guest.h"
@@ -26,6 +28,8 @@
  */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
+/* The interval if CPUs have to announce the region, one at each look. The host looks at ten announcements a second. */
+#define PC_ASK_DOMAINS_MS	150
 #define PC_WAIT_FOR_DAEMON_MS	5000
 /* Interval of the looks for another table. They wake no idle CPU. */
 #define PC_WATCH_TABLE_MS	1000
@@ -119,6 +123,8 @@ void pc_domains_read(struct pc_region *region)
 			return;
 	}
 	region->domain_count = h->domain_count;
+	/* 0 before ABI 1.5. */
+	region->domain_table = region->domains[0].table;
 }
 
 /* Prepares for a table that the host writes later. Return: 0 or -ENOMEM. */
@@ -144,12 +150,17 @@ static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
 
 	if (to->max_khz)
 		return true;
-	/* The host stores 0 into max_khz before it changes the domain, and another value afterwards. */
+	/*
+	 * The host stores 0 into max_khz before it changes the domain, and another value afterwards. So once the table is the
+	 * right one, a max_khz other than 0 says that the domain is complete.
+	 */
+	if (smp_load_acquire(&from->table) != region->domain_table)
+		return false;
 	khz = smp_load_acquire(&from->max_khz);
 	copy = *from;
 	smp_rmb();
 	if (!khz || khz != copy.max_khz || khz != READ_ONCE(from->max_khz) ||
-	    copy.table != region->domain_table || !pc_domain_usable(region, index, &copy))
+	    copy.table != READ_ONCE(from->table) || !pc_domain_usable(region, index, &copy))
 		return false;
 	*to = copy;
 	return true;
@@ -162,11 +173,14 @@ static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
 void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
 {
 	unsigned int number;
+	u32 table;
 
 	if (cpu->domain || !(region->features &
 			     (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
-	if (READ_ONCE(cpu->host->domain_table) != region->domain_table)
+	/* A device's region can come from another host with the VM. An older daemon writes no table there. */
+	table = READ_ONCE(cpu->host->domain_table);
+	if (table != region->domain_table && (table || region->domains_change))
 		return;
 	number = READ_ONCE(cpu->host->domain);
 	if (!number || number > region->domain_count)
@@ -176,20 +190,40 @@ void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
 	WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
 }
 
-/* Ends the use of the domains. */
-static void pc_domains_forget(struct pc_region *region)
+/* Ends the use of the domains. Only domains of table @table are used from now on. */
+static void pc_domains_forget(struct pc_region *region, u32 table)
 {
 	int nr;
 
 	pc_cpufreq_stop();
 	pc_invariance_stop();
+	/* No CPU comes online and gets a domain meanwhile. */
 	cpus_read_lock();
 	for_each_possible_cpu(nr)
 		WRITE_ONCE(per_cpu(pc_cpus, nr).domain, NULL);
-	cpus_read_unlock();
-	/* The users of a domain run with interrupts off. */
+	/* Whoever still uses a domain does so with interrupts or preemption off. */
 	synchronize_rcu();
+	if (region->domains_change)
+		memset(region->domains, 0, region->domain_count * sizeof(*region->domains));
+	region->domain_table = table;
 	region->domains_in_use = false;
+	cpus_read_unlock();
+}
+
+/*
+ * The host writes the first line of a vCPU at an exit that comes soon after an announcement. A vCPU that is mostly idle has no such
+ * exit for long. So it announces the region itself.
+ */
+static void pc_domain_ask(void *unused)
+{
+	pc_memory_announce_here();
+}
+
+/* Number of looks at the short interval: enough for each CPU to announce the region twice. */
+static unsigned int pc_domains_looks(const struct pc_region *region)
+{
+	return region->domains_change ? PC_FIND_DOMAINS_LOOKS + 2 * num_possible_cpus() :
+					PC_FIND_DOMAINS_LOOKS;
 }
 
 /* Begins anew if the host has another table than before. */
@@ -200,12 +234,9 @@ static void pc_domains_follow_host(struct pc_region *region)
 	if (!table || table == region->domain_table)
 		return;
 	if (region->domains_in_use)
-		dev_info(region->dev, "the host has other performance domains: frequencies and capacities start again
-");
-	pc_domains_forget(region);
-	memset(region->domains, 0, region->domain_count * sizeof(*region->domains));
-	WRITE_ONCE(region->domain_table, table);
-	region->looks_left = PC_FIND_DOMAINS_LOOKS;
+		dev_info(region->dev, "the host has other performance domains: frequencies and capacities start again\n");
+	pc_domains_forget(region, table);
+	region->looks_left = pc_domains_looks(region);
 }
 
 static void pc_domains_look_again(struct pc_region *region, unsigned int ms)
@@ -218,7 +249,7 @@ static void pc_find_domains(struct work_struct *work)
 	struct pc_region *region = container_of(to_delayed_work(work), struct pc_region,
 						find_domains);
 	unsigned int known = 0, unknown = 0;
-	int nr;
+	int nr, asked = nr_cpu_ids;
 
 	if (region->domains_change)
 		pc_domains_follow_host(region);
@@ -233,16 +264,25 @@ static void pc_find_domains(struct work_struct *work)
 		if (!READ_ONCE(cpu->line))
 			continue;
 		pc_domain_online(region, cpu);
-		if (cpu->domain)
+		if (cpu->domain) {
 			known++;
-		else
-			unknown++;
+			continue;
+		}
+		unknown++;
+		if (asked >= nr_cpu_ids || (asked <= region->last_asked && nr > region->last_asked))
+			asked = nr;
+	}
+	/* Without a table there is no use in asking: no host has answered yet, or the host has none. */
+	if (region->domains_change && region->domain_table && region->looks_left && unknown) {
+		region->last_asked = asked;
+		smp_call_function_single(asked, pc_domain_ask, NULL, 1);
 	}
 	cpus_read_unlock();
 
 	if (unknown && region->looks_left) {
 		region->looks_left--;
-		pc_domains_look_again(region, PC_FIND_DOMAINS_MS);
+		pc_domains_look_again(region, region->domains_change ? PC_ASK_DOMAINS_MS :
+								       PC_FIND_DOMAINS_MS);
 		return;
 	}
 	if (!known) {
@@ -272,12 +312,12 @@ void pc_domains_start(struct pc_region *region)
 		INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
 	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
-	region->looks_left = PC_FIND_DOMAINS_LOOKS;
+	region->looks_left = pc_domains_looks(region);
 	pc_find_domains(&region->find_domains.work);
 }
 
 void pc_domains_stop(struct pc_region *region)
 {
 	cancel_delayed_work_sync(&region->find_domains);
-	pc_domains_forget(region);
+	pc_domains_forget(region, 0);
 }

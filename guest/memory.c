@@ -173,17 +173,17 @@ void pc_memory_announce(const struct pc_region *region)
 void pc_memory_withdraw(void)
 {
 	WRITE_ONCE(pc_memory_gpa, 0);
+	WRITE_ONCE(pc_memory_asked, NULL);
 	pc_arch_announce(0);
 }
 
-/* Called by a timer of each CPU that does something. */
-void pc_memory_announce_again(void)
+/* Makes an announcement, unless another CPU makes one since it read @next, or nothing is announced. */
+static void pc_memory_announce_after(unsigned long next)
 {
-	unsigned long next = READ_ONCE(pc_memory_next);
 	u64 gpa = smp_load_acquire(&pc_memory_gpa);
 	unsigned long flags;
 
-	if (!gpa || time_before(jiffies, next))
+	if (!gpa)
 		return;
 	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) != next)
 		return;
@@ -191,6 +191,21 @@ void pc_memory_announce_again(void)
 	local_irq_save(flags);
 	pc_memory_make_announcement(gpa);
 	local_irq_restore(flags);
+}
+
+/* Called by a timer of each CPU that does something. */
+void pc_memory_announce_again(void)
+{
+	unsigned long next = READ_ONCE(pc_memory_next);
+
+	if (!time_before(jiffies, next))
+		pc_memory_announce_after(next);
+}
+
+/* Makes an announcement on this CPU now. Must not be called often. */
+void pc_memory_announce_here(void)
+{
+	pc_memory_announce_after(READ_ONCE(pc_memory_next));
 }
 
 /* Whether the host can be told of a region, and could read it. */

@@ -55,6 +55,7 @@ struct pc_region {
 	bool domains_change;		/* the table lies in the guest's own memory: the host may change */
 	bool domains_in_use;		/* frequencies and capacities were started */
 	struct delayed_work find_domains;
+	int last_asked;			/* CPU that announced the region last on behalf of @find_domains */
 	unsigned int looks_left;	/* runs of @find_domains that are left at the short interval */
 	bool told_of_wait;		/* the wait for a daemon was logged */
 };
@@ -112,6 +113,7 @@ void pc_memory_stop(void);
 int pc_memory_open(struct pc_region *region, struct device *dev);
 void pc_memory_announce(const struct pc_region *region);
 void pc_memory_announce_again(void);
+void pc_memory_announce_here(void);
 void pc_memory_withdraw(void);
 u32 pc_memory_domain_table(const struct pc_region *region);
 

@@ -108,6 +108,9 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 	for (i = 0; i < region->domain_count; i++) {
 		const struct paracord_domain *d = &region->domains[i];
 
+		/* In the guest's own memory, domains that no CPU has had yet are not known. */
+		if (!d->max_khz)
+			continue;
 		n += sysfs_emit_at(buf, n, "domain%u max_khz %u capacity %u shared %u levels",
 				   i, d->max_khz, d->capacity,
 				   !!(d->flags & PARACORD_DOMAIN_SHARED));
@@ -126,6 +129,8 @@ static ssize_t places_show(struct device *dev, struct device_attribute *attr, ch
 	struct paracord_host_line host = { };
 	int nr, n = 0;
 
+	/* Pairs with pc_domains_forget(). */
+	rcu_read_lock();
 	for_each_online_cpu(nr) {
 		const struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
 		const struct paracord_domain *domain = READ_ONCE(cpu->domain);
@@ -138,6 +143,7 @@ static ssize_t places_show(struct device *dev, struct device_attribute *attr, ch
 				   host.frequency, domain ? (int)(domain - region->domains) : -1,
 				   pc_freq_scale(cpu));
 	}
+	rcu_read_unlock();
 	return n;
 }
 static DEVICE_ATTR_RO(places);

@@ -223,7 +223,7 @@ def guest_command(
             "-object",
             f"memory-backend-file,id=paracord,share=on,prealloc=on,size={region_bytes},"
             f"mem-path=/dev/shm/paracord/{name}",
-            *("-device", "ivshmem-plain,memdev=paracord"),
+            *("-device", "ivshmem-plain,memdev=paracord,master=on"),
         ]
     return [*argv, *extra]
 

@@ -135,12 +135,12 @@ impl Domain {
         .checked()
     }
 
-    /// The bytes of the domain, as they are in the region of a device.
+    /// The bytes of the domain, of no table.
     pub fn to_bytes(&self) -> [u8; DOMAIN_BYTES] {
         self.in_table(0)
     }
 
-    /// The bytes of the domain, as they are in the guest's own memory. `table`: [`table_id`].
+    /// The bytes of the domain, as they are in a region. `table`: [`table_id`].
     pub fn in_table(&self, table: u32) -> [u8; DOMAIN_BYTES] {
         let mut bytes = [0u8; DOMAIN_BYTES];
         let flags = if self.shared { layout::PARACORD_DOMAIN_SHARED } else { 0 };
@@ -156,6 +156,11 @@ impl Domain {
         }
         bytes
     }
+}
+
+/// The table to which a copied domain belongs; 0: it was written before ABI 1.5.
+pub fn table_of(copy: &[u8; DOMAIN_BYTES]) -> u32 {
+    read_field!(copy, u32, paracord_domain, table)
 }
 
 /// Number by which a guest knows that the domains are others than before: a hash (FNV-1a) of them.
@@ -229,6 +234,6 @@ mod tests {
                 && id != table_id(std::slice::from_ref(&one))
         );
         assert_eq!(Domain::from_bytes(&one.in_table(id)).unwrap(), one);
-        assert_ne!(one.in_table(id), one.to_bytes());
+        assert_eq!((table_of(&one.in_table(id)), table_of(&one.to_bytes())), (id, 0));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The region's header, which the host makes and every reader checks.
 
-use crate::domain::{DOMAIN_BYTES, Domain, DomainError};
+use crate::domain::{DOMAIN_BYTES, Domain, DomainError, table_id};
 use crate::layout::{self, paracord_header};
 use crate::{LINE_BYTES, read_field, write_field};
 
@@ -333,9 +333,10 @@ pub fn new_region(
         write_field!(bytes, offset, paracord_header, domain_offset_bytes);
         write_field!(bytes, stride as u16, paracord_header, domain_stride_bytes);
         write_field!(bytes, domains.len() as u16, paracord_header, domain_count);
+        let table = table_id(domains);
         let places = bytes[offset as usize..].chunks_exact_mut(stride as usize);
         for (place, domain) in places.zip(domains) {
-            place.copy_from_slice(&domain.to_bytes());
+            place.copy_from_slice(&domain.in_table(table));
         }
     }
     Ok(bytes)

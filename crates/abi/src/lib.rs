@@ -21,7 +21,7 @@ mod pmu;
 #[path = "generated.rs"]
 pub mod layout;
 
-pub use domain::{DOMAIN_BYTES, Domain, DomainError, table_id};
+pub use domain::{DOMAIN_BYTES, Domain, DomainError, table_id, table_of};
 pub use header::{
     AbiError, GuestDriver, HEADER_BYTES, RegionLayout, feature_names, new_region, region_bytes,
 };

@@ -140,7 +140,7 @@ pub struct HostPlace {
     pub pressure: u16,
     /// Index of the vCPU's performance domain.
     pub domain: Option<u16>,
-    /// Table to which `domain` refers; 0: the one in the region of a device.
+    /// Table to which `domain` refers; 0: the one in the region.
     pub domain_table: u32,
 }
 

@@ -27,7 +27,8 @@ fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
         "memory-backend-file,id=paracord,mem-path={},size={bytes},share=on,prealloc=on",
         path.display()
     );
-    Ok([("-object", backend), ("-device", "ivshmem-plain,memdev=paracord".to_owned())])
+    // As the master, the device does not keep the VM from being migrated.
+    Ok([("-object", backend), ("-device", "ivshmem-plain,memdev=paracord,master=on".to_owned())])
 }
 
 /// `paracord qemu-args`.

@@ -125,7 +125,7 @@ fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
     Box::new(move || {
         let config = configure(&args).map_err(|e| e.message().to_owned())?;
-        declared::make(&config);
+        declared::make(&config, false);
         let same = config.control == started_with.control && config.metrics == started_with.metrics;
         let note = "[control] and [metrics] take effect at the next start; all else is in force";
         let mut notes = Vec::new();

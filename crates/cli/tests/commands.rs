@@ -150,7 +150,7 @@ fn regions_live_in_their_directory() {
     // What QEMU is told must be the file's size.
     let qemu = stdout(&with(&["qemu-args", "vm1", "--vcpus", "4"]));
     for part in
-        [format!("mem-path={},", path.trim()), format!("size={size},"), "prealloc=on".into()]
+        [format!("mem-path={},", path.trim()), format!("size={size},"), "prealloc=on".into(), "master=on".into()]
     {
         assert!(qemu.contains(&part), "{part} in {qemu}");
     }

@@ -30,7 +30,7 @@ impl Services {
     /// # Errors
     /// One line that names the service that could not be started.
     pub fn start(config: &Config, handle: DaemonHandle) -> Result<Services, String> {
-        declared::make(config);
+        declared::make(config, true);
         let group = config.control.group.clone();
         let access = access(&config.control.group, LOOKUP_PATIENCE, move || Access::new(&group));
         let metrics = MetricsServer::start(&config.metrics, access.group, handle.clone())

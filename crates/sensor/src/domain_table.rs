@@ -3,7 +3,7 @@
 
 use std::{
     ptr,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering, fence},
 };
 
 use paracord_policy::{PC_DOMAIN_WORDS, pc_domain_image};
@@ -36,7 +36,8 @@ impl Array<pc_domain_image> {
             let kept_first = unsafe { AtomicU64::from_ptr(kept) };
             // SAFETY: the record has as many words.
             let kept_rest = unsafe { kept.add(1) }.cast::<[u64; PC_DOMAIN_WORDS as usize - 1]>();
-            kept_first.swap(0, Ordering::AcqRel);
+            kept_first.store(0, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
             // SAFETY: as above. BPF programs only read the words.
             unsafe { ptr::write_volatile(kept_rest, rest) };
             kept_first.store(first, Ordering::Release);

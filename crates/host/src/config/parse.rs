@@ -270,6 +270,7 @@ mod tests {
             ("[region.\"a/b\"]\n", ["p.toml:1: region.\"a/b\": is no name", "64 letters"]),
             ("[region.a]\nvcpu = 2", ["p.toml:2: region.\"a\".vcpu: unknown", "\"vcpus\""]),
             ("[region.a]\nvcpus = 0", ["p.toml:2: region.\"a\".vcpus: 0", "from 1 to 4096"]),
+            ("[region.a]\nowner = \"7:x\"", ["p.toml:2: region.\"a\".owner: \"7:x\"", "UID:GID"]),
             ("[region.a]\nowner = true", ["p.toml:2: region.\"a\".owner: true", "a user as name"]),
             ("[metrics]\nlisten = \"0.0.0.0:1\"", ["p.toml:2: metrics.listen", "loopback"]),
             ("rt_priority = 99999999999999999999", ["p.toml:1: rt_priority", "64 bits"]),

@@ -48,8 +48,10 @@ impl VmSection {
         let pinned = self.overrides.iter().all(|o| match (o.key.as_str(), &o.value) {
             (keys::PIN_UID, Value::Int(uid)) => who.uid == Some(*uid),
             (keys::PIN_CGROUP, Value::Text(pattern)) => fits(who.cgroup, pattern),
-            (keys::PIN_UUID, Value::Text(pattern)) => fits(who.uuid, pattern),
-            (keys::PIN_VMM, Value::Text(pattern)) => fits(who.vmm, pattern),
+            (keys::PIN_UUID, Value::Text(pattern)) => {
+                fits(who.uuid.map(str::to_lowercase).as_deref(), &pattern.to_lowercase())
+            }
+            (keys::PIN_VMM, Value::Text(pattern)) => fits(who.vmm, as_comm(pattern)),
             _ => true,
         });
         pinned && pattern_matches(&self.pattern, who.name)
@@ -86,6 +88,16 @@ impl VmRules {
             }
         }
         keys
+    }
+}
+
+/// The part of a pattern for a VMM that the name of a process can match. The kernel keeps the first
+/// 15 characters of a name.
+fn as_comm(pattern: &str) -> &str {
+    const KEPT: usize = 15;
+    match pattern.char_indices().nth(KEPT) {
+        Some((end, _)) if !pattern[..end].contains(['*', '?']) => &pattern[..end],
+        _ => pattern,
     }
 }
 
@@ -194,9 +206,12 @@ mod tests {
             let config = rules.resolve(who, &[]);
             (config.mode == Mode::Off, config.actuation_min_us == 70)
         };
-        assert_eq!(of(Some("6d5f2b1c"), "qemu-system-x86"), (true, true));
+        assert_eq!(of(Some("6D5F2b1c"), "qemu-system-x86"), (true, true));
         assert_eq!(of(Some("7d5f2b1c"), "crosvm"), (false, false));
         assert_eq!(of(None, "crosvm"), (false, false));
+        assert_eq!(as_comm("cloud-hypervisor"), "cloud-hyperviso");
+        assert_eq!(as_comm("qemu-system-x86_64*"), "qemu-system-x86");
+        assert_eq!((as_comm("qemu-*-x86_64_and_more"), as_comm("kvm")), ("qemu-*-x86_64_and_more", "kvm"));
         let empty = parse("[vm.a]\nvmm = \"\"\n", "f".as_ref()).unwrap_err().to_string();
         assert!(empty.contains("vm.\"a\".vmm") && empty.contains("pattern"), "{empty}");
     }

@@ -176,7 +176,7 @@ impl Kind {
             (Kind::Owner, Given::Int(uid)) if u32::try_from(uid).is_ok() => {
                 Ok(Value::Text(uid.to_string()))
             }
-            (Kind::Owner, Given::Text(t)) if !t.chars().any(char::is_control) => Ok(Value::Text(t)),
+            (Kind::Owner, Given::Text(t)) if is_owner(&t) => Ok(Value::Text(t)),
             (Kind::Pattern, Given::Text(t)) if !t.is_empty() => Ok(Value::Text(t)),
             (Kind::Placement, Given::Text(t)) => match t.parse::<Placement>() {
                 Ok(_) => Ok(Value::Text(t)),
@@ -188,6 +188,14 @@ impl Kind {
             },
             (_, other) => wrong(other.to_string()),
         }
+    }
+}
+
+/// Whether this can be the name of a user or a pair of IDs.
+fn is_owner(text: &str) -> bool {
+    match text.split_once(':') {
+        Some((uid, gid)) => uid.parse::<u32>().is_ok() && gid.parse::<u32>().is_ok(),
+        None => !text.chars().any(|c| c.is_control() || c.is_whitespace()),
     }
 }
 

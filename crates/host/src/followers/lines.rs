@@ -32,10 +32,16 @@ impl Lines {
         Lines { host_lines, sensor, proc_root, cpus: Arc::default(), hints: BTreeMap::new() }
     }
 
-    /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts.
-    pub fn read_cpus(&mut self) {
-        self.cpus = Arc::new(HostCpus::read(Path::new("/")));
+    /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts. Returns
+    /// true if they have changed, so that all lines are to be renewed.
+    pub fn read_cpus(&mut self) -> bool {
+        let now = HostCpus::read(Path::new("/"));
+        if *self.cpus == now {
+            return false;
+        }
+        self.cpus = Arc::new(now);
         self.sensor.domain_table().set(&self.cpus.images());
+        true
     }
 
     /// Sets the CPUs that are told from the next [`attach`](Lines::attach) on.
@@ -49,7 +55,7 @@ impl Lines {
         let tid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tid());
         let (target, domain, domain_table) = if let Some(region) = &vm.region {
             let target = Target::File { region: Arc::clone(region), vcpu_id };
-            (target, self.domain(region, index, tid), 0)
+            (target, self.domain(region, index, tid), region.domain_table())
         } else if let Some(region) = vm.announced.as_ref().filter(|region| region.has_host_line) {
             let target = Target::Memory { sensor: Arc::clone(&self.sensor), index, tid };
             let domain = if region.has_domains { self.domain_now(index, tid) } else { None };
@@ -60,7 +66,9 @@ impl Lines {
         let follows =
             vm.driver.is_some_and(|driver| driver.features & layout::PARACORD_F_CAPACITY != 0);
         let cpus = Arc::clone(&self.cpus);
-        self.host_lines.attach(index, Line { target, tid, follows, domain, domain_table, cpus });
+        let tells_cpu = vm.region.is_some();
+        let line = Line { target, tid, follows, domain, domain_table, tells_cpu, cpus };
+        self.host_lines.attach(index, line);
     }
 
     /// The performance domain of a vCPU, of the table in its VM's region.

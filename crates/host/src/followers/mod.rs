@@ -66,7 +66,9 @@ impl Followers {
     pub fn follow(&mut self, change: Change, vms: &Vms, settings: &Settings) {
         match change {
             Change::VmAdded(pid) => {
-                self.lines.read_cpus();
+                if self.lines.read_cpus() {
+                    vms.iter().for_each(|vm| self.lines.renew(vm));
+                }
                 if let Some(vm) = vms.get(pid) {
                     self.admit_counters(vm, settings);
                 }

@@ -90,9 +90,10 @@ pub fn offer(
     Ok((offer, host.and_then(|host| host.lacking())))
 }
 
-/// Makes the regions that `config` declares and that do not exist. Waits until they are made, but
-/// not for long. What goes wrong is logged: VMs are boosted without regions, too.
-pub fn make(config: &Config) {
+/// Makes the regions that `config` declares and that do not exist. With `waits`, the call returns
+/// when they are made, or after a few seconds. What goes wrong is logged: VMs are boosted without
+/// regions, too.
+pub fn make(config: &Config, waits: bool) {
     if config.regions.is_empty() {
         return;
     }
@@ -107,7 +108,7 @@ pub fn make(config: &Config) {
     });
     if let Err(error) = started {
         warn!("no region is made: {error}");
-    } else if ended.recv_timeout(PATIENCE).is_err() {
+    } else if waits && ended.recv_timeout(PATIENCE).is_err() {
         warn!("regions: their owners are not known within {PATIENCE:?}: going on without them");
     }
 }
@@ -137,14 +138,18 @@ fn make_one(directory: &Path, section: &RegionSection, events: EventSet) {
     }
 }
 
-/// How an existing region differs from what is declared. Frequencies and counters are not compared:
-/// they depend on the host.
+/// How an existing region differs from what is declared.
 fn difference(directory: &Path, section: &RegionSection) -> Option<String> {
     let listed = region_file::list(directory).ok()?;
     let there = listed.into_iter().find(|region| region.name == section.name)?;
     let (found, wanted) = (there.slots?, section.keys.vcpus);
     let word = if found == 1 { "vCPU" } else { "vCPUs" };
-    (found != wanted).then(|| format!("has {found} {word} and not {wanted}"))
+    if found != wanted {
+        return Some(format!("has {found} {word} and not {wanted}"));
+    }
+    let lacks = || there.domains.is_empty() && HostCpus::read(Path::new("/")).table_id() != 0;
+    let lacks = section.keys.frequencies && lacks();
+    lacks.then(|| "was made when this host showed no CPU frequencies".to_owned())
 }
 
 #[cfg(test)]
@@ -174,15 +179,15 @@ mod tests {
             ..Config::default()
         };
         for _ in 0..2 {
-            make(&config);
-            make(&config);
+            make(&config, true);
+            make(&config, true);
             let listed = region_file::list(directory.path()).unwrap();
             assert_eq!(listed.len(), 1, "a wrong section does not keep others from being made");
             assert_eq!((listed[0].name.as_str(), listed[0].slots), ("web", Some(2)));
             assert_eq!(difference(directory.path(), &web), None);
             std::fs::remove_file(directory.path().join("web")).unwrap();
         }
-        make(&config);
+        make(&config, true);
         let keys = RegionKeys { vcpus: 3, ..web.keys.clone() };
         let other = RegionSection { keys, ..web };
         let says = difference(directory.path(), &other).unwrap();

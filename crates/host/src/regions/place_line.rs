@@ -29,8 +29,11 @@ pub struct Line {
     pub follows: bool,
     /// Performance domain of the vCPU, if the guest was told any domains.
     pub domain: Option<u16>,
-    /// Table of the domain, in the guest's own memory; 0: the region of a device has the table.
+    /// Table to which the domain belongs; 0: not known.
     pub domain_table: u32,
+    /// Whether the guest is told which CPU it has, and how much others use it. A guest without a
+    /// device is not: nobody has made a region for it.
+    pub tells_cpu: bool,
     /// The host's CPUs.
     pub cpus: Arc<HostCpus>,
 }
@@ -54,8 +57,10 @@ impl Line {
 
     /// The content of the line for the place `at`.
     pub fn place(&self, at: &Whereabouts, pressure: u16) -> HostPlace {
+        let unknown = self.unknown();
+        let told = if self.tells_cpu { at.cpu } else { unknown.physical_cpu };
         let Some(cluster) = self.cpus.cluster_of(at.cpu) else {
-            return HostPlace { physical_cpu: at.cpu, ..self.unknown() };
+            return HostPlace { physical_cpu: told, ..unknown };
         };
         // Where nothing sets frequencies, the kernel's figure is the highest frequency, and means
         // nothing.
@@ -63,10 +68,10 @@ impl Line {
         HostPlace {
             capacity: cluster.capacity,
             frequency: frequency.min(SCALE as u32) as u16,
-            physical_cpu: at.cpu,
-            cluster: cluster.id(),
-            pressure,
-            ..self.unknown()
+            physical_cpu: told,
+            cluster: if self.tells_cpu { cluster.id() } else { unknown.cluster },
+            pressure: if self.tells_cpu { pressure } else { 0 },
+            ..unknown
         }
     }
 }

@@ -86,6 +86,8 @@ pub struct Region {
     io: RegionIo,
     /// The domains in the region when it was opened; `None` if they were refused.
     domains: Option<Vec<Domain>>,
+    /// The table to which these domains belong.
+    domain_table: u32,
 }
 
 impl Region {
@@ -155,9 +157,13 @@ impl Region {
         let slots_end = layout.slot_offset(layout.slot_count - 1).unwrap_or(0)
             + u64::from(layout.slot_stride_bytes);
         let io = RegionIo::new(file, slots_end).map_err(io_error(&path))?;
-        let domains = (0..layout.domain_count).map(|index| read_domain(&io, &layout, index));
-        let domains = domains.collect();
-        Ok(Region { name, layout, identity, start_hva: mapping.start, path, io, domains })
+        let copies: Vec<_> =
+            (0..layout.domain_count).map(|index| copy_domain(&io, &layout, index)).collect();
+        let domain_table = copies.first().copied().flatten().map_or(0, |copy| table_of(&copy));
+        let domain = |copy: &Option<_>| copy.as_ref().and_then(|copy| Domain::from_bytes(copy).ok());
+        let domains = copies.iter().map(domain).collect();
+        let start_hva = mapping.start;
+        Ok(Region { name, layout, identity, start_hva, path, io, domains, domain_table })
     }
 
     /// Reads the current declaration of the guest's driver. `None` without a driver.
@@ -261,13 +267,19 @@ impl Region {
     pub fn tells(&self, domains: &[Domain]) -> bool {
         self.domains.as_deref() == Some(domains)
     }
+
+    /// The table to which the region's domains belong; 0: not known. A guest that was migrated here
+    /// may know another one.
+    pub fn domain_table(&self) -> u32 {
+        self.domain_table
+    }
 }
 
-/// A performance domain in an open region. `None` if it cannot be read or is refused.
-fn read_domain(io: &RegionIo, layout: &RegionLayout, index: u16) -> Option<Domain> {
+/// The bytes of a performance domain in an open region. `None` if they cannot be read.
+fn copy_domain(io: &RegionIo, layout: &RegionLayout, index: u16) -> Option<[u8; DOMAIN_BYTES]> {
     let mut copy = [0; DOMAIN_BYTES];
     io.read(&mut copy, layout.domain_offset(index)?).ok()?;
-    Domain::from_bytes(&copy).ok()
+    Some(copy)
 }
 
 #[cfg(test)]

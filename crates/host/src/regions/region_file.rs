@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use paracord_abi::{
     DOMAIN_BYTES, Domain, EventOffer, GuestDriver, OFFER_BYTES, RegionLayout, ServedAt,
@@ -160,7 +161,10 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     offer_events(&mut header, offer)?;
     prepare_region_directory(directory)?;
     let path = directory.join(name);
-    let unfinished = directory.join(format!(".{name}.{}", std::process::id()));
+    // Two threads may make the same region.
+    static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
+    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
+    let unfinished = directory.join(format!(".{name}.{}.{attempt}", std::process::id()));
     let made = write_file(&unfinished, &header, offer).map_err(at(&unfinished)).and_then(|()| {
         renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE).map_err(|e| match e {
             rustix::io::Errno::EXIST => RegionFileError::Exists(path.clone()),

@@ -26,10 +26,11 @@ impl Vmm {
     fn of(comm: &str) -> Vmm {
         match comm {
             "paracord-vmm" => Vmm::Paracord,
-            "firecracker" => Vmm::Firecracker,
             "cloud-hyperviso" => Vmm::CloudHypervisor,
             "kvm" => Vmm::Qemu,
             _ if comm.starts_with("qemu") => Vmm::Qemu,
+            // Releases are called firecracker-v1.2.3-x86_64.
+            _ if comm.starts_with("firecracker") => Vmm::Firecracker,
             _ if comm.starts_with("crosvm") => Vmm::Crosvm,
             _ => Vmm::Other,
         }
@@ -155,6 +156,7 @@ mod tests {
                 "/firecracker --id=551e7604-e35c --start-time-us=1",
                 Some("551e7604-e35c"),
             ),
+            ("firecracker-v1.", "firecracker-v1.9-x86_64 --id web-2", Some("web-2")),
             ("firecracker", "firecracker --id anonymous-instance", None),
             ("cloud-hyperviso", "cloud-hypervisor --api-socket /run/ch/web.sock", Some("web")),
             ("cloud-hyperviso", "cloud-hypervisor --api-socket path=/run/ch/web.sock", Some("web")),

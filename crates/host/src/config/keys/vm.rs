@@ -149,7 +149,7 @@ pub const VM: &[Key<BoostKeys>] = &[
         Bool,
         same,
         frequencies,
-        "Whether this guest is told where its vCPUs run, and how fast, if it has no device; needs `host_line`."
+        "Whether this guest is told the capacities and frequencies of the host's CPUs, and may ask for performance, if it has no device; needs `host_line`."
     ),
 ];
 
