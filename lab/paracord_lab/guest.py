@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 BOOT_TIMEOUT_S = 60.0
 POWER_OFF_TIMEOUT_S = 10.0
+MIGRATION_TIMEOUT_S = 120.0
 PARACORD = "/payload/bin/paracord"
 MODULE = "/paracord/paracord_guest.ko"
 
@@ -52,31 +54,26 @@ class Guest:
         start = time.monotonic()
         region_bytes = self._create_region() if region else 0
         make_command = {"qemu": emulator.guest_command, "paracord": emulator.vmm_command}[vmm]
-        argv = make_command(
-            emulator.architecture(host.arch),
-            name,
-            vcpus,
-            memory_mb,
-            region_bytes,
-            interrupts,
-            initramfs,
-            cmdline,
-            extra_args,
-        )
-        socket = emulator.channel_socket(name)
-        # The log belongs to root, whatever user the wrapper gives the VMM.
-        host.run(f"mkdir -p /run/lab && rm -f {socket} && : >/logs/{name}.serial.log")
-        self._emulator = host.spawn(
-            f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1".replace("exec  ", "exec "),
-            f"guest {name}",
-        )
+
+        def command(name: str, extra: Sequence[str]) -> str:
+            """The command line of a VMM for this VM."""
+            argv = make_command(
+                emulator.architecture(host.arch),
+                name,
+                vcpus,
+                memory_mb,
+                region_bytes,
+                interrupts,
+                initramfs,
+                cmdline,
+                [*extra_args, *extra],
+            )
+            line = f"exec {wrapper} {shlex.join(argv)} >/logs/{name}.{vmm}.log 2>&1"
+            return line.replace("exec  ", "exec ")
+
+        self._command = command
         self.channel = Channel(f"guest {name}", self._send, PATIENCE)
-        self._relay = host.channel.spawn(
-            f"exec socat -b 65536 STDIO UNIX-CONNECT:{socket},retry=600,interval=0.1",
-            f"channel of guest {name}",
-            on_output=self.channel.feed,
-            on_exit=lambda _: self.channel.close(self._why_gone()),
-        )
+        self._emulator, self._relay = self._start_vmm(name)
         try:
             self.channel.hello(BOOT_TIMEOUT_S)
             self.pid = self._emulator.pid
@@ -91,6 +88,68 @@ class Guest:
                 raise ChannelClosed(f"guest {name} did not boot: {why} (logs: {host.logs})") from None
             raise
         self.boot_seconds = time.monotonic() - start
+
+    def _start_vmm(self, name: str, *extra: str) -> tuple[Job, Job]:
+        """Starts a VMM, and the relay between its socket and the channel."""
+        socket = emulator.channel_socket(name)
+        # The log belongs to root, whatever user the wrapper gives the VMM.
+        self._host.run(f"mkdir -p /run/lab && rm -f {socket} && : >/logs/{name}.serial.log")
+        self._socket = socket
+        vmm = self._host.spawn(self._command(name, extra), f"guest {name}")
+        relay = self._host.channel.spawn(
+            f"exec socat -b 65536 STDIO UNIX-CONNECT:{socket},retry=600,interval=0.1",
+            f"channel of guest {name}",
+            on_output=self.channel.feed,
+            on_exit=lambda _: self._relay_ended(socket),
+        )
+        return vmm, relay
+
+    def _relay_ended(self, socket: str) -> None:
+        # After a migration, the relay of the VMM before ends with it.
+        if socket == self._socket:
+            self.channel.close(self._why_gone())
+
+    def migrate(self, name: str) -> float:
+        """
+        Migrates the VM to another QEMU in the same host, whose name is `name`. For the guest and for
+        paracord, this is another host: other processes, threads and memory. Returns the downtime in
+        seconds, as QEMU measures it. The VM must have no region file.
+        """
+        before = self._socket
+        way = f"/run/lab/{name}.migration"
+        self._host.run(f"rm -f {way}")
+        vmm, relay = self._start_vmm(name, "-incoming", f"unix:{way}")
+        try:
+            self._host.run(f"for _ in $(seq 300); do test -S {way} && exit 0; sleep 0.1; done; exit 1")
+            self.monitor(f"migrate -d unix:{way}")
+            end = time.monotonic() + MIGRATION_TIMEOUT_S
+            while True:
+                shown = self.monitor("info migrate")
+                if "Migration status: completed" in shown:
+                    break
+                if "failed" in shown or time.monotonic() > end or not vmm.running:
+                    raise LabError(f"guest {self.name}: not migrated to {name}: {shown}")
+                time.sleep(0.2)
+        except BaseException:
+            self._socket = before
+            vmm.kill("KILL")
+            raise
+        old, self._emulator, self._relay = self._emulator, vmm, relay
+        self.monitor("quit")
+        old.wait(POWER_OFF_TIMEOUT_S)
+        self.name, self.pid = name, vmm.pid
+        self._serial = self._host.logs / f"{name}.serial.log"
+        self._messages = self._host.logs / f"{name}.qemu.log"
+        self.channel.need_sign_of_life()
+        self.vcpu_tids = self._find_vcpus()
+        downtime = re.search(r"downtime: (\d+)", shown)
+        return int(downtime.group(1)) / 1000 if downtime else 0.0
+
+    def monitor(self, line: str) -> str:
+        """Sends a line to QEMU's monitor, and returns what it prints within a second."""
+        socket = emulator.monitor_socket(self.name)
+        ask = f"(echo {shlex.quote(line)}; sleep 1) | socat -t 1 STDIO UNIX-CONNECT:{socket} | tr -d '\\r'"
+        return self._host.run(ask, check=False).out
 
     def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
         """Runs a shell command in the guest."""

@@ -54,6 +54,10 @@ def await_frequencies(guest, wanted):
         await_equal(lambda cpu=cpu: frequencies(guest, cpu), wanted, seconds=FOUND_S)
 
 
+def region(daemon):
+    return daemon.status()["vms"][0]["region"] or {}
+
+
 def requests(daemon):
     (vm,) = daemon.status()["vms"]
     return [(one["request"] or {}).get("request") for one in vm["vcpus"]]
@@ -76,7 +80,9 @@ def without_lowest_frequency(host):
 @pytest.mark.parametrize("host_line", [True, False])
 def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_line):
     with Daemon(host, {f'vm."{NAME}".host_line': host_line}).start(guest.vcpu_tids) as daemon:
-        await_equal(lambda: (daemon.status()["vms"][0]["region"] or {}).get("name"), "(guest memory)", FOUND_S)
+        await_equal(
+            lambda: (daemon.status()["vms"][0]["region"] or {}).get("name"), "(guest memory)", FOUND_S
+        )
         if not host_line:
             assert "perf_request" not in daemon.status()["vms"][0]["region"]["features"]
             assert not frequencies(guest, 0)
@@ -89,9 +95,7 @@ def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_li
 
 
 def all_within_one(found, wanted):
-    return all(
-        one is not None and abs(one - other) <= 1 for one, other in zip(found, wanted, strict=True)
-    )
+    return all(one is not None and abs(one - other) <= 1 for one, other in zip(found, wanted, strict=True))
 
 
 def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
