@@ -128,6 +128,13 @@ pub struct ListedDomain {
     pub levels: Vec<u16>,
 }
 
+/// The files in `directory` that have names of regions.
+pub(crate) fn identities(directory: &Path) -> impl Iterator<Item = FileIdentity> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_region_name));
+    named.filter_map(|entry| Some(FileIdentity::of(&entry.metadata().ok()?)))
+}
+
 /// Checks the name of a region.
 ///
 /// # Errors

@@ -50,6 +50,8 @@ pub struct Vms {
     by_pid: BTreeMap<u32, Vm>,
     io: IoThreads,
     refused: RefusedVms,
+    /// The process that was searched last for a region.
+    searched: u32,
     /// The process that was searched last for threads that are not vCPUs.
     io_looked: u32,
     adopts_threads: bool,
@@ -75,6 +77,7 @@ impl Vms {
             by_pid: BTreeMap::new(),
             io: IoThreads::new(),
             refused: RefusedVms::default(),
+            searched: 0,
             io_looked: 0,
             log: LogLimit::default(),
             user_logs: UserLogs::default(),

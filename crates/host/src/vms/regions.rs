@@ -9,15 +9,21 @@ use tracing::warn;
 use super::change::Change;
 use super::{Vm, Vms};
 use crate::regions::region::{Region, RegionError};
+use crate::regions::region_file;
 use crate::settings::Settings;
 
 impl Vms {
     /// Looks for the region of a VM in `region_dir`.
     pub(super) fn find_region(&mut self, vm: &mut Vm, region_dir: &Path) {
+        self.find_region_quietly(vm, region_dir, None);
+    }
+
+    /// The same. `told`: a reason for a refusal that was logged already.
+    fn find_region_quietly(&mut self, vm: &mut Vm, region_dir: &Path, told: Option<String>) {
         vm.region = None;
         vm.announced = None;
         vm.region_refused = None;
-        vm.driver = None;
+        let driver = vm.driver.take();
         if !vm.config.use_region {
             return;
         }
@@ -27,12 +33,14 @@ impl Vms {
         match found {
             Ok(Some(region)) => {
                 vm.region = Some(Arc::new(region));
+                // What has not changed is not logged again.
+                vm.driver = driver;
                 vm.read_driver();
             }
             Ok(None) => {}
             Err(error) => {
                 let reason = error.to_string();
-                if self.user_logs.allow(identity.uid) {
+                if told.as_ref() != Some(&reason) && self.user_logs.allow(identity.uid) {
                     warn!(vm = identity.name, "region refused: {reason}");
                 }
                 vm.region_refused = Some(reason);
@@ -77,6 +85,9 @@ impl Vms {
                         vm.region = None;
                         vm.read_announcement(announced.as_ref(), writes);
                         changes.push(Change::ConfigChanged { pid, region: true });
+                    } else if changed && vm.driver.is_some() {
+                        // The device may have been unplugged and plugged again, at another address.
+                        search.push(pid);
                     } else if changed {
                         changes.push(Change::DriverChanged(pid));
                     }
@@ -93,15 +104,43 @@ impl Vms {
             }
         }
         // A guest that withdraws its own memory may have got a device.
-        for pid in search {
-            let Some(mut vm) = self.by_pid.remove(&pid) else { continue };
-            self.find_region(&mut vm, &settings.region_dir);
-            if vm.region.is_some() {
-                changes.push(Change::ConfigChanged { pid, region: true });
-            }
-            self.by_pid.insert(pid, vm);
-        }
+        search.extend(self.next_without_region(&settings.region_dir));
+        changes.extend(search.into_iter().filter_map(|pid| self.search(pid, &settings.region_dir)));
         changes
+    }
+
+    /// Looks for the region of a VM again.
+    fn search(&mut self, pid: u32, region_dir: &Path) -> Option<Change> {
+        let mut vm = self.by_pid.remove(&pid)?;
+        let place = |vm: &Vm| vm.region.as_ref().map(|region| (region.identity, region.start_hva));
+        let (before, driver) = (place(&vm), vm.driver);
+        let refused = vm.region_refused.take();
+        self.find_region_quietly(&mut vm, region_dir, refused);
+        let change = if place(&vm) != before {
+            Some(Change::ConfigChanged { pid, region: true })
+        } else {
+            (vm.driver != driver).then_some(Change::DriverChanged(pid))
+        };
+        self.by_pid.insert(pid, vm);
+        change
+    }
+
+    /// The next VM, in turn, that may have got a device since it was found. `None` if no region is
+    /// left for it.
+    fn next_without_region(&mut self, region_dir: &Path) -> Option<u32> {
+        let lacks = |vm: &&Vm| vm.region.is_none() && vm.announced.is_none() && vm.config.use_region;
+        let pid_of = |vm: &Vm| vm.identity.pid;
+        let after = self.by_pid.range(self.searched + 1..).map(|(_, vm)| vm).find(lacks);
+        let next = after.or_else(|| self.by_pid.values().find(lacks)).map(pid_of)?;
+        let used = |identity| {
+            let theirs = |vm: &Vm| vm.region.as_ref().map(|region| region.identity);
+            self.by_pid.values().any(|vm| theirs(vm) == Some(identity))
+        };
+        if region_file::identities(region_dir).all(used) {
+            return None;
+        }
+        self.searched = next;
+        Some(next)
     }
 
     /// Whether any VM uses a region or could announce one, so that
