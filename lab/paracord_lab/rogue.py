@@ -81,7 +81,7 @@ class RogueScenario(Scenario):
                 raw["share"] = session.host_share(self.load, seconds)
                 if before is not None:
                     limit_us = _rate_limit_us(session)
-                    raw["daemon"] = _activity(before, session.daemon.status(), limit_us)
+                    raw["daemon"] = self.activity(before, session.daemon.status(), limit_us)
         finally:
             self.load.idle()
             self._repair(session)
@@ -104,6 +104,17 @@ class RogueScenario(Scenario):
             measured |= raw["daemon"]
         return measured
 
+    def activity(self, before: dict, after: dict, limit_us: int) -> dict[str, float]:
+        """What the daemon did between two states. Because it returned both states, it was alive."""
+        seconds = (after["taken_ns"] - before["taken_ns"]) / 1e9
+        boosts = after["actuator"]["boosts"] - before["actuator"]["boosts"]
+        return {
+            "daemon_answers_count": 1,
+            "boosts_per_s_count": boosts / seconds,
+            "boost_rate_vs_limit_ratio": boosts / seconds * limit_us / 1e6,
+            "throttles_count": daemon.counter(after, "throttles") - daemon.counter(before, "throttles"),
+        }
+
     def plots(self):
         return [
             host_share.bars({host_share.REFERENCE: "ordinary spinning vCPU", SHARE: f"pc_rogue {self.mode}"})
@@ -115,15 +126,3 @@ def _rate_limit_us(session) -> int:
     if session.host.kind == "emulated":
         return EMULATED_HOST[RATE_LIMIT]
     return session.daemon.default(RATE_LIMIT)
-
-
-def _activity(before: dict, after: dict, limit_us: int) -> dict[str, float]:
-    """What the daemon did between two states. Because it returned both states, it was alive."""
-    seconds = (after["taken_ns"] - before["taken_ns"]) / 1e9
-    boosts = after["actuator"]["boosts"] - before["actuator"]["boosts"]
-    return {
-        "daemon_answers_count": 1,
-        "boosts_per_s_count": boosts / seconds,
-        "boost_rate_vs_limit_ratio": boosts / seconds * limit_us / 1e6,
-        "throttles_count": daemon.counter(after, "throttles") - daemon.counter(before, "throttles"),
-    }

@@ -12,8 +12,8 @@ NAMES = scenario.names()
 
 def test_all_scenarios_are_there():
     assert {
-        "busy-guest", "busy-host", "demo", "glitch", "inversion", "kill-daemon", "kill-vm", "rogue-garbage",
-        "rogue-hold", "rogue-toggle", "two-vms",
+        "busy-guest", "busy-host", "demo", "glitch", "inversion", "kill-daemon", "kill-vm",
+        "rogue-announce", "rogue-garbage", "rogue-hold", "rogue-toggle", "two-vms",
     } <= set(NAMES)  # fmt: skip
 
 
