@@ -12,7 +12,7 @@ NAMES = scenario.names()
 
 def test_all_scenarios_are_there():
     assert {
-        "busy-guest", "busy-host", "demo", "glitch", "inversion", "kill-daemon", "kill-vm",
+        "busy-guest", "busy-host", "demo", "glitch", "inversion", "kill-daemon", "kill-vm", "life",
         "rogue-announce", "rogue-garbage", "rogue-hold", "rogue-toggle", "two-vms",
     } <= set(NAMES)  # fmt: skip
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
+"""
+A VM without a device migrates before each measurement, to another QEMU of the same host. The
+real-time task in it must be as quick as before, and paracord must know the VM again at once.
+"""
+
+import time
+
+from paracord_lab import wakeups
+from paracord_lab.errors import LabError
+from paracord_lab.scenario import BOOST, BOOST_EXT, VANILLA, Configuration, Raw, column
+from paracord_lab.verdicts import Check
+
+NAMES = ("life-here", "life-there")
+IN_MEMORY = "(guest memory)"
+HEAL = "heal_s"
+DOWNTIME = "downtime_ms"
+VMS = "vms_count"
+# From the end of the migration until the host reads the guest's hints again.
+HEAL_MAX_S = 2
+FOUND_S = 60
+
+
+def _of(configuration: str, metric: str):
+    return lambda one: one[configuration][metric]
+
+
+class Life(wakeups.WakeupScenario):
+    name = "life"
+    summary = "a VM without a device migrates to another QEMU: latency and hints afterwards"
+    configurations = (VANILLA, BOOST, BOOST_EXT)
+    without = ("boost",)
+    traced = ()
+    checks = (
+        Check(
+            "migrated_boost_excess",
+            wakeups.excess("boost-rt", 1000),
+            "<=",
+            wakeups.EXCESS_MAX,
+            beside={"boost-ext": wakeups.excess("boost-ext", 1000)},
+        ),
+        Check(
+            HEAL, _of("boost-rt", HEAL), "<=", HEAL_MAX_S, "s", beside={"boost-ext": _of("boost-ext", HEAL)}
+        ),
+        Check("vms_after_migration", _of("boost-rt", VMS), "<=", 1, "count", every=True),
+    )
+    columns = (
+        *wakeups.columns(1000),
+        column("downtime ms", DOWNTIME),
+    )
+
+    def setup(self, session) -> None:
+        self.moving = session.guest(NAMES[0], module=True, vcpus=1, region=False)
+        self.load = session.load()
+
+    @property
+    def guest(self):
+        return self.moving
+
+    def measure(self, session, configuration: Configuration) -> Raw:
+        name = next(name for name in NAMES if name != self.moving.name)
+        raw: Raw = {"downtime_s": self.moving.migrate(name)}
+        if session.daemon:
+            raw["heal_s"] = _heal_s(session.daemon, name)
+        raw |= super().measure(session, configuration)
+        if session.daemon:
+            raw["vms"] = len(session.daemon.status()["vms"])
+        return raw
+
+    def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
+        measured = super().metrics(configuration, raw) | {DOWNTIME: raw["downtime_s"] * 1000}
+        if "heal_s" in raw:
+            measured |= {HEAL: raw["heal_s"], VMS: raw["vms"]}
+        return measured
+
+
+def _heal_s(daemon, name: str) -> float:
+    """How long it takes until the daemon uses the region of the VM of this name."""
+    start = time.monotonic()
+    while time.monotonic() - start < FOUND_S:
+        regions = {vm["name"]: vm["region"] or {} for vm in daemon.status()["vms"]}
+        if regions.get(name, {}).get("name") == IN_MEMORY:
+            return time.monotonic() - start
+        time.sleep(0.1)
+    raise LabError(f"VM {name} has no region {FOUND_S} s after its migration")
+
+
+SCENARIO = Life()
