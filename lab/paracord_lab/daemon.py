@@ -21,6 +21,8 @@ START_TIMEOUT_S = 240
 # this.
 LATE = "no answer within"
 ANSWER_TIMEOUT_S = 30
+# What stands for the name of a region file.
+REGION_IN_MEMORY = "(guest memory)"
 
 REASONS = ("wake", "irq", "rt", "critical")
 UNLIMITED_GRANT_US = 10_000_000
@@ -164,6 +166,16 @@ class Daemon:
     def last_words(self) -> str:
         lines = [line for line in (self.job.out() + self.job.err()).splitlines() if line.strip()]
         return " | ".join(lines[-3:]) or "none"
+
+    def await_region_in_memory(self, vm: str, seconds: float = 60) -> float:
+        """Waits until the daemon uses the region in the own memory of a VM. Returns the time (monotonic)."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            regions = {one["name"]: one["region"] or {} for one in self.status()["vms"]}
+            if regions.get(vm, {}).get("name") == REGION_IN_MEMORY:
+                return time.monotonic()
+            time.sleep(0.1)
+        raise LabError(f"the daemon has found no region in the memory of VM {vm} in {seconds:g} s")
 
     def status(self, check: bool = True) -> dict | None:
         """The output of `paracord status --json`. None if the daemon does not answer and `check` is off."""

@@ -8,13 +8,14 @@ import shlex
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import emulator, serial_log
 from .channel import PATIENCE, Channel, Job, Result
 from .errors import ChannelClosed, CommandTimeout, LabError
 
 if TYPE_CHECKING:
+    from .daemon import Daemon
     from .machine import Host
 
 BOOT_TIMEOUT_S = 60.0
@@ -22,6 +23,14 @@ POWER_OFF_TIMEOUT_S = 10.0
 MIGRATION_TIMEOUT_S = 120.0
 PARACORD = "/payload/bin/paracord"
 MODULE = "/paracord/paracord_guest.ko"
+
+
+class Migration(NamedTuple):
+    """A migration that has ended."""
+
+    downtime_s: float
+    # From its end, by QEMU's clock, until the daemon used the VM's region again. None without a daemon.
+    heal_s: float | None
 
 
 class Guest:
@@ -109,11 +118,11 @@ class Guest:
         if socket == self._socket:
             self.channel.close(self._why_gone())
 
-    def migrate(self, name: str) -> float:
+    def migrate(self, name: str, daemon: Daemon | None = None) -> Migration:
         """
         Migrates the VM to another QEMU in the same host, whose name is `name`. For the guest and for
-        paracord, this is another host: other processes, threads and memory. Returns the downtime in
-        seconds, as QEMU measures it. The VM must have no region file.
+        paracord, this is another host: other processes, threads and memory. With `daemon`, waits until
+        that uses the VM's region again. The VM must have no region file.
         """
         before = self._socket
         way = f"/run/lab/{name}.migration"
@@ -121,15 +130,12 @@ class Guest:
         vmm, relay = self._start_vmm(name, "-incoming", f"unix:{way}")
         try:
             self._host.run(f"for _ in $(seq 300); do test -S {way} && exit 0; sleep 0.1; done; exit 1")
-            self.monitor(f"migrate -d unix:{way}")
-            end = time.monotonic() + MIGRATION_TIMEOUT_S
-            while True:
-                shown = self.monitor("info migrate")
-                if "Migration status: completed" in shown:
-                    break
-                if "failed" in shown or time.monotonic() > end or not vmm.running:
+            start = time.monotonic()
+            self.monitor(f"migrate -d unix:{way}", 0.1)
+            while "Migration status: completed" not in (shown := self.monitor("info migrate", 0.2)):
+                if "failed" in shown or time.monotonic() - start > MIGRATION_TIMEOUT_S or not vmm.running:
                     raise LabError(f"guest {self.name}: not migrated to {name}: {shown}")
-                time.sleep(0.2)
+            found = daemon and daemon.await_region_in_memory(name)
         except BaseException:
             self._socket = before
             vmm.kill("KILL")
@@ -142,14 +148,15 @@ class Guest:
         self._messages = self._host.logs / f"{name}.qemu.log"
         self.channel.need_sign_of_life()
         self.vcpu_tids = self._find_vcpus()
-        downtime = re.search(r"downtime: (\d+)", shown)
-        return int(downtime.group(1)) / 1000 if downtime else 0.0
+        times = {what: int(ms) / 1000 for what, ms in re.findall(r"(total time|downtime): (\d+) ms", shown)}
+        heal_s = found and max(0.0, found - start - times["total time"])
+        return Migration(times["downtime"], heal_s)
 
-    def monitor(self, line: str) -> str:
-        """Sends a line to QEMU's monitor, and returns what it prints within a second."""
+    def monitor(self, line: str, seconds: float = 1) -> str:
+        """Sends a line to QEMU's monitor, and returns what it prints within `seconds`."""
         socket = emulator.monitor_socket(self.name)
-        ask = f"(echo {shlex.quote(line)}; sleep 1) | socat -t 1 STDIO UNIX-CONNECT:{socket} | tr -d '\\r'"
-        return self._host.run(ask, check=False).out
+        keyed = f"(echo {shlex.quote(line)}; sleep {seconds})"
+        return self._host.run(f"{keyed} | socat STDIO UNIX-CONNECT:{socket} | tr -d '\\r'", check=False).out
 
     def run(self, command: str, timeout: float = 60, check: bool = True) -> Result:
         """Runs a shell command in the guest."""

@@ -13,6 +13,8 @@ from .verdicts import Check
 
 SHARE_S = 5.0
 INTACT = "/tmp/region-intact"
+# A region in the guest's own memory, instead of a device's (--without device).
+OWN_MEMORY = "/paracord/pc_region.ko"
 SHARE = "host_beside_rogue_share"
 RATE_LIMIT = "boost.actuation_min_us"
 # Relative to the rate that the limit allows. The rest is the error of the two readings.
@@ -38,6 +40,7 @@ class RogueScenario(Scenario):
     """One guest, in which root runs `pc_rogue <mode>` while the host is busy."""
 
     mode: str = ""
+    in_memory = False
     configurations: Sequence[Configuration] = (VANILLA, ROGUE_BOOST, ROGUE_BOOST_EXT, STATIC_RT)
     traced: Sequence[str] = ("boost-rt", "static-rt")
     columns = (
@@ -59,14 +62,21 @@ class RogueScenario(Scenario):
         self.guest = session.guest("rogue", vcpus=1)
         self.load = session.load()
         self.region = f"/dev/shm/paracord/{self.guest.name}"
-        session.host.run(f"cp {self.region} {INTACT}")
+        self.in_memory = session.options.without == "device"
+        if self.in_memory:
+            self.guest.run(f"insmod {OWN_MEMORY}")
+        else:
+            session.host.run(f"cp {self.region} {INTACT}")
 
     def _repair(self, session) -> None:
         """
         Restores an intact region for the next round, in the same memory, so that each attack starts
         with a region that the daemon has attached.
         """
-        session.host.run(f"dd if={INTACT} of={self.region} conv=notrunc status=none")
+        if self.in_memory:
+            self.guest.run(f"rmmod pc_region && insmod {OWN_MEMORY}")
+        else:
+            session.host.run(f"dd if={INTACT} of={self.region} conv=notrunc status=none")
 
     def measure(self, session, configuration: Configuration) -> Raw:
         seconds = session.seconds(SHARE_S)

@@ -8,7 +8,7 @@ class RogueGarbage(RogueScenario):
     name = "rogue-garbage"
     mode = "garbage"
     summary = "a guest's root writes random bytes over the whole region, header included"
-    without = ("budget",)
+    without = ("budget", "device")
 
 
 SCENARIO = RogueGarbage()

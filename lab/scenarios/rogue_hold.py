@@ -8,7 +8,7 @@ class RogueHold(RogueScenario):
     name = "rogue-hold"
     mode = "hold"
     summary = "a guest's root sets every hint of every slot, never clears them, and spins"
-    without = ("budget",)
+    without = ("budget", "device")
 
 
 SCENARIO = RogueHold()

@@ -8,7 +8,7 @@ class RogueToggle(RogueScenario):
     name = "rogue-toggle"
     mode = "toggle"
     summary = "a guest's root sets and clears its hints as fast as it can, with a VM exit each time"
-    without = ("budget", "rate-limit")
+    without = ("budget", "rate-limit", "device")
 
 
 SCENARIO = RogueToggle()

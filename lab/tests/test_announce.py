@@ -6,13 +6,12 @@ import time
 import pytest
 
 from paracord_lab import loads
-from paracord_lab.daemon import Daemon, counter
+from paracord_lab.daemon import REGION_IN_MEMORY, Daemon, counter
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 
-IN_MEMORY = "(guest memory)"
 REFUSED = "not a paracord region"
 ATTACK = "/paracord/pc_announce.ko"
 STATE = "/sys/devices/platform/paracord_guest/paracord"
@@ -75,7 +74,7 @@ def boosts_by_a_realtime_task(host, guest, daemon):
 def test_a_realtime_task_is_boosted_by_its_hint_without_a_device(host, guest, announce):
     guest.load_module(announce=announce)
     with Daemon(host).start(guest.vcpu_tids) as daemon:
-        await_region(daemon, IN_MEMORY if announce else None)
+        await_region(daemon, REGION_IN_MEMORY if announce else None)
         boosts = boosts_by_a_realtime_task(host, guest, daemon)
         # A slow host boosts for one or two of these tasks a second.
         assert boosts >= 3 if announce else boosts == 0
@@ -90,7 +89,7 @@ def test_the_host_forgets_a_region_that_is_withdrawn_and_finds_the_next_one(host
     with Daemon(host).start(guest.vcpu_tids) as daemon:
         for _ in range(3):
             guest.load_module()
-            await_region(daemon, IN_MEMORY)
+            await_region(daemon, REGION_IN_MEMORY)
             guest.unload_module()
             await_region(daemon, None)
 
@@ -98,10 +97,10 @@ def test_the_host_forgets_a_region_that_is_withdrawn_and_finds_the_next_one(host
 def test_a_daemon_that_restarts_finds_the_region_within_two_seconds(host, guest):
     guest.load_module()
     with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
-        await_region(daemon, IN_MEMORY)
+        await_region(daemon, REGION_IN_MEMORY)
         daemon.stop()
         daemon.start(guest.vcpu_tids)
-        await_region(daemon, IN_MEMORY, seconds=2 * ANNOUNCE_MS / 1000)
+        await_region(daemon, REGION_IN_MEMORY, seconds=2 * ANNOUNCE_MS / 1000)
 
 
 @pytest.mark.long
@@ -109,7 +108,7 @@ def test_announcements_come_once_a_second_and_none_from_an_idle_guest(host, gues
     """An idle guest wakes now and then for its own housekeeping, and may announce then."""
     guest.load_module()
     with Daemon(host).start(guest.vcpu_tids) as daemon:
-        await_region(daemon, IN_MEMORY)
+        await_region(daemon, REGION_IN_MEMORY)
 
         def in_ten_seconds():
             before = announcements(daemon)["all"]
@@ -159,14 +158,14 @@ def test_hostile_announcements_are_refused_counted_and_cheap(host, guest):
         guest.run("rmmod pc_announce")
         # The daemon answers, and an honest region is found afterwards.
         guest.load_module()
-        await_region(daemon, IN_MEMORY)
+        await_region(daemon, REGION_IN_MEMORY)
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "why"),
     [
         (3, None, REFUSED),
-        pytest.param(4, IN_MEMORY, None, marks=pytest.mark.long),
+        pytest.param(4, REGION_IN_MEMORY, None, marks=pytest.mark.long),
         pytest.param(0, None, None, marks=pytest.mark.long),
     ],
 )
@@ -188,7 +187,7 @@ def test_what_is_announced_is_checked(host, guest, kind, name, why):
 def test_a_guest_is_told_of_its_boosts_without_a_device_and_kicks(host, guest, host_line):
     guest.load_module(stale_boost_kick_us=2000)
     with Daemon(host, {'vm."plain".host_line': host_line}).start(guest.vcpu_tids) as daemon:
-        await_region(daemon, IN_MEMORY)
+        await_region(daemon, REGION_IN_MEMORY)
         may_kick = host_line and host.arch == "x86_64"
         # A slow host boosts for one or two of these tasks a second, and few of the boosts become stale.
         for _ in range(6 if may_kick else 2):

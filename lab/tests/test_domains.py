@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Frequencies of guests without a device: the host writes its performance domains into their memory."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from paracord_lab import machine
 from paracord_lab.boards import X86PStates
 from paracord_lab.daemon import Daemon
+from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated")]
@@ -43,6 +44,15 @@ def guest(plain):
     assert not [line for line in log.splitlines() if any(w in line for w in ("BUG:", "WARNING:", "Oops"))]
 
 
+@contextmanager
+def busy(guest):
+    """Both vCPUs run: one that is idle makes no exits, and the host reads no request of it."""
+    with ExitStack() as stack:
+        for cpu in (0, 1):
+            stack.enter_context(running(guest, f"pc_hog --cpu {cpu}", f"hog{cpu}"))
+        yield
+
+
 def frequencies(guest, cpu):
     """kHz of a CPU, rising. Empty without a cpufreq driver."""
     listed = guest.run(f"cat {CPUFREQ}/policy{cpu}/{AVAILABLE} 2>/dev/null || true").out
@@ -50,12 +60,14 @@ def frequencies(guest, cpu):
 
 
 def await_frequencies(guest, wanted):
+    shown = [as_level(khz) for khz in wanted]
     for cpu in (0, 1):
-        await_equal(lambda cpu=cpu: frequencies(guest, cpu), wanted, seconds=FOUND_S)
+        await_equal(lambda cpu=cpu: frequencies(guest, cpu), shown, seconds=FOUND_S)
 
 
-def region(daemon):
-    return daemon.status()["vms"][0]["region"] or {}
+def as_level(khz):
+    """What the guest shows for a frequency: a level of 1024, which is rounded up."""
+    return KHZ[-1] * -(-khz * SCALE // KHZ[-1]) // SCALE
 
 
 def requests(daemon):
@@ -66,7 +78,7 @@ def requests(daemon):
 @contextmanager
 def without_lowest_frequency(host):
     """What the daemon reads of the host's frequencies while the context is open, as on another host."""
-    policies = [f"{CPUFREQ}/policy{cpu}/{AVAILABLE}" for cpu in range(X86PStates.cpus)]
+    policies = host.run(f"ls {CPUFREQ}/policy*/{AVAILABLE}").out.split()
     host.run(f"echo {' '.join(map(str, KHZ[1:]))} >/run/lab/frequencies")
     for policy in policies:
         host.run(f"mount --bind /run/lab/frequencies {policy}")
@@ -79,18 +91,18 @@ def without_lowest_frequency(host):
 
 @pytest.mark.parametrize("host_line", [True, False])
 def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_line):
-    with Daemon(host, {f'vm."{NAME}".host_line': host_line}).start(guest.vcpu_tids) as daemon:
-        await_equal(
-            lambda: (daemon.status()["vms"][0]["region"] or {}).get("name"), "(guest memory)", FOUND_S
-        )
+    started = Daemon(host, {f'vm."{NAME}".host_line': host_line}).start(guest.vcpu_tids)
+    with started as daemon, busy(guest):
+        daemon.await_region_in_memory(NAME, FOUND_S)
         if not host_line:
             assert "perf_request" not in daemon.status()["vms"][0]["region"]["features"]
             assert not frequencies(guest, 0)
             return
         await_frequencies(guest, KHZ)
-        for governor, share in (("performance", 1), ("powersave", KHZ[0] / KHZ[-1])):
-            guest.run(f"for p in {CPUFREQ}/policy*; do echo {governor} >$p/scaling_governor; done")
-            wanted = [int(SCALE * share)] * 2
+        guest.run(f"for p in {CPUFREQ}/policy*; do echo userspace >$p/scaling_governor; done")
+        for khz in (KHZ[-1], KHZ[0]):
+            guest.run(f"for p in {CPUFREQ}/policy*; do echo {as_level(khz)} >$p/scaling_setspeed; done")
+            wanted = [SCALE * khz // KHZ[-1]] * 2
             await_equal(lambda wanted=wanted: all_within_one(requests(daemon), wanted), True, FOUND_S)
 
 
@@ -100,7 +112,7 @@ def all_within_one(found, wanted):
 
 def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
     """As after a migration: another daemon, and other frequencies. The module stays loaded."""
-    with Daemon(host).start(guest.vcpu_tids) as daemon:
+    with Daemon(host).start(guest.vcpu_tids) as daemon, busy(guest):
         await_frequencies(guest, KHZ)
         daemon.stop()
         with without_lowest_frequency(host):

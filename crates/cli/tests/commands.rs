@@ -149,9 +149,12 @@ fn regions_live_in_their_directory() {
     assert_eq!((&json[0]["name"], &json[0]["slots"]), (&"vm1".into(), &4.into()));
     // What QEMU is told must be the file's size.
     let qemu = stdout(&with(&["qemu-args", "vm1", "--vcpus", "4"]));
-    for part in
-        [format!("mem-path={},", path.trim()), format!("size={size},"), "prealloc=on".into(), "master=on".into()]
-    {
+    for part in [
+        format!("mem-path={},", path.trim()),
+        format!("size={size},"),
+        "prealloc=on".into(),
+        "master=on".into(),
+    ] {
         assert!(qemu.contains(&part), "{part} in {qemu}");
     }
     let xml = stdout(&with(&["libvirt-xml", "vm1", "--vcpus", "4"]));

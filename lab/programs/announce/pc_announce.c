@@ -28,13 +28,8 @@
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/string.h>
-#ifdef CONFIG_X86
-#include <asm/msr.h>
-#else
-#include <linux/arm-smccc.h>
-#endif
 
-#include "paracord_abi.h"
+#include "announce.h"
 
 static unsigned int rounds = 1000;
 module_param(rounds, uint, 0444);
@@ -59,17 +54,6 @@ module_param(damaged, bool, 0444);
 
 static struct paracord_header *page;
 static struct paracord_header *zeros;
-
-static void announce(u64 gpa)
-{
-#ifdef CONFIG_X86
-	wrmsr_safe(PARACORD_ANNOUNCE_MSR, lower_32_bits(gpa), upper_32_bits(gpa));
-#else
-	struct arm_smccc_res unused;
-
-	arm_smccc_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, 0, 0, 0, 0, 0, 0, 0, &unused);
-#endif
-}
 
 static void describe(struct paracord_header *h)
 {

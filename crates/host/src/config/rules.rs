@@ -211,7 +211,10 @@ mod tests {
         assert_eq!(of(None, "crosvm"), (false, false));
         assert_eq!(as_comm("cloud-hypervisor"), "cloud-hyperviso");
         assert_eq!(as_comm("qemu-system-x86_64*"), "qemu-system-x86");
-        assert_eq!((as_comm("qemu-*-x86_64_and_more"), as_comm("kvm")), ("qemu-*-x86_64_and_more", "kvm"));
+        assert_eq!(
+            (as_comm("qemu-*-x86_64_and_more"), as_comm("kvm")),
+            ("qemu-*-x86_64_and_more", "kvm")
+        );
         let empty = parse("[vm.a]\nvmm = \"\"\n", "f".as_ref()).unwrap_err().to_string();
         assert!(empty.contains("vm.\"a\".vmm") && empty.contains("pattern"), "{empty}");
     }

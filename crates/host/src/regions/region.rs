@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use paracord_abi::{
     AbiError, DOMAIN_BYTES, Domain, GuestDriver, HOST_BOOST_BYTES, HostBoost, HostPlace,
     LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET,
-    PMU_SERVED_OFFSET, RegionLayout, event_names, layout,
+    PMU_SERVED_OFFSET, RegionLayout, event_names, layout, table_of,
 };
 use paracord_sys::proc;
 
@@ -160,7 +160,8 @@ impl Region {
         let copies: Vec<_> =
             (0..layout.domain_count).map(|index| copy_domain(&io, &layout, index)).collect();
         let domain_table = copies.first().copied().flatten().map_or(0, |copy| table_of(&copy));
-        let domain = |copy: &Option<_>| copy.as_ref().and_then(|copy| Domain::from_bytes(copy).ok());
+        let domain =
+            |copy: &Option<_>| copy.as_ref().and_then(|copy| Domain::from_bytes(copy).ok());
         let domains = copies.iter().map(domain).collect();
         let start_hva = mapping.start;
         Ok(Region { name, layout, identity, start_hva, path, io, domains, domain_table })

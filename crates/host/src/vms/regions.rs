@@ -128,7 +128,8 @@ impl Vms {
     /// The next VM, in turn, that may have got a device since it was found. `None` if no region is
     /// left for it.
     fn next_without_region(&mut self, region_dir: &Path) -> Option<u32> {
-        let lacks = |vm: &&Vm| vm.region.is_none() && vm.announced.is_none() && vm.config.use_region;
+        let lacks =
+            |vm: &&Vm| vm.region.is_none() && vm.announced.is_none() && vm.config.use_region;
         let pid_of = |vm: &Vm| vm.identity.pid;
         let after = self.by_pid.range(self.searched + 1..).map(|(_, vm)| vm).find(lacks);
         let next = after.or_else(|| self.by_pid.values().find(lacks)).map(pid_of)?;
