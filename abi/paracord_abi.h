@@ -21,11 +21,15 @@
  * checks the copy. There is no lock. A torn read of a host line or a guest line
  * is harmless, because each field is valid independently of the other fields.
  *
- * Three words are ordered against the words that they announce:
+ * Some words are ordered against other words:
  *   - guest_features of the header: the guest stores it last at probe and first
  *     at remove;
  *   - paracord_pmu_guest.asked: the guest stores it after the rest of a batch;
- *   - paracord_pmu_host.served: the host stores it after the rest of an answer.
+ *   - paracord_pmu_host.served: the host stores it after the rest of an answer;
+ *   - paracord_domain.max_khz of a domain in the guest's own memory: the host stores
+ *     0 before it changes the domain, and the new value afterwards;
+ *   - paracord_host_line.domain belongs to the table that domain_table names: the
+ *     guest reads domain_table before and after it.
  *
  * Where a region lies: in the BAR of an ivshmem device, or, since 1.3, in the
  * guest's own memory. In the second case, the guest writes the whole header, and

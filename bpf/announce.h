@@ -87,8 +87,9 @@ static __noinline int announced(u64 value)
 		return 0;
 	}
 	*(volatile u64 *)&a->looked_ns = now;
-	hva = memory_at(gpa, &slot_flags);
-	if (!hva || !slots_now(&kvm, &generation) || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
+	/* The generation first: if the slots change meanwhile, the address is never used with the new generation. */
+	hva = slots_now(&kvm, &generation) ? memory_at(gpa, &slot_flags) : 0;
+	if (!hva || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
 		/* A page that is not present now, for example because it was swapped out, does not end what was announced before. */
 		__sync_fetch_and_add(&a->unreadable, 1);
 		if (a->gpa != gpa)
@@ -102,7 +103,7 @@ static __noinline int announced(u64 value)
 	/* The daemon has checked the region at region_gpa only. */
 	if (writes_guests && v->setup.writes & PC_WRITE_DOMAINS && gpa == v->setup.region_gpa &&
 	    !(slot_flags & PC_KVM_MEM_READONLY))
-		start_domain_pass(v, hva, kvm, generation, now);
+		start_domain_pass(v, hva, kvm, generation, header.guest_announcements, now);
 	return 0;
 }
 

@@ -4,9 +4,10 @@
  * page of the region's header (PARACORD_DOMAIN_OFFSET_BYTES).
  *
  * Each announcement starts a pass over the table: each of the next exits of the vCPU that made the announcement compares one
- * domain, and writes it if it differs. A pass ends PC_HOST_LINE_FRESH_NS after its announcement. So the page belongs to the kernel
- * that made the announcement, unless that kernel has withdrawn it. The announcement and the memory slots are compared directly
- * before the store, as in host_line.h. Nothing need be remembered of what was written before.
+ * domain, and writes it if it differs. A pass ends PC_HOST_LINE_FRESH_NS after its announcement, with the withdrawal of the region,
+ * and with the next announcement, which starts another pass. Directly before the store, the page must still have the header with the
+ * number of that announcement, and the memory slots must be the same, as in host_line.h. So nothing need be remembered of what was
+ * written before.
  */
 #ifndef PARACORD_BPF_DOMAIN_TABLE_H
 #define PARACORD_BPF_DOMAIN_TABLE_H
@@ -24,12 +25,17 @@ struct {
 	__type(value, struct pc_domain_image);
 } domain_images SEC(".maps");
 
-/* Starts a pass, or goes on with one that did not reach the end of the table in time. `hva`: the page that the guest has just announced, and the memory slots with which it was translated. */
-static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u64 now)
+/*
+ * Starts a pass, or goes on with one that did not reach the end of the table in time. `hva`: the page that the guest has just
+ * announced with number `announcement`. `kvm`, `generation`: the memory slots with which it was translated.
+ */
+static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u32 announcement,
+					      u64 now)
 {
 	v->domains.hva = hva;
 	v->domains.kvm = kvm;
 	v->domains.generation = generation;
+	v->domains.announcement = announcement;
 	v->domains.announced_ns = now;
 	v->domains.is_due = 1;
 }
@@ -65,6 +71,21 @@ static __always_inline bool may_write_domains(struct pc_vcpu *v)
 	if (pc_elapsed_ns(bpf_ktime_get_ns(), v->domains.announced_ns) >= PC_HOST_LINE_FRESH_NS)
 		return false;
 	return slots_now(&kvm, &generation) && v->domains.kvm == kvm && v->domains.generation == generation;
+}
+
+/* Whether the page still begins with the header that was announced. */
+static __always_inline bool has_header(struct pc_vcpu *v)
+{
+	void *header = (void *)v->domains.hva;
+	u64 magic = 0;
+	u32 number = 0;
+
+	if (bpf_probe_read_user(&magic, sizeof(magic), header))
+		return false;
+	header += __builtin_offsetof(struct paracord_header, guest_announcements);
+	if (bpf_probe_read_user(&number, sizeof(number), header))
+		return false;
+	return magic == PARACORD_MAGIC && number == v->domains.announcement;
 }
 
 static __always_inline bool domain_is_due(const struct pc_vcpu *v)
@@ -103,7 +124,7 @@ static __noinline int write_domain(u32 index)
 	}
 	for (i = 0; i < PC_DOMAIN_WORDS; i++)
 		same = same && there.words[i] == image->words[i];
-	if (same)
+	if (same || !has_header(v))
 		return 0;
 	if (store_domain(v, at, image))
 		v->line.write_errors++;

@@ -78,6 +78,8 @@ struct pc_domain_pass {
 	u64 announced_ns;	/* time of the announcement that started the pass */
 	u32 is_due;		/* 1: the pass has not ended */
 	u32 next;		/* index of the next domain; the next pass goes on there if this one ends too early */
+	u32 announcement;	/* number of the announcement that started the pass */
+	u32 reserved;
 };
 
 /* pc_vcpu_setup.refused */

@@ -10,9 +10,8 @@
  * when the first CPU gets it. If the host has another table, frequencies and capacities
  * are started again with its domains.
  *
- * The host line of a vCPU names the vCPU's
- * domain. The host's daemon writes the host line when it has found the vCPU. This may
- * happen after this module was loaded.
+ * The host line of a vCPU names the vCPU's domain. The host's daemon writes the host line
+ * when it has found the vCPU. This may happen after this module was loaded.
  */
 #include <linux/cpu.h>
 #include <linux/rcupdate.h>
@@ -31,15 +30,13 @@
 /* The interval if CPUs have to announce the region, one at each look. The host looks at ten announcements a second. */
 #define PC_ASK_DOMAINS_MS	150
 #define PC_WAIT_FOR_DAEMON_MS	5000
-/* Interval of the looks for another table. They wake no idle CPU. */
-#define PC_WATCH_TABLE_MS	1000
 
 /* A higher frequency is an error. The cpufreq core also gives the highest numbers a special meaning. */
 #define PC_MAX_KHZ		100000000
 
 #define pc_refuse(region, format, ...)						\
-	dev_err((region)->dev, "performance domains: " format ": no frequencies; recreate the region\n", \
-		__VA_ARGS__)
+	dev_err((region)->dev, "performance domains: " format ": no frequencies%s\n", __VA_ARGS__, \
+		(region)->domains_change ? "" : "; recreate the region")
 
 /* Return: whether the table lies between the header and the slots. */
 static bool pc_table_fits(const struct pc_region *region)
@@ -140,7 +137,7 @@ int pc_domains_expect(struct pc_region *region)
 }
 
 /* Copies domain @index from the guest's own memory, unless there is a copy. Return: whether the copy can be used. */
-static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
+static bool pc_domain_copy(struct pc_region *region, unsigned int index)
 {
 	const struct paracord_header *h = &region->host;
 	const struct paracord_domain *from = region->base + h->domain_offset_bytes +
@@ -150,17 +147,20 @@ static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
 
 	if (to->max_khz)
 		return true;
-	/*
-	 * The host stores 0 into max_khz before it changes the domain, and another value afterwards. So once the table is the
-	 * right one, a max_khz other than 0 says that the domain is complete.
-	 */
-	if (smp_load_acquire(&from->table) != region->domain_table)
+	if (region->domains_refused)
 		return false;
+	/*
+	 * The host stores 0 into max_khz before it changes the domain, and another value afterwards. So a copy of the right table
+	 * is whole if max_khz was the same before and after it, and not 0.
+	 */
 	khz = smp_load_acquire(&from->max_khz);
 	copy = *from;
 	smp_rmb();
 	if (!khz || khz != copy.max_khz || khz != READ_ONCE(from->max_khz) ||
-	    copy.table != READ_ONCE(from->table) || !pc_domain_usable(region, index, &copy))
+	    copy.table != region->domain_table || READ_ONCE(from->table) != region->domain_table)
+		return false;
+	region->domains_refused = !pc_domain_usable(region, index, &copy);
+	if (region->domains_refused)
 		return false;
 	*to = copy;
 	return true;
@@ -170,19 +170,26 @@ static bool pc_domain_copy(const struct pc_region *region, unsigned int index)
  * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
  * line has named a domain, the CPU keeps it, because a policy keeps the frequencies with which it was created.
  */
-void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu)
+void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 {
+	u32 line_bytes = region->host.host_line_bytes;
 	unsigned int number;
-	u32 table;
+	u32 table = 0;
 
 	if (cpu->domain || !(region->features &
 			     (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
+	if (PARACORD_FIELD_IN(struct paracord_host_line, domain_table, line_bytes))
+		table = READ_ONCE(cpu->host->domain_table);
 	/* A device's region can come from another host with the VM. An older daemon writes no table there. */
-	table = READ_ONCE(cpu->host->domain_table);
 	if (table != region->domain_table && (table || region->domains_change))
 		return;
+	/* If another host's line replaces this one meanwhile, the number is of no use. */
+	smp_rmb();
 	number = READ_ONCE(cpu->host->domain);
+	smp_rmb();
+	if (table && table != READ_ONCE(cpu->host->domain_table))
+		return;
 	if (!number || number > region->domain_count)
 		return;
 	if (region->domains_change && !pc_domain_copy(region, number - 1))
@@ -207,6 +214,7 @@ static void pc_domains_forget(struct pc_region *region, u32 table)
 		memset(region->domains, 0, region->domain_count * sizeof(*region->domains));
 	region->domain_table = table;
 	region->domains_in_use = false;
+	region->domains_refused = false;
 	cpus_read_unlock();
 }
 
@@ -219,24 +227,32 @@ static void pc_domain_ask(void *unused)
 	pc_memory_announce_here();
 }
 
-/* Number of looks at the short interval: enough for each CPU to announce the region twice. */
-static unsigned int pc_domains_looks(const struct pc_region *region)
-{
-	return region->domains_change ? PC_FIND_DOMAINS_LOOKS + 2 * num_possible_cpus() :
-					PC_FIND_DOMAINS_LOOKS;
-}
-
 /* Begins anew if the host has another table than before. */
 static void pc_domains_follow_host(struct pc_region *region)
 {
-	u32 table = pc_memory_domain_table(region);
+	u32 table = READ_ONCE(region->answered_table);
 
 	if (!table || table == region->domain_table)
 		return;
 	if (region->domains_in_use)
 		dev_info(region->dev, "the host has other performance domains: frequencies and capacities start again\n");
 	pc_domains_forget(region, table);
-	region->looks_left = pc_domains_looks(region);
+	region->asks_left = 2 * num_online_cpus();
+	region->looks_left = PC_FIND_DOMAINS_LOOKS + region->asks_left;
+}
+
+/*
+ * The host has answered an announcement, and @table is its table of domains; 0: none. Called on a CPU that does something, with
+ * interrupts off. So the search for the domains does not wait for a CPU that is idle, and wakes none.
+ */
+void pc_domains_answered(struct pc_region *region, u32 table)
+{
+	if (!READ_ONCE(region->follows_host) || !table)
+		return;
+	WRITE_ONCE(region->answered_table, table);
+	/* Both values change in the work only. If this look is too early, the next answer comes in a second. */
+	if (table != READ_ONCE(region->domain_table) || !READ_ONCE(region->domains_in_use))
+		schedule_delayed_work(&region->find_domains, 0);
 }
 
 static void pc_domains_look_again(struct pc_region *region, unsigned int ms)
@@ -251,12 +267,14 @@ static void pc_find_domains(struct work_struct *work)
 	unsigned int known = 0, unknown = 0;
 	int nr, asked = nr_cpu_ids;
 
+	/* Another driver of frequencies may have come. */
+	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
+		return;
 	if (region->domains_change)
 		pc_domains_follow_host(region);
-	if (region->domains_in_use) {
-		pc_domains_look_again(region, PC_WATCH_TABLE_MS);
+	/* Without a table there is no use in a search: no host has answered yet, or the host has none. */
+	if (region->domains_in_use || (region->domains_change && !region->domain_table))
 		return;
-	}
 	cpus_read_lock();
 	for_each_online_cpu(nr) {
 		struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
@@ -272,8 +290,8 @@ static void pc_find_domains(struct work_struct *work)
 		if (asked >= nr_cpu_ids || (asked <= region->last_asked && nr > region->last_asked))
 			asked = nr;
 	}
-	/* Without a table there is no use in asking: no host has answered yet, or the host has none. */
-	if (region->domains_change && region->domain_table && region->looks_left && unknown) {
+	if (region->asks_left && unknown) {
+		region->asks_left--;
 		region->last_asked = asked;
 		smp_call_function_single(asked, pc_domain_ask, NULL, 1);
 	}
@@ -289,35 +307,35 @@ static void pc_find_domains(struct work_struct *work)
 		if (!region->told_of_wait)
 			dev_info(region->dev, "the host does not say where the vCPUs run: no frequencies until paracord is started there\n");
 		region->told_of_wait = true;
-		pc_domains_look_again(region, PC_WAIT_FOR_DAEMON_MS);
+		if (!region->domains_change)
+			pc_domains_look_again(region, PC_WAIT_FOR_DAEMON_MS);
 		return;
 	}
 	/* pc_invariance_start() comes second, because it checks which cpufreq driver is in use. */
 	pc_cpufreq_start(region);
 	pc_invariance_start(region);
-	region->domains_in_use = true;
-	if (region->domains_change)
-		pc_domains_look_again(region, PC_WATCH_TABLE_MS);
+	WRITE_ONCE(region->domains_in_use, true);
 }
 
 /*
  * Starts frequencies and capacities when the host lines name the domains of the vCPUs. In the first 10 s, all vCPUs must have a
- * domain; after that, one vCPU with a domain is enough.
+ * domain; after that, one vCPU with a domain is enough. In the guest's own memory, the time begins with the host's answer, and is
+ * longer if the guest has many CPUs (PC_ASK_DOMAINS_MS).
  */
 void pc_domains_start(struct pc_region *region)
 {
-	if (region->domains_change)
-		INIT_DEFERRABLE_WORK(&region->find_domains, pc_find_domains);
-	else
-		INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
-	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
-		return;
-	region->looks_left = pc_domains_looks(region);
+	INIT_DELAYED_WORK(&region->find_domains, pc_find_domains);
+	if (!region->domains_change)
+		region->looks_left = PC_FIND_DOMAINS_LOOKS;
+	WRITE_ONCE(region->follows_host, region->domains_change);
 	pc_find_domains(&region->find_domains.work);
 }
 
 void pc_domains_stop(struct pc_region *region)
 {
+	WRITE_ONCE(region->follows_host, false);
+	/* pc_domains_answered() runs with interrupts off. After this, it schedules nothing. */
+	synchronize_rcu();
 	cancel_delayed_work_sync(&region->find_domains);
 	pc_domains_forget(region, 0);
 }

@@ -36,6 +36,8 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 #define PC_MEMORY_SLOTS_PER_CPU	4
 /* Time from the first announcement to the second. */
 #define PC_MEMORY_SECOND_MS	200
+/* Minimum time between two announcements. The host ignores one that follows another within 100 ms. */
+#define PC_MEMORY_GAP_MS	110
 /* Number of announcements in a row without an answer after which the host counts as gone. */
 #define PC_MEMORY_UNANSWERED	3
 /* A slot has the guest line and the host line. */
@@ -44,12 +46,15 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 /* Serializes the creation and removal of the device. */
 static DEFINE_MUTEX(pc_memory_lock);
 static struct platform_device *pc_memory_device;
-static const struct pc_region *pc_memory_region;
+static struct pc_region *pc_memory_region;
 static u64 pc_memory_gpa;		/* 0: nothing is announced */
-static unsigned long pc_memory_next;	/* jiffies of the next announcement */
+static unsigned long pc_memory_next;	/* jiffies of the next regular announcement */
 
-/* Only the CPU that makes an announcement stores into these, and pc_memory_next lets one CPU at a time do so. */
-static const struct paracord_host_line *pc_memory_asked;	/* line of the CPU that made the last announcement */
+/* Bit 0 is set while a CPU makes an announcement. Only this CPU stores into what follows, and into pc_memory_next. */
+static unsigned long pc_memory_announcing;
+static unsigned long pc_memory_last;	/* jiffies of the last announcement */
+static const struct paracord_host_line *pc_memory_asked;	/* line of the CPU that made the last regular announcement */
+static u32 pc_memory_asked_number;	/* number of that announcement */
 static unsigned int pc_memory_unanswered;
 
 static void pc_memory_free(void *arg)
@@ -109,17 +114,17 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 	return 0;
 }
 
-/* Looks for the answer to the last announcement. The CPU that made it has left the guest since. */
+/* Looks for the answer to the last regular announcement. The CPU that made it has left the guest since. */
 static void pc_memory_look_for_answer(void)
 {
-	const struct pc_region *region = pc_memory_region;
-	const struct paracord_header *h = region->base;
+	struct pc_region *region = pc_memory_region;
 	u32 slot;
 
 	if (!pc_memory_asked)
 		return;
-	if (READ_ONCE(pc_memory_asked->announcement) == h->guest_announcements) {
+	if ((s32)(READ_ONCE(pc_memory_asked->announcement) - pc_memory_asked_number) >= 0) {
 		pc_memory_unanswered = 0;
+		pc_domains_answered(region, READ_ONCE(pc_memory_asked->domain_table));
 		return;
 	}
 	if (pc_memory_unanswered >= PC_MEMORY_UNANSWERED ||
@@ -129,19 +134,8 @@ static void pc_memory_look_for_answer(void)
 		memset(&pc_region_slot(region, slot)->host, 0, sizeof(struct paracord_host_line));
 }
 
-/* The table of performance domains of the host that has answered the last announcement; 0: no answer yet, or no table. */
-u32 pc_memory_domain_table(const struct pc_region *region)
-{
-	const struct paracord_host_line *asked = READ_ONCE(pc_memory_asked);
-	const struct paracord_header *h = region->base;
-
-	if (!asked || READ_ONCE(asked->announcement) != READ_ONCE(h->guest_announcements))
-		return 0;
-	return READ_ONCE(asked->domain_table);
-}
-
-/* Called with interrupts off. */
-static void pc_memory_make_announcement(u64 gpa)
+/* Called with interrupts off. @regular: whether an answer is expected. */
+static void pc_memory_make_announcement(u64 gpa, bool regular)
 {
 	struct paracord_header *h = pc_memory_region->base;
 
@@ -150,62 +144,74 @@ static void pc_memory_make_announcement(u64 gpa)
 	 * host have swapped it out or not have fetched it yet.
 	 */
 	WRITE_ONCE(h->guest_announcements, h->guest_announcements + 1);
-	WRITE_ONCE(pc_memory_asked, this_cpu_ptr(&pc_cpus)->host);
+	pc_memory_last = jiffies;
+	if (regular) {
+		pc_memory_asked = this_cpu_ptr(&pc_cpus)->host;
+		pc_memory_asked_number = h->guest_announcements;
+	}
 	pc_arch_announce(gpa);
 }
 
 /* Called when the region is declared. From then on, any CPU may repeat the announcement. */
-void pc_memory_announce(const struct pc_region *region)
+void pc_memory_announce(struct pc_region *region)
 {
 	unsigned long flags;
 
 	pc_memory_region = region;
 	pc_memory_unanswered = 0;
 	local_irq_save(flags);
-	pc_memory_make_announcement(virt_to_phys(region->base));
+	pc_memory_make_announcement(virt_to_phys(region->base), true);
 	local_irq_restore(flags);
 	/* The host ignores announcements that follow each other closely, such as this one after an earlier driver's. */
 	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PC_MEMORY_SECOND_MS));
 	smp_store_release(&pc_memory_gpa, virt_to_phys(region->base));
 }
 
-/* Called when no CPU calls pc_memory_announce_again() any more. */
+/* Called when no CPU makes announcements any more. */
 void pc_memory_withdraw(void)
 {
 	WRITE_ONCE(pc_memory_gpa, 0);
-	WRITE_ONCE(pc_memory_asked, NULL);
+	pc_memory_asked = NULL;
 	pc_arch_announce(0);
 }
 
-/* Makes an announcement, unless another CPU makes one since it read @next, or nothing is announced. */
-static void pc_memory_announce_after(unsigned long next)
+static void pc_memory_announce_now(bool regular)
 {
-	u64 gpa = smp_load_acquire(&pc_memory_gpa);
-	unsigned long flags;
+	unsigned long flags, now = jiffies;
+	u64 gpa;
 
-	if (!gpa)
-		return;
-	if (cmpxchg(&pc_memory_next, next, jiffies + msecs_to_jiffies(PARACORD_ANNOUNCE_MS)) != next)
-		return;
-	pc_memory_look_for_answer();
 	local_irq_save(flags);
-	pc_memory_make_announcement(gpa);
+	gpa = smp_load_acquire(&pc_memory_gpa);
+	if (!gpa || test_and_set_bit_lock(0, &pc_memory_announcing))
+		goto out;
+	if (time_before(now, pc_memory_last + msecs_to_jiffies(PC_MEMORY_GAP_MS)) ||
+	    (regular && time_before(now, pc_memory_next)))
+		goto unlock;
+	if (regular) {
+		pc_memory_look_for_answer();
+		WRITE_ONCE(pc_memory_next, now + msecs_to_jiffies(PARACORD_ANNOUNCE_MS));
+	}
+	pc_memory_make_announcement(gpa, regular);
+unlock:
+	clear_bit_unlock(0, &pc_memory_announcing);
+out:
 	local_irq_restore(flags);
 }
 
 /* Called by a timer of each CPU that does something. */
 void pc_memory_announce_again(void)
 {
-	unsigned long next = READ_ONCE(pc_memory_next);
-
-	if (!time_before(jiffies, next))
-		pc_memory_announce_after(next);
+	if (!time_before(jiffies, READ_ONCE(pc_memory_next)))
+		pc_memory_announce_now(true);
 }
 
-/* Makes an announcement on this CPU now. Must not be called often. */
+/*
+ * Makes an announcement on this CPU, unless there was one just now. The host then writes this CPU's line and the table of domains.
+ * The CPU may be one that the host does not know. So the driver expects no answer.
+ */
 void pc_memory_announce_here(void)
 {
-	pc_memory_announce_after(READ_ONCE(pc_memory_next));
+	pc_memory_announce_now(false);
 }
 
 /* Whether the host can be told of a region, and could read it. */

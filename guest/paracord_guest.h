@@ -54,8 +54,12 @@ struct pc_region {
 	u32 domain_table;		/* paracord_domain.table of @domains; 0: the table of a device, or none yet */
 	bool domains_change;		/* the table lies in the guest's own memory: the host may change */
 	bool domains_in_use;		/* frequencies and capacities were started */
+	bool domains_refused;		/* a domain of the table in the guest's own memory is invalid, which was logged */
+	bool follows_host;		/* answers to announcements may schedule @find_domains */
+	u32 answered_table;		/* the table of the host that has answered last */
 	struct delayed_work find_domains;
 	int last_asked;			/* CPU that announced the region last on behalf of @find_domains */
+	unsigned int asks_left;		/* number of announcements on behalf of @find_domains that are left */
 	unsigned int looks_left;	/* runs of @find_domains that are left at the short interval */
 	bool told_of_wait;		/* the wait for a daemon was logged */
 };
@@ -111,18 +115,18 @@ struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index);
 bool pc_memory_start(void);
 void pc_memory_stop(void);
 int pc_memory_open(struct pc_region *region, struct device *dev);
-void pc_memory_announce(const struct pc_region *region);
+void pc_memory_announce(struct pc_region *region);
 void pc_memory_announce_again(void);
 void pc_memory_announce_here(void);
 void pc_memory_withdraw(void);
-u32 pc_memory_domain_table(const struct pc_region *region);
 
 /* domain.c */
 void pc_domains_read(struct pc_region *region);
 int pc_domains_expect(struct pc_region *region);
 void pc_domains_start(struct pc_region *region);
 void pc_domains_stop(struct pc_region *region);
-void pc_domain_online(const struct pc_region *region, struct pc_cpu *cpu);
+void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu);
+void pc_domains_answered(struct pc_region *region, u32 table);
 
 /* vcpu.c */
 int pc_vcpus_start(struct pc_region *region);

@@ -4,7 +4,7 @@ A VM without a device migrates before each measurement, to another QEMU of the s
 real-time task in it must be as quick as before, and paracord must know the VM again at once.
 """
 
-from paracord_lab import wakeups
+from paracord_lab import host_share, wakeups
 from paracord_lab.scenario import BOOST, BOOST_EXT, VANILLA, Configuration, Raw, column
 from paracord_lab.verdicts import Check
 
@@ -53,7 +53,9 @@ class Life(wakeups.WakeupScenario):
 
     def measure(self, session, configuration: Configuration) -> Raw:
         name = next(name for name in NAMES if name != self.moving.name)
-        migration = self.moving.migrate(name, session.daemon)
+        # An idle guest announces nothing.
+        with host_share.running(self.moving, "pc_hog --busy_ms 2 --sleep_ms 20", "worker"):
+            migration = self.moving.migrate(name, session.daemon)
         raw: Raw = {"downtime_s": migration.downtime_s, "heal_s": migration.heal_s}
         raw |= super().measure(session, configuration)
         if session.daemon:

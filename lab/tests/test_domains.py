@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Frequencies of guests without a device: the host writes its performance domains into their memory."""
 
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -95,6 +96,8 @@ def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_li
     with started as daemon, busy(guest):
         daemon.await_region_in_memory(NAME, FOUND_S)
         if not host_line:
+            # Much longer than it takes otherwise until frequencies are there.
+            time.sleep(5)
             assert "perf_request" not in daemon.status()["vms"][0]["region"]["features"]
             assert not frequencies(guest, 0)
             return
@@ -114,12 +117,25 @@ def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
     """As after a migration: another daemon, and other frequencies. The module stays loaded."""
     with Daemon(host).start(guest.vcpu_tids) as daemon, busy(guest):
         await_frequencies(guest, KHZ)
+        guest.run(f"for p in {CPUFREQ}/policy*; do echo performance >$p/scaling_governor; done")
+        daemon.stop()
+        # A host with the same frequencies changes nothing.
+        daemon.start(guest.vcpu_tids)
+        daemon.await_region_in_memory(NAME, FOUND_S)
+        time.sleep(5)
+        assert guest.run(f"cat {CPUFREQ}/policy*/scaling_governor").out.split() == ["performance"] * 2
         daemon.stop()
         with without_lowest_frequency(host):
             daemon.start(guest.vcpu_tids)
             await_frequencies(guest, KHZ[1:])
             daemon.stop()
-        # A daemon that comes back to the same host changes nothing more than that.
-        daemon.start(guest.vcpu_tids)
-        await_frequencies(guest, KHZ)
-    assert guest.run("dmesg").out.count("the host has other performance domains") == 2
+    assert guest.run("dmesg").out.count("the host has other performance domains") == 1
+
+
+def test_the_table_is_written_into_announced_memory_only(host, plain):
+    """A guest that crashes right after an announcement: its memory gets another use."""
+    with Daemon(host).start(plain.vcpu_tids):
+        plain.run("insmod /paracord/pc_announce.ko seconds=6", timeout=60)
+    found = plain.run("cd /sys/module/pc_announce/parameters && cat written domains damaged").out.split()
+    plain.run("rmmod pc_announce")
+    assert found == ["Y", "Y", "N"]

@@ -26,7 +26,8 @@ pub use header::{
     AbiError, GuestDriver, HEADER_BYTES, RegionLayout, feature_names, new_region, region_bytes,
 };
 pub use line::{
-    GuestContext, GuestLine, HOST_BOOST_BYTES, HOST_PLACE_BYTES, HostBoost, HostPlace, LINE_BYTES,
+    GuestContext, GuestLine, HOST_BOOST_BYTES, HOST_PLACE_BYTES, HOST_PLACE_MIN_BYTES, HostBoost,
+    HostPlace, LINE_BYTES,
 };
 pub use pmu::{
     COUNTERS, CounterCounts, CounterWant, EventError, EventOffer, OFFER_BYTES, PMU_GUEST_BYTES,

@@ -124,6 +124,11 @@ impl HostBoost {
 pub const HOST_PLACE_BYTES: usize =
     offset_of!(paracord_host_line, domain_table) + size_of::<u32>() - HOST_BOOST_BYTES;
 
+/// Size of the place part before ABI 1.5, rounded up to whole words.
+pub const HOST_PLACE_MIN_BYTES: usize = (offset_of!(paracord_host_line, domain) + size_of::<u16>())
+    .next_multiple_of(4)
+    - HOST_BOOST_BYTES;
+
 /// Where a vCPU runs and how fast. This is the part of [`HOST_PLACE_BYTES`] that follows the boost
 /// part of a host line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

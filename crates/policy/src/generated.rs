@@ -929,10 +929,12 @@ pub struct pc_domain_pass {
     pub announced_ns: u64_,
     pub is_due: u32_,
     pub next: u32_,
+    pub announcement: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_domain_pass"][::core::mem::size_of::<pc_domain_pass>() - 40usize];
+    ["Size of pc_domain_pass"][::core::mem::size_of::<pc_domain_pass>() - 48usize];
     ["Alignment of pc_domain_pass"][::core::mem::align_of::<pc_domain_pass>() - 8usize];
     [
         "Offset of field: pc_domain_pass::hva",
@@ -952,6 +954,12 @@ const _: () = {
     [
         "Offset of field: pc_domain_pass::next",
     ][::core::mem::offset_of!(pc_domain_pass, next) - 36usize];
+    [
+        "Offset of field: pc_domain_pass::announcement",
+    ][::core::mem::offset_of!(pc_domain_pass, announcement) - 40usize];
+    [
+        "Offset of field: pc_domain_pass::reserved",
+    ][::core::mem::offset_of!(pc_domain_pass, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1068,7 +1076,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1344usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1352usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1185,7 +1193,7 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, domains) - 1296usize];
     [
         "Offset of field: pc_vcpu::requested_ns",
-    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1336usize];
+    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1344usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -15,11 +15,13 @@
  *
  * With `seconds`, the module instead keeps one region announced for so long, five times a second:
  *
- *   rom=0   a region with host lines. The memory is then used for something else, without a withdrawal
+ *   rom=0   a region with host lines and room for domains. Right after the last announcement, the memory is used
+ *           for something else, without a withdrawal
  *   rom=1   a region whose slots lie in the firmware's ROM (x86)
  *
- * and the parameters `written` (the host has answered in a host line) and `damaged` (the host has changed
- * the ROM, or the memory that was used for something else) say what has happened.
+ * and the parameters `written` (the host has answered in a host line), `domains` (the host has written its table of
+ * domains) and `damaged` (the host has changed the ROM, or the memory that was used for something else) say what
+ * has happened.
  */
 #include <linux/delay.h>
 #include <linux/io.h>
@@ -42,6 +44,8 @@ static bool rom;
 module_param(rom, bool, 0444);
 static bool written;
 module_param(written, bool, 0444);
+static bool domains;
+module_param(domains, bool, 0444);
 static bool damaged;
 module_param(damaged, bool, 0444);
 
@@ -89,6 +93,7 @@ static int keep_announced(void)
 {
 	struct paracord_header *h = alloc_pages_exact(2 * PAGE_SIZE, GFP_KERNEL | __GFP_ZERO);
 	void *slots = (void *)h + PAGE_SIZE, *in_rom = NULL, *before = NULL;
+	const struct paracord_domain *domain = (void *)h + PARACORD_DOMAIN_OFFSET_BYTES;
 	struct paracord_host_line *line = slots + PARACORD_LINE_BYTES;
 	unsigned int i;
 
@@ -105,6 +110,9 @@ static int keep_announced(void)
 	h->slot_offset_bytes = rom ? ROM_GPA - virt_to_phys(h) : PAGE_SIZE;
 	h->slot_stride_bytes = SLOT;
 	h->slot_count = SLOTS;
+	h->domain_offset_bytes = PARACORD_DOMAIN_OFFSET_BYTES;
+	h->domain_count = PARACORD_DOMAINS_MAX;
+	h->domain_stride_bytes = PARACORD_DOMAIN_STRIDE_BYTES;
 	for (i = 0; i < seconds * 5; i++) {
 		WRITE_ONCE(h->guest_announcements, i + 1);
 		announce(virt_to_phys(h));
@@ -112,11 +120,14 @@ static int keep_announced(void)
 	}
 	for (i = 0; i < SLOTS; i++, line = (void *)line + SLOT)
 		written |= line->announcement != 0;
-	memset(slots, OTHER_USE, PAGE_SIZE);
+	domains = domain->max_khz != 0;
+	WRITE_ONCE(h->guest_announcements, i + 1);
+	announce(virt_to_phys(h));
+	memset(h, OTHER_USE, 2 * PAGE_SIZE);
 	/* With VM exits by the timer only. */
 	for (i = 0; i < 300; i++)
 		mdelay(10);
-	damaged = rom ? memcmp(in_rom, before, PAGE_SIZE) : !!memchr_inv(slots, OTHER_USE, PAGE_SIZE);
+	damaged = rom ? memcmp(in_rom, before, PAGE_SIZE) : !!memchr_inv(h, OTHER_USE, 2 * PAGE_SIZE);
 	announce(0);
 	if (rom) {
 		kfree(before);

@@ -13,6 +13,7 @@ use paracord_abi::{PMU_GUEST_OFFSET, PMU_HOST_OFFSET, PMU_SERVED_OFFSET};
 use paracord_devices::pmu::{Area, Budget, Offer, Pool, Settings};
 
 use super::*;
+use crate::regions::mapped::MappedRegion;
 use crate::regions::region::Region;
 use crate::regions::region_file;
 
@@ -38,8 +39,8 @@ impl Guest {
         let maps = format!("10000-{end:x} rw-s 00000000 {major:02x}:{minor:02x} {inode}   /x\n");
         std::fs::create_dir_all(root.join("proc/7")).unwrap();
         std::fs::write(root.join("proc/7/maps"), maps).unwrap();
-        let found = Region::find(&root.join("regions"), &root.join("proc"), 7, meta.uid());
-        let region = Arc::new(found.unwrap().unwrap());
+        let mapped = MappedRegion::find(&root.join("regions"), &root.join("proc"), 7).unwrap();
+        let region = Arc::new(Region::open(mapped, meta.uid()).unwrap());
         let slot = region.layout.slot_offset(0).unwrap();
         Guest { root, file, slot, region }
     }

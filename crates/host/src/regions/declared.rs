@@ -90,6 +90,11 @@ pub fn offer(
     Ok((offer, host.and_then(|host| host.lacking())))
 }
 
+/// Whether the owner is looked up in the system's user database.
+fn is_looked_up(owner: &str) -> bool {
+    !owner.is_empty() && !owner.contains(':')
+}
+
 /// Makes the regions that `config` declares and that do not exist. With `waits`, the call returns
 /// when they are made, or after a few seconds. What goes wrong is logged: VMs are boosted without
 /// regions, too.
@@ -97,8 +102,10 @@ pub fn make(config: &Config, waits: bool) {
     if config.regions.is_empty() {
         return;
     }
-    let (directory, sections, events) =
+    let (directory, mut sections, events) =
         (config.region_dir.clone(), config.regions.clone(), config.counters.events);
+    // A lookup can wait for a server. Regions that need none do not wait.
+    sections.sort_by_key(|section| is_looked_up(&section.keys.owner));
     let (done, ended) = channel();
     let started = Builder::new().name("paracord-made".into()).spawn(move || {
         for section in &sections {

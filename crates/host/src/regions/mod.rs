@@ -10,6 +10,7 @@ mod file_system;
 pub(crate) mod host_lines;
 mod line_changes;
 pub(crate) mod line_target;
+pub mod mapped;
 mod pauses;
 pub(crate) mod place_line;
 pub mod region;

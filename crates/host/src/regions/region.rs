@@ -11,14 +11,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use paracord_abi::{
-    AbiError, DOMAIN_BYTES, Domain, GuestDriver, HOST_BOOST_BYTES, HostBoost, HostPlace,
-    LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET,
-    PMU_SERVED_OFFSET, RegionLayout, event_names, layout, table_of,
+    AbiError, DOMAIN_BYTES, Domain, GuestDriver, HOST_BOOST_BYTES, HOST_PLACE_MIN_BYTES, HostBoost,
+    HostPlace, LINE_BYTES, OFFER_BYTES, PMU_GUEST_BYTES, PMU_GUEST_OFFSET, PMU_HOST_BYTES,
+    PMU_HOST_OFFSET, PMU_SERVED_OFFSET, RegionLayout, event_names, layout, table_of,
 };
-use paracord_sys::proc;
 
 use crate::regions::file_identity::FileIdentity;
-use crate::regions::region_file::check_name;
+use crate::regions::mapped::MappedRegion;
 use crate::regions::region_io::{RegionIo, read_header};
 
 /// Why a region that a VM maps is not used.
@@ -91,52 +90,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// Finds the region in `dir` that process `pid`, running as `uid`, maps shared and writable
-    /// from its first byte. Returns `None` if the process maps none.
+    /// Opens and checks a region that a process running as `uid` maps.
     ///
     /// # Errors
     /// [`RegionError`] says why the region is refused.
-    pub fn find(
-        dir: &Path,
-        proc_root: &Path,
-        pid: u32,
-        uid: u32,
-    ) -> Result<Option<Region>, RegionError> {
-        let Ok(entries) = std::fs::read_dir(dir) else { return Ok(None) };
-        let mut mappings = None;
-        for entry in entries.flatten() {
-            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if check_name(&name).is_err() {
-                continue;
-            }
-            let path = entry.path();
-            let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
-            let identity = FileIdentity::of(&meta);
-            let mappings = match &mut mappings {
-                Some(mappings) => mappings,
-                // The process is gone, or its mappings cannot be read: its threads will be gone
-                // too.
-                None => mappings.insert(proc::mappings(proc_root, pid).unwrap_or_default()),
-            };
-            let whole = mappings.iter().find(|mapping| {
-                identity.is_mapped_by(mapping)
-                    && mapping.shared_writable
-                    && mapping.offset_bytes == 0
-            });
-            if let Some(mapping) = whole {
-                return Region::open(name, path, identity, mapping, uid).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    fn open(
-        name: String,
-        path: PathBuf,
-        identity: FileIdentity,
-        mapping: &proc::Mapping,
-        uid: u32,
-    ) -> Result<Region, RegionError> {
+    pub fn open(mapped: MappedRegion, uid: u32) -> Result<Region, RegionError> {
+        let MappedRegion { name, path, identity, start_hva, bytes } = mapped;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -151,8 +110,7 @@ impl Region {
             return Err(RegionError::Owner { path, owner: meta.uid(), user: uid });
         }
         let header = read_header(&file).map_err(io_error(&path))?;
-        let mapped = meta.len().min(mapping.end.saturating_sub(mapping.start));
-        let layout = RegionLayout::check(&header, mapped)
+        let layout = RegionLayout::check(&header, meta.len().min(bytes))
             .map_err(|source| RegionError::Abi { path: path.clone(), source })?;
         let slots_end = layout.slot_offset(layout.slot_count - 1).unwrap_or(0)
             + u64::from(layout.slot_stride_bytes);
@@ -163,7 +121,6 @@ impl Region {
         let domain =
             |copy: &Option<_>| copy.as_ref().and_then(|copy| Domain::from_bytes(copy).ok());
         let domains = copies.iter().map(domain).collect();
-        let start_hva = mapping.start;
         Ok(Region { name, layout, identity, start_hva, path, io, domains, domain_table })
     }
 
@@ -193,16 +150,17 @@ impl Region {
         self.io.write(&[(slot + LINE_BYTES as u64, &bytes[..declared])])
     }
 
-    /// Writes the place part of a vCPU's host line. Does nothing if the vCPU has no slot, or if the
-    /// writer of the header did not know that part.
+    /// Writes the place part of a vCPU's host line, as far as the writer of the header knew it. Does
+    /// nothing if the vCPU has no slot.
     ///
     /// # Errors
     /// As [`RegionIo::write`].
     pub fn write_place(&self, vcpu_id: u32, place: HostPlace) -> io::Result<()> {
         let bytes = place.to_bytes();
-        let known = self.layout.host_line_bytes as usize >= HOST_BOOST_BYTES + bytes.len();
-        match self.layout.slot_offset(vcpu_id).filter(|_| known) {
-            Some(slot) => self.io.write(&[(slot + (LINE_BYTES + HOST_BOOST_BYTES) as u64, &bytes)]),
+        let declared = (self.layout.host_line_bytes as usize).saturating_sub(HOST_BOOST_BYTES);
+        let known = &bytes[..bytes.len().min(declared)];
+        match self.layout.slot_offset(vcpu_id).filter(|_| declared >= HOST_PLACE_MIN_BYTES) {
+            Some(slot) => self.io.write(&[(slot + (LINE_BYTES + HOST_BOOST_BYTES) as u64, known)]),
             None => Ok(()),
         }
     }

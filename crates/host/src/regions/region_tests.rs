@@ -51,7 +51,8 @@ impl Tree {
     }
 
     fn find(&self, pid: u32, uid: u32) -> Result<Option<Region>, RegionError> {
-        Region::find(&self.dir(), &self.proc(), pid, uid)
+        let mapped = MappedRegion::find(&self.dir(), &self.proc(), pid);
+        mapped.map(|mapped| Region::open(mapped, uid)).transpose()
     }
 }
 

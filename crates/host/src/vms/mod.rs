@@ -50,8 +50,10 @@ pub struct Vms {
     by_pid: BTreeMap<u32, Vm>,
     io: IoThreads,
     refused: RefusedVms,
-    /// The process that was searched last for a region.
+    /// The process that was searched last for a region that is elsewhere now.
     searched: u32,
+    /// The process that was searched last for its first region.
+    searched_without: u32,
     /// The process that was searched last for threads that are not vCPUs.
     io_looked: u32,
     adopts_threads: bool,
@@ -78,6 +80,7 @@ impl Vms {
             io: IoThreads::new(),
             refused: RefusedVms::default(),
             searched: 0,
+            searched_without: 0,
             io_looked: 0,
             log: LogLimit::default(),
             user_logs: UserLogs::default(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The regions that VMs map or that their guests announce, and the guest drivers in them.
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,131 +9,142 @@ use tracing::warn;
 
 use super::change::Change;
 use super::{Vm, Vms};
+use crate::regions::file_identity::FileIdentity;
+use crate::regions::mapped::MappedRegion;
 use crate::regions::region::{Region, RegionError};
 use crate::regions::region_file;
 use crate::settings::Settings;
+use crate::vms::identity::Identity;
+
+/// Where a VM maps its region.
+type Place = (FileIdentity, u64);
 
 impl Vms {
-    /// Looks for the region of a VM in `region_dir`.
+    /// Looks for the region of a VM in `region_dir`. A region that is where it was stays open.
     pub(super) fn find_region(&mut self, vm: &mut Vm, region_dir: &Path) {
-        self.find_region_quietly(vm, region_dir, None);
-    }
-
-    /// The same. `told`: a reason for a refusal that was logged already.
-    fn find_region_quietly(&mut self, vm: &mut Vm, region_dir: &Path, told: Option<String>) {
-        vm.region = None;
-        vm.announced = None;
-        vm.region_refused = None;
-        let driver = vm.driver.take();
-        if !vm.config.use_region {
+        vm.search = false;
+        let pid = vm.identity.pid;
+        let mapped = if vm.config.use_region {
+            MappedRegion::find(region_dir, &self.proc_root, pid)
+        } else {
+            None
+        };
+        let place = mapped.as_ref().map(|mapped| (mapped.identity, mapped.start_hva));
+        if place.is_some() && place == place_of(vm) {
             return;
         }
-        let identity = &vm.identity;
-        let found = Region::find(region_dir, &self.proc_root, identity.pid, identity.uid)
-            .and_then(|found| self.refuse_taken(found, identity.pid));
-        match found {
+        let Ok(announced) = self.sensor.announcements().get(vm.index) else {
+            vm.search = true;
+            return;
+        };
+        if vm.region.take().is_some() {
+            vm.driver = None;
+        }
+        match mapped.map(|mapped| self.open_region(mapped, &vm.identity)).transpose() {
             Ok(Some(region)) => {
                 vm.region = Some(Arc::new(region));
-                // What has not changed is not logged again.
-                vm.driver = driver;
+                (vm.announced, vm.driver, vm.region_refused) = (None, None, None);
                 vm.read_driver();
             }
-            Ok(None) => {}
+            Ok(None) => {
+                if announced.is_none() {
+                    vm.region_refused = None;
+                }
+            }
             Err(error) => {
                 let reason = error.to_string();
-                if told.as_ref() != Some(&reason) && self.user_logs.allow(identity.uid) {
-                    warn!(vm = identity.name, "region refused: {reason}");
+                // The guest can change the reason again and again.
+                if vm.region_refused.as_ref() != Some(&reason)
+                    && vm.log.allow()
+                    && self.user_logs.allow(vm.identity.uid)
+                {
+                    warn!(vm = vm.identity.name, "region refused: {reason}");
                 }
                 vm.region_refused = Some(reason);
             }
         }
-        if let Ok(announced) = self.sensor.announcements().get(vm.index) {
-            vm.read_announcement(announced.as_ref(), self.sensor.capabilities().host_lines);
-        }
+        vm.read_announcement(announced.as_ref(), self.sensor.capabilities().host_lines);
     }
 
-    /// Refuses a region that another VM uses: two guests on one region would read each other's
-    /// hints as their own.
-    fn refuse_taken(&self, found: Option<Region>, pid: u32) -> Result<Option<Region>, RegionError> {
-        let Some(region) = found else { return Ok(None) };
-        let same = |vm: &&Vm| {
-            let theirs = vm.region.as_ref().map(|theirs| theirs.identity);
-            vm.identity.pid != pid && theirs == Some(region.identity)
+    /// Opens a region. Two guests on one region would read each other's hints as their own, so a
+    /// region that another VM uses is refused.
+    fn open_region(&self, mapped: MappedRegion, vm: &Identity) -> Result<Region, RegionError> {
+        let same = |other: &&Vm| {
+            let theirs = other.region.as_ref().map(|theirs| theirs.identity);
+            other.identity.pid != vm.pid && theirs == Some(mapped.identity)
         };
         match self.by_pid.values().find(same) {
-            Some(other) => {
-                Err(RegionError::Taken { name: region.name.clone(), pid: other.identity.pid })
-            }
-            None => Ok(Some(region)),
+            Some(other) => Err(RegionError::Taken { name: mapped.name, pid: other.identity.pid }),
+            None => Region::open(mapped, vm.uid),
         }
     }
 
     /// Checks whether guest drivers came, went or changed.
     pub fn poll_regions(&mut self, settings: &Settings) -> Vec<Change> {
         let mut changes = Vec::new();
-        let mut search = Vec::new();
         let announcements = self.sensor.announcements();
         let writes = self.sensor.capabilities().host_lines;
         for vm in self.by_pid.values_mut() {
             let pid = vm.identity.pid;
             // If the record is being written, the next call reads it.
             let Ok(announced) = announcements.get(vm.index) else { continue };
-            match (&vm.region, announced) {
-                (Some(_), announced) => {
-                    let changed = vm.read_driver();
-                    if vm.driver.is_none() && announced.is_some() {
-                        // The device was unplugged, or the driver does not use it.
-                        vm.region = None;
-                        vm.read_announcement(announced.as_ref(), writes);
-                        changes.push(Change::ConfigChanged { pid, region: true });
-                    } else if changed && vm.driver.is_some() {
-                        // The device may have been unplugged and plugged again, at another address.
-                        search.push(pid);
-                    } else if changed {
-                        changes.push(Change::DriverChanged(pid));
-                    }
+            if vm.region.is_some() {
+                let changed = vm.read_driver();
+                if vm.driver.is_none() && announced.is_some() {
+                    // The device was unplugged, or the driver does not use it.
+                    vm.region = None;
+                    vm.read_announcement(announced.as_ref(), writes);
+                    changes.push(Change::ConfigChanged { pid, region: true });
+                } else if changed {
+                    // The device may have been unplugged and plugged again, at another address.
+                    vm.search |= vm.driver.is_some();
+                    changes.push(Change::DriverChanged(pid));
                 }
-                (None, announced) => {
-                    let had = vm.announced.is_some();
-                    if vm.read_announcement(announced.as_ref(), writes) {
-                        changes.push(Change::DriverChanged(pid));
-                    }
-                    if had && vm.announced.is_none() {
-                        search.push(pid);
-                    }
+            } else {
+                let had = vm.announced.is_some();
+                if vm.read_announcement(announced.as_ref(), writes) {
+                    changes.push(Change::DriverChanged(pid));
                 }
+                // A guest that withdraws its own memory may have got a device.
+                vm.search |= had && vm.announced.is_none();
             }
         }
-        // A guest that withdraws its own memory may have got a device.
-        search.extend(self.next_without_region(&settings.region_dir));
-        changes.extend(search.into_iter().filter_map(|pid| self.search(pid, &settings.region_dir)));
+        let due = [self.next_to_search(), self.next_without_region(&settings.region_dir)];
+        let search = |pid| self.search(pid, &settings.region_dir);
+        changes.extend(due.into_iter().flatten().filter_map(search));
         changes
     }
 
     /// Looks for the region of a VM again.
     fn search(&mut self, pid: u32, region_dir: &Path) -> Option<Change> {
         let mut vm = self.by_pid.remove(&pid)?;
-        let place = |vm: &Vm| vm.region.as_ref().map(|region| (region.identity, region.start_hva));
-        let (before, driver) = (place(&vm), vm.driver);
-        let refused = vm.region_refused.take();
-        self.find_region_quietly(&mut vm, region_dir, refused);
-        let change = if place(&vm) != before {
+        let before = (place_of(&vm), vm.announced.clone(), vm.driver);
+        self.find_region(&mut vm, region_dir);
+        let change = if place_of(&vm) != before.0 {
             Some(Change::ConfigChanged { pid, region: true })
         } else {
-            (vm.driver != driver).then_some(Change::DriverChanged(pid))
+            let changed = (&vm.announced, vm.driver) != (&before.1, before.2);
+            changed.then_some(Change::DriverChanged(pid))
         };
         self.by_pid.insert(pid, vm);
         change
     }
 
+    /// The next VM, in turn, whose region may be elsewhere now. A guest can cause such a search as
+    /// often as it likes, and the VMM can make it long: there is one search per call for all VMs.
+    fn next_to_search(&mut self) -> Option<u32> {
+        let next = self.next_after(self.searched, |vm| vm.search)?;
+        self.searched = next;
+        Some(next)
+    }
+
     /// The next VM, in turn, that may have got a device since it was found. `None` if no region is
     /// left for it.
     fn next_without_region(&mut self, region_dir: &Path) -> Option<u32> {
-        let lacks =
-            |vm: &&Vm| vm.region.is_none() && vm.announced.is_none() && vm.config.use_region;
-        let pid_of = |vm: &Vm| vm.identity.pid;
-        let after = self.by_pid.range(self.searched + 1..).map(|(_, vm)| vm).find(lacks);
-        let next = after.or_else(|| self.by_pid.values().find(lacks)).map(pid_of)?;
+        let lacks = |vm: &Vm| {
+            !vm.search && vm.region.is_none() && vm.announced.is_none() && vm.config.use_region
+        };
+        let next = self.next_after(self.searched_without, lacks)?;
         let used = |identity| {
             let theirs = |vm: &Vm| vm.region.as_ref().map(|region| region.identity);
             self.by_pid.values().any(|vm| theirs(vm) == Some(identity))
@@ -140,8 +152,15 @@ impl Vms {
         if region_file::identities(region_dir).all(used) {
             return None;
         }
-        self.searched = next;
+        self.searched_without = next;
         Some(next)
+    }
+
+    /// The next process after `pid`, in turn, whose VM is wanted.
+    fn next_after(&self, pid: u32, is_wanted: impl Fn(&Vm) -> bool) -> Option<u32> {
+        let after = (Bound::Excluded(pid), Bound::Unbounded);
+        let mut in_turn = self.by_pid.range(after).chain(&self.by_pid);
+        in_turn.find(|(_, vm)| is_wanted(vm)).map(|(&pid, _)| pid)
     }
 
     /// Whether any VM uses a region or could announce one, so that
@@ -150,4 +169,8 @@ impl Vms {
         let may_announce = self.sensor.capabilities().announcements;
         self.by_pid.values().any(|vm| may_announce || vm.region.is_some())
     }
+}
+
+fn place_of(vm: &Vm) -> Option<Place> {
+    vm.region.as_ref().map(|region| (region.identity, region.start_hva))
 }

@@ -39,6 +39,8 @@ pub struct Vm {
     pub io_gone: IoTotals,
     pub(super) overrides: Vec<Override>,
     pub(super) log: LogLimit,
+    /// Whether the region may be elsewhere now.
+    pub(super) search: bool,
 }
 
 impl Vm {
@@ -56,6 +58,7 @@ impl Vm {
             io_gone: IoTotals::default(),
             overrides: Vec::new(),
             log: LogLimit::default(),
+            search: false,
         }
     }
 
