@@ -46,12 +46,13 @@ static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, 
 	int i;
 
 	if (!v->line.known)
-		return pc_elapsed_ns(now, v->announced_ns) < PC_HOST_LINE_FRESH_NS;
+		return v->announced_ns != v->line.left_ns &&
+		       pc_elapsed_ns(now, v->announced_ns) < PC_HOST_LINE_FRESH_NS;
 #pragma unroll
 	for (i = 0; i < PC_HOST_LINE_WORDS; i++)
 		same = same && there[i] == v->line.there[i];
 	if (!same) {
-		v->line.known = 0;
+		leave_line(v);
 		v->line.changed++;
 	}
 	return same;

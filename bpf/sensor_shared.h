@@ -61,6 +61,7 @@ struct pc_host_line {
 	u64 writes;
 	u64 write_errors;		/* the page was not present or not writable */
 	u64 changed;			/* times that something else was found in the line, so that it was left alone */
+	u64 left_ns;			/* the line is left alone until another announcement than that of this time; 0: it is not */
 };
 
 /* A domain of the table that guests without a device are told: struct paracord_domain (abi/paracord_abi.h). */

@@ -136,6 +136,14 @@ static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 	return look.flags & (PC_VM_IO | PC_VM_PFNMAP) ? 0 : hva;
 }
 
+/* The host line may contain anything now. If the sensor has written it, it is left alone until the next announcement. */
+static __always_inline void leave_line(struct pc_vcpu *v)
+{
+	if (v->line.known)
+		v->line.left_ns = v->announced_ns;
+	v->line.known = 0;
+}
+
 /* Makes the translations of a vCPU anew. Must be called at a VM exit of its thread. Return: 0. */
 static __noinline int translate(u32 index)
 {
@@ -156,7 +164,7 @@ static __noinline int translate(u32 index)
 	/* host_line.h. A line at another address, or in other slots, may contain anything. */
 	v->line.written = PC_HOST_LINE_AGAIN;
 	if (gpa != v->setup.slot_gpa || v->slots_kvm != kvm || v->slots_generation != generation)
-		v->line.known = 0;
+		leave_line(v);
 	v->slots_kvm = kvm;
 	v->slots_generation = generation;
 	if (v->setup.slot_gpa) {

@@ -866,10 +866,11 @@ pub struct pc_host_line {
     pub writes: u64_,
     pub write_errors: u64_,
     pub changed: u64_,
+    pub left_ns: u64_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_host_line"][::core::mem::size_of::<pc_host_line>() - 176usize];
+    ["Size of pc_host_line"][::core::mem::size_of::<pc_host_line>() - 184usize];
     ["Alignment of pc_host_line"][::core::mem::align_of::<pc_host_line>() - 8usize];
     [
         "Offset of field: pc_host_line::image",
@@ -904,6 +905,9 @@ const _: () = {
     [
         "Offset of field: pc_host_line::changed",
     ][::core::mem::offset_of!(pc_host_line, changed) - 168usize];
+    [
+        "Offset of field: pc_host_line::left_ns",
+    ][::core::mem::offset_of!(pc_host_line, left_ns) - 176usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1076,7 +1080,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1352usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1360usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1190,10 +1194,10 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, line) - 1120usize];
     [
         "Offset of field: pc_vcpu::domains",
-    ][::core::mem::offset_of!(pc_vcpu, domains) - 1296usize];
+    ][::core::mem::offset_of!(pc_vcpu, domains) - 1304usize];
     [
         "Offset of field: pc_vcpu::requested_ns",
-    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1344usize];
+    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1352usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
