@@ -167,8 +167,29 @@ static bool pc_domain_copy(struct pc_region *region, unsigned int index)
 }
 
 /*
+ * The domain of all CPUs, if the table has only one: on most hosts, all CPUs are alike. NULL: the table has others, or is not in use.
+ */
+static const struct paracord_domain *pc_only_domain(const struct pc_region *region)
+{
+	const struct paracord_header *h = &region->host;
+	const struct paracord_domain *second = region->base + h->domain_offset_bytes + h->domain_stride_bytes;
+
+	if (!region->domains_in_use)
+		return NULL;
+	if (!region->domains_change)
+		return region->domain_count == 1 ? &region->domains[0] : NULL;
+	/* What follows the table in the guest's own memory belongs to another table, or to none. */
+	if (!region->domains[0].max_khz || READ_ONCE(second->table) == region->domain_table)
+		return NULL;
+	return &region->domains[0];
+}
+
+/*
  * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
  * line has named a domain, the CPU keeps it, because a policy keeps the frequencies with which it was created.
+ *
+ * A vCPU that is plugged later has no host line yet when it comes online, and the cpufreq core makes a policy only then. So if there
+ * is but one domain, the CPU has that one at once.
  */
 void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 {
@@ -178,6 +199,9 @@ void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 
 	if (cpu->domain || !(region->features &
 			     (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
+		return;
+	WRITE_ONCE(cpu->domain, pc_only_domain(region));
+	if (cpu->domain)
 		return;
 	if (PARACORD_FIELD_IN(struct paracord_host_line, domain_table, line_bytes))
 		table = READ_ONCE(cpu->host->domain_table);

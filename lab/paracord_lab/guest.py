@@ -131,26 +131,49 @@ class Guest:
         try:
             self._host.run(f"for _ in $(seq 300); do test -S {way} && exit 0; sleep 0.1; done; exit 1")
             start = time.monotonic()
-            self.monitor(f"migrate -d unix:{way}", 0.1)
-            while "Migration status: completed" not in (shown := self.monitor("info migrate", 0.2)):
-                if "failed" in shown or time.monotonic() - start > MIGRATION_TIMEOUT_S or not vmm.running:
-                    raise LabError(f"guest {self.name}: not migrated to {name}: {shown}")
+            times = self._send_to(f"unix:{way}")
             found = daemon and daemon.await_region_in_memory(name)
         except BaseException:
             self._socket = before
             vmm.kill("KILL")
             raise
-        old, self._emulator, self._relay = self._emulator, vmm, relay
+        self._quit()
+        self._go_on_as(name, vmm, relay)
+        heal_s = found and max(0.0, found - start - times["total time"])
+        return Migration(times["downtime"], heal_s)
+
+    def save_and_restore(self, name: str) -> None:
+        """Saves the VM to a file, ends its QEMU, and restores the VM in another one, whose name is `name`."""
+        file = f"/run/lab/{name}.saved"
+        self._send_to(f"file:{file}")
+        # The relay ends with the VMM.
+        self._socket = ""
+        self._quit()
+        self._go_on_as(name, *self._start_vmm(name, "-incoming", f"file:{file}"))
+        self._host.run(f"rm {file}")
+
+    def _send_to(self, uri: str) -> dict[str, float]:
+        """Migrates the VM to a URI of QEMU. Returns the times that QEMU has measured, in seconds."""
+        start = time.monotonic()
+        self.monitor(f"migrate -d {uri}", 0.1)
+        while "Migration status: completed" not in (shown := self.monitor("info migrate", 0.2)):
+            if "failed" in shown or time.monotonic() - start > MIGRATION_TIMEOUT_S:
+                raise LabError(f"guest {self.name}: not migrated to {uri}: {shown}")
+        found = re.findall(r"(total time|downtime): (\d+) ms", shown)
+        return {what: int(ms) / 1000 for what, ms in found}
+
+    def _quit(self) -> None:
         self.monitor("quit")
-        old.wait(POWER_OFF_TIMEOUT_S)
+        self._emulator.wait(POWER_OFF_TIMEOUT_S)
+
+    def _go_on_as(self, name: str, vmm: Job, relay: Job) -> None:
+        """Takes over the VM that another VMM runs now."""
+        self._emulator, self._relay = vmm, relay
         self.name, self.pid = name, vmm.pid
         self._serial = self._host.logs / f"{name}.serial.log"
         self._messages = self._host.logs / f"{name}.qemu.log"
         self.channel.need_sign_of_life()
         self.vcpu_tids = self._find_vcpus()
-        times = {what: int(ms) / 1000 for what, ms in re.findall(r"(total time|downtime): (\d+) ms", shown)}
-        heal_s = found and max(0.0, found - start - times["total time"])
-        return Migration(times["downtime"], heal_s)
 
     def monitor(self, line: str, seconds: float = 1) -> str:
         """Sends a line to QEMU's monitor, and returns what it prints within `seconds`."""

@@ -2,7 +2,8 @@
 """
 The cost of the sensor's BPF programs on the host, from the kernel's own BPF statistics: ns and
 instructions per run of each program, and their share of the host's CPU time, while a guest does
-real-time work.
+real-time work. The same guest then works without a device: its hints, its requests and its host lines
+are in its own memory.
 """
 
 from paracord_lab import bpf_stats
@@ -19,17 +20,35 @@ PREFIX = "sensor_"
 # real host.
 CPU_SHARE_MAX = 0.05
 OBSERVE = Configuration("observe", daemon=True, module=True, settings={"mode": "observe"})
+IN_MEMORY = Configuration("boost-rt-in-memory", daemon=True, module=True)
 EXIT, SWITCH = "sensor_exit", "sensor_switch"
+# The sensor's work at an exit with hints in the guest's own memory, compared with a device's.
+IN_MEMORY_MAX = 1.1
+ANNOUNCED = "announcements_per_s_count"
+# Once a second, and the error of the two readings.
+ANNOUNCED_MAX = 1.2
+
+
+def _in_memory_vs_device(one) -> float:
+    return one[IN_MEMORY.name][f"{EXIT}_run_ns"] / one[BOOST.name][f"{EXIT}_run_ns"]
 
 
 class SensorCost(Scenario):
     name = "sensor-cost"
     summary = "ns and instructions of the sensor's BPF programs per run, and their share of CPU time"
     needs = (BPFTOOL,)
-    configurations = (OBSERVE, BOOST)
+    configurations = (OBSERVE, BOOST, IN_MEMORY)
     checks = (
         Check(
             "sensor_cpu_share", lambda one: one["boost-rt"]["sensor_cpu_share"], "<=", CPU_SHARE_MAX, "share"
+        ),
+        Check("line_read_cost_vs_ivshmem", _in_memory_vs_device, "<=", IN_MEMORY_MAX),
+        Check(
+            "announcements_per_s",
+            lambda one: one[IN_MEMORY.name][ANNOUNCED],
+            "<=",
+            ANNOUNCED_MAX,
+            beside={"idle guest": lambda one: one[BOOST.name][ANNOUNCED]},
         ),
     )
     columns = (
@@ -40,28 +59,42 @@ class SensorCost(Scenario):
         column("per s", f"{SWITCH}_runs_per_s_count"),
         column("instructions", f"{SWITCH}_instructions_count"),
         column("share of CPU time", "sensor_cpu_share"),
+        column("announcements/s", ANNOUNCED),
     )
 
     def setup(self, session):
         self.guest = session.guest("cost", module=True, vcpus=1)
+        self.plain = session.guest("cost-plain", module=True, vcpus=1, region=False)
         self.load = session.load()
 
     def measure(self, session, configuration):
         host, seconds = session.host, session.seconds(SECONDS)
+        guest = self.plain if configuration is IN_MEMORY else self.guest
         self.load.busy()
         try:
-            with (
-                running(self.guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"),
-                bpf_stats.measuring(host, PREFIX) as raw,
-            ):
-                host.run(f"sleep {seconds}", timeout=time_limit(seconds))
+            with running(guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"):
+                if guest is self.plain:
+                    session.daemon.await_region_in_memory(guest.name)
+                with bpf_stats.measuring(host, PREFIX) as raw:
+                    before = self._announcements(session)
+                    host.run(f"sleep {seconds}", timeout=time_limit(seconds))
+                    announced = self._announcements(session) - before
         finally:
             self.load.idle()
-        return raw
+        return {**raw, "announced": announced}
+
+    def _announcements(self, session) -> int:
+        """All announcements of the guest without a device so far."""
+        vms = session.daemon.status()["vms"]
+        return next(vm["announcements"]["all"] for vm in vms if vm["name"] == self.plain.name)
 
     def metrics(self, configuration, raw):
         measured = bpf_stats.metrics(raw)
-        return {**measured, "sensor_cpu_share": measured["all_cpu_share"]}
+        return {
+            **measured,
+            "sensor_cpu_share": measured["all_cpu_share"],
+            ANNOUNCED: raw["announced"] / raw["seconds"],
+        }
 
     def plots(self):
         return [

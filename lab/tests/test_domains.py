@@ -132,6 +132,26 @@ def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
     assert guest.run("dmesg").out.count("the host has other performance domains") == 1
 
 
+@pytest.mark.long
+def test_a_vcpu_that_is_plugged_has_frequencies(host):
+    plug = "device_add host-x86_64-cpu,id=second,socket-id=0,core-id=1,thread-id=0"
+    online = "cd /sys/devices/system/cpu; until test -e cpu1; do sleep 0.1; done; echo 1 >cpu1/online"
+    shown = [as_level(khz) for khz in KHZ]
+    options = {"cmdline": "setcpuid=constant_tsc", "extra_args": ["-smp", "maxcpus=2"]}
+    with host.guest("grows", vcpus=1, region=False, **options) as guest:
+        guest.load_module()
+        with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 0", "hog0"):
+            await_equal(lambda: frequencies(guest, 0), shown, FOUND_S)
+            for _ in range(2):
+                guest.monitor(plug)
+                guest.run(online)
+                with running(guest, "pc_hog --cpu 1", "hog1"):
+                    await_equal(lambda: frequencies(guest, 1), shown, FOUND_S)
+                    await_equal(lambda: all(requests(daemon)) and len(requests(daemon)), 2, FOUND_S)
+                guest.monitor("device_del second")
+                await_equal(lambda: len(requests(daemon)), 1, FOUND_S)
+
+
 def test_the_table_is_written_into_announced_memory_only(host, plain):
     """A guest that crashes right after an announcement: its memory gets another use."""
     with Daemon(host).start(plain.vcpu_tids):

@@ -174,7 +174,7 @@ def test_without_device(host: machine.Host) -> None:
         bare.unload_module()
         bare.load_module()
         assert "1 vCPUs published" in module_lines(bare)[-1]
-        assert bare.run(f"cat {OWN_STATE}/features").out.strip() == "0x7"
+        assert bare.run(f"cat {OWN_STATE}/features").out.strip() == "0x1f"
         bare.unload_module()
         assert bare.run(f"ls {OWN_STATE}", check=False).rc != 0
 

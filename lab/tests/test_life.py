@@ -6,7 +6,7 @@ import time
 import pytest
 
 from paracord_lab import loads
-from paracord_lab.daemon import Daemon
+from paracord_lab.daemon import REGION_IN_MEMORY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
@@ -64,3 +64,55 @@ def test_a_vm_that_is_stopped_and_goes_on_keeps_its_hints(host, guest):
         time.sleep(6)
         guest.monitor("cont")
         await_boosts_of_a_realtime_task(host, guest, daemon)
+
+
+@pytest.mark.long
+def test_a_vm_that_is_saved_and_restored_keeps_its_hints(host, guest):
+    with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
+        daemon.await_region_in_memory("here")
+        guest.save_and_restore("again")
+        daemon.await_region_in_memory("again")
+        await_equal(lambda: len(daemon.status()["vms"]), 1, 30)
+        await_boosts_of_a_realtime_task(host, guest, daemon)
+
+
+def await_region(daemon, name):
+    await_equal(lambda: (only_vm(daemon)["region"] or {}).get("name"), name, 60)
+
+
+SPARE = "/dev/shm/paracord/spare"
+
+
+def plug_region(host, guest):
+    size = host.run(f"stat -c %s {SPARE}").out.strip()
+    guest.monitor(f"object_add memory-backend-file,id=spare,share=on,size={size},mem-path={SPARE}")
+    guest.monitor("device_add ivshmem-plain,id=region,memdev=spare,master=on,bus=plug")
+
+
+def has_no_spare(guest):
+    """Removes the memory of a device that is unplugged, which takes the guest some seconds."""
+    guest.monitor("object_del spare")
+    return "spare" not in guest.monitor("info memdev")
+
+
+@pytest.mark.long
+def test_what_is_plugged_and_unplugged_is_followed(host):
+    extra = ["-device", "pcie-root-port,id=plug,slot=1", "-m", "slots=1,maxmem=2G"]
+    with host.guest("plugs", vcpus=2, region=False, extra_args=extra) as guest:
+        guest.load_module()
+        started = Daemon(host, {'region."spare".vcpus': 2}).start(guest.vcpu_tids)
+        with started as daemon, running(guest, "pc_hog --cpu 1", "hog"):
+            await_region(daemon, REGION_IN_MEMORY)
+            guest.monitor("object_add memory-backend-ram,id=more,size=128M")
+            guest.monitor("device_add pc-dimm,id=dimm,memdev=more")
+            await_boosts_of_a_realtime_task(host, guest, daemon)
+            for _ in range(2):
+                plug_region(host, guest)
+                await_region(daemon, "spare")
+                await_boosts_of_a_realtime_task(host, guest, daemon)
+                guest.monitor("device_del region")
+                await_region(daemon, REGION_IN_MEMORY)
+                await_boosts_of_a_realtime_task(host, guest, daemon)
+                await_equal(lambda: has_no_spare(guest), True, 60)
+        log = guest.run("dmesg").out
+    assert not [line for line in log.splitlines() if any(w in line for w in ("BUG:", "WARNING:", "Oops"))]

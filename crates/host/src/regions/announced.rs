@@ -151,6 +151,41 @@ mod tests {
         announced.header[at + 6..at + 8].copy_from_slice(&stride.to_le_bytes());
     }
 
+    /// A short fuzz test: a valid header with a few changed bytes. The sensor writes where the ABI
+    /// says or nowhere, and slots lie where 64 bits can address them.
+    #[test]
+    fn whatever_a_guest_announces_is_checked() {
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize
+        };
+        let mut valid = announced(u32::MAX, u32::MAX);
+        declare_domains(&mut valid, layout::PARACORD_DOMAIN_OFFSET_BYTES);
+        let mut accepted = 0;
+        for _ in 0..200_000 {
+            let mut announced = valid.clone();
+            announced.gpa = if random() % 2 == 0 { u64::MAX << 12 } else { 0x10_0000 };
+            for _ in 0..random() % 4 {
+                announced.header[random() % HEADER_BYTES] = random() as u8;
+            }
+            let Ok(region) = AnnouncedRegion::check(&announced, ALL) else { continue };
+            accepted += 1;
+            let features = region.driver.map_or(0, |driver| driver.features);
+            assert_eq!(features & !layout::PARACORD_ANNOUNCED_FEATURES, 0);
+            assert!(features & NEED_HOST_LINE == 0 || region.has_host_line);
+            assert!(features & NEED_DOMAINS == 0 || region.has_domains);
+            if region.has_domains {
+                assert_eq!(region.layout.domain_offset(15), own_place(15));
+            }
+            for vcpu_id in [0, region.layout.slot_count - 1, u32::MAX] {
+                let slot = region.slot_gpa(vcpu_id);
+                assert!(slot.is_none_or(|slot| slot >= region.gpa));
+            }
+        }
+        assert!(accepted > 1000, "{accepted} of the headers were accepted");
+    }
+
     #[test]
     fn a_page_that_is_no_region_is_refused() {
         let page = Announced { gpa: 4096, header: [7; HEADER_BYTES] };
