@@ -16,8 +16,8 @@
  *   slot_offset_bytes + n*stride  slot n, n = architectural id of the vCPU
  *                                 (x86: APIC ID = KVM vcpu_id)
  *
- * Every cache line has ONE writing side, which the comment of its structure
- * names. The other side copies a line (or a word of the line) once and then
+ * Each cache line is written by ONE side only. The comment on the line's structure
+ * names this side. The other side copies a line (or a word of the line) once and then
  * checks the copy. There is no lock. A torn read of a host line or a guest line
  * is harmless, because each field is valid independently of the other fields.
  *
@@ -28,18 +28,19 @@
  *   - paracord_pmu_host.served: the host stores it after the rest of an answer;
  *   - paracord_domain.max_khz of a domain in the guest's own memory: the host stores
  *     0 before it changes the domain, and the new value afterwards;
- *   - paracord_host_line.domain belongs to the table that domain_table names: the
- *     guest reads domain_table before and after it.
+ *   - paracord_host_line.domain refers to the table that domain_table names: the
+ *     guest reads domain_table before and after it reads domain.
  *
- * Where a region lies: in the BAR of an ivshmem device, or, since 1.3, in the
- * guest's own memory. In the second case, the guest writes the whole header, and
- * announces the guest-physical address of the region's first byte to the host.
+ * A region lies in the BAR of an ivshmem device or, since 1.3, in the guest's own
+ * memory. If the region lies in the guest's own memory, the guest writes the whole
+ * header, and announces the guest-physical address of the region's first byte to
+ * the host.
  *
  * Versions: each side refuses a region with a different major version. A new
  * minor version only appends fields. A reader uses a field only if the field
  * ends within the number of bytes that the line's writer declared
- * (guest_line_bytes, host_line_bytes, header_bytes); PARACORD_FIELD_IN() is
- * that test.
+ * (guest_line_bytes, host_line_bytes, header_bytes); PARACORD_FIELD_IN() tests
+ * this condition.
  */
 #ifndef PARACORD_ABI_H
 #define PARACORD_ABI_H
@@ -52,7 +53,7 @@
 #include <stddef.h>
 #endif
 
-/* The bytes in memory read "PARACORD". */
+/* In memory, the eight bytes spell "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
 #define PARACORD_ABI_MINOR		5
@@ -81,17 +82,17 @@
 /* Full scale of capacities, requests, levels and frequencies. */
 #define PARACORD_SCALE			1024
 
-/* PCI identity of the transport: QEMU's ivshmem-plain, region in BAR 2. */
+/* PCI identity of the transport, which is QEMU's ivshmem-plain or ivshmem-doorbell. The region is in BAR 2. */
 #define PARACORD_IVSHMEM_VENDOR_ID	0x1af4
 #define PARACORD_IVSHMEM_DEVICE_ID	0x1110
 #define PARACORD_IVSHMEM_BAR		2
-/* ivshmem's Doorbell register in BAR 0: 32 bits wide. The written value does not matter (since 1.2). */
+/* ivshmem's Doorbell register in BAR 0, 32 bits wide (since 1.2). The value that the guest writes does not matter. */
 #define PARACORD_DOORBELL_BAR		0
 #define PARACORD_DOORBELL_OFFSET	12
 
 /*
- * Announcement of a region in the guest's own memory (since 1.3). Only the kernel of
- * a guest can make the announcement:
+ * Announcement of a region in the guest's own memory (since 1.3). Only the guest's
+ * kernel can announce a region, because user space cannot execute the instruction:
  *
  *   x86    WRMSR to an MSR that nothing implements. The CPU checks the privilege
  *          level before the VM exit. KVM refuses the write, so WRMSR raises #GP in
@@ -99,45 +100,49 @@
  *   arm64  HVC, which is undefined in user space, with a function number that
  *          nothing implements. KVM answers "not supported".
  *
- * The host sees both at KVM's tracepoints. The announced value is the address,
- * whose lower 12 bits are 0. The value 0 withdraws the region. On arm64, x0 has
- * the function number in its lower and the page number in its upper 32 bits.
+ * The host observes these instructions at KVM's tracepoints. The announced value is
+ * the address of the region; its lower 12 bits are 0. The value 0 withdraws the
+ * region. On arm64, the lower 32 bits of x0 contain the function number, and the
+ * upper 32 bits contain the page number of the address.
  *
- * The guest repeats the announcement at this interval while any of its CPUs is
- * awake: after a migration, or after a restart of the daemon, the host knows
- * nothing of earlier announcements.
+ * The guest repeats the announcement every PARACORD_ANNOUNCE_MS while any of its CPUs
+ * is awake, because after a migration or a restart of the daemon, the host does not
+ * know of earlier announcements.
  */
 #define PARACORD_ANNOUNCE_MSR		0x50434b01
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
 #define PARACORD_ANNOUNCE_MS		1000
 /*
- * Features of a region in the guest's own memory. All of them but the first two need
- * host lines.
+ * Features of a region in the guest's own memory. All of these features except
+ * PARACORD_F_BOOST and PARACORD_F_PREEMPT_COUNT need host lines.
  *
- * The host writes host lines there (since 1.4) if the header declares the whole line
- * (host_line_bytes), and if the host can. It writes a line at exits of its vCPU, so the
- * line is as old as the last exit. The host stops if the guest no longer announces the
- * region, or if it finds that somebody else has written to the line.
+ * Since 1.4, the host writes host lines into the region if the header declares the
+ * whole line (host_line_bytes), and if the host's kernel and configuration permit it.
+ * The host writes the line of a vCPU at VM exits of this vCPU, so the line shows the
+ * state at the last exit. The host stops writing a line if the guest no longer announces
+ * the region, or if the host finds that somebody else has written to the line.
  *
- * paracord_host_line.announcement tells the guest whether a host writes at all.
+ * From paracord_host_line.announcement, the guest learns whether any host writes the
+ * line.
  *
- * The host also writes performance domains there (since 1.5) if the header declares
- * PARACORD_DOMAINS_MAX domains at PARACORD_DOMAIN_OFFSET_BYTES. It writes them at the
- * exits that follow an announcement. The guest knows them by paracord_domain.table.
+ * Since 1.5, the host also writes performance domains into the region if the header
+ * declares PARACORD_DOMAINS_MAX domains at PARACORD_DOMAIN_OFFSET_BYTES. The host writes
+ * the domains at the exits that follow an announcement. From paracord_domain.table, the
+ * guest learns to which table a domain belongs.
  */
 #define PARACORD_ANNOUNCED_FEATURES	31u	/* PARACORD_F_BOOST to PARACORD_F_CAPACITY */
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
 #define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
 #define PARACORD_F_PREEMPT_COUNT	(1u << 1) /* the host reads preempt_count at preempt_count_gpa */
-#define PARACORD_F_KICK			(1u << 2) /* the guest may make a VM exit (a kick) when a boost is stale */
+#define PARACORD_F_KICK			(1u << 2) /* the guest may cause a VM exit (a kick) when a boost is stale */
 #define PARACORD_F_PERF_REQUEST		(1u << 3) /* the guest line has perf_request and perf_limit */
 #define PARACORD_F_CAPACITY		(1u << 4) /* the host line has capacity and frequency */
 #define PARACORD_F_PMU			(1u << 5) /* the slots have a PMU area (since 1.2) */
 #define PARACORD_F_PMU_DOORBELL		(1u << 6) /* set: the host serves the PMU area at doorbell writes; clear: at kicks */
 
 struct paracord_header {
-	/* --- host line: written by the host before the guest starts --- */
+	/* --- host line: written by the host before the guest starts; in the guest's own memory, by the guest --- */
 	__u64 magic;			/* PARACORD_MAGIC */
 	__u16 abi_major;
 	__u16 abi_minor;
@@ -155,7 +160,7 @@ struct paracord_header {
 	__u32 event_offset_bytes;	/* offset of event 0 (since 1.2) */
 	__u16 event_count;		/* 0: guests cannot count any event */
 	__u16 event_stride_bytes;	/* distance between events, a multiple of 8 */
-	/* --- guest line: written by the guest driver at probe and remove --- */
+	/* --- guest line: written by the guest's driver at probe, at remove, and at each announcement --- */
 	__u32 guest_features;		/* PARACORD_F_*, accepted; 0: the guest has no driver */
 	__u16 guest_abi_major;
 	__u16 guest_abi_minor;
@@ -165,24 +170,25 @@ struct paracord_header {
 };
 
 /* paracord_domain.flags */
-#define PARACORD_DOMAIN_SHARED		(1u << 0) /* the domain's CPUs share a frequency, so its vCPUs share a cpufreq policy */
+#define PARACORD_DOMAIN_SHARED		(1u << 0) /* one cpufreq policy for all vCPUs of the domain: its CPUs share a frequency */
 
 /*
  * A performance domain: host CPUs with the same capacity and the same
  * frequencies (since 1.1). A reader checks that the levels rise strictly, because
- * two equal frequencies make the guest's cpufreq core divide by zero.
+ * two equal frequencies would make the guest's cpufreq core divide by zero.
  *
- * A host with other domains has another table. In a region of a device, the host
- * writes this structure before the guest starts and does not change it afterwards. In
- * the guest's own memory (since 1.5), another host may replace it. The host then
- * stores 0 into max_khz first, and the new value of max_khz last.
+ * Tables with different domains have different numbers (`table`). In a region of a
+ * device, the host writes this structure before the guest starts and does not change it
+ * afterwards. In the guest's own memory (since 1.5), a host may replace the structure,
+ * for example after a migration. The host then stores 0 into max_khz first, and the new value
+ * of max_khz last.
  */
 struct paracord_domain {
 	__u32 max_khz;			/* highest frequency, for display; never 0 */
 	__u16 capacity;			/* capacity at max_khz, 1..1024, on the host's capacity scale */
 	__u16 level_count;		/* number of levels, 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
-	__u32 table;			/* table to which the domain belongs (since 1.5) */
+	__u32 table;			/* number of the table to which the domain belongs (since 1.5) */
 	__u8  host_reserved[48];
 	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
 };
@@ -196,9 +202,9 @@ struct paracord_domain {
 #define PARACORD_TASK_STOP		5 /* stopper, migration */
 
 /*
- * What runs on the vCPU. Each member is one byte, which the vCPU itself writes
- * with a plain store. The host loads all eight bytes at once through
- * paracord_guest_line.context.
+ * What runs on the vCPU. Each member is one byte. Only the vCPU itself writes the
+ * members: one of them, or all of them through paracord_guest_line.context_word, with
+ * a plain store. The host copies all eight bytes at once.
  */
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
@@ -212,17 +218,17 @@ struct paracord_context {
 	__u8 reserved;
 };
 
-/* Only this vCPU writes this line, except for perf_request and perf_limit. */
+/* Only the vCPU to which the line belongs writes the line, except for perf_request and perf_limit. */
 struct paracord_guest_line {
 	union {
 		struct paracord_context context;
 		__u64 context_word;
 	};
 	/*
-	 * Guest-physical address of this vCPU's preempt_count word in the guest
-	 * kernel (0: not offered), and the bits of the word that mean "do not
-	 * preempt". The host reads the word in place, so a change of
-	 * preempt_count costs the guest nothing.
+	 * preempt_count_gpa: guest-physical address of this vCPU's preempt_count
+	 * word in the guest kernel; 0: not offered. preempt_count_mask: the bits
+	 * of this word that mean "do not preempt". The host reads the word in
+	 * place, so a change of preempt_count costs the guest nothing.
 	 *
 	 *  preempt_count  | NMI 23..20 | hardirq 19..16 | softirq 15..8 | preempt 7..0 |
 	 */
@@ -230,15 +236,15 @@ struct paracord_guest_line {
 	__u32 preempt_count_mask;
 	/*
 	 * The request of the guest's cpufreq governor for this vCPU, and the upper
-	 * limit of this request. Both are on the host's capacity scale, and the
-	 * host reads both as one word. vCPUs that share a cpufreq policy have the
-	 * same values in their lines. The CPU that changes the policy stores the
-	 * word into all of these lines, under the lock of the policy or of its
-	 * governor.
+	 * limit of this request. The two values are on the host's capacity scale,
+	 * and the host reads them as one word. vCPUs that share a cpufreq policy
+	 * have the same values in their lines. The CPU that changes the policy
+	 * stores the word into all of these lines while it holds the lock of the
+	 * policy or of the policy's governor.
 	 */
 	__u16 perf_request;		/* 0..1024; 0: no request */
 	__u16 perf_limit;		/* 1..1024; 0: no limit */
-	__u16 runqueue_util;		/* 0..1024, PELT utilisation of this vCPU's run queue in the guest */
+	__u16 runqueue_util;		/* 0..1024, PELT utilisation of the vCPU's run queue in the guest; not set by the driver */
 	__u16 guest_reserved16;
 	__u32 kicks;			/* number of kicks sent, wraps */
 	__u8  guest_reserved[32];
@@ -249,14 +255,17 @@ struct paracord_guest_line {
 #define PARACORD_BOOST_ON		1
 #define PARACORD_BOOST_THROTTLED	2
 
-/* paracord_host_line.boost_reasons: why the vCPU is boosted; bit n of the mask is reason n */
+/* paracord_host_line.boost_reasons: why the vCPU is boosted; bit n of the mask stands for reason n */
 #define PARACORD_REASON_WAKE		0 /* the vCPU wakes from a halt */
 #define PARACORD_REASON_IRQ		1 /* an interrupt is pending or injected */
 #define PARACORD_REASON_RT		2 /* the guest runs a task of a class above SCHED_OTHER */
 #define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while the guest holds a lock */
 #define PARACORD_REASONS		4
 
-/* Only the host writes this line. */
+/*
+ * Only the host writes this line. One exception: in the guest's own memory, the guest clears all
+ * host lines if the host no longer answers its announcements.
+ */
 struct paracord_host_line {
 	__u8  boost_state;		/* PARACORD_BOOST_* */
 	__u8  boost_reasons;		/* mask of 1 << PARACORD_REASON_* */
@@ -268,11 +277,11 @@ struct paracord_host_line {
 	__u16 frequency;		/* current / maximum frequency of the physical CPU, 0..1024; 0: unknown */
 	__u32 physical_cpu;		/* ~0: unknown */
 	__u32 cluster;			/* ~0: unknown */
-	__u16 pressure;			/* share of time in which other threads had the CPU while the vCPU waited, 0..1024 */
+	__u16 pressure;			/* part of the time, 0..1024, for which the vCPU waited while other threads had its CPU */
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
-	__u32 announcement;		/* guest_announcements of the last announcement of this vCPU that the host has seen (since 1.4) */
-	__u64 steal_ns;			/* time that the vCPU was runnable but did not run */
-	__u32 domain_table;		/* table to which `domain` refers; 0: the one in the region (since 1.5) */
+	__u32 announcement;		/* guest_announcements in the vCPU's last announcement that the host has seen (since 1.4) */
+	__u64 steal_ns;			/* meant for the time for which the vCPU was runnable but did not run; always 0 */
+	__u32 domain_table;		/* number of the table to which `domain` refers; 0: the table in the region (since 1.5) */
 	__u8  host_reserved[20];
 };
 
@@ -282,7 +291,7 @@ struct paracord_host_line {
  */
 struct paracord_event {
 	__u8  name[PARACORD_EVENT_NAME_BYTES]; /* letters, digits, '-'; NUL-terminated; name of the event's file in sysfs */
-	__u64 min_period;		/* shortest period; 0: the event only counts, the host never reports an overflow */
+	__u64 min_period;		/* shortest period; 0: the event only counts, and the host never reports an overflow */
 };
 
 /* paracord_pmu_want.flags: the modes in which the counter counts */
@@ -294,30 +303,33 @@ struct paracord_pmu_want {
 	__u64 period;			/* number of counts from one overflow to the next; 0: the counter only counts */
 	__u16 event;			/* index + 1 of the event; 0: the counter is off */
 	__u16 flags;			/* PARACORD_WANT_* */
-	__u32 elapsed;			/* elapsed part of the period, in period / 2^32; advances the first overflow */
+	__u32 elapsed;			/* in period / 2^32: the first overflow comes earlier by this part of the period */
 };
 
-/* Only this vCPU writes these lines. It announces a batch of requests by a VM exit, at which the host reads the lines. */
+/* Only the slot's vCPU writes these lines. To submit a batch of requests, it causes a VM exit; the host then reads the lines. */
 struct paracord_pmu_guest {
-	__u32 asked;			/* number of the last batch; 0: no batch yet; a changed number announces a new batch */
+	__u32 asked;			/* number of the last batch; 0: no batch yet; a changed number means a new batch */
 	__u32 read;			/* mask of counters whose count the guest requests */
 	__u8  guest_reserved[56];
 	struct paracord_pmu_want want[PARACORD_COUNTERS];
 };
 
-/* Totals of a counter since the VM started, over all events that it has counted. Only differences of readings are meaningful. */
+/*
+ * Totals of a counter since the VM started, over all events that the counter has counted. Only the difference of two readings is
+ * meaningful.
+ */
 struct paracord_pmu_count {
 	__u64 count;
 	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
 	__u64 running_ns;		/* part of enabled_ns in which the counter counted; smaller if the host multiplexes */
-	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals a change in slot n */
+	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals that a number in slot n has changed */
 	__u32 host_reserved;
 };
 
 /*
  * Only the host writes these lines: at an overflow, and when it serves a batch. The host normally serves a batch before the vCPU
- * enters the guest again. If a batch changes the request of a counter, the answer has the count of the moment when the counter
- * stopped.
+ * enters the guest again. If a batch changes the request of a counter, the answer contains the count from the moment at which
+ * the counter stopped.
  */
 struct paracord_pmu_host {
 	__u32 served;			/* value of paracord_pmu_guest.asked in the last batch that the host has served */
@@ -334,7 +346,7 @@ struct paracord_slot {
 	struct paracord_pmu_host pmu_host;	/* offset 448 (since 1.2) */
 };
 
-/* A reader may use a field if the field ends within the bytes that the writer declared. */
+/* Whether a field ends within the bytes that the writer declared. A reader uses a field only if this is true. */
 #define PARACORD_FIELD_IN(type, field, declared_bytes) \
 	(offsetof(type, field) + sizeof(((type *)0)->field) <= (declared_bytes))
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. Other threads of a VMM get records if the
- * daemon names them: threads that work for the only VM of that VMM, and for which the VM waits. Such a thread is boosted when it
- * wakes, like a vCPU. It has budgets of the same kind.
+ * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. Another thread of a VMM gets a record if the
+ * daemon names it. The daemon names threads that work for the only VM of their VMM, and for which the VM waits. Such a thread is
+ * boosted when it wakes, as a vCPU is, and has budgets of the same kinds.
  */
 #ifndef PARACORD_BPF_ADOPT_H
 #define PARACORD_BPF_ADOPT_H
 
 /*
- * Weak, because kernels before 6.2 do not have these functions. sensor_adopt() calls both. The loader leaves it out on kernels
- * before 6.10, which do not let a syscall program look up tasks (crates/sensor/src/load.rs).
+ * These declarations are weak, because kernels before 6.2 do not have the functions. Only sensor_adopt() calls them. The loader
+ * leaves sensor_adopt() out on kernels before 6.10, which do not let a syscall program look up tasks (crates/sensor/src/load.rs).
  */
 #ifndef PC_EXT
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
@@ -43,7 +43,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 		}
 	}
 	returned = bpf_map_lookup_elem(&user_returned, uid);
-	/* Negative if the daemon forgot the user while the user took a record. */
+	/* `held` is negative if the daemon forgot the user while the user took a record. */
 	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0));
 	if (held < (s32)a->per_user)
 		return taken;
@@ -52,7 +52,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 	return NULL;
 }
 
-/* Stores in a record which vCPU of KVM it belongs to. */
+/* Stores in a vCPU record to which vCPU of KVM the record belongs. */
 static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vcpu, u32 index)
 {
 	u64 key = (u64)kvm_vcpu;
@@ -66,8 +66,8 @@ static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vc
 }
 
 /*
- * Called at a VM exit of a thread that was not switched in as a vCPU: at its first exit, or at any exit if it was refused a
- * record.
+ * Gives the current thread a record. Called at a VM exit of a thread that was not switched in as a vCPU. This is the thread's
+ * first exit, or any exit of a thread that was refused a record. Return: 0.
  */
 __noinline int adopt_thread(void)
 {
@@ -111,7 +111,8 @@ __noinline int adopt_thread(void)
 	v->run_since_ns = bpf_ktime_get_ns();
 	know_vcpu(v, kvm_vcpu, index);
 	/*
-	 * The daemon may have given the thread a record at the same time. The next exit turns that one into the record of a vCPU.
+	 * The daemon may have given the thread a record at the same time. The next exit turns that record into the record of a
+	 * vCPU.
 	 */
 	if (__sync_val_compare_and_swap(&t->vcpu, 0, index + 1)) {
 		v->kvm_vcpu = 0;
@@ -166,8 +167,8 @@ static __noinline int become_vcpu(u32 index)
  * Gives a record to a thread of process `tgid`, on behalf of the daemon. `index`: a free record that the daemon has taken.
  * `found`: whether the thread is alive and had no record.
  *
- * A thread that exits sets PF_EXITING, and then clears its record once (note_end()). So if the two run at the same time, at least
- * one of them sees what the other one has written.
+ * A thread that exits sets PF_EXITING, and then clears pc_task.vcpu once (note_end()). So if this program and the exit of the
+ * thread run at the same time, at least one of them sees what the other one has written.
  */
 SEC("syscall")
 int sensor_adopt(struct pc_adopt_call *call)

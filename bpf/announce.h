@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Regions in the guest's own memory. The guest announces the address of its region to the host by a call that KVM answers by
- * itself (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The sensor copies the header of the region, and the daemon checks the copy.
+ * Regions in the guest's own memory. The guest announces the address of its region to the host through a call that KVM itself
+ * answers (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The sensor copies the header of the region, and the daemon checks the copy.
  * The daemon then tells the sensor where the guest lines lie, as guest-physical addresses (pc_vcpu_setup.slot_gpa). The daemon
- * itself never accesses the guest's memory. host_line.h writes the host lines there.
+ * itself never accesses the guest's memory. The functions in host_line.h write the host lines into the region.
  *
- * All programs here run in the context of a vCPU thread. A read of user memory therefore reads the memory of this VMM and of no
- * other process, and page faults are disabled there.
+ * All programs in this file run in the context of a vCPU thread. If they read user memory, they therefore read the memory of this
+ * thread's VMM and of no other process. Page faults are disabled during such a read.
  */
 #ifndef PARACORD_BPF_ANNOUNCE_H
 #define PARACORD_BPF_ANNOUNCE_H
 
-/* Minimum interval between two announcements of a VM that are looked at. A withdrawal is always looked at. */
+/* Minimum interval between two announcements of a VM that are processed. A withdrawal is always processed. */
 #define PC_ANNOUNCE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_ANNOUNCE_ADDRESS	(~0xfffull)
 
 _Static_assert(sizeof(struct paracord_header) == PC_HEADER_BYTES, "header");
 
-/* Stores what the guest has announced. The header has been copied. */
+/* Stores an announcement in the record `a`. `header`: copy of the header of the announced region. */
 static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa, u64 kvm, const struct paracord_header *header,
 					      u64 now)
 {
 	/*
-	 * Since 7.0 a program at a tracepoint may be preempted. The exchanges are full barriers on all architectures, which an
-	 * addition whose result is not used is not.
+	 * Since Linux 7.0, a program at a tracepoint may be preempted. The exchanges below are full barriers on all
+	 * architectures. An atomic addition whose result is not used is not a barrier on all architectures.
 	 */
 	preempt_off();
 	if (__sync_lock_test_and_set(&a->lock, 1)) {
@@ -41,12 +41,15 @@ static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa
 	preempt_on();
 }
 
-/* The record of the announcements of this vCPU's VM; NULL: none are looked at. */
+/* Return: the record of the announcements of this vCPU's VM; NULL if announcements of this VM are ignored. */
 static __always_inline struct pc_announcement *announcement_of(struct pc_vcpu *v)
 {
 	struct pc_vm *vm;
 
-	/* Before the daemon has set the vCPU up, the record does not say which VM it belongs to. The guest will repeat the call. */
+	/*
+	 * Until the daemon has set the vCPU up, the record of the vCPU does not show to which VM the vCPU belongs. The guest will
+	 * repeat the announcement.
+	 */
 	if (*(volatile u32 *)&v->life != PC_VCPU_READY || !v->setup.may_announce)
 		return NULL;
 	vm = bpf_map_lookup_elem(&vms, &v->setup.vm);
@@ -69,7 +72,7 @@ static __noinline int announced(u64 value)
 		return 0;
 	index = here->running - 1;
 	v = bpf_map_lookup_elem(&vcpus, &index);
-	/* Since 7.0 a program at this tracepoint may be preempted, and the thread may meanwhile have moved to another CPU. */
+	/* Since Linux 7.0, a program at this tracepoint may be preempted, so the thread may have moved to another CPU. */
 	if (!v || v->task != bpf_get_current_task())
 		return 0;
 	a = announcement_of(v);
@@ -77,7 +80,7 @@ static __noinline int announced(u64 value)
 		return 0;
 	__sync_fetch_and_add(&a->count, 1);
 	if (!gpa) {
-		/* Not under the lock: no withdrawal may be lost. */
+		/* Do not take the lock. If another vCPU held the lock, the withdrawal would be lost. */
 		*(volatile u64 *)&a->gpa = 0;
 		return 0;
 	}
@@ -87,20 +90,26 @@ static __noinline int announced(u64 value)
 		return 0;
 	}
 	*(volatile u64 *)&a->looked_ns = now;
-	/* The generation first: if the slots change meanwhile, the address is never used with the new generation. */
+	/*
+	 * Read the generation before the address. If the memory slots change after the first read, the address is never used with
+	 * the new generation.
+	 */
 	hva = slots_now(&kvm, &generation) ? memory_at(gpa, &slot_flags) : 0;
 	if (!hva || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
-		/* A page that is not present now, for example because it was swapped out, does not end what was announced before. */
+		/*
+		 * If the page is not present, for example because it was swapped out, an earlier announcement of the same address
+		 * remains valid.
+		 */
 		__sync_fetch_and_add(&a->unreadable, 1);
 		if (a->gpa != gpa)
 			*(volatile u64 *)&a->gpa = 0;
 		return 0;
 	}
 	note_announcement(a, gpa, kvm, &header, now);
-	/* The next exit of this vCPU answers in its host line. */
+	/* The answer is written into the host line of this vCPU at its next exit. */
 	v->line.announcement = header.guest_announcements;
 	v->line.written = PC_HOST_LINE_AGAIN;
-	/* The daemon has checked the region at region_gpa only. */
+	/* The daemon has checked only the region at region_gpa. */
 	if (writes_guests && v->setup.writes & PC_WRITE_DOMAINS && gpa == v->setup.region_gpa &&
 	    !(slot_flags & PC_KVM_MEM_READONLY))
 		start_domain_pass(v, hva, kvm, generation, header.guest_announcements, now);
@@ -108,8 +117,8 @@ static __noinline int announced(u64 value)
 }
 
 /*
- * x86: an attempt to write an MSR, at privilege level 0. Arguments of the tracepoint: write, ecx, data, exception. VMMs that ask
- * KVM for all unknown MSRs take the exit themselves, and nothing is traced.
+ * x86: the guest's kernel reads or writes an MSR, or tries to. Arguments of the tracepoint: write, ecx, data, exception. If a VMM
+ * has asked KVM to pass it the accesses to all unknown MSRs, the VMM handles the exit itself, and KVM does not trace the access.
  */
 SEC("raw_tp/kvm_msr")
 int sensor_announce_msr(u64 *ctx)
@@ -119,7 +128,7 @@ int sensor_announce_msr(u64 *ctx)
 	return announced(ctx[2]);
 }
 
-/* arm64: a hypervisor call of the guest's kernel. Arguments: program counter, x0, immediate. */
+/* arm64: the guest's kernel makes a hypervisor call. Arguments of the tracepoint: program counter, x0, immediate. */
 SEC("raw_tp/kvm_hvc_arm64")
 int sensor_announce_hvc(u64 *ctx)
 {

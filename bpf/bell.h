@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A guest causes a VM exit by a kick if it wants its counters changed. An overflow of its counters causes a VM exit by an
- * interrupt. At the exit, the worker of this CPU is woken. The worker runs before the vCPU can enter the guest again, because its
- * priority is above that of the vCPU.
+ * Wakes the worker that serves a guest's counters. If a guest wants its counters changed, it kicks, which causes a VM exit. If a
+ * counter overflows, an interrupt causes a VM exit. In both cases, the worker of the CPU on which the vCPU runs is woken. The
+ * priority of the worker is higher than that of the vCPU, so the worker runs before the vCPU can enter the guest again.
  */
 #ifndef PARACORD_BPF_BELL_H
 #define PARACORD_BPF_BELL_H
 
 /*
- * One ring buffer per CPU, because a BPF program can wake the task that waits for a ring buffer. Each entry is the index of a
- * vCPU.
+ * One ring buffer per CPU, for which the worker of this CPU waits. A ring buffer is used because a BPF program can wake the task
+ * that waits for it. Each entry is the index of a vCPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -23,7 +23,7 @@ struct {
 
 /*
  * Wakes the worker if the guest wants its counters changed. Runs in the context of the vCPU thread at every exit, because kernels
- * and architectures differ in how they report the reason of an exit.
+ * and architectures differ in how they report the reason for an exit.
  */
 static __noinline int ring_bell(u32 index, u32 cpu)
 {
@@ -40,7 +40,7 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 	if (asked == v->asked || (v->deaf_until_ns && bpf_ktime_get_ns() < v->deaf_until_ns))
 		return 0;
 	ring = bpf_map_lookup_elem(&bells, &cpu);
-	/* If the ring buffer is full, or no worker waits for it, the guest notices that it was not served. */
+	/* If the ring buffer is full, or if no worker waits for it, the guest notices that its request was not served. */
 	if (ring && !bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP))
 		v->asked = asked;
 	return 0;
@@ -48,8 +48,8 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 
 /*
  * Perf runs this program, possibly in an NMI, when a counter of the vCPU that runs on this CPU has overflowed. The worker
- * notifies the guest before the vCPU enters it again. Return: 1, so that perf writes a sample. The sample tells the worker which
- * event has overflowed.
+ * notifies the guest before the vCPU enters the guest again. Return: 1, so that perf writes a sample. The sample tells the worker
+ * which event has overflowed.
  */
 SEC("perf_event")
 int overflow(void *ctx)

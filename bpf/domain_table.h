@@ -3,11 +3,11 @@
  * Writes the host's performance domains into a region in the guest's own memory. The table is the same for all VMs. It lies in the
  * page of the region's header (PARACORD_DOMAIN_OFFSET_BYTES).
  *
- * Each announcement starts a pass over the table: each of the next exits of the vCPU that made the announcement compares one
- * domain, and writes it if it differs. A pass ends PC_HOST_LINE_FRESH_NS after its announcement, with the withdrawal of the region,
- * and with the next announcement, which starts another pass. Directly before the store, the page must still have the header with the
- * number of that announcement, and the memory slots must be the same, as in host_line.h. So nothing need be remembered of what was
- * written before.
+ * Each announcement starts a pass over the table. At each of the next exits of the vCPU that made the announcement, one domain in
+ * the region is compared with the host's domain, and is overwritten if it differs. A pass ends at the end of the table,
+ * PC_HOST_LINE_FRESH_NS after the announcement, or at the withdrawal of the region. The vCPU's next announcement starts another
+ * pass. Shortly before each store, the sensor checks that the page still contains the header with the number of the announcement,
+ * and that the memory slots have not changed (host_line.h). So the sensor need not remember what it has written before.
  */
 #ifndef PARACORD_BPF_DOMAIN_TABLE_H
 #define PARACORD_BPF_DOMAIN_TABLE_H
@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct paracord_domain) == sizeof(struct pc_domain_image),
 _Static_assert(!__builtin_offsetof(struct paracord_domain, max_khz), "max_khz is in the first word");
 _Static_assert(__builtin_offsetof(struct paracord_domain, table) / sizeof(u64) == 1, "table is in the second word");
 
-/* Written by the daemon. The first domain whose max_khz is 0 ends the table. */
+/* The host's table, written by the daemon. The first domain whose max_khz is 0 ends the table. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -26,8 +26,9 @@ struct {
 } domain_images SEC(".maps");
 
 /*
- * Starts a pass, or goes on with one that did not reach the end of the table in time. `hva`: the page that the guest has just
- * announced with number `announcement`. `kvm`, `generation`: the memory slots with which it was translated.
+ * Starts a pass. If the previous pass did not reach the end of the table in time, the new pass continues where that pass ended.
+ * `hva`: the page that the guest has just announced with number `announcement`. `kvm`, `generation`: the VM, and the generation of
+ * the memory slots with which the address was translated.
  */
 static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u32 announcement,
 					      u64 now)
@@ -40,7 +41,10 @@ static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kv
 	v->domains.is_due = 1;
 }
 
-/* Writes a domain. A reader that finds the same max_khz, other than 0, before and after its copy has a whole domain. */
+/*
+ * Writes a domain. If a reader finds the same max_khz before and after it copies the domain, and this max_khz is not 0, the copy is
+ * consistent. Return: 0, or a negative error.
+ */
 static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_domain_image *image)
 {
 	const u32 khz_bytes = sizeof(u32);
@@ -54,13 +58,19 @@ static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_
 	if (bpf_probe_write_user(at + khz_bytes, (void *)image + khz_bytes, sizeof(*image) - khz_bytes))
 		return -1;
 	__sync_lock_test_and_set(&v->line.barrier, 0);
-	/* The daemon has begun to replace the domain, or has replaced it. The second word has the number of the table. */
+	/*
+	 * If one of these words has changed, the daemon has begun to replace the domain, or has replaced it. The second word
+	 * contains the number of the table.
+	 */
 	if (*(volatile u64 *)&image->words[0] != first || *(volatile u64 *)&image->words[1] != second)
 		return 0;
 	return bpf_probe_write_user(at, &khz, khz_bytes);
 }
 
-/* Whether the page still is the announced region of this VM, and the daemon wants the table written. */
+/*
+ * Whether the table may be written: the region that the daemon has checked is still announced, the announcement is recent, and the
+ * memory slots have not changed since.
+ */
 static __always_inline bool may_write_domains(struct pc_vcpu *v)
 {
 	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
@@ -93,7 +103,9 @@ static __always_inline bool domain_is_due(const struct pc_vcpu *v)
 	return writes_guests && v->setup.writes & PC_WRITE_DOMAINS && v->domains.is_due;
 }
 
-/* Called at an exit of the vCPU, if domain_is_due(). Return: 0. */
+/*
+ * Compares the next domain of the pass, and writes it if it differs. Called at an exit of the vCPU if domain_is_due(). Return: 0.
+ */
 static __noinline int write_domain(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Each vCPU has at most one evaluator at a time, and nobody who posts an event waits. A poster sets its event in `pending` and
- * tries to take `lock`. If it does not get the lock, it returns: the owner of the lock checks `pending` again after the release.
- * So the steps of a vCPU are serialized, and its messages are in order.
+ * Evaluates the events of the vCPUs. Each vCPU has at most one evaluator at a time, and no poster of an event waits. A poster sets
+ * its event in `pending` and tries to take `lock`. If it does not get the lock, it returns, because the owner of the lock checks
+ * `pending` again after it has released the lock. So the steps of a vCPU are serialized, and its messages are in order.
  *
  * Tolerated races:
  * - An evaluator does at most PC_ROUNDS_MAX rounds. Events that others have posted by then wait for the next event of this vCPU.
- *   If the vCPU runs, this is its next exit, after at most one host tick.
+ *   If the vCPU runs, this event is its next exit, which comes after at most one host tick.
  * - On kernels before 6.10, an evaluator can be preempted, and the events of the vCPU wait for it. In the worst case, the
- *   evaluator runs in an ordinary task that the vCPU itself has preempted. The events then wait until the kernel's reserve for
- *   ordinary tasks lets that task run, after about a second.
- * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU while it is switched in, charging starts at its next
- *   exit.
+ *   evaluator runs in an ordinary task that the vCPU itself has preempted. The events then wait until that task gets the time
+ *   that the kernel reserves for ordinary tasks, which takes about a second.
+ * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU while the vCPU is being switched in, charging starts at
+ *   the vCPU's next exit.
  */
 #ifndef PARACORD_BPF_EVALUATE_H
 #define PARACORD_BPF_EVALUATE_H
@@ -20,7 +20,7 @@
 /* Events whose poster has just refreshed v->guest. */
 #define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
-/* These functions exist since 6.10. On older kernels, preemption stays enabled. */
+/* These functions have existed since Linux 6.10. On older kernels, preemption stays enabled. */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
@@ -37,8 +37,9 @@ static __always_inline void preempt_on(void)
 }
 
 /*
- * Disables preemption, because the reader of the ring buffer stops at a message that is reserved but not submitted. Otherwise a
- * boosted vCPU that preempted the sender would stay boosted until the sender runs again.
+ * Sends a message to the daemon. Return: 0, or -1 if the ring buffer is full. Preemption is disabled, because the reader of the
+ * ring buffer stops at a message that is reserved but not submitted. If a boosted vCPU preempted the sender at this point, the vCPU
+ * would stay boosted until the sender runs again.
  */
 static __always_inline int send(const struct pc_msg *what)
 {
@@ -89,8 +90,8 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 }
 
 /*
- * Whether the vCPU is the only normal task that waits for its CPU or runs there. Then anything ahead of it is real-time. The
- * queues of paracord's scheduler are not checked, because a boost costs nothing there.
+ * Whether the vCPU is the only normal task that waits for its CPU or runs on it. If so, all tasks ahead of the vCPU are real-time.
+ * Always false with paracord's scheduler, under which a boost costs nothing.
  */
 static __always_inline bool is_alone(const struct pc_vcpu *v)
 {
@@ -134,14 +135,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	threads = &vm->threads[v->setup.io & 1];
 	obs.running = *(volatile u32 *)&v->on_cpu;
 	/*
-	 * If the scheduler applies a boost, it makes no thread real-time, and it charges quotas itself. While the scheduler is
-	 * being attached or detached, boosts are real-time. The scheduler applies them only if both flags are set.
+	 * `own`: paracord's scheduler applies boosts. It makes no thread real-time, and charges quotas itself. It applies boosts
+	 * only if both flags are set. While it is being attached or detached, one of them is 0, and boosted threads are
+	 * real-time.
 	 */
 	host = bpf_map_lookup_elem(&adoption, &zero);
 	own = host ? ext_on & *(volatile u32 *)&host->own_boosts & 1 : 0;
 	reserve = *(volatile u32 *)&v->setup.reserve & (own - 1);
 	/*
-	 * Use arithmetic instead of branches, as in pc_boost_step(). Otherwise the verifier would follow both sides of a branch.
+	 * Arithmetic instead of branches, as in pc_boost_step(): the verifier would follow both sides of each branch.
 	 */
 	refused = *(volatile u32 *)&v->setup.refused;
 	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
@@ -160,9 +162,9 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	}
 
 	/*
-	 * Compare with the level that was last reported to the daemon. So a message that was lost, or that a change of mode
-	 * requires, is sent at the next event. During a boost, the level can only rise, and only once. So the number of messages
-	 * that a guest can cause is proportional to its boosts.
+	 * Compare the level with the one that was last reported to the daemon. So a message that was lost, or that a change of mode
+	 * requires, is sent at the next event. During a boost, the reported level can only rise, and only once. So the number of
+	 * messages that a guest can cause is proportional to the number of its boosts.
 	 */
 	if (level ? level <= v->actuated : !v->actuated)
 		return;
@@ -173,11 +175,11 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 }
 
 /*
- * Handles the pending events, unless another evaluator has the lock. Return: 1 if there may be more events. This function is
- * global, like evaluate(): the verifier checks it once, and not at each call.
+ * Handles the pending events, unless another evaluator has the lock. Return: 1 if there may be more events; otherwise 0. This
+ * function is global, like evaluate(): the verifier checks it once, and not at each call.
  *
- * Preemption must be disabled: ordinary tasks kick vCPUs too, and otherwise the vCPU being woken could preempt the kicking task
- * here. That vCPU would be boosted, and no evaluator could end its boost.
+ * Preemption must be disabled while the lock is held, because ordinary tasks kick vCPUs, too. If the vCPU that is being woken
+ * preempted the kicking task at this point, the vCPU would be boosted, and no evaluator could end its boost.
  */
 __noinline int evaluate_pending(u32 index)
 {
@@ -192,7 +194,7 @@ __noinline int evaluate_pending(u32 index)
 		events = __sync_lock_test_and_set(&v->pending, 0);
 		if (events)
 			step(index, v, events);
-		/* Full barrier. Pairs with the fetch_or of a poster before its compare-and-swap. */
+		/* This full barrier pairs with the fetch_or that a poster executes before its compare-and-swap. */
 		__sync_lock_test_and_set(&v->lock, 0);
 		more = *(volatile u32 *)&v->pending != 0;
 	}

@@ -4,7 +4,7 @@
  * boost takes effect in the kernel, where it is decided, without a step in user space.
  *
  *  file              contents
- *  sensor.bpf.c      observes vCPUs and decides (as for the rt actuator)
+ *  sensor.bpf.c      observes vCPUs and decides about boosts (as for the rt actuator)
  *  scx.h             the kernel's sched_ext interface
  *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of cgroups
@@ -24,10 +24,10 @@
  *  sched_boost.h     how a boost, or its end, is applied to a task that runs or waits
  *  sched_yield.h     yields and directed yields
  *  sched_core.h      the order of tasks on a core under core scheduling (policy/core.h)
- *  sched_life.h      operations for CPUs, tasks and the scheduler when they come and go
+ *  sched_life.h      operations called when CPUs, tasks or the scheduler itself come or go
  *  sched_ops.h       the operations that the kernel calls
  *
- * If the kernel ejects the scheduler, the sensor stays loaded and the daemon goes on with the rt actuator.
+ * If the kernel ejects the scheduler, the sensor stays loaded and the daemon continues with the rt actuator.
  */
 #define PC_EXT
 #include "sensor.bpf.c"

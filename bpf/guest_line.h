@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads the guest line in the context of the vCPU thread, whose address space is that of the VMM. Page faults are disabled there.
- * So if a page is absent, an error is counted, and nothing waits for the page.
+ * Reads the guest line in the context of the vCPU thread, whose address space is that of the VMM. Page faults are disabled during
+ * the read. So if a page is absent, an error is counted, and nothing waits for the page.
  */
 #ifndef PARACORD_BPF_GUEST_LINE_H
 #define PARACORD_BPF_GUEST_LINE_H
 
 #include "translate.h"
 
-/* How long a vCPU may run after the last announcement of its VM's region. The guest repeats it each second. */
+/*
+ * How long a vCPU may run after the last announcement of its VM's region before its guest line is ignored. The guest repeats the
+ * announcement each second.
+ */
 #define PC_ANNOUNCED_MAX_NS	(5000 * PC_NSEC_PER_MSEC)
-/* Minimum interval between two looks at the request in a line in the guest's own memory. A guest's governor is no faster. */
+/*
+ * Minimum interval between two reads of the guest's request if the guest line lies in the guest's own memory. By default, the
+ * guest's governor does not change its request more often.
+ */
 #define PC_REQUEST_LOOK_NS	PC_NSEC_PER_MSEC
-/* Length of a guest line that includes preempt_count_mask. */
+/* Shortest guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
 
@@ -30,8 +36,9 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_request) == 2
 _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22, "layout");
 
 /*
- * Whether the region of this vCPU's VM is still announced. A guest that crashes or reboots withdraws nothing, and its last hints
- * stay in memory. So an announcement counts only until the vCPU has run for `max_ns` since then: a guest that runs repeats it.
+ * Whether the region of this vCPU's VM is still announced. A guest that crashes or reboots does not withdraw its region, and its
+ * last hints stay in memory. So an announcement is valid only until the vCPU has run for `max_ns` after the announcement. A guest
+ * that runs repeats its announcement before this time has passed.
  */
 static __always_inline bool is_announced(struct pc_vcpu *v, u64 now, u64 max_ns)
 {
@@ -50,7 +57,7 @@ static __always_inline bool is_announced(struct pc_vcpu *v, u64 now, u64 max_ns)
 	return ran - v->announced_ran_ns < max_ns;
 }
 
-/* The address of the guest line in the VMM; 0: none. Must be called by the vCPU's thread. */
+/* Return: the address of the guest line in the VMM; 0: none. Must be called by the vCPU's thread. */
 static __always_inline u64 line_address(struct pc_vcpu *v, u64 now)
 {
 	if (v->setup.slot_hva || !v->setup.slot_gpa)
@@ -91,8 +98,8 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 }
 
 /*
- * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest requests
- * nothing.
+ * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest counts as a
+ * guest without a request.
  */
 static __always_inline void read_request(struct pc_vcpu *v)
 {
@@ -102,7 +109,7 @@ static __always_inline void read_request(struct pc_vcpu *v)
 	if (!line) {
 		if (!v->setup.slot_gpa)
 			return;
-		/* The checks of the address are too dear for each exit. */
+		/* It would cost too much to check the address at each exit. */
 		now = bpf_ktime_get_ns();
 		if (pc_elapsed_ns(now, v->requested_ns) < PC_REQUEST_LOOK_NS)
 			return;

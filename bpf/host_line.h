@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Writes host lines into the guest's own memory. The daemon keeps the content of each line in the record of the vCPU, and the next
- * exit of the vCPU stores it into the guest's memory if it has changed.
+ * Writes host lines into the guest's own memory. The daemon keeps the content of each line in the record of the vCPU. If the
+ * content has changed, it is stored into the guest's memory at the next exit of the vCPU.
  *
  * A wrong hint costs a guest part of its budget; a store to a wrong address destroys data. There are two dangers:
  *
- * - The address belongs to the VMM's heap, because the VMM has removed the memory from the VM. A VMM changes the generation of its
- *   memory slots before it can reuse the addresses. The generation is compared directly before the store. On x86, interrupts are
- *   off here, and both the change of the slots and munmap(2) end only after this CPU has answered an interrupt.
+ * - The address may belong to the VMM's heap, if the VMM has removed the memory from the VM. But a VMM changes the generation of
+ *   its memory slots before it can reuse the addresses. So the generation is compared directly before the store. On x86, interrupts
+ *   are off between the comparison and the store, and both a change of the slots and munmap(2) end only after this CPU has answered
+ *   an interrupt.
  *
- * - The memory belongs to another kernel, because the guest was reset without a withdrawal. Therefore a line is first written
- *   within PC_HOST_LINE_FRESH_NS of an announcement, and later only if it still contains what was written last. If it does not, or
- *   if the slots have changed, the line is left alone until the next announcement.
+ * - The memory may belong to another kernel, if the guest was reset without a withdrawal. Therefore a line is first written within
+ *   PC_HOST_LINE_FRESH_NS after an announcement. Later, it is written only if it still contains what was written last. If the line
+ *   contains something else, or if the slots have changed, it is left alone until the next announcement.
  *
- * Page faults are disabled, so a page that is swapped out, write-protected or not yet there (postcopy) delays nobody. The next
- * translation tries again, at most ten times a second.
+ * Page faults are disabled during the accesses, so a page that is swapped out, write-protected or not yet present (postcopy
+ * migration) delays nobody. The line is tried again after the next translation of its address, at most ten times a second.
  */
 #ifndef PARACORD_BPF_HOST_LINE_H
 #define PARACORD_BPF_HOST_LINE_H
 
-/* The first store to a line comes at most so long after an announcement: less time than any machine needs for a reset. */
+/* Longest time from an announcement to the first store to a line. A reset of any machine takes longer. */
 #define PC_HOST_LINE_FRESH_NS	(100 * PC_NSEC_PER_MSEC)
-/* How long a vCPU may run after the last announcement of its VM's region until its line is no longer written. */
+/* How long a vCPU may run after the last announcement of its VM's region before its host line is no longer written. */
 #define PC_HOST_LINE_RUN_NS	(2500 * PC_NSEC_PER_MSEC)
 
 union pc_line_image {
@@ -31,7 +32,7 @@ union pc_line_image {
 
 _Static_assert(sizeof(struct paracord_host_line) == PC_HOST_LINE_WORDS * sizeof(u64), "host line");
 
-/* 1: the kernel lets this program use bpf_probe_write_user(). Set before loading; 0 removes the call. */
+/* 1: the kernel lets this program use bpf_probe_write_user(). Set before loading; 0 removes the calls. */
 const volatile u32 writes_guests SEC(".rodata.writes");
 
 static __always_inline bool host_line_is_due(struct pc_vcpu *v)
@@ -39,7 +40,7 @@ static __always_inline bool host_line_is_due(struct pc_vcpu *v)
 	return writes_guests && v->setup.writes & PC_WRITE_LINE && *(volatile u32 *)&v->line.sequence != v->line.written;
 }
 
-/* Whether the line may be written now. `there`: its content. */
+/* Whether the host line may be written now. `there`: current content of the line. */
 static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, u64 now)
 {
 	bool same = true;
@@ -58,7 +59,7 @@ static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, 
 	return same;
 }
 
-/* Called at an exit of the vCPU, if host_line_is_due(). Return: 0. */
+/* Writes the vCPU's host line. Called at an exit of the vCPU if host_line_is_due(). Return: 0. */
 static __noinline int write_host_line(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);

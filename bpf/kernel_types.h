@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The few kernel types that the sensor uses. They are written by hand, and not taken from the vmlinux.h of one kernel. Field
- * offsets are relocated at load time (CO-RE). So the object builds without a kernel at hand, and loads on all kernels. Only the
- * names and types of the fields matter here, not their order.
+ * offsets are relocated at load time (CO-RE). So the object can be built without the vmlinux.h of any kernel, and can be loaded
+ * into kernels with different offsets. Only the names and types of the fields matter here, not their order.
  */
 #ifndef PARACORD_BPF_KERNEL_TYPES_H
 #define PARACORD_BPF_KERNEL_TYPES_H
@@ -161,7 +161,7 @@ union rcu_special {
 	} b;
 };
 
-/* The values of cpu.max and cpu.idle of a cgroup (kernel/sched). The kernel keeps them whatever scheduler is loaded. */
+/* The values of cpu.max and cpu.idle of a cgroup (kernel/sched). The kernel maintains them under any scheduler. */
 struct cfs_bandwidth {
 	s64 period;
 	u64 quota;

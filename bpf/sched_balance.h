@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Migration of waiting tasks (policy/balance.h). The CPU that pulls a task decides. It reads the record of the other CPU, and
- * takes no lock of that CPU for the decision.
+ * Migration of waiting tasks (policy/balance.h). The CPU that pulls a task decides about the pull. To decide, it reads the record
+ * of the other CPU, but takes no lock of that CPU.
  */
 #ifndef PARACORD_BPF_SCHED_BALANCE_H
 #define PARACORD_BPF_SCHED_BALANCE_H
 
 /* Shortest time that is added to a pace. A shorter time is added at the next update. */
 #define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
-/* Maximum number of CPUs that a busy CPU checks in one search, which it makes once per slice. */
+/* Maximum number of CPUs that a busy CPU checks in one search. A busy CPU searches once per slice. */
 #define PC_BALANCE_STEPS	4
-/* Maximum number of tasks that are checked in another CPU's queue: by a busy CPU, and by an idle CPU of another node. */
+/*
+ * Maximum number of tasks in another CPU's queue that a busy CPU checks (PC_BALANCE_DEPTH), and that an idle CPU of another node
+ * checks (PC_WAITED_DEPTH).
+ */
 #define PC_BALANCE_DEPTH	4
 #define PC_WAITED_DEPTH		16
-/* Maximum number of tasks of its own queue that a CPU offers to idle CPUs. All may migrate if there are enough idle CPUs. */
+/* Maximum number of tasks in its own queue that a CPU offers to idle CPUs. All of them may migrate if enough CPUs are idle. */
 #define PC_GIVE_DEPTH		64
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
@@ -23,7 +26,7 @@ static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 	return waiting > 0 ? waiting : 0;
 }
 
-/* The weight of the waiting tasks and of the running task. Called for a CPU that runs an ordinary task. */
+/* The weight of the waiting tasks plus that of the running task. Called only for a CPU that runs an ordinary task. */
 static __always_inline u64 weight_shared(const struct pc_rq *rq)
 {
 	return weight_waiting(rq) + pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
@@ -36,9 +39,9 @@ static __always_inline u64 weight_on(const struct pc_rq *rq)
 }
 
 /*
- * The pace of a CPU as of `now`. The pace of an idle CPU advances as if one task of nice 0 ran there, so that a task that it
+ * The pace of a CPU as of `now`. The pace of an idle CPU advances as if one task of nice 0 ran there, so that a task that the CPU
  * pulls has no debt. The pace does not advance while a boosted vCPU runs, or while tasks wait because a task of a higher class
- * has the CPU.
+ * occupies the CPU.
  */
 static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
@@ -51,7 +54,10 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
 }
 
-/* Updates the pace of a CPU before its weights or its running task change. The time between two tasks is too short to count. */
+/*
+ * Updates the pace of a CPU before the weights on the CPU or its running task change. The time between two tasks is too short to
+ * count.
+ */
 static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 {
 	if (pc_elapsed_ns(now, rq->pace_ns) < PC_PACE_LEAST_NS)
@@ -61,8 +67,8 @@ static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 }
 
 /*
- * Called if no CPU is idle. Return: the waker's CPU if less weight waits there than on `cpu`, where the task ran last; otherwise
- * `cpu`.
+ * Called if no idle CPU was found for a task that wakes. Return: the waker's CPU if it is in the same node and less weight waits
+ * there than on `cpu`, where the task ran last; otherwise `cpu`.
  */
 static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
 {
@@ -76,10 +82,11 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 }
 
 /*
- * Called if no CPU is idle and a task of weight `weight` wakes. Checks one other CPU. Return: this other CPU if it would pull the
- * task from the queue of `cpu`, because the tasks of the other CPU have had more time; otherwise `cpu`. balance() never finds a
- * task that sleeps again before it has to wait. Without this function, such a task would stay on its CPU, and the other tasks
- * there would not get what they are owed.
+ * Called if no idle CPU was found for a task of weight `weight` that wakes. Checks one other CPU. Return: the other CPU if it
+ * would pull the task from the queue of `cpu`, because the tasks of the other CPU have had more time; otherwise `cpu`.
+ *
+ * balance() finds only tasks that wait. Without this function, a task that always sleeps again before it has to wait would stay
+ * on its CPU, and the other tasks of that CPU would not get what they are owed.
  */
 PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 {
@@ -101,7 +108,7 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 	return other;
 }
 
-/* Kicks a CPU if it is idle, so that it looks for work. If it was claimed but finds none, the kernel marks it as idle again. */
+/* Kicks a CPU if it is idle, so that it looks for work. If a claimed CPU finds no work, the kernel marks it as idle again. */
 static __always_inline void wake_idle(u32 cpu)
 {
 #ifdef PC_HAVE_KICK
@@ -109,7 +116,7 @@ static __always_inline void wake_idle(u32 cpu)
 #endif
 }
 
-/* Makes the CPU `idle`, which got a task from `cpu`, search `cpu` first when it is idle again. Any CPU may write this hint. */
+/* Makes the CPU `idle`, to which `cpu` moved a task, search `cpu` first when it is idle again. Any CPU may write this hint. */
 static __always_inline void look_here(u32 idle, u32 cpu)
 {
 	struct pc_rq *theirs = rq_of(idle), *rq = rq_of(cpu);
@@ -124,8 +131,8 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 }
 
 /*
- * Moves tasks that wait on this CPU to idle CPUs on which they may run. A CPU may be idle although tasks wait here: it searched
- * some CPUs before it went idle, but not this one, or it has just come online. Return: 0.
+ * Moves tasks that wait on this CPU to idle CPUs on which they may run. A CPU may be idle although tasks wait here, because its
+ * last search did not reach this CPU, or because it has just come online. Return: 0.
  */
 PC_VERIFIED_ALONE int give(u32 cpu)
 {
@@ -163,14 +170,14 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	return 0;
 }
 
-/* Calls give() if a search for CPUs is due and tasks wait. The CPU itself has a task to run. */
+/* Called if the CPU itself has a task to run. Calls give() if `due` is set and tasks wait. */
 static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
 {
 	if (due && *(volatile s32 *)&rq->queued > 0 && gives_away(rq, now))
 		give(cpu);
 }
 
-/* Pulls the first task that has waited for crossing_ns() from a CPU of another node. Return: 1 if a task was pulled. */
+/* Pulls a task from a CPU of another node: the first one that has waited for crossing_ns(). Return: 1 if a task was pulled. */
 PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
@@ -201,7 +208,7 @@ PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 	return moved;
 }
 
-/* Pulls a task from a CPU of a ring. Starts where the last search of the ring stopped. Return: 1 if a task was pulled. */
+/* Pulls a task from a CPU of a ring. Starts where the CPU's last search of this ring stopped. Return: 1 if a task was pulled. */
 PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs;
@@ -231,15 +238,15 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 	return taken;
 }
 
-/* Pulls the first task from the queue of another CPU, of a nearby one if possible. Called if this CPU has nothing to run. */
+/* Pulls a task from the queue of another CPU, preferably a nearby one. Called if this CPU has nothing to run. */
 static __always_inline bool steal(u32 cpu)
 {
 	return steal_along(cpu, PC_NEAR_CACHE) || steal_along(cpu, PC_NEAR_NODE) || steal_along(cpu, PC_NEAR_ALL);
 }
 
 /*
- * Whether `p`, which runs on this CPU, is the current task. It is not if another task changes the class or affinity of `p`. The
- * address space of `p` cannot be read in this case.
+ * Whether `p` is the current task. If `p` runs but is not the current task, another task is changing the class or affinity of
+ * `p`, and the address space of `p` cannot be read.
  */
 static __always_inline bool is_current(const struct task_struct *p)
 {
@@ -247,8 +254,8 @@ static __always_inline bool is_current(const struct task_struct *p)
 }
 
 /*
- * Called if the running task is about to lose the CPU. If it is a vCPU, reads the guest line and evaluates the vCPU. Return:
- * whether the vCPU is boosted now, and therefore keeps the CPU.
+ * Called if the running task is about to lose the CPU. If the task is a vCPU, reads the guest line and evaluates the vCPU.
+ * Return: whether the task is a vCPU that is boosted after the evaluation, and therefore keeps the CPU.
  */
 static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 {
@@ -267,7 +274,7 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 
 /*
  * Whether a busy CPU of `node` may pull a task from the node `from` now. If `takes` is set, the call also consumes the
- * permission; only one CPU can get it.
+ * permission, so that no other CPU gets it.
  */
 PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 {
@@ -306,7 +313,7 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 	/* Between nodes, the paces of the nodes limit how often a task is pulled (may_cross()). */
 	if (!crosses && theirs->near.cache != rq->near.cache)
 		slice_ns *= PC_CROSS_CACHE;
-	/* Compute both paces for the same time: a real-time task may keep the other CPU from updating its pace for long. */
+	/* Compute both paces for the same time, because a real-time task may delay the updates of the other CPU's pace. */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
@@ -333,7 +340,7 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 	return found;
 }
 
-/* Adds the pace of a CPU to its node's average. Of two concurrent updates, one may be lost: a later search adds it again. */
+/* Adds the pace of a CPU to its node's average. Of two concurrent updates, one may be lost, but a later search repeats it. */
 static __always_inline void tell_pace(const struct pc_rq *rq)
 {
 	u32 node = rq->near.node;
@@ -343,11 +350,11 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 		*(volatile u64 *)&n->pace = pc_node_pace(*(volatile u64 *)&n->pace, rq->pace);
 }
 
-/* The ring that a busy CPU searches this time. Most often these are the CPUs that share its cache. */
+/* Return: the ring that a busy CPU searches this time, usually that of the CPUs with which it shares a cache. */
 static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 {
 	u32 look = ++rq->looks;
-	/* A CPU with less weight than this, for example with SCHED_IDLE tasks only, is treated as idle. */
+	/* A CPU with less weight than this, for example with only a few SCHED_IDLE tasks, searches as far as an idle CPU. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
 	bool everywhere = look % PC_LOOKS_EVERYWHERE == 0;
@@ -389,7 +396,10 @@ PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 	return cpu;
 }
 
-/* Pulls a task to run instead of `prev` (NULL: none is runnable), unless `prev` is boosted. Return: whether a task was pulled. */
+/*
+ * Pulls a task that runs next, unless `prev` is boosted. `prev`: the running task; NULL: it is no longer runnable. Return:
+ * whether a task was pulled.
+ */
 static __always_inline bool balance(u32 cpu, struct task_struct *prev)
 {
 	u32 victim = slower_cpu(cpu);

@@ -2,19 +2,22 @@
 /*
  * How the scheduler applies the boost of a vCPU thread, and the end of a boost.
  *
- * A boosted thread that is enqueued is inserted into the local DSQ of its CPU, and preempts the running task. If a thread is
- * boosted while it runs or sleeps, nothing needs to be done at once: it keeps its CPU, or comes first when it wakes. If a thread
- * is boosted while it waits, it is fetched from the queue. If a thread loses its boost while it runs, it is preempted if another
- * task waits. The last two cases need a kick of the CPU. On kernels where the kick cannot be called (scx.h), they take effect at
- * the next tick of the CPU.
+ * A boosted thread that is enqueued is inserted into the local DSQ of its CPU, and preempts a running task of a lower level. If a
+ * thread is boosted while it runs or sleeps, nothing needs to be done at once: the thread keeps its CPU, or comes first when it
+ * wakes. A thread that is boosted while it waits is fetched from the queue. A thread that loses its boost while it runs is
+ * preempted if another task waits. The last two changes need a kick of the CPU. On kernels where the kick cannot be called
+ * (scx.h), these changes take effect at the next tick of the CPU.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
 
-/* Maximum number of tasks of a queue that are searched for a boosted vCPU. A preempted task is near the front of its queue. */
+/*
+ * Maximum number of tasks that are checked in a search of a queue for a boosted vCPU or a called task. A preempted task is near
+ * the front of its queue.
+ */
 #define PC_PROMOTE_DEPTH	64
 
-/* The evaluator calls this after it has changed the level of a vCPU. */
+/* Applies a change of a vCPU's level. Called by the evaluator after it has stored the new level. */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events)
 {
 	u32 cpu = v->cpu;
@@ -33,8 +36,8 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
 		return;
 	/*
-	 * `promotes` is set after the level is stored, and promote() clears it before it searches. Both use an atomic exchange,
-	 * which is a barrier.
+	 * `promotes` is set after the level was stored, and promote() clears `promotes` before it searches. Both writes are
+	 * atomic exchanges, and therefore barriers.
 	 */
 	__sync_lock_test_and_set(&rq->promotes, 1);
 	preempt_cpu(rq, cpu);
@@ -47,14 +50,14 @@ static __always_inline u32 task_level(const struct pc_task *t)
 	return level_of(vcpu_of(t, &index));
 }
 
-/* Whether a thread that is boosted to this level may preempt the running task. True if no task of the scheduler runs. */
+/* Whether a thread boosted to `level` may preempt the running task of a CPU. Also true if no task of the scheduler runs there. */
 static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 {
 	return runs_nothing(rq) || level_on(rq) < level;
 }
 
 /*
- * Moves a task from the queue of this CPU to its local DSQ: the first boosted vCPU, or if `called` is set, the first task that
+ * Moves a task from the queue of this CPU to its local DSQ: the first boosted vCPU or, if `called` is set, the first task that
  * was called (sched_yield.h). Return: whether a task was moved.
  */
 static __noinline bool fetch_marked(u32 cpu, bool called)
@@ -82,7 +85,7 @@ static __noinline bool fetch_marked(u32 cpu, bool called)
 	return moved;
 }
 
-/* Fetches a vCPU that was boosted while it waited. If there are several, the next switches fetch the other ones. */
+/* Fetches a vCPU that was boosted while it waited. If there are several such vCPUs, the next switches fetch the others. */
 static __noinline bool promote(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -97,8 +100,8 @@ static __noinline bool promote(u32 cpu)
 }
 
 /*
- * Fetches a task that was called (sched_yield.h). If the running task is a boosted vCPU, this is done only if that vCPU is the
- * caller. Return: 1 if a task was fetched.
+ * Fetches a task that was called (sched_yield.h). While a boosted vCPU runs, the task is fetched only if that vCPU has called it.
+ * Return: 1 if a task was fetched; otherwise 0.
  */
 PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 {
@@ -111,9 +114,10 @@ PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 }
 
 /*
- * A boosted thread that wakes goes to the CPU where it ran last, like a real-time task (select_task_rq_rt()). The condition is
- * that this CPU is idle, or runs a task that the thread may preempt. A search for an idle CPU would take longer. If a search is
- * needed, the preempted task does it.
+ * Inserts a boosted thread that wakes into the local DSQ of `cpu`, where it ran last, if this CPU is idle or runs a task that the
+ * thread may preempt. Return: whether the thread was inserted. The kernel does the same with real-time tasks
+ * (select_task_rq_rt()). A search for an idle CPU would delay the thread. If the thread preempts a task, the search is made for
+ * that task instead.
  */
 static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
 {
@@ -131,11 +135,11 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 }
 
 /*
- * Finds an idle CPU in the domain of `prev`, where a boosted thread ran last. CPUs of a domain have the same capacity. Return:
- * negative if none is idle, or if these CPUs are too small for the thread.
+ * Finds an idle CPU for a boosted thread in the domain of `prev`, the CPU where the thread ran last. CPUs of a domain have the
+ * same capacity. Return: the CPU; negative if none is idle, or if the CPUs of the domain are too small for the thread.
  *
- * For latency, any idle CPU would do. But a task of a higher class may occupy `prev` when an interrupt comes. This must not move
- * the thread to a large CPU that was not requested.
+ * For the latency of the thread, any idle CPU would do. But if a task of a higher class occupies `prev` when an interrupt
+ * arrives, the thread must not move to a large CPU whose capacity was not requested.
  */
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
@@ -160,8 +164,8 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 }
 
 /*
- * Finds a CPU whose running task a boosted thread may preempt. Called if the thread found no idle CPU. Return: `first` if there
- * is none.
+ * Called if no idle CPU was found for a boosted thread that wakes. Finds a CPU of the node of `first` whose running task the
+ * thread may preempt. If there is none, tries to find an idle CPU in any node. Return: the CPU; `first` if none was found.
  */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {

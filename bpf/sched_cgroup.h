@@ -3,7 +3,7 @@
 #ifndef PARACORD_BPF_SCHED_CGROUP_H
 #define PARACORD_BPF_SCHED_CGROUP_H
 
-/* Called when a group without a record of its own is created or removed. Counts such groups. */
+/* Counts groups that have no record of their own. Called when such a group is created (`by`: 1) or removed (`by`: -1). */
 static __always_inline void count_unrecorded(u32 record, s32 by)
 {
 	u32 zero = 0;
@@ -40,8 +40,8 @@ static __always_inline u32 take_record(u32 parent, u32 weight)
 }
 
 /*
- * If no record is free, if the group is too deep, or if its parent has no record of its own, the group gets no record. Its tasks
- * then count as tasks of the nearest ancestor that has a record.
+ * Takes a record for a new group. The group gets no record if none is free, if the group is too deep, or if its parent has no
+ * record of its own. The tasks of such a group count as tasks of the nearest ancestor that has a record.
  */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Clamps of tasks and cgroups that are set through the daemon. They are paracord's own clamps, and not the kernel's. */
+/* Clamps of tasks and cgroups, set through the daemon. These are paracord's own clamps, not the kernel's. */
 #ifndef PARACORD_BPF_SCHED_CLAMP_H
 #define PARACORD_BPF_SCHED_CLAMP_H
 
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 
-/* A child inherits the clamps of its parent, as it inherits the kernel's clamps. */
+/* Return: the clamps of a new task. A child inherits paracord's clamps of its parent, just as it inherits the kernel's clamps. */
 static __always_inline struct pc_clamp inherited_clamp(bool fork)
 {
 	struct pc_task *parent = fork ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : NULL;

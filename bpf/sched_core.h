@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling (policy/core.h). The kernel asks which of two tasks of a core comes first, and does everything else itself.
+ * Core scheduling (policy/core.h). The kernel asks which of two tasks on a core comes first, and does everything else itself.
  *
- * Before 7.3, the kernel interpreted the answer in the opposite way to the documentation (scx_prio_less(),
- * kernel/sched/ext/ext.c). On these kernels, the loader leaves out the operation, and the kernel compares waiting times.
+ * Kernels before 7.3 interpret the answer contrary to the kernel's documentation (scx_prio_less(), kernel/sched/ext/ext.c). On
+ * these kernels, the loader leaves out the operation, and the kernel compares waiting times.
  */
 #ifndef PARACORD_BPF_SCHED_CORE_H
 #define PARACORD_BPF_SCHED_CORE_H
 
 /*
- * The virtual time of a task as of `now`, relative to the base of its CPU's queue. The task may run on the CPU or wait there. If
- * it has to be placed in the queue first, the result is where arrive() will place it.
+ * The virtual time of a task as of `now`, on the scale of the queue of `cpu`. The task runs on this CPU or waits there. The
+ * running task keeps an advantage of PC_CORE_LEAST_NS. If the task has not been placed in the queue yet, the result is where
+ * arrive() will place it.
  */
 static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const struct pc_rq *rq, u64 now)
 {
@@ -19,7 +20,7 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 
 	if (place_of(t) == PC_AT(PC_AT_RUN, cpu + 1) && !runs_nothing(rq))
 		return running_vtime(rq, now) - pc_fair_virtual(PC_CORE_LEAST_NS, t->inverse);
-	/* A waiting task does not advance with the base, because the base also follows tasks that run out of order. */
+	/* A waiting task's virtual time does not follow the base, because the base also follows tasks that run out of order. */
 	if (t->queue == cpu)
 		return t->vtime;
 	from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
@@ -27,7 +28,7 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 	return pc_fair_place(vtime, rq->base, rq->slice_ns);
 }
 
-/* For how long a task has been the next one on its CPU; 0: it runs. */
+/* Return: for how long a task has been the next task of its CPU; 0 if the task runs. */
 static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 {
 	u64 at = place_of(t);
@@ -39,7 +40,10 @@ static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 	return pc_elapsed_ns(now, t->stands_ns);
 }
 
-/* Called if a task waits on another CPU of the core, which is kept idle. Makes the turn on this CPU end even without a tick. */
+/*
+ * Makes the turn of a CPU end even if the CPU has no tick. Called when tasks of two CPUs of a core are compared, because a task
+ * of the other CPU may wait for the end of this turn.
+ */
 static __always_inline void ends_its_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	if (rq->tickless && !runs_nothing(rq))
@@ -65,8 +69,8 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	vtime = vtime_now(t, cpu, rq, now);
 	other_vtime = vtime_now(other, there, rq_there, now);
 	/*
-	 * Both tasks are on one CPU: the kernel only sorts the tasks of a cookie. The result does not decide which task runs next
-	 * on that CPU.
+	 * If both tasks are on one CPU, the kernel only sorts the tasks that have the same cookie. The result does not decide
+	 * which task runs next on that CPU.
 	 */
 	if (cpu == there)
 		return pc_fair_before(vtime, other_vtime);
@@ -76,7 +80,7 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	other_stands = stands_for(other, now);
 	if (pc_max_u64(stands, other_stands) >= PC_CORE_LATE_NS)
 		return stands > other_stands;
-	/* The run queue locks of all CPUs of the core are held, so there is no other writer. */
+	/* The run queue locks of all CPUs of the core are held, so nobody else writes the two records. */
 	return pc_core_comes_after(core_there, other_vtime, other->inverse, core, vtime, t->inverse, now);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Cgroups: the weight of a task is scaled by the share of its group (policy/fair.h).
+ * Cgroups: the effective weight of a task depends on the weights of its groups (policy/fair.h).
  *
- * Each group has one machine-wide sum of the weights of its runnable tasks and active child groups. A task that becomes runnable
- * or sleeps changes the sum of its group by an atomic add. The sum of the parent changes only when the sum of the group becomes
- * zero or nonzero, or when the weight of the group changes. Each group records the weight that its parent's sum contains for it.
- * A CPU that changes the group replaces this record by an atomic exchange, and adds the difference to the parent's sum. So no CPU
- * waits, and no difference is lost. A sum may be outdated or negative for a short time. If other CPUs change the group in all
- * PC_SETTLE_MAX rounds of settle(), the record may stay outdated until the next change of the group.
+ * Each group has one machine-wide sum of the weights of its runnable tasks and active child groups. When a task becomes runnable
+ * or goes to sleep, an atomic operation adds its weight to the sum of its group, or subtracts it. The sum of the parent changes
+ * only when the sum of the group becomes zero or nonzero, or when the weight of the group changes. Each group stores the weight
+ * that its parent's sum contains for it (`counted`). A CPU that changes the group replaces `counted` with an atomic exchange, and
+ * adds the difference to the parent's sum. So no CPU waits, and no difference is lost. A sum may be outdated or negative for a
+ * short time. If other CPUs change the group in all PC_SETTLE_MAX rounds of settle(), `counted` may stay outdated until the next
+ * change of the group.
  *
  * Factors are computed at most once per millisecond for each group. Tasks of the root group cause no such work.
  */
@@ -37,7 +38,7 @@ struct {
 #define PC_RECORD_DEEP	2	/* the group is deeper than PC_GROUP_DEPTH_MAX */
 
 struct pc_group_ref {
-	u32 index;	/* index of its record, or of the nearest ancestor's record */
+	u32 index;	/* index of the group's record, or of the nearest ancestor's record */
 	u32 record;	/* PC_RECORD_* */
 };
 
@@ -87,14 +88,14 @@ static __always_inline u32 weight_in_parent(const struct pc_group *g)
 	return pc_group_weight(*(volatile u8 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
 }
 
-/* Called after a change of the group. Return: the difference to add to the parent's sum. */
+/* Updates `counted` after a change of the group. Return: the difference to add to the parent's sum. */
 static __always_inline s64 settle(struct pc_group *g)
 {
 	u32 counts = weight_in_parent(g);
 	s64 by = (s64)counts - __sync_lock_test_and_set(&g->counted, counts);
 	int i;
 
-	/* If another CPU changes the group after this check, its call of settle() also comes after this check. */
+	/* If another CPU changes the group after the last check here, that CPU also calls settle() after the check. */
 	bpf_for(i, 0, PC_SETTLE_MAX) {
 		u32 again = weight_in_parent(g);
 
@@ -108,7 +109,7 @@ static __always_inline s64 settle(struct pc_group *g)
 
 /*
  * Adds `by` to the sum of a group. If the group thereby becomes active or inactive, the sum of its parent changes too, and so on
- * up to the root. Return: 0.
+ * towards the root. Return: 0.
  */
 PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 {
@@ -134,7 +135,7 @@ PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
 	return 0;
 }
 
-/* Called after the weight of a group has changed, or after the group was removed. Return: 0. */
+/* Updates the parent's sum after the weight of a group has changed, or after the group was removed. Return: 0. */
 PC_VERIFIED_ALONE int follow_weight(u32 index)
 {
 	struct pc_group *g = group_at(index);
@@ -148,8 +149,8 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 #include "sched_quota.h"
 
 /*
- * Reads cpu.idle and cpu.max of a group from the kernel, because kernels before 6.19 do not report their changes. `of`: the
- * kernel's object for the group.
+ * Reads cpu.idle and cpu.max of a group from the kernel, because kernels before 6.19 do not report changes of these files. `of`:
+ * the kernel's object for the group.
  */
 static __always_inline void follow_files(u32 index, struct pc_group *g, const struct task_group *of)
 {
@@ -168,8 +169,8 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 }
 
 /*
- * Address of the kernel's object for the group of a task; 0: not known. The type is an integer, so that the verifier checks the
- * code after the call only once.
+ * Return: the address of the kernel's object for the group of a task; 0: not known. The return type is an integer, so that the
+ * verifier checks the code after the call only once.
  */
 static __always_inline u64 kernels_group(const struct task_struct *p)
 {
@@ -183,7 +184,7 @@ static __always_inline bool is_fresh(const struct pc_group *g, u64 now, u64 age_
 	return pc_elapsed_ns(now, *(volatile u64 *)&g->factor_ns) < age_ns;
 }
 
-/* Updates the factor, the clamps and the quota of a group. `above`: its parent. */
+/* Updates what depends on a group's parent: `factor`, `clamp`, `lazy` and `limited`. `above`: the parent. */
 static __always_inline void refresh_level(u32 index, struct pc_group *g, const struct pc_group *above, u64 now)
 {
 	u16 limited = *(volatile u16 *)&above->limited;
@@ -197,14 +198,14 @@ static __always_inline void refresh_level(u32 index, struct pc_group *g, const s
 	g->clamp = pc_clamp_under(g->own, above->clamp);
 	g->lazy = above->lazy | g->idle;
 	*(volatile u16 *)&g->limited = limited;
-	/* A CPU that sees the new factor_ns also sees the new values: the exchange is a barrier. */
+	/* The exchange is a barrier, so a CPU that sees the new factor_ns also sees the other new values. */
 	__sync_lock_test_and_set(&g->factor_ns, now);
 }
 
 /*
- * Climbs from this group towards the root as long as the parent is outdated, and calls refresh_level() for the group that it
- * reaches. A parent is outdated if it was not updated within 1 ms, or within 2 ms without `kernels`. `kernels`: kernels_group();
- * 0: the cgroup files are not read. Return: 1 if the updated group is this group itself.
+ * Climbs from a group towards the root as long as the parent is outdated, and calls refresh_level() for the group where the climb
+ * ends. A parent is outdated if it was not updated within the last 1 ms, or within the last 2 ms if `kernels` is 0. `kernels`:
+ * the result of kernels_group(); 0: do not read the cgroup files. Return: 1 if the climb ends at the group itself.
  */
 PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 {
@@ -216,7 +217,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 		u32 parent = g ? g->parent : PC_GROUP_ROOT;
 
 		above = group_at(parent);
-		/* The root group's record is never updated: it has the values that apply without groups. */
+		/* The root group's record is never updated, because its values are those that apply without groups. */
 		if (!above || parent == PC_GROUP_ROOT ||
 		    is_fresh(above, now, (kernels ? 1 : 2) * PC_FACTOR_MAX_AGE_NS))
 			break;
@@ -234,8 +235,8 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 }
 
 /*
- * Updates this group, after all of its outdated ancestors. Each group is updated once for all its descendants, so the cost of a
- * group does not depend on its depth. Return: 0.
+ * Updates all outdated ancestors of a group, and then the group itself. An update of a group serves all its descendants, so the
+ * cost of a group does not depend on its depth. Return: 0.
  */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 {
@@ -247,16 +248,19 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 	return 0;
 }
 
-/* The group of a task; NULL: the root group. Its factor and clamps are at most 1 ms old for each level of its depth. */
+/*
+ * Return: the group of a task; NULL: the root group. The factor and clamps of the group are at most 1 ms old per level of its
+ * depth, or 2 ms per level if t->shares is set.
+ */
 static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	/*
-	 * A task whose group has no record of its own does not read the cgroup files: t->group is the record of an ancestor, but
-	 * kernels_group() is the task's own group. Such a task waits twice as long before it updates the record, so that a task
-	 * of the ancestor, which reads the files, does it first. A task that exits may outlive its group, and the index may then
-	 * belong to another group.
+	 * For a task whose group has no record of its own, the cgroup files are not read, because t->group is the record of an
+	 * ancestor, but kernels_group() returns the task's own group. For such a task, the record may also become twice as old
+	 * before it is updated. So a task of the ancestor itself, for which the files are read, usually updates the record first.
+	 * A task that exits may outlive its group, and the index may then belong to another group.
 	 */
 	if (g && g->generation == t->generation && *(volatile u32 *)&g->used && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);

@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An idle CPU makes no new request, and its last request stays active. Where CPUs share a frequency, this matters: schedutil
- * takes the largest request. So a timer lowers the request of an idle CPU as the sleepers' part of the CPU's sum decays.
+ * An idle CPU makes no new performance request, and its last request stays active. This matters if CPUs share a frequency,
+ * because schedutil then uses the largest of their requests. So a timer lowers the request of an idle CPU as the contributions of
+ * sleeping tasks to the CPU's sum decay.
  *
- * The timer also replaces the scheduler's requests when the daemon has switched requests off. It then requests the highest
- * frequency, which is what the kernel uses if the scheduler requests nothing. Only a timer can make a request for another CPU,
- * because the caller must not hold a run queue lock.
+ * The timer also replaces the scheduler's active requests after the daemon has switched requests off. In this case, it requests
+ * the highest frequency, which the kernel uses by default if the scheduler requests nothing. Only a timer can make a request for
+ * another CPU, because the caller must not hold a run queue lock.
  */
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
 
-/* Timer period. The sleepers' sum halves in this time. The kernel also updates the load of idle CPUs at this interval. */
+/*
+ * Timer period while the request of an idle CPU has to fall. The contributions of sleeping tasks halve in this time. The kernel
+ * also updates the load of idle CPUs at this interval.
+ */
 #define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
-/* Timer period if no request has to fall, and if no CPU shares its frequency. */
+/*
+ * Timer period if no request has to fall (PC_IDLE_REST_NS), and if requests are switched off or no CPU shares its frequency
+ * (PC_IDLE_OFF_NS).
+ */
 #define PC_IDLE_REST_NS		(256 * PC_NSEC_PER_MSEC)
 #define PC_IDLE_OFF_NS		(1 * PC_NSEC_PER_SEC)
-/* A request below this, which is 1/64 of the largest capacity, counts as no request. */
+/* A request below 1/64 of the largest capacity counts as no request. */
 #define PC_IDLE_FLOOR		(PC_CAPACITY / 64)
 
 struct pc_idle_timer {
@@ -67,7 +74,7 @@ static int idle_look(void *map, u32 *key, struct pc_idle_timer *value)
 	return 0;
 }
 
-/* If the timer cannot be started, the requests of idle CPUs stay active. */
+/* Starts the timer. If this fails, the requests of idle CPUs stay active. */
 static __always_inline void start_idle_timer(void)
 {
 	u32 zero = 0;
@@ -76,7 +83,8 @@ static __always_inline void start_idle_timer(void)
 	if (!timer)
 		return;
 	/*
-	 * This fails if the timer is left over from an earlier attachment of the scheduler. The timer can be used nevertheless.
+	 * The call fails if the timer is left over from an earlier attachment of the scheduler. The timer can be used
+	 * nevertheless.
 	 */
 	bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, idle_look);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finds the ordinary tasks that have clamps in the kernel. The daemon imports them (crates/host/src/scheduler/imports.rs). */
+/* Finds ordinary tasks that have clamps in the kernel. The daemon imports the clamps (crates/host/src/scheduler/imports.rs). */
 #ifndef PARACORD_BPF_SCHED_IMPORT_H
 #define PARACORD_BPF_SCHED_IMPORT_H
 
@@ -10,7 +10,7 @@ static __always_inline u32 asked_for(struct uclamp_se *clamp)
 	return BPF_CORE_READ_BITFIELD_PROBED(clamp, value);
 }
 
-/* Writes a record for each task that has clamps. */
+/* Called for each task. Writes a record if the task has clamps. */
 SEC("iter/task")
 int ext_kernel_clamps(struct bpf_iter__task *ctx)
 {

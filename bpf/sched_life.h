@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Operations for CPUs, tasks and the scheduler itself when they come and go. */
+/* Operations that the kernel calls when CPUs, tasks or the scheduler itself come or go. */
 #ifndef PARACORD_BPF_SCHED_LIFE_H
 #define PARACORD_BPF_SCHED_LIFE_H
 
-/* One record: why the kernel has unloaded the scheduler. */
+/* One record, which shows why the kernel has unloaded the scheduler. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -12,7 +12,7 @@ struct {
 	__type(value, struct pc_ext_exit);
 } ext_exit SEC(".maps");
 
-/* Without these two operations, the kernel would unload the scheduler when a CPU goes online or offline. */
+/* Without ext_cpu_online and ext_cpu_offline, the kernel would unload the scheduler when a CPU goes online or offline. */
 SEC("struct_ops/ext_cpu_online")
 int BPF_PROG(ext_cpu_online, s32 cpu)
 {
@@ -24,8 +24,8 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
 }
 
 /*
- * A CPU that goes offline no longer dispatches from its queue. All tasks that wait there, even pinned ones, go to the global DSQ,
- * from which the kernel finds another CPU for them.
+ * A CPU that goes offline no longer dispatches from its queue. All tasks in this queue, even pinned ones, are moved to the global
+ * DSQ, from which the kernel finds another CPU for them.
  */
 SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
@@ -39,17 +39,18 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
-/* The most that a task can owe when it exits: one turn. Without the kick, turns end at ticks. */
+/* Return: the most running time that a task can owe when it exits, which is one turn. Without the kick, turns end at ticks. */
 static __always_inline u32 most_owed(const struct pc_rq *rq)
 {
 	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
 }
 
 /*
- * A new task starts with a debit: the most that it may owe when it exits. If the last child of the same parent has exited, the
- * debit of the next child is only what the last child has run. So a parent that forks one child after the other pays for what
- * they use. Only the last child counts. Otherwise a parent could fork many children in advance, and use their credit later. The
- * first child of a task that was itself forked has no debit, because that task has already waited for its own debit.
+ * Sets the debit of a new task: the most that the task may owe when it exits. If the previous child of the same parent has
+ * exited, the debit of the next child is only what the previous child has run. So a parent that forks one child after the other
+ * pays for what its children use. Only the previous child counts, because a parent could otherwise fork many children in advance
+ * and use their credit later. The first child of a task that was itself forked has no debit, because that task has already waited
+ * for its own debit.
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
@@ -68,19 +69,21 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	*(volatile u32 *)&maker->credit_ns = 0;
 	t->number = ++maker->children;
 	maker->last_child = 0;
-	/* The parent belongs to another class. */
+	/* In this case, the parent belongs to another class. */
 	if (!rq || runs_nothing(rq))
 		return;
 	maker->last_child = p->pid;
 	/*
-	 * The parent's running time since charge_from() will be added to after_ns as a whole. Subtract the part before the fork.
+	 * The parent's running time since the last charge_from() will be added to after_ns as a whole. Subtract the part before
+	 * the fork.
 	 */
 	maker->after_ns = -(s32)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC);
 }
 
 /*
- * Called when a task exits. Charges its running time since its last fork to the child of that fork. Otherwise nobody would pay
- * for this time. So a chain of tasks, each of which goes on after it has forked the next one, gets no more than one task.
+ * Called when a task exits. Charges the task's running time since its last fork to the child of that fork, because otherwise
+ * nobody would pay for this time. So a chain of tasks, each of which still runs after it has forked the next one, gets no more
+ * CPU time than one task.
  */
 static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *rq)
 {
@@ -93,7 +96,7 @@ static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *r
 	if (!child)
 		return;
 	heir = task_of(child);
-	/* The thread ID may belong to another task by now, and that task may have another parent. */
+	/* By now, the thread ID may belong to another task, even to one with another parent. */
 	if (heir && heir->number == t->children)
 		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed(rq));
 	bpf_task_release(child);
@@ -116,8 +119,8 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without the scheduler */
 	/*
-	 * The record may be left over from an earlier attachment of the scheduler. `vcpu` is kept: the sensor may find at the
-	 * same time that the task is a vCPU.
+	 * The record may be left over from an earlier attachment of the scheduler. `vcpu` is kept, because the sensor may find at
+	 * the same time that the task is a vCPU.
 	 */
 	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
@@ -129,7 +132,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return 0;
 }
 
-/* Accounts the running time `ran_ns` of a new task. If it exits, the unused rest of its debit becomes the parent's credit. */
+/* Accounts the running time `ran_ns` of a new task. If the task exits, the rest of its debit becomes its parent's credit. */
 static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, u64 ran_ns)
 {
 	struct pc_task *parent;
@@ -142,7 +145,7 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
 }
 
-/* The task leaves the scheduler. It may be waiting, for example if it becomes a real-time task. */
+/* Called when a task leaves the scheduler. The task may be waiting, for example if it becomes a real-time task. */
 SEC("struct_ops/ext_disable")
 int BPF_PROG(ext_disable, struct task_struct *p)
 {
@@ -157,8 +160,8 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 }
 
 /*
- * Clears what an earlier attachment of the scheduler has left in the record of a CPU. What the loader and the daemon have set
- * stays.
+ * Clears the record of a CPU, which may be left over from an earlier attachment of the scheduler. Keeps the fields that the
+ * loader and the daemon have set.
  */
 static __always_inline void begin_rq(struct pc_rq *rq)
 {

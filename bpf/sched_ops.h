@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The operations of the scheduler. Their order at a switch: dispatch, which may keep the running task; stopping; enqueue, if the
- * task is still runnable; running, for the next task. The tracepoint sched_switch comes after them. The sensor has nothing left
- * to do at that tracepoint.
+ * The operations of the scheduler. At a switch, the kernel calls them in this order: dispatch, which may keep the running task;
+ * stopping; enqueue, if the stopped task is still runnable; and running, for the next task. The tracepoint sched_switch comes
+ * after these operations. At this tracepoint, the sensor has nothing left to do for tasks of the scheduler.
  */
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
@@ -29,7 +29,10 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 	return true;
 }
 
-/* Sends a VM's thread that wakes outside its home node to an idle CPU of that node. Return: the CPU; negative if it stays. */
+/*
+ * Sends a VM's thread that wakes outside the VM's home node to an idle CPU of the home node. Return: the CPU; negative if the
+ * thread stays where it is.
+ */
 static __always_inline s32 goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
 	s32 cpu = idle_at_home(p, t, rq, prev);
@@ -79,7 +82,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
 	cpu = less_busy(p, rq, cpu);
-	/* A task that wakes checks for a faster CPU at most once per slice. */
+	/* For each task that wakes, check for a faster CPU at most once per slice. */
 	if (cpu != prev_cpu || !t || is_pinned(p) || !is_due(&t->placed_ns, rq_now(), rq->slice_ns))
 		return cpu;
 	cpu = faster_cpu(prev_cpu, t->weight);
@@ -97,7 +100,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	bool born;
 	s32 idle;
 
-	if (!t || !rq) {	/* there was no memory for its record when the task was created */
+	if (!t || !rq) {	/* there was no memory for the task's record when the task was created */
 		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
 		return 0;
 	}
@@ -119,8 +122,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (moves(p, t, to, rq->slice_ns, enq_flags))
 		return 0;
 	/*
-	 * No other task is runnable, and the kernel would go idle. The task was to migrate but may no longer do so, or it starts
-	 * a new turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
+	 * No other task is runnable, and the CPU would go idle. Either the task was to migrate but may no longer do so, or it is
+	 * to start a new turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
@@ -130,8 +133,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	level = task_level(t);
 	if (level) {
 		/*
-		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait: at that moment, the CPU
-		 * runs nothing, and the vCPU cannot preempt.
+		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait. While the vCPU is
+		 * requeued, the CPU runs nothing, and the vCPU cannot preempt.
 		 */
 		bool first = !runs_nothing(rq) && gives_way(rq, level);
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
@@ -152,7 +155,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		watch_turn(rq, cpu, now);
 		return 0;
 	}
-	/* The task was parked, and moves to a group that has some quota left. While it was parked, the CPU may have gone idle. */
+	/* A parked task is enqueued again if it moves to a group that has quota left. By then, the CPU may have gone idle. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
 		watch_claimed(rq, cpu);
@@ -173,9 +176,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Dispatches for a CPU other than the current one. With core scheduling, the kernel calls dispatch for all threads of a core at
- * once. It then holds the lock that a move between queues would take. So the next task must be the first task of that CPU's own
- * queue, or the task that runs there.
+ * Dispatches for a CPU other than the current one. With core scheduling, the kernel calls dispatch for all hardware threads of a
+ * core at once, and holds the lock that a move between queues would take. So the next task must be the first task of that CPU's
+ * own queue, or the task that runs on that CPU.
  */
 static __noinline void dispatch_sibling(s32 cpu, struct task_struct *prev)
 {
@@ -214,8 +217,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/*
-		 * No give() after balance(): give() may drop the run queue lock. The task that balance() has pulled may then be
-		 * dequeued, and the kernel would not call dispatch again.
+		 * Do not call give() after balance(), because give() may drop the run queue lock. The task that balance() has
+		 * pulled may then be dequeued, and the kernel would not call dispatch again.
 		 */
 		if (due && balance(cpu, NULL))
 			return 0;
@@ -225,8 +228,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	t = task_of(prev);
 	/*
-	 * The quota of the task is used up, and the task is parked when it is requeued. Its waiting time does not matter here,
-	 * because it is running.
+	 * If the quota of the task is used up, the task is parked when it is requeued. Its waiting time does not matter here,
+	 * because the task is running.
 	 */
 	if (t && is_short(prev, t, rq)) {
 		if (take(cpu) || steal(cpu))
@@ -234,7 +237,7 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		return 0;
 	}
 	if (runs_ordinary(rq)) {
-		/* The task leaves the CPU in any case (place_running()). */
+		/* If place_running() has chosen another CPU for the task, the task leaves this CPU in any case. */
 		if (t && leaves_for(place_of(t))) {
 			take(cpu);
 			return 0;
@@ -273,22 +276,22 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	in_order = is_in_queue_of(at, cpu);
 	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
 	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
-	/* A task that has waited for too long gets a turn even without quota. Otherwise it would never make progress. */
+	/* A task that has waited too long gets a turn even if its quota is used up. Otherwise it might never make progress. */
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
 	t->stands_ns = 0;
-	/* The previous task has called a task. If the new task is boosted, the called task must not run before it. */
+	/* The previous task has called a task. If the new task is boosted, the called task must not preempt it. */
 	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
 		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
-	/* A new task that was sent to an idle CPU at once was not enqueued. */
+	/* ext_enqueue was not called for a new task that was sent to an idle CPU at once. */
 	t->birth &= ~PC_BIRTH_NEW;
-	/* The task was inserted into a local DSQ when it woke, or was pulled from the queue of another CPU. */
+	/* The task has not arrived if it was inserted into a local DSQ when it woke, or if it comes from another CPU's queue. */
 	if (!has_arrived(at) || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
 	else if (rq->features & PC_PERF_TRACK)
 		perf_arrive(p, t, rq, NULL, now);
-	/* A task that preempts may have a later virtual time than waiting tasks. This says nothing about the queue. */
+	/* A task that preempts may have a later virtual time than waiting tasks. The base must not follow such a task. */
 	if (in_order || *(volatile s32 *)&rq->queued <= 0)
 		raise_base(rq, t->vtime);
 	if (*(volatile u32 *)&t->owed_ns)
@@ -317,8 +320,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	if (v)
 		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
 	/*
-	 * Reschedule if the task's quota is used up. Also reschedule if a boosted vCPU of a higher level was requeued during this
-	 * switch. vCPUs of the same level take turns (sched_turn.h).
+	 * Reschedule if the task's quota is used up, or if a boosted vCPU of a higher level was requeued during this switch. Do
+	 * not reschedule for a vCPU of the same level, because such vCPUs take turns.
 	 */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged && !called))
@@ -326,13 +329,13 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	else if (spent && (aged || t->reads))
 		begin_short_turn(rq, cpu, PC_TURN_NS, now);
 	else if (rq->put_back > level_of(v) && called)
-		/* A boosted vCPU has called this task, and runs after it. */
+		/* A boosted vCPU has called this task, and runs again after it. */
 		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
 		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
 	/*
-	 * A held task is requeued before its first instruction. It has not run, and must keep its waiting time. Otherwise it
-	 * might never run.
+	 * A held task is requeued before its first instruction. The task has not run, and must keep its waiting time, because
+	 * otherwise it might never run.
 	 */
 	if (!held)
 		t->waits_ns = 0;
@@ -341,7 +344,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	return 0;
 }
 
-/* Called when a task is no longer runnable. */
+/* Updates the sums of a task's group and CPU. Called when the task is no longer runnable. */
 static __always_inline void departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	group_leave(t);
@@ -364,8 +367,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
 	/*
-	 * Another thread of the core may have the next turn. Without a slice, the task waits in order in the queue of its CPU.
-	 * Otherwise the kernel would put it first into the local DSQ.
+	 * Another hardware thread of the core may have the next turn. If the rest of the slice is 0, the task waits at its place
+	 * in the queue of its CPU. Otherwise the kernel would insert it at the head of the local DSQ.
 	 */
 	if (runnable && shares_core(cpu, now))
 		p->scx.slice = 0;
@@ -451,7 +454,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
-	/* If the tick is stopped, another CPU calls ext_tick once per second. It then finds waiting tasks that nobody saw. */
+	/* If the tick is stopped, another CPU calls ext_tick once per second. This call finds tasks that wait unnoticed. */
 	if (*(volatile u32 *)&rq->expired || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
 		*(volatile u32 *)&rq->expired = 0;
 		p->scx.slice = 0;
@@ -459,7 +462,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 	return 0;
 }
 
-/* Called when a task of a higher class takes the CPU. Requeues the tasks of its local DSQ, so that they run elsewhere. */
+/* Called when a task of a higher class takes a CPU. Requeues the tasks of the CPU's local DSQ, so that they can run elsewhere. */
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -472,7 +475,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct pc_task *t;
 
-	/* If the task was running, ext_stopping has already done this. */
+	/* If the task was running, ext_stopping has already done what follows. */
 	if (is_current(p))
 		return 0;
 	t = task_of(p);
@@ -485,7 +488,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	return 0;
 }
 
-/* The kernel ejects a scheduler under which a task waits longer than this. The kernel's maximum is 30 s. */
+/* The kernel ejects a scheduler under which a task waits longer than this. The kernel accepts at most 30 s. */
 #define PC_WATCHDOG_MS	30000
 
 SEC(".struct_ops.link")

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * If a group has used up its quota, its tasks wait in a DSQ of the group, from which no CPU dispatches. A timer releases them
- * when the pool has runtime again.
+ * If a group has used up its quota, its tasks wait in a DSQ of the group, from which no CPU dispatches. A timer releases these
+ * tasks when the group's pool has runtime again.
  *
- * A task is checked when it is enqueued and while it runs. If the quota is used up while a task waits in the queue of a CPU, the
- * task still begins to run, and is requeued at once. This costs a debt of microseconds, and no queue has to be searched. A parked
- * task does not count in the sum of its group. So other groups with the same parent get its share.
+ * The quota is checked when a task is enqueued and while it runs. If the quota is used up while a task waits in the queue of a
+ * CPU, the task still begins to run, and is requeued at once. This adds microseconds to the group's debt, but saves a search of
+ * the queues. A parked task does not count in the sum of its group, so other groups with the same parent get its CPU time.
  */
 #ifndef PARACORD_BPF_SCHED_PARK_H
 #define PARACORD_BPF_SCHED_PARK_H
 
 #define PC_PARK_WORDS		(PC_GROUPS_MAX / 64)
-/* One run of the timer releases one task of a group for each portion in the pool, but not more tasks than this. */
+/* One run of the timer releases one task of a group for each portion in the group's pool, but at most this many tasks. */
 #define PC_UNPARK_MAX		64
-/* A run also releases one task that has waited for too long, plus one per this many parked tasks of the group. */
+/* A run also releases tasks that have waited for too long: one, plus one for every PC_UNPARK_OLD_OF parked tasks of the group. */
 #define PC_UNPARK_OLD_OF	1024
-/* Maximum duration of a run of the timer. Groups that are left out are served by the next run. */
+/* After this time, a run of the timer serves no more groups. The next run begins with the groups that were left out. */
 #define PC_LOOK_NS		(50 * PC_NSEC_PER_USEC)
 /*
- * After a CPU has gone offline, a run checks up to PC_UNPARK_DEPTH parked tasks of each group. PC_GONE_LOOKS runs do this,
- * because some tasks may still be on their way to a queue.
+ * After a CPU has gone offline, each of PC_GONE_LOOKS runs checks up to PC_UNPARK_DEPTH parked tasks of each group. A single run
+ * is not enough, because some tasks may still be on their way to a queue.
  */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
-/* Intervals of the timer: minimum while tasks are parked, maximum while there are quotas, and interval without quotas. */
+/* Intervals of the timer: minimum while tasks are parked, maximum while there are quotas, interval while there are none. */
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
 #define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
@@ -50,12 +50,13 @@ struct {
 	__type(value, struct pc_park_timer);
 } park_timer SEC(".maps");
 
-/* How many of the PC_GONE_LOOKS runs are left. */
+/* Number of PC_GONE_LOOKS runs that are still to be done. */
 static u32 gone_looks;
 
 /*
- * Whether a quota can hold back a task at all. A task with migration disabled is never held back: it is in the middle of some
- * kernel code, and may hold a lock (PREEMPT_RT). For the current task, BPF itself has disabled migration once.
+ * Whether a quota can hold back a task at all. A task that has disabled its migration is never held back, because it is in the
+ * middle of kernel code, and may hold a lock (PREEMPT_RT). If the task is the current one, BPF itself has disabled its migration
+ * once, which does not count.
  */
 static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
 {
@@ -64,7 +65,7 @@ static __always_inline bool may_hold(const struct task_struct *p, const struct p
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
-/* Whether a task's quota is used up, and also the portion of it that the CPU of `rq` has. */
+/* Whether a task can be held back and its quota is used up, including the portion that the CPU of `rq` has. */
 static __always_inline bool is_short(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
 {
 	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline)
@@ -73,8 +74,8 @@ static __always_inline bool is_short(const struct task_struct *p, const struct p
 }
 
 /*
- * Whether the quota keeps a task from running on the CPU of `rq` now. This is never the case if the task has waited for too long:
- * the kernel ejects a scheduler that lets a task wait for ever, whatever the quota.
+ * Whether the quota keeps a task from running on the CPU of `rq` now. A task that has waited for too long is not held back,
+ * because the kernel ejects a scheduler that lets a task wait for ever, even if the reason is a quota.
  */
 static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 				    u64 now)
@@ -94,8 +95,8 @@ static __always_inline void note_parked(u32 index)
 }
 
 /*
- * Clears the bit of a group if no task is in its DSQ or on its way there. A CPU that parks a task counts the task before it
- * checks the bit. This function clears the bit before it reads the count again. So at least one of the two CPUs sees what the
+ * Clears the bit of a group if no task is in the group's DSQ or on its way to it. A CPU that parks a task counts the task before
+ * it checks the bit. This function clears the bit before it reads the count again. So at least one of the two CPUs sees what the
  * other one has written.
  */
 static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
@@ -125,7 +126,7 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
 }
 
-/* Releases a parked task to an idle CPU or to the queue of its own CPU. Return: false if the task is no longer parked here. */
+/* Releases a parked task to an idle CPU or to the queue of its own CPU. Return: false if the task has left this DSQ. */
 static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u32 cpu = t->queue;
@@ -136,33 +137,33 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 
 	if (!rq)
 		return false;
-	/* The kernel finds another CPU even for a task that is pinned to the offline CPU. */
+	/* From the global DSQ, the kernel finds another CPU even for a task that is pinned to the offline CPU. */
 	if (rq->offline) {
 		moved = move_to(it, p, SCX_DSQ_GLOBAL);
 		wake_idle(cpu);
 		return moved;
 	}
 	/*
-	 * A task that goes to its own CPU goes through the queue, even if that CPU is idle. Otherwise, with a move to the local
-	 * DSQ, the next switch would not update the run queue clock (wakeup_preempt()), and the kernel would charge the idle time
-	 * of the CPU to the task.
+	 * A task that goes to its own CPU goes through the queue, even if that CPU is idle. After a move to the local DSQ, the
+	 * next switch would not update the run queue clock (wakeup_preempt()), and the kernel would charge the idle time of the
+	 * CPU to the task.
 	 */
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0) {
 		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
 		/*
-		 * Kick the CPU in any case. If the move failed, the CPU must be marked as idle again. If it succeeded, kernels
-		 * before 6.19 do not wake a CPU for a task that is already on its run queue.
+		 * Kick the CPU in any case. If the move failed, the CPU must be marked as idle again. If the move succeeded, the
+		 * kick wakes the CPU: kernels before 6.19 do not wake a CPU for a task that is already on its run queue.
 		 */
 		wake_idle(idle);
 		return moved;
 	}
-	/* Count the task in the queue of the CPU before it is visible there, unless another CPU has dequeued it. */
+	/* Count the task in the queue of the CPU before the task is visible there. Give up if another CPU has dequeued it. */
 	if (state_of(was) != PC_AT_PARKED || !wait_instead(t, was, there))
 		return false;
 	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
-		/* The task was dequeued and parked again before it was counted above: it is parked here. */
+		/* If the task was dequeued and parked again before it was counted above, it is still parked. Restore its word. */
 		wait_instead(t, there, was);
 		return false;
 	}
@@ -171,7 +172,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	return true;
 }
 
-/* Number of tasks that may be released: one for each portion that the pools of a group and all its ancestors have. */
+/* Return: the number of tasks that may be released: one for each portion in the emptiest pool of a group and its ancestors. */
 PC_VERIFIED_ALONE u64 portions_of(u32 index)
 {
 	u64 most = PC_QUOTA_NONE;
@@ -189,9 +190,9 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 }
 
 /*
- * Reads the cgroup files for the group of a task that is parked for the group `index`. While all tasks of a group are parked, no
- * task reads them. The timer does not hold the task's lock, so the task may move to another group meanwhile. If it does, nothing
- * is read.
+ * Reads the cgroup files of a parked task's group, because nobody else reads these files while all tasks of the group are parked.
+ * `index`: the group for whose quota the task waits. The timer does not hold the task's lock, so the task may move to another
+ * group meanwhile. If the task has moved, nothing is read.
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
@@ -208,7 +209,7 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 		refresh_group(group, t->shares ? 0 : kernels, now);
 }
 
-/* Releases parked tasks of a group, as far as its pool has runtime. Return: the time until the group is due again. */
+/* Releases parked tasks of a group as far as the group's pool has runtime. Return: the time until the group is due again. */
 static __noinline u64 unpark(u32 index, u64 now)
 {
 	struct pc_quota *q = quota_at(index);
@@ -251,8 +252,8 @@ static __noinline u64 unpark(u32 index, u64 now)
 }
 
 /*
- * Releases the tasks that were parked on a CPU that goes offline. The CPU cannot go offline before. The kernel finds another CPU
- * for each of these tasks.
+ * Releases those parked tasks of a group whose CPU is going offline. The CPU cannot go offline before these tasks are released.
+ * The kernel finds another CPU for each of them.
  */
 static __noinline void unpark_gone(u32 index)
 {
@@ -287,7 +288,7 @@ struct pc_park_look {
 	u32 left_out;	/* first group that was due and was left out; 0: none */
 };
 
-/* Serves a group that has parked tasks. */
+/* Serves a group that has parked tasks, if the group is due. */
 static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 {
 	struct pc_quota *q = quota_at(index);
@@ -311,7 +312,7 @@ static __always_inline void look_at_parked(u32 index, struct pc_park_look *look)
 	look->again_ns = pc_min_u64(look->again_ns, again);
 }
 
-/* Moves tasks that came to the queue of a CPU after ext_cpu_offline had emptied it. */
+/* Moves away tasks that came to the queue of an offline CPU after ext_cpu_offline had emptied the queue. */
 static __noinline void empty_gone(void)
 {
 	int cpu;
@@ -345,7 +346,10 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 
 	if (!ext_on || !all)
 		return 0;
-	/* Before 6.19, the verifier treats the callback as sleepable, because a sleepable program starts the timer. */
+	/*
+	 * Before 6.19, the verifier treats this callback as sleepable, because a sleepable program starts the timer. So the
+	 * callback takes the RCU read lock itself.
+	 */
 	bpf_rcu_read_lock();
 	if (look.gone)
 		empty_gone();

@@ -2,12 +2,12 @@
 /*
  * Load tracking of tasks, and the performance requests of their CPUs (policy/perf.h).
  *
- * A task counts in the sums of the CPU whose base its virtual time refers to (pc_task.queue). These sums change only under the
+ * A task counts in the sums of the CPU to whose base its virtual time refers (pc_task.queue). These sums change only under the
  * run queue lock of that CPU. When a task goes to another CPU, its contribution is added to `left` or `removed` of the old CPU,
- * which subtracts it itself. The kernel uses `removed` of a cfs_rq in the same way.
+ * and the old CPU then subtracts it from its own sums. The kernel uses `removed` of a cfs_rq in the same way.
  *
- * The clock is that of the run queue. The kernel has updated it before each operation. The kernel scales this clock by the speed
- * of the CPU, so that utilization does not depend on capacity and frequency.
+ * Load is tracked on the clock clock_pelt of the run queue. The kernel updates this clock before each operation, and scales it by
+ * the speed of the CPU, so that utilization does not depend on capacity and frequency.
  */
 #ifndef PARACORD_BPF_SCHED_PERF_H
 #define PARACORD_BPF_SCHED_PERF_H
@@ -17,7 +17,7 @@ static __always_inline u64 pelt_clock(struct task_struct *p)
 	return p->se.cfs_rq->rq->clock_pelt;
 }
 
-/* Subtracts the contributions of tasks that have gone to other CPUs. */
+/* Subtracts the contributions of tasks that have gone to other CPUs from the sums of this CPU. */
 static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 {
 	if (*(volatile u64 *)&rq->left)
@@ -46,7 +46,10 @@ static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
 	return !(rq->features & PC_PERF_PLACE) || sum_of(rq, now) > rq->capacity;
 }
 
-/* schedutil adds a quarter to every request. `wanted` already includes paracord's own quarter: subtract a fifth. */
+/*
+ * Makes a performance request for a CPU. schedutil adds a quarter to every request. `wanted` already includes paracord's own
+ * quarter, so a fifth is subtracted here.
+ */
 static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 {
 	rq->requested = wanted;
@@ -57,8 +60,8 @@ static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 }
 
 /*
- * The governor ignores a request that comes within its rate limit, so the request is repeated at each switch and tick. `p`: the
- * task that runs on the CPU.
+ * Makes the performance request of a CPU. The request is repeated at each switch and tick, because the governor ignores requests
+ * that exceed its rate limit. `p`: the task that runs on the CPU.
  */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
@@ -77,7 +80,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	return 0;
 }
 
-/* Subtracts the contribution of a task from the CPU that contains it: `from`, or this CPU if `from` is NULL. */
+/* Subtracts the contribution of a task from the sums of the CPU where it counts: `from`, or this CPU if `from` is NULL. */
 static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, struct pc_rq *from, u64 now, u64 clock)
 {
 	u64 elapsed_ns = pc_elapsed_ns(now, t->seen_ns);
@@ -95,8 +98,9 @@ static __always_inline void perf_uncount(struct pc_task *t, struct pc_rq *rq, st
 }
 
 /*
- * Called when a task wakes on this CPU, comes from another CPU, or has waited and begins to run. `from`: the other CPU; NULL:
- * none. `now`: rq_now(). If this CPU does not track loads, the load of the task is forgotten.
+ * Adds a task to the sums of this CPU, or updates its contribution. Called when the task wakes on this CPU, comes from another
+ * CPU, or has waited and begins to run. `from`: the other CPU; NULL: none. `now`: rq_now(). If this CPU does not track loads, the
+ * load of the task is forgotten.
  */
 static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, struct pc_rq *from,
 				  u64 now)
@@ -132,7 +136,7 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 {
 	if (!t || !rq)
 		return 0;
-	/* The task was already running when tracking began. */
+	/* In this case, the task was already running when tracking began. */
 	if (!t->known)
 		return perf_arrive(p, t, rq, NULL, now);
 	t->seen_ns = now;
@@ -140,7 +144,10 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 	return 0;
 }
 
-/* Called when a task is no longer runnable. `sleeps` is 0 if the task is parked or has moved to another class. */
+/*
+ * Called when a task is no longer runnable. If `sleeps` is set, the contribution of the task decays from now on. If not, the task
+ * is parked or has moved to another class, and its contribution is removed at once.
+ */
 static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {
 	struct pc_rq *rq;

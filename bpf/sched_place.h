@@ -9,7 +9,7 @@
 #ifndef PARACORD_BPF_SCHED_PLACE_H
 #define PARACORD_BPF_SCHED_PLACE_H
 
-/* Interval at which a placement is done for a task that runs without a pause. */
+/* Interval at which a task that runs without a pause is placed again. */
 #define PC_PLACE_EVERY_NS	(32 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct pc_energy);
 } energy SEC(".maps");
 
-/* The data of one placement, which are too large for the stack. */
+/* The data of one placement. They are too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -38,7 +38,7 @@ static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 
 /*
  * Adds a CPU to a placement. `own`: the contribution of the task to the sum of this CPU. Return: 0 if there is no such CPU. This
- * function and place_choose() are global, because the verifier checks a global function once, and not for each state of its
+ * function and place_choose() are global, because the verifier checks a global function only once, and not for each state of its
  * callers.
  */
 __noinline int place_look(struct pc_place *notes, u32 cpu, u32 own, u32 allowed)
@@ -62,7 +62,7 @@ __noinline int place_choose(const struct pc_energy *model, const struct pc_place
 	return pc_place_choose(model, notes);
 }
 
-/* Return: the CPU where a task costs the least energy; `prev` if it is as good; negative if the kernel should choose. */
+/* Return: the CPU where a task costs the least energy; `prev` if no CPU is better; negative if the kernel should choose. */
 static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 {
 	u32 zero = 0, own = 0, cpus, request;
@@ -95,16 +95,16 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 }
 
 /*
- * Whether a boosted vCPU that wakes is to be placed: at once if its guest requests more than the capacity of the CPU; if not,
- * once per PC_PLACE_EVERY_NS, even without a request. The latter is for a vCPU that an interrupt has brought to a large CPU.
- * Otherwise this vCPU would stay there, because it finds the CPU idle at each wakeup.
+ * Whether a boosted vCPU that wakes is to be placed. If its guest requests more than the capacity of the CPU, the vCPU is placed
+ * at each wakeup. If not, it is placed once per PC_PLACE_EVERY_NS, even if its guest makes no request. Otherwise a vCPU that an
+ * interrupt has brought to a large CPU would stay there, because it finds that CPU idle at each wakeup.
  */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	return is_due(&t->placed_ns, now, t->clamp.min <= rq->capacity ? PC_PLACE_EVERY_NS : 0);
 }
 
-/* Checks whether a running task should migrate. If so, its slice ends, and ext_enqueue moves it when it is requeued. */
+/* Checks whether a running task should migrate. If so, ends its slice, and ext_enqueue moves the task when it is requeued. */
 static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
 {
 	s32 better;

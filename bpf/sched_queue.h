@@ -10,7 +10,7 @@
  * How often a queue is searched for tasks that have waited for too long, and how many tasks a search visits. If such a task is
  * found, the next search follows after PC_AGED_AGAIN_NS. Hundreds of tasks may have waited for too long, for example if many
  * tasks of a light group compete with a heavy group, or if real-time tasks leave only 5 % of the CPU. Each task that is found
- * gets a slice, which ends at a tick. If a tick comes every 4 ms, these tasks together get at most half of the CPU.
+ * gets a slice, and the slice ends at a tick. If a tick comes every 4 ms, these tasks together get at most half of the CPU.
  */
 #define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_AGED_AGAIN_NS	(8 * PC_NSEC_PER_MSEC)
@@ -48,7 +48,7 @@ static __always_inline void clamp(struct pc_task *t, const struct pc_group *g)
 	t->clamp = guest_clamp(t, g ? pc_clamp_within(t->own, g->clamp) : t->own);
 }
 
-/* Updates the effective clamps of a vCPU, whose guest may have changed its request. Other tasks are not affected. */
+/* Updates the effective clamps of a task if it is a vCPU, because the guest of a vCPU may have changed its request. */
 static __always_inline void follow_guest(struct pc_task *t)
 {
 	if (t->vcpu)
@@ -76,7 +76,7 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 
 /*
  * Whether a task was preempted in an RCU read-side critical section. A kernel with CONFIG_PREEMPT_RCU marks such a task before it
- * asks for the next task.
+ * asks the scheduler for the next task.
  */
 static __always_inline bool reads_under_rcu(const struct task_struct *p)
 {
@@ -95,8 +95,8 @@ static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struc
 }
 
 /*
- * Called when a task comes to the queue of a CPU. Updates the weight of the task. Its distance from the base of the queue stays
- * the same within bounds (pc_fair_place()).
+ * Called when a task comes to the queue of a CPU. Updates the weight of the task. The distance of its virtual time from the base
+ * of the queue stays the same within bounds (pc_fair_place()).
  */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
@@ -117,7 +117,7 @@ static __always_inline void arrive(struct task_struct *p, struct pc_task *t, str
 		perf_arrive(p, t, rq, from, now);
 }
 
-/* Called when a task begins to run, and at each tick. Sets how its running time is charged from `now` on. */
+/* Sets how the running time of a task is charged from `now` on. Called when the task begins to run, and at each tick. */
 static __always_inline void charge_from(struct pc_rq *rq, const struct pc_task *t, u32 cpu, u64 vtime, u64 now)
 {
 	rq->cur_vtime = vtime;
@@ -135,9 +135,9 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 }
 
 /*
- * Called when a task exits while other tasks wait. Raises the base to the virtual time of the first waiting task, because the
- * running time of the exiting task leaves the queue with it. Otherwise, in a chain of tasks that exit, each new task would be
- * placed first in the queue, and would keep the others waiting for ever.
+ * Called when a task exits while other tasks wait. Raises the base to the virtual time of the first waiting task. The virtual time
+ * that the exiting task has used does not raise the base, because the task is no longer in the queue. Without this function, each
+ * new task of a chain of tasks that exit would be placed first in the queue, and the waiting tasks would wait for ever.
  */
 static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 {
@@ -152,8 +152,9 @@ static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 }
 
 /*
- * A new task starts at the virtual time of its parent, so that a chain of tasks, each forked by the one before it, gets what one
- * task gets. The new task does not start before the base: what the parent is owed does not belong to the child.
+ * Sets the virtual time of a new task to that of its parent, so that a chain of tasks, each forked by the one before it, gets no
+ * more CPU time than one task. The new task does not start before the base, because time that the parent is owed does not belong
+ * to the child.
  *
  * The caller adds a debit to this virtual time (sched_life.h).
  */
@@ -175,7 +176,7 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 /* Maximum number of tasks that are moved from the queue of a CPU that goes offline. */
 #define PC_OFFLINE_MAX	65536
 
-/* Moves the tasks of a queue to the global DSQ, from which the kernel finds another CPU for them. */
+/* Moves the tasks of a queue to the global DSQ. From there, the kernel finds another CPU for each task. */
 static __noinline void empty_queue(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -193,7 +194,7 @@ static __noinline void empty_queue(u32 cpu)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
-/* Inserts a task into the local DSQ of a CPU, where it runs next. With SCX_ENQ_PREEMPT, it preempts the running task. */
+/* Inserts a task into the local DSQ of a CPU, so that it runs next. With SCX_ENQ_PREEMPT, the task preempts the running task. */
 static __always_inline void insert_local(struct task_struct *p, struct pc_task *t, u32 cpu, u64 slice_ns, u64 enq_flags)
 {
 	go_to(t, PC_AT(PC_AT_LOCAL, cpu + 1));
@@ -216,7 +217,7 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				     u64 now)
 {
-	/* `sync` is valid for one wakeup only: select_cpu, which sets it, is not called for a pinned task. Clear it here. */
+	/* `sync` is valid for only one wakeup. select_cpu, which sets it, is not called for a pinned task, so clear it here. */
 	bool sync = t->sync;
 
 	t->sync = 0;
@@ -228,15 +229,18 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 		return false;
 	if (pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns))
 		return true;
-	/* If the task should have had the current turn, by its virtual time at the start of the turn, the turn is shortened. */
+	/*
+	 * Shorten the current turn if the waking task should have had it: its virtual time is less than the virtual time of the
+	 * running task at the start of the turn.
+	 */
 	return pc_fair_before(t->vtime, rq->turn_vtime) && shorten_turn(rq, now);
 }
 
 /*
  * Whether a task that wakes may wait in the local DSQ of the CPU, which costs less than the queue. The task must be pinned, so
  * that no other CPU could pull it. No other task may wait, and no boosted vCPU may run. The virtual time of the task must be less
- * than one slice ahead of the running task. The task then runs next, even if the running task is owed time. What the task gets
- * too early is at most this slice.
+ * than one slice ahead of that of the running task. The task then runs next, even if the running task is owed time. So the task
+ * runs too early by at most this slice.
  */
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
@@ -298,8 +302,9 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 }
 
 /*
- * Fetches a task that has waited for too long, whatever its weight. With fairness alone such a task might wait for minutes, and
- * the kernel ejects a scheduler that lets this happen. RCU readers come first, because all other tasks may wait for them.
+ * Fetches a task that has waited for too long, whatever its weight. With fairness alone, such a task might wait for minutes, and
+ * the kernel ejects a scheduler that lets a task wait that long. RCU readers come first, because all other tasks may wait for
+ * them.
  */
 static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
 {

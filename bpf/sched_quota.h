@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max (policy/quota.h). Each CPU has a portion of the pool of the group whose task runs there. It has a portion of only one
- * group at a time. Ancestors that also have a quota are charged the same amount.
+ * cpu.max (policy/quota.h). Each CPU has a portion of the pool of the group whose task it runs. A CPU has a portion of only one
+ * group at a time. Ancestors of this group that also have a quota are charged the same amount.
  */
 #ifndef PARACORD_BPF_SCHED_QUOTA_H
 #define PARACORD_BPF_SCHED_QUOTA_H
@@ -31,7 +31,7 @@ static __always_inline void follow_quota(struct pc_quota *q, const struct task_g
 {
 	u64 quota, period, burst;
 
-	/* CONFIG_CFS_BANDWIDTH */
+	/* The member exists only with CONFIG_CFS_BANDWIDTH. */
 	if (!bpf_core_field_exists(struct task_group, cfs_bandwidth))
 		return;
 	quota = BPF_CORE_READ(of, cfs_bandwidth.quota);
@@ -85,7 +85,8 @@ PC_VERIFIED_ALONE int is_spent(u32 index)
 }
 
 /*
- * Returns runtime to the pools of a group and its ancestors. `levels`: the number of pools. A negative `ns` is a debt. Return: 0.
+ * Returns runtime to the pools of a group and its ancestors. `levels`: the maximum number of pools. A negative `ns` is a debt.
+ * Return: 0.
  */
 PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 {
@@ -111,7 +112,9 @@ static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 		give_back(rq->paying, PC_GROUP_DEPTH_MAX, ns);
 }
 
-/* Takes runtime from a pool. Return: what was taken. A global function, so that the verifier does not follow this value. */
+/*
+ * Takes runtime from a pool. Return: the runtime taken. The function is global, so that the verifier does not follow this value.
+ */
 PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 {
 	struct pc_quota *q = quota_at(index);
@@ -122,7 +125,7 @@ PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 	return pc_quota_take(q, ns);
 }
 
-/* Takes a portion from the pools of a group and its ancestors. Return: a portion, or the part of it that all pools have. */
+/* Takes a portion from the pools of a group and its ancestors. Return: the runtime taken, which is less if a pool has less. */
 PC_VERIFIED_ALONE u64 take_portion(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -140,7 +143,7 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 		if (!q || !got)
 			break;
 		here = take_at(at, got);
-		/* The pools below have given more than this pool has. */
+		/* The pools of the groups below have given more than this pool has. Return the difference to them. */
 		if (here < got)
 			give_back(index, i, got - here);
 		got = here;
@@ -170,7 +173,8 @@ static __always_inline bool pay(struct pc_rq *rq, u64 ran_ns)
 
 /*
  * Sets the quota that the running task uses. `index`: the group with the quota; 0: none. Called when a task begins to run, and at
- * each tick. The rest of a portion of another group is returned. Return: true if the quota is used up.
+ * each tick. If this CPU still has a portion of another group, returns the rest of that portion. Return: true if the quota is
+ * used up.
  */
 static __always_inline bool pay_for(struct pc_rq *rq, u32 index)
 {

@@ -3,12 +3,12 @@
  * The records of the scheduler: one per CPU, one per task.
  *
  * A pc_rq is written with the run queue lock of its CPU held, mostly by that CPU. The exceptions are:
- * - The sums `queued`, `waiting` and `readers`, which other CPUs use as a hint.
+ * - The sums `queued`, `waiting` and `readers`, which any CPU changes with atomic operations and uses only as hints.
  * - The fields that other CPUs post: `promotes`, `calls`, `expired`, `left` and `removed`.
  * - The hint `victim` (look_here()), and `timer_ns` (watch_turn()).
  * - The fields that timers, CPU hotplug and the daemon write: `asks`, `requested`, `offline` and `features`.
  *
- * A reader on another CPU may see a half-finished switch. This costs one preemption too many or too few.
+ * A reader on another CPU may see a half-finished switch. At worst, this causes one preemption too many or too few.
  */
 #ifndef PARACORD_BPF_SCHED_RQ_H
 #define PARACORD_BPF_SCHED_RQ_H
@@ -24,12 +24,12 @@ struct {
 } rqs SEC(".maps");
 
 /*
- * 1: core scheduling cookies keep threads of a core apart, or did so earlier (sched_core.h). The variable is volatile. Otherwise
- * clang would make it one byte in the object, but four bytes in BTF.
+ * 1: the kernel has compared tasks for core scheduling at least once (sched_core.h). The variable is volatile, because clang
+ * would otherwise make it one byte in the object, but four bytes in BTF.
  */
 static volatile u32 has_cookies;
 
-/* Maximum number of CPUs of a ring that an idle CPU searches. A search for a CPU for a boosted thread checks twice as many. */
+/* Maximum number of CPUs of a ring that an idle CPU checks. A search for a CPU for a boosted thread checks twice as many. */
 #define PC_STEAL_MAX	16
 
 /* The clamps of a task or group for which none are set. */
@@ -65,7 +65,10 @@ static __always_inline struct pc_core *core_of(u32 cpu)
 	return line ? &line->core : NULL;
 }
 
-/* Whether tasks of this CPU and of another thread of its core were compared within PC_CORE_APART_NS. Then the CPUs take turns. */
+/*
+ * Whether a task of this CPU and a task of another hardware thread of its core were compared within the last PC_CORE_APART_NS. If
+ * so, these CPUs take turns.
+ */
 static __always_inline bool shares_core(u32 cpu, u64 now)
 {
 	struct pc_core *core = has_cookies ? core_of(cpu) : NULL;
@@ -101,7 +104,7 @@ static __always_inline u32 level_on(const struct pc_rq *rq)
 	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
 }
 
-/* Called when the sensor finds that the running task of this CPU is a vCPU. */
+/* Records that the running task of a CPU is a vCPU. Called when the sensor finds this out while the task runs. */
 static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -116,7 +119,7 @@ static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 	return !runs_nothing(rq) && level_on(rq) == PC_LEVEL_NONE;
 }
 
-/* Preempts the running task of a CPU now, or at the next tick if there is no kick. */
+/* Preempts the running task of a CPU now, or at the next tick if the kick cannot be called. */
 static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 {
 #ifdef PC_HAVE_KICK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where each task is, as far as the scheduler knows. This is one word, pc_task.at. The table lists its states, and the
- * transitions between them. The simulator checks each transition (crates/sim/native/bpf.c).
+ * Where each task is, as far as the scheduler knows. The place of a task is one word, pc_task.at. The table lists the states of a
+ * task and the transitions between them. The simulator checks each transition (crates/sim/native/bpf.c).
  *
  *  state      the task                                              next
  *  NOWHERE    sleeps, is new or has exited; or the kernel has it,   it is enqueued, or runs
@@ -15,10 +15,10 @@
  *  RUN        runs                                                  it stops (NOWHERE), or is to LEAVE
  *  LEAVE      runs, and goes to another CPU when it stops           it goes on (RUN), or is enqueued (NOWHERE)
  *
- * While a task waits (QUEUE, RELEASED, PARKED), the word says what the sums of its queue contain for it. Several CPUs may change
- * the word at the same time: the CPU that runs the task, a CPU that pulls it, and a CPU that requeues it. So the word is
- * exchanged as a whole, and each CPU subtracts from the sums what the old word contained. In the other states, only the holder
- * of the task's run queue lock changes the word.
+ * While a task waits (QUEUE, RELEASED, PARKED), its word shows what the task adds to the sums of its queue. Several CPUs may
+ * change the word at the same time: the CPU that runs the task, a CPU that pulls it, and a CPU that requeues it. So each of them
+ * exchanges the word as a whole, and subtracts from the sums what the old word shows. In the other states, only the holder of the
+ * task's run queue lock changes the word.
  */
 #ifndef PARACORD_BPF_SCHED_STATE_H
 #define PARACORD_BPF_SCHED_STATE_H
@@ -58,7 +58,7 @@ static __always_inline bool state_follows(u32 was, u32 is)
 #undef TO
 }
 
-/* Whether the state is QUEUE, RELEASED or PARKED, in which a task is in the sums of a queue. */
+/* Whether the state is QUEUE, RELEASED or PARKED. In these states, a task counts in the sums of a queue. */
 static __always_inline bool waits(u64 at)
 {
 	return state_of(at) - PC_AT_QUEUE <= PC_AT_PARKED - PC_AT_QUEUE;
@@ -91,7 +91,7 @@ static __always_inline void count_waiting(u64 at, s32 by)
 		__sync_fetch_and_add(&rq->readers, by);
 }
 
-/* Changes the word. If the task still waits, subtracts it from the sums of the queue where it waits. */
+/* Sets the word of a task to `at`. If the old word is that of a waiting task, subtracts the task from the sums. */
 static __always_inline void exchange_place(struct pc_task *t, u64 at)
 {
 	u64 was = __sync_lock_test_and_set(&t->at, at);
@@ -101,14 +101,14 @@ static __always_inline void exchange_place(struct pc_task *t, u64 at)
 		count_waiting(was, -1);
 }
 
-/* Sets the word of a task to `at`, a state in which the task waits. */
+/* Sets the word of a task to `at`, whose state is one in which the task waits. */
 static __always_inline void wait_at(struct pc_task *t, u64 at)
 {
 	count_waiting(at, 1);
 	exchange_place(t, at);
 }
 
-/* Sets the word of a task to `at`, a state in which the task does not wait. */
+/* Sets the word of a task to `at`, whose state is one in which the task does not wait. */
 static __always_inline void go_to(struct pc_task *t, u64 at)
 {
 	u64 was = place_of(t);
@@ -121,7 +121,7 @@ static __always_inline void go_to(struct pc_task *t, u64 at)
 	*(volatile u64 *)&t->at = at;
 }
 
-/* Changes the word of a waiting task from `was` to `at`. Return: false if another CPU has changed the word in between. */
+/* Changes the word of a waiting task from `was` to `at`. Return: false if another CPU has already changed the word. */
 static __always_inline bool wait_instead(struct pc_task *t, u64 was, u64 at)
 {
 	if (__sync_val_compare_and_swap(&t->at, was, at) != was)
@@ -153,7 +153,7 @@ static __always_inline bool has_arrived(u64 at)
 	return state == PC_AT_QUEUE || state == PC_AT_LOCAL;
 }
 
-/* CPU + 1 to which a task goes when it stops; 0: none. */
+/* Return: the CPU to which a task goes when it stops, plus 1; 0: none. */
 static __always_inline u32 leaves_for(u64 at)
 {
 	return state_of(at) == PC_AT_LEAVE ? at & PC_AT_WHERE : 0;

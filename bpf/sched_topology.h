@@ -4,21 +4,21 @@
  * the CPUs that share a last-level cache, the CPUs of a node, and all CPUs. Caches and nodes are also kept as cpumasks, for the
  * kernel's search for an idle CPU.
  *
- * A task that wakes stays in its node. Its memory is there, and the kernel's automatic NUMA balancing does not run for tasks of
- * sched_ext. An idle CPU of another node pulls a task only after the task has waited for a short time. The rest is balanced by
- * busy CPUs, which pull tasks from another node a few times per second (policy/balance.h).
+ * A task that wakes stays in its node, because its memory is in this node, and the kernel's automatic NUMA balancing does not run
+ * for tasks of sched_ext. An idle CPU of another node pulls a task only after the task has waited for a short time. The remaining
+ * differences are balanced by busy CPUs, which pull tasks from another node a few times per second (policy/balance.h).
  */
 #ifndef PARACORD_BPF_SCHED_TOPOLOGY_H
 #define PARACORD_BPF_SCHED_TOPOLOGY_H
 
 #include "../policy/balance.h"
 
-/* Flag for the kernel's search: only a CPU whose core has no busy thread. */
+/* Flag for the kernel's search: find only a CPU whose core has no busy hardware thread. */
 #define SCX_PICK_IDLE_CORE	1ull
 
 /*
  * A cpumask that the scheduler has created. Clang 14 loses the type tag of a pointer to a structure, but not that of a pointer to
- * a typedef of it.
+ * a typedef of the structure.
  */
 typedef struct bpf_cpumask pc_cpumask;
 
@@ -41,7 +41,7 @@ struct {
 /* The record of a node, on a cache line of its own. */
 struct pc_node {
 	u64 crossed_ns;		/* when a busy CPU last pulled a task from another node */
-	u64 pace;		/* average of the paces of its busy CPUs (tell_pace()); any of them writes it */
+	u64 pace;		/* average of the paces of its busy CPUs (tell_pace()); any of these CPUs writes it */
 	u64 reserved[6];
 };
 
@@ -66,7 +66,7 @@ static __always_inline u32 widest_in_node(const struct pc_rq *rq)
 	return ring < PC_NEAR_LEVELS ? ring : PC_NEAR_ALL;
 }
 
-/* The mask with this index. It is created before the scheduler is enabled. */
+/* Return: the mask with this index; NULL: none. All masks are created before the scheduler is enabled. */
 static __always_inline struct bpf_cpumask *mask_at(u32 index)
 {
 	struct pc_mask *mask = bpf_map_lookup_elem(&masks, &index);
@@ -131,7 +131,7 @@ PC_VERIFIED_ALONE int drop_mask(u32 index)
 	return 0;
 }
 
-/* Clears what is left over from an earlier attachment of the scheduler: masks, the paces of nodes, the homes of VMs. */
+/* Clears what is left over from an earlier attachment of the scheduler: masks, the records of nodes, and the homes of VMs. */
 static __always_inline void forget_topology(void)
 {
 	u32 index;
@@ -153,7 +153,7 @@ static __always_inline void forget_topology(void)
 	}
 }
 
-/* Adds a CPU to the masks that it belongs to. Return: a negative error number, or 0. */
+/* Makes the scratch mask of a CPU, and adds the CPU to the masks of its node and cache. Return: 0, or a negative error number. */
 PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -170,8 +170,8 @@ PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 }
 
 /*
- * Finds an idle CPU of a mask for a task. Return: negative if there is none. The mask that is searched is built in the scratch
- * mask of this CPU. Timer callbacks must not call this function, because they may interrupt another call on the same CPU.
+ * Finds an idle CPU of a mask for a task. Return: the CPU; negative if there is none. The mask that is searched is built in the
+ * scratch mask of this CPU. Timer callbacks must not call this function, because they may interrupt another call on the same CPU.
  */
 static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 flags)
 {
@@ -182,7 +182,7 @@ static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 f
 	return scx_bpf_pick_idle_cpu((const struct cpumask *)both, flags);
 }
 
-/* Whether a CPU and the other threads of its core are idle. */
+/* Whether a CPU and the other hardware threads of its core are idle. */
 static __always_inline bool is_idle_core(s32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_smtmask();
@@ -193,9 +193,9 @@ static __always_inline bool is_idle_core(s32 cpu)
 }
 
 /*
- * Finds an idle CPU in the node where a task ran last. `prev`: the CPU where it ran last, which the task may use. Return:
- * negative if there is none. The search is like that of scx_select_cpu_dfl(), but does not go on in other nodes. It prefers an
- * idle core, because the threads of a core share its capacity.
+ * Finds an idle CPU in the node where a task ran last. `prev`: the CPU where the task ran last; the task's affinity must allow
+ * this CPU. Return: the CPU; negative if none is idle. The search is like that of scx_select_cpu_dfl(), but does not continue in
+ * other nodes. The search prefers an idle core, because the hardware threads of a core share its capacity.
  */
 static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 {
@@ -219,8 +219,8 @@ static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
 }
 
 /*
- * Whether a task of a higher class has had the CPU for at least PC_CROSS_WAIT_NS. The check does not distinguish this from an
- * idle CPU: the callers know that the CPU is not idle.
+ * Whether a task of a higher class has occupied a CPU for at least PC_CROSS_WAIT_NS. The result may also be true for an idle CPU,
+ * so this function is called only for CPUs that are not idle.
  */
 static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
 {
@@ -235,8 +235,8 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 }
 
 /*
- * The home node of a task's VM, plus 1; 0: none. A vCPU record that is not set up yet, or whose VM is gone, refers to some other
- * VM.
+ * Return: the home node of a task's VM, plus 1; 0: none. A vCPU record that is not set up yet, or whose VM is gone, may refer to
+ * another VM, so the processes are compared.
  */
 static __always_inline u32 home_of(const struct pc_task *t)
 {
@@ -248,9 +248,9 @@ static __always_inline u32 home_of(const struct pc_task *t)
 }
 
 /*
- * Finds an idle CPU of the home node for a VM's thread that woke outside its home node. Return: negative if there is none, or if
- * the thread is in its home node. If the thread has an idle core where it is, it goes only to an idle core, and not to an idle
- * thread of a busy core.
+ * Finds an idle CPU of the VM's home node for a thread of the VM that wakes outside the home node. Return: the CPU; negative if
+ * none is idle, or if the thread last ran in the home node. If the core where the thread last ran is idle, the thread goes only
+ * to an idle core, and not to an idle hardware thread of a busy core.
  */
 static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
@@ -262,8 +262,8 @@ static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_t
 }
 
 /*
- * Finds an idle CPU for a task that wakes or is new. Return: `prev` if there is none. A new task may go to any node, because it
- * has no memory in one yet.
+ * Finds an idle CPU for a task that wakes, is new or calls execve(2). Return: the CPU; `prev` if there is none. A task that is
+ * new or calls execve(2) may go to any node, because it has no memory in any node yet.
  */
 static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_flags, bool *is_idle)
 {
@@ -286,8 +286,8 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
 }
 
 /*
- * Sets the home of a VM: the node of the first vCPU that runs after the daemon has set it up. This vCPU will touch the VM's
- * memory.
+ * Sets the home of a VM to the node of the first vCPU that runs after the daemon has set up that vCPU, because this vCPU will
+ * touch the VM's memory.
  */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
@@ -298,7 +298,8 @@ static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_r
 }
 
 /*
- * How long a task waits in the queue of a CPU before an idle CPU of another node pulls it. `to`: that node plus 1; 0: any node.
+ * How long a task waits in the queue of a CPU before an idle CPU of another node pulls it. `to`: the other node, plus 1; 0: any
+ * node.
  */
 static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {
@@ -308,8 +309,9 @@ static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_
 }
 
 /*
- * Finds an idle CPU for a task that waits on a CPU. Return: negative if there is none. A CPU of another node is used only after
- * the task has waited, or if a task of a higher class has had the CPU for some time.
+ * Finds an idle CPU for a task that waits on the CPU of `rq`. Return: the idle CPU; negative if there is none. A CPU of another
+ * node is used only if the task has waited for crossing_ns(), or if a task of a higher class has occupied the CPU of `rq` for
+ * some time.
  */
 static __noinline s32 idle_cpu_for(struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 now)
 {

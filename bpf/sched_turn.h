@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Turns that end between two ticks. The kernel checks slices only in its tick, which comes every 1 to 10 ms. Here a timer per CPU
- * ends the turn of an ordinary task after one slice if another task waits, like HRTICK for the kernel's fair class. The timer
- * ends the turn before the slice is over if the quota of the task's group is used up.
+ * ends the turn of an ordinary task after one slice if another task waits, like HRTICK for the kernel's fair class. A turn may be
+ * shorter than a slice (PC_TURN_LEAST, PC_TURN_OWED).
  *
  * The timer is set when a task begins to wait, and when a task begins to run while another task waits. If the timer is already
  * set for the same or an earlier time, it is not set again. So it is set about once per slice, however often tasks come and go. A
@@ -11,7 +11,7 @@
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-/* Turn length after the group's quota is used up: only for a task that has waited for too long, or for an RCU reader. */
+/* Length of a turn of a task whose quota is used up: a task that has waited for too long, or an RCU reader. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
 /* Shortest timeout of the timer. If less than this is left of a turn, the turn ends at once. */
 #define PC_TURN_REST_NS		(20 * PC_NSEC_PER_USEC)
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct pc_turn_timer);
 } turn_timers SEC(".maps");
 
-/* Sets the timer, so that it checks the running task of a CPU when the turn is over, or before that. */
+/* Sets the timer of a CPU, so that it checks the running task when the turn is over or earlier. */
 static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	u64 at = *(volatile u64 *)&rq->until_ns, set = *(volatile u64 *)&rq->timer_ns;
@@ -57,7 +57,7 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 /*
  * Whether a task waits for a CPU that may be without a tick. On such a CPU, the check includes tasks that the scheduler has not
  * inserted: the kernel itself puts some tasks into the local DSQ, for example tasks that exit. The check also includes tasks that
- * wait on another thread of the core.
+ * wait on another hardware thread of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
@@ -76,11 +76,11 @@ static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 }
 
 /*
- * Whether a task gets an infinite slice. This is the case on a CPU that the kernel can leave without a tick (nohz_full), while no
- * other task waits. The kernel stops the tick only if the slice is infinite when the task begins to run.
+ * Whether a task gets an infinite slice. A task without a quota gets one on a CPU that the kernel can leave without a tick
+ * (nohz_full), while no other task waits. The kernel stops the tick only if the slice is infinite when the task begins to run.
  *
- * A task that arrives on such a CPU sets the timer. A task that stays only for a short time does not bring back the tick. The
- * tick starts again if another task still waits when the timer ends a turn.
+ * The arrival of another task on such a CPU sets the timer. If that task stays only for a short time, the tick does not start
+ * again. The tick starts again if another task still waits when the timer ends a turn.
  */
 static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
 {
@@ -88,9 +88,9 @@ static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limite
 }
 
 /*
- * Called when the turn of a task is over and the task is still runnable. Return: 1 if the task should be requeued, with no task
- * after it, so that it begins to run again without a tick; 0 if another task waits, so that tasks take turns, or if the CPU needs
- * its tick.
+ * Called when the turn of a task is over and the task is still runnable. Return: 1 if nothing should be dispatched, so that the
+ * kernel requeues the task as the only one (SCX_ENQ_LAST), and it begins to run again without a tick; 0 if another task waits, so
+ * that tasks take turns, or if the CPU needs its tick.
  */
 PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 {
@@ -110,7 +110,7 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
-/* Starts a turn of the running task. If `boosted` is set, the timer is not set, because a boosted vCPU has no turns. */
+/* Starts a turn of the running task. `boosted`: do not set the timer, because it does not end turns of boosted vCPUs. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
 	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
@@ -152,7 +152,7 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 	if (!rq)
 		return 0;
 	*(volatile u64 *)&rq->timer_ns = 0;
-	/* A turn ends only if another task waits and the running task is not boosted. A short turn ends in any case. */
+	/* A turn ends only if another task waits and the running task is not boosted. A short turn (PC_TURN_OWED) always ends. */
 	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
 		return 0;
 	now = rq_now();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Plain yields, and directed yields, which name the task that should run instead. A vCPU that waits for another vCPU of its VM
- * calls that vCPU by a directed yield (KVM's yield_to()). KVM does this at pause-loop exits, and when a guest asks for it
- * (KVM_HC_SCHED_YIELD).
+ * Plain yields, and directed yields. A directed yield names the task that should run instead of the caller. A vCPU that waits for
+ * another vCPU of its VM calls that vCPU with a directed yield (KVM's yield_to()). KVM does this at pause-loop exits, and when a
+ * guest asks for it (KVM_HC_SCHED_YIELD).
  *
- * The kernel holds the locks of both run queues, so no task can be moved. The call leaves a mark. The CPU of the called task
- * fetches this task when it looks for the next one to run (fetch_called()). A call changes only the order: the called task is
- * charged for what it runs. A task can be called only while it has had no more than its share and a slice, and at most once in a
- * quarter of a slice. It preempts no boosted vCPU except its caller. A task that runs only when no other task wants to
- * (SCHED_IDLE, cpu.idle) is not called.
+ * During a directed yield, the kernel holds the locks of both run queues, so no task can be moved. Therefore the call only marks
+ * the called task. The CPU of the called task fetches this task when it looks for the next task to run (fetch_called()). A call
+ * changes only the order of tasks: the called task is charged for its running time. A task can be called only while it has had at
+ * most one slice more than its share of the CPU, and at most once in a quarter of a slice. The called task preempts no boosted
+ * vCPU except its caller. A task that runs only when no other task wants to (SCHED_IDLE, cpu.idle) is not called.
  *
  * If the called task is on another CPU, the caller keeps its own CPU while it waits for an answer, and is charged for this time
- * too. The kernel's fair class takes the CPU away from the caller, which then waits for a turn after each answer. In
+ * too. The kernel's fair class takes the CPU away from the caller, and the caller then waits for a turn after each answer. In
  * crates/sim/mixes/calls.mix, the caller gets 380 answers per second with the fair class, and 1800 with this scheduler.
  */
 #ifndef PARACORD_BPF_SCHED_YIELD_H
@@ -27,7 +27,7 @@ static __always_inline bool call_task(struct pc_task *t, u32 cpu, u32 here, u64 
 	    !is_due(&t->called_ns, now, pc_fair_turn_min_ns(rq->slice_ns)))
 		return false;
 	t->called = 1;
-	/* `calls` is set after the mark is stored, and fetch_called() clears it before it searches. */
+	/* `calls` is set after the mark was stored, and fetch_called() clears `calls` before it searches. */
 	__sync_lock_test_and_set(&rq->calls, cpu == here ? PC_CALLS_HERE : PC_CALLS_ELSEWHERE);
 	/* The current CPU looks for its next task in any case. */
 	if (cpu != here)
@@ -57,10 +57,10 @@ int BPF_PROG(ext_yield, struct task_struct *from, struct task_struct *to)
 		return 0;
 	called = state_of(at) == PC_AT_LOCAL ||
 		 (!t->lazy && to->policy != SCHED_IDLE_POLICY && call_task(t, cpu, here, rq_now()));
-	/* The call has no effect on the other CPU, so the caller need not wait for an answer. */
+	/* The task on the other CPU was not called, so the caller need not wait for an answer. */
 	if (!called && cpu != here)
 		return 0;
-	/* If the called task is on another CPU, the caller keeps its own CPU. Otherwise it yields to the task that is due. */
+	/* If the called task is on another CPU, the caller keeps its own CPU. Otherwise the caller yields its CPU. */
 	if (cpu == here)
 		from->scx.slice = 0;
 	return 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The part of the kernel's sched_ext interface that the scheduler uses. It is written by hand and relocated at load time, like
- * kernel_types.h. So one object serves all kernels from 6.12 on.
+ * The part of the kernel's sched_ext interface that the scheduler uses. The declarations are written by hand and relocated at
+ * load time, like those in kernel_types.h. So one object serves all kernels from 6.12 on.
  *
- * Newer kernels have renamed functions, or pack their arguments into a structure. Each wrapper uses the newest function that the
- * kernel has. libbpf ignores the part of a name from "___" on. Some builds of 7.2 describe a few functions wrongly in their BTF,
- * so that no program can call these functions (docs/ext.md). The scheduler uses only one of them, the kick, and there is an
- * object that works without the kick.
+ * Newer kernels have renamed some functions, and expect the arguments of some others in a structure. Each wrapper calls the
+ * newest variant that the kernel has. libbpf ignores the part of a name from "___" on. Some builds of 7.2 describe a few
+ * functions wrongly in their BTF, so that no program can call these functions (docs/ext.md). The scheduler uses only one of these
+ * functions, the kick, and the loader has a second object that works without the kick.
  */
 #ifndef PARACORD_BPF_SCX_H
 #define PARACORD_BPF_SCX_H
@@ -15,7 +15,7 @@
 #define SCX_DSQ_LOCAL		0x8000000000000002ull
 #define SCX_DSQ_LOCAL_ON	0xc000000000000000ull
 
-/* These constants are the same in all kernels so far. Other values are read from BTF. */
+/* These constants have had the same values in all kernels so far. The values of the enums below are read from BTF. */
 #define SCX_WAKE_EXEC		0x02ull
 #define SCX_WAKE_FORK		0x04ull
 #define SCX_WAKE_SYNC		0x10ull
@@ -40,8 +40,8 @@ enum scx_enq_flags {
 };
 
 /*
- * The state of a task within task_struct.scx.flags. Since 7.1 the values of the states are already shifted. Before 7.1 the states
- * are an enum of their own, whose values have to be shifted.
+ * The state of a task within task_struct.scx.flags. Since 7.1, the values of the states are already shifted to their place in the
+ * flags. Before 7.1, the states are an enum of their own, and its values still have to be shifted.
  */
 enum scx_ent_flags {
 	SCX_TASK_STATE_SHIFT = 8,
@@ -103,9 +103,12 @@ struct bpf_iter_scx_dsq {
 
 PC_KERNEL_TYPES_END
 
-/* The operations of the scheduler. libbpf finds each one by its name. */
+/* The operations of the scheduler. libbpf matches them with the kernel's operations by name. */
 struct sched_ext_ops {
-	/* This must be the first member. The loader clears it on kernels that interpret its result the wrong way round. */
+	/*
+	 * This must be the first member. The loader clears it on kernels that interpret the operation's result the wrong way
+	 * round.
+	 */
 	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -151,8 +154,8 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
 void scx_bpf_dispatch___old(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
 /*
- * Clang before 17 emits no BTF for a function whose name begins with an underscore. Objects that it builds are for kernels up to
- * 7.3 only.
+ * Clang before 17 emits no BTF for a function whose name begins with an underscore. Objects built with such a Clang work only on
+ * kernels up to 7.3.
  */
 #if __clang_major__ >= 17
 #define PC_HAVE_PACKED_VTIME
@@ -196,7 +199,7 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 #define PC_CAN_KICK	0
 #endif
 
-/* The run queue clock, which the kernel has just read for itself. Compare its values only with each other. */
+/* Return: the run queue clock, which the kernel has just read for its own use. Compare its values only with each other. */
 static __always_inline u64 rq_now(void)
 {
 	return bpf_ksym_exists(scx_bpf_now) ? scx_bpf_now() : bpf_ktime_get_ns();
@@ -229,7 +232,7 @@ static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 
 		scx_bpf_dispatch_vtime___old(p, dsq_id, slice_ns, vtime, enq_flags);
 }
 
-/* Moves the task that an iterator points to into another DSQ. Return: false if the task has left its DSQ. */
+/* Moves the current task of an iterator to another DSQ. Return: false if the task has left its DSQ. */
 static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
@@ -237,10 +240,7 @@ static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_str
 	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, 0);
 }
 
-/*
- * Moves the task that an iterator points to into a DSQ that is ordered by virtual time. Return: false if the task has left its
- * DSQ.
- */
+/* Moves the current task of an iterator to a DSQ that is ordered by virtual time. Return: false if the task has left its DSQ. */
 static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 vtime)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_vtime___new)) {
@@ -251,7 +251,7 @@ static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct ta
 	return scx_bpf_dispatch_vtime_from_dsq___old(it, p, dsq_id, 0);
 }
 
-/* Moves a task from a DSQ to the local DSQ: the first one whose affinity allows this CPU. Return: false if there is none. */
+/* Moves the first task whose affinity allows this CPU from a DSQ to the local DSQ. Return: false if there is no such task. */
 static __always_inline bool take(u64 dsq_id)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2))
@@ -271,15 +271,15 @@ static __always_inline void reenqueue_local(void)
 }
 
 /*
- * Always true. The use of struct cpumask here makes the compiler emit BTF for it. Otherwise no code would use its members, the
- * object would have no BTF for it, and the functions above that take a pointer to it would not match the kernel's functions.
+ * Always true. This function uses struct cpumask to make the compiler emit BTF for the structure, because no other code uses its
+ * members. Without this BTF, the functions above that take a pointer to a cpumask would not match the kernel's functions.
  */
 static __always_inline bool describes_cpumask(void)
 {
 	return bpf_core_type_exists(struct cpumask);
 }
 
-/* Whether sched_ext schedules the task now. When a scheduler is loaded or unloaded, the kernel switches tasks one by one. */
+/* Whether sched_ext schedules a task now. When a scheduler is loaded or unloaded, the kernel switches the tasks one by one. */
 static __always_inline bool is_in_scx(const struct task_struct *p)
 {
 	u32 enabled;
@@ -292,7 +292,7 @@ static __always_inline bool is_in_scx(const struct task_struct *p)
 	return (p->scx.flags & bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_STATE_MASK)) == enabled;
 }
 
-/* Whether select_cpu was called before this enqueue. It is not called for a task that may run on only one CPU. */
+/* Whether select_cpu was called before this enqueue. select_cpu is not called for a task that may run on only one CPU. */
 static __always_inline bool cpu_was_selected(u64 enq_flags)
 {
 	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The sensor observes the vCPU threads of all VMs, asks policy/boost.h what to do with them, and reports the decisions to the
- * daemon. The sensor itself changes nothing.
+ * daemon. The sensor itself changes no thread.
  *
  *  program           hook                        purpose
  *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
@@ -15,23 +15,24 @@
  *  sensor_announce_* raw_tp kvm_msr, kvm_hvc_arm64  regions in guests' own memory (announce.h)
  *  overflow          perf_event                  counters of guests that overflow (bell.h)
  *
- * Cost at a context switch: a task that is not a vCPU has no BPF task storage, and costs two loads. (A task keeps the storage
- * that it got from the scheduler after the scheduler is unloaded, and then costs one more lookup.) Wakeups on the host are not
- * traced, because KVM kicks a vCPU to wake it.
+ * Cost at a context switch: a task that is not a vCPU has no BPF task storage, and costs two loads. After the scheduler is
+ * unloaded, a task keeps the storage that it got from the scheduler, and costs one more lookup. Wakeups on the host are not traced,
+ * because KVM kicks a vCPU to wake it.
  *
- * Cost at a VM exit: the vCPU that runs on a CPU is stored in the record of the CPU when it is switched in. So an exit of an
- * unboosted vCPU costs two array lookups. If the vCPU serves a wakeup, the exit also costs a read of the clock. If the guest may
- * make requests, the exit also costs a read of four bytes of the guest line. If the daemon serves counters to the guest, the
- * exit also costs a read of four bytes of the guest's memory (bell.h). If the guest has moved its line or its preempt_count, an exit
- * translates the address anew, at most ten times a second (translate.h). If the host line in the guest's own memory has changed, an
- * exit writes it (host_line.h). So do the exits after an announcement with the performance domains (domain_table.h).
+ * Cost at a VM exit: when a vCPU is switched in, it is stored in the record of the CPU. So an exit of an unboosted vCPU costs two
+ * array lookups. An exit of a boosted vCPU that serves a wakeup also costs a read of the clock. Exits cost more in these cases:
+ * - The guest may make requests: the exit reads four bytes of the guest line.
+ * - The daemon serves counters to the guest: the exit reads four bytes of the guest's memory (bell.h).
+ * - The guest has moved its line or its preempt_count: the exit translates the address again, at most ten times a second
+ *   (translate.h).
+ * - The host line of a region in the guest's own memory has changed: the exit writes the line (host_line.h).
+ * - The guest has announced a region shortly before: the exit compares a performance domain, and may write it (domain_table.h).
  *
- * The policy runs only at the other exits of a boosted vCPU (with hints_at_exit also of an unboosted one), and at switches and
- * kicks of vCPUs.
+ * The policy runs only at switches and kicks of vCPUs, at the daemon's ticks, and at exits of a boosted vCPU that does not serve a
+ * wakeup. With hints_at_exit, it also runs at exits of an unboosted vCPU.
  *
- * kvm_exit is a plain raw tracepoint, and the vCPU is found through the preempt notifier of the thread. The arguments of the
- * tracepoint differ between kernels and architectures (on arm64 they do not include the vCPU). The preempt notifier is the same
- * everywhere.
+ * sensor_exit does not use the arguments of kvm_exit, because they differ between kernels and architectures; on arm64, they do not
+ * include the vCPU. It finds the vCPU through the preempt notifier of the thread, which is the same everywhere.
  */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -134,13 +135,13 @@ struct {
 } kvm_vcpus SEC(".maps");
 
 /*
- * Hints for kicks: a slot has the index of a vCPU whose struct kvm_vcpu * hashes to the slot. A hint counts only if the record of
- * the vCPU has the same pointer. The hints save most kicks the lookup in kvm_vcpus.
+ * Hints for kicks: a slot contains the index of a vCPU whose struct kvm_vcpu * hashes to the slot. A hint is used only if the
+ * record of this vCPU contains the pointer of the kicked vCPU. With the hints, most kicks need no lookup in kvm_vcpus.
  */
 #define PC_KICK_HINT_BITS	8
 u32 kick_hints[1 << PC_KICK_HINT_BITS];
 
-/* Boosts are rare: one ring buffer is enough, and keeps the decisions about a vCPU in order. */
+/* Boosts are rare, so one ring buffer is enough. It keeps the decisions about a vCPU in order. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
@@ -189,8 +190,8 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 }
 
 /*
- * Reports a change of the guest's request to the daemon, at a limited rate. The daemon acts on requests if paracord's scheduler
- * is not enabled. A guest that may no longer make requests counts as a guest without a request. Return: 0.
+ * Reports a change of the guest's request to the daemon, at a limited rate. The daemon acts on requests only if paracord's
+ * scheduler is not enabled. A guest that may no longer make requests counts as a guest without a request. Return: 0.
  */
 static __noinline int tell_request(u32 index)
 {
@@ -222,7 +223,7 @@ static __always_inline bool is_told(const struct pc_vcpu *v)
 	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
 }
 
-/* Called at an exit that does not matter for boosts. */
+/* Handles an exit that does not matter for boosts. Return: 0. */
 static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
 {
 	if (v->setup.guest_requests)
@@ -276,12 +277,12 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 }
 
 /*
- * Called when a thread exits, after the thread has set PF_EXITING (sensor_adopt()). Return: 1 if the thread had a record, at the
- * first call only; otherwise 0.
+ * Marks the record of a thread that exits as gone. Called after the thread has set PF_EXITING (sensor_adopt()). Return: 1 at the
+ * first call for a thread that had a record; otherwise 0.
  *
- * Usually the program at sched_process_exit reports the exit. Since 7.0, this program can be preempted. The kernel then does not
- * run the program for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the last switch
- * of the other thread reports its exit, because the program at a switch cannot be preempted.
+ * Usually the program at sched_process_exit calls this function. Since Linux 7.0, that program can be preempted. The kernel then
+ * does not run it for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the program at
+ * sched_switch, which cannot be preempted, calls this function at the last switch of the other thread.
  */
 static __noinline int note_end(struct task_struct *task)
 {
@@ -347,12 +348,13 @@ static __always_inline u32 latency_bucket(u64 ns)
 }
 
 /*
- * Counts the latency from wakeup to running, when a vCPU is switched in after it slept. It is measured from the kick of the vCPU.
- * If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's account of waiting time is used.
+ * Counts the latency from wakeup to running. Called when a vCPU is switched in after it slept. The latency is measured from the
+ * kick of the vCPU. If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's account of waiting
+ * time is used.
  *
- * The tracepoint comes before this account is closed. run_delay has the time for which the task waited in the queues of other
- * CPUs. last_queued is the time when the task came to the queue of this CPU. If the task preempts at once, the kernel does not
- * read the clock of the account again, and the latency counts as 0.
+ * At the tracepoint, the kernel has not closed this account yet: run_delay contains the time for which the task waited in the
+ * queues of other CPUs, and last_queued is the time when the task came to the queue of this CPU. If the task preempts at once, the
+ * kernel does not read the clock of the account again, so the latency counts as 0.
  */
 static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
@@ -388,7 +390,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		*(volatile u32 *)&v->asleep = 0;
 		v->counters.wakeups++;
 		note_latency(v, task, now);
-		/* If the vCPU is not boosted, it had no budget when it went to sleep, and there was no kick. */
+		/* A vCPU that is not boosted here had no budget when it went to sleep, and was not kicked while it slept. */
 		if (!v->state.boosted)
 			events |= PC_EV_WAKEUP;
 	}
@@ -396,7 +398,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		evaluate(index, events);
 }
 
-/* Whether a task may be a vCPU whose switches the operations of the scheduler (sched_ops.h) do not see. */
+/* Whether a task may be a vCPU whose switches the operations of paracord's scheduler (sched_ops.h) do not handle. */
 static __always_inline bool may_be_vcpu(const struct task_struct *task)
 {
 	return task->bpf_storage && !(ext_on && is_in_scx(task));
@@ -458,7 +460,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	/* The slot has no hint yet, or belongs to another vCPU, or to one that is gone: its record has no kvm_vcpu. */
+	/* The slot has no hint yet, or its hint is for another vCPU, or for a vCPU that is gone, whose record has no kvm_vcpu. */
 	if (!v || v->kvm_vcpu != kvm_vcpu) {
 		found = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
 		if (!found)
@@ -471,7 +473,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
 	now = bpf_ktime_get_ns();
-	/* The caller of the probed function wakes the vCPU after this. */
+	/* The probed function wakes the vCPU after this program has run. */
 	if (*(volatile u32 *)&v->asleep) {
 		events |= PC_EV_WAKEUP;
 		if (!*(volatile u64 *)&v->wakeup_ns)
@@ -486,7 +488,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	return evaluate(index, events);
 }
 
-/* Only one of these two programs is loaded. In newer kernels, kvm_vcpu_kick() is a wrapper of __kvm_vcpu_kick(). */
+/* Only one of these two programs is loaded. In newer kernels, kvm_vcpu_kick() is a wrapper around __kvm_vcpu_kick(). */
 SEC("fentry/kvm_vcpu_kick")
 int sensor_kick(u64 *ctx)
 {
@@ -500,7 +502,7 @@ int sensor_kick_new(u64 *ctx)
 }
 
 /*
- * With APICv or AVIC, KVM rarely kicks a vCPU, but it wakes a vCPU that does not run. kvm_vcpu_kick() also calls this function.
+ * With APICv or AVIC, KVM rarely kicks a vCPU, but still wakes a vCPU that sleeps. kvm_vcpu_kick() also calls kvm_vcpu_wake_up().
  */
 SEC("fentry/kvm_vcpu_wake_up")
 int sensor_wake_up(u64 *ctx)

@@ -15,7 +15,7 @@
 #define PC_VCPUS_MAX	4096
 #define PC_VMS_MAX	1024
 #define PC_CPUS_MAX	4096	/* the loader shrinks the arrays to the number of possible CPUs */
-#define PC_HIST_BUCKETS	32	/* bucket n counts [2^n, 2^(n+1)) ns; bucket 0 also counts 0 ns, the last one all longer times */
+#define PC_HIST_BUCKETS	32	/* bucket n counts [2^n, 2^(n+1)) ns; bucket 0 also 0 ns, the last bucket all longer times */
 
 /* vcpu.life */
 #define PC_VCPU_FREE	0
@@ -28,17 +28,17 @@ struct pc_vcpu_counters {
 	u64 exits;
 	u64 wakeups;		/* times that the vCPU began to run after a sleep */
 	u64 irqs;		/* kicks of the vCPU by KVM, for example for an interrupt */
-	u64 boosts[PC_REASONS];	/* a boost with two reasons counts in both */
+	u64 boosts[PC_REASONS];	/* a boost with two reasons counts for both */
 	u64 unboosts;
-	u64 forced;		/* unboosts because a grant or a budget was used up */
-	u64 throttles;		/* times that a budget was exhausted */
+	u64 forced;		/* unboosts that were forced (pc_boost_decision.forced) */
+	u64 throttles;		/* throttles that have begun */
 	u64 boosted_ns;		/* running time while boosted */
 	u64 running_ns;
-	u64 guest_read_errors;	/* region page was absent, or slot was out of range */
-	u64 actuations_dropped;	/* messages lost because the ring buffer was full; a boost or unboost is sent again */
+	u64 guest_read_errors;	/* reads of the region that failed because a page was absent */
+	u64 actuations_dropped;	/* messages lost because the ring buffer was full; a lost boost or unboost is sent again */
 	u64 suppressed;		/* boosts that the actuation rate limit held back */
 	u64 evaluations;	/* policy steps */
-	u64 requests;		/* changes that were seen in the guest's request */
+	u64 requests;		/* changes of the guest's request that were seen */
 	u64 wakeup_latency[2][PC_HIST_BUCKETS]; /* time from wakeup to running: [0] unboosted, [1] boosted */
 };
 
@@ -47,45 +47,45 @@ struct pc_vcpu_counters {
  * makes `sequence` odd, changes `image`, and makes `sequence` even again.
  */
 #define PC_HOST_LINE_WORDS	8
-#define PC_HOST_LINE_AGAIN	1u	/* value of `written`: no image was written, so the next one is written in any case */
+#define PC_HOST_LINE_AGAIN	1u	/* value of `written`: the image is written at the next exit, even if it has not changed */
 
 struct pc_host_line {
 	u64 image[PC_HOST_LINE_WORDS];	/* the content that the line should have, without `announcement` */
 	u32 sequence;			/* 0: the daemon has written no image yet */
-	u32 written;			/* `sequence` of the image that was written last, or given up; PC_HOST_LINE_AGAIN */
+	u32 written;			/* `sequence` of the last image that was written or given up; or PC_HOST_LINE_AGAIN */
 	u32 announcement;		/* guest_announcements of the last announcement by this vCPU */
-	u32 known;			/* 1: nobody but the sensor has written to the line since it wrote `there` */
+	u32 known;			/* 1: the line contains `there`, unless somebody else has written to it */
 	u64 there[PC_HOST_LINE_WORDS];	/* what the sensor has written to the line */
 	u32 barrier;
 	u32 reserved;
 	u64 writes;
 	u64 write_errors;		/* the page was not present or not writable */
-	u64 changed;			/* times that something else was found in the line, so that it was left alone */
-	u64 left_ns;			/* the line is left alone until another announcement than that of this time; 0: it is not */
+	u64 changed;			/* times that the line no longer contained `there`, so that it was left alone */
+	u64 left_ns;			/* the line is left alone while pc_vcpu.announced_ns has this value; 0: it is not */
 };
 
-/* A domain of the table that guests without a device are told: struct paracord_domain (abi/paracord_abi.h). */
+/* A struct paracord_domain (abi/paracord_abi.h) of the table that guests without a device get. */
 #define PC_DOMAIN_WORDS		24
 
 struct pc_domain_image {
 	u64 words[PC_DOMAIN_WORDS];
 };
 
-/* A pass over the table in the guest's own memory (domain_table.h). Only the vCPU's thread uses it. */
+/* A pass over the table in the guest's own memory (domain_table.h). Only the vCPU's thread accesses this structure. */
 struct pc_domain_pass {
 	u64 hva;		/* address of the region's header in the VMM */
 	u64 kvm;		/* struct kvm of the VM when the address was translated */
-	u64 generation;		/* generation of its memory slots then */
+	u64 generation;		/* generation of the VM's memory slots at that time */
 	u64 announced_ns;	/* time of the announcement that started the pass */
 	u32 is_due;		/* 1: the pass has not ended */
-	u32 next;		/* index of the next domain; the next pass goes on there if this one ends too early */
+	u32 next;		/* index of the next domain; if this pass ends too early, the next pass continues there */
 	u32 announcement;	/* number of the announcement that started the pass */
 	u32 reserved;
 };
 
-/* pc_vcpu_setup.refused */
-#define PC_REFUSED_RT	1	/* not boosted by rt: a limit of its cgroups does not bind a real-time thread */
-#define PC_REFUSED_ALL	3	/* not boosted by ext either, for example because its cgroup has cpu.idle set */
+/* pc_vcpu_setup.refused: the actuators that do not boost the thread */
+#define PC_REFUSED_RT	1	/* rt, because a limit of the thread's cgroups does not bind real-time threads */
+#define PC_REFUSED_ALL	3	/* rt and ext, for example because the thread's cgroup has cpu.idle set */
 
 /* pc_vcpu_setup.writes */
 #define PC_WRITE_LINE		1	/* the host line at slot_gpa */
@@ -94,13 +94,13 @@ struct pc_domain_pass {
 /* Written by the daemon. */
 struct pc_vcpu_setup {
 	u32 vm;			/* index into vms */
-	u32 hints_at_exit;	/* copied from the VM's configuration, to save the lookup at an unboosted exit */
+	u32 hints_at_exit;	/* copied from the VM's configuration, to save the lookup at an exit of an unboosted vCPU */
 	u64 slot_hva;		/* address of the guest line in the VMM; 0: no region */
 	u32 guest_line_bytes;	/* size of the guest line: declared by the guest, checked by the daemon */
-	u32 guest_features;	/* features that were offered and that the guest has accepted */
+	u32 guest_features;	/* features that the host offers and the guest has accepted */
 	u32 guest_requests;	/* 1: the guest's requests are honoured */
-	u32 refused;		/* PC_REFUSED_*, for example because of its cgroups; 0: boosts are allowed */
-	u64 asked_hva;		/* address of paracord_pmu_guest.asked in the VMM; 0: the daemon does not serve its counters */
+	u32 refused;		/* PC_REFUSED_*; 0: boosts are allowed */
+	u64 asked_hva;		/* address of paracord_pmu_guest.asked in the VMM; 0: the daemon serves no counters of the vCPU */
 	u32 reserve;		/* index into reserves, for the CPU quotas of the vCPU's cgroups; 0: no quotas */
 	u32 io;			/* 1: not a vCPU thread, but another thread of the VMM that works for the VM */
 	u32 may_announce;	/* 1: a region in the guest's own memory is allowed */
@@ -110,7 +110,7 @@ struct pc_vcpu_setup {
 };
 
 /*
- * Number of records in `reserves`, which are for cgroups that have a CPU quota and contain vCPUs. Index 0 belongs to no cgroup.
+ * Number of records in `reserves`. Each cgroup that has a CPU quota and contains vCPUs has a record. Record 0 belongs to no cgroup.
  */
 #define PC_RESERVES_MAX		1024
 /* Maximum number of nested cgroups with a CPU quota above one vCPU. */
@@ -119,58 +119,58 @@ struct pc_vcpu_setup {
 /* pc_vcpu.entered: whether a thread that the daemon adopted as a non-vCPU thread has entered a guest since then. */
 #define PC_ENTERED_NO		0
 #define PC_ENTERED_YES		1
-#define PC_ENTERED_REFUSED	2	/* it has, but its user already has the maximum number of vCPU records */
+#define PC_ENTERED_REFUSED	2	/* the thread has, but its user already has the maximum number of vCPU records */
 
 struct pc_vcpu {
 	u32 life;		/* PC_VCPU_*: BPF sets NEW and GONE, the daemon READY and FREE */
 	u32 tid;
 	u32 tgid;
 	u32 vcpu_id;		/* KVM's vcpu_id; ~0: not known, for example because the kernel has no BTF for KVM */
-	u64 start_ns;		/* start of the thread (boot time clock): detects a reused tid */
-	u64 kvm_vcpu;		/* address of its struct kvm_vcpu, which is the key at kicks; 0: not known */
+	u64 start_ns;		/* start time of the thread (boot time clock), by which a reused tid is detected */
+	u64 kvm_vcpu;		/* address of the vCPU's struct kvm_vcpu, which is the key for kicks; 0: not known */
 	u64 task;		/* struct task_struct of the thread; 0: not known */
 	u32 cpu;		/* last host CPU */
 	u32 lock;		/* 1: an evaluator works on this vCPU */
-	u32 pending;		/* PC_EV_* that were posted and are not evaluated yet */
+	u32 pending;		/* PC_EV_* that were posted and have not been evaluated yet */
 	u32 on_cpu;
 	u32 actuated;		/* PC_LEVEL_* that was last reported to the daemon */
-	u32 asleep;		/* 1: it went to sleep and has not run since then */
+	u32 asleep;		/* 1: the vCPU went to sleep and has not run since then */
 	u32 level;		/* PC_LEVEL_* that the policy has decided; the scheduler acts on it */
 	u32 asks;		/* last read from the guest: perf_request in bits 0 to 15, perf_limit in bits 16 to 31 */
-	u64 waited_before_ns;	/* sched_info.run_delay (total time in run queues) when it went to sleep */
-	u64 wakeup_ns;		/* time of the first kick since it went to sleep; 0: no kick */
+	u64 waited_before_ns;	/* sched_info.run_delay (total time in run queues) when the vCPU went to sleep */
+	u64 wakeup_ns;		/* time of the first kick since the vCPU went to sleep; 0: no kick */
 	u64 run_since_ns;
 	u64 told_ns;		/* when the guest's request was last reported to the daemon */
 	u32 told_asks;		/* `asks` in that report; 0: no request */
-	u32 asked;		/* paracord_pmu_guest.asked when a worker was last woken for it */
-	u64 deaf_until_ns;	/* set by the daemon if the VM's budget for counters is used up: no worker is woken until then */
+	u32 asked;		/* value of paracord_pmu_guest.asked for which a worker was last woken */
+	u64 deaf_until_ns;	/* set by the daemon if the VM's counter budget is used up: requests wake no worker until then */
 	struct pc_guest_view guest;	/* last copy of the guest line's hints; written in the context of the vCPU thread */
-	/* Addresses of the VMM (translate.h). They hold for slots_kvm and slots_generation. */
-	u64 preempt_count_hva;	/* preempt_count_gpa as an address of the VMM; 0: not translated */
+	/* Addresses in the VMM (translate.h). They are valid while the VM is slots_kvm and the generation is slots_generation. */
+	u64 preempt_count_hva;	/* preempt_count_gpa as an address in the VMM; 0: not translated */
 	u64 preempt_count_gpa;	/* last read from the guest line */
-	u64 line_hva;		/* line_gpa as an address of the VMM */
+	u64 line_hva;		/* line_gpa as an address in the VMM */
 	u64 line_gpa;		/* setup.slot_gpa that was translated; 0: none */
 	u64 slots_kvm;		/* struct kvm of the VM */
-	u64 slots_generation;	/* generation of its memory slots */
+	u64 slots_generation;	/* generation of the memory slots of that VM */
 	u64 translate_ns;	/* time of the last attempt to translate */
-	u64 announced_ns;	/* pc_announcement.announced_ns when it was last seen to change */
-	u64 announced_ran_ns;	/* running time of the vCPU at that moment */
-	u32 translate;		/* 1: the next VM exit translates again */
-	u32 line_writable;	/* 1: KVM lets the guest write to the slot at line_gpa, so the host may, too */
+	u64 announced_ns;	/* value of pc_announcement.announced_ns that this vCPU saw last */
+	u64 announced_ran_ns;	/* running time of the vCPU when it first saw that value */
+	u32 translate;		/* 1: the addresses are translated again at the next VM exit */
+	u32 line_writable;	/* 1: the guest may write to the memory slot that contains line_gpa, so the sensor may, too */
 	u32 uid;		/* user whose quota of records is charged, or PC_UID_OTHERS */
 	u32 charged;		/* 1: this record is charged to that user */
-	u32 ran_boosted;	/* 1: it was boosted at some time since it was switched in (only set under the scheduler) */
+	u32 ran_boosted;	/* 1: the vCPU was boosted at some time since it was switched in (set only with the scheduler) */
 	u32 entered;		/* PC_ENTERED_*, for a thread that was adopted as a non-vCPU thread */
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
 	struct pc_host_line line;
 	struct pc_domain_pass domains;
-	u64 requested_ns;	/* time of the last look at the guest's request in the guest's own memory */
+	u64 requested_ns;	/* when the guest's request was last read from the guest's own memory */
 };
 
 /*
- * A user other than root may hold a limited number of vCPU records. The number that a user holds is user_taken (charged by the
+ * A user other than root may hold only a limited number of vCPU records. The number that a user holds is user_taken (charged by the
  * sensor) minus user_returned (returned by the daemon). If there are many users, the daemon forgets those that hold no record
  * (crates/sensor/src/users.rs).
  */
@@ -204,40 +204,40 @@ struct pc_vm_threads {
 struct pc_vm {
 	struct pc_vm_threads threads[2];	/* index: pc_vcpu_setup.io (PC_VCPUS, PC_IO_THREADS) */
 	u32 tgid;			/* written by the daemon; 0: the record is free */
-	u32 home;			/* home node, plus 1; 0: not known yet */
+	u32 home;			/* home node + 1; 0: not known yet */
 };
 
 /* Bytes of struct paracord_header (abi/paracord_abi.h). */
 #define PC_HEADER_BYTES		128
 
 /*
- * The region that the guest of a VM has announced, one per VM. Written by BPF, in the context of a vCPU. A reader copies the record
- * between two reads of `sequence` that return the same even number.
+ * The region that the guest of a VM has announced. There is one record per VM. BPF writes it in the context of a vCPU. A reader
+ * copies the record between two reads of `sequence` that return the same even number.
  */
 struct pc_announcement {
 	u32 lock;		/* 1: a vCPU writes the record */
 	u32 sequence;		/* odd while the record is written */
 	u64 gpa;		/* guest-physical address; 0: none, or withdrawn */
-	u64 kvm;		/* struct kvm of the VM that announced it: one process may run several VMs */
-	u64 announced_ns;	/* time of the last announcement that was noted */
-	u64 looked_ns;		/* time of the last announcement that was looked at */
+	u64 kvm;		/* struct kvm of the VM that announced the region, because one process may run several VMs */
+	u64 announced_ns;	/* time of the last announcement that was stored in this record */
+	u64 looked_ns;		/* time of the last announcement that was processed */
 	u64 count;		/* announcements */
-	u64 ignored;		/* announcements that were not looked at: too fast, or while another one was looked at */
-	u64 unreadable;		/* announcements of addresses that are no memory of the guest, or not present */
+	u64 ignored;		/* announcements that were dropped: too soon after another one, or while another one was stored */
+	u64 unreadable;		/* announcements of an address that is not in the guest's memory, or whose page is not present */
 	u8 header[PC_HEADER_BYTES]; /* copy of the region's header */
 };
 
 /* One per host CPU, on a cache line of its own. */
 struct pc_cpu {
-	struct pc_bucket boosted;	/* budget of boosted time on this CPU: what the share kept for other tasks leaves */
+	struct pc_bucket boosted;	/* budget for boosts on this CPU: the period minus pc_boost_config.cpu_kept_ns */
 	u32 running;			/* index of the running vCPU + 1; 0: none */
 	u32 reserved32;
 	u64 reserved[5];
 };
 
 /*
- * Task storage (struct pc_task): one per vCPU thread, or under the scheduler (ext.bpf.c) one per task. Without the scheduler only
- * `vcpu` is used.
+ * Task storage (struct pc_task): one per thread with a vCPU record; with the scheduler (ext.bpf.c), one per task. Without the
+ * scheduler, only `vcpu` is used.
  */
 #define PC_NO_INDEX	0xffffffffu
 #define PC_NO_QUEUE	0xffffffffu
@@ -267,38 +267,38 @@ struct pc_cpu {
 struct pc_task {
 	u32 vcpu;		/* index of the vCPU + 1; 0: not a vCPU; PC_NO_INDEX: a vCPU that got no record */
 	u32 queue;		/* CPU to whose base `vtime` refers; PC_NO_QUEUE: none yet */
-	u64 vtime;		/* its virtual time while it does not run */
-	u64 waits_ns;		/* when it began to wait in a queue, unchanged by migrations; 0: it does not wait */
+	u64 vtime;		/* virtual time of the task while the task does not run */
+	u64 waits_ns;		/* when the task began to wait in a queue, unchanged by migrations; 0: it does not wait */
 	u32 inverse;		/* PC_INVERSE of its effective weight, which depends on its groups */
 	u32 group;		/* index of the group's record; PC_GROUP_ROOT: the root group */
-	u32 counted;		/* weight that its group's sum contains for it; 0: none, for example while it sleeps */
+	u32 counted;		/* weight that its group's sum contains for the task; 0: none, for example while the task sleeps */
 	u8 known;		/* 1: load tracking has begun */
 	u8 shares;		/* 1: its group has no record of its own, and `group` is the nearest ancestor that has one */
-	u16 children;		/* number of children that it has forked; wraps */
+	u16 children;		/* number of children that the task has forked; wraps */
 	u64 seen_ns;		/* when its load was last updated, on a clock that all CPUs share */
 	struct pc_clamp own;	/* clamps that are set for the task itself */
-	struct pc_clamp clamp;	/* effective clamps: `own` limited by its group; for a vCPU also the guest's request */
+	struct pc_clamp clamp;	/* effective clamps: `own` limited by the group; for a vCPU, with the guest's request */
 	struct pc_perf_task perf;
-	u64 placed_ns;		/* when a better CPU was last searched, at a wakeup or while it ran */
+	u64 placed_ns;		/* when a better CPU was last searched for, at a wakeup or while the task ran */
 	u32 weight;		/* effective weight in 64ths: 2^32 / inverse */
-	u8 sync;		/* 1: this wakeup is a sync wakeup: the waker is about to sleep */
-	u8 reads;		/* 1: it was preempted in an RCU read-side critical section that it has not left */
+	u8 sync;		/* 1: the current wakeup is a sync wakeup: the waker is about to sleep */
+	u8 reads;		/* 1: the task was preempted in an RCU read-side critical section that it has not left */
 	u8 birth;		/* PC_BIRTH_* */
 	u8 lazy;		/* 1: its group or an ancestor has cpu.idle set */
-	u32 limited;		/* index of the group whose quota it uses; 0: none */
+	u32 limited;		/* index of the group whose quota the task uses; 0: none */
 	u64 at;			/* PC_AT_*: where the task is */
 	u32 generation;		/* generation of the group when the task entered it */
-	u32 debit_ns;		/* running time that it is charged in advance as a new task */
-	u32 unused_ns;		/* largest debit of a new task (most_owed()) less its running time; 0: it is no longer new */
+	u32 debit_ns;		/* running time that the task is charged in advance as a new task */
+	u32 unused_ns;		/* most_owed(), the largest debit of a new task, minus its running time; 0: no longer new */
 	u32 credit_ns;		/* unused_ns of its last child when that child exited */
-	u16 number;		/* its number among the children of its parent */
-	u8 called;		/* 1: a directed yield has called it (sched_yield.h), and it should run next */
+	u16 number;		/* number of the task among the children of its parent */
+	u8 called;		/* 1: a directed yield has called the task (sched_yield.h), which should run next */
 	u8 reserved8;
 	u32 last_child;		/* tid of its last child; 0: none */
-	s32 after_ns;		/* its running time since it forked that child; not counted beyond PC_FAIR_TICK_NS */
-	u32 owed_ns;		/* running time of its parent from this fork to the parent's exit; charged to this task */
-	u64 called_ns;		/* when it was called last */
-	/* Time since which it has been next on its CPU but held back by a sibling CPU of the core; 0: not held back. */
+	s32 after_ns;		/* running time since the task forked that child; not counted beyond PC_FAIR_TICK_NS */
+	u32 owed_ns;		/* running time of the parent from this fork to the parent's exit; charged to this task */
+	u64 called_ns;		/* when the task was called last */
+	/* Since when the task has been next on its CPU but held back by a sibling CPU of the core; 0: not held back. */
 	u64 stands_ns;
 };
 
@@ -320,7 +320,7 @@ struct pc_group {
 	u16 limited;		/* index of the nearest group with a quota, this group or an ancestor, as of factor_ns; 0: none */
 	struct pc_clamp own;	/* clamps that are set for its tasks */
 	struct pc_clamp clamp;	/* effective clamps: `own` limited by all ancestors, as of factor_ns */
-	u32 counted;		/* weight that its parent's sum contains for it; 0: not active */
+	u32 counted;		/* weight that the sum of the parent group contains for this group; 0: not active */
 	u32 generation;		/* number of groups that have used this index */
 };
 
@@ -334,7 +334,7 @@ struct pc_unrecorded {
 #define PC_PERF_TRACK	(1u << 0)	/* track the utilization of tasks and CPUs */
 #define PC_PERF_REQUEST	(1u << 1)	/* request frequencies from the governor */
 #define PC_PERF_CARRY	(1u << 2)	/* carry the level of a burst over a sleep */
-#define PC_PERF_CHARGE	(1u << 3)	/* charge a capped task for the time that its work takes at its cap */
+#define PC_PERF_CHARGE	(1u << 3)	/* charge a capped task for the time that its work would take at its cap */
 #define PC_PERF_SHARED	(1u << 4)	/* the CPU shares its frequency with other CPUs */
 #define PC_PERF_PLACE	(1u << 5)	/* place tasks by energy */
 #define PC_PERF_HOLD	(1u << 6)	/* lower a request only after a hold window */
@@ -342,11 +342,11 @@ struct pc_unrecorded {
 /* pc_rq.runs: which task of the scheduler runs on the CPU. */
 #define PC_RUNS_NOTHING	0	/* none: the CPU is idle, or runs a task of a higher class */
 #define PC_RUNS_TASK	1
-#define PC_RUNS_VCPU	2	/* added to the index of the vCPU */
+#define PC_RUNS_VCPU	2	/* a vCPU: this value plus the index of the vCPU */
 
 /* pc_rq.turn: how long the current turn lasts. */
 #define PC_TURN_WHOLE	0	/* one slice */
-#define PC_TURN_LEAST	1	/* pc_fair_turn_min_ns(), because a task has woken that should have had this turn */
+#define PC_TURN_LEAST	1	/* pc_fair_turn_min_ns(), because a task that should have had this turn has woken */
 #define PC_TURN_OWED	2	/* a short turn, because the quota is used up or a boosted vCPU has called the task */
 
 /*
@@ -385,7 +385,7 @@ struct pc_near {
 	u16 cache;		/* PC_NO_CACHE: all CPUs of the node share one cache, or there are too many caches */
 };
 
-/* One per host CPU: the state of its queue and of the running task. It fills four cache lines. */
+/* One per host CPU: the state of the CPU's queue and of the running task. The structure fills four cache lines. */
 struct pc_rq {
 	u64 base;		/* virtual time that the queue has reached */
 	u64 cur_vtime;		/* virtual time of the running task at cur_since_ns */
@@ -393,7 +393,7 @@ struct pc_rq {
 	u32 cur_inverse;	/* PC_INVERSE of its effective weight */
 	u32 runs;		/* PC_RUNS_* */
 	s32 queued;		/* number of waiting tasks */
-	u32 promotes;		/* 1: a task on this queue may have been boosted since promote() last searched it */
+	u32 promotes;		/* 1: a task on this queue may have been boosted since promote() last searched the queue */
 	u32 expired;		/* 1: the running task is preempted at the next tick */
 	u32 slice_ns;		/* pc_fair_slice_ns(); set by the loader */
 	u32 cur_cap;		/* clamp.max of the running task */
@@ -406,19 +406,19 @@ struct pc_rq {
 	u64 search_ns;		/* when the next search of the queue is due */
 	u64 sum_ns;		/* when the sums in `perf` were last updated, on a clock that all CPUs share */
 	struct pc_near near;	/* set by the loader */
-	u16 victim[PC_NEAR_LEVELS];	/* the CPU of each ring that is searched next */
+	u16 victim[PC_NEAR_LEVELS];	/* for each ring, the CPU that is searched next */
 	u16 looks;		/* number of searches by balance() */
 	u16 domain;		/* domain of the energy model; set by the daemon */
 	u16 capacity;		/* 0..1024, at the highest frequency; set by the daemon */
 	u16 offline;		/* 1: the CPU is offline */
 	u16 search;		/* 1: the queue has to be searched for tasks that have waited for too long */
 	u16 direct;		/* 1: a task waits in the local DSQ (goes_direct()) */
-	u16 asks;		/* 1: the governor has an active request of the scheduler */
+	u16 asks;		/* 1: the scheduler has made a request to the governor, and has not withdrawn it */
 	u16 turn;		/* PC_TURN_* of the running task */
 	u16 tickless;		/* PC_TICKLESS*; set by the loader and by this CPU */
 	s32 readers;		/* how many of the `queued` tasks were preempted in an RCU read-side critical section */
 	u16 put_back;		/* PC_LEVEL_* of a boosted vCPU that has been requeued since the last ext_running() on this CPU */
-	u16 aged;		/* 1: the task that runs next was fetched because it has waited for too long */
+	u16 aged;		/* 1: the task that runs next was fetched because it had waited for too long */
 	u32 calls;		/* PC_CALLS_*; 0: no task that waits here was called */
 	u64 pace;		/* pace of this CPU at pace_ns (policy/balance.h) */
 	u64 pace_ns;
@@ -474,7 +474,7 @@ struct pc_tick {
 	u32 index[PC_TICK_MAX];
 };
 
-/* Context of the program sensor_where: `count`, `invariance_key` and `vcpu` are input, the rest is output. */
+/* Context of the program sensor_where: `count`, `invariance_key` and `vcpu` are input; the rest is output. */
 #define PC_WHERE_MAX	16
 
 struct pc_where_one {
@@ -493,7 +493,7 @@ struct pc_where {
 };
 
 /* Ring buffer messages to the daemon. */
-#define PC_MSG_NEW	1	/* a vCPU was seen for the first time */
+#define PC_MSG_NEW	1	/* the first VM exit of a thread was seen */
 #define PC_MSG_BOOST	2
 #define PC_MSG_UNBOOST	3
 #define PC_MSG_GONE	4

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Translates guest-physical addresses to addresses of the VMM, with the memory slots of KVM.
+ * Translates guest-physical addresses to addresses in the VMM, with the memory slots of KVM.
  *
- * Translations are made at VM exits only, because the kernel offers bpf_find_vma() to tracing programs and not to the scheduler's
- * operations. They are kept with the VM and the generation of its memory slots, and hold as long as both stay the same: a VMM that
- * removes memory from a VM changes the generation before it can use the addresses for something else.
+ * Addresses are translated only at VM exits, because the kernel offers bpf_find_vma() to tracing programs but not to the
+ * scheduler's operations. The results are stored together with the VM and the generation of its memory slots, and are valid as
+ * long as both stay the same: a VMM that removes memory from a VM changes the generation before it can use the addresses for
+ * something else.
  */
 #ifndef PARACORD_BPF_TRANSLATE_H
 #define PARACORD_BPF_TRANSLATE_H
 
 /* Maximum depth of the walk. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at most 30 deep. */
 #define PC_MEMSLOT_DEPTH_MAX	40
-/* Minimum interval of the translations for a vCPU, because a guest may change its addresses as often as it likes. */
+/* Minimum interval between two translations for a vCPU, because a guest may change its addresses as often as it likes. */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
-/* kvm_memory_slot.flags (include/uapi/linux/kvm.h): a write of the guest is an exit to the VMM, as for a ROM */
+/* kvm_memory_slot.flags (include/uapi/linux/kvm.h): a write by the guest causes an exit to the VMM, as for a ROM */
 #define PC_KVM_MEM_READONLY	(1u << 1)
 /* vm_area_struct.vm_flags (include/linux/mm.h) */
 #define PC_VM_PFNMAP		0x00000400ul
@@ -34,7 +35,7 @@ static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 	return (void *)node - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
 }
 
-/* The VM of this vCPU thread, and the generation of its memory slots. Return: false if they are not known. */
+/* Gets the VM of this vCPU thread, and the generation of the VM's memory slots. Return: false if they are not known. */
 static __always_inline bool slots_now(u64 *kvm, u64 *generation)
 {
 	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
@@ -52,7 +53,10 @@ static __always_inline bool slots_now(u64 *kvm, u64 *generation)
 	return true;
 }
 
-/* Whether the translations of this vCPU may be used. If not, the next VM exit makes new ones. Must be called by its thread. */
+/*
+ * Whether the translated addresses of this vCPU may be used. If not, they are translated again at the next VM exit. Must be
+ * called by the vCPU's thread.
+ */
 static __always_inline bool translations_hold(struct pc_vcpu *v)
 {
 	u64 kvm = 0, generation = 0;
@@ -64,10 +68,10 @@ static __always_inline bool translations_hold(struct pc_vcpu *v)
 }
 
 /*
- * The address in the VMM of a guest-physical address; 0: there is none.
+ * Return: the address in the VMM of a guest-physical address; 0: there is none.
  *
- * The function does not hold KVM's SRCU lock. If a walk races with a change of the slots, it may return a wrong address. That
- * address is still in the address space of the VMM, so the result is only a wrong hint.
+ * The function does not hold KVM's SRCU lock. If the walk races with a change of the slots, the function may return a wrong
+ * address. That address is still in the address space of the VMM, so a read from it results only in a wrong hint.
  *
  * `slot_flags`: kvm_memory_slot.flags. Set if the return value is not 0.
  */
@@ -121,8 +125,9 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struc
 }
 
 /*
- * The same, for ordinary memory only. Registers of a device that the VMM passes to the guest are memory slots, too. A read there
- * may have side effects, and some arm64 machines answer it with an error that the kernel does not survive.
+ * Like gpa_to_hva(), but only for ordinary memory. If the VMM passes a device through to the guest, the registers of the device are
+ * memory slots, too. A read of a register may have side effects, and some arm64 machines answer it with an error that the kernel
+ * does not survive.
  */
 static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 {
@@ -136,7 +141,10 @@ static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 	return look.flags & (PC_VM_IO | PC_VM_PFNMAP) ? 0 : hva;
 }
 
-/* The host line may contain anything now. If the sensor has written it, it is left alone until the next announcement. */
+/*
+ * Called if the host line may contain anything. If the sensor has written the line before, the line is left alone until the next
+ * announcement.
+ */
 static __always_inline void leave_line(struct pc_vcpu *v)
 {
 	if (v->line.known)
@@ -144,7 +152,7 @@ static __always_inline void leave_line(struct pc_vcpu *v)
 	v->line.known = 0;
 }
 
-/* Makes the translations of a vCPU anew. Must be called at a VM exit of its thread. Return: 0. */
+/* Translates the addresses of a vCPU again. Must be called at a VM exit of the vCPU's thread. Return: 0. */
 static __noinline int translate(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
@@ -161,7 +169,7 @@ static __noinline int translate(u32 index)
 	v->preempt_count_hva = 0;
 	if (!slots_now(&kvm, &generation))
 		return 0;
-	/* host_line.h. A line at another address, or in other slots, may contain anything. */
+	/* See host_line.h. A line at another address, or in other memory slots, may contain anything. */
 	v->line.written = PC_HOST_LINE_AGAIN;
 	if (gpa != v->setup.slot_gpa || v->slots_kvm != kvm || v->slots_generation != generation)
 		leave_line(v);

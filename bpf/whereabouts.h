@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Reports where vCPUs run and how fast their CPUs are. The daemon's thread that writes host lines runs this program when it needs
- * to know. The program has no hook, so no hot path pays for it.
+ * this information. The program has no hook, so no hot path pays for it.
  *
- * The frequency is the one that the kernel uses for its own load tracking, if it has one. Otherwise (x86 without APERF and
- * MPERF), it is the frequency that cpufreq has set last.
+ * The reported frequency is the one that the kernel uses for its own load tracking. If the kernel has none (x86 without APERF and
+ * MPERF), the reported frequency is the one that cpufreq has set last.
  */
 #ifndef PARACORD_BPF_WHEREABOUTS_H
 #define PARACORD_BPF_WHEREABOUTS_H
@@ -18,7 +18,7 @@ extern const unsigned long arch_freq_scale __ksym __weak;
 extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
 
 #ifdef __TARGET_ARCH_x86
-/* `key`: address of a static key. Its first word is not 0 if the kernel updates arch_freq_scale. */
+/* Whether the kernel updates arch_freq_scale. `key`: address of a static key, whose first word is not 0 if it does. */
 static __always_inline bool is_frequency_invariant(u64 key)
 {
 	u32 enabled = 0;
@@ -35,7 +35,7 @@ static __always_inline bool is_frequency_invariant(u64 key)
 }
 #endif
 
-/* The frequency of a CPU, as a share of its highest one: 1..1024; 0: not known. */
+/* The frequency of a CPU as a share of the CPU's highest frequency, 1..1024; 0: not known. */
 static __noinline u32 frequency_of(u32 cpu, u64 key)
 {
 	u64 now_khz, max_khz, scale = 0;

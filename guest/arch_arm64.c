@@ -33,7 +33,7 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* KVM handles calls in its own range only if it has announced this range at boot. */
+	/* KVM handles calls in its own range only if it has advertised this range at boot. */
 	return kvm_arm_hyp_service_available(ARM_SMCCC_KVM_FUNC_FEATURES);
 }
 
@@ -56,7 +56,7 @@ bool pc_arch_can_announce(u64 gpa)
 	return !(gpa >> 44);
 }
 
-/* Not arm_smccc_1_1_hvc(), which may reduce the function number to its lower 32 bits. */
+/* Does not use arm_smccc_1_1_hvc(), which may reduce the function number to its lower 32 bits. */
 void pc_arch_announce(u64 gpa)
 {
 	struct arm_smccc_res unused;

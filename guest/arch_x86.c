@@ -15,8 +15,8 @@
 #include "paracord_guest.h"
 
 /*
- * No hypercall has this number. KVM answers it with -KVM_ENOSYS in the kernel. The
- * only purpose of the call is the VM exit.
+ * No hypercall has this number, so KVM answers the call in the kernel, with
+ * -KVM_ENOSYS. The only purpose of the call is the VM exit.
  */
 #define PC_KICK_HYPERCALL	0x50434b	/* "PCK" */
 
@@ -113,8 +113,9 @@ void pc_arch_nmi_stop(void)
 }
 
 /*
- * On a vCPU with APERF and MPERF, the kernel itself writes the scale. Since 6.8,
- * schedutil computes as pc_arch_reference_khz() expects.
+ * Return: NULL on a vCPU with APERF and MPERF, because the kernel itself writes the
+ * scale there; NULL before 6.8, because schedutil does not compute as
+ * pc_arch_reference_khz() expects.
  */
 unsigned long *pc_arch_freq_scale(int nr)
 {
@@ -147,8 +148,9 @@ bool pc_arch_clock_is_constant(void)
 
 /*
  * schedutil does not know that utilisation is invariant, because modules cannot set the
- * static key that says so. It therefore scales from policy->cur plus a quarter of it
- * (get_capacity_ref_freq()). With 4/5 of max_khz as policy->cur, this sum is max_khz.
+ * static key that tells schedutil. So schedutil scales utilisation by 5/4 of
+ * policy->cur (get_capacity_ref_freq()). If policy->cur is 4/5 of max_khz, the product
+ * is max_khz.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz)
 {

@@ -23,7 +23,7 @@
 #define PC_PREEMPT_MASK \
 	((u32)(PREEMPT_MASK | SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK))
 
-/* The idle loop always runs with preemption off. This is no reason for a boost, so the mask for idle excludes it. */
+/* The idle loop always runs with preemption off. This is not a reason for a boost, so the mask for idle excludes PREEMPT_MASK. */
 #define PC_IDLE_PREEMPT_MASK	(PC_PREEMPT_MASK & ~(u32)PREEMPT_MASK)
 
 static bool pc_idle_hook;
@@ -164,9 +164,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 }
 
 /*
- * Priority inheritance is about to change the priority of @task. A CPU may write only its
- * own line. If another CPU runs @task, that CPU updates its line when it calls
- * pc_context_look_again().
+ * Called when priority inheritance is about to change the priority of @task. Publishes
+ * the new priority if this CPU runs @task, because a CPU may write only its own line.
+ * Another CPU that runs @task updates its line when it calls pc_context_look_again().
  */
 void pc_probe_pi_setprio(void *data, struct task_struct *task,
 			 struct task_struct *pi_task)
@@ -183,9 +183,9 @@ void pc_probe_pi_setprio(void *data, struct task_struct *task,
 }
 
 /*
- * Publishes the running task's class again. Two changes reach the line only by this
- * function: sched_setscheduler() on a running task, which has no tracepoint, and priority
- * inheritance that another CPU has caused.
+ * Publishes the running task's class again. Two changes reach the line only through
+ * this function: sched_setscheduler() on a running task, which has no tracepoint, and
+ * priority inheritance that another CPU has caused.
  */
 void pc_context_look_again(struct pc_cpu *cpu)
 {

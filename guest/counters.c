@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The counters of a CPU. The host does the counting. The guest stores its requests into
- * the vCPU's lines of the PMU area and makes one VM exit. The host normally serves the
+ * the vCPU's lines of the PMU area and causes one VM exit. The host normally serves the
  * requests before it enters the vCPU again.
  */
 #include <linux/io.h>
@@ -26,7 +26,7 @@ DEFINE_PER_CPU(struct pc_counters, pc_counters);
  */
 #define PC_ANSWER_MAX_NS	(10 * NSEC_PER_MSEC)
 
-/* The doorbell register, the same for all CPUs: a write to it is a VM exit. NULL: the host's daemon reacts to kicks. */
+/* The doorbell register, the same for all CPUs: a write to it causes a VM exit. NULL: the host serves counters at kicks. */
 static void __iomem *pc_doorbell;
 
 unsigned int pc_counters_in_use(void)
@@ -104,9 +104,9 @@ void pc_counter_stop(struct pc_counters *c, int nr)
 }
 
 /*
- * Subtracts the time in which the host did not count from the event's running time, so that perf shows
- * the event as multiplexed. perf updates total_time_running only when an event is added, removed or
- * read. Time that exceeds total_time_running stays in config_base and is subtracted at the next call.
+ * Subtracts from the event's running time the time in which the host did not count, so that perf shows the event as multiplexed.
+ * perf updates total_time_running only when an event is added, removed or read. Time that exceeds total_time_running stays in
+ * config_base and is subtracted at the next call.
  */
 static void pc_not_running(struct perf_event *event, u64 ns)
 {
@@ -166,8 +166,8 @@ static void pc_take_answer(struct pc_counters *c, u32 mask)
 }
 
 /*
- * If the host has served a batch after this CPU stopped waiting for it, the host's counts belong to known events again from now
- * on.
+ * Checks whether the host has served the last batch after this CPU stopped waiting for it. If so, the host's counts belong to known
+ * events again.
  */
 static void pc_take_late_answer(struct pc_counters *c)
 {
@@ -207,8 +207,8 @@ static void pc_note_latency(struct pc_counters *c, u64 ns)
 }
 
 /*
- * If the event of a counter changes with this batch, overflows that the host has reported so far belong to the former event. They
- * count as handled.
+ * For each counter whose event changes with this batch, marks the overflows that the host has reported so far as handled: they
+ * belong to the former event.
  */
 static void pc_forget_overflows(struct pc_counters *c)
 {
@@ -220,9 +220,9 @@ static void pc_forget_overflows(struct pc_counters *c)
 }
 
 /*
- * Waits for the answer to a batch. The host's daemon normally serves the batch before it lets this
- * vCPU continue, unless the vCPU thread migrates to another CPU at this moment. If the host has not
- * served the previous batch, or has refused counters in it, this CPU does not wait.
+ * Waits for the answer to a batch. Return: whether the host has answered. The host normally serves the batch before this vCPU
+ * continues, unless the vCPU thread migrates to another CPU at this moment. If the host has not served the previous batch, or has
+ * refused counters in it, this CPU does not wait.
  */
 static bool pc_await_answer(struct pc_counters *c)
 {
@@ -268,8 +268,8 @@ bool pc_counters_ring(struct pc_counters *c)
 		return true;
 	}
 	/*
-	 * The requests stay in the lines, so the next batch contains them. But until the host has served them, it is unknown to
-	 * which events the counts belong.
+	 * The requests stay in the lines, so the next batch contains them. Until the host has served them, it is unknown to which
+	 * events the counts belong.
 	 */
 	c->batches_unserved++;
 	c->strays |= changed;
@@ -278,7 +278,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	return false;
 }
 
-/* Called on the CPU itself. */
+/* Starts the counters of this CPU. Called on the CPU itself. */
 void pc_counters_online(const struct pc_region *region)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -309,7 +309,7 @@ void pc_counters_online(const struct pc_region *region)
 	pc_overflow_online(region, pc_arch_slot_index());
 }
 
-/* Called on the CPU itself. Events that perf has on this CPU stop counting. */
+/* Stops the counters of this CPU, including those of events that perf still has on it. Called on the CPU itself. */
 void pc_counters_offline(void)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -344,7 +344,10 @@ int pc_counters_list(char *buf)
 	return n;
 }
 
-/* Prints one line per power of two that a batch has taken, summed over all CPUs. Return: bytes written. */
+/*
+ * Prints how many batches took 2^n to 2^(n+1) ns, summed over all online CPUs: one line for each n that has any. Return: bytes
+ * written.
+ */
 int pc_counters_latency(char *buf)
 {
 	int bucket, nr, n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * paracord guest driver: shared declarations of the PMU. pmu.c is the driver for perf,
- * counters.c makes requests to the host, overflow.c writes samples.
+ * counters.c sends requests to the host, overflow.c writes samples.
  */
 #ifndef PARACORD_COUNTERS_H
 #define PARACORD_COUNTERS_H
@@ -10,15 +10,17 @@
 
 #include "paracord_guest.h"
 
-/* The last bucket also counts all batches that took longer than half a second. */
+/* The last bucket counts all batches that took longer than half a second. */
 #define PC_BATCH_BUCKETS	30
 
 /*
- * The counters of one CPU. Only the CPU itself accesses them, with interrupts off.
+ * The counters of one CPU. Only the CPU itself accesses them, with interrupts off,
+ * except that sysfs reads some of them.
  *
- * Changes are collected and sent to the host as a batch, at the cost of one exit. When the
- * host serves a batch, the new count of a counter belongs to the event that held the
- * counter before the batch: @left if this event has left the counter, otherwise @event.
+ * Changes are collected and sent to the host as a batch, which costs one VM exit. When
+ * the host serves a batch, the new count of a counter belongs to the event that held
+ * the counter before the batch. That event is in @left if it has left the counter, and
+ * in @event if it has not.
  */
 struct pc_counters {
 	struct paracord_pmu_guest *lines;	/* guest's lines of the PMU area; NULL: this CPU has no lines */
@@ -41,7 +43,7 @@ struct pc_counters {
 	u64 batches;
 	u64 batches_unserved;
 	u64 samples;
-	u64 batch_ns;			/* time that all batches took */
+	u64 batch_ns;			/* total time of all batches */
 	u32 batch_buckets[PC_BATCH_BUCKETS];	/* number of batches that took 2^n..2^(n+1) ns */
 };
 
@@ -54,11 +56,11 @@ unsigned int pc_counters_in_use(void);
 int pc_counter_take(struct pc_counters *c, struct perf_event *event);
 void pc_counter_free(struct pc_counters *c, int nr);
 
-/* With the next batch, the counter starts to count for its event, or stops. */
+/* Let a counter start or stop counting for its event. The change takes effect with the next batch. */
 void pc_counter_start(struct pc_counters *c, int nr);
 void pc_counter_stop(struct pc_counters *c, int nr);
 
-/* Return: whether the counter has overflowed since the last call. If so, the count of its event is now up to date. */
+/* Return: whether the counter has overflowed since the last call. If so, the count of the counter's event has been updated. */
 bool pc_counter_overflowed(struct pc_counters *c, int nr);
 
 /* Whether both requests count the same event in the same modes, and either both have a period or neither does. */
@@ -67,7 +69,7 @@ static inline bool pc_same_event(const struct paracord_pmu_want *a, const struct
 	return a->event == b->event && a->flags == b->flags && !a->period == !b->period;
 }
 
-/* Sends a batch with all changes to the host. Return: false if the host does not answer. */
+/* Sends a batch with all changes and reads to the host. Return: false if the host does not answer. */
 bool pc_counters_ring(struct pc_counters *c);
 
 /* pmu.c. Return: the shortest period of the event; 0 if the event cannot be sampled. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * cpufreq driver "paracord": the request of the guest's governor is one word in the
- * guest line of each CPU of the policy. A change is a store without an exit; the host
- * reads the word at moments of its own choice.
+ * guest line of each CPU of the policy. A change of the request is a store, without a
+ * VM exit; the host reads the word at moments of its own choice.
  *
  * A frequency stands for a level of the vCPU's performance domain on the host,
  * expressed in kHz for users and governors.
@@ -22,7 +22,7 @@
 
 #include "paracord_guest.h"
 
-/* A request is cheap, but the host would not act on requests more often than this. */
+/* A request is cheap, but the host would not act on more frequent requests. */
 #define PC_RATE_LIMIT_US	1000
 #define PC_TRANSITION_NS	1000
 
@@ -45,9 +45,9 @@ bool pc_cpufreq_possible(void)
 }
 
 /*
- * @khz as a share of the capacity of the host's largest CPU. The level is rounded up,
- * because the frequency table rounds down. So a frequency of the table yields the level
- * from which it was computed.
+ * Return: @khz on the host's capacity scale, on which the largest CPU has 1024. The
+ * level is rounded up, because the frequency table rounds down. So a frequency of the
+ * table yields the level from which it was computed.
  */
 static u16 pc_request_of(const struct paracord_domain *domain, unsigned int khz)
 {
@@ -71,7 +71,7 @@ static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
 	BUILD_BUG_ON(offsetof(struct paracord_guest_line, perf_request) % sizeof(perf.word));
 	BUILD_BUG_ON(offsetof(struct paracord_guest_line, perf_limit) !=
 		     offsetof(struct paracord_guest_line, perf_request) + sizeof(perf.request));
-	/* Pairs with pc_cpufreq_offline(). */
+	/* Pairs with synchronize_rcu() in pc_cpufreq_offline(). */
 	rcu_read_lock();
 	for_each_cpu(nr, cpus) {
 		struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);
@@ -84,7 +84,10 @@ static void pc_store(const struct cpumask *cpus, u16 request, u16 limit)
 	rcu_read_unlock();
 }
 
-/* Called under the lock of the policy or of its governor. Offline CPUs store the word when they come online. */
+/*
+ * Stores a request for @khz, and the policy's limit. Called under the lock of the policy or of its governor. CPUs that are
+ * offline store the word when they come online.
+ */
 static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 {
 	const struct pc_policy *own = policy->driver_data;
@@ -97,8 +100,7 @@ static void pc_ask(const struct cpufreq_policy *policy, unsigned int khz)
 /*
  * The value of policy->cur after a change to @khz. It is @khz for all governors except
  * schedutil, which may need reference_khz. reference_khz is never a frequency of the
- * table. Otherwise the core would skip a change to that frequency, because it equals
- * policy->cur.
+ * table, because the core would skip a change to a frequency that equals policy->cur.
  */
 static unsigned int pc_cur_of(const struct cpufreq_policy *policy, unsigned int khz)
 {
@@ -117,8 +119,8 @@ static unsigned int pc_fast_switch(struct cpufreq_policy *policy, unsigned int k
 }
 
 /*
- * Stores schedutil's request for a CPU with a policy of its own. schedutil uses this path only if utilisation is invariant.
- * @target is the request, on a scale of @capacity. The request is not rounded up to a level, so that the host can add up the
+ * Stores schedutil's request for a CPU with a policy of its own. schedutil uses this path only if utilisation is invariant. @target
+ * is the request, on a scale from 0 to @capacity. The request is not rounded up to a level, so that the host can add up the
  * requests of vCPUs like those of its own tasks. On this path, the core leaves the limits and the trace event to the driver.
  */
 static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
@@ -130,8 +132,8 @@ static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 	unsigned int floor_khz;
 
 	/*
-	 * The lowest frequency does not count as a floor. A CPU runs at least that fast anyway, and a smaller need should make a
-	 * smaller request.
+	 * policy->min is a floor only if it is above the lowest frequency. A CPU never runs slower than at the lowest frequency,
+	 * and a smaller need should lead to a smaller request.
 	 */
 	floor_khz = READ_ONCE(policy->min);
 	if (floor_khz > policy->cpuinfo.min_freq)
@@ -163,8 +165,9 @@ static void pc_adjust_perf(unsigned int cpu, unsigned long floor, unsigned long 
 #endif
 
 /*
- * The driver does not implement target_index(). The core would skip target_index() if the
- * frequency stays the same, and a new limit would then not reach the host.
+ * Stores a request. The driver does not implement target_index() instead, because the
+ * core would skip it if the frequency stays the same, and a new limit would then not
+ * reach the host.
  */
 static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 		     unsigned int relation)
@@ -182,9 +185,9 @@ static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 }
 
 /*
- * The host's current frequency, which also depends on other guests and on the host's own
- * tasks. The driver has no get() callback that reports it, because the core would take it
- * for the requested frequency.
+ * Shows the host's current frequency, which also depends on other guests and on the
+ * host's own tasks. The driver has no get() callback that reports this frequency,
+ * because the core would take it for the requested one.
  */
 static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 {
@@ -195,7 +198,10 @@ static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 }
 cpufreq_freq_attr_ro_perm(cpuinfo_cur_freq, 0400);
 
-/* Levels that are equal in kHz become one entry, because equal frequencies make the core divide by zero. */
+/*
+ * Makes the frequency table of a domain. Levels that are equal in kHz become one entry, because equal frequencies make the core
+ * divide by zero.
+ */
 static struct cpufreq_frequency_table *pc_table_of(const struct paracord_domain *domain)
 {
 	struct cpufreq_frequency_table *table;
@@ -234,7 +240,7 @@ static int pc_policy_init(struct cpufreq_policy *policy)
 	cpufreq_for_each_entry(entry, policy->freq_table)
 		own->reference_khz += entry->frequency == own->reference_khz;
 	policy->driver_data = own;
-	/* A CPU that comes online after its domain's policy was created gets a policy of its own. */
+	/* A CPU that first comes online after its domain's policy was created gets a policy of its own. */
 	if (domain->flags & PARACORD_DOMAIN_SHARED)
 		for_each_possible_cpu(nr)
 			if (per_cpu(pc_cpus, nr).domain == domain &&
@@ -258,12 +264,12 @@ static void pc_policy_end(struct cpufreq_policy *policy)
 	int nr;
 
 	/*
-	 * Both masks are needed: a policy that failed early has no ->related_cpus yet. A policy that ends later has all its CPUs
-	 * in ->related_cpus.
+	 * Both ->related_cpus and ->cpus are needed: a policy that failed early has no ->related_cpus yet, and a policy that ends
+	 * later has all its CPUs only in ->related_cpus.
 	 */
 	pc_store(policy->related_cpus, 0, 0);
 	pc_store(policy->cpus, 0, 0);
-	/* If invariance.c was not active, arm64 has used the requested frequency as the CPU's speed: reset it. */
+	/* If invariance.c was not active, arm64 has used the requested frequency as the CPU's speed: reset the speed. */
 	for_each_cpu(nr, policy->related_cpus)
 		if (pc_arch_freq_scale(nr))
 			WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);
@@ -333,16 +339,17 @@ void pc_cpufreq_online(struct pc_cpu *cpu)
 		return;
 	WRITE_ONCE(cpu->perf, (u32 *)&cpu->line->perf_request);
 	/*
-	 * If nothing changes for the governor, it makes no request for a CPU that joins its policy. So store the policy's last
+	 * If nothing else changes, the governor makes no request for a CPU that joins its policy. So store the policy's last
 	 * request here.
 	 */
 	WRITE_ONCE(*cpu->perf, READ_ONCE(cpu->perf_word));
 }
 
 /*
- * The line is about to be withdrawn. Another CPU of the policy may still store into it:
- * the cpufreq core may remove this CPU from the policy only after this call, because the
- * order of the two hotplug states is the order in which they were registered.
+ * Ends the stores into the line of @cpu, which is about to be withdrawn. Without this
+ * call, another CPU of the policy might still store into the line: the cpufreq core may
+ * remove @cpu from the policy only after this call, because the order of the two
+ * hotplug states is the order in which they were registered.
  */
 void pc_cpufreq_offline(struct pc_cpu *cpu)
 {

@@ -3,15 +3,15 @@
  * The host's performance domains: capacity and frequencies of the CPUs on which a
  * vCPU may run, and the domain of each vCPU.
  *
- * The table of a device is copied once and the copy is checked. An invalid table
- * disables the guest's frequencies and nothing else. In a region in the guest's own
- * memory, the host writes the table when the region has been announced, and another
- * host after a migration writes another one. There, a domain is copied and checked
- * when the first CPU gets it. If the host has another table, frequencies and capacities
- * are started again with its domains.
+ * The table in a device's region is copied once and the copy is checked. An invalid
+ * table disables the guest's frequencies and capacities, and nothing else. In a region
+ * in the guest's own memory, the host writes the table after the region has been
+ * announced, and another host writes another table after a migration. So each domain of
+ * such a region is copied and checked when the first CPU gets it. If the table is
+ * replaced, frequencies and capacities are started again with the new domains.
  *
- * The host line of a vCPU names the vCPU's domain. The host's daemon writes the host line
- * when it has found the vCPU. This may happen after this module was loaded.
+ * The host line of a vCPU names the vCPU's domain. The host's daemon writes the host
+ * line when it has found the vCPU, which may be after this module was loaded.
  */
 #include <linux/cpu.h>
 #include <linux/rcupdate.h>
@@ -23,11 +23,14 @@
 
 /*
  * The driver first looks for the domains at a short interval, because a daemon that runs finds a new VM within a second or two.
- * After that, it looks at a long interval, because the daemon may start hours after the VM.
+ * After that, the driver looks at a long interval, because the daemon may start hours after the VM.
  */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
-/* The interval if CPUs have to announce the region, one at each look. The host looks at ten announcements a second. */
+/*
+ * The short interval for a region in the guest's own memory, which one CPU announces at each look. The host considers at most ten
+ * announcements a second.
+ */
 #define PC_ASK_DOMAINS_MS	150
 #define PC_WAIT_FOR_DAEMON_MS	5000
 
@@ -120,7 +123,7 @@ void pc_domains_read(struct pc_region *region)
 			return;
 	}
 	region->domain_count = h->domain_count;
-	/* 0 before ABI 1.5. */
+	/* The number is 0 before ABI 1.5. */
 	region->domain_table = region->domains[0].table;
 }
 
@@ -136,7 +139,7 @@ int pc_domains_expect(struct pc_region *region)
 	return 0;
 }
 
-/* Copies domain @index from the guest's own memory, unless there is a copy. Return: whether the copy can be used. */
+/* Copies domain @index from the guest's own memory, unless there is a copy already. Return: whether the copy can be used. */
 static bool pc_domain_copy(struct pc_region *region, unsigned int index)
 {
 	const struct paracord_header *h = &region->host;
@@ -150,8 +153,8 @@ static bool pc_domain_copy(struct pc_region *region, unsigned int index)
 	if (region->domains_refused)
 		return false;
 	/*
-	 * The host stores 0 into max_khz before it changes the domain, and another value afterwards. So a copy of the right table
-	 * is whole if max_khz was the same before and after it, and not 0.
+	 * The host stores 0 into max_khz before it changes the domain, and the new value afterwards. So a copy is consistent if
+	 * max_khz was the same before and after the copy, and not 0, and if the domain belonged to the right table.
 	 */
 	khz = smp_load_acquire(&from->max_khz);
 	copy = *from;
@@ -167,7 +170,7 @@ static bool pc_domain_copy(struct pc_region *region, unsigned int index)
 }
 
 /*
- * The domain of all CPUs, if the table has only one: on most hosts, all CPUs are alike. NULL: the table has others, or is not in use.
+ * Return: the domain of all CPUs if the table has only one domain, as on most hosts; NULL if the table has more, or is not in use.
  */
 static const struct paracord_domain *pc_only_domain(const struct pc_region *region)
 {
@@ -178,18 +181,18 @@ static const struct paracord_domain *pc_only_domain(const struct pc_region *regi
 		return NULL;
 	if (!region->domains_change)
 		return region->domain_count == 1 ? &region->domains[0] : NULL;
-	/* What follows the table in the guest's own memory belongs to another table, or to none. */
+	/* In the guest's own memory, an entry after the end of the table belongs to another table, or to none. */
 	if (!region->domains[0].max_khz || READ_ONCE(second->table) == region->domain_table)
 		return NULL;
 	return &region->domains[0];
 }
 
 /*
- * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
- * line has named a domain, the CPU keeps it, because a policy keeps the frequencies with which it was created.
+ * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the line
+ * has named a domain, the CPU keeps that domain, because a policy keeps the frequencies with which it was created.
  *
- * A vCPU that is plugged later has no host line yet when it comes online, and the cpufreq core makes a policy only then. So if there
- * is but one domain, the CPU has that one at once.
+ * The host line of a vCPU that is plugged later is not written yet when the vCPU comes online, and the cpufreq core creates the
+ * policy only at that moment. So if the table has only one domain, the CPU gets that domain at once.
  */
 void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 {
@@ -205,10 +208,13 @@ void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 		return;
 	if (PARACORD_FIELD_IN(struct paracord_host_line, domain_table, line_bytes))
 		table = READ_ONCE(cpu->host->domain_table);
-	/* A device's region can come from another host with the VM. An older daemon writes no table there. */
+	/*
+	 * A device's region may have come from another host with the VM, so the line may refer to another table. An older daemon
+	 * writes no number of a table into the line.
+	 */
 	if (table != region->domain_table && (table || region->domains_change))
 		return;
-	/* If another host's line replaces this one meanwhile, the number is of no use. */
+	/* If another host replaces the line between these reads, the number of the domain is useless. */
 	smp_rmb();
 	number = READ_ONCE(cpu->host->domain);
 	smp_rmb();
@@ -221,18 +227,18 @@ void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 	WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
 }
 
-/* Ends the use of the domains. Only domains of table @table are used from now on. */
+/* Ends the use of the domains. After this call, only domains of table @table are used. */
 static void pc_domains_forget(struct pc_region *region, u32 table)
 {
 	int nr;
 
 	pc_cpufreq_stop();
 	pc_invariance_stop();
-	/* No CPU comes online and gets a domain meanwhile. */
+	/* This lock ensures that no CPU comes online and gets a domain. */
 	cpus_read_lock();
 	for_each_possible_cpu(nr)
 		WRITE_ONCE(per_cpu(pc_cpus, nr).domain, NULL);
-	/* Whoever still uses a domain does so with interrupts or preemption off. */
+	/* Code that may still use a domain runs with interrupts or preemption off, or under rcu_read_lock(). */
 	synchronize_rcu();
 	if (region->domains_change)
 		memset(region->domains, 0, region->domain_count * sizeof(*region->domains));
@@ -243,15 +249,15 @@ static void pc_domains_forget(struct pc_region *region, u32 table)
 }
 
 /*
- * The host writes the first line of a vCPU at an exit that comes soon after an announcement. A vCPU that is mostly idle has no such
- * exit for long. So it announces the region itself.
+ * The host writes the line of a vCPU for the first time at a VM exit that comes soon after an announcement. A vCPU that is mostly
+ * idle may not have such an exit for a long time. So it announces the region itself.
  */
 static void pc_domain_ask(void *unused)
 {
 	pc_memory_announce_here();
 }
 
-/* Begins anew if the host has another table than before. */
+/* Starts over if the host's table has been replaced. */
 static void pc_domains_follow_host(struct pc_region *region)
 {
 	u32 table = READ_ONCE(region->answered_table);
@@ -266,15 +272,15 @@ static void pc_domains_follow_host(struct pc_region *region)
 }
 
 /*
- * The host has answered an announcement, and @table is its table of domains; 0: none. Called on a CPU that does something, with
- * interrupts off. So the search for the domains does not wait for a CPU that is idle, and wakes none.
+ * Called when the host has answered an announcement. @table: number of the host's table of domains; 0: none. The call comes from a
+ * CPU that is not idle, with interrupts off. So the search for the domains neither waits for an idle CPU nor wakes one.
  */
 void pc_domains_answered(struct pc_region *region, u32 table)
 {
 	if (!READ_ONCE(region->follows_host) || !table)
 		return;
 	WRITE_ONCE(region->answered_table, table);
-	/* Both values change in the work only. If this look is too early, the next answer comes in a second. */
+	/* Only the work changes these two values. If this check comes too early, the next answer repeats it a second later. */
 	if (table != READ_ONCE(region->domain_table) || !READ_ONCE(region->domains_in_use))
 		schedule_delayed_work(&region->find_domains, 0);
 }
@@ -291,12 +297,12 @@ static void pc_find_domains(struct work_struct *work)
 	unsigned int known = 0, unknown = 0;
 	int nr, asked = nr_cpu_ids;
 
-	/* Another driver of frequencies may have come. */
+	/* The features are dropped if another cpufreq driver is in use. */
 	if (!(region->features & (PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY)))
 		return;
 	if (region->domains_change)
 		pc_domains_follow_host(region);
-	/* Without a table there is no use in a search: no host has answered yet, or the host has none. */
+	/* Without a table, a search is useless: no host has answered yet, or the host has no table. */
 	if (region->domains_in_use || (region->domains_change && !region->domain_table))
 		return;
 	cpus_read_lock();
@@ -343,8 +349,8 @@ static void pc_find_domains(struct work_struct *work)
 
 /*
  * Starts frequencies and capacities when the host lines name the domains of the vCPUs. In the first 10 s, all vCPUs must have a
- * domain; after that, one vCPU with a domain is enough. In the guest's own memory, the time begins with the host's answer, and is
- * longer if the guest has many CPUs (PC_ASK_DOMAINS_MS).
+ * domain; after that, one vCPU with a domain is enough. For a region in the guest's own memory, this time begins with the host's
+ * answer, and is 15 s and another 0.3 s per CPU (PC_ASK_DOMAINS_MS).
  */
 void pc_domains_start(struct pc_region *region)
 {
@@ -358,7 +364,7 @@ void pc_domains_start(struct pc_region *region)
 void pc_domains_stop(struct pc_region *region)
 {
 	WRITE_ONCE(region->follows_host, false);
-	/* pc_domains_answered() runs with interrupts off. After this, it schedules nothing. */
+	/* pc_domains_answered() runs with interrupts off, so it schedules nothing after synchronize_rcu(). */
 	synchronize_rcu();
 	cancel_delayed_work_sync(&region->find_domains);
 	pc_domains_forget(region, 0);

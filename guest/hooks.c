@@ -61,9 +61,9 @@ static struct pc_probe pc_probes[] = {
 	{ "cpu_idle", PC_HOOK_IDLE, pc_probe_cpu_idle },
 #ifdef CONFIG_X86
 	/*
-	 * The tick does not pass irq_handler_entry. The other interrupts of the
-	 * local APIC have no hook: preempt_count shows them, and the kernel patches
-	 * its running text twice for each tracepoint.
+	 * The tick does not pass irq_handler_entry. The other interrupts of the local
+	 * APIC have no hook, because preempt_count shows them, and because the kernel
+	 * would have to patch its running text twice for each tracepoint.
 	 */
 	{ "local_timer_entry", PC_HOOK_TIMER, pc_probe_timer_entry, .paired = true },
 	{ "local_timer_exit", PC_HOOK_TIMER, pc_probe_timer_exit },
@@ -72,7 +72,7 @@ static struct pc_probe pc_probes[] = {
 
 static unsigned int pc_hooks_on;
 
-/* Lets the compiler compare the types of the probes with the tracepoints of this kernel. */
+/* Lets the compiler compare the types of the probes with those that this kernel's tracepoints expect. */
 static void __maybe_unused pc_check_probe_types(void)
 {
 	check_trace_callback_type_sched_switch(pc_probe_sched_switch);
@@ -99,9 +99,9 @@ static unsigned int pc_hooks_of_word(const char *word, size_t length, bool irqs_
 	int i;
 
 	/*
-	 * With "auto", hooks publish only what the host cannot read itself, because each
-	 * tracepoint in the wakeup path touches pages and cache lines that nothing else
-	 * there needs.
+	 * With "auto", hooks publish only what the host cannot read itself, because
+	 * each tracepoint in the wakeup path touches pages and cache lines that nothing
+	 * else in that path needs.
 	 */
 	if (pc_word_is(word, length, "auto")) {
 		word = irqs_readable ? "prio" : "all";
@@ -172,7 +172,7 @@ int pc_hooks_start(bool irqs_readable)
 	for (i = 0; i < ARRAY_SIZE(pc_probes); i++) {
 		struct pc_probe *probe = &pc_probes[i];
 
-		/* A pair needs both probes. Otherwise the first would set its byte, and nothing would reset this byte. */
+		/* A pair needs both probes: without the second one, nothing would reset the byte that the first one sets. */
 		if (probe->paired && (!probe[0].registered || !probe[1].registered)) {
 			pc_unregister(&probe[0]);
 			pc_unregister(&probe[1]);
@@ -191,7 +191,7 @@ int pc_hooks_start(bool irqs_readable)
 	return 0;
 }
 
-/* When this function returns, no probe runs any more. */
+/* Removes all hooks. When this function returns, no probe runs any more. */
 void pc_hooks_stop(void)
 {
 	int i;

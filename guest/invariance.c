@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Load tracking that takes the speed of the CPU into account. The host line has the
- * capacity and the frequency of the CPU that the vCPU runs on. The guest kernel scales
- * the utilisation of tasks by these two values. The cost is one load from the host line
- * per tick, and no exit.
+ * Load tracking that takes the speed of the CPU into account. The host line contains
+ * the capacity and the frequency of the CPU that the vCPU runs on. The guest kernel
+ * scales the utilisation of tasks by these two values. The cost is one load from the
+ * host line per tick, without a VM exit.
  *
- * The host may write any values into the line: the scale is 1..1024 in any case.
+ * The host may write any values into the line, so the scale is clamped to 1..1024.
  */
 #include <linux/build_bug.h>
 #include <linux/minmax.h>

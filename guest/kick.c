@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kick: one VM exit without any other meaning. It makes the host look at the
- * guest line of a vCPU that is still boosted although the reason has ended.
+ * The kick: a VM exit whose only purpose is to make the host look at the guest line of
+ * a vCPU that is still boosted although the reason for the boost has ended.
  *
- * A vCPU that switches from a real-time to a normal task makes no VM exit by
- * itself. Without a kick, the normal task would run with the boost until the
- * next exit, perhaps a tick later. (A switch to idle needs no kick, because HLT
- * is an exit.)
+ * A switch from a real-time to a normal task causes no VM exit by itself. Without a
+ * kick, the normal task would run with the boost until the next exit, perhaps a tick
+ * later. A switch to idle needs no kick, because HLT causes a VM exit.
  *
- * When: the reason has ended, the host line says "boosted", and the boost, or
- * the last kick, is older than a threshold. So a vCPU makes at most one kick
- * per threshold time, whatever runs on it.
+ * When: the reason has ended, the host line reports a boost, and both the boost and the
+ * last kick are older than a threshold. So a vCPU sends at most one kick per threshold
+ * time, whatever runs on it.
  *
- * Where: at the return to user mode, not in the context switch itself, where the
- * run queue is locked and preemption is off. Otherwise the host would see a
- * critical section and keep the boost, or, worse, preempt the holder of a run
- * queue lock.
+ * Where: at the return to user mode. In the context switch itself, the run queue is
+ * locked and preemption is off. At a kick there, the host would see a critical section
+ * and keep the boost, or, worse, preempt the holder of a run queue lock.
  */
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
@@ -39,7 +37,7 @@ MODULE_PARM_DESC(stale_boost_kick_us, "kick when a dropped boost is older, us (d
 
 static unsigned int pc_host_threshold_us;
 static bool pc_accepted;	/* PARACORD_F_KICK is offered and possible */
-static bool pc_watch;		/* the host lines have the boost state and the counter of boosts */
+static bool pc_watch;		/* the host lines contain the boost state and the counter of boosts */
 
 bool pc_kick_possible(void)
 {
@@ -61,13 +59,13 @@ unsigned int pc_kick_threshold_us(void)
 }
 
 /*
- * Return: whether the host line says that this vCPU is boosted.
+ * Return: whether the host line reports that this vCPU is boosted.
  *
- * A boost that was not there at the last look may have started right after that look, so
- * its age counts from the last look. This age may be too high, because switches from idle
- * do not look at the line; the error costs one kick. Otherwise, with an age that counts
- * from the current look, there would usually be no kick at all: the host boosts the vCPU
- * after the real-time task has started, and the current look comes when that task ends.
+ * A boost that was not there at the last look may have started right after that look,
+ * so its age counts from the last look. This age may be too high, because switches from
+ * idle do not look at the line; the error costs one kick. If the age counted from the
+ * current look, there would usually be no kick at all: the host boosts the vCPU after
+ * the real-time task has started, and the current look comes when that task ends.
  */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {
@@ -91,7 +89,7 @@ static void pc_stale_begin(struct pc_kick_state *k, u64 now_ns)
 	k->stale_boosts++;
 }
 
-/* Notes an exit at which the host can see that the reason has ended. Only the first such exit counts. */
+/* Notes an exit at which the host can see that the reason for the boost has ended. Only the first such exit counts. */
 static void pc_stale_exit(struct pc_kick_state *k, u64 now_ns)
 {
 	u64 ns = now_ns - k->stale_since_ns;
@@ -119,7 +117,10 @@ static void pc_disarm(struct pc_kick_state *k)
 	user_return_notifier_unregister(&k->on_user_return);
 }
 
-/* Interrupts are off, no lock is held, and the CPU is about to return to user mode. */
+/*
+ * Sends a kick if the boost is still stale. Called when the CPU is about to return to user mode, with interrupts off and no lock
+ * held.
+ */
 static void pc_on_user_return(struct user_return_notifier *notifier)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
@@ -154,7 +155,10 @@ static void pc_disarm(struct pc_kick_state *k) { }
 static void pc_arm(struct pc_kick_state *k) { }
 #endif
 
-/* Called in the context switch, with the run queue locked and interrupts off. */
+/*
+ * Notes the start or end of a stale boost, and arranges a kick if one is due. Called in the context switch, with the run queue
+ * locked and interrupts off.
+ */
 void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 {
 	struct pc_kick_state *k = &cpu->kick;
@@ -175,8 +179,8 @@ void pc_kick_switch(struct pc_cpu *cpu, u8 before, u8 next)
 }
 
 /*
- * Called at the end of an interrupt and by the timer of vcpu.c. An interrupt is an exit, so this function makes no kick and only
- * updates the bookkeeping.
+ * Updates the bookkeeping at the end of an interrupt and in the timer of vcpu.c. No kick is needed there, because an interrupt
+ * causes a VM exit.
  */
 void pc_kick_poll(struct pc_cpu *cpu)
 {
@@ -187,13 +191,13 @@ void pc_kick_poll(struct pc_cpu *cpu)
 		pc_stale_end(&cpu->kick, now_ns);
 }
 
-/* The counters restart at 0 with each region and each time the CPU comes online. */
+/* Resets the state, including the counters. Called with each region, and each time the CPU comes online. */
 void pc_kick_begin(struct pc_cpu *cpu)
 {
 	memset(&cpu->kick, 0, sizeof(cpu->kick));
 }
 
-/* Called on the CPU itself, with interrupts off, after the last probe that may arm the notifier. */
+/* Unregisters the notifier. Called on the CPU itself, with interrupts off, after the last probe that may arm the notifier. */
 void pc_kick_end(struct pc_cpu *cpu)
 {
 	pc_disarm(&cpu->kick);

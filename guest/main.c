@@ -4,7 +4,7 @@
  * with the host, so that the host can schedule the vCPU thread accordingly.
  *
  * The guest only gives hints. The fast path consists of plain stores into one cache
- * line per CPU. The host reads the line when it makes a scheduling decision anyway.
+ * line per CPU. The host reads the line when it has a scheduling decision to make.
  */
 #include <linux/module.h>
 #include <linux/platform_device.h>
@@ -15,13 +15,16 @@
 /* Slots are indexed by CPU and probes are global, so a kernel can use one region only. */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
-/* Set once a device with a paracord region was probed, even if the region is refused: the operator must mend it. */
+/*
+ * Set once a device with a paracord region was probed, even if the region was refused. In this case, the driver uses no region in
+ * the guest's own memory, because the operator must repair the device's region.
+ */
 static bool pc_device_seen;
 
-/* Set when the devices that were there at loading have been probed. */
+/* Set when the devices that existed when the module was loaded have been probed. */
 static bool pc_initialized;
 
-/* Set while the module is unloaded: a region that goes is not replaced by another one. */
+/* Set while the module is being unloaded: a device that is removed is then not replaced by a region in the guest's own memory. */
 static bool pc_exiting;
 
 /* Before 6.11, the remove operation of a platform driver returns int. */
@@ -33,7 +36,7 @@ typedef void pc_remove_result;
 #define PC_REMOVED
 #endif
 
-/* Starts everything that uses @region, which is open and claimed. If this fails, the claim is given up. */
+/* Starts everything that uses @region, which is open and claimed. If the start fails, the claim is given up. */
 static int pc_start(struct pc_region *region)
 {
 	int err;
@@ -75,7 +78,7 @@ static void pc_stop(struct pc_region *region)
 	atomic_set(&pc_in_use, 0);
 }
 
-/* Return: 0; -EBUSY, which is logged, if there is a region already. */
+/* Claims the driver for one region. Return: 0; -EBUSY if another region is in use, which is logged. */
 static int pc_claim(struct device *dev)
 {
 	if (!atomic_cmpxchg(&pc_in_use, 0, 1))
@@ -98,9 +101,9 @@ static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (err != -ENODEV)
 		pc_device_seen = true;
 	if (err)
-		/* The error is logged already, so return -ENODEV. Otherwise the driver core would log a bare number as well. */
+		/* The error is logged already. The driver core would also log any error number other than -ENODEV. */
 		return -ENODEV;
-	/* The device offers more than a region in the guest's own memory. */
+	/* The device replaces a region in the guest's own memory, because it offers more. */
 	pc_memory_stop();
 	if (pc_claim(&pdev->dev))
 		return -ENODEV;
@@ -134,7 +137,7 @@ static struct pci_driver pc_pci_driver = {
 	.id_table = pc_pci_ids,
 	.probe = pc_pci_probe,
 	.remove = pc_pci_remove,
-	/* Called at kexec and reboot. Otherwise the host would read at addresses of a kernel that is gone. */
+	/* Called at kexec and reboot. Without it, the host would read at addresses of a kernel that is gone. */
 	.shutdown = pc_pci_shutdown,
 	.dev_groups = pc_sysfs_groups,
 	.driver.probe_type = PROBE_FORCE_SYNCHRONOUS,
@@ -175,7 +178,7 @@ static struct platform_driver pc_memory_driver = {
 		.name = "paracord_guest",
 		.dev_groups = pc_sysfs_groups,
 		.probe_type = PROBE_FORCE_SYNCHRONOUS,
-		/* Only pc_memory_start() and pc_memory_stop() bind the device. */
+		/* Only pc_memory_start() and pc_memory_stop() bind and unbind the device. */
 		.suppress_bind_attrs = true,
 	},
 	.probe = pc_memory_probe,

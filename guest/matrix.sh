@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # matrix.sh [HEADERS...]: builds the module against each kernel's headers, with warnings as errors.
-# Without arguments: every /lib/modules/*/build. The sources are copied, nothing is left beside them.
-# One line per kernel; exit code 1 if any build failed, 2 if there was nothing to build against.
+# Without arguments, HEADERS is every /lib/modules/*/build. A copy of the sources is built, so that nothing
+# is left beside the sources. Prints one line per kernel. Exit code: 1 if any build failed, 2 if there were no
+# headers to build against.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 copy=$(mktemp -d) || exit 2

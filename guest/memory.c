@@ -4,15 +4,15 @@
  *
  * The driver allocates the region, writes its header, and announces its address to the
  * host (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The host then reads the guest lines
- * there, and writes the host lines.
+ * in the region, and writes the host lines.
  *
- * The announcement is repeated, because a host to which the VM has migrated knows nothing
- * of it. Any CPU that is awake repeats it, at most once per interval for all CPUs. An idle
- * guest makes no announcement.
+ * The announcement is repeated, because a host to which the VM has migrated does not
+ * know the region. Any CPU that is awake may repeat it, but all CPUs together do so
+ * only once per interval. An idle guest makes no announcement.
  *
- * The host answers an announcement in the host line of the CPU that made it. If answers
- * stay away, as after a migration to a host without paracord, the driver clears the host
- * lines: what they say is no longer true.
+ * The host answers an announcement in the host line of the CPU that made it. If several
+ * answers in a row are missing, as after a migration to a host without paracord, the
+ * driver clears the host lines, because their content is out of date.
  */
 #include <linux/cc_platform.h>
 #include <linux/io.h>
@@ -31,16 +31,16 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 /*
  * APIC IDs have gaps if the number of threads per core, cores per die, or dies is not a
  * power of two. Together these gaps at most quadruple the highest ID in practice. A CPU
- * beyond the last slot is counted and gets no hints.
+ * whose ID is beyond the last slot is only counted, and publishes nothing.
  */
 #define PC_MEMORY_SLOTS_PER_CPU	4
 /* Time from the first announcement to the second. */
 #define PC_MEMORY_SECOND_MS	200
-/* Minimum time between two announcements. The host ignores one that follows another within 100 ms. */
+/* Minimum time between two announcements. The host ignores an announcement that follows another one within 100 ms. */
 #define PC_MEMORY_GAP_MS	110
-/* Number of announcements in a row without an answer after which the host counts as gone. */
+/* Number of unanswered announcements in a row after which the host counts as gone. */
 #define PC_MEMORY_UNANSWERED	3
-/* A slot has the guest line and the host line. */
+/* Size of a slot, which consists of the guest line and the host line. */
 #define PC_MEMORY_STRIDE_BYTES	(2 * PARACORD_LINE_BYTES)
 
 /* Serializes the creation and removal of the device. */
@@ -50,10 +50,10 @@ static struct pc_region *pc_memory_region;
 static u64 pc_memory_gpa;		/* 0: nothing is announced */
 static unsigned long pc_memory_next;	/* jiffies of the next regular announcement */
 
-/* Bit 0 is set while a CPU makes an announcement. Only this CPU stores into what follows, and into pc_memory_next. */
+/* Bit 0 is set while a CPU makes an announcement. Only that CPU stores into the variables below, and into pc_memory_next. */
 static unsigned long pc_memory_announcing;
 static unsigned long pc_memory_last;	/* jiffies of the last announcement */
-static const struct paracord_host_line *pc_memory_asked;	/* line of the CPU that made the last regular announcement */
+static const struct paracord_host_line *pc_memory_asked;	/* host line of the CPU that made the last regular announcement */
 static u32 pc_memory_asked_number;	/* number of that announcement */
 static unsigned int pc_memory_unanswered;
 
@@ -64,7 +64,7 @@ static void pc_memory_free(void *arg)
 	free_pages_exact(region->base, region->bytes);
 }
 
-/* The header as a host would write it. */
+/* Writes the header as a host would write it. */
 static void pc_memory_describe(struct pc_region *region, u32 slots)
 {
 	struct paracord_header *h = region->base;
@@ -85,7 +85,7 @@ static void pc_memory_describe(struct pc_region *region, u32 slots)
 	region->host = *h;
 }
 
-/* Return: 0, or a negative error, which is logged. */
+/* Allocates a region and writes its header. Return: 0 or a negative error. */
 int pc_memory_open(struct pc_region *region, struct device *dev)
 {
 	u32 slots = min_t(u32, PC_MEMORY_SLOTS_PER_CPU * roundup_pow_of_two(nr_cpu_ids),
@@ -114,7 +114,10 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 	return 0;
 }
 
-/* Looks for the answer to the last regular announcement. The CPU that made it has left the guest since. */
+/*
+ * Looks for the answer to the last regular announcement. The CPU that made it has had time for another VM exit, at which the host
+ * writes the answer. If PC_MEMORY_UNANSWERED answers in a row are missing, clears the host lines.
+ */
 static void pc_memory_look_for_answer(void)
 {
 	struct pc_region *region = pc_memory_region;
@@ -140,8 +143,8 @@ static void pc_memory_make_announcement(u64 gpa, bool regular)
 	struct paracord_header *h = pc_memory_region->base;
 
 	/*
-	 * The host reads the header with page faults disabled. The store brings the page in, should the
-	 * host have swapped it out or not have fetched it yet.
+	 * The host reads the header with page faults disabled. The store makes the page present, in case the host has swapped it
+	 * out or has not fetched it yet.
 	 */
 	WRITE_ONCE(h->guest_announcements, h->guest_announcements + 1);
 	pc_memory_last = jiffies;
@@ -152,7 +155,7 @@ static void pc_memory_make_announcement(u64 gpa, bool regular)
 	pc_arch_announce(gpa);
 }
 
-/* Called when the region is declared. From then on, any CPU may repeat the announcement. */
+/* Makes the first announcement of a region that has been declared. From then on, any CPU may repeat the announcement. */
 void pc_memory_announce(struct pc_region *region)
 {
 	unsigned long flags;
@@ -162,12 +165,12 @@ void pc_memory_announce(struct pc_region *region)
 	local_irq_save(flags);
 	pc_memory_make_announcement(virt_to_phys(region->base), true);
 	local_irq_restore(flags);
-	/* The host ignores announcements that follow each other closely, such as this one after an earlier driver's. */
+	/* The host may ignore this announcement, because the last one of an earlier driver may have come shortly before it. */
 	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PC_MEMORY_SECOND_MS));
 	smp_store_release(&pc_memory_gpa, virt_to_phys(region->base));
 }
 
-/* Called when no CPU makes announcements any more. */
+/* Withdraws the region. Called when no CPU makes announcements any more. */
 void pc_memory_withdraw(void)
 {
 	WRITE_ONCE(pc_memory_gpa, 0);
@@ -198,7 +201,7 @@ out:
 	local_irq_restore(flags);
 }
 
-/* Called by a timer of each CPU that does something. */
+/* Repeats the announcement if it is due. Called by the timer of each CPU that is not idle. */
 void pc_memory_announce_again(void)
 {
 	if (!time_before(jiffies, READ_ONCE(pc_memory_next)))
@@ -206,22 +209,22 @@ void pc_memory_announce_again(void)
 }
 
 /*
- * Makes an announcement on this CPU, unless there was one just now. The host then writes this CPU's line and the table of domains.
- * The CPU may be one that the host does not know. So the driver expects no answer.
+ * Makes an announcement on this CPU, unless some CPU made one less than PC_MEMORY_GAP_MS ago. The host then writes this
+ * CPU's line and the table of domains. The driver expects no answer, because the host may not know this CPU.
  */
 void pc_memory_announce_here(void)
 {
 	pc_memory_announce_now(false);
 }
 
-/* Whether the host can be told of a region, and could read it. */
+/* Whether a region can be announced to the host, and whether the host could read the region. */
 static bool pc_memory_possible(void)
 {
 	return announce && pc_arch_announce_possible() &&
 	       !cc_platform_has(CC_ATTR_MEM_ENCRYPT);
 }
 
-/* Return: whether the guest uses a region in its own memory now. */
+/* Creates the device for a region in the guest's own memory, unless it exists already. Return: whether the device exists. */
 bool pc_memory_start(void)
 {
 	struct platform_device *device;
@@ -239,7 +242,7 @@ bool pc_memory_start(void)
 	return device;
 }
 
-/* Gives the region up, if there is one. */
+/* Gives up the region in the guest's own memory, if there is one. */
 void pc_memory_stop(void)
 {
 	mutex_lock(&pc_memory_lock);

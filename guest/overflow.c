@@ -3,8 +3,9 @@
  * Sampling: the host counts down a period and then raises the CPU's MSI-X vector. The interrupt handler writes a sample.
  *
  * The interrupt is an ordinary one, not an NMI. So a sample of code that runs with interrupts off falls on the instruction that
- * enables interrupts. perf's own overflow handling is not exported to modules. So there is no throttling (the host limits the
- * period instead) and no PERF_EVENT_IOC_REFRESH, and since 6.10 the event's BPF program does not run.
+ * enables interrupts. perf's own overflow handling is not exported to modules. So the guest does not throttle samples, and the host
+ * limits the period instead. For the same reason, the limit of PERF_EVENT_IOC_REFRESH has no effect, and since 6.10 the event's BPF
+ * program does not run.
  */
 #include <linux/fs.h>
 #include <linux/interrupt.h>
@@ -17,15 +18,17 @@
 #include "counters.h"
 
 /*
- * Whether two periods differ by at most 1/8 of @b. This difference is not worth an exit: perf adjusts the period all the time if
- * the event has a sampling frequency.
+ * Whether two periods differ by at most 1/8 of @b. So small a difference is not worth a VM exit: if the event has a sampling
+ * frequency, perf adjusts the period all the time.
  */
 static bool pc_is_near(u64 a, u64 b)
 {
 	return (a > b ? a - b : b - a) <= b / 8;
 }
 
-/* Elapsed part of @period, in @period / 2^32. @left: rest of the period; below 0: a sample is due; 0: the period is new. */
+/*
+ * Elapsed part of @period, in units of @period / 2^32. @left: rest of the period; below 0: a sample is due; 0: the period is new.
+ */
 static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 {
 	int shift = max(fls64(period) - 32, 0);
@@ -34,8 +37,8 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 	if (!left)
 		return 0;
 	/*
-	 * The rest is at least @min_left. Otherwise the counter could overflow before a task that was just switched in has left
-	 * the kernel.
+	 * The rest is raised to @min_left. With a shorter rest, the counter could overflow before a task that was just switched in
+	 * has left the kernel.
 	 */
 	left = max(left, (s64)min_left);
 	if ((u64)left >= period)
@@ -45,9 +48,9 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 }
 
 /*
- * If the host already counts down a similar period of the same event, that period continues, even if another struct perf_event
- * started it. The sampling rate stays the same, and nothing changes for the host. Otherwise @event continues with the rest of
- * the period that was left when @event stopped.
+ * Sets the period in the request @want for @event. @told: the request that the host has served. If the host already counts down a
+ * similar period of the same event, that period continues, even if another struct perf_event started it: the sampling rate stays
+ * the same, and nothing changes for the host. If not, @event continues with the rest of its period that was left when it stopped.
  */
 void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want, const struct paracord_pmu_want *told)
 {
@@ -114,7 +117,10 @@ static irqreturn_t pc_overflow_interrupt(int irq, void *unused)
 	return IRQ_HANDLED;
 }
 
-/* Called on the CPU itself, once its lines of the PMU area are in use. Without a vector, events on this CPU are never sampled. */
+/*
+ * Requests the interrupt of this CPU's counters. Called on the CPU itself, once its lines of the PMU area are in use. Without a
+ * vector, events on this CPU are never sampled.
+ */
 void pc_overflow_online(const struct pc_region *region, u32 slot)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -134,7 +140,7 @@ void pc_overflow_online(const struct pc_region *region, u32 slot)
 		c->irq = irq;
 }
 
-/* Called on the CPU itself, before its lines are withdrawn. */
+/* Frees the interrupt of this CPU's counters. Called on the CPU itself, before its lines are withdrawn. */
 void pc_overflow_offline(void)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);

@@ -3,7 +3,7 @@
  * paracord guest driver: shared declarations.
  *
  *   main.c      PCI and platform device, order of setup and teardown
- *   region.c    checks of the shared region, the guest's declaration in its header
+ *   region.c    checks of the shared region, and the guest's declaration in the region's header
  *   memory.c    a region in the guest's own memory, and its announcement
  *   domain.c    the host's performance domains, and the domain of each CPU
  *   vcpu.c      which slot belongs to which CPU, CPU hotplug
@@ -13,10 +13,10 @@
  *   cpufreq.c   cpufreq driver "paracord": stores the governor's request in the guest line
  *   invariance.c  speed of the CPU, from the host line, for load tracking
  *   pmu.c       perf PMU "paracord": events that the host counts
- *   counters.c  a CPU's counters: a batch of changes, one exit, the answer
- *   overflow.c  the interrupt of a counter that has overflowed: samples
+ *   counters.c  a CPU's counters: sends changes to the host in batches, takes the answers
+ *   overflow.c  the interrupt that a counter raises when it overflows: writes samples
  *   sysfs.c     state for the administrator
- *   arch_*.c    slot index, preempt_count, the exit, NMIs, frequency scale
+ *   arch_*.c    slot index, preempt_count, kicks and announcements, NMIs, frequency scale
  */
 #ifndef PARACORD_GUEST_H
 #define PARACORD_GUEST_H
@@ -38,29 +38,30 @@
 	 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY | PARACORD_F_PMU)
 
 /*
- * A mapped region. @host is the checked copy of the header. The driver does not
- * read the mapped header again, so the host cannot change what was checked.
+ * A mapped region. @host is the checked copy of the header. The driver does not read
+ * the host's part of the mapped header again, so the host cannot change the values that
+ * were checked.
  */
 struct pc_region {
 	struct device *dev;
 	void *base;
-	resource_size_t bytes;		/* mapped bytes of the BAR */
+	resource_size_t bytes;		/* mapped bytes of the BAR, or size of the region in the guest's own memory */
 	struct paracord_header host;
-	u32 features;			/* offered by the host and accepted here */
+	u32 features;			/* offered by the host and accepted by this driver */
 	void __iomem *doorbell;		/* NULL: counters do not use the doorbell, or the doorbell is not mapped */
 	unsigned int vectors;		/* number of MSI-X vectors; vector n belongs to slot n; 0: none */
 	struct paracord_domain *domains;	/* checked copy of the domain table. A domain with max_khz 0 is not known yet. */
 	unsigned int domain_count;
-	u32 domain_table;		/* paracord_domain.table of @domains; 0: the table of a device, or none yet */
-	bool domains_change;		/* the table lies in the guest's own memory: the host may change */
-	bool domains_in_use;		/* frequencies and capacities were started */
-	bool domains_refused;		/* a domain of the table in the guest's own memory is invalid, which was logged */
+	u32 domain_table;		/* paracord_domain.table of @domains; 0: none yet, or a device's table before ABI 1.5 */
+	bool domains_change;		/* the table lies in the guest's own memory, where another host may replace it */
+	bool domains_in_use;		/* frequencies and capacities were started with @domains */
+	bool domains_refused;		/* a domain of the table in the guest's own memory is invalid; this was logged */
 	bool follows_host;		/* answers to announcements may schedule @find_domains */
-	u32 answered_table;		/* the table of the host that has answered last */
+	u32 answered_table;		/* number of the table in the last answer that named one */
 	struct delayed_work find_domains;
 	int last_asked;			/* CPU that announced the region last on behalf of @find_domains */
-	unsigned int asks_left;		/* number of announcements on behalf of @find_domains that are left */
-	unsigned int looks_left;	/* runs of @find_domains that are left at the short interval */
+	unsigned int asks_left;		/* number of announcements that @find_domains may still cause */
+	unsigned int looks_left;	/* number of runs of @find_domains that are left at the short interval */
 	bool told_of_wait;		/* the wait for a daemon was logged */
 };
 
@@ -72,9 +73,9 @@ struct pc_region {
 struct pc_kick_state {
 	struct user_return_notifier on_user_return;
 	bool armed;			/* @on_user_return is registered */
-	bool boosted;			/* the host line said "boosted" at the last look */
-	bool stale;			/* boosted although the reason has ended on this CPU */
-	bool seen_by_host;		/* there was a VM exit since @stale was set */
+	bool boosted;			/* the host line reported a boost at the last look */
+	bool stale;			/* boosted although the reason for the boost has ended on this CPU */
+	bool seen_by_host;		/* a VM exit has happened since @stale was set */
 	u32 boosts_seen;		/* counter of the host line at the last look */
 	u64 observed_ns;		/* when this CPU last looked at the host line */
 	u64 boosted_since_ns;		/* earliest possible start of the boost, or time of the last kick */
@@ -91,10 +92,10 @@ struct pc_cpu {
 	u32 preempt_mask;		/* 0: preempt_count is not published */
 	u8 task_class;			/* class of the running task, as published */
 	u8 task_prio;
-	bool worked;			/* since the last run of @look, a task ran for which hints matter */
+	bool worked;			/* a task for which hints matter has run since the last run of @look */
 	const struct paracord_domain *domain;	/* NULL: unknown, or the CPU has none */
 	u32 *perf;			/* perf_request and perf_limit in @line, as one word; NULL: nothing may be stored */
-	u32 perf_word;			/* request of the policy, stored when the CPU comes online */
+	u32 perf_word;			/* request and limit of the policy, stored into @perf when the CPU comes online */
 	struct pc_kick_state kick;
 	struct timer_list look;
 };
@@ -161,9 +162,9 @@ int pc_hooks_list(char *buf, size_t bytes);
 /* kick.c */
 
 /*
- * Whether a switch can start or end a stale boost: only a switch between a real-time
- * and a normal task, in either direction. A switch from or to idle makes no boost
- * stale, and the wakeup path from idle must stay short.
+ * True if a switch can start or end a stale boost. Only switches between a real-time
+ * and a normal task can do so, in either direction. A switch from or to idle makes no
+ * boost stale, and the wakeup path from idle must stay short.
  */
 static inline bool pc_kick_concerns(u8 before, u8 next)
 {
@@ -204,10 +205,10 @@ bool pc_invariance_running(void);
 bool pc_invariance_needs_looks(void);
 void pc_invariance_online(int nr);
 
-/* Stores the speed of the current CPU for its load tracking. Called with interrupts off. */
+/* Stores the speed of the current CPU for the kernel's load tracking. Called with interrupts off. */
 void pc_invariance_look(void);
 
-/* Speed of a CPU, relative to the highest frequency of its domain: 1..1024; 1024 if the host does not report it. */
+/* Speed of a CPU, relative to the highest frequency of its domain: 1..1024; 1024 if the host reports no speed. */
 unsigned long pc_freq_scale(const struct pc_cpu *cpu);
 
 /* pmu.c, counters.c */
@@ -245,7 +246,7 @@ u32 pc_arch_slot_index(void);
  */
 const void *pc_arch_preempt_count(struct task_struct *task);
 
-/* True if the host's kernel handles the exit of pc_arch_kick() itself. */
+/* True if the host's kernel handles the VM exit of pc_arch_kick() without the VMM. */
 bool pc_arch_kick_possible(void);
 void pc_arch_kick(void);
 
@@ -263,22 +264,23 @@ unsigned long *pc_arch_cpu_capacity(int nr);
 
 /*
  * Arranges calls of pc_invariance_look() at each tick. Return: a negative error if the
- * architecture cannot do this; the timer of vcpu.c then calls pc_invariance_look().
+ * architecture does not allow such calls; the timer of vcpu.c then calls
+ * pc_invariance_look().
  */
 int pc_arch_ticks_start(void);
 void pc_arch_ticks_stop(void);
 
 /*
- * False if the kernel treats a change of the CPU's frequency as a change of the
- * clock rate. In this case, the driver must not announce frequency changes.
+ * False if the kernel treats a change of the CPU's frequency as a change of the clock
+ * rate. In that case, the driver must not report frequency changes to the cpufreq core.
  */
 bool pc_arch_clock_is_constant(void);
 
 /*
- * If schedutil knows that utilisation is frequency-invariant, it chooses a share of the
- * highest frequency. Otherwise it chooses a share that is based on policy->cur. Return:
- * the value of policy->cur, in kHz, with which the second rule chooses the same
- * frequency as the first; 0 if schedutil knows.
+ * Return: the value of policy->cur, in kHz, with which schedutil chooses the right
+ * frequencies without knowing that utilisation is frequency-invariant; 0 if schedutil
+ * knows. If it knows, it scales the utilisation by the highest frequency; if not, by
+ * policy->cur.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz);
 
@@ -287,8 +289,8 @@ int pc_arch_nmi_start(void);
 void pc_arch_nmi_stop(void);
 
 /*
- * Announces a region in the guest's own memory to the host, or withdraws it (0). Can be called in any context. If no
- * host listens, nothing happens.
+ * Announces the region at @gpa, in the guest's own memory, to the host. If @gpa is 0, withdraws the region. Can be called in any
+ * context. If no host listens, nothing happens.
  */
 void pc_arch_announce(u64 gpa);
 bool pc_arch_announce_possible(void);

@@ -14,7 +14,7 @@
 
 #include "counters.h"
 
-/* Before 6.2, a task has one perf context for hardware PMUs, which takes events of only one PMU. */
+/* Before 6.2, a task has only one perf context for hardware PMUs, and this context takes events of only one PMU. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #define PC_TASK_CONTEXT	perf_hw_context
 #else
@@ -26,7 +26,10 @@ static atomic_t pc_pmu_events = ATOMIC_INIT(0);
 static bool pc_pmu_ends;
 static bool pc_pmu_registered;
 
-/* An entry of the region's table of events. A guest has one region. The table is valid while the PMU is registered. */
+/*
+ * An entry of the region's table of events. There is only one table, because a guest has one region. The table is valid while the
+ * PMU is registered.
+ */
 struct pc_event_file {
 	struct device_attribute attr;
 	char name[PARACORD_EVENT_NAME_BYTES];
@@ -108,7 +111,7 @@ static int pc_event_init(struct perf_event *event)
 	return 0;
 }
 
-/* Sends the changes to the host now, unless perf has disabled the PMU. In that case, further changes may follow. */
+/* Sends the changes to the host, unless perf has disabled the PMU. In that case, more changes may follow. */
 static void pc_pmu_changed(struct pc_counters *c)
 {
 	if (!c->collecting && (c->changed || c->read))
@@ -165,7 +168,7 @@ static void pc_event_del(struct perf_event *event, int flags)
 	event->hw.idx = -1;
 }
 
-/* A read costs an exit, because only the host knows the count. */
+/* A read costs a VM exit, because only the host knows the count. */
 static void pc_event_read(struct perf_event *event)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -218,7 +221,7 @@ static bool pc_is_name(const u8 *name)
 	return length && length < PARACORD_EVENT_NAME_BYTES;
 }
 
-/* Copies the table. Return: whether the table is valid and pc_event_files has its events. */
+/* Copies the table of events to pc_event_files. Return: whether the table is valid. */
 static bool pc_events_read(const struct pc_region *region)
 {
 	const struct paracord_header *h = &region->host;
@@ -271,7 +274,7 @@ static bool pc_host_answers(void)
 	return answers;
 }
 
-/* Return: whether the guest can use the counters of @region, that is, it can make an exit and the slots have a PMU area. */
+/* Return: whether the guest can use the counters of @region: it can cause a VM exit, and the slots have a PMU area. */
 bool pc_pmu_possible(const struct pc_region *region)
 {
 	bool leaves = region->host.host_features & PARACORD_F_PMU_DOORBELL ? !!region->doorbell :
@@ -280,7 +283,10 @@ bool pc_pmu_possible(const struct pc_region *region)
 	return leaves && region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
 }
 
-/* Called when the CPUs are online. Any error disables the guest's counters and nothing else. */
+/*
+ * Registers the PMU if the host serves counters. Called after pc_vcpus_start(). Any error disables the guest's counters and
+ * nothing else.
+ */
 void pc_pmu_start(struct pc_region *region)
 {
 	int err;
@@ -304,7 +310,7 @@ void pc_pmu_start(struct pc_region *region)
 	pc_region_drop_feature(region, PARACORD_F_PMU);
 }
 
-/* After this call, open events do not count any more, but they keep the module loaded. */
+/* Unregisters the PMU if no event is open. Open events are not added to a counter any more, but they keep the module loaded. */
 void pc_pmu_stop(void)
 {
 	WRITE_ONCE(pc_pmu_ends, true);

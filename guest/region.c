@@ -17,7 +17,7 @@ static bool publish_preempt_count = true;
 module_param_named(preempt_count, publish_preempt_count, bool, 0444);
 MODULE_PARM_DESC(preempt_count, "tell the host where preempt_count lies (default: on)");
 
-/* Return: 0, or a negative error. An error is logged in one line that says what is wrong. */
+/* Checks a copied header. Return: 0, or a negative error, which is logged in one line that describes the problem. */
 static int pc_region_check(struct device *dev, const struct paracord_header *h,
 			   u64 bar_bytes)
 {
@@ -63,7 +63,7 @@ static int pc_region_check(struct device *dev, const struct paracord_header *h,
 	return 0;
 }
 
-/* Largest size of a region. A BAR of gigabytes is not mapped as a whole. */
+/* Largest size of a region. Only this part of a larger BAR is mapped. */
 #define PC_REGION_MAX_BYTES \
 	(PARACORD_SLOT_OFFSET_BYTES + (u64)PARACORD_SLOTS_MAX * PARACORD_SLOT_STRIDE_MAX_BYTES)
 
@@ -131,7 +131,7 @@ u32 pc_region_features(const struct pc_region *region)
 	return features;
 }
 
-/* Maps the doorbell if the host serves counters at doorbell writes. If this fails, there are no counters. */
+/* Maps the doorbell if the host serves counters at doorbell writes. If the mapping fails, there are no counters. */
 static void pc_region_map_doorbell(struct pc_region *region, struct pci_dev *pdev)
 {
 	void __iomem *registers;
@@ -203,7 +203,7 @@ struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index)
 	       (u64)index * region->host.slot_stride_bytes;
 }
 
-/* Declares to the host what the guest lines contain. The lines are filled already. */
+/* Declares to the host what the guest lines contain. Called when the lines are filled. */
 void pc_region_declare(struct pc_region *region)
 {
 	struct paracord_header *h = region->base;
@@ -216,7 +216,7 @@ void pc_region_declare(struct pc_region *region)
 	WRITE_ONCE(h->guest_features, region->features);
 }
 
-/* Called after pc_region_declare(), if an accepted feature turns out to be impossible. */
+/* Withdraws an accepted feature that turns out to be impossible. Called after pc_region_declare(). */
 void pc_region_drop_feature(struct pc_region *region, u32 feature)
 {
 	struct paracord_header *h = region->base;

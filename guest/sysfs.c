@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * State in the sysfs directory of the PCI device, group "paracord": one value per
- * file, or one line per domain or CPU. docs/guest-module.md describes the files.
+ * State in the sysfs directory of the PCI or platform device, group "paracord". A file
+ * contains one value, or one line per domain, CPU or range of latencies.
+ * docs/guest-module.md describes the files.
  */
 #include <linux/cpumask.h>
 #include <linux/minmax.h>
@@ -108,7 +109,7 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 	for (i = 0; i < region->domain_count; i++) {
 		const struct paracord_domain *d = &region->domains[i];
 
-		/* In the guest's own memory, domains that no CPU has had yet are not known. */
+		/* In a region in the guest's own memory, a domain is unknown until the first CPU has it. */
 		if (!d->max_khz)
 			continue;
 		n += sysfs_emit_at(buf, n, "domain%u max_khz %u capacity %u shared %u levels",
@@ -122,14 +123,14 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(domains);
 
-/* A value of -1 means that the value is unknown, or that there is none. */
+/* -1 stands for a value that is unknown or does not exist. */
 static ssize_t places_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct pc_region *region = pc_region_of(dev);
 	struct paracord_host_line host = { };
 	int nr, n = 0;
 
-	/* Pairs with pc_domains_forget(). */
+	/* Pairs with synchronize_rcu() in pc_domains_forget(). */
 	rcu_read_lock();
 	for_each_online_cpu(nr) {
 		const struct pc_cpu *cpu = per_cpu_ptr(&pc_cpus, nr);

@@ -11,10 +11,10 @@
 
 #include "paracord_guest.h"
 
-/* Longest time for which a change of the running task stays unpublished if no hook reports it. */
+/* Longest time for which a change of the running task stays unpublished if no hook reports the change. */
 #define PC_LOOK_MS	20
 
-/* The interval if the timer also reads the speed of the CPU. The host writes the speed at the same interval. */
+/* The timer's interval if it also reads the speed of the CPU. The host writes the speed at the same interval. */
 #define PC_LOOK_INVARIANT_MS	8
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
@@ -28,7 +28,7 @@ static int pc_hotplug_state;
 static atomic_t pc_published = ATOMIC_INIT(0);
 static atomic_t pc_without_slot = ATOMIC_INIT(0);
 
-/* Runs in the timer softirq. The timer is deferrable, so it does not wake an idle CPU. */
+/* The function of the timer @look, called in the timer softirq. The timer is deferrable, so it does not wake an idle CPU. */
 static void pc_look(struct timer_list *timer)
 {
 	struct pc_cpu *cpu = this_cpu_ptr(&pc_cpus);
@@ -43,7 +43,10 @@ static void pc_look(struct timer_list *timer)
 		next_ms = PC_LOOK_INVARIANT_MS;
 	}
 	local_irq_restore(flags);
-	/* The timer also runs when a CPU wakes for the kernel's own work. An idle guest announces nothing. */
+	/*
+	 * The timer also runs when a CPU has woken only for the kernel's own work. The guest is then idle, and an idle guest
+	 * announces nothing.
+	 */
 	if (cpu->worked || current->mm)
 		pc_memory_announce_again();
 	cpu->worked = false;

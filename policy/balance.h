@@ -3,7 +3,7 @@
  * Fairness between CPUs: which CPU pulls a task that waits on another CPU.
  *
  * Fairness over several CPUs depends on the weight on each CPU. If one run queue holds weight 1000 and another one holds weight
- * 2000, no order within the two run queues gives their tasks equal shares.
+ * 2000, no order within the two run queues gives their tasks the same CPU time per weight.
  *
  * A CPU's pace is the virtual time by which the CPU has recently advanced: the time in which it ran ordinary tasks, times 1024,
  * divided by the sum of the weights that share the CPU. The pace decays exponentially (PC_PACE_SHIFT). The difference of two
@@ -35,7 +35,7 @@
  * more than the migration.
  */
 #define PC_CROSS_WAIT_NS	(1 * PC_NSEC_PER_MSEC)
-/* The same wait for a vCPU in its home node, which holds all of the VM's memory. */
+/* How long a vCPU waits in its VM's home node, where the VM's memory is, before an idle CPU of another node pulls it. */
 #define PC_CROSS_HOME_NS	(4 * PC_NSEC_PER_MSEC)
 /*
  * Between CPUs that do not share a last-level cache, a pull needs this many times the pace difference that it needs between
@@ -43,7 +43,7 @@
  */
 #define PC_CROSS_CACHE		4
 /*
- * Every PC_LOOKS_IN_NODE-th search of a busy CPU goes beyond its last-level cache. Every PC_LOOKS_EVERYWHERE-th search goes
+ * Every PC_LOOKS_IN_NODE-th search by a busy CPU goes beyond its last-level cache. Every PC_LOOKS_EVERYWHERE-th search goes
  * beyond its node.
  */
 #define PC_LOOKS_IN_NODE	4
@@ -66,8 +66,8 @@ PC_INLINE u64 pc_node_pace(u64 node, u64 cpu)
 /* Two nodes count as equal if their paces differ by less than this many 1024ths of the faster pace: 3 %. */
 #define PC_CROSS_LEAST		32
 /*
- * At a difference of PC_CROSS_LEAST, the busy CPUs of the faster node together pull one task from the other node per this
- * interval. The interval is inversely proportional to the square of the difference.
+ * At a difference of PC_CROSS_LEAST, the busy CPUs of the faster node together pull one task from the other node in each
+ * interval of this length. The interval is inversely proportional to the square of the difference.
  */
 #define PC_CROSS_EVERY_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_CROSS_NEVER		(~0ull)
@@ -87,8 +87,9 @@ PC_INLINE u64 pc_cross_every_ns(u64 ours, u64 theirs)
 }
 
 /*
- * How long a task waits before an idle CPU pulls it, in ns. `home`: home node of the task's VM, PC_NO_HOME if the VM has none or
- * the task is not a vCPU. `from`, `to`: nodes of the two CPUs; 0: any node.
+ * How long a task waits before an idle CPU pulls it, in ns. `home`: 1 + home node of the task's VM; PC_NO_HOME if the VM has none
+ * or if the task does not belong to a VM. `from`: 1 + node of the CPU on which the task waits. `to`: 1 + node of the idle CPU; 0:
+ * any other node.
  */
 PC_INLINE u64 pc_cross_wait_ns(u32 home, u32 from, u32 to)
 {

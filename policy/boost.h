@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a vCPU thread runs ahead of the host's other work.
+ * Decides when a vCPU thread runs ahead of the host's other work.
  *
- * pc_boost_step() decides. pc_boost_is_quiet(), pc_boost_resume() and
+ * pc_boost_step() makes this decision. pc_boost_is_quiet(), pc_boost_resume() and
  * pc_boost_note_irq() tell when the caller may skip a step. A step charges the
  * running time since the last step, refills the buckets, collects the reasons
  * that hold now, and drops the reasons whose grant or budget is used up. The
- * code uses integer arithmetic only and reads no clock; its only loop runs over
+ * code uses integer arithmetic only and reads no clock; its only loops run over
  * the four reasons. It tolerates any bytes in the state and in the configuration
  * (docs/policy.md names the test for each bound).
  *
@@ -15,16 +15,16 @@
  *            raised by                           ends with        grant renewed by
  *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
  *  IRQ       a kick while not running;           grant; guest     the next kick while
- *            PREEMPT soon after a kick or        is in no irq     not running or not
- *            inside the guest's irq handler;     handler          boosted for IRQ
+ *            PREEMPT soon after a kick or        is not in an     not running or not
+ *            inside the guest's irq handler;     irq handler      boosted for IRQ
  *            only with a normal task to overtake
  *  RT        PREEMPT (boosted: also EXIT)        end of hint,     end of hint, SLEEP
  *            with the guest's RT hint            grant
  *  CRITICAL  PREEMPT with preemption off         end of hint,     end of hint, SLEEP
  *                                                grant
  *
- * A guest that flips a hint renews the grant of this hint at will. Grants only
- * bound the boosts of an honest guest; budgets contain any guest.
+ * A guest that flips a hint renews the grant of this hint at will. Grants
+ * bound only the boosts of an honest guest; budgets contain any guest.
  */
 #ifndef PARACORD_POLICY_BOOST_H
 #define PARACORD_POLICY_BOOST_H
@@ -44,7 +44,8 @@
 #define PC_PENALTY_MAX_PERIODS	65536u
 /*
  * A vCPU that has run this long on an IRQ boost and is not in an interrupt
- * handler has taken the interrupt: one injection on an emulated host takes 80 us.
+ * handler is assumed to have taken the interrupt: one injection on an emulated host
+ * takes 80 us.
  */
 #define PC_IRQ_SERVED_NS	(100 * PC_NSEC_PER_USEC)
 
@@ -112,7 +113,7 @@ PC_INLINE void pc_boost_refill(const struct pc_boost_config *cfg, struct pc_boos
 	pc_bucket_refill_shared(cpu, pc_cpu_budget_ns(cfg), period, now_ns);
 }
 
-/* Called at a sleep: WAKE, RT and CRITICAL get new grants, and no interrupt is pending any more. */
+/* Renews the grants of WAKE, RT and CRITICAL, and forgets a pending interrupt. Called when the vCPU goes to sleep. */
 PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 {
 	st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
@@ -152,7 +153,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	 * The host preempts the vCPU while an interrupt is pending. This is common,
 	 * because guest timers and the host's tick often expire together. A guest with
 	 * a driver reports when its handler runs, so only the time until the injection
-	 * is estimated. Otherwise the estimate has to cover the handler as well.
+	 * is estimated. Without a driver, the estimate has to cover the handler as well.
 	 */
 	if (preempt && st->irq_wanted) {
 		u64 window = guest->valid ? PC_IRQ_SERVED_NS :
@@ -164,7 +165,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 			st->irq_wanted = 0;
 	}
 	if (!guest->valid) {
-		/* Without a driver, or if the hints were not read at this event, RT and CRITICAL last until their grant ends. */
+		/* Without a driver, or if the hints were not read at this event, RT and CRITICAL last until their grants end. */
 		claims |= held & (PC_RT | PC_CRITICAL);
 		return claims;
 	}
@@ -191,8 +192,8 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	}
 
 	/*
-	 * The vCPU is about to sleep. Its boost already becomes the boost of the next wakeup here. Otherwise the boost would end
-	 * now and begin again at the sleep.
+	 * The vCPU is about to sleep. Turn its boost into the boost for the next wakeup now. Otherwise the boost would end here and
+	 * begin again when the vCPU goes to sleep.
 	 */
 	if (guest->halting && held && !(held & PC_WAKE)) {
 		st->grant_used_ns[PARACORD_REASON_WAKE] = 0;
@@ -214,7 +215,10 @@ PC_INLINE u32 pc_penalty_periods(const struct pc_boost_config *cfg, u32 strikes)
 	return (1u << strikes) < limit ? 1u << strikes : limit;
 }
 
-/* Forbids boosts for one period, counted from the start of the bucket's period. Each strike doubles the number of periods. */
+/*
+ * Forbids boosts for one period, counted from the start of the bucket's period. Each strike doubles the number of periods, up to
+ * a maximum.
+ */
 PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 u64 period_start_ns, u8 cause, u64 now_ns)
 {
@@ -238,7 +242,7 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 	u64 left = pc_elapsed_ns(st->throttled_until_ns, now_ns);
 
 	if (!st->throttled) {
-		/* Without a throttle, an end in the future is corrupt. It would delay the forgiveness of strikes. */
+		/* Without a throttle, a throttled_until_ns in the future is corrupt. It would delay the forgiveness of strikes. */
 		if (left)
 			st->throttled_until_ns = now_ns;
 		return;
@@ -300,8 +304,8 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 
 /*
  * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. A vCPU that serves a timer thus needs
- * no step at its exits. During the quiet time, other vCPUs may draw from the bucket of the VM or of the CPU. The policy notices
- * this when the quiet time ends.
+ * no step at its exits. During the quiet time, other vCPUs may use up the bucket of the VM or of the CPU. The policy notices
+ * this only when the quiet time ends.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -368,9 +372,9 @@ PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. A boost for an
- * interrupt alone therefore takes CPU time from normal tasks only, not from vCPUs that woke up or that run a real-time task. A
- * vCPU that holds a lock has the full level, because those vCPUs may spin on the lock.
+ * Return: PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. A boost for an
+ * interrupt alone therefore takes CPU time only from normal tasks, not from vCPUs that woke up or that run a real-time task. A
+ * vCPU that holds a lock has the full level, because vCPUs with the full level may spin on the lock.
  */
 PC_INLINE u32 pc_boost_level(u32 reasons)
 {
@@ -381,8 +385,8 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 
 /*
  * The actuation rate limit: one boost per actuation_min_ns on average, with a burst of PC_BOOSTS_AT_ONCE. The burst admits claims
- * that happen to come close together. Otherwise the later claim would wait for the host's other work. A wakeup is never held
- * back. Its boost lasts over several sleeps until the grant is used up, and this limits the rate of these boosts.
+ * that happen to come close together. Without the burst, the later claim would wait for the host's other work. A wakeup is never
+ * held back. A boost for a wakeup lasts over several sleeps until the grant is used up, which limits the rate of such boosts.
  */
 PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u32 claims,
 				 u64 now_ns)
@@ -409,7 +413,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 {
 	struct pc_boost_decision out = { .action = PC_KEEP };
 	u32 was = st->boosted ? st->reasons & PC_ALL_REASONS : 0;
-	/* Arithmetic instead of a branch. Otherwise the verifier would follow the rest of this function twice. */
+	/* Arithmetic instead of a branch: with a branch, the verifier would follow the rest of this function twice. */
 	u32 allowed = (obs->refused & 1) - 1;
 	u32 wanted, claims = 0, granted = 0;
 	u8 empty = PC_THROTTLE_NONE;
@@ -451,9 +455,9 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	/*
-	 * The vCPU's claims exceed a budget, whether or not it was boosted. If the
-	 * budget of the host CPU is empty, this is no fault of this guest, so it adds
-	 * no strike.
+	 * The vCPU's claims exceed a budget, whether or not the vCPU was boosted. If
+	 * the budget of the host CPU is empty, this is not the fault of this guest, so
+	 * it adds no strike.
 	 */
 	if (empty && empty != PC_THROTTLE_CPU) {
 		u64 start = empty == PC_THROTTLE_VM ?

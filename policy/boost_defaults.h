@@ -47,7 +47,7 @@ PC_INLINE struct pc_boost_config pc_boost_defaults(void)
 }
 
 /*
- * Defaults for the threads of a VMM that are not vCPUs. All of these threads of a VM share one budget, which is smaller than the
+ * Defaults for the threads of a VMM that are not vCPUs. All such threads of a VM share one budget, which is smaller than the
  * budget of one vCPU.
  */
 PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)

@@ -26,7 +26,7 @@
 struct pc_reason_config {
 	u32 enabled;
 	u32 reserved;
-	u64 grant_max_ns;	/* limit of running time; 0: no grant */
+	u64 grant_max_ns;	/* longest running time of one grant; 0: no grant */
 	u64 budget_ns;		/* running time of one vCPU per period */
 };
 
@@ -38,14 +38,14 @@ struct pc_reason_config {
  */
 struct pc_boost_config {
 	u32 mode;			/* PC_MODE_* */
-	u32 penalty_max_periods;	/* upper limit of a throttle, whose length grows with each strike */
+	u32 penalty_max_periods;	/* longest throttle, in periods; the length of a throttle grows with each strike */
 	u32 hints_at_exit;		/* 1: a hint also boosts at a VM exit, not only at preemption */
 	u32 reserved;
 	u64 period_ns;
 	u64 vcpu_budget_ns;		/* budget of one vCPU for all reasons together, per period */
 	u64 vm_budget_ns;		/* budget of all vCPUs together, or of the VMM's other threads together, per period */
 	u64 cpu_kept_ns;		/* time of each host CPU that is reserved for unboosted work, per period */
-	u64 actuation_min_ns;		/* shortest average distance between two boosts of a vCPU: pc_boost_may_begin() */
+	u64 actuation_min_ns;		/* shortest average time between two boosts of a vCPU: pc_boost_may_begin() */
 	struct pc_reason_config reason[PC_REASONS];
 };
 
@@ -110,7 +110,7 @@ struct pc_boost_obs {
 	u32 events;		/* PC_EV_* */
 	u32 running;		/* the vCPU thread is on a CPU now */
 	u32 alone;		/* the thread waits, and no other normal task runs or waits on its CPU */
-	u32 refused;		/* 0/1: the vCPU must not be boosted: a boost would bypass a limit that the host has set */
+	u32 refused;		/* 0/1: the vCPU must not be boosted, because a boost would bypass a limit that the host has set */
 	struct pc_guest_view guest;
 };
 

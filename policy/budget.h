@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Token buckets of running time. A bucket refills by its budget at the start of
- * each period, never above the budget, and may go into debt. The policy charges
+ * Token buckets of running time. At the start of each period, a bucket is refilled
+ * by its budget, but never above its budget. It may go into debt. The policy charges
  * boosted time at the next event, at worst one host tick late, so a vCPU may
  * overrun its budget. The debt carries the overrun into the following periods. So
  * in any n periods a bucket pays at most (n + 1) * budget plus ONE overrun,
@@ -9,10 +9,10 @@
  *
  * The buckets of a vCPU have one writer, the evaluator of the vCPU. The buckets
  * of a VM and of a CPU are shared between CPUs. The _shared functions use one
- * atomic add and let exactly one CPU refill a period. One race is tolerated: if
- * another CPU charges the bucket after the refilling CPU has read it and before
- * that CPU adds the refill, the refill is too small by that charge. The guest
- * loses this time; the host never loses any.
+ * atomic add and let exactly one CPU refill a bucket in each period. One race is
+ * tolerated: if another CPU charges the bucket after the refilling CPU has read the
+ * bucket and before that CPU adds the refill, the refill is too small by that charge.
+ * The guest loses this time; the host never loses any.
  */
 #ifndef PARACORD_POLICY_BUDGET_H
 #define PARACORD_POLICY_BUDGET_H
@@ -38,14 +38,14 @@
 /* Range into which the configured period is clamped. */
 #define PC_PERIOD_MIN_NS	(PC_PERIOD_MIN_MS * PC_NSEC_PER_MSEC)
 #define PC_PERIOD_MAX_NS	(PC_PERIOD_MAX_MS * PC_NSEC_PER_MSEC)
-/* The budget of a VM may exceed the period: at most 4096 CPUs times the longest period. */
+/* Largest budget. The budget of a VM may exceed the period: it is at most 4096 CPUs times the longest period. */
 #define PC_BUDGET_MAX_NS	(4096 * PC_PERIOD_MAX_NS)
 /*
  * Longest running time that is charged at once, and deepest debt. A tick ends a
  * boost within milliseconds, so a longer time means a corrupt time stamp.
  */
 #define PC_DEBT_MAX_NS		(10 * PC_NSEC_PER_SEC)
-/* Largest number of periods that one refill covers: more than any debt needs. It keeps periods * budget within 63 bits. */
+/* Largest number of periods that one refill covers: more than any debt needs. This limit keeps periods * budget within 63 bits. */
 #define PC_REFILL_MAX_PERIODS	65536ULL
 
 PC_INLINE u64 pc_min_u64(u64 a, u64 b)
@@ -90,7 +90,7 @@ PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 	return left_ns;
 }
 
-/* Start of the period that contains now_ns. A start that lies more than one period ahead is corrupt. */
+/* Start of the period that contains now_ns. A start_ns more than one period ahead is corrupt; a period then starts at now_ns. */
 PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 {
 	u64 past = pc_elapsed_ns(now_ns, start_ns);
@@ -145,7 +145,7 @@ PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 p
 
 	/*
 	 * The two values differ only if the budget has shrunk, if the bucket held garbage, or if the debt exceeds its limit. The
-	 * store may lose a concurrent charge, which is smaller than the correction.
+	 * store may lose a concurrent charge. This is tolerated, because these cases are rare.
 	 */
 	if (sane != left)
 		*(volatile s64 *)&b->left_ns = sane;

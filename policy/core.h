@@ -33,7 +33,7 @@
 #define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct pc_core {
-	u64 zero;		/* virtual time of the CPU's run queue from which its tasks' advance is measured */
+	u64 zero;		/* the advance of the CPU's tasks is measured from this virtual time */
 	u64 compared_ns;	/* when a task of this CPU was last compared */
 };
 

@@ -8,14 +8,14 @@
  * capacity. Placement adds no headroom: requests already include it (perf.h), and a capped task needs none. All CPUs of a domain
  * run at the frequency that the largest sum in the domain requires.
  *
- * A task leaves its CPU if the move saves more than 1/16 of the task's cost there, or if the sum on another CPU of the same
- * domain is lower by more than half of the task's request. So equal tasks spread evenly and then stay. (The kernel once required
+ * A task leaves its CPU if the move saves more than 1/16 of the task's cost on this CPU, or if the sum on another CPU of the same
+ * domain is lower by more than half of the task's request. So equal tasks spread evenly and then stay. The kernel once required
  * a saving of 1/16 of all energy. Under that rule, if four of eight equal tasks are on small CPUs, the other four stay on large
- * CPUs.)
+ * CPUs.
  *
  * A task that fits nowhere is placed on the CPU with the most room. It leaves this CPU only for a CPU that has more room by more
- * than half of its request. If its CPU is too small for the task even when no other task is there, it leaves for a larger CPU
- * that has more room by more than 1/8 of its request.
+ * than half of the task's request. If its CPU is too small for the task even when no other task is there, the task leaves for a
+ * larger CPU that has more room by more than 1/8 of the task's request.
  */
 #ifndef PARACORD_POLICY_ENERGY_H
 #define PARACORD_POLICY_ENERGY_H
@@ -25,7 +25,7 @@
 
 #define PC_SAVING_SHIFT		4
 #define PC_EMPTIES_SHIFT	6
-/* A task leaves a CPU that is too small for it if a larger CPU has more room by more than 1/8 of its request. */
+/* A task leaves a CPU that is too small for it if a larger CPU has more room by more than 1/8 of the task's request. */
 #define PC_CRAMPED_SHIFT	3
 
 PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
@@ -123,7 +123,7 @@ PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_doma
 }
 
 /*
- * Whether it saves energy to move the task and all tasks of the domain `there` to the domain `here`, spread evenly over its CPUs.
+ * Whether it saves energy to move the task and all tasks of the domain `there` to the domain `here`, and to spread them evenly.
  * Moving one task alone may cost more energy, because it raises the frequency of `here`, although moving all tasks saves energy.
  */
 PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
@@ -148,7 +148,7 @@ PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struc
 }
 
 /*
- * Return: the domain where the task costs least, PC_DOMAINS_MAX if the task fits nowhere. *cost: the task's cost in this domain;
+ * Return: the domain where the task costs least; PC_DOMAINS_MAX if the task fits nowhere. *cost: the task's cost in this domain;
  * 0 if all tasks of another domain should move to this domain (pc_place_empties()).
  */
 PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_place *place, u64 *cost)
@@ -194,7 +194,7 @@ PC_INLINE int pc_place_stays(const struct pc_place *place)
 	return gain <= (s32)(place->request / 2);
 }
 
-/* Return: the CPU for the task, `prev` if no other CPU is better; -1 if no CPU is allowed. */
+/* Return: the CPU for the task; `prev` if no other CPU is better; -1 if no CPU is allowed. */
 PC_INLINE s32 pc_place_choose(const struct pc_energy *model, const struct pc_place *place)
 {
 	u64 least = 0, stays;

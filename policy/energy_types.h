@@ -8,9 +8,9 @@
 
 #include "boost_types.h"
 
-#define PC_DOMAINS_MAX	8	/* number of performance domains: sets of CPUs that share a frequency */
-#define PC_POINTS_MAX	32	/* number of frequencies of one domain */
-/* Largest number of CPUs for which tasks are placed: each placement visits every CPU. */
+#define PC_DOMAINS_MAX	8	/* largest number of performance domains, which are sets of CPUs that share a frequency */
+#define PC_POINTS_MAX	32	/* largest number of frequencies of one domain */
+/* Tasks are placed only if the numbers of all CPUs are below this value, because each placement visits every CPU. */
 #define PC_PLACE_CPUS_MAX	64
 
 /* One frequency of a domain. The points of a domain are in ascending order. */

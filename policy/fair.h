@@ -4,9 +4,10 @@
  *
  * A task's virtual time grows by the time that the task runs, times 1024 / weight.
  * The task with the least virtual time runs next, so over time each task gets the
- * share that its weight entitles it to. The run queue of each CPU has a base, which
- * is the virtual time that the run queue has reached. A task that moves to another
- * run queue keeps its distance from the base, not the absolute value.
+ * share of CPU time that its weight entitles it to. The run queue of each CPU has a
+ * base, which is the virtual time that the run queue has reached. A task that moves
+ * to another run queue keeps its distance from the base, not its absolute virtual
+ * time.
  *
  * The weights, with steps of 1.25 per nice level, are the kernel's
  * (sched_prio_to_weight, kernel/sched/core.c).
@@ -39,17 +40,18 @@
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
 /*
- * The same limit for a task that was preempted in an RCU read-side critical section. It is shorter because everything that waits
- * for the grace period waits for this task. The kernel ejects a scheduler under which a grace period takes 21 s.
+ * Like PC_FAIR_WAIT_MAX_NS, for a task that was preempted in an RCU read-side critical section. The limit is shorter because
+ * everything that waits for the grace period waits for this task. The kernel ejects a scheduler under which a grace period takes
+ * 21 s.
  */
 #define PC_FAIR_READER_WAIT_MAX_NS	(2 * PC_NSEC_PER_SEC)
 /*
  * After a sync wakeup (WF_SYNC: the waker is about to sleep, as with pipes and sockets), the woken task does not preempt the
- * waker until the waker has run for this long. So the waker can wake further tasks first. The rule and the value are the
+ * waker until the waker has run for this long. So the waker can wake more tasks first. The rule and the value are the
  * kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */
 #define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
-/* Longest time that is charged at once; a longer time is a corrupt time stamp. Its product with any inverse is below 2^64. */
+/* Longest time that is charged at once: a longer one means a corrupt time stamp. Its product with any inverse is below 2^64. */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
 /* PC_INVERSE of a nice value, which is clamped to -20..19. */
@@ -123,7 +125,7 @@ PC_INLINE u64 pc_fair_virtual(u64 ran_ns, u32 inverse)
 	return pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS) * inverse >> PC_INVERSE_SHIFT;
 }
 
-/* Virtual times wrap, so the sign of the difference tells their order. */
+/* Whether virtual time `a` is before `b`. Virtual times wrap, so the sign of the difference tells their order. */
 PC_INLINE int pc_fair_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
@@ -141,8 +143,8 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 }
 
 /*
- * Shortest turn. A turn is cut to this length if a task wakes that would have run in this turn if it had been runnable when the
- * turn began.
+ * Shortest turn. A turn is cut to this length if a task wakes that would have got this turn, had it been runnable when the turn
+ * began.
  */
 PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
 {
@@ -186,8 +188,8 @@ PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
 
 /*
  * Virtual time of a task after it has run with a boost: at most one slice ahead of the base. Boosted time is already charged to
- * the budgets of boosts. Otherwise it would become a debt of seconds here as well, and the task would wait that long at its next
- * wakeup without a boost.
+ * the budgets of boosts. Without this limit, it would also become a debt of seconds here, and the task would wait for that long
+ * after its next wakeup without a boost.
  */
 PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -197,9 +199,9 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 }
 
 /*
- * Whether the target of a directed yield may run next, whatever its place in its run queue: yes, while it is less than one slice
- * ahead of the base. So tasks that yield to each other get at most one slice more than their share. (The kernel requires that
- * the target is owed time.)
+ * Whether the target of a directed yield may run next, whatever its place in its run queue. It may if it is less than one slice
+ * ahead of the base. So tasks that yield to each other get at most one slice more than their share. The kernel's own rule is
+ * stricter: the target must be owed time.
  */
 PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -213,7 +215,7 @@ PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 }
 
 /*
- * Whether a task that wakes preempts the running task, whose virtual time up to now is running_vtime. It does if the running task
+ * Whether a task that wakes preempts the running task, whose virtual time up to now is running_vtime. True if the running task
  * is ahead by more than the virtual time of one slice at the waking task's weight. With a smaller distance, tasks that wake each
  * other would switch all the time: with a third of a slice, hackbench took two to three times as long.
  */

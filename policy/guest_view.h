@@ -2,7 +2,7 @@
 /*
  * Converts the guest's bytes into the checked copy that the policy uses. The
  * caller has copied the bytes once. The bytes may be hostile: any bytes yield a
- * valid view, whose fields are 0 or 1.
+ * view whose fields are 0 or 1.
  */
 #ifndef PARACORD_POLICY_GUEST_VIEW_H
 #define PARACORD_POLICY_GUEST_VIEW_H
@@ -14,7 +14,7 @@
 #define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
 
 /*
- * preempt_count: the value at preempt_count_gpa, 0 if it was not read.
+ * preempt_count: the value at preempt_count_gpa; 0 if it was not read.
  * The idle task runs with preemption off, which is not a critical section.
  */
 PC_INLINE struct pc_guest_view pc_guest_view_of(struct paracord_context context, u32 preempt_count,

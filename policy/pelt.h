@@ -44,7 +44,7 @@ PC_INLINE u32 pc_pelt_segments(u64 periods, u32 rest_of_old, u32 into_new)
 		     (PC_PELT_SUM_MAX - pc_pelt_decay(PC_PELT_SUM_MAX, periods) - PC_PELT_PERIOD) + into_new);
 }
 
-/* util_sum, divided by the largest possible sum at this point of the period. */
+/* Return: util_sum divided by the largest possible sum at this point of the period. */
 PC_INLINE u32 pc_pelt_average(const struct pc_pelt *pelt)
 {
 	return pelt->util_sum / (PC_PELT_SUM_MAX - PC_PELT_PERIOD + pelt->period_units);

@@ -7,16 +7,16 @@
  * request is the demand plus headroom, within the task's clamps. The request of a CPU
  * is the sum of the contributions of its tasks. A runnable task contributes its
  * request. The contribution of a sleeping task decays as the task's demand does, so
- * that a task that sleeps and wakes often does not make the frequency jump. (It jumps
- * under the kernel's max aggregation of uclamp.)
+ * that a task that sleeps and wakes often does not make the frequency jump. Under the
+ * kernel's max aggregation of uclamp, such a task makes the frequency jump.
  *
  * A task that wakes after a long sleep starts once with the request that it had
  * before the sleep. This is the carry; the ondemand governor does the same for a CPU
- * (prev_load in dbs_update()). Otherwise the request would be too low in the first
- * window, because the demand decays during the sleep. If the task is less busy in a
- * window than the carry assumes, the carry ends. So a small burst after a large one
- * does not keep the frequency high. If each large burst is followed by a small one,
- * the task gets no carry at all.
+ * (prev_load in dbs_update()). Without the carry, the request would be too low in the
+ * first window, because the demand decays during the sleep. If the task is less busy
+ * in a window than the carry assumes, the carry ends. So a small burst after a large
+ * one does not keep the frequency high. If each large burst is followed by a small
+ * one, the task gets no carry at all.
  */
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
@@ -25,7 +25,10 @@
 #include "pelt.h"
 #include "perf_types.h"
 
-/* Length of a window: the sampling interval of a governor, for which dbs_update() carries over the load before the sleep. */
+/*
+ * Length of a window. It stands for the sampling interval of a governor: dbs_update() carries the load from before a sleep over to
+ * one such interval.
+ */
 #define PC_CARRY_WINDOW_NS	(10 * PC_NSEC_PER_MSEC)
 /* A sleep is long if it lasts for two windows, as in dbs_update() (drivers/cpufreq/cpufreq_governor.c). */
 #define PC_CARRY_SLEEP_NS	(2 * PC_CARRY_WINDOW_NS)
@@ -40,7 +43,7 @@ PC_INLINE u32 pc_max_u32(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* Headroom on top of a task's demand, as in schedutil. Otherwise a busy CPU would never be asked for a higher frequency. */
+/* Headroom on top of a task's demand, as in schedutil. Without it, a busy CPU would never be asked for a higher frequency. */
 #define PC_HEADROOM_SHIFT	2	/* a quarter */
 
 /* Clamps of a task inside its control group: both clamps lie within the clamps of the group (uclamp_tg_restrict()). */
@@ -63,7 +66,7 @@ PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp 
 }
 
 /*
- * Clamps of a vCPU whose guest's governor makes requests (paracord_guest_line.perf_request and .perf_limit, any values). The
+ * Clamps of a vCPU whose guest's governor makes requests (paracord_guest_line.perf_request and .perf_limit; any values). The
  * request raises the floor, but never above the cap that the host has set, `host.max`. The limit lowers the cap, but never below
  * the floor that the host has granted, `host.min`. A limit of 0 means no limit. A request above the guest's own limit is reduced
  * to this limit. The request includes the governor's headroom already, so the floor gets no headroom on top.
@@ -200,8 +203,8 @@ PC_INLINE void pc_perf_take(struct pc_perf_cpu *home, u64 part, u64 now_ns)
 }
 
 /*
- * The task becomes runnable on a CPU. Before the call, pc_perf_take() has removed the contribution of the sleeping task. `carry`:
- * 0/1, whether carries are enabled.
+ * Makes a task runnable on a CPU. Before this call, the caller must have removed the contribution of the sleeping task with
+ * pc_perf_take(). `carry`: 0/1, whether carries are enabled.
  */
 PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, int carry,
 			    u64 now_ns)
@@ -242,8 +245,9 @@ PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
 }
 
 /*
- * The task goes to sleep. From now on, its contribution to the CPU's sum decays. A confirmed burst arms the next carry. A task
- * that ran only briefly leaves behind the request that it needed, not the carry that it started with.
+ * Moves the contribution of a task that goes to sleep to the CPU's sum of sleeping tasks, where the contribution decays. A
+ * confirmed burst arms the next carry. If the task ran only briefly, its contribution is the request that it needed, not the carry
+ * that it started with.
  */
 PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, u64 now_ns)
 {
@@ -282,12 +286,12 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 
 /*
  * Time for which a request is held after it was last needed. The request falls at the latest after twice this time. The value is
- * one frame at 60 Hz, the longest period of tasks for which a person waits.
+ * one frame at 60 Hz, which is the longest period of tasks for which a person waits.
  */
 #define PC_HOLD_NS	(17 * PC_NSEC_PER_MSEC)
 
 /*
- * A request without ripple: the largest request of the current and of the previous window. The utilisation of a task that runs
+ * Return: the largest request of the current and of the previous window. Unlike the request itself, this maximum has no ripple. The utilisation of a task that runs
  * for 4 ms of every 10 ms rises and falls by a tenth in each cycle. Without this function, the CPU would change its frequency at
  * every wakeup if a frequency step lay within this tenth.
  */

@@ -5,11 +5,11 @@
  *
  * Opening a perf event costs several times more than reusing an open one (docs/design/0005). So an event that a counter gives
  * back is paused and stays open. The pool finds it by its key, whichever counter held it last. This matters if perf in the guest
- * has more events than counters: it then rotates the events, and an event returns on another counter. (KVM's own reuse remembers
- * only a counter's last event, so it does not help when perf rotates events.)
+ * has more events than counters: perf then rotates the events, and an event returns on another counter. KVM's own reuse remembers
+ * only a counter's last event, so it does not help when perf rotates events.
  *
  * An open event costs time at each context switch of the thread, so unused events are closed. The last open event is never
- * closed, because opening an event costs milliseconds on a host that has no other event: the kernel patches its code then.
+ * closed, because opening an event on a host without any other event costs milliseconds: the kernel then patches its code.
  *
  * The caller carries out the decisions. The state of the pool assumes that each decision succeeds. If an event could not be
  * opened, the caller calls pc_pmu_drop(). Keys and counter numbers come from the guest: any values are safe.
@@ -31,11 +31,11 @@
 #define PC_PMU_PERIOD_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PMU_PERIODS_PER_SEC	(PC_NSEC_PER_SEC / PC_PMU_PERIOD_NS)
 /*
- * Number of events that a VM may open per second. A start of perf in the guest may open a few events, if its events are new
- * ones. Only a loop opens more than this number.
+ * Number of events that a VM may open per second. When perf starts in the guest, the VM may open a few events, if no open event
+ * has the same key. Only a loop opens more than this number.
  */
 #define PC_PMU_OPENS_PER_SEC	1000
-/* Time in system calls: 1/20 of a CPU per VM. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
+/* Time that a VM may spend in system calls: 1/20 of a CPU. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
 #define PC_PMU_CALLS_NS_PER_SEC	(50 * PC_NSEC_PER_MSEC)
 
 PC_INLINE int pc_pmu_same_key(const struct pc_pmu_key *a, const struct pc_pmu_key *b)
@@ -126,7 +126,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_choose(const struct pc_pmu_pool *pool, c
 }
 
 /*
- * A counter takes an event. If it holds none, the choices in mode PC_PMU_KEYED are, in this order:
+ * Gives a counter an event. If the counter holds none, the choices in mode PC_PMU_KEYED are, in this order:
  *   1. the most recently used event that has the key and that no counter holds;
  *   2. a free place;
  *   3. the place of the least recently used event that no counter holds.
@@ -157,7 +157,7 @@ PC_INLINE struct pc_pmu_decision pc_pmu_take(struct pc_pmu_pool *pool, u32 count
 	return taken;
 }
 
-/* Called if an event is gone: the caller could not open it, or has closed it for a reason of its own. */
+/* Removes an event from the pool. Called if the caller could not open the event, or has closed it for a reason of its own. */
 PC_INLINE void pc_pmu_drop(struct pc_pmu_pool *pool, u32 event)
 {
 	struct pc_pmu_event none = { .open = 0 };
@@ -166,7 +166,7 @@ PC_INLINE void pc_pmu_drop(struct pc_pmu_pool *pool, u32 event)
 		pool->event[event] = none;
 }
 
-/* A counter gives its event back. */
+/* Takes back the event of a counter. Return: what to do with the event. */
 PC_INLINE struct pc_pmu_decision pc_pmu_give(struct pc_pmu_pool *pool, u32 counter)
 {
 	struct pc_pmu_decision given = { .action = PC_PMU_PAUSE };
@@ -207,15 +207,15 @@ PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 }
 
 /*
- * Called at the end of a slice: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return: mask of the
- * events to close. The mask never contains the last open event.
+ * Ages all events. Called at the end of a slice: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return:
+ * mask of the events to close. The mask never contains the last open event.
  */
 PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 {
 	u32 open = 0, close = 0, latest = 0, i;
 	u64 turn = 0;
 
-	/* The masks are computed without branches. Otherwise the verifier would walk every combination of events. */
+	/* The masks are computed without branches: with branches, the verifier would walk every combination of events. */
 	for (i = 0; i < PC_PMU_EVENTS; i++) {
 		u32 is = pc_pmu_age(&pool->event[i], pool->release_slices);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * State of a vCPU's pool of perf events (pmu_pool.h). All zeroes is an empty pool in mode PC_PMU_KEYED that never closes idle
- * events. The pool refers to a counter by 1 + its index, so that 0 means none.
+ * State of a vCPU's pool of perf events (pmu_pool.h). A pool whose bytes are all 0 is empty, is in mode PC_PMU_KEYED, and never
+ * closes idle events. The pool refers to a counter by 1 + the counter's index, so that 0 means none.
  */
 #ifndef PARACORD_POLICY_PMU_POOL_TYPES_H
 #define PARACORD_POLICY_PMU_POOL_TYPES_H
 
 #include "boost_types.h"
 
-#define PC_PMU_COUNTERS	16	/* number of counters per vCPU: events that perf in the guest may count at once */
+#define PC_PMU_COUNTERS	16	/* number of counters per vCPU: perf in the guest may count this many events at once */
 #define PC_PMU_EVENTS	32	/* number of host events per vCPU: each is a bit of a mask and a file descriptor */
 
 /* Length of a slice if the thread is not switched out. */

@@ -21,7 +21,7 @@
  */
 #define PC_PORTION_NS		(5 * PC_NSEC_PER_MSEC)
 #define PC_PORTION_MIN_NS	(1 * PC_NSEC_PER_MSEC)
-/* Runtime that a CPU keeps of its portion when no task of the group runs there any more. */
+/* How much of its portion a CPU keeps when it no longer runs a task of the group. */
 #define PC_PORTION_KEPT_NS	(200 * PC_NSEC_PER_USEC)
 /* Longest period and largest quota that are accepted: larger values are garbage (max_cfs_quota_period, max_bw_runtime_us). */
 #define PC_QUOTA_PERIOD_MAX_NS	(1 * PC_NSEC_PER_SEC)
@@ -29,8 +29,8 @@
 
 /*
  * The pool may hold the quotas of as many periods as it takes to cover this window. A task may run too long until a tick ends its
- * turn. In return, a task may use its quota up to one window late. Otherwise a group with a shorter period than the window would
- * lose runtime.
+ * turn. In return, a task may use its quota up to one window late. Without this rule, a group whose period is shorter than the
+ * window would lose runtime.
  */
 #define PC_QUOTA_WINDOW_NS	(4 * PC_NSEC_PER_MSEC)
 
@@ -69,7 +69,7 @@ PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 	periods = (PC_QUOTA_WINDOW_NS + q->period_ns - 1) / q->period_ns;
 	most = periods * q->quota_ns + pc_min_u64(q->burst_ns, PC_QUOTA_MAX_NS);
 	periods = pc_elapsed_ns(start, old) / q->period_ns;
-	/* A debt beyond the deepest debt is forgotten: it says more about the host than about the group. */
+	/* Debt beyond the deepest debt is forgotten, because its cause is the host rather than the group. */
 	had = *(volatile s64 *)&q->left_ns;
 	least = -(s64)pc_max_u64(PC_QUOTA_DEBT_QUOTAS * q->quota_ns, PC_QUOTA_DEBT_MIN_NS);
 	left = had < least ? least : pc_min_s64(had, (s64)most);
@@ -103,7 +103,7 @@ PC_INLINE int pc_quota_is_spent(const struct pc_quota *q)
 	return *(volatile s64 *)&q->left_ns <= 0;
 }
 
-/* Number of tasks that may begin to use the pool: one per portion. PC_QUOTA_NONE if the group no longer has a quota. */
+/* Number of tasks that may begin to use the pool: one task per portion; PC_QUOTA_NONE if the group no longer has a quota. */
 PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 {
 	s64 left = *(volatile s64 *)&q->left_ns;

@@ -15,7 +15,7 @@ struct pc_quota {
 	u32 generation;		/* number of groups that have used this record; a portion of an earlier group is void */
 	s32 parked;		/* number of tasks that wait for runtime */
 	u32 reserved;
-	u64 look_ns;		/* when the scheduler next looks at the parked tasks; fills the cache line */
+	u64 look_ns;		/* when the scheduler next looks at the parked tasks; the structure fills a cache line */
 };
 
 /* Part of a control group's quota that is left for boosts by actuator rt, which makes threads real-time (policy/reserve.h). */

@@ -3,10 +3,10 @@
  * The reserve: the part of a control group's CPU quota that the group has not used. Actuator rt makes threads real-time, and the
  * kernel's quota does not throttle real-time threads. So the boosts in a group are limited to the group's reserve.
  *
- * The sensor subtracts boosted time from the reserve at once. From time to time, the daemon corrects the reserve by the kernel's
+ * The sensor subtracts boosted time from the reserve at once. From time to time, the daemon corrects the reserve with the kernel's
  * count of the group's CPU time (cpu.stat), which covers fair threads, boosted threads and threads of other classes. The reserve
  * never exceeds the quota of one period plus the burst, which is also the most that the kernel's own quota can save up. So over
- * any time, a group gets its quota plus this amount once.
+ * any interval, a group gets at most its quota plus this amount once.
  */
 #ifndef PARACORD_POLICY_RESERVE_H
 #define PARACORD_POLICY_RESERVE_H

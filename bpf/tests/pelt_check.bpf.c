@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks policy/pelt.h against the kernel. Each time the kernel updates the load average of a scheduling entity, the policy makes
- * the same update from the same state. The results are compared.
+ * Checks policy/pelt.h against the kernel. Each time the kernel updates the load average of a scheduling entity, policy/pelt.h
+ * makes the same update from the same state, and the two results are compared.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -51,7 +51,7 @@ struct comparison {
 	u64 compared;
 	u64 crossed;		/* updates in which a period ended, so that the average was computed again */
 	u64 differing;
-	struct pc_pelt ours;	/* the first pair that differs */
+	struct pc_pelt ours;	/* the first pair of results that differ */
 	struct pc_pelt theirs;
 };
 

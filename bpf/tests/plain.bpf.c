@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shows what sched_ext itself costs. This is the smallest scheduler that shares by weight, with one queue in the order of virtual
- * time. It has only the operations that such a scheduler cannot do without; the kernel's core does the rest. Only the lab's
- * scenario `scheduler` uses it, to compare it with paracord's scheduler and the kernel's fair class.
+ * Shows what sched_ext itself costs. This is a minimal scheduler that divides CPU time by weight, with one queue in the order of
+ * virtual time. It has only the operations that such a scheduler needs; the kernel's core does the rest. Only the lab's scenario
+ * `scheduler` uses this scheduler, to compare it with paracord's scheduler and the kernel's fair class.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Members of the task that kernel_types.h does not have. */
+/* Members of task_struct.scx that kernel_types.h does not have. */
 struct sched_ext_entity___weight {
 	u32 weight;
 	u64 slice;

@@ -60,9 +60,9 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Makes a domain of a list of frequencies in kHz, in any order. Frequencies that are equal on
-    /// the scale become one level. If there are more than 64 levels, 64 evenly distributed ones are
-    /// kept, including the lowest and the highest.
+    /// Makes a domain from a list of frequencies in kHz, in any order. Frequencies that are equal
+    /// on the scale become one level. If there are more than 64 levels, 64 evenly distributed ones
+    /// are kept, including the lowest and the highest.
     ///
     /// # Errors
     /// Any [`DomainError`].
@@ -135,7 +135,7 @@ impl Domain {
         .checked()
     }
 
-    /// The bytes of the domain, of no table.
+    /// The bytes of the domain, with table number 0.
     pub fn to_bytes(&self) -> [u8; DOMAIN_BYTES] {
         self.in_table(0)
     }
@@ -163,8 +163,8 @@ pub fn table_of(copy: &[u8; DOMAIN_BYTES]) -> u32 {
     read_field!(copy, u32, paracord_domain, table)
 }
 
-/// Number by which a guest knows that the domains are others than before: a hash (FNV-1a) of them.
-/// 0: there are no domains.
+/// Number of a table, which tells a guest whether the domains have changed: a hash (FNV-1a) of the
+/// domains. 0: there are no domains.
 pub fn table_id(domains: &[Domain]) -> u32 {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The region's header, which the host makes and every reader checks.
+//! The region's header, which every reader checks.
 
 use crate::domain::{DOMAIN_BYTES, Domain, DomainError, table_id};
 use crate::layout::{self, paracord_header};
@@ -146,8 +146,8 @@ pub struct RegionLayout {
 }
 
 impl RegionLayout {
-    /// Checks a copy of a region's first [`HEADER_BYTES`] (further bytes are ignored).
-    /// `mapped_bytes` is the size of the file or mapping.
+    /// Checks a region's header, which is in the first [`HEADER_BYTES`] of `copy`. `mapped_bytes`
+    /// is the size of the file or mapping.
     ///
     /// # Errors
     /// The first [`AbiError`] that applies.

@@ -44,8 +44,8 @@ pub const fn field_in(offset_bytes: usize, size_bytes: usize, declared_bytes: us
     }
 }
 
-/// Reads a little-endian integer at `offset`. The layout assertions ensure that the integer is
-/// inside the caller's buffer, which has a fixed size.
+/// Reads a little-endian integer at the offset of a field. The layout assertions ensure that the
+/// integer is inside the caller's buffer, which has a fixed size.
 macro_rules! read_field {
     ($bytes:expr, $type:ty, $structure:ty, $field:ident) => {{
         let at = core::mem::offset_of!($structure, $field);

@@ -34,7 +34,8 @@ pub struct GuestContext {
 pub struct GuestLine {
     /// What runs on the vCPU.
     pub context: Option<GuestContext>,
-    /// Guest-physical address and mask of the vCPU's preempt_count, if the guest declared both.
+    /// Guest-physical address and mask of the vCPU's preempt_count, if the guest declared both and
+    /// neither is 0.
     pub preempt_count: Option<(u64, u32)>,
     /// Performance request, 0..=1024.
     pub perf_request: Option<u16>,
@@ -129,8 +130,8 @@ pub const HOST_PLACE_MIN_BYTES: usize = (offset_of!(paracord_host_line, domain) 
     .next_multiple_of(4)
     - HOST_BOOST_BYTES;
 
-/// Where a vCPU runs and how fast. This is the part of [`HOST_PLACE_BYTES`] that follows the boost
-/// part of a host line.
+/// Where a vCPU runs and how fast: the [`HOST_PLACE_BYTES`] that follow the boost part of a host
+/// line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlace {
     /// Capacity of the physical CPU at its highest frequency, 1..=1024; 0: unknown.
@@ -141,7 +142,7 @@ pub struct HostPlace {
     pub physical_cpu: u32,
     /// The CPU's cluster; `u32::MAX`: unknown.
     pub cluster: u32,
-    /// Capacity of this CPU that other tasks use, 0..=1024.
+    /// Share of time in which other threads had the CPU while the vCPU waited, 0..=1024.
     pub pressure: u16,
     /// Index of the vCPU's performance domain.
     pub domain: Option<u16>,

@@ -181,11 +181,11 @@ pub enum ServedAt {
     Kick,
 }
 
-/// Writes into a region's first bytes the events on offer and who serves the PMU areas. Without
-/// events there is no PMU. Call this before the guest starts.
+/// Writes into a region's first bytes which events are on offer, and who serves the PMU areas. If
+/// `events` is empty, no PMU is offered. Call this before the guest starts.
 ///
 /// # Errors
-/// Any [`EventError`]; nothing was changed.
+/// Any [`EventError`], in which case nothing was changed.
 pub fn offer_events(
     first: &mut [u8; OFFER_BYTES],
     region: &RegionLayout,

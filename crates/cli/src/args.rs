@@ -48,7 +48,7 @@ pub enum Command {
     Mode(ModeArgs),
     /// Restore every thread and end the daemon
     Stop(Target),
-    /// Show which features this host has for paracord, and what to change
+    /// Show whether this host has the features that paracord uses, and what to change
     Doctor(DoctorArgs),
     /// Create, list and remove the files through which guests share their state with the host
     Region(RegionArgs),
@@ -92,7 +92,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The arguments with which the daemon gets the same configuration.
+    /// The arguments that give the daemon the same configuration.
     pub fn as_words(&self) -> Vec<std::ffi::OsString> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         let mut push = |option: &str, value: &std::ffi::OsStr| {
@@ -124,7 +124,7 @@ pub enum ActuatorWord {
     /// paracord's own scheduler (sched_ext) runs all ordinary tasks of the host; docs/ext.md lists
     /// the features that it lacks.
     Ext,
-    /// paracord decides and counts, and changes nothing.
+    /// paracord makes its decisions and counts them, but changes nothing.
     Observe,
 }
 
@@ -219,7 +219,7 @@ pub struct PlaceArgs {
     #[arg(long, conflicts_with_all = ["place", "clear"])]
     pub auto: bool,
     /// Remove all placements and restore the CPUs that the vCPUs had before. This includes
-    /// placements of the configuration, until it is read again
+    /// placements from the configuration, until the configuration is read again
     #[arg(long, conflicts_with_all = ["place", "hints"])]
     pub clear: bool,
     /// Only inform the guest, and do not bind threads
@@ -345,7 +345,7 @@ impl From<ModeWord> for Mode {
     }
 }
 
-/// Number of vCPUs that a region can serve.
+/// Returns the parser for the number of vCPUs of a region.
 pub fn vcpu_count() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(PARACORD_SLOTS_MAX))
 }
@@ -389,14 +389,14 @@ pub enum RegionCommand {
         /// User as which the VM runs: name, UID or UID:GID [default: the caller]
         #[arg(long, value_name = "USER")]
         owner: Option<String>,
-        /// Do not let the guest kick the host when it no longer needs a boost
+        /// Do not let the guest kick the host when the guest no longer needs a boost
         #[arg(long)]
         no_kick: bool,
         /// Do not follow the guest's preempt_count
         #[arg(long)]
         no_preempt_count: bool,
-        /// Do not inform the guest about the host's CPUs and frequencies, and do not let it ask for
-        /// performance
+        /// Do not inform the guest about the host's CPUs and frequencies, and do not let the guest
+        /// ask for performance
         #[arg(long)]
         no_frequencies: bool,
         /// Let the guest count this host's perf events on its vCPUs with the daemon's help (perf
@@ -429,8 +429,8 @@ pub struct AttachArgs {
     /// Number of vCPUs of the VM, including hot-pluggable vCPUs
     #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
     pub vcpus: u32,
-    /// Add interrupts from the daemon, which sampling in a region with counters needs. QEMU then
-    /// needs a running daemon at its start
+    /// Add interrupts from the daemon, which the guest needs in order to sample with counters. QEMU
+    /// then starts only while the daemon runs
     #[arg(long)]
     pub counters: bool,
     #[command(flatten)]
@@ -447,7 +447,7 @@ pub struct ConfigArgs {
 /// The commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print the effective configuration, with keys that have their default commented out
+    /// Print the effective configuration; keys that have their default value are commented out
     Show {
         /// Also print each key's meaning and range
         #[arg(long)]
@@ -456,7 +456,7 @@ pub enum ConfigCommand {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
-    /// Check a configuration file and say what is wrong
+    /// Check a configuration file and say what is wrong with it
     Check {
         /// Configuration file [default: /etc/paracord/paracord.toml]
         file: Option<PathBuf>,

@@ -27,7 +27,7 @@ fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
         "memory-backend-file,id=paracord,mem-path={},size={bytes},share=on,prealloc=on",
         path.display()
     );
-    // As the master, the device does not keep the VM from being migrated.
+    // With `master=on`, the device does not keep the VM from being migrated.
     Ok([("-object", backend), ("-device", "ivshmem-plain,memdev=paracord,master=on".to_owned())])
 }
 

@@ -27,8 +27,8 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     })
 }
 
-/// One line about the first placement in the file that [`load_config`] reads and that this host
-/// cannot carry out.
+/// Describes, in one line, the first placement in the configuration that this host cannot carry
+/// out. The configuration is in the file that [`load_config`] reads.
 pub fn not_for_this_host(file: Option<&Path>) -> Option<String> {
     let file = file.unwrap_or(config::DEFAULT_PATH.as_ref());
     let found = file.exists().then(|| config::load_for(&Host::read(Path::new("/")), file))?;

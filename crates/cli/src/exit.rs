@@ -26,30 +26,30 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Exit code [`FAILED`].
+    /// A failure with exit code [`FAILED`].
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { code: FAILED, message: message.into() }
     }
 
-    /// Exit code [`USAGE`].
+    /// A failure with exit code [`USAGE`].
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { code: USAGE, message: message.into() }
     }
 
-    /// Exit code [`DENIED`].
+    /// A failure with exit code [`DENIED`].
     pub fn denied(message: impl Into<String>) -> Failure {
         Failure { code: DENIED, message: message.into() }
     }
 
-    /// Says what went wrong and what to do.
+    /// The message: what went wrong and what to do.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Prints the line.
+    /// Prints the message as one line on standard error, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let line: Vec<&str> = self.message.lines().map(str::trim).collect();
-        // The terminal may be gone. That must not cause a panic.
+        // If the terminal is gone, `eprintln!` would panic.
         let _ = writeln!(std::io::stderr(), "paracord: {}", line.join(" "));
         ExitCode::from(self.code)
     }
@@ -95,7 +95,7 @@ pub fn usage(e: &clap::Error) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let text = e.render().to_string();
-    // The first paragraph is the error, later ones are suggestions ("tip: …") and the usage.
+    // The first paragraph is the error, and later ones are suggestions ("tip: …") and the usage.
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let mut message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     for line in

@@ -17,15 +17,15 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// Fields of log lines that become fields of the journal. The journal's names are in capitals.
-/// docs/logging.md explains the fields. `tid` is not among them, because TID in the journal is the
-/// thread that logs.
+/// docs/logging.md explains the fields. `tid` is not among these fields, because TID in the journal
+/// is the thread that logs.
 pub const FIELDS: [&str; 7] = ["vm", "pid", "region", "mode", "features", "vcpu_id", "cpu"];
 
 /// The journal's socket, which `tracing_journald` sends to.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Whether `file` is the stream to the journal that the value of `JOURNAL_STREAM` names
-/// (systemd.exec(5)): device and inode in decimal, with a colon in between.
+/// Whether `file` is the stream to the journal that `value` names. `value` is the content of
+/// `JOURNAL_STREAM` (systemd.exec(5)): device and inode in decimal, with a colon in between.
 pub fn is_stream(value: &str, file: impl AsFd) -> bool {
     let Some((device, inode)) = value.split_once(':') else { return false };
     let (Ok(device), Ok(inode)) = (device.parse::<u64>(), inode.parse::<u64>()) else {
@@ -44,13 +44,14 @@ pub struct Journal<L> {
 impl<L> Journal<L> {
     /// Returns `fallback` as the error if there is no journal.
     pub fn new(fallback: L) -> Result<Journal<L>, L> {
-        // The layer sends an empty message first, which waits while the queue is full.
+        // `tracing_journald::layer` sends an empty message, and this call blocks while the queue is
+        // full.
         if !takes_a_line(Path::new(SOCKET)) {
             return Err(fallback);
         }
         let Ok(journal) = tracing_journald::layer() else { return Err(fallback) };
-        // By default the crate makes INFO a notice and DEBUG an info. Lines of standard error have
-        // the priority info.
+        // By default, `tracing_journald` gives INFO the priority notice, and DEBUG the priority
+        // info. Lines that reach the journal through standard error have the priority info.
         let priorities = PriorityMappings {
             info: Priority::Informational,
             debug: Priority::Debug,
@@ -94,8 +95,9 @@ where
     S: Subscriber + for<'span> LookupSpan<'span>,
     L: Layer<S>,
 {
-    /// The text of the entry is the line that standard error would get, without its level, because
-    /// `journalctl` shows no other fields.
+    /// Sends the event to the journal, or to the fallback. The text of the entry is the line that
+    /// standard error would get, but without the level. It contains all fields of the event,
+    /// because `journalctl` shows only the text.
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let fields = event.metadata().fields();
         let Some(message) = fields.field("message").filter(|_| takes_a_line(&self.socket)) else {
@@ -112,7 +114,8 @@ where
         for (to, (field, value)) in values[1..].iter_mut().zip(&kept.0) {
             *to = (field, Some(value));
         }
-        // The documentation does not show `value_set`, because its usual callers are macros.
+        // `value_set` is hidden in the documentation of `tracing`, because its usual callers are
+        // macros.
         self.journal.on_event(&Event::new(event.metadata(), &fields.value_set(&values)), context);
     }
 }

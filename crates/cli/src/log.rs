@@ -9,13 +9,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::journal::{Journal, is_stream};
 
-/// Filter of log lines, as in `RUST_LOG`: `debug`, `paracord_host=debug`, …
+/// Environment variable with the filter of log lines, as in `RUST_LOG`: `debug`,
+/// `paracord_host=debug`, …
 const LOG_VARIABLE: &str = "PARACORD_LOG";
 
 type Boxed<S> = Box<dyn Layer<S> + Send + Sync>;
 
-/// Logs to the journal if standard error is a stream to the journal, and to standard error
-/// otherwise.
+/// Starts to log: to the journal if standard error is a stream to the journal, and otherwise to
+/// standard error.
 pub fn start() {
     let filter = EnvFilter::builder()
         .with_env_var(LOG_VARIABLE)
@@ -24,7 +25,7 @@ pub fn start() {
     tracing_subscriber::registry().with(filter).with(lines()).init();
 }
 
-/// The layer that writes lines.
+/// Returns the layer that writes log lines.
 pub fn lines<S>() -> Boxed<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -48,8 +49,8 @@ where
 {
     tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        // Otherwise a line that cannot be written causes a panic in the process that restores
-        // threads.
+        // If internal errors were logged, a line that cannot be written would cause a panic, even
+        // in the process that restores threads.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tells the service manager about the daemon (sd_notify(3)).
 //!
-//! The sending call of `sd-notify` blocks while the manager's queue is full. A thread of its own
+//! The sending call of `sd-notify` blocks while the manager's queue is full. A separate thread
 //! makes that call, so that a manager that hangs does not keep the daemon from its work.
 
 use std::convert::Infallible;
@@ -12,12 +12,13 @@ use std::time::Duration;
 use paracord_host::daemon::Manager;
 use sd_notify::NotifyState;
 
-/// How long the daemon waits at its end until the manager has taken the last messages.
+/// How long the daemon waits at its end for the manager to take the last messages.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Largest number of messages that wait for the manager. Further messages are lost while the
+/// Maximum number of messages that wait for the manager. Any more messages are lost while the
 /// manager hangs.
 const MESSAGES_MAX: usize = 16;
-/// The daemon locks its memory. A stack of the default size would therefore occupy 2 MiB.
+/// Size of the thread's stack. The daemon locks its memory, so a stack of the default size would
+/// occupy 2 MiB.
 const STACK_BYTES: usize = 128 << 10;
 
 /// The service manager that the environment names, or none.
@@ -39,8 +40,9 @@ pub fn manager() -> Box<dyn Manager> {
 ///
 /// `WATCHDOG_PID` names the main process, which is the supervisor. A hang of the daemon's main
 /// thread is what the watchdog has to notice, but the daemon's pid is not known before its start.
-/// The variable is therefore removed: without it, `WATCHDOG_USEC` is valid for any process that has
-/// it. If `WATCHDOG_PID` names a third process, the watchdog is not for paracord.
+/// `WATCHDOG_PID` is therefore removed: without it, `WATCHDOG_USEC` is valid for any process that
+/// has this variable. If `WATCHDOG_PID` names a third process, the watchdog is not for paracord,
+/// and `WATCHDOG_USEC` is removed, too.
 pub fn hand_on_watchdog(command: &mut Command) {
     let is_ours = sd_notify::watchdog_enabled().is_some();
     command.env_remove("WATCHDOG_PID");
@@ -97,7 +99,7 @@ fn tell(message: &Message, has_watchdog: bool) -> std::io::Result<()> {
     use NotifyState::{Ready, Status, Stopping, Watchdog};
     match message {
         // If the supervisor has started the daemon again, the service has been ready all the time
-        // in systemd's view. `READY=1` alone would not start a new interval of the watchdog.
+        // in systemd's view. `READY=1` alone would then not start a new interval of the watchdog.
         Message::Ready(state) if has_watchdog => {
             sd_notify::notify(&[Ready, Status(state), Watchdog])
         }
@@ -120,7 +122,7 @@ impl Manager for Notify {
     }
 
     fn reloading(&mut self) {
-        // The reload begins now, and the thread may send the message later.
+        // Take the time here: the reload begins now, but the thread may send the message later.
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             self.send(Message::Reloading(now));
         }
@@ -147,7 +149,8 @@ impl Manager for Notify {
 impl Drop for Notify {
     fn drop(&mut self) {
         self.messages = None;
-        // If the sender has ended, the manager cannot find out to which service a message belongs.
+        // Wait until the messages are sent: after the end of this process, the manager could not
+        // find out to which service a message belongs.
         let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
@@ -166,7 +169,8 @@ mod tests {
     /// Runs an ignored test of this module as a process of its own. `sd-notify` reads the
     /// environment, which a test must not change in its own process.
     fn run(test: &str, environment: &[(&str, &str)]) -> Output {
-        // The shell gives WATCHDOG_PID=self the meaning that systemd gives it.
+        // Like systemd, the shell sets WATCHDOG_PID to the pid of the process that it starts, if
+        // the value is `self`.
         let script = "[ \"$WATCHDOG_PID\" != self ] || export WATCHDOG_PID=$$; exec \"$0\" \"$@\"";
         let mut child = Command::new("sh")
             .args(["-c", script])
@@ -287,7 +291,7 @@ mod tests {
     fn without_a_manager_nothing_is_said() {
         let output = run("sends_every_message", &[("WATCHDOG_USEC", "6000000")]);
         assert!(said(&output).contains("interval None"), "{output:?}");
-        // A socket that is not there is no reason to end.
+        // A socket that does not exist must not end the process.
         run("sends_every_message", &[("NOTIFY_SOCKET", "/nonexistent/notify")]);
     }
 

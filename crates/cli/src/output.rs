@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use crate::exit::Failure;
 
-/// Prints `text`. If the reader of a pipe has closed it (`paracord … | head`), this is not an
-/// error.
+/// Prints `text`. It is not an error if standard output is a pipe that its reader has closed
+/// (`paracord … | head`).
 ///
 /// # Errors
 /// If standard output cannot be written for another reason.
@@ -21,7 +21,7 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints `value` as JSON with a line break at its end.
+/// Prints `value` as JSON, followed by a line break.
 ///
 /// # Errors
 /// As [`print`].

@@ -38,7 +38,8 @@ fn request(args: &PlaceArgs) -> Result<(Request, bool), Failure> {
             false => Ok((Request::VmPlaceGet { vm }, true)),
         };
     }
-    // The command line has checked each word alone. Two words may place the same vCPU.
+    // The parser of the command line has checked each word separately, but two words may place the
+    // same vCPU.
     place.parse::<Placement>().map_err(|e| Failure::usage(e.to_string()))?;
     let mode = if args.hints { PlaceMode::Hints } else { PlaceMode::Affinity };
     Ok((Request::VmPlace { vm, place, mode }, false))

@@ -16,7 +16,8 @@ use crate::control::load_config;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
-/// How long to wait for the daemon's socket. On an emulated host it takes half a second.
+/// How long to wait for the daemon's socket. On an emulated host, the daemon takes half a second to
+/// create the socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl From<DeclaredError> for Failure {
@@ -109,7 +110,7 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Waits until the daemon has a socket for a new region, so that QEMU may be started at once.
+/// Waits until the daemon has a socket for a new region, so that QEMU can be started at once.
 /// Returns false if no daemon creates the socket. The daemon notices new regions by itself.
 fn is_served(socket: &Path) -> bool {
     let end = Instant::now() + SOCKET_TIMEOUT;

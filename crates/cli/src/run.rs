@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord run` and `paracord restore`.
 //!
-//! `run` is the supervisor. It starts the same program with `--daemon-of` and the same arguments,
-//! so that both read the same configuration.
+//! `run` is the supervisor. It starts the same program again as the daemon, with `--daemon-of` and
+//! the same arguments, so that the supervisor and the daemon read the same configuration.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -81,7 +81,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs the daemon without a supervisor. If it is killed, the user must run `paracord restore`.
+/// Runs the daemon without a supervisor. If the daemon is killed, the user must run
+/// `paracord restore`.
 fn unsupervised(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode, Failure> {
     if !is_root() {
         return Err(not_root());

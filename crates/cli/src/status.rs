@@ -228,7 +228,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
     text
 }
 
-/// What the daemon says about a region to which accesses took too long.
+/// Describes the accesses to a region that took too long. `None` if there were none.
 fn slow_accesses(region: &RegionSnapshot) -> Option<String> {
     let RegionSnapshot { slow_accesses, left_out_ns, .. } = *region;
     (slow_accesses > 0).then(|| {
@@ -323,8 +323,8 @@ fn perf_events(pmu: &PmuSnapshot) -> String {
     text
 }
 
-/// The reason why a vCPU is boosted or throttled, or may not be boosted. `-` if it could be boosted
-/// and is not.
+/// The reason why a vCPU is boosted, is throttled, or must not be boosted. `-` if the vCPU could be
+/// boosted but is not.
 pub fn why(v: &VcpuSnapshot) -> String {
     match v.state {
         BoostState::Off if v.not_boosted => "CPU limit".into(),
@@ -340,8 +340,8 @@ fn empty_budget(of: Option<&str>) -> String {
     format!("{} budget", of.unwrap_or("a"))
 }
 
-/// Capacity of the vCPU's host CPU at its current frequency, out of 1024. `-` if the guest is not
-/// informed about it.
+/// Capacity of the vCPU's host CPU at its current frequency, on a scale of 0 to 1024. `-` if the
+/// frequency is not known or the guest is not told where the vCPU runs.
 pub fn speed(v: &VcpuSnapshot) -> String {
     let known = v.place.as_ref().filter(|place| place.frequency != 0);
     known.map_or_else(
@@ -367,7 +367,7 @@ fn percentile(h: &Histogram, permille: u32) -> String {
     h.percentile_ns(permille).map_or_else(|| "-".to_owned(), units::duration)
 }
 
-/// The word for a value of an enumeration in JSON.
+/// The word that stands in JSON for a value of an enumeration.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why a command failed.
 
-/// The reason, in one line, for the client that sent the command.
+/// Why a command failed. The text is one line for the client that sent the command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// No VM has this name, uuid or pid.

@@ -2,7 +2,7 @@
 //! The channel on which other threads (control socket, metrics) send requests to the daemon.
 //!
 //! A [`DaemonHandle`] sends a message to the daemon's main thread and waits for the answer.
-//! [`channel`] creates both ends, so a test can take the place of the daemon.
+//! [`channel`] creates both ends, so that a test can take the place of the daemon.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::control::Request;
 use crate::snapshot::Snapshot;
 use crate::wake::{clear_wake, eventfd, wake};
 
-/// Longest wait for an answer. The main thread never blocks nearly as long.
+/// Longest wait for an answer. The main thread never blocks for nearly that long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request from another thread, with the channel for the answer.
@@ -35,7 +35,7 @@ pub struct DaemonHandle {
     wake: Arc<OwnedFd>,
 }
 
-/// The daemon's end. Its [`fd`](MessageReceiver::fd) is readable when messages may wait.
+/// The daemon's end. Its [`fd`](MessageReceiver::fd) is readable when messages may be waiting.
 #[derive(Debug)]
 pub struct MessageReceiver {
     messages: Receiver<Message>,
@@ -88,13 +88,14 @@ impl DaemonHandle {
 }
 
 impl MessageReceiver {
-    /// A file descriptor that is readable when messages may wait.
+    /// A file descriptor that is readable when messages may be waiting.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Returns the next waiting message, or `None` if there is none. Clears the readable state
-    /// before it looks, so that no message is missed: call it until it returns `None`.
+    /// Returns the next waiting message, or `None` if there is none. Before it looks for a message,
+    /// this function makes the file descriptor unreadable, so that no message is missed. Call this
+    /// function until it returns `None`.
     pub fn next(&self) -> Option<Message> {
         clear_wake(&*self.wake);
         self.messages.try_recv().ok()

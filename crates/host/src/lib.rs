@@ -4,18 +4,18 @@
 //! | module | job |
 //! |---|---|
 //! | [`supervisor`], [`daemon`] | the parent process, and the main thread of its child |
-//! | [`boosts`] | carries decisions out, and restores the attributes of threads |
-//! | [`vms`] | the running VMs: a registry |
-//! | `followers` | what follows the changes of that registry: host lines, counters, CPU limits |
-//! | [`regions`], [`ivshmem`] | memory shared with guests, and interrupts for them |
+//! | [`boosts`] | carries out decisions, and restores the attributes of threads |
+//! | [`vms`] | the registry of running VMs |
+//! | `followers` | what depends on the registry: host lines, counters, CPU limits |
+//! | [`regions`], [`ivshmem`] | memory shared with guests, and interrupts for guests |
 //! | [`counters`] | performance counters of guests |
 //! | [`place`] | the CPUs on which vCPUs run |
 //! | [`quotas`] | CPU limits of control groups above vCPUs |
-//! | [`scheduler`] | decides when paracord's scheduler is in force; clamps of its tasks |
+//! | [`scheduler`] | decides when paracord's scheduler is in force; clamps of tasks |
 //! | [`machine`] | the host's CPUs |
 //! | [`config`], [`settings`] | the configuration file, and the settings in force |
-//! | [`control`], [`handle`] | the control socket, and requests of other threads to the daemon |
-//! | [`snapshot`], [`metrics`] | the state of the daemon as others see it |
+//! | [`control`], [`handle`] | the control socket, and requests from other threads to the daemon |
+//! | [`snapshot`], [`metrics`] | the visible state of the daemon, and its export as metrics |
 //! | [`doctor`] | finds features that this host lacks |
 #![forbid(unsafe_code)]
 

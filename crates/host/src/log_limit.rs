@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
-/// Lines per [`WINDOW`] about one VM, or of one kind.
+/// Maximum number of lines per [`WINDOW`] about one VM, or of one kind.
 const LINES_MAX: u32 = 10;
-/// Lines per [`WINDOW`] about the VMs of one user. This limit is higher than [`LINES_MAX`], because
-/// a management daemon starts many VMs at once.
+/// Maximum number of lines per [`WINDOW`] about the VMs of one user. This limit is higher than
+/// [`LINES_MAX`], because a management daemon starts many VMs at once.
 const LINES_OF_USER_MAX: u32 = 100;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Number of users with a limit of their own. All other users share one limit.
@@ -35,8 +35,8 @@ impl LogLimit {
         LogLimit { lines_max: LINES_OF_USER_MAX, ..LogLimit::default() }
     }
 
-    /// Returns whether one more line may be written. If lines were left out before it, logs their
-    /// number first.
+    /// Returns whether one more line may be written. If a new window begins, first logs how many
+    /// lines were left out in the previous window.
     pub fn allow(&mut self) -> bool {
         let (allowed, left_out) = self.allow_at(Instant::now());
         if left_out > 0 {
@@ -52,8 +52,8 @@ impl LogLimit {
         (self.is_over(now) || self.lines < self.lines_max) && self.allow()
     }
 
-    /// Returns whether a line may be written at `now`, and the number of lines that were left out
-    /// since the last one that was written.
+    /// Returns whether a line may be written at `now`, and, if a new window begins, the number of
+    /// lines that were left out in the previous window (otherwise 0).
     fn allow_at(&mut self, now: Instant) -> (bool, u32) {
         let mut left_out = 0;
         if self.is_over(now) {
@@ -90,7 +90,7 @@ impl UserLogs {
     }
 
     fn limit_of(&mut self, uid: u32, now: Instant) -> &mut LogLimit {
-        // Management daemons run as root. Root gets a limit of its own however many users there
+        // Management daemons run as root, so root gets a limit of its own, however many users there
         // are.
         if uid != 0 && self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
             self.by_user.retain(|_, limit| !limit.is_over(now));

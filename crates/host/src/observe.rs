@@ -76,9 +76,9 @@ fn refused(sensor: &Sensor) -> u64 {
     of_users + full
 }
 
-/// Describes in one line the vCPU threads that got no record; `None` if there are none. They are
-/// counted since the start of the daemon, and the sensor checks no thread a second time: whether
-/// these threads still run is not known.
+/// Describes in one line the vCPU threads that got no record; `None` if there are none. The threads
+/// are counted since the start of the daemon. The sensor does not check a thread a second time, so
+/// it is not known which of them still run.
 pub fn refusals(refused: Refusals) -> Option<String> {
     let parts = counted([
         (refused.of_users, "their user had all that vcpus_per_user allows".to_owned()),
@@ -87,7 +87,7 @@ pub fn refusals(refused: Refusals) -> Option<String> {
     Some(format!("vCPU threads left to stock scheduling so far, each until it ends: {parts}"))
 }
 
-/// Formats the count for each reason. `None` if all counts are 0.
+/// Formats each count that is not 0, with its reason. `None` if all counts are 0.
 fn counted(all: [(u64, String); 2]) -> Option<String> {
     let parts = all.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, why)| format!("{count}, as {why}")).collect();
@@ -207,7 +207,8 @@ fn announcements(vm: u32, sensor: &Sensor) -> AnnouncementsSnapshot {
     AnnouncementsSnapshot { all, ignored, unreadable }
 }
 
-/// Describes in one line the regions that are left out; `None` if there are none.
+/// Describes in one line the VMs whose regions are left out at the moment; `None` if there are
+/// none.
 fn left_out(vms: &[VmSnapshot]) -> Option<String> {
     let of = |vm: &VmSnapshot| vm.region.as_ref().is_some_and(|region| region.left_out_ns > 0);
     let names: Vec<&str> = vms.iter().filter(|vm| of(vm)).map(|vm| vm.name.as_str()).collect();

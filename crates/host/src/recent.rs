@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What clients ask for again and again, taken from the daemon no more often than needed.
+//! Values that clients request repeatedly, taken from the daemon no more often than needed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A value that was taken this long ago is still handed out.
+/// A value is handed out again until it is this old.
 const AGE_MAX: Duration = Duration::from_millis(50);
 
 /// The value that was taken last. However many clients ask, the daemon takes at most one snapshot
@@ -19,11 +19,11 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// Returns the last value, or takes a new one if the last is too old. Clients that ask
-    /// meanwhile wait for the new one.
+    /// Returns the last value, or takes a new one if the last is too old. Clients that ask while a
+    /// new value is taken wait for it.
     ///
     /// # Errors
-    /// As `take`. The last value stays then.
+    /// The errors of `take`. The last value is then kept.
     pub(crate) fn get<E>(&self, take: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, value)) = last.as_ref().filter(|(taken, _)| taken.elapsed() < AGE_MAX) {
@@ -46,7 +46,7 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(recent.get(|| Ok::<_, ()>(1)), Ok(1));
         let again = recent.get(|| Ok::<_, ()>(2)).unwrap();
-        // A machine that stands still for that long may take a new one.
+        // If the machine stands still for [`AGE_MAX`], a new value may be taken.
         assert!(again == 1 || begun.elapsed() >= AGE_MAX);
         std::thread::sleep(AGE_MAX);
         assert_eq!(recent.get(|| Ok::<_, ()>(3)), Ok(3));

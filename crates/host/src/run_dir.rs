@@ -26,7 +26,7 @@ pub enum RunDirError {
         "paracord is already running (process {pid}): `paracord stop` ends it, `paracord reload` has it read its configuration anew"
     )]
     AlreadyRunning {
-        /// Pid of its supervisor, from the lock file.
+        /// Pid of the other paracord's supervisor, from the lock file.
         pid: String,
     },
     /// Other users could change files in the directory.
@@ -58,8 +58,8 @@ pub fn uclamp_path(run_dir: &Path) -> PathBuf {
 /// Creates the journals of boosts, clamps and placements for a new run. Returns the journal of
 /// boosts.
 ///
-/// A journal that [`RunDir::clean_up`] has left stays, with its entries: nothing else records the
-/// attributes that those threads had (leftovers.rs).
+/// A journal that [`RunDir::clean_up`] has not removed stays, with its entries: nothing else
+/// records the attributes that its threads had before (leftovers.rs).
 ///
 /// # Errors
 /// [`JournalError`].
@@ -69,8 +69,8 @@ pub fn keep_journals(run_dir: &Path, proc_root: &Path) -> Result<Journal, Journa
     Journal::keep(&journal_path(run_dir), proc_root)
 }
 
-/// Whether no journal has an entry, so that all journals may be removed. A journal that cannot be
-/// read may have entries.
+/// Whether no journal has an entry, so that all journals may be removed. False if a journal cannot
+/// be read, because it may have entries.
 pub fn journals_are_clear(run_dir: &Path, proc_root: &Path) -> bool {
     fn all<J>(opened: Result<Option<J>, JournalError>, is_clear: fn(&J) -> bool) -> bool {
         opened.is_ok_and(|journal| journal.as_ref().is_none_or(is_clear))
@@ -135,7 +135,7 @@ impl RunDir {
         Ok(RunDir { path: path.to_owned(), lock })
     }
 
-    /// Duplicates the lock file for a child process. The lock is held until both are closed.
+    /// Duplicates the lock file for a child process. The lock is held until both files are closed.
     ///
     /// # Errors
     /// If no file descriptor is left.
@@ -216,8 +216,8 @@ mod tests {
         std::fs::remove_dir_all(path).unwrap();
     }
 
-    /// The stat of a thread cannot be parsed: the journal entries of the thread survive the cleanup
-    /// and the start of the next daemon.
+    /// If the stat of a thread cannot be parsed, the journal entries of the thread survive the
+    /// cleanup and the start of the next daemon.
     #[test]
     fn what_could_not_be_restored_is_there_for_the_next_run_and_the_one_after_it() {
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use crate::handle::DaemonHandle;
 use crate::metrics::MetricsServer;
 use crate::regions::declared;
 
-/// How long the lookup of the group may take.
+/// How long the lookup of the group `control.group` may take.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The running services. They end when this value is dropped.
@@ -46,8 +46,9 @@ impl Services {
     }
 }
 
-/// Who may use the sockets. If the group cannot be looked up within `patience`, the VMs are still
-/// boosted. A server of the name service may never answer, so another thread asks it.
+/// Returns who may use the sockets. If the group cannot be looked up within `patience`, only root
+/// may use them, but the daemon starts nevertheless, so that VMs are boosted. The name service may
+/// never answer, so another thread asks it.
 fn access<E: Display + Send + 'static>(
     group: &str,
     patience: Duration,

@@ -9,8 +9,8 @@ use rustix::fd::OwnedFd;
 
 use crate::wake::{eventfd, wake};
 
-/// Stack size of threads of which one is started per CPU. With the usual 2 MiB, the stacks would
-/// take 256 MiB of locked memory on 128 CPUs.
+/// Stack size of threads that are started once per CPU. With the usual 2 MiB, the stacks would take
+/// 256 MiB of locked memory on 128 CPUs.
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
 /// A running thread. Dropping this value tells the thread to end, and joins it.
@@ -21,7 +21,7 @@ pub(crate) struct StopThread {
 }
 
 impl StopThread {
-    /// Runs `body` in a new thread. `body` must return when the file descriptor that it gets is
+    /// Runs `body` in a new thread. `body` must return when the file descriptor that it is given is
     /// readable, and may return earlier.
     ///
     /// # Errors
@@ -33,11 +33,11 @@ impl StopThread {
         StopThread::spawn(Builder::new().name(name), body)
     }
 
-    /// Like [`start`](StopThread::start), with a small stack, for one of many threads: the memory
-    /// of the daemon is locked, stacks included.
+    /// Like [`start`](StopThread::start), but with a small stack, for a thread that is one of many:
+    /// all memory of the daemon is locked, including stacks.
     ///
     /// # Errors
-    /// As [`start`](StopThread::start).
+    /// The errors of [`start`](StopThread::start).
     pub(crate) fn start_small(
         name: String,
         body: impl FnOnce(&OwnedFd) + Send + 'static,
@@ -57,7 +57,7 @@ impl StopThread {
 }
 
 impl StopThread {
-    /// Tells the thread to end, and does not join it. A later drop does not join it either.
+    /// Tells the thread to end, but does not join it. A later drop does not join it either.
     pub(crate) fn abandon(&mut self) {
         wake(&self.stop);
         drop(self.thread.take());
@@ -77,8 +77,8 @@ impl Drop for StopThread {
 mod tests {
     use super::*;
 
-    /// Size of the mapping that contains a local variable of this thread, from
-    /// /proc/thread-self/maps.
+    /// Returns the size of the mapping that contains a local variable of this thread, as
+    /// /proc/thread-self/maps shows it.
     fn stack_bytes() -> usize {
         let local = 0u8;
         let at = &raw const local as usize;

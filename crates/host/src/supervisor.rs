@@ -5,7 +5,7 @@
 //! | killed     | who restores                                                        |
 //! |------------|---------------------------------------------------------------------|
 //! | daemon     | the supervisor, from the journal                                    |
-//! | supervisor | the daemon, which notices that and ends                             |
+//! | supervisor | the daemon, which notices the death of its parent and ends          |
 //! | both       | `paracord restore` (systemd's ExecStopPost), or the next start      |
 
 use std::io;
@@ -36,7 +36,8 @@ const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// Delay before the first restart. The delay doubles with each restart.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
-/// If a daemon that ran at least this long dies, the count of restarts starts again.
+/// If a daemon dies after it has run for at least this long, the count of restarts and the delay
+/// are reset.
 const GOOD_RUN: Duration = Duration::from_secs(60);
 
 /// Why the supervisor ended with an error.
@@ -69,8 +70,8 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
 }
 
 /// Runs the daemon, and restarts it when it dies, until the supervisor is told to end or the daemon
-/// ends by itself. `command` creates the command of a daemon process (see [`crate::daemon::run`]).
-/// The standard input of that process becomes the lock file.
+/// ends by itself. `command` creates the command that starts a daemon process (see
+/// [`crate::daemon::run`]). The standard input of that process becomes the lock file.
 ///
 /// # Errors
 /// [`SupervisorError`].
@@ -102,9 +103,9 @@ pub fn run(
     result
 }
 
-/// Gives the supervisor a real-time priority above boosted vCPUs. When nothing ends their boosts
-/// any more, boosted vCPUs can take every CPU. Children of the supervisor start with normal
-/// scheduling.
+/// Gives the supervisor a real-time priority above boosted vCPUs. Boosted vCPUs can take every CPU
+/// when nothing ends their boosts any more, and the supervisor must run even then. Children of the
+/// supervisor start with normal scheduling.
 fn outrank_vcpus(priority: u32) {
     if let Err(error) = sched::become_realtime(priority) {
         warn!("supervisor without real-time priority, a recovery may be late: {error}");
@@ -150,7 +151,7 @@ impl Signals {
     }
 }
 
-/// Returns whether a signal has arrived, and clears it.
+/// Returns whether a signal has arrived since the last call.
 pub(crate) fn take_signal(mut stream: &UnixStream) -> bool {
     let mut some = [0u8; 64];
     matches!(io::Read::read(&mut stream, &mut some), Ok(n) if n > 0)
@@ -177,7 +178,8 @@ impl Supervisor<'_> {
             let died = Instant::now();
             let report = self.restore();
             let how = match (status.code(), status.signal()) {
-                // The daemon has reported its reason. After a restart it would report the same.
+                // The daemon has reported why it ended. After a restart, it would end for the same
+                // reason.
                 (Some(code), _) if code != PANIC_EXIT => return Err(SupervisorError::Daemon(code)),
                 (Some(_), _) => "a bug".to_owned(),
                 (_, Some(signal)) => format!("signal {signal}"),
@@ -240,8 +242,8 @@ impl Supervisor<'_> {
             let left = STOP_PATIENCE.saturating_sub(start.elapsed());
             if self.wait(Some(pidfd), Some(left)) == Event::Ended {
                 let status = child.wait().map_err(system("waiting for the daemon"))?;
-                // The daemon was told to end: death by a signal or a panic counts as success, so that it is not started
-                // again. Another exit status stays.
+                // The daemon was told to end. Death by a signal or a panic counts as success, so
+                // that the daemon is not started again. Any other exit status is returned as it is.
                 let kept = status.code().is_some_and(|code| code != PANIC_EXIT);
                 return Ok(if kept { status } else { ExitStatus::default() });
             }
@@ -256,8 +258,8 @@ impl Supervisor<'_> {
                 return Ok(ExitStatus::default());
             }
         }
-        // The daemon hangs in the kernel and never returns to its own code. Its threads can be
-        // restored before it is gone.
+        // The daemon hangs in the kernel and never returns to its own code. So the threads that it
+        // changed can be restored although the daemon is not gone yet.
         warn!("the daemon is killed and does not die, going on without it");
         Ok(ExitStatus::default())
     }
@@ -302,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    /// Body of a daemon that notes each start, and ends by itself from the second start on.
+    /// Body of a daemon that records each start, and ends by itself from the second start on.
     const BEGIN: &str = "echo >>$STARTS; [ $(wc -l <$STARTS) -gt 1 ] && exit 0";
     const UNTIL_TOLD: &str = "while :; do sleep 0.02; done";
 
@@ -317,7 +319,7 @@ mod tests {
     }
 
     /// Lets a supervisor watch a shell that runs `body`. If `ends`, the supervisor is told to end
-    /// when the shell says that it is ready.
+    /// once the shell has created the file `$READY`.
     fn watch(body: &str, ends: bool) -> Run {
         let dir = tempfile::tempdir().unwrap();
         let (path, proc_root) = (dir.path().join("run"), Path::new("/proc"));
@@ -368,7 +370,7 @@ mod tests {
         let body = format!("trap 'exit {PANIC_EXIT}' TERM; {BEGIN}; : >$READY; {UNTIL_TOLD}");
         let run = watch(&body, true);
         assert!(run.result.is_ok() && run.starts == 1, "{} {:?}", run.starts, run.result);
-        // Nor is one that dies of a signal then.
+        // A daemon that dies of a signal while it is told to end is not started again either.
         let body = format!("trap 'kill -9 $$' TERM; {BEGIN}; : >$READY; {UNTIL_TOLD}");
         let run = watch(&body, true);
         assert!(run.result.is_ok() && run.starts == 1, "{} {:?}", run.starts, run.result);

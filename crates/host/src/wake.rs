@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 
-/// Creates an eventfd that is not readable, and on which no call blocks.
+/// Creates a nonblocking eventfd that is not readable yet.
 ///
 /// # Errors
 /// If no file descriptor is left.

@@ -10,7 +10,7 @@ use paracord_policy::{PC_HEADER_BYTES, pc_announcement};
 
 use crate::Array;
 
-/// Number of attempts to copy a record while the guest announces again and again.
+/// Number of attempts to copy a record, in case the guest announces again and again.
 const ATTEMPTS: u32 = 8;
 
 /// A region in a guest's own memory, as the guest has last announced it.
@@ -22,7 +22,7 @@ pub struct Announced {
     pub header: [u8; PC_HEADER_BYTES as usize],
 }
 
-/// A record of which there is no consistent copy now.
+/// No consistent copy of a record could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeingWritten;
 
@@ -31,7 +31,8 @@ pub struct BeingWritten;
 pub struct AnnouncementCounts {
     /// All announcements.
     pub all: u64,
-    /// Announcements that were not looked at, because they came too fast or at the same time.
+    /// Announcements that were not looked at, because they came too soon after another one, or at
+    /// the same time as another one.
     pub ignored: u64,
     /// Announcements of addresses that could not be read.
     pub unreadable: u64,
@@ -41,7 +42,7 @@ impl Array<pc_announcement> {
     /// The region that the guest of the VM with this record has announced, if there is one.
     ///
     /// # Errors
-    /// [`BeingWritten`] if a vCPU writes the record now. It may have been preempted meanwhile.
+    /// [`BeingWritten`] if each attempt to copy the record met a vCPU that was writing it.
     pub fn get(&self, vm: u32) -> Result<Option<Announced>, BeingWritten> {
         let Some(record) = self.at(vm) else { return Ok(None) };
         let record = record.as_ptr();
@@ -61,8 +62,8 @@ impl Array<pc_announcement> {
         Err(BeingWritten)
     }
 
-    /// Forgets what an earlier VM with this record has announced. No vCPU of the record may be
-    /// ready.
+    /// Forgets what an earlier VM that used this record has announced. No vCPU that uses the record
+    /// may be ready.
     pub fn forget(&self, vm: u32) {
         let Some(record) = self.at(vm) else { return };
         let record = record.as_ptr();
@@ -71,7 +72,7 @@ impl Array<pc_announcement> {
         unsafe { ptr::write_bytes(record, 0, 1) };
     }
 
-    /// Number of announcements since the record was first used.
+    /// Numbers of announcements since the record was last cleared with `forget`.
     #[must_use]
     pub fn counts(&self, vm: u32) -> AnnouncementCounts {
         self.read(vm).map_or_else(AnnouncementCounts::default, |record| AnnouncementCounts {

@@ -13,10 +13,11 @@ use std::{
 /// # Safety
 ///
 /// The type consists of plain integers only, so every bit pattern is a valid value. It has the size
-/// and layout of the map's value. (The generated types assert theirs.)
+/// and layout of the map's value. Assertions check the size and layout of the generated types.
 pub unsafe trait Record: Copy {}
 
-// SAFETY: the type is generated from bpf/sensor_shared.h and consists of integers and arrays of integers.
+// SAFETY: the type is generated from bpf/sensor_shared.h and consists of integers and arrays of
+// integers.
 unsafe impl Record for paracord_policy::pc_vcpu {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_vm {}
@@ -64,8 +65,8 @@ unsafe impl<T: Record> Sync for Array<T> {}
 impl<T: Record> Array<T> {
     /// Maps the first `len` records of a `BPF_F_MMAPABLE` array.
     pub(crate) fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        // The kernel rounds the size of a value up to a multiple of eight bytes, which these sizes
-        // already are.
+        // The kernel rounds the size of a value up to a multiple of eight bytes, so the size of T
+        // must be such a multiple.
         const { assert!(size_of::<T>() % 8 == 0) };
         let bytes = len * size_of::<T>();
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -106,7 +107,8 @@ impl<T: Record> Array<T> {
         self.at(index).map(|record| unsafe { record.as_ptr().read_volatile() })
     }
 
-    /// Stores a whole record, which only this side writes. Does nothing if `index` is beyond the array.
+    /// Stores a whole record, which no BPF program writes at the same time. Does nothing if `index`
+    /// is beyond the array.
     pub(crate) fn write(&self, index: u32, value: &T)
     where
         T: Copy,
@@ -120,7 +122,8 @@ impl<T: Record> Array<T> {
 
 impl<T: Record> Drop for Array<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `map` made, and nothing that borrows from it outlives self.
+        // SAFETY: this is the mapping that `map` made, and nothing that borrows from it outlives
+        // self.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

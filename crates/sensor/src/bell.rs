@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A ring buffer per CPU. The sensor uses it to wake the CPU's worker when a guest on this CPU
-//! requests something of its counters, or when the counters overflow.
+//! A ring buffer for each CPU, through which the sensor wakes the CPU's worker when a guest on that
+//! CPU sends a batch of counter requests, or when one of the guest's counters overflows.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,15 +8,16 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBui
 
 use crate::{Error, Sensor};
 
-/// The ring buffer of a CPU, for the thread that waits for it.
+/// The ring buffer of a CPU, for the thread that waits for entries in it.
 pub struct Bell<'a> {
     ring: RingBuffer<'a>,
-    // The thread waits for this map's descriptor.
+    // The ring buffer waits on this map's descriptor, so the map must stay open.
     _map: MapHandle,
 }
 
 impl Sensor {
-    /// Creates the ring buffer of a CPU. From now on, `on_ring` gets the index of each vCPU that rings.
+    /// Creates the ring buffer of a CPU. [`Bell::consume`] then passes the index of each vCPU that
+    /// has rung to `on_ring`.
     ///
     /// # Errors
     ///
@@ -45,7 +46,8 @@ impl Sensor {
         Ok(Bell { ring, _map: map })
     }
 
-    /// The program for perf events on vCPU threads. It rings the bell of the CPU on which they overflow.
+    /// The program for perf events of vCPU threads. It rings the bell of the CPU on which such an
+    /// event overflows.
     ///
     /// # Errors
     ///
@@ -60,7 +62,7 @@ impl Sensor {
 }
 
 impl Bell<'_> {
-    /// Passes each vCPU that has rung to `on_ring`.
+    /// Passes the index of each vCPU that has rung to `on_ring`.
     ///
     /// # Errors
     ///
@@ -73,7 +75,8 @@ impl Bell<'_> {
 impl AsFd for Bell<'_> {
     /// A descriptor that is readable when a vCPU has rung.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor belongs to the ring buffer and is open as long as the ring buffer exists.
+        // SAFETY: the descriptor belongs to the ring buffer and is open as long as the ring buffer
+        // exists.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The clamps of tasks and control groups: what they may request (bpf/sched_clamp.h).
+//! Clamps: bounds of what tasks and control groups may request (bpf/sched_clamp.h).
 
 use std::{io::Read, mem::offset_of};
 
@@ -24,13 +24,13 @@ pub enum ClampOf {
 pub struct Clamps {
     /// The clamps as they were set.
     pub own: pc_clamp,
-    /// The clamps in force, within those of the groups above. For a task, they are as of when the
-    /// task was last enqueued.
+    /// The clamps in force: `own`, limited by the clamps of the groups above. For a task, the
+    /// values date from when the task was last enqueued.
     pub effective: pc_clamp,
 }
 
-/// Clamps that an ordinary thread has requested from the kernel (sched_setattr(2)): at least one of
-/// the two.
+/// Clamps that an ordinary thread has requested from the kernel (sched_setattr(2)): a minimum, a
+/// maximum or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClamps {
     /// Thread ID.
@@ -50,8 +50,8 @@ impl Sensor {
         self.call(of, None)
     }
 
-    /// Sets the clamps. They last as long as the scheduler and the task or group. `None` as for
-    /// [`clamps`](Self::clamps).
+    /// Sets the clamps. They last as long as the scheduler and the task or group exist. `None` as
+    /// for [`clamps`](Self::clamps).
     ///
     /// # Errors
     /// As for [`clamps`](Self::clamps).

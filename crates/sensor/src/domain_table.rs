@@ -18,7 +18,7 @@ impl Array<pc_domain_image> {
     /// function at the same time.
     ///
     /// The sensor reads the table without a lock. While a domain is replaced, its first word is 0,
-    /// which ends the table.
+    /// and for the sensor the table ends before that domain.
     pub fn set<'a>(&self, domains: impl IntoIterator<Item = &'a [u8; DOMAIN_IMAGE_BYTES]>) {
         let mut domains = domains.into_iter();
         for index in 0..u32::try_from(self.len()).unwrap_or(u32::MAX) {

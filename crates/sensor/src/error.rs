@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors between the sensor and the kernel.
+//! Errors of the sensor.
 
 use std::io;
 
-/// Why the sensor could not be loaded or reached.
+/// Why the sensor could not be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No `kvm_exit` tracepoint: KVM is not loaded.

@@ -13,21 +13,21 @@ use crate::Vcpu;
 /// Size of a host line.
 const BYTES: usize = PC_HOST_LINE_WORDS as usize * size_of::<u64>();
 
-/// What became of the writes to a host line.
+/// Numbers of writes to a host line, by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostLineCounts {
-    /// Writes of the whole line.
+    /// Writes of whole lines and of performance domains.
     pub writes: u64,
     /// Writes that failed, because the page was not present or not writable.
     pub write_errors: u64,
-    /// Times that the line was left alone, because something else had written to it.
+    /// Number of times that the line was left alone, because something else had written to it.
     pub changed: u64,
 }
 
 impl Vcpu<'_> {
-    /// Changes `bytes` of the host line, from byte `offset` on. The sensor writes the line into the
-    /// guest's memory at the next VM exit of the vCPU. No two threads may call this function for the
-    /// same vCPU at the same time.
+    /// Replaces the bytes of the host line from `offset` on with `bytes`. The sensor writes the
+    /// line into the guest's memory at the next VM exit of the vCPU. No two threads may call this
+    /// function for the same vCPU at the same time.
     ///
     /// # Panics
     /// If the bytes do not fit into the line.
@@ -63,7 +63,7 @@ impl Vcpu<'_> {
         sequence.store(if next == 0 { 2 } else { next }, Ordering::Release);
     }
 
-    /// What became of the writes to the host line.
+    /// Numbers of writes to the host line, by their outcome.
     #[must_use]
     pub fn host_line_counts(&self) -> HostLineCounts {
         // SAFETY: the record is mapped and aligned, and any bytes are valid integers.

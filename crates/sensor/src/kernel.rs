@@ -19,8 +19,9 @@ pub(crate) fn has_kvm_btf() -> bool {
     }
 }
 
-/// Whether guest-physical addresses can be translated (bpf/translate.h): BTF describes KVM, and pages
-/// have 4096 bytes. KVM keeps memory slots in trees since 5.17.
+/// Whether guest-physical addresses can be translated (bpf/translate.h). The translation needs BTF
+/// that describes KVM, pages of 4096 bytes, and Linux 5.17 or later, where KVM keeps memory slots
+/// in trees.
 pub(crate) fn translates() -> bool {
     has_kvm_btf() && release() >= (5, 17) && rustix::param::page_size() == 4096
 }
@@ -35,8 +36,8 @@ pub(crate) fn release() -> (u32, u32) {
     }
 }
 
-/// Whether this kernel lets this process load programs that use `bpf_probe_write_user()`. A kernel in
-/// lockdown refuses them.
+/// Whether this kernel lets this process load programs that use `bpf_probe_write_user()`. A kernel
+/// in lockdown refuses them.
 pub(crate) fn writes_user_memory() -> bool {
     libbpf_rs::ProgramType::RawTracepoint
         .is_helper_supported(libbpf_sys::BPF_FUNC_probe_write_user)
@@ -51,8 +52,9 @@ pub(crate) fn keeps_core_order() -> bool {
     release() >= CORE_ORDER_SINCE
 }
 
-/// Whether the scheduler learns of all tasks that wait for another thread of their core: the kernel
-/// asks it for the order of tasks, or has no core scheduling and thus lets no task wait there.
+/// Whether the scheduler learns of all tasks that wait for a sibling CPU of their core. This is so
+/// if the kernel asks the scheduler for the order of tasks, or has no core scheduling, without
+/// which no task waits for a sibling CPU.
 pub(crate) fn keeps_turns_on_cores() -> bool {
     keeps_core_order() || !symbols::read().contains(" sched_core_share_pid")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which functions of KVM show that an interrupt is wanted for a vCPU.
+//! The functions of KVM whose calls show that a vCPU is to take an interrupt.
 
 use std::{ffi::OsStr, fs, path::Path};
 
@@ -12,7 +12,8 @@ type Probe = (&'static str, &'static str);
 const KICKS: [Probe; 2] =
     [("__kvm_vcpu_kick", "sensor_kick_new"), ("kvm_vcpu_kick", "sensor_kick")];
 
-/// If the hardware posts interrupts, this is the only function that KVM calls for a vCPU that does not run.
+/// If the hardware posts interrupts, this is the only function that KVM calls for a vCPU that does
+/// not run.
 const WAKE_UP: Probe = ("kvm_vcpu_wake_up", "sensor_wake_up");
 
 /// The functions of KVM that one variant of the sensor watches.
@@ -26,8 +27,8 @@ impl Watched {
     /// The variant that watches no function of KVM.
     pub const NOTHING: Self = Self { kick: None, wake_up: false };
 
-    /// Whether a program of this name belongs to the variant. All programs that are not listed here
-    /// as probes always do.
+    /// Whether a program of this name belongs to the variant. Programs that are not among the
+    /// probes above belong to every variant.
     pub fn loads(&self, program: &OsStr) -> bool {
         if program == WAKE_UP.1 {
             return self.wake_up;

@@ -25,37 +25,39 @@ static WITH_SCHEDULER: [&[u8]; 2] = [object!("ext.bpf.o"), object!("ext-without-
 /// How to load the sensor.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Do not fail without KVM. Then threads reach the sensor only by
+    /// Do not fail without KVM. Without KVM, threads get records only through
     /// [`crate::Sensor::adopt_stand_in`]. For benchmarks, and for tests on machines without KVM.
     pub without_kvm: bool,
     /// Watch KVM's wakeups of vCPUs even if the hardware posts no interrupts. For tests.
     pub watch_wake_ups: bool,
-    /// Load paracord's scheduler (sched_ext), too, for [`crate::Sensor::start_scheduler`].
+    /// Also load paracord's scheduler (sched_ext), for [`crate::Sensor::start_scheduler`].
     pub scheduler: bool,
     /// Number of vCPU records that a user other than root may take; 0: no limit.
     pub vcpus_per_user: u32,
 }
 
-/// The program that a kernel may refuse, because the program reads data structures of cpufreq.
+/// The program that reports where vCPUs run. A kernel may refuse this program, because it reads
+/// data structures of cpufreq.
 pub(crate) const WHERE: &str = "sensor_where";
 /// A program that runs on request and looks up tasks. Kernels accept it since 6.10.
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
-/// The programs at KVM's tracepoint for announcements. Each architecture has one of the tracepoints.
+/// The programs at KVM's tracepoints that show announcements. Each architecture has one of these
+/// tracepoints.
 const ANNOUNCE_MSR: &str = "sensor_announce_msr";
 const ANNOUNCE_HVC: &str = "sensor_announce_hvc";
-/// The one of this architecture.
+/// The program for the tracepoint of this architecture.
 pub(crate) const ANNOUNCE: &str =
     if cfg!(target_arch = "aarch64") { ANNOUNCE_HVC } else { ANNOUNCE_MSR };
 
-/// Part of the name of the map with the constant `writes_guests` (bpf/host_line.h).
+/// End of the name of the map that contains the constant `writes_guests` (bpf/host_line.h).
 const WRITES_GUESTS: &[u8] = b"rodata.writes";
 
-/// The scheduler's operations (bpf/sched_ops.h).
+/// Name of the map of the scheduler's operations (bpf/sched_ops.h).
 const OPERATIONS: &str = "paracord";
 
-/// What the loader knows of the running kernel.
+/// What the loader knows about the running kernel.
 pub(crate) struct Found {
     /// The content of /proc/kallsyms.
     pub symbols: String,
@@ -110,7 +112,7 @@ fn load(bytes: &[u8], options: &Options, found: &Found) -> Result<(Object, Watch
     load_with(bytes, options, found, true).or_else(|_| load_with(bytes, options, found, false))
 }
 
-/// Like [`load`], with or without the program that reads where vCPUs run.
+/// Like [`load`]. `places`: whether to load the program [`WHERE`].
 fn load_with(
     bytes: &[u8],
     options: &Options,
@@ -130,8 +132,8 @@ fn load_with(
     Ok((object, Watched::NOTHING))
 }
 
-/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result says
-/// whether the scheduler can kick CPUs.
+/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result is
+/// true if the scheduler can kick CPUs.
 pub(crate) fn load_best(
     options: &Options,
     found: &Found,

@@ -8,8 +8,8 @@ use paracord_policy::pc_msg;
 
 use crate::{Error, Sensor};
 
-/// Reads a message; `None` if there are too few bytes. That never happens if object and library
-/// belong together.
+/// Reads a message; `None` if there are too few bytes, which never happens if this library belongs
+/// to the BPF object.
 fn parse(bytes: &[u8]) -> Option<pc_msg> {
     if bytes.len() < size_of::<pc_msg>() {
         return None;
@@ -20,8 +20,9 @@ fn parse(bytes: &[u8]) -> Option<pc_msg> {
 }
 
 impl Sensor {
-    /// Makes the consumer of the sensor's messages, which arrive in the order of the decisions.
-    /// Call it in the thread that polls the consumer. There may be one consumer at a time.
+    /// Creates the consumer of the sensor's messages, which arrive in the order of the decisions.
+    /// Call this function in the thread that polls the consumer. There may be only one consumer at
+    /// a time.
     ///
     /// # Errors
     ///
@@ -44,7 +45,8 @@ impl Sensor {
 }
 
 impl Sensor {
-    /// A descriptor that is readable when messages wait, for a thread that polls other descriptors, too.
+    /// A descriptor that is readable when messages wait. It is for a thread that also polls other
+    /// descriptors.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reserves: what CPU quotas leave for boosts. The sensor subtracts boosted time, and the daemon
-//! refills them (`pc_reserve`).
+//! Reserves (`pc_reserve`): the CPU time that quotas leave for boosts. The sensor subtracts boosted
+//! time from them, and the daemon refills them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -16,10 +16,10 @@ pub trait Reserves {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Starts a new record, with an empty reserve. `above`: index of the record of the group above;
-    /// 0: none.
+    /// Starts a new record, with an empty reserve. `above`: index of the record of the nearest
+    /// group above with a quota; 0: none.
     fn begin(&self, index: u32, above: u32);
-    /// Sets the record of the group above.
+    /// Sets the index of the record of the nearest group above with a quota; 0: none.
     fn set_above(&self, index: u32, above: u32);
     /// The reserve, in ns.
     fn left_ns(&self, index: u32) -> i64;
@@ -32,7 +32,8 @@ impl Array<pc_reserve> {
         let record = self.at(index)?.as_ptr();
         // SAFETY: this is an aligned field inside a mapped record.
         let left = unsafe { &raw mut (*record).left_ns };
-        // SAFETY: the field lives as long as the array, and both sides access it as one aligned word.
+        // SAFETY: the field lives as long as the array, and both sides access it as one aligned
+        // word.
         Some(unsafe { AtomicI64::from_ptr(left) })
     }
 }

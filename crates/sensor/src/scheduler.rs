@@ -56,7 +56,8 @@ pub(crate) fn is_there() -> bool {
 
 /// Whether a kernel with this version (`uname -v`) is PREEMPT_RT.
 ///
-/// No file shows this. /sys/kernel/realtime exists only in kernels with the out-of-tree patches.
+/// No file shows whether a kernel is PREEMPT_RT: /sys/kernel/realtime exists only in kernels with
+/// the out-of-tree patches.
 #[must_use]
 pub fn is_preempt_rt(version: &str) -> bool {
     version.contains("PREEMPT_RT")
@@ -67,7 +68,7 @@ pub(crate) fn kernel_version() -> String {
     fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default()
 }
 
-/// Whether a scheduler may be started, as far as can be known without asking the kernel to start it.
+/// Checks whether a scheduler may be started, as far as this can be known without starting it.
 ///
 /// # Errors
 /// [`Error::NoSchedExt`] and [`Error::OtherScheduler`] name the obstacle.
@@ -77,7 +78,8 @@ fn may_start() -> Result<(), Error> {
         match fs::read_to_string(STATE).as_deref().map(str::trim) {
             Err(_) => return Err(Error::NoSchedExt),
             Ok("disabled") => return Ok(()),
-            // A scheduler is being unloaded, for example paracord's own after a restart of the daemon.
+            // A scheduler is being unloaded, for example paracord's own after a restart of the
+            // daemon.
             Ok("disabling") if start.elapsed() < PATIENCE => thread::sleep(LOOK),
             Ok(_) => return Err(Error::OtherScheduler(loaded())),
         }
@@ -110,8 +112,8 @@ const NOT_ENDED: pc_ext_exit =
 fn attach(object: &Object) -> Result<Link, libbpf_rs::Error> {
     let missing = || libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound));
     let map = object.maps().find(|map| map.name() == OsStr::new(MAP)).ok_or_else(missing)?;
-    // SAFETY: the map belongs to a loaded object, which outlives the call. libbpf reads only what
-    // loading has left in the map, and makes two system calls.
+    // SAFETY: the map belongs to a loaded object, which outlives the call. libbpf only reads what
+    // it stored in the map when it loaded the object, and makes two system calls.
     let link = unsafe { libbpf_sys::bpf_map__attach_struct_ops(map.as_libbpf_object().as_ptr()) };
     let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: libbpf has just returned this link, and nothing else owns it.
@@ -124,7 +126,7 @@ fn text(bytes: &[core::ffi::c_char]) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-/// The scheduler. Dropping it unloads it.
+/// The scheduler. Dropping this value unloads the scheduler.
 pub(crate) struct Scheduler {
     exit: Array<pc_ext_exit>,
     rqs: Array<pc_rq>,
@@ -151,7 +153,7 @@ impl Scheduler {
     }
 
     /// Describes the machine's topology, sets the slices of the CPUs, and hands the host's ordinary
-    /// tasks to the scheduler, unless it already has them. Returns when it has them.
+    /// tasks to the scheduler, unless it already has them. Returns when the scheduler has them.
     pub(crate) fn start(&self, object: &Object) -> Result<(), Error> {
         let mut link = self.link();
         if link.is_some() {

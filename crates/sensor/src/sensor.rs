@@ -23,7 +23,7 @@ use crate::{
     users::{self, Users},
 };
 
-/// What the sensor can use of this kernel.
+/// The features of this kernel that the sensor can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// The sensor sees VM exits. It can therefore find vCPU threads and end boosts at exits.
@@ -35,20 +35,22 @@ pub struct Capabilities {
     pub wake_ups: bool,
     /// The frequencies of host CPUs, and the CPUs on which vCPUs run, can be read.
     pub whereabouts: bool,
-    /// The announcements of regions in guests' own memory are seen.
+    /// The sensor sees announcements of regions in guests' own memory.
     pub announcements: bool,
-    /// The host lines of these regions are written.
+    /// The sensor can write host lines into regions in guests' own memory.
     pub host_lines: bool,
     /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
-    /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once.
+    /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at
+    /// once.
     pub scheduler_kicks: bool,
 }
 
 /// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
 
-/// A static key of x86 kernels. Its type is not in BTF, so libbpf would search all symbols for it, too.
+/// A static key of x86 kernels. Its type is not in BTF, so libbpf would have to search all symbols
+/// for the key, as this library does.
 const INVARIANCE_KEY: &str = "arch_scale_freq_key";
 
 /// The loaded and attached sensor. Dropping it detaches everything.
@@ -132,7 +134,7 @@ impl Sensor {
 
     fn attach(&mut self, options: &Options) -> Result<(), Error> {
         for program in self.object.progs_mut() {
-            // The other programs are operations of the scheduler, or run on request.
+            // Skips the operations of the scheduler, and programs that run on request.
             if !program.autoload()
                 || !program.name().as_encoded_bytes().starts_with(b"sensor_")
                 || BY_HAND.iter().any(|name| program.name() == OsStr::new(name))
@@ -188,13 +190,14 @@ impl Sensor {
         self.scheduler.as_ref().map_or(scheduler::State::Absent, Scheduler::state)
     }
 
-    /// Number of control groups for which paracord's scheduler has no record; 0 without the scheduler.
+    /// Number of control groups for which paracord's scheduler has no record; 0 without the
+    /// scheduler.
     #[must_use]
     pub fn unrecorded(&self) -> scheduler::Unrecorded {
         self.scheduler.as_ref().map(Scheduler::unrecorded).unwrap_or_default()
     }
 
-    /// What the sensor can use of this kernel.
+    /// The features of this kernel that the sensor can use.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -212,25 +215,25 @@ impl Sensor {
         &self.vms
     }
 
-    /// The kept shares of the host CPUs, by CPU number.
+    /// The budgets of boosted time of the host CPUs, by CPU number.
     #[must_use]
     pub fn cpus(&self) -> &Array<pc_cpu> {
         &self.cpus
     }
 
-    /// The regions that guests have announced, by the record of their VM.
+    /// The regions that guests have announced, by the index of their VM.
     #[must_use]
     pub fn announcements(&self) -> &Array<pc_announcement> {
         &self.announcements
     }
 
-    /// The performance domains that guests without a device are told.
+    /// The performance domains that the sensor writes into regions in guests' own memory.
     #[must_use]
     pub fn domain_table(&self) -> &Array<pc_domain_image> {
         &self.domain_table
     }
 
-    /// The reserves: what CPU quotas leave for boosts.
+    /// The reserves: the CPU time that quotas leave for boosts.
     #[must_use]
     pub fn reserves(&self) -> &Array<pc_reserve> {
         &self.reserves
@@ -261,13 +264,13 @@ impl Sensor {
         Ok(bytes.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
     }
 
-    /// Counts one record less for this user.
+    /// Counts one record of this user as given back.
     pub(crate) fn give_back(&self, uid: u32) -> Result<(), Error> {
         self.users.give_back(&self.object, uid)
     }
 
-    /// Forgets users that hold no records, if the sensor remembers many users. Call it from time to
-    /// time.
+    /// Forgets users that hold no records, if the sensor remembers many users. Call this function
+    /// from time to time.
     ///
     /// # Errors
     ///
@@ -288,7 +291,7 @@ impl Sensor {
         self.adoption.set_own_boosts(own);
     }
 
-    /// Number of threads so far that run vCPUs and got no record.
+    /// Number of threads so far that ran a vCPU and got no record.
     #[must_use]
     pub fn refusals(&self) -> Refusals {
         self.adoption.refusals()
@@ -296,7 +299,8 @@ impl Sensor {
 
     /// Lets the policy evaluate these vCPUs now. `events`: `PC_EV_TICK` or `PC_EV_CONFIG`.
     ///
-    /// Call it from the real-time thread, because events of these vCPUs wait until it returns.
+    /// Call this function from the real-time thread, because events of these vCPUs wait until it
+    /// returns.
     ///
     /// # Errors
     ///
@@ -346,8 +350,8 @@ impl Sensor {
         self.object.progs().filter(|program| program.autoload())
     }
 
-    /// Treats an ordinary thread as a vCPU that has had its first VM exit. Load tests and
-    /// benchmarks use this. In them, everything except VM exits and kicks is real.
+    /// Treats an ordinary thread as a vCPU that has had its first VM exit. This is for load tests
+    /// and benchmarks, in which everything except VM exits and kicks is real.
     ///
     /// # Errors
     ///
@@ -385,7 +389,8 @@ fn bytes_of(task: &pc_task) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
 }
 
-/// A pidfd of a single thread (Linux >= 6.9); on older kernels, of the first thread of a process.
+/// Opens a pidfd of a thread. On kernels before 6.9, this works only for the first thread of a
+/// process.
 fn open_thread(tid: u32) -> io::Result<OwnedFd> {
     /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
     const PIDFD_THREAD: libc::c_int = libc::O_EXCL;

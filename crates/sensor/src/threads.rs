@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Other threads of a VMM that work for its VM, and that get records like its vCPUs (bpf/adopt.h).
+//! Threads of a VMM that run no vCPU but work for the VM, and that get records like vCPUs
+//! (bpf/adopt.h).
 
 use paracord_policy::pc_adopt_call;
 
@@ -14,12 +15,12 @@ impl Sensor {
 
     /// Gives a thread a record.
     ///
-    /// The caller writes [`Vcpu::set_setup`] with `io` and calls [`Vcpu::set_ready`] before it
-    /// looks at new records. If the thread runs a vCPU later, the sensor reports this by
+    /// The caller calls [`Vcpu::set_setup`] with `io` set, and then [`Vcpu::set_ready`], before it
+    /// looks at new records. If the thread runs a vCPU later, the sensor reports this with
     /// `PC_MSG_NEW`, and [`Vcpu::has_entered`] is true.
     ///
-    /// `None`: the thread is gone, belongs to another process or already has a record, or no record
-    /// is left.
+    /// `None` if the thread is gone, belongs to another process or already has a record, or if no
+    /// record is left.
     ///
     /// # Errors
     /// [`Error::Bpf`] if the kernel refuses to run the program.

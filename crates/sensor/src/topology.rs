@@ -7,8 +7,8 @@ use paracord_policy::topology::Place;
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::sysfs::cpu_list;
 
-/// The CPUs that a sysfs file lists. Empty if the file lists none (some kernels then write
-/// `(null)`) or does not exist.
+/// The CPUs that a sysfs file lists. Empty if the file does not exist or lists none, in which case
+/// some kernels write `(null)`.
 fn list(file: &Path) -> CpuMask {
     cpu_list(file).ok().flatten().unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The users' quotas: how many vCPU records each user has given back, and which users are forgotten.
+//! The users' quotas: how many vCPU records each user has given back, and which users are
+//! forgotten.
 //!
 //! The sensor counts the records that a user takes (`user_taken`), and never forgets a user by
 //! itself. It distinguishes 4096 users; all later users share one quota. A user with many
@@ -7,9 +8,10 @@
 //! half of the 4096 entries are in use, the daemon forgets users that hold no records.
 //!
 //! There is a race: the sensor looks up a user's counter, the user is forgotten, and the sensor
-//! then increments the counter. This needs a user that had no vCPU during a whole interval between
-//! two checks, and whose first VM exit happens in the same microsecond. The quota of that user is
-//! then wrong by one record, until the user has no vCPU during another interval.
+//! then increments the counter. The race needs a user that had no vCPU during a whole interval
+//! between two checks, and whose next vCPU has its first VM exit in the very microsecond in which
+//! the user is forgotten. The quota of that user is then wrong by one record, until the user has no
+//! vCPU during another interval.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -59,8 +61,8 @@ fn taken_by(map: &Map<'_>, uid: u32) -> Option<u32> {
     number(map.lookup(&uid.to_ne_bytes(), MapFlags::ANY).ok()?)
 }
 
-/// Makes the entry for users without an entry of their own. To be called before a user can take the
-/// place of this entry.
+/// Makes the entry for users without an entry of their own. Call this function before any user can
+/// fill the map.
 pub(crate) fn make_shared_entry(object: &Object) -> Result<(), Error> {
     find_map(object, TAKEN)?
         .update(&PC_UID_OTHERS.to_ne_bytes(), &0u32.to_ne_bytes(), MapFlags::ANY)
@@ -78,7 +80,7 @@ impl Users {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one record less for this user.
+    /// Counts one record of this user as given back.
     pub(crate) fn give_back(&self, object: &Object, uid: u32) -> Result<(), Error> {
         let mut known = self.known();
         let count = known.returned.entry(uid).or_default();
@@ -126,7 +128,7 @@ mod tests {
         let charged = HashSet::from([1]);
         let first = [(1, 9), (2, 5), (3, 5), (4, 0), (PC_UID_OTHERS, 0)];
         assert_eq!(known.forgettable(&first, &charged), []);
-        // User 3 has taken a record that does not show it yet. User 4 has never got a record.
+        // User 3 has taken a record that does not show its user yet. User 4 has never got a record.
         let second = [(1, 9), (2, 5), (3, 6), (4, 0), (PC_UID_OTHERS, 0)];
         assert_eq!(known.forgettable(&second, &charged), [(2, 5), (4, 0)]);
         assert_eq!(known.forgettable(&[(3, 6)], &HashSet::from([3])), []);

@@ -31,7 +31,8 @@ pub enum Life {
 macro_rules! field {
     ($record:expr, $name:ident $([$index:expr] . $of:ident)?) => {{
         let record = $record.as_ptr();
-        // SAFETY: this is an aligned field inside a mapped record, and any bytes are valid integers.
+        // SAFETY: this is an aligned field inside a mapped record, and any bytes are valid
+        // integers.
         unsafe { ptr::read_volatile(&raw const (*record).$name$([$index].$of)?) }
     }};
 }
@@ -119,7 +120,8 @@ impl Array<pc_rq> {
         }
     }
 
-    /// Sets a CPU's domain and capacity in the energy model. Does nothing if `cpu` is beyond the array.
+    /// Sets a CPU's domain and capacity in the energy model. Does nothing if `cpu` is beyond the
+    /// array.
     pub(crate) fn set_place(&self, cpu: u32, domain: u32, capacity: u32) {
         if let Some(record) = self.at(cpu) {
             set_field!(record, domain, u16::try_from(domain).unwrap_or(u16::MAX));
@@ -151,11 +153,13 @@ impl Vcpu<'_> {
         let record = self.record.as_ptr();
         // SAFETY: `life` is an aligned u32 inside the mapping.
         let life = unsafe { &raw mut (*record).life };
-        // SAFETY: the field lives as long as the array, and both sides access it as one aligned word.
+        // SAFETY: the field lives as long as the array, and both sides access it as one aligned
+        // word.
         unsafe { AtomicU32::from_ptr(life) }
     }
 
-    /// Until this time (CLOCK_MONOTONIC), no worker is woken for the guest's requests to its counters.
+    /// Sets the time (CLOCK_MONOTONIC) until which no worker is woken for the guest's counter
+    /// requests.
     pub fn set_deaf_until(&self, ns: u64) {
         set_field!(self.record, deaf_until_ns, ns);
     }
@@ -171,20 +175,23 @@ impl Vcpu<'_> {
         }
     }
 
-    /// Changes NEW to READY: the policy runs from now on. False if the thread is already gone.
+    /// Changes NEW to READY: from then on, the policy runs for this vCPU. False if the thread is
+    /// already gone.
     pub fn set_ready(&self) -> bool {
         self.life_cell()
             .compare_exchange(PC_VCPU_NEW, PC_VCPU_READY, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    /// Whether a thread that got a record by [`crate::Sensor::adopt_thread`] has run a vCPU since.
+    /// Whether a thread that got its record through [`crate::Sensor::adopt_thread`] has run a vCPU
+    /// since then.
     #[must_use]
     pub fn has_entered(&self) -> bool {
         field!(self.record, entered) == PC_ENTERED_YES
     }
 
-    /// Makes the sensor report the guest's request again when paracord's scheduler no longer acts on it.
+    /// Makes the sensor report the guest's request again once paracord's scheduler, which acts on
+    /// it now, has been stopped.
     pub fn forget_told(&self) {
         // This is called while the scheduler is loaded, when no BPF program writes this field.
         set_field!(self.record, told_asks, 0);
@@ -197,7 +204,8 @@ impl Vcpu<'_> {
         unsafe { ptr::write_volatile(self.record.as_ptr(), pc_vcpu::default()) };
     }
 
-    /// Makes a FREE record look as if the sensor had found thread `tid` of `tgid` at its first VM exit.
+    /// Makes a FREE record look as if the sensor had found thread `tid` of `tgid` at its first VM
+    /// exit.
     pub(crate) fn adopt(&self, tid: u32, tgid: u32) {
         set_field!(self.record, tid, tid);
         set_field!(self.record, tgid, tgid);
@@ -271,8 +279,8 @@ impl Vcpu<'_> {
         field!(self.record, state)
     }
 
-    /// The guest's request, 0..=65535 on a scale of 1024, and its limit (0: no limit). `None` while
-    /// the guest's requests do not count.
+    /// The guest's request and the limit of the request, both 0..=65535 on a scale of 1024. A limit
+    /// of 0 means that there is no limit. `None` while the guest's requests are not honoured.
     #[must_use]
     pub fn guest_request(&self) -> Option<(u16, u16)> {
         let asks = field!(self.record, asks);
@@ -291,7 +299,8 @@ impl Vcpu<'_> {
         field!(self.record, setup)
     }
 
-    /// Writes the setup. Call it before [`Self::set_ready`]. Later changes reach the sensor field by field.
+    /// Writes the setup. Call this function before [`Self::set_ready`]. Later changes reach the
+    /// sensor field by field.
     pub fn set_setup(&self, setup: pc_vcpu_setup) {
         set_field!(self.record, setup, setup);
     }
@@ -320,7 +329,7 @@ impl Vm<'_> {
     }
 
     /// Takes the entry, or gives it back if `tgid` is 0. The budgets start anew, and the VM's home
-    /// node is not known yet.
+    /// node becomes unknown.
     pub fn set_tgid(&self, tgid: u32) {
         // The configurations stay: they still apply to threads that an earlier VM has left behind.
         set_field!(self.record, threads[PC_VCPUS as usize].budget, pc_bucket::default());

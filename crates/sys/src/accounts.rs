@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Users and groups, as the host's name service switch (NSS) knows them.
 //!
-//! The sources that `/etc/nsswitch.conf` names answer: files, and for example sssd or LDAP. A
-//! lookup can therefore take as long as a network needs, and must not be made on a path that has
-//! to be fast.
+//! The answers come from the sources that `/etc/nsswitch.conf` names: files and, for example, sssd
+//! or LDAP. A lookup can therefore take as long as a network needs, and must not be made on a path
+//! that has to be fast.
 
 use std::io;
 
 use nix::errno::Errno;
 use nix::unistd::{Group, Uid, User};
 
-/// The database could not be asked. It is not known whether the name exists.
+/// The database could not be asked, so it is not known whether the name exists.
 #[derive(Debug, thiserror::Error)]
 #[error("the host's {database} database does not answer about {name:?}: {source}")]
 pub struct AccountError {
@@ -36,8 +36,8 @@ pub fn group_id(name: &str) -> Result<Option<u32>, AccountError> {
     Ok(found("group", name, Group::from_name(name))?.map(|group| group.gid.as_raw()))
 }
 
-/// IDs of the user whose name is `user`, otherwise of the user whose ID is `user`. `None` if there
-/// is no such user.
+/// IDs of the user whose name is `user` or, if there is none, of the user whose ID is `user`.
+/// `None` if there is no such user.
 ///
 /// # Errors
 /// [`AccountError`].
@@ -56,7 +56,8 @@ fn found<T>(
 ) -> Result<Option<T>, AccountError> {
     match answer {
         Ok(found) => Ok(found),
-        // The C library also says so if a source has no data, for example if /etc/group is missing.
+        // The C library also returns these errors if a source has no data, for example if
+        // /etc/group is missing.
         Err(Errno::ENOENT | Errno::ESRCH) => Ok(None),
         Err(error) => Err(AccountError { database, name: name.to_owned(), source: error.into() }),
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The CPUs that a thread may run on: sched_setaffinity(2), and sets of CPUs in the kernel's text formats.
+//! The CPUs that a thread may run on: sched_setaffinity(2), and sets of CPUs in the kernel's text
+//! formats.
 //!
 //! The affinity of a thread is read from procfs ([`crate::proc::allowed_cpus`]).
 //! sched_getaffinity(2) leaves out CPUs that are offline at the moment, so its result cannot be
@@ -94,7 +95,8 @@ impl CpuMask {
         if mask.is_empty() { Err(CpuListError::syntax(text)) } else { Ok(mask) }
     }
 
-    /// Parses the kernel's hexadecimal format, `f,ffffffff`: 32 CPUs per group, the highest group first.
+    /// Parses the kernel's hexadecimal format, `f,ffffffff`: 32 CPUs per group, the highest group
+    /// first.
     pub fn from_hex(text: &str) -> Option<CpuMask> {
         let mut mask = CpuMask::default();
         for (n, group) in text.trim().rsplit(',').enumerate() {
@@ -140,7 +142,7 @@ impl fmt::Display for CpuMask {
 /// Why a text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuListError {
-    /// It is not in the list format.
+    /// The text is not in the list format.
     #[error("{0:?} is no list of CPUs: write it as 0-3,5")]
     Syntax(String),
     /// A range ends before it begins.
@@ -192,12 +194,12 @@ impl FromStr for CpuMask {
     }
 }
 
-/// Sets the affinity of thread `tid` (0: the calling thread). The thread runs on those of these
-/// CPUs that its cpuset contains.
+/// Sets the affinity of thread `tid` (0: the calling thread). The thread then runs on those CPUs in
+/// `cpus` that its cpuset contains.
 ///
 /// # Errors
-/// ESRCH if there is no such thread, EPERM without CAP_SYS_NICE, EINVAL if its cpuset contains none
-/// of these CPUs that is online, EBUSY if deadline admission fails.
+/// ESRCH if there is no such thread, EPERM without CAP_SYS_NICE, EINVAL if no CPU in `cpus` is both
+/// online and in the thread's cpuset, EBUSY if deadline admission fails.
 pub fn set(tid: u32, cpus: &CpuMask) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {

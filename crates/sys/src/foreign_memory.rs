@@ -3,12 +3,12 @@
 //!
 //! write(2) takes the lock of the inode. The owner of the file can hold that lock as long as they
 //! like: a write(2) of their own, from a buffer whose pages a userfaultfd or a FUSE server
-//! delivers, keeps it until the page is there. A store into a shared mapping takes no such lock,
-//! but raises SIGBUS after the owner has truncated the file.
+//! delivers, keeps the lock until the page is there. A store into a shared mapping takes no such
+//! lock, but raises SIGBUS after the owner has truncated the file.
 //!
-//! [`ForeignMemory`] maps the file and never touches the mapping. process_vm_writev(2) copies into
-//! it, on behalf of this process: it takes no lock of the inode, and returns an error where a store
-//! would raise SIGBUS.
+//! [`ForeignMemory`] maps the file and never touches the mapping. process_vm_writev(2), with this
+//! process as the target, copies into the mapping. This call takes no lock of the inode, and
+//! returns an error where a store would raise SIGBUS.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -54,7 +54,8 @@ impl ForeignMemory {
     ///
     /// # Errors
     /// `InvalidInput` if a part lies outside of the mapping, or there are too many. EFAULT if the
-    /// file is shorter by now: the parts before the first one outside of the file may be written.
+    /// file is shorter by now: the parts before the first one outside of the file may have been
+    /// written.
     pub fn write(&self, parts: &[(u64, &[u8])]) -> io::Result<()> {
         let mut from = [IoSlice::new(&[]); PARTS_MAX];
         let mut to = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
@@ -147,14 +148,14 @@ mod tests {
     }
 
     /// fallocate(2) holds the lock of the inode until it has allocated all pages. A write that
-    /// waits for the lock cannot be done before that.
+    /// waits for the lock cannot end before that.
     #[test]
     fn a_write_does_not_wait_for_the_lock_of_the_file() {
         let (file, bytes) = (file(), 48 << 20);
         let memory = ForeignMemory::map(&file, 2 * PAGE as usize).unwrap();
         memory.write(&[(0, b"x")]).unwrap();
         let allocated = || file.metadata().unwrap().blocks() * 512;
-        // The scheduler may run the other thread alone, and the write be late: try again.
+        // The scheduler may run only the other thread, so that the write comes too late: try again.
         let overtakes = (0..50).any(|_| {
             fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, PAGE, bytes)
                 .unwrap();

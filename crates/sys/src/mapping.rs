@@ -12,8 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A file that is mapped shared, for reading and writing, as 64-bit words.
 ///
-/// Only for files that no process outside this project can change (in a run directory that root
-/// owns): after a process has truncated the file, the next access raises SIGBUS.
+/// Use this only for files that no process outside this project can change, as in a run directory
+/// that root owns. After a process has truncated the file, the next access raises SIGBUS.
 #[derive(Debug)]
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
@@ -32,7 +32,8 @@ impl SharedWords {
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping changes.
+        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping
+        // changes.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),

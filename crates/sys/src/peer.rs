@@ -50,8 +50,8 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
 /// ID of the process that was the peer of the unix socket when it called connect(2) or listen(2)
 /// (`SO_PEERCRED`).
 ///
-/// `None`: that process has no ID in the PID namespace of this process. (rustix's own function
-/// treats the 0 that the kernel reports in this case as an ID.)
+/// `None` if that process has no ID in the PID namespace of this process. In this case, the kernel
+/// reports 0, which rustix's own function treats as an ID.
 ///
 /// # Errors
 /// The error of getsockopt(2).

@@ -16,7 +16,8 @@ pub mod kind {
     pub const HW_CACHE: u32 = 3;
 }
 
-/// `struct perf_event_attr`, first version. Every supported kernel accepts it. Its bit fields are one word.
+/// `struct perf_event_attr`, first version. Every supported kernel accepts it. Its bit fields are
+/// one word.
 #[repr(C)]
 #[derive(Default)]
 struct RawAttr {
@@ -58,8 +59,8 @@ pub struct PerfAttr {
     pub kind: u32,
     /// The event within its type.
     pub config: u64,
-    /// The event overflows after each `sample_period` counts. 0: it only counts, and cannot get a
-    /// period later.
+    /// The event overflows after each `sample_period` counts. 0: the event only counts, and cannot
+    /// get a period later.
     pub sample_period: u64,
     /// Do not count in user mode.
     pub exclude_user: bool,
@@ -77,7 +78,7 @@ pub struct PerfReading {
     /// Time that the thread ran while the event was enabled.
     pub enabled_ns: u64,
     /// The part of `enabled_ns` in which a hardware counter was assigned to the event. It is less
-    /// if the host had too few counters.
+    /// than `enabled_ns` if the host had too few counters.
     pub running_ns: u64,
 }
 
@@ -89,7 +90,7 @@ impl PerfEvent {
     /// Opens an event of thread `tid` (0: the calling thread) on all CPUs. The event is disabled.
     ///
     /// # Errors
-    /// EACCES or EPERM if the host forbids it (kernel.perf_event_paranoid, seccomp); ENOENT,
+    /// EACCES or EPERM if the host forbids the event (kernel.perf_event_paranoid, seccomp); ENOENT,
     /// EOPNOTSUPP or ENODEV if the host does not have the event; EINVAL if the event cannot be
     /// counted this way; ESRCH if there is no such thread; EMFILE if no file descriptor is left.
     pub fn open(tid: u32, attr: &PerfAttr) -> io::Result<PerfEvent> {
@@ -126,7 +127,7 @@ impl PerfEvent {
         }
     }
 
-    /// Enables the event: it counts from now on.
+    /// Enables the event: it counts from then on.
     ///
     /// # Errors
     /// The error of ioctl(2).
@@ -136,8 +137,8 @@ impl PerfEvent {
 
     /// Enables the event until its next overflow, which disables it.
     ///
-    /// If the event was enabled in this way before, and was disabled before it overflowed, it now
-    /// takes one more overflow.
+    /// If the event was enabled in this way before, and was disabled before it overflowed, only the
+    /// second overflow disables it.
     ///
     /// # Errors
     /// EINVAL if the event was opened without a period; otherwise the error of ioctl(2).
@@ -206,7 +207,8 @@ mod tests {
         exclude_host: false,
     };
 
-    /// Fails on machines that forbid perf events (kernel.perf_event_paranoid).
+    /// Opens an event of this thread. Fails on machines that forbid perf events
+    /// (kernel.perf_event_paranoid).
     fn open(attr: &PerfAttr) -> PerfEvent {
         PerfEvent::open(0, attr).unwrap()
     }

@@ -42,7 +42,8 @@ fn a_journal_that_is_absent_or_full_takes_no_line() {
     socket.recv(&mut [0; 16]).unwrap();
     assert!(takes_a_line(&path));
     drop(socket);
-    // A process that another test starts has a copy of the socket until its execve(2).
+    // A process that another test starts has a copy of the socket until its execve(2), so the
+    // socket may stay open for a moment.
     let is_gone = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         !takes_a_line(&path)
@@ -50,8 +51,8 @@ fn a_journal_that_is_absent_or_full_takes_no_line() {
     assert!(is_gone);
 }
 
-/// Whether this user can put a directory in the place of the journal's. Some distributions let only
-/// root do that.
+/// Whether this user can put a directory in the place of the journal's directory. Some
+/// distributions allow only root to do that.
 fn can_mount() -> bool {
     let args = ["--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/run"];
     let can = Command::new("unshare").args(args).status().is_ok_and(|status| status.success());
@@ -62,13 +63,14 @@ fn can_mount() -> bool {
 }
 
 /// Runs [`writes_lines`] in a process that finds `dir/socket` where the journal's socket is, and
-/// whose standard error is the journal's stream. Returns standard error.
+/// whose standard error is the journal's stream. Returns what the process has written to standard
+/// error.
 fn write_lines(dir: &Path, what: &str) -> String {
     let script = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal \
         && mount --bind \"$DIR\" /run/systemd/journal && exec \"$0\" \"$@\"";
     let stderr = File::create(dir.join("stderr")).unwrap();
     let meta = stderr.metadata().unwrap();
-    // The longest time that it takes on a busy machine.
+    // 60 s is the longest time that the process takes on a busy machine.
     let status = Command::new("timeout")
         .args(["60", "unshare", "--mount", "--map-root-user", "sh", "-c", script])
         .arg(std::env::current_exe().unwrap())
@@ -119,7 +121,7 @@ fn entries(socket: &UnixDatagram) -> Vec<Vec<(String, String)>> {
     let mut bytes = [0; 8192];
     let datagrams =
         std::iter::from_fn(|| socket.recv(&mut bytes).ok().map(|n| bytes[..n].to_vec()));
-    // `tracing_journald` sends an empty one at its start.
+    // `tracing_journald` sends an empty datagram at its start.
     datagrams.filter(|datagram| !datagram.is_empty()).map(|datagram| parse(&datagram)).collect()
 }
 

@@ -41,8 +41,8 @@ const fn word(
     Column { heading, width, from, left: true, cell }
 }
 
-/// The columns that always appear (`from` is 0) fit into 80 characters: their widths and gaps add
-/// up to 78.
+/// The columns of the table. Those that always appear (`from` is 0) fit into 80 characters: their
+/// widths and gaps add up to 78.
 const COLUMNS: &[Column] = &[
     number("vCPU", 5, 0, |r| Span::raw(r.vcpu_id.to_string())),
     number("CPU", 4, 0, |r| Span::raw(r.cpu.to_string())),

@@ -45,7 +45,7 @@ pub struct View {
     pub help: bool,
     /// Index of the first line of the table that is on the screen.
     pub scroll: u16,
-    /// Number of lines of the table on the screen. Drawing sets it, and paging uses it.
+    /// Number of lines of the table on the screen. Drawing sets this number, and paging uses it.
     pub page: u16,
     pub interval: Duration,
     /// The reason why the last refresh brought no snapshot.

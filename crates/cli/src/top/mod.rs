@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord top`: a live view of VMs and vCPUs.
 //!
-//! [`model`] computes rates from snapshots, and [`draw`] makes text and colours of them. Both are
-//! pure. Only this file uses the terminal, the clock and the daemon.
+//! [`model`] computes rates from snapshots, and [`draw`] shows them as text with colours. Neither
+//! module uses the terminal, the clock or the daemon.
 
 mod draw;
 mod keys;
@@ -28,7 +28,8 @@ use watch::Watch;
 /// Width of the printed table in characters.
 const PRINTED_COLUMNS: u16 = 110;
 
-/// Runs until the user presses `q`. Prints one table if standard output is not a terminal.
+/// Shows the live view until the user presses `q` or a signal arrives. With `--once`, or if
+/// standard output is not a terminal, prints one table instead.
 pub fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let interval = Duration::from_millis(args.interval_ms);
     let mut history = History::default();

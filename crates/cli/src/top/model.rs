@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Makes rows from snapshots. Rates are those of the last interval, and latencies those of the
-//! whole history.
+//! Computes the rows of the table from snapshots. Rates cover the last interval, and latencies
+//! cover the whole history.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use paracord_sys::clock::NS_PER_S;
 use super::keys::Sort;
 use crate::status::{asks, speed};
 
-/// Number of snapshots that are kept. It determines the width of the boost history, and the time
-/// over which latencies are counted.
+/// Number of snapshots that are kept. This number determines the width of the boost history, and
+/// the time over which latencies are counted.
 const SNAPSHOTS_MAX: usize = 31;
 
 /// The latest snapshots, oldest first.
@@ -28,7 +28,7 @@ pub struct Group {
     pub mode: Mode,
     /// Text such as `web, driver 1.0`, `refused` or `none`.
     pub region: String,
-    /// Share of the VM's budget that is used up. More than 100 means that the VM is in debt.
+    /// Percentage of the VM's budget that is used up. More than 100 means that the VM is in debt.
     pub budget_used_pct: u64,
     pub rows: Vec<Row>,
 }
@@ -41,15 +41,15 @@ pub struct Row {
     pub state: BoostState,
     pub reasons: Vec<Reason>,
     pub throttle_cause: Option<String>,
-    /// The vCPU may not be boosted because of a CPU quota or `cpu.idle`.
+    /// Whether a CPU quota or `cpu.idle` keeps the vCPU from being boosted.
     pub not_boosted: bool,
     /// The performance that the guest's governor requests, as in `paracord vm show`.
     pub asks: String,
     /// The speed of the vCPU's host CPU, as in `paracord vm show`.
     pub speed: String,
-    /// Share of the time in which the vCPU ran.
+    /// Percentage of the time in which the vCPU ran.
     pub running_pct: u64,
-    /// Share of the time in which the vCPU ran boosted.
+    /// Percentage of the time in which the vCPU ran boosted.
     pub boosted_pct: u64,
     pub boosts_per_s: u64,
     /// Throttles since the vCPU was found.
@@ -62,7 +62,7 @@ pub struct Row {
     pub boost_history: Vec<u64>,
 }
 
-/// Time from wakeup to running. `None` without wakeups.
+/// Time from wakeup to running. The fields are `None` if there were no wakeups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     pub p50_ns: Option<u64>,
@@ -91,7 +91,8 @@ fn same<'s>(
 }
 
 impl History {
-    /// Adds a snapshot. A snapshot of another daemon starts a new history.
+    /// Adds a snapshot. A snapshot that is from another daemon, or that is not newer than the last
+    /// one, starts a new history.
     pub fn push(&mut self, snapshot: Snapshot) {
         if self.0.back().is_some_and(|old| {
             old.started_ns != snapshot.started_ns || old.taken_ns >= snapshot.taken_ns

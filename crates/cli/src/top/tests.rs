@@ -110,7 +110,7 @@ fn sorting_brings_the_largest_to_the_top() {
     let history = history(2);
     assert_eq!(history.groups(Sort::Exits)[0].rows[0].vcpu_id, 3);
     assert_eq!(history.groups(Sort::Throttles)[0].rows[0].vcpu_id, 2);
-    // audio has one boost per second more than web.
+    // audio has one more boost per second than web.
     assert_eq!(history.groups(Sort::Boosts)[0].name, "audio");
 }
 

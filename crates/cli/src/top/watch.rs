@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ends the live view when a signal arrives, or when its terminal goes away.
 //!
-//! A thread of its own does this, because the view may hang. If the terminal is gone, crossterm
-//! repeats its read forever. If the terminal accepts no output, a write waits. If the daemon does
-//! not answer, a question waits.
+//! A separate thread does this, because the thread of the view may hang. If the terminal is gone,
+//! crossterm repeats its read forever. If the terminal accepts no output, a write waits. If the
+//! daemon does not answer, a question to the daemon waits.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,8 +17,8 @@ use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How long the view may take to end by itself and to restore its terminal. The view itself waits
-/// for shorter times.
+/// How long the view may take to end by itself and to restore its terminal. The waits of the view
+/// are shorter than this.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Tells the view when to end.
@@ -32,7 +32,7 @@ enum Why {
 }
 
 impl Watch {
-    /// Watches until the process ends.
+    /// Starts a thread that watches until the process ends.
     ///
     /// # Errors
     /// If there is no terminal, or if a signal handler or the thread cannot be created.
@@ -45,8 +45,8 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&ended);
         let watch = move || match wait(&signals, &terminal) {
-            // There is no terminal to restore. Until the exit, the loop of crossterm may take a
-            // whole CPU.
+            // There is no terminal to restore. Exit at once, because the loop in crossterm may
+            // occupy a whole CPU until then.
             Why::TerminalGone => std::process::exit(0),
             Why::Signal => {
                 theirs.store(true, Ordering::Relaxed);
@@ -76,7 +76,8 @@ fn terminal() -> io::Result<OwnedFd> {
 
 fn wait(signals: &UnixStream, terminal: &OwnedFd) -> Why {
     loop {
-        // Of the terminal, only hang-up and error matter. They cannot be masked.
+        // For the terminal, only hang-up and error matter. poll(2) reports them even if no event is
+        // requested.
         let mut fds =
             [PollFd::new(signals, PollFlags::IN), PollFd::new(terminal, PollFlags::empty())];
         match poll(&mut fds, None) {

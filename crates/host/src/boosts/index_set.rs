@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::boosts::journal_file::ENTRIES;
 
-/// A set of vCPU indices, with one bit each. Adding an index is one atomic OR.
+/// A set of vCPU indices, with one bit per index. Adding an index is one atomic OR.
 #[derive(Debug)]
 pub struct IndexSet {
     words: Vec<AtomicU64>,

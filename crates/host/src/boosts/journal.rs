@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scheduling attributes that boosted threads had before, in a file that outlives the daemon
-//! ([`crate::boosts::journal_file`]).
+//! The scheduling attributes that threads had before their boosts, in a file that outlives the
+//! daemon ([`crate::boosts::journal_file`]).
 //!
 //! The daemon completes an entry *before* it changes the thread, and clears the entry *after* it
 //! has restored the thread. Whenever the daemon dies, every changed thread therefore has an entry.
-//! The thread of an entry may not be changed yet, or may be restored already: its current
-//! attributes show that.
+//! An entry does not prove that its thread is changed: perhaps the daemon has not changed the
+//! thread yet, or has restored it already. The current attributes of the thread show which case
+//! holds.
 //!
 //! ```text
 //! per entry 8 words:
@@ -37,7 +38,7 @@ pub struct Entry {
     pub tid: u32,
     /// Start time of the thread, clock ticks since boot. It reveals a reused tid.
     pub start_ticks: u64,
-    /// The attributes of the thread before the boost, which an unboost restores.
+    /// The attributes that the thread had before the boost. An unboost restores them.
     pub before: SchedAttr,
     /// SCHED_RR priority of a full boost; see [`priority_at`](Entry::priority_at).
     pub boost_priority: u32,
@@ -50,12 +51,14 @@ pub enum Restored {
     Done,
     /// The thread has ended.
     Gone,
-    /// The thread does not have the attributes that the daemon gave it: it was not changed yet, or
-    /// somebody else has changed it since. It was left alone.
+    /// The thread was left alone, because it does not have the attributes that the daemon gave it:
+    /// the daemon had not changed it yet or had restored it already, or somebody else has changed
+    /// it since.
     NotOurs,
 }
 
-/// Summary of the threads that [`Journal::restore_all`] and the other restores handled.
+/// Numbers of threads that [`Journal::restore_all`], and the functions that restore clamps and
+/// placements, have handled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Threads restored.
@@ -66,9 +69,9 @@ pub struct RestoreReport {
     pub not_ours: u32,
     /// Threads whose own clamps in the kernel were restored (uclamp.rs, imports.rs).
     pub clamps: u32,
-    /// Threads whose CPU affinity from before their placement was restored.
+    /// Threads that got back the CPU affinity that they had before their placement.
     pub placements: u32,
-    /// Threads that could not be restored, with the reason.
+    /// Threads that could not be restored, one line each with the reason.
     pub failed: Vec<String>,
 }
 
@@ -124,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// Like [`restore`](Entry::restore), after a check in procfs that `tid` still names the same
+    /// Like [`restore`](Entry::restore), but first checks in procfs that `tid` still names the same
     /// thread.
     ///
     /// # Errors
@@ -140,7 +143,8 @@ impl Entry {
 }
 
 impl Journal {
-    /// Creates an empty journal with mode 0600, in place of a file that exists at `path`.
+    /// Creates an empty journal with mode 0600. If there is a file at `path`, the journal replaces
+    /// it.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -148,7 +152,8 @@ impl Journal {
         Ok(Journal { file: JournalFile::create(path, proc_root, MAGIC)? })
     }
 
-    /// Opens the journal of this boot with all its entries, or creates an empty one.
+    /// Opens the journal with all its entries. If there is none, or if it is of an earlier boot,
+    /// creates an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -164,8 +169,8 @@ impl Journal {
         Ok(JournalFile::open(path, proc_root, MAGIC)?.map(|file| Journal { file }))
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]), which must not be armed for another thread. The
-    /// caller may change the thread afterwards.
+    /// Writes and arms entry `index` (below [`ENTRIES`]), which must not be armed for another
+    /// thread. The caller may change the thread only afterwards.
     pub fn arm(&self, index: u32, entry: &Entry) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let before = &entry.before;

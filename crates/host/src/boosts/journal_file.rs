@@ -23,7 +23,7 @@ use paracord_sys::proc;
 const HEADER_WORDS: usize = 64;
 const ARMED: u64 = 1;
 
-/// Entries of a journal: one per vCPU index of the sensor (`PC_VCPUS_MAX`).
+/// Number of entries of a journal: one per vCPU index of the sensor (`PC_VCPUS_MAX`).
 pub const ENTRIES: u32 = 4096;
 
 /// Why a journal could not be used.
@@ -54,7 +54,8 @@ pub struct JournalFile<const WORDS: usize> {
 impl<const WORDS: usize> JournalFile<WORDS> {
     const TOTAL_WORDS: usize = HEADER_WORDS + ENTRIES as usize * WORDS;
 
-    /// Creates an empty journal with mode 0600, in place of a file that exists at `path`.
+    /// Creates an empty journal with mode 0600. If there is a file at `path`, the journal replaces
+    /// it.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -70,7 +71,7 @@ impl<const WORDS: usize> JournalFile<WORDS> {
             let _ = std::fs::remove_file(&new);
             let file = File::options().read(true).write(true).create_new(true).open(&new)?;
             file.set_permissions(Permissions::from_mode(0o600))?;
-            // Reserve the space now: a full disk must not surface as SIGBUS later.
+            // Reserve the space now: a full disk must not cause a SIGBUS later.
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
             let words = SharedWords::map(file, Self::TOTAL_WORDS)?;
             words[1].store(boot[0], Ordering::Relaxed);
@@ -83,8 +84,8 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         write().map(|words| JournalFile { words }).map_err(|e| fail(&e))
     }
 
-    /// Opens the journal of this boot with all its entries, or creates an empty one. A thread that
-    /// could not be restored keeps its entry.
+    /// Opens the journal with all its entries, so that a thread that could not be restored keeps
+    /// its entry. If there is no journal, or if it is of an earlier boot, creates an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -126,8 +127,8 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         &self.words[at..at + WORDS]
     }
 
-    /// Completes entry `index` (below [`ENTRIES`]) for thread `tid`. `words` are stored behind the
-    /// head. The caller may change the thread afterwards.
+    /// Writes and arms entry `index` (below [`ENTRIES`]) for thread `tid`. `words` are stored
+    /// behind the head. The caller may change the thread only afterwards.
     ///
     /// An entry that is armed for another thread is the only record of the attributes that the
     /// other thread had: check [`is_armed`](Self::is_armed) first.

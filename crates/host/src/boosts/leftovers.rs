@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Threads that an earlier run changed and that could not be restored so far.
 //!
-//! The entries of these threads are the only record of the attributes that the threads had. They
-//! stay in the journals, next to the entries of this run, and the daemon keeps trying to restore
-//! the threads. Meanwhile this run does not overwrite these entries. A vCPU that gets the index of
-//! such an entry is not boosted, not placed, or has its requests ignored, depending on the journal,
-//! until the thread is restored or gone. One stuck thread affects one vCPU, and does not keep the
-//! daemon from running.
+//! The entries of these threads are the only record of the attributes that the threads had before.
+//! The entries stay in the journals, next to the entries of this run, and the daemon keeps trying
+//! to restore the threads. Meanwhile this run does not overwrite these entries. Until the thread of
+//! such an entry is restored or gone, a vCPU that gets the index of the entry is not boosted by
+//! actuator rt, is not placed, or has its requests ignored, depending on which journal contains the
+//! entry. So a thread that cannot be restored affects only one vCPU, and does not keep the daemon
+//! from running.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,13 +30,13 @@ pub struct Leftovers {
     boosted: Vec<Armed>,
     clamped: Vec<Armed>,
     placed: Vec<Armed>,
-    /// The errors of the last try.
+    /// The errors of the last attempt to restore the threads.
     failed: Vec<String>,
 }
 
 impl Leftovers {
-    /// Finds the threads that have entries now, and tries to restore them. Call it before this run
-    /// makes its first entry.
+    /// Finds the threads that have entries now, and tries to restore them. To be called before this
+    /// run writes its first entry.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -108,8 +109,9 @@ impl Leftovers {
     }
 }
 
-/// Restores the threads of `left` whose entries are unchanged. An entry that names another thread
-/// belongs to this run. Threads that could not be restored stay in `left`.
+/// Tries to restore the threads of `left` whose entries are unchanged. An entry that now names
+/// another thread belongs to this run, and is not touched. Threads that could not be restored stay
+/// in `left`.
 fn settle(
     left: &mut Vec<Armed>,
     armed: impl Fn(u32) -> Option<Armed>,

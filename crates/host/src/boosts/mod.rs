@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out boosts, records the attributes that threads had, and restores them.
+//! Carries out boosts, records the attributes that threads had before, and restores these
+//! attributes.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`rt_thread`] | receives the sensor's messages, with a priority above every boosted vCPU |
-//! | [`actuator`] | changes threads, or only keeps account of boosts by the scheduler |
+//! | [`rt_thread`] | receives the sensor's messages; its priority is above every boosted vCPU's |
+//! | [`actuator`] | changes threads, or only keeps account of boosts by paracord's scheduler |
 //! | [`uclamp`] | the kernel's clamps of vCPU threads |
-//! | [`journal`], [`journal_file`] | earlier thread attributes, in files that outlive the daemon |
-//! | [`leftovers`] | threads of an earlier run that could not be restored |
+//! | [`journal`], [`journal_file`] | attributes from before boosts; the files outlive the daemon |
+//! | [`leftovers`] | threads that an earlier run changed and that could not be restored so far |
 
 pub mod actuator;
 pub(crate) mod index_set;

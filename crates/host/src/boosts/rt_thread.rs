@@ -34,11 +34,11 @@ use crate::wake::{clear_wake, eventfd, wake};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const STOP: u32 = 1;
-/// A configuration has changed: the policy must evaluate every vCPU.
+/// Request to have the policy evaluate every vCPU, because a configuration has changed.
 const REEVALUATE: u32 = 2;
-/// paracord's scheduler is in force.
+/// Request to hand boosts over to paracord's scheduler, which is in force.
 const SCHEDULER_CAME: u32 = 4;
-/// paracord's scheduler is about to be stopped.
+/// Request to take boosts over from paracord's scheduler, which is about to be stopped.
 const SCHEDULER_GOES: u32 = 8;
 
 /// State that the real-time thread shares with other threads.
@@ -47,8 +47,8 @@ pub struct RtShared {
     requests: AtomicU32,
     vcpu_priority: AtomicU32,
     tick_ns: AtomicU64,
-    /// Number of rounds of the loop that have begun. A reader that sees it grow twice knows that
-    /// the thread has seen all stores from before.
+    /// Number of rounds of the loop that have begun. A reader that sees this number grow by two
+    /// knows that the thread has seen all stores that the reader made before.
     rounds: AtomicU64,
     /// vCPUs whose host line must be written.
     pub host_lines: IndexSet,
@@ -83,13 +83,13 @@ impl RtShared {
         wake(&self.wake_rt);
     }
 
-    /// A file descriptor that is readable when vCPUs came or went.
+    /// A file descriptor that is readable after vCPUs came or went, or paracord's scheduler went.
     pub fn daemon_fd(&self) -> BorrowedFd<'_> {
         self.wake_daemon.as_fd()
     }
 
-    /// A file descriptor that is readable when [`host_lines`](RtShared::host_lines) may not be
-    /// empty.
+    /// A file descriptor that is readable after indices were added to
+    /// [`host_lines`](RtShared::host_lines).
     pub fn host_lines_fd(&self) -> BorrowedFd<'_> {
         self.wake_host_lines.as_fd()
     }
@@ -100,12 +100,12 @@ impl RtShared {
     }
 }
 
-/// Longest tick while a boosted VMM thread that is not a vCPU runs. Such a thread makes no VM
-/// exits, so the tick evaluates it.
+/// Longest interval of the tick while a boosted VMM thread that is not a vCPU runs. Such a thread
+/// causes no VM exits, so only the tick evaluates it while it runs.
 const IO_TICK: Duration = Duration::from_millis(10);
 
 /// The sensor's records, with the start time of each thread from procfs. The daemon stores the
-/// start time before it makes a vCPU ready.
+/// start time of a thread before it makes the record of this thread ready.
 pub struct SensorTable {
     sensor: Arc<Sensor>,
     start_ticks: Vec<AtomicU64>,
@@ -127,13 +127,12 @@ impl SensorTable {
         self.start_ticks[index as usize].load(Ordering::Acquire)
     }
 
-    /// Whether the thread of this index runs now and is a VMM thread that is not a vCPU. Such a
-    /// thread makes no VM exits.
+    /// Whether the thread with this index is a VMM thread that is not a vCPU, and runs now.
     fn runs_io(&self, index: u32) -> bool {
         self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.on_cpu() && vcpu.setup().io != 0)
     }
 
-    /// Whether vCPU `index` shares a line with its guest.
+    /// Whether vCPU `index` has a slot in a region that its VMM maps and its guest uses.
     fn has_line(&self, index: u32) -> bool {
         self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().slot_hva != 0)
     }
@@ -150,7 +149,8 @@ impl VcpuTable for SensorTable {
     }
 }
 
-/// The running thread. Dropping this value restores every vCPU and ends the thread.
+/// The running real-time thread. Dropping this value restores every boosted thread, and ends the
+/// real-time thread.
 #[derive(Debug)]
 pub struct RtThread {
     shared: Arc<RtShared>,
@@ -162,7 +162,8 @@ impl RtThread {
     /// messages.
     ///
     /// # Errors
-    /// If the thread, its priority (CAP_SYS_NICE) or the ring buffer is refused.
+    /// If the thread or the ring buffer cannot be created, if the kernel refuses the thread its
+    /// priority (which needs CAP_SYS_NICE), or if the thread does not start in time.
     pub fn start(
         sensor: Arc<Sensor>,
         table: Arc<SensorTable>,
@@ -203,7 +204,8 @@ impl RtThread {
         &self.shared
     }
 
-    /// Sets the tick and the priority of later boosts. The thread's own priority stays.
+    /// Sets the interval of the tick, and the priority of later boosts. The priority of the
+    /// real-time thread stays.
     pub fn configure(&self, settings: &RtSettings) {
         self.shared.store(settings);
         wake(&self.shared.wake_rt);
@@ -214,7 +216,7 @@ impl RtThread {
         self.shared.request(REEVALUATE);
     }
 
-    /// Turns the boosts in force into boosts by paracord's scheduler, which is in force now. No
+    /// Turns the boosts in force into boosts by paracord's scheduler, which must be in force. No
     /// boost is lost. Returns false if the thread is stuck.
     #[must_use]
     pub fn scheduler_came(&self) -> bool {
@@ -235,7 +237,9 @@ impl RtThread {
     pub fn wait_round(&self) -> bool {
         let seen = self.shared.rounds.load(Ordering::Acquire);
         let start = Instant::now();
-        // Two rounds: the first may have begun before the caller's stores.
+        // Wait until two more rounds have begun. The round in progress may have begun before the
+        // caller's stores. The next round begins after them, and has ended when the second one
+        // begins.
         while self.shared.rounds.load(Ordering::Acquire) < seen + 2 {
             if start.elapsed() > PATIENCE {
                 return false;
@@ -307,7 +311,7 @@ impl Loop<'_> {
         };
         started();
         let mut last_tick = Instant::now();
-        // At the last tick, a boosted VMM thread that is not a vCPU was running.
+        // Whether a boosted VMM thread that is not a vCPU was running at the last tick.
         let mut has_io = false;
         let mut indices = Vec::with_capacity(ENTRIES as usize);
         loop {
@@ -325,7 +329,8 @@ impl Loop<'_> {
             let mut actuator = actuator.borrow_mut();
             actuator.set_priority(self.shared.vcpu_priority.load(Ordering::Relaxed));
             let mut host_lines = false;
-            // A guest without a region has no host line: its boosts wake no other thread.
+            // Only the host line of a vCPU with a slot in a mapped region is written at once.
+            // Boosts of other vCPUs wake no other thread.
             let mut changed = |index| {
                 if self.table.has_line(index) {
                     self.shared.host_lines.mark(index);
@@ -356,15 +361,17 @@ impl Loop<'_> {
         }
     }
 
-    /// Has the policy evaluate every vCPU. `indices` is preallocated space for their indices.
+    /// Has the policy evaluate every thread whose record is ready. `indices` is preallocated space
+    /// for the indices of these threads.
     fn reevaluate(&self, indices: &mut Vec<u32>) {
         indices.clear();
         indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
         let _ = self.sensor.evaluate(PC_EV_CONFIG, indices);
     }
 
-    /// Has the policy evaluate all boosted threads. Returns true if a VMM thread that is not a vCPU
-    /// runs with a real-time boost.
+    /// Runs the housekeeping tick: reconciles the actuator with the records, and has the policy
+    /// evaluate all boosted threads. Returns true if a VMM thread that is not a vCPU runs with a
+    /// real-time boost.
     fn tick(
         &self,
         actuator: &mut Actuator,
@@ -393,5 +400,5 @@ impl Loop<'_> {
     }
 }
 
-// `evaluate` splits its argument into chunks of this size without allocating.
+// `evaluate` splits its argument into chunks of PC_TICK_MAX indices, without allocating.
 const _: () = assert!(PC_TICK_MAX > 0);

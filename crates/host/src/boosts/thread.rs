@@ -11,7 +11,7 @@ pub enum Level {
     Full,
 }
 
-/// A thread, as in the sensor's record.
+/// A thread. Its start time distinguishes it from a later thread with the same ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Thread ID.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Performance requests of guests without paracord's scheduler: utilisation clamps of vCPU threads.
+//! Performance requests of guests while paracord's scheduler is not in force: they become
+//! utilisation clamps of vCPU threads.
 //!
 //! The kernel's own scheduler follows these clamps (`uclamp.min`, `uclamp.max`). The clamps that a
 //! thread had are written to a journal before the thread gets others, so that a process that
@@ -9,12 +10,12 @@
 //! ```text
 //! an entry of the journal, behind its head (see journal_file.rs):
 //!   1  start time of the thread, clock ticks since boot
-//!   2  min | max << 32 that the thread had; ~0: the thread had set none
+//!   2  min | max << 32 that the thread had; u32::MAX in place of a clamp that it had not set
 //!   3  min | max << 32 as given
 //!   4  min | max << 32 as given before that
 //! ```
-//! An entry has two pairs of clamps as given, because the daemon may die between the write of the
-//! entry and the change of the thread.
+//! An entry contains the last two pairs of clamps that were given, because the daemon may die
+//! between the write of the entry and the change of the thread.
 
 use std::io;
 use std::path::Path;
@@ -97,8 +98,8 @@ impl Uclamp {
 fn asked(tid: u32) -> io::Result<Pair> {
     let (min, max) = sched::util_clamps(tid)?;
     if (min, max) == (0, 0) {
-        // A kernel without clamps reports this pair too, but refuses the call. On other kernels the
-        // call changes nothing.
+        // A kernel without clamps reports this pair too, but refuses the following call. On other
+        // kernels this call changes nothing.
         sched::set_util_clamps(tid, Util::Keep, Util::To(0))?;
     }
     let no_min = min == 0 || (min == PC_CAPACITY && sched::get(tid)?.is_realtime());
@@ -118,16 +119,16 @@ pub struct Uclamps {
 pub enum Asked {
     /// The thread has the clamps that the guest requests.
     InForce,
-    /// The thread has its own clamps: the guest requests nothing beyond them, or the journal cannot
-    /// record a change.
+    /// The thread has its own clamps: the guest's request does not change them, or the journal
+    /// cannot record a change.
     Nothing,
     /// The thread has ended.
     Gone,
 }
 
 impl Uclamps {
-    /// Opens the journal that [`keep`] has created at `path`, with no clamps in force. Without a
-    /// journal no clamps are changed.
+    /// Opens the journal that [`keep`] has created at `path`. No clamps are in force yet. If there
+    /// is no journal, requests are ignored.
     pub fn open(path: &Path, proc_root: &Path) -> Result<Uclamps, JournalError> {
         let journal = JournalFile::open(path, proc_root, MAGIC)?;
         Ok(Uclamps { journal, held: vec![None; ENTRIES as usize], count: 0 })
@@ -138,11 +139,11 @@ impl Uclamps {
         self.count
     }
 
-    /// Handles a request of vCPU `index`, whose thread is alive: `request`, but at most `limit` (0:
-    /// no limit).
+    /// Handles a performance request of the guest for vCPU `index`, whose thread is alive: at least
+    /// `request`, and at most `limit` (0: no limit).
     ///
     /// # Errors
-    /// Errors of the system calls: EOPNOTSUPP on kernels without clamps.
+    /// Errors of the system calls, for example EOPNOTSUPP on kernels without clamps.
     pub fn ask(
         &mut self,
         index: u32,
@@ -152,12 +153,12 @@ impl Uclamps {
     ) -> io::Result<Asked> {
         let Some(journal) = &self.journal else { return Ok(Asked::Nothing) };
         let Some(slot) = self.held.get_mut(index as usize) else { return Ok(Asked::Nothing) };
-        // The entry belongs to a thread of an earlier run whose clamps are not restored yet
-        // (leftovers.rs).
+        // If the entry is armed although no clamps are held, it belongs to a thread of an earlier
+        // run, whose clamps are not restored yet (leftovers.rs).
         if slot.is_none() && journal.is_armed(index) {
             return Ok(Asked::Nothing);
         }
-        // The slot belongs to an earlier thread.
+        // If the slot holds the clamps of another thread, that thread has ended.
         if slot.is_some_and(|held| held.thread != thread) {
             journal.disarm(index);
             *slot = None;
@@ -201,11 +202,11 @@ impl Uclamps {
         }
     }
 
-    /// Restores the own clamps of the thread of vCPU `index`. The caller knows that the thread is
-    /// alive.
+    /// Gives the thread of vCPU `index` its own clamps back. The caller must know that the thread
+    /// is alive.
     ///
     /// # Errors
-    /// Errors of the system calls. The journal entry then stays, for a later try.
+    /// Errors of the system calls. In this case the journal entry stays, for a later attempt.
     pub fn release(&mut self, index: u32) -> io::Result<()> {
         let held = self.held.get(index as usize).copied().flatten();
         held.map_or(Ok(Restored::Gone), |held| held.restore())?;
@@ -230,7 +231,8 @@ impl Uclamps {
     }
 }
 
-/// Keeps the journal of this boot, or creates an empty one.
+/// Keeps the journal with its entries. If there is none, or if it is of an earlier boot, creates an
+/// empty one.
 ///
 /// # Errors
 /// [`JournalError`].
@@ -261,7 +263,7 @@ impl UclampJournal {
         self.0.is_clear()
     }
 
-    /// Restores the own clamps of the thread of entry `index`, if the entry is armed. Nothing else
+    /// Gives the thread of entry `index` its own clamps back, if the entry is armed. Nothing else
     /// may use the entry meanwhile.
     pub fn restore(&self, index: u32, proc_root: &Path, report: &mut RestoreReport) {
         let Some((tid, words)) = self.0.entry(index) else { return };
@@ -281,7 +283,7 @@ impl UclampJournal {
     }
 }
 
-/// Restores the own clamps of every thread in the journal. Nothing else may use the journal
+/// Gives every thread in the journal its own clamps back. Nothing else may use the journal
 /// meanwhile.
 ///
 /// # Errors
@@ -339,7 +341,7 @@ mod tests {
     fn a_thread_gets_what_its_guest_asks_for_within_its_own_and_gets_its_own_back() {
         with_thread(|thread| {
             let (path, mut uclamps) = uclamps("ask");
-            // On a kernel without clamps nothing is held, and the error says why.
+            // On a kernel without clamps nothing is held, and the error shows why.
             if !is_supported(thread) {
                 let error = uclamps.ask(3, thread, 500, 0).unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
@@ -353,7 +355,8 @@ mod tests {
             assert_eq!((now(), uclamps.count()), ((600, 600), 1));
             assert_eq!(uclamps.ask(3, thread, 0, 0).unwrap(), Asked::Nothing);
             assert_eq!((now(), uclamps.count()), ((0, 600), 0));
-            // The daemon dies with a request in force.
+            // The daemon dies while a request is in force: the drop of `uclamps` stands in for its
+            // death.
             uclamps.ask(3, thread, 100, 200).unwrap();
             drop(uclamps);
             let mut report = RestoreReport::default();
@@ -363,7 +366,7 @@ mod tests {
         });
     }
 
-    /// The entry is the only record of the clamps that the earlier thread had.
+    /// Such an entry is the only record of the clamps that the earlier thread had.
     #[test]
     fn the_entry_of_a_thread_of_an_earlier_run_is_neither_used_nor_forgotten() {
         with_thread(|thread| {

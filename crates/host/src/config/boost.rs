@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[boost]` and `[vm."NAME"]` in the units of the file. Budgets are shares of a period, so they
-//! follow when the period changes.
+//! change with the period.
 
 use paracord_sys::clock::US_PER_MS;
 
@@ -14,7 +14,7 @@ pub struct ReasonKeys {
     pub enabled: bool,
     /// Longest running time of one boost, µs.
     pub grant_us: u32,
-    /// Share of a period, per vCPU.
+    /// Budget of one vCPU for this reason, as a share of the period.
     pub budget: Share,
 }
 
@@ -25,7 +25,7 @@ pub struct BoostKeys {
     pub mode: Mode,
     /// Whether the VM's shared region is used.
     pub use_region: bool,
-    /// Whether hints are read at every VM exit.
+    /// Whether a hint also boosts at a VM exit, not only at preemption.
     pub hints_at_exit: bool,
     /// Whether the requests of the guest's frequency governor count.
     pub guest_requests: bool,
@@ -59,7 +59,7 @@ impl BoostKeys {
         &self.reasons[r as usize]
     }
 
-    /// The keys of a reason, to change them.
+    /// The keys of a reason, as a reference through which they can be changed.
     pub fn reason_mut(&mut self, r: Reason) -> &mut ReasonKeys {
         &mut self.reasons[r as usize]
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looks up keys by name: the keys of a VM section, `KEY=VALUE` of `paracord vm set`, and the
-//! nearest key to one that does not exist.
+//! existing key that is nearest to an unknown one.
 
 use super::boost::BoostKeys;
 use super::keys::{BOOST, Key, PIN, PLACE, REASON, VM};
@@ -41,7 +41,8 @@ pub fn vm_kind(key: &str) -> Option<Kind> {
     place.or_else(|| VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind))
 }
 
-/// Stores a checked value if its key belongs to a placement. `section`: the section that contains the key.
+/// Stores a checked value if its key belongs to a placement. `section`: the section that contains
+/// the key.
 pub(super) fn apply_to_place(keys: &mut PlaceKeys, section: &str, key: &str, value: Value) {
     if let Some(k) = find(PLACE, key) {
         (k.set)(keys, value);
@@ -77,8 +78,8 @@ pub fn vm_keys() -> Vec<String> {
 /// Checks `key=value` of `paracord vm set`.
 ///
 /// # Errors
-/// The key is unknown (the error suggests the nearest key), or the value is out of range (the error
-/// names the range).
+/// The key is unknown, cannot be set at run time, or the value is not allowed. The error suggests
+/// the nearest key, or states what to do instead or which values are allowed.
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
     if find(PLACE, key).is_some() {
         return Err(ConfigError::new(key, "is set with `paracord vm place`"));

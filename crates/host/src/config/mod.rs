@@ -2,8 +2,8 @@
 //! The daemon's configuration: turns a TOML file into a checked [`Config`].
 //!
 //! Every key is described once, in [`keys`]. The parser, `paracord config show`, `paracord vm set`
-//! and the test of the documentation use this table. The defaults of `[boost]` are those of the
-//! policy (`pc_boost_defaults`).
+//! and the test of the documentation use these descriptions. The defaults of `[boost]` are those of
+//! the policy (`pc_boost_defaults`).
 
 mod boost;
 mod error;
@@ -37,7 +37,7 @@ use crate::settings::{
     CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
 };
 
-/// Path of the configuration that `paracord run` reads if none is named.
+/// Path of the configuration that `paracord run` reads unless another one is named.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 
 /// What carries out decisions.
@@ -50,7 +50,7 @@ pub enum Actuator {
     Rt,
     /// paracord's own scheduler (sched_ext).
     Ext,
-    /// Nothing: no VM has a mode above [`Mode::Observe`].
+    /// Nothing carries out decisions: the mode of every VM is at most [`Mode::Observe`].
     Observe,
 }
 
@@ -63,7 +63,7 @@ pub struct Control {
     pub group: String,
 }
 
-/// Destinations of the metrics. An empty destination is switched off.
+/// Destinations of the metrics. A destination that is `None` is switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metrics {
     /// Loopback TCP address, for example `127.0.0.1:9095`.
@@ -89,9 +89,9 @@ pub struct Config {
     pub actuator_priority: u32,
     /// Interval of the housekeeping ticks while something is boosted, ms.
     pub housekeeping_ms: u32,
-    /// Number of vCPUs of one user other than root that are looked after.
+    /// Maximum number of vCPUs that are looked after for one user other than root.
     pub vcpus_per_user: u32,
-    /// Directory of the journal and the lock file.
+    /// Directory of the journals and the lock file.
     pub run_dir: PathBuf,
     /// Directory of the shared regions.
     pub region_dir: PathBuf,
@@ -103,13 +103,14 @@ pub struct Config {
     pub perf: PerfSettings,
     /// Counters for guests.
     pub counters: CounterSettings,
-    /// Whether to start the daemon again after it died without being stopped.
+    /// Whether to start the daemon again when it dies without having been told to end.
     pub restart: bool,
-    /// Number of restarts, without a minute of normal operation in between, before giving up.
+    /// Number of restarts, without a minute of normal operation in between, after which the
+    /// supervisor gives up.
     pub restarts_max: u32,
     /// `[boost]` and the sections of VMs.
     pub vm_rules: VmRules,
-    /// The regions that the daemon makes, in the order of the file.
+    /// The regions that the daemon creates, in the order of the file.
     pub regions: Vec<RegionSection>,
 }
 
@@ -151,7 +152,8 @@ impl From<&Config> for Settings {
         Settings {
             run_dir: c.run_dir.clone(),
             region_dir: c.region_dir.clone(),
-            // An actuator that does nothing must not be told that boosts are in force.
+            // Actuator observe is an upper bound on the mode: decisions are made and counted, but
+            // not carried out.
             mode: match c.actuator {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,
@@ -179,7 +181,7 @@ impl Config {
     /// Checks rules that involve more than one key.
     ///
     /// # Errors
-    /// Names the key to change, and why, without a position in a file.
+    /// An error names the key to change and the reason, but no position in a file.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.actuator_priority <= self.rt_priority {
             return Err(ConfigError::new(

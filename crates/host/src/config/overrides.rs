@@ -3,8 +3,8 @@
 
 use super::value::Value;
 
-/// One key that a section or `paracord vm set` overrides. It is already checked.
-/// [`super::parse_override`] makes one.
+/// One key that a section or `paracord vm set` overrides, with its checked value.
+/// [`super::parse_override`] creates an override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     pub(super) key: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Turns TOML text into a [`Config`], key by key, with the table in [`super::keys`].
+//! Turns TOML text into a [`Config`], key by key, with the tables in [`super::keys`].
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use crate::place::{Host, Placement};
 use crate::regions::region_name::is_region_name;
 use crate::settings::Reason;
 
-/// A configuration has a few kB. A larger file is the wrong file.
+/// Maximum size of a configuration. A configuration takes up a few kB, so a larger file is the
+/// wrong file.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Reads and checks the file at `path`.
@@ -25,7 +26,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     load_text(path).and_then(|text| parse(&text, path))
 }
 
-/// Like [`load`]. Also refuses placements that are not possible on this host.
+/// Like [`load`], but also refuses placements that are not possible on `host`.
 ///
 /// # Errors
 /// One line with file, line and key.
@@ -44,7 +45,7 @@ fn load_text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
 }
 
-/// Checks `text`. `file` is the name that errors contain.
+/// Parses and checks `text`. `file` is the name that errors contain.
 ///
 /// # Errors
 /// One line with file, line and key.
@@ -52,7 +53,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     parse_for(None, text, file)
 }
 
-/// Like [`parse`]. With a host, also refuses placements that are not possible there.
+/// Like [`parse`]. If `host` is given, also refuses placements that are not possible on that host.
 ///
 /// # Errors
 /// One line with file, line and key.

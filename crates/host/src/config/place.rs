@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys that say where the vCPUs of a VM run. They exist in `[vm."NAME"]` only. `paracord vm set`
-//! does not accept them: `paracord vm place` sets placements, because it also checks that the host
-//! can do what is requested.
+//! Keys that determine where the vCPUs of a VM run. They exist only in `[vm."NAME"]`. `paracord vm
+//! set` does not accept them. `paracord vm place` sets placements instead, because it also checks
+//! that the requested placement is possible on this host.
 
 use crate::place::{PlaceMode, Placement};
 
@@ -12,6 +12,6 @@ pub struct PlaceKeys {
     pub place: Placement,
     /// What the placement does.
     pub mode: PlaceMode,
-    /// The section whose `place` is in force, in readable form: `vm."web-*"`.
+    /// The last matching section that contains one of these keys, in readable form: `vm."web-*"`.
     pub section: String,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[region."NAME"]`: a region that the daemon makes when it starts.
+//! `[region."NAME"]`: a region that the daemon creates when it starts or reads its configuration
+//! again.
 
 /// What a region offers to its guest. The defaults are those of `paracord region create`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,11 +13,12 @@ pub struct RegionKeys {
     pub kick: bool,
     /// Whether the host reads the guest's preempt_count.
     pub preempt_count: bool,
-    /// Whether the guest is told the host's CPUs, and may ask for performance.
+    /// Whether the guest is told about the host's CPUs and frequencies, and may ask for
+    /// performance.
     pub frequencies: bool,
     /// Whether the daemon counts events for the guest.
     pub counters: bool,
-    /// Age of a stale boost that is worth a kick; 0: the guest's default.
+    /// Age from which a stale boost is worth a kick, µs; 0: the default of the guest's driver.
     pub kick_us: u32,
 }
 

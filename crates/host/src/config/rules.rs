@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which settings a VM gets: the global settings, then each `[vm."PATTERN"]` section that matches
-//! its name, then the changes by `paracord vm set`.
+//! Determines which settings a VM gets: those of `[boost]`, then those of each `[vm."PATTERN"]`
+//! section that applies to the VM, then the changes by `paracord vm set`. Later settings override
+//! earlier ones.
 
 use super::boost::BoostKeys;
 use super::keys;
@@ -10,12 +11,12 @@ use super::place::PlaceKeys;
 use super::value::Value;
 use crate::settings::BoostConfig;
 
-/// Properties of a VM's process with which sections are matched.
+/// The properties of a VM and its process that determine which sections apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
     /// Name of the VM, which its user chooses.
     pub name: &'a str,
-    /// User that the process runs as. `None`: not known, and no section that names a user applies.
+    /// User that the process runs as. `None`: not known; no section that names a user applies then.
     pub uid: Option<u32>,
     /// Control group of the process. `None` as for `uid`.
     pub cgroup: Option<&'a str>,
@@ -63,7 +64,7 @@ impl VmSection {
 pub struct VmRules {
     /// `[boost]`.
     pub boost: BoostKeys,
-    /// The sections of VMs, in the order of the file, in which they also apply.
+    /// The sections of VMs, in the order of the file. They apply in this order.
     pub sections: Vec<VmSection>,
 }
 
@@ -78,7 +79,7 @@ impl VmRules {
         BoostConfig::from(&boost)
     }
 
-    /// Where the vCPUs of a VM run.
+    /// The placement of a VM's vCPUs in the configuration.
     pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
         let (mut keys, who) = (PlaceKeys::default(), who.into());
         for section in self.sections.iter().filter(|s| s.applies_to(who)) {
@@ -91,8 +92,9 @@ impl VmRules {
     }
 }
 
-/// The part of a pattern for a VMM that the name of a process can match. The kernel keeps the first
-/// 15 characters of a name.
+/// Shortens a pattern for a VMM to what the name of a process can match, because the kernel keeps
+/// only the first 15 characters of a name. A pattern with a wildcard among its first 15 characters
+/// stays as it is.
 fn as_comm(pattern: &str) -> &str {
     const KEPT: usize = 15;
     match pattern.char_indices().nth(KEPT) {
@@ -102,7 +104,7 @@ fn as_comm(pattern: &str) -> &str {
 }
 
 /// Whether `name` matches `pattern`. `*` stands for any number of characters, `?` for exactly one.
-/// The time is at most quadratic, whatever the pattern.
+/// The time that a match takes is at most quadratic, whatever the pattern.
 fn pattern_matches(pattern: &str, name: &str) -> bool {
     let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut pi, mut ni) = (0, 0);

@@ -12,8 +12,8 @@ use crate::place::Placement;
 pub struct Share(pub u32);
 
 impl Share {
-    /// The share that `part` is of `period` (in the same unit), rounded to the nearest hundredth of
-    /// a percent.
+    /// The share that `part` is of `period` (both in the same unit), rounded to the nearest
+    /// hundredth of a percent.
     pub fn of(part: u64, period: u64) -> Share {
         let (part, period) = (u128::from(part), u128::from(period.max(1)));
         let parts = (part * 10_000 + period / 2) / period;
@@ -54,7 +54,7 @@ pub enum Value {
     Pct(Share),
     /// Switch.
     Bool(bool),
-    /// Everything else.
+    /// A value of any other kind, as text.
     Text(String),
 }
 
@@ -137,7 +137,7 @@ impl Kind {
     /// Checks a value and its TOML type.
     ///
     /// # Errors
-    /// Says what is allowed instead.
+    /// States which values are allowed.
     pub fn check(&self, given: Given) -> Result<Value, String> {
         let wrong = |shown: String| Err(format!("{shown} is not allowed: must be {self}"));
         match (self, given) {
@@ -191,7 +191,7 @@ impl Kind {
     }
 }
 
-/// Whether this can be the name of a user or a pair of IDs.
+/// Whether `text` can be the name or UID of a user, or a pair UID:GID, or is empty.
 fn is_owner(text: &str) -> bool {
     match text.split_once(':') {
         Some((uid, gid)) => uid.parse::<u32>().is_ok() && gid.parse::<u32>().is_ok(),

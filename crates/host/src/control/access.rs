@@ -44,7 +44,7 @@ impl Access {
         uid == 0 || uid == self.user || matches!(target, ClampTarget::Vm(_))
     }
 
-    /// Returns whether the peer may use the socket, and in either case the user ID of the peer.
+    /// Returns whether the peer may use the socket, and the user ID of the peer.
     ///
     /// # Errors
     /// If the kernel does not report the credentials of the peer. The caller must refuse such a

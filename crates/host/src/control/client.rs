@@ -12,10 +12,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
 
-/// Longest wait for an answer. The daemon answers within milliseconds, and its own limit is 5 s.
+/// Longest wait for an answer. The daemon answers within milliseconds, and its own time limit is 5
+/// s.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
-/// Longest wait for the end of the daemon, in seconds. The daemon restores thousands of threads,
-/// and its own threads may be in a write that takes long.
+/// Longest wait for the end of the daemon, in seconds. Before it ends, the daemon may have to
+/// restore thousands of threads, and to wait for a long write by one of its own threads.
 const END_MAX_S: i64 = 30;
 /// Longest response. 4096 vCPUs need about 8 MB.
 const RESPONSE_MAX_BYTES: u64 = 64 << 20;
@@ -70,14 +71,14 @@ impl Client {
     }
 
     /// Stops the daemon and waits until its process has ended: until then the daemon restores
-    /// threads. If the caller cannot see the daemon's process (another namespace), it waits for the
-    /// end of the connection instead.
+    /// threads. If the daemon's process is not visible here, for example from another PID
+    /// namespace, waits until the connection is closed instead.
     ///
     /// # Errors
     /// Any [`ClientError`].
     pub fn stop(mut self) -> Result<(), ClientError> {
         // The process that listens is the daemon. Open its pidfd before it answers, because its pid
-        // may belong to another process afterwards.
+        // may belong to another process after the answer.
         let daemon = peer_pid(self.stream.get_ref())
             .ok()
             .flatten()
@@ -106,8 +107,8 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<serde_json::Value, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|e| broken(&self.path, &e.into()))?;
         line.push(b'\n');
-        // A daemon that refuses the connection answers and closes before it reads. Its answer says
-        // more than the broken pipe.
+        // A daemon that refuses the connection answers, and closes the connection before it has
+        // read the request. The answer is then more useful than the error of the write (EPIPE).
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
         let read = self.stream.by_ref().take(RESPONSE_MAX_BYTES).read_line(&mut answer);
@@ -141,7 +142,7 @@ impl Client {
 
 fn broken(path: &Path, e: &std::io::Error) -> ClientError {
     let reason = match e.kind() {
-        // A socket reports its time limit as either of these.
+        // A socket that has reached its time limit reports one of these two errors.
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             let limit = ANSWER_MAX.as_secs();
             format!("no answer within {limit} s: the host is overloaded, or the daemon hangs")

@@ -2,7 +2,7 @@
 //! The control socket: line-delimited JSON over a unix stream socket.
 //!
 //! docs/control-socket.md documents the protocol. The server is one thread that never blocks on a
-//! client. Constants in [`server`] bound everything that a client can make it hold.
+//! client. Constants in [`server`] bound everything that a client can make the server hold.
 
 mod access;
 mod client;

@@ -9,8 +9,8 @@ use crate::place::PlaceMode;
 use crate::scheduler::clamps::ClampTarget;
 use crate::settings::Mode;
 
-/// Version of the protocol. It grows when a request or a field changes its meaning, and not when
-/// one is added.
+/// Version of the protocol. It increases when the meaning of a request or field changes, but not
+/// when a request or field is added.
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// One line from a client.
@@ -68,7 +68,7 @@ pub enum Request {
         /// Name, uuid or pid of the VM.
         vm: String,
     },
-    /// Restores the CPUs that all vCPUs of a VM had before. Returns a
+    /// Restores the CPUs that the vCPUs of a VM could run on before they were placed. Returns a
     /// [`PlaceReport`](crate::place::PlaceReport).
     VmPlaceClear {
         /// Name, uuid or pid of the VM.
@@ -84,8 +84,8 @@ pub enum Request {
 pub enum ErrorCode {
     /// The line is not a request of this version.
     BadRequest,
-    /// The peer may not use the socket (it is neither root, nor the daemon's user, nor a member of
-    /// the control group), or it may not make this request.
+    /// The peer may not use the socket, because it is neither root, nor the daemon's user, nor a
+    /// member of the control group; or it may not make this request.
     Denied,
     /// There are too many clients.
     Busy,
@@ -102,7 +102,7 @@ pub enum ErrorCode {
 pub struct Response {
     /// [`PROTOCOL_VERSION`].
     pub protocol: u32,
-    /// Result of a request that succeeded. `null` if there is nothing to say.
+    /// Result of a request that succeeded. `null` if there is nothing to report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<serde_json::Value>,
     /// Set when the request failed.

@@ -21,13 +21,13 @@ use crate::handle::DaemonHandle;
 use crate::recent::Recent;
 use crate::wake::{eventfd, wake};
 
-/// Maximum number of clients at a time. A further client gets `busy`.
+/// Maximum number of clients at a time. Any more clients are refused with `busy`.
 const CLIENTS_MAX: usize = 32;
 /// Maximum number of clients of one user other than root, so that one user cannot lock the others
 /// out.
 const CLIENTS_PER_USER_MAX: usize = 8;
-/// Longest line from a client. A request has at most a few hundred bytes: a longer line is not a
-/// request.
+/// Longest line from a client. A request takes up at most a few hundred bytes, so a line longer
+/// than this limit is not a request.
 const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// A client that neither sends a request nor reads its answer for this long is dropped.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -68,13 +68,15 @@ struct Connection {
     output: Vec<u8>,
     written: usize,
     last_progress: Instant,
-    /// No more requests are taken. The connection closes when the output is written.
+    /// Whether no more requests are taken. The connection is then closed when the output is
+    /// written.
     closing: bool,
 }
 
 impl Server {
     /// Binds `path` with mode 0660 and the group of `access`, or with mode 0600 if `access` has no
-    /// group. A socket that a dead daemon left there is replaced. Anything else is not touched.
+    /// group. If a dead daemon has left a socket there, the new socket replaces it. Any other file
+    /// at `path` is not touched.
     ///
     /// # Errors
     /// [`ServerError`] names the path and what to do.
@@ -110,7 +112,7 @@ impl Server {
         })
     }
 
-    /// Returns a handle with which another thread ends the server.
+    /// Returns a handle with which another thread can end the server.
     pub fn stopper(&self) -> Stop {
         self.stop.clone()
     }
@@ -118,8 +120,8 @@ impl Server {
     /// Serves until [`Stop::stop`], then removes the socket.
     pub fn run(mut self) {
         loop {
-            // A request that arrived together with the one before it waits in memory, and not in
-            // the socket: do not sleep then.
+            // If two requests arrived together, the second waits in memory and not in the socket,
+            // so poll(2) does not report it: do not sleep in this case.
             let waiting = self.clients.iter().any(Connection::has_request);
             let timeout = Timespec { tv_sec: i64::from(!waiting), tv_nsec: 0 };
             let mut fds = vec![
@@ -134,7 +136,8 @@ impl Server {
                 let _ = std::fs::remove_file(&self.path);
                 return;
             }
-            // Index 2 onwards are the clients, in order; each moves to the back of the queue.
+            // From index 2 on, `ready` is about the clients, in the order of the queue. Each client
+            // moves to the back of the queue.
             for &is_ready in &ready[2..] {
                 let Some(mut client) = self.clients.pop_front() else { break };
                 if is_ready || client.has_request() {
@@ -177,7 +180,8 @@ impl Server {
             closing: false,
         };
         if let Some(response) = refusal {
-            // The buffer of a new socket holds one line. The line is written at once or not at all.
+            // The buffer of a new socket has room for one line, so the line is written immediately
+            // or not at all.
             client.answer(&response);
             client.write();
             return;
@@ -243,7 +247,8 @@ fn answer(result: Result<serde_json::Value, CommandError>) -> Response {
 }
 
 impl Connection {
-    /// A client must take its answer before the server reads from it again.
+    /// The events to wait for. A client must take its answer before the server reads its next
+    /// request.
     fn interest(&self) -> PollFlags {
         if !self.output.is_empty() { PollFlags::OUT } else { PollFlags::IN }
     }

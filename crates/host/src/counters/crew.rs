@@ -23,7 +23,7 @@ struct Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The thread may never run: do not wait for its end.
+        // A thread that has not reported may never run: do not wait for its end.
         if self.starting.is_some() {
             self.thread.abandon();
         }
@@ -39,8 +39,8 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts a thread for each CPU of `cpus` that has none yet, and waits for the reports: at most
-    /// `patience`, for all threads together. Threads whose CPU is not in `cpus` end.
+    /// Starts a thread for each CPU of `cpus` that has none yet, and waits for their reports, at
+    /// most `patience` for all threads together. Threads whose CPU is not in `cpus` end.
     pub fn follow<Body: FnOnce(&OwnedFd) + Send + 'static>(
         &mut self,
         cpus: &[u32],
@@ -65,7 +65,7 @@ impl Crew {
         self.await_starting(patience);
     }
 
-    /// Takes the reports of late threads that have arrived by now.
+    /// Takes those reports of late threads that have arrived by now.
     pub fn look(&mut self) {
         self.await_starting(Duration::ZERO);
     }
@@ -126,7 +126,8 @@ mod tests {
         crew.follow(&[0, 1, 2, 3], PATIENCE, move |cpu, report| {
             let gate = Arc::clone(&theirs);
             move |stop: &OwnedFd| {
-                // These stand in for threads that wait for a CPU that another thread has.
+                // The threads of CPUs 2 and 3 stand in for threads that wait for a CPU that another
+                // thread occupies.
                 let opened = (cpu >= 2).then(|| gate.lock().unwrap());
                 let said = if cpu == 1 { Err(io::Error::other("refused")) } else { Ok(()) };
                 report.send(said).unwrap();

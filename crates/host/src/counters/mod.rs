@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Performance counters for guests whose VMM serves none (QEMU). The daemon opens the events, on
-//! vCPU threads.
+//! Performance counters for guests whose VMM serves none (QEMU). The daemon opens perf events on
+//! the vCPU threads.
 //!
-//! A guest makes a request by a kick. The sensor sees the kick in the context of the vCPU, and
-//! wakes the worker of that CPU: a real-time thread with a priority above every vCPU. The worker
-//! runs before the guest goes on, while the vCPU thread is switched out. No perf call therefore has
-//! to interrupt another CPU, and a guest pays for its requests with time in which it does not run
-//! itself.
+//! A guest kicks to make a request. The sensor sees the kick in the context of the vCPU, and wakes
+//! the worker of the CPU on which the vCPU runs: a real-time thread with a priority above every
+//! vCPU. The worker runs before the guest goes on, while the vCPU thread is switched out. No perf
+//! call therefore has to interrupt another CPU, and a guest pays for its requests with time in
+//! which it does not run.
 
 mod crew;
 mod served;
@@ -39,7 +39,7 @@ pub struct Counters {
     table: Arc<Table>,
     ivshmem: Option<Ivshmem>,
     /// The events that guests may count on this host, and the setting for which they were probed.
-    /// They are probed for the first guest that may have counters.
+    /// The events are probed for the first guest that may have counters.
     offer: Option<(EventSet, Offer)>,
     /// The sensor's BPF program that wakes a worker at an overflow.
     listener: Option<Arc<OwnedFd>>,
@@ -68,9 +68,10 @@ impl Counters {
         }
     }
 
-    /// Creates the counters of a VM anew with the limits in `settings`, if they are served. To be
-    /// called for a new VM, and when the region of a VM has changed, before
-    /// [`serve`](Counters::serve) for its vCPUs.
+    /// Creates the counters of a VM anew with the limits in `settings`. If the settings or the
+    /// region of the VM do not provide for counters, the VM has none afterwards. To be called for a
+    /// new VM, and when the region of a VM has changed, in both cases before
+    /// [`serve`](Counters::serve) is called for the vCPUs.
     pub fn admit(&mut self, vm: &Identity, region: Option<&Region>, settings: &CounterSettings) {
         self.dismiss(vm.pid);
         let served = region.filter(|region| settings.serve && region.asks_at_kicks());
@@ -117,9 +118,9 @@ impl Counters {
         VmCounters { offer, budget, vectors }
     }
 
-    /// Serves the counters of a vCPU (index, tid, vcpu_id) of process `pid` from now on, if the
-    /// counters of its VM are served, and does not serve them otherwise. To be called for a new
-    /// vCPU, and when the region of its VM has changed.
+    /// Serves the counters of a vCPU (index, tid, vcpu_id) of process `pid` from now on if the
+    /// counters of its VM are served. Otherwise, ends the service for this vCPU. To be called for a
+    /// new vCPU, and when the region of its VM has changed.
     pub fn serve(&mut self, pid: u32, region: Option<&Arc<Region>>, vcpu: (u32, u32, u32)) {
         match self.vms.get(&pid).cloned().zip(region) {
             Some((counters, region)) => self.attach(&counters, region, vcpu),
@@ -157,8 +158,8 @@ impl Counters {
         move |until_ns| ignore(&self.sensor, index, until_ns)
     }
 
-    /// The state of the counters of the VM of process `pid`, on the vCPUs of these indices. `None`
-    /// if they are not served.
+    /// The state of the counters of the VM of process `pid`, on the vCPUs with these indices.
+    /// `None` if the counters are not served.
     pub fn snapshot(&self, pid: u32, indices: impl Iterator<Item = u32>) -> Option<PmuSnapshot> {
         let vm = self.vms.get(&pid)?;
         let mut now = PmuSnapshot {
@@ -178,9 +179,10 @@ impl Counters {
         Some(now)
     }
 
-    /// To be called now and then, with the indices of the vCPUs that are served. Closes events that
-    /// were not requested lately. Requests have the same effect, so this call is for guests that
-    /// make none at all. Starts workers for new CPUs.
+    /// Closes events that were not requested lately, and starts workers for new CPUs. To be called
+    /// from time to time, with the indices of the vCPUs that are served. Each request of a guest
+    /// closes such events, too, so their closing here matters only for guests that make no
+    /// requests.
     pub fn look(&mut self, indices: Vec<u32>) {
         if !indices.is_empty() {
             self.workers.follow_cpus();

@@ -11,23 +11,23 @@ use paracord_sys::clock::now_ns;
 use crate::ivshmem::Vectors;
 use crate::regions::region::Region;
 
-/// Cost of a worker besides its work: it is switched in and out.
+/// Cost of a worker's turn besides its work: the worker is switched in and out.
 const TURN: Duration = Duration::from_micros(3);
-/// How long a guest whose budget is used up is ignored. A guest that goes on making requests would
-/// otherwise cost the host turns without end.
+/// How long requests of a vCPU are ignored after the budget of its VM is used up. If the requests
+/// were not ignored, a guest that continues to make requests would cost the host turns without end.
 const DEAF: Duration = Duration::from_millis(10);
 
 /// A vCPU whose counters are served.
 pub struct Served {
-    /// The region with its requests.
+    /// The region that contains the requests of the vCPU.
     pub region: Arc<Region>,
-    /// Its slot in the region.
+    /// The slot of the vCPU in the region.
     pub vcpu_id: u32,
-    /// Its counters.
+    /// The counters of the vCPU.
     pub area: Area,
-    /// The budget of its VM.
+    /// The budget of the VM.
     pub budget: Arc<Budget>,
-    /// The interrupts of its VM. Without them nothing can be sampled.
+    /// The interrupts of the VM. If there are none, nothing can be sampled.
     pub vectors: Option<Arc<Vectors>>,
 }
 
@@ -40,9 +40,9 @@ impl Served {
         self.region.write_answer(self.vcpu_id, &lines)
     }
 
-    /// Answers a request, and reports overflows. The thread has worked for this vCPU since
-    /// `start_ns`. Returns also the time until which requests of the vCPU are ignored, if the
-    /// budget of the VM is used up.
+    /// Answers a request, and reports overflows. The calling thread has worked for this vCPU since
+    /// `start_ns`. If the budget of the VM is used up, also returns the time until which requests
+    /// of the vCPU are to be ignored.
     pub fn serve(&mut self, start_ns: u64) -> (io::Result<()>, Option<u64>) {
         let before = self.area.spent();
         let done = self.answer().and_then(|()| self.tell_overflows());

@@ -2,13 +2,14 @@
 //! The vCPUs whose counters are served.
 //!
 //! Two kinds of threads work on a vCPU: the worker of the CPU on which the vCPU runs, which is a
-//! real-time thread, and the main thread. Neither waits for a lock of this table that the other has. A worker that waited for the
-//! main thread would wait for every task that suspends the main thread, and with it all other VMs
-//! on its CPU. The main thread would wait for a worker whose access to a region hangs.
+//! real-time thread, and the main thread. Neither waits for a lock of this table that the other
+//! holds. A worker that waited for the main thread would wait for every task that suspends the main
+//! thread, and all other VMs on the worker's CPU would wait, too. The main thread would wait for a
+//! worker whose access to a region hangs.
 //!
 //! Each thread therefore notes first what is due, and then tries to get the vCPU. The thread that
-//! has it does what the others have noted. It looks once more after it has given the vCPU back, so
-//! that nothing stays undone.
+//! has the vCPU does what the others have noted. After it has given the vCPU back, it checks once
+//! more what is due, so that nothing stays undone.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -19,7 +20,7 @@ use paracord_sys::clock::now_ns;
 
 use super::served::Served;
 
-/// The main thread has left a change.
+/// The main thread has stored a change in `Entry::change`.
 const CHANGE: u32 = 1 << 0;
 /// The guest has made a request, or its counters have overflowed.
 const REQUEST: u32 = 1 << 1;
@@ -31,19 +32,22 @@ const SLICE: u32 = 1 << 2;
 pub struct Totals {
     /// Totals of the events.
     pub stats: Stats,
-    /// Why a counter was not served last.
+    /// The reason of the most recent refusal to serve a counter.
     pub refusal: Option<Error>,
 }
 
 #[derive(Default)]
 struct Entry {
-    /// What is due. It is set before the thread that sets it tries to get `served`.
+    /// What is due (`CHANGE`, `REQUEST`, `SLICE`). A thread sets a bit before it tries to lock
+    /// `served`.
     due: AtomicU32,
-    /// `Some`: what the main thread puts in the place of `served`. Locked for a few instructions.
+    /// `Some`: the value with which the main thread wants to replace `served`. The lock is held
+    /// only for a few instructions.
     change: Mutex<Option<Option<Box<Served>>>>,
     /// No thread waits for this lock.
     served: Mutex<Option<Box<Served>>>,
-    /// The totals when the main thread had `served` last. Only the main thread locks it.
+    /// The totals at the time when the main thread last held `served`. Only the main thread takes
+    /// this lock.
     totals: Mutex<Option<Totals>>,
 }
 
@@ -51,7 +55,7 @@ struct Entry {
 pub struct Table {
     entries: Vec<Entry>,
     /// Number of batches that could not be read or answered, because the VMM's user has changed the
-    /// file.
+    /// file of the region.
     lost: AtomicU32,
 }
 
@@ -70,17 +74,19 @@ impl Table {
     }
 
     /// Serves vCPU `index`: its guest has made a request, or its counters have overflowed. The
-    /// thread has worked for this vCPU since `start_ns`. `ignore` gets the time until which
-    /// requests of the vCPU are to be ignored, if the budget of the VM is used up.
+    /// calling thread has worked for this vCPU since `start_ns`. If the budget of the VM is used
+    /// up, `ignore` gets the time until which requests of the vCPU are to be ignored.
     pub fn serve(&self, index: u32, start_ns: u64, ignore: impl Fn(u64)) {
         self.run(index, REQUEST, start_ns, ignore);
     }
 
-    /// Serves vCPU `index` with `served` from now on, or no more. For the main thread.
+    /// Serves vCPU `index` with `served` from now on; `None` ends the service. Only for the main
+    /// thread.
     pub fn replace(&self, index: u32, served: Option<Box<Served>>, ignore: impl Fn(u64)) {
         let Some(entry) = self.entries.get(index as usize) else { return };
         let before = lock(&entry.change).replace(served);
-        // This closes events, if two changes came at once. No lock is held.
+        // If no thread has taken the previous change yet, this drop closes the events of that
+        // change. No lock is held here.
         drop(before);
         *lock(&entry.totals) = None;
         self.run(index, CHANGE, now_ns(), ignore);
@@ -91,8 +97,8 @@ impl Table {
         self.run(index, SLICE, now_ns(), ignore);
     }
 
-    /// The totals of vCPU `index`. `None` if it is not served. If another thread works for the vCPU
-    /// at the moment, the totals of the last call.
+    /// The totals of vCPU `index`. `None` if the vCPU is not served. If another thread works for
+    /// the vCPU at the moment, returns the totals of the last call.
     pub fn totals(&self, index: u32, ignore: impl Fn(u64)) -> Option<Totals> {
         let entry = self.entries.get(index as usize)?;
         let mut totals = lock(&entry.totals);
@@ -105,7 +111,7 @@ impl Table {
         }
         let now = *totals;
         drop(totals);
-        // Another thread may have noted something while this one had the vCPU.
+        // Another thread may have noted something while this thread had the vCPU: do it now.
         self.run(index, 0, now_ns(), ignore);
         now
     }
@@ -139,7 +145,8 @@ impl Table {
         ignore: &impl Fn(u64),
     ) {
         if due & CHANGE != 0 {
-            // If the main thread has the lock, it adds another change, and notes that afterwards.
+            // If the main thread holds the lock, it is storing another change, and sets CHANGE
+            // again afterwards.
             let change = try_lock(&entry.change).and_then(|mut change| change.take());
             if let Some(change) = change {
                 *served = change;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads that work on the same vCPU, with a real region and without any event.
+//! Tests of threads that work on the same vCPU, with a real region and without any event.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::regions::region_file;
 
 const INDEX: u32 = 5;
 
-/// A region of one vCPU that a process of a fixture maps.
+/// A region for one vCPU. According to a fake procfs, a process maps the region.
 struct Guest {
     root: PathBuf,
     file: File,
@@ -72,7 +72,7 @@ impl Drop for Guest {
     }
 }
 
-/// Whether `call` returns in another thread while this one does nothing.
+/// Whether `call` returns in another thread while this thread only waits.
 fn returns(call: impl FnOnce() + Send + 'static) -> bool {
     let (say, hear) = channel();
     std::thread::spawn(move || {
@@ -94,7 +94,7 @@ fn a_worker_does_not_wait_for_the_main_thread_and_no_request_is_lost() {
     guest.ask(1);
     table.serve(INDEX, now_ns(), |_| ());
     assert_eq!(guest.answered(), 1);
-    // The main thread is suspended while it has the vCPU.
+    // This lock stands in for a main thread that is suspended while it has the vCPU.
     let suspended = table.entries[INDEX as usize].served.try_lock().unwrap();
     guest.ask(2);
     let theirs = Arc::clone(&table);
@@ -109,7 +109,7 @@ fn a_worker_does_not_wait_for_the_main_thread_and_no_request_is_lost() {
 fn the_main_thread_does_not_wait_for_a_worker_that_hangs() {
     let (guest, table) = setting("main");
     assert!(table.totals(INDEX, |_| ()).is_some());
-    // A worker hangs in an access to the region.
+    // This lock stands in for a worker that hangs in an access to the region.
     let hangs = table.entries[INDEX as usize].served.try_lock().unwrap();
     let (theirs, owner) = (Arc::clone(&table), Arc::clone(&guest));
     assert!(returns(move || {
@@ -141,7 +141,7 @@ fn what_comes_while_a_thread_has_the_vcpu_is_done_by_that_thread() {
     };
     let came = Cell::new(false);
     for _ in 0..100 {
-        // A new period of the budget may begin at any moment: try again.
+        // A new period of the budget may begin at any moment, so one attempt may not be enough.
         budget.charge(Duration::from_secs(1));
         ask();
         table.serve(INDEX, now_ns(), |_| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One thread per CPU that works for the vCPUs that run there. The thread is bound to its CPU, and
-//! its real-time priority is above that of the vCPUs.
+//! The workers: one thread per CPU, which works for the vCPUs that run on this CPU. The thread is
+//! bound to its CPU, and its real-time priority is above that of the vCPUs.
 
 use std::cell::Cell;
 use std::io;

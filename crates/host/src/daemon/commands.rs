@@ -74,8 +74,8 @@ impl Daemon {
         Ok(read.note)
     }
 
-    /// Answers a message. Returns false if the daemon must end. A requester that has gone is not an
-    /// error.
+    /// Answers a message. Returns false if the daemon must end. It is not an error if the requester
+    /// has gone.
     pub(super) fn answer(&mut self, message: Message, surroundings: &mut Surroundings) -> bool {
         match message {
             Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
@@ -183,7 +183,7 @@ impl Daemon {
     }
 }
 
-/// Converts a result to JSON. The values of these types can always be converted.
+/// Converts a result to JSON. This cannot fail for the types of the results.
 fn json(result: impl Serialize) -> Value {
     serde_json::to_value(result).unwrap_or_default()
 }

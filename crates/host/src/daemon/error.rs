@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why the daemon ends without a request to end.
+//! Errors with which the daemon ends on its own.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum DaemonError {
     /// A journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// There is no journal: no supervisor has started the daemon.
+    /// There is no journal, which means that no supervisor has started the daemon.
     #[error("no journal in {}: start paracord with `paracord run`", .0.display())]
     NoJournal(PathBuf),
     /// The control socket or metrics cannot be served.

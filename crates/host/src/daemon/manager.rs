@@ -6,25 +6,26 @@ use std::time::Duration;
 /// A service manager, such as systemd (sd_notify(3)). The main thread calls these methods, so none
 /// of them may block.
 pub trait Manager {
-    /// The daemon is ready. Either the BPF programs are loaded and the actuator is in force, or
-    /// there is no KVM, and therefore no VM for which to load them. `state` is one line about the
-    /// daemon's state. Called again when KVM has come.
+    /// Called when the daemon is ready. Either the BPF programs are loaded and the actuator is in
+    /// force, or KVM is not loaded, so there is no VM for which to load the programs. In the second
+    /// case, called again after KVM has been loaded. `state` is one line about the daemon's state.
     fn ready(&mut self, state: &str) {
         let _ = state;
     }
 
-    /// The daemon's state has changed.
+    /// Called when the daemon's state has changed.
     fn status(&mut self, state: &str) {
         let _ = state;
     }
 
-    /// The daemon begins to read its configuration again. [`Manager::reloaded`] follows.
+    /// Called when the daemon begins to read its configuration again. [`Manager::reloaded`]
+    /// follows.
     fn reloading(&mut self) {}
 
-    /// The daemon is as ready as before the reload, whether the reload has succeeded or failed.
+    /// Called after a reload, whether it has succeeded or failed: the daemon is as ready as before.
     fn reloaded(&mut self) {}
 
-    /// The daemon begins to end.
+    /// Called when the daemon begins to end.
     fn stopping(&mut self, state: &str) {
         let _ = state;
     }
@@ -34,7 +35,7 @@ pub trait Manager {
         None
     }
 
-    /// The main thread does not hang.
+    /// Called to show that the main thread does not hang.
     fn alive(&mut self) {}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The daemon's main thread: VMs that come and go, commands, signals.
+//! The daemon's main thread. It handles VMs that come and go, commands and signals.
 //!
 //! The daemon is a child of the supervisor and works on the supervisor's journal. Decisions do not
 //! pass through this thread, but through [`crate::boosts::rt_thread`].
@@ -36,16 +36,17 @@ use wait::Wait;
 pub use error::DaemonError;
 pub use manager::Manager;
 
-/// Interval between two checks for a missing KVM.
+/// Interval between two checks whether KVM is there, while it is missing.
 const KVM_POLL: Duration = Duration::from_secs(1);
-/// Delay until a vCPU that the actuator still holds is checked again.
+/// Delay until a vCPU that is gone, but whose boost the actuator still holds, is checked again.
 const RESCAN: Duration = Duration::from_millis(20);
 
 /// A configuration that was read again.
 pub struct Reloaded {
-    /// The settings in it.
+    /// The settings in the configuration.
     pub settings: Settings,
-    /// A note for the requester, such as keys that wait for the next start. It may be empty.
+    /// A note for the requester, for example which keys take effect only at the next start. It may
+    /// be empty.
     pub note: String,
 }
 
@@ -65,10 +66,10 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// Options for loading the sensor.
     pub sensor: Options,
-    /// Hears of each change of the daemon's state.
+    /// The service manager, which is told of each change of the daemon's state.
     pub manager: Box<dyn Manager>,
-    /// Called with the sensor when it is loaded. Load tests name threads there that stand in for
-    /// vCPUs.
+    /// Called with the sensor when the sensor is loaded. Load tests use this call to have the
+    /// sensor adopt threads that stand in for vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
 }
 
@@ -87,12 +88,12 @@ impl Default for Surroundings {
     }
 }
 
-/// Runs until SIGTERM, SIGINT, a stop command or the end of the supervisor, and restores every
+/// Runs until SIGTERM, SIGINT, a stop command or the end of the supervisor, and then restores every
 /// thread.
 ///
-/// `serve` gets the handle for commands before the main loop begins to answer them. KVM may still
-/// be missing then. The result of `serve` (control socket, metrics) is dropped when the main loop
-/// has ended.
+/// `serve` gets the handle for commands before the main loop begins to answer them. At that time,
+/// KVM may still be missing. The result of `serve`, which serves the control socket and the
+/// metrics, is dropped when the main loop has ended.
 ///
 /// # Errors
 /// [`DaemonError`].
@@ -255,8 +256,8 @@ impl Daemon {
     }
 }
 
-/// Logs a line of libbpf at debug level (`PARACORD_LOG=debug`): a refusal by the kernel is mostly
-/// just the answer to a probe.
+/// Logs a line of libbpf at debug level (`PARACORD_LOG=debug`), because in most cases a refusal by
+/// the kernel is only the answer to a probe.
 fn libbpf_says(_: PrintLevel, line: String) {
     debug!(target: "libbpf", "{}", line.trim_end());
 }

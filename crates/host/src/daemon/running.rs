@@ -49,8 +49,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Reports once that the kernel has unloaded the scheduler. The scheduler is not loaded again
-    /// before the next start: the cause of the ejection would eject it again.
+    /// If the kernel has unloaded the scheduler, reports this once. The scheduler is not started
+    /// again before the next start of the daemon, because the same cause would make the kernel
+    /// unload it again.
     pub fn look_at_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         if self.scheduler != State::Running {
             return;
@@ -66,8 +67,8 @@ impl Running {
         }
     }
 
-    /// Starts or stops the scheduler if [`Choice::look`] says so: with actuator auto, or after a
-    /// reload from auto to rt. Boosts in force go on in both cases.
+    /// Starts or stops the scheduler as [`Choice::look`] decides. This happens only with actuator
+    /// auto, or after a reload from auto to rt. Boosts in force continue.
     pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, manager: &mut dyn Manager) {
         match self.choice.look(&self.scheduler, mode, Instant::now()) {
             Step::Stay => {}
@@ -79,9 +80,10 @@ impl Running {
         }
     }
 
-    /// The kernel has accepted the scheduler, but may have unloaded it again at once. The state of
-    /// the scheduler shows that. So does a message to the real-time thread, which may arrive before
-    /// the real-time thread learns that the scheduler came.
+    /// Hands boosts over to the scheduler, which the kernel has accepted. The kernel may have
+    /// unloaded the scheduler again already. The real-time thread gets a message about this, but
+    /// perhaps before it learns that the scheduler has come. The state of the scheduler is
+    /// therefore checked again after the handover.
     fn scheduler_came(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.scheduler = State::Running;
         let is_there = self.sensor.scheduler() == State::Running;
@@ -125,14 +127,14 @@ impl Running {
         let line = watching(effect);
         info!("{line}");
         manager.status(&line);
-        // With the scheduler no boost escapes a quota. Without it the policy refuses boosts that
-        // would.
+        // While the scheduler is in force, no boost escapes a quota. Without the scheduler, the
+        // policy refuses boosts that would escape one.
         self.followers.poll_quotas(&mut self.vms);
         self.rt.reevaluate();
     }
 
-    /// Logs vCPU threads and control groups that got no record. The log is limited, because any
-    /// user who may run VMs or create groups can cause it.
+    /// Logs vCPU threads and control groups that got no record. The number of these lines is
+    /// limited, because any user who may run VMs or create groups can cause them.
     pub fn look_at_refusals(&mut self) {
         let (refused, groups) = (self.sensor.refusals(), self.sensor.unrecorded());
         let more = groups.full > self.unrecorded.full || groups.deep > self.unrecorded.deep;
@@ -142,7 +144,7 @@ impl Running {
         ];
         let has_line = lines.iter().any(Option::is_some);
         if has_line && !self.log.allow_next() {
-            // A later call logs the state of that time.
+            // A later call will log the state as it is then.
             return;
         }
         for line in lines.into_iter().flatten() {
@@ -165,8 +167,9 @@ impl Running {
         end_imports(run_dir, &self.proc_root);
     }
 
-    /// Sets up threads that are new, and forgets threads that are gone. Returns true if some must
-    /// wait for the actuator: the caller must call again soon.
+    /// Sets up threads that are new, and forgets threads that are gone. Returns true if some
+    /// threads that are gone cannot be forgotten yet, because the actuator still holds their
+    /// boosts. The caller must then call again soon.
     pub fn scan(&mut self, settings: &Settings) -> bool {
         let mut pass = Scan::default();
         while let Some(change) = self.vms.scan(&mut pass, settings) {
@@ -188,13 +191,13 @@ impl Running {
         self.followers.poll(&self.vms);
     }
 
-    /// Applies settings that were read again to the VMs.
+    /// Applies `settings` to the VMs after the configuration was read again.
     pub fn reload_vms(&mut self, settings: &Settings) {
         let changes = self.vms.reload(settings);
         self.followers.follow_all(changes, &self.vms, settings);
     }
 
-    /// Applies settings that were changed by a command to the VMs.
+    /// Applies `settings` to the VMs after a command has changed them.
     pub fn apply_settings(&mut self, settings: &Settings) {
         let changes = self.vms.apply(settings);
         self.followers.follow_all(changes, &self.vms, settings);
@@ -212,7 +215,8 @@ impl Running {
         Ok(())
     }
 
-    /// Places new vCPUs, and informs their guests about the places.
+    /// Places vCPUs that are not placed as wanted, for example new vCPUs, and informs their guests
+    /// about the places.
     pub fn follow_places(&mut self, settings: &Settings) {
         let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
         if !changed.is_empty() {
@@ -220,13 +224,13 @@ impl Running {
         }
     }
 
-    /// Informs the guests of the VMs in `changed` where their vCPUs are placed now.
+    /// Tells the guests of the VMs in `changed` where their vCPUs are placed now.
     pub fn tell_places(&mut self, changed: &[VmThreads]) {
         let pids = changed.iter().map(|vm| vm.process.0);
         self.followers.tell_places(self.places.hints(), pids, &self.vms);
     }
 
-    /// Restores every vCPU, informs the guests, and detaches the sensor.
+    /// Restores every thread, informs the guests, and detaches the sensor.
     pub fn stop(self) {
         let Running { rt, vms, mut followers, mut places, sensor, .. } = self;
         drop(rt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Starts everything else once KVM is there and the sensor is loaded.
+//! Starts the rest of the daemon once KVM is there and the sensor is loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::supervisor::lock_memory;
 use crate::vms::Vms;
 
 impl Running {
-    /// Starts the threads, and finds the VMs that run already.
+    /// Starts the daemon's threads, and finds the VMs that already run.
     pub fn start(
         settings: &Settings,
         journal: &Arc<Journal>,

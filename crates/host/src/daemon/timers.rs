@@ -12,7 +12,7 @@ pub(super) const REGION_POLL: Duration = Duration::from_millis(500);
 /// Interval between two scans. A scan makes up for a lost message about a new or gone vCPU.
 pub(super) const SCAN_POLL: Duration = Duration::from_secs(5);
 /// Interval between two checks of CPU limits above vCPUs. Boosts escape a new limit for at most
-/// that long.
+/// this long.
 pub(super) const QUOTA_POLL: Duration = Duration::from_secs(1);
 
 pub(super) struct Timers {
@@ -37,7 +37,7 @@ impl Timers {
         }
     }
 
-    /// Time until the first timer is due.
+    /// Time until the first of the periodic checks is due.
     pub fn rest(&self, running: &Running, now: Instant) -> Duration {
         let polls = [
             self.scan.rest(SCAN_POLL, now),

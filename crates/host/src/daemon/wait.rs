@@ -51,8 +51,8 @@ impl Wait {
         })
     }
 
-    /// Waits until a source is ready, for at most `timeout`. `vcpus` is readable when vCPUs came or
-    /// went.
+    /// Waits until a source is ready, for at most `timeout`. `vcpus`: the descriptor
+    /// [`daemon_fd`](crate::boosts::rt_thread::RtShared::daemon_fd).
     pub fn wait(&self, vcpus: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });

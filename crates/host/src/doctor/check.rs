@@ -9,11 +9,11 @@ use serde::Serialize;
 pub enum Status {
     /// Nothing has to be changed.
     Ok,
-    /// paracord works, but less well, or a feature that nothing needs yet is absent.
+    /// paracord works, but not as well as it could, or it lacks a feature that nothing needs yet.
     Warn,
-    /// paracord cannot boost on this host until this is changed.
+    /// paracord cannot boost on this host until the remedy is applied.
     Fail,
-    /// This user cannot read it.
+    /// What the check needs could not be read.
     Unknown,
 }
 

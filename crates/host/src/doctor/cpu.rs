@@ -19,7 +19,7 @@ pub fn uclamp(t: &Tree) -> Check {
     )
 }
 
-/// The kinds of CPUs, with the names that `paracord vm place` uses.
+/// Lists the kinds of CPUs, with the names that `paracord vm place` uses.
 pub fn clusters(t: &Tree) -> Check {
     let host = Host::read(&t.at("/"));
     let one = |cluster: &Cluster| {
@@ -35,7 +35,8 @@ pub fn clusters(t: &Tree) -> Check {
     Check::ok("clusters", found.join(", "))
 }
 
-/// Whether this driver chooses frequencies in hardware or firmware and ignores the scheduler's requests.
+/// Whether cpufreq driver `driver` chooses frequencies in hardware or firmware and ignores the
+/// scheduler's requests.
 fn ignores_requests(t: &Tree, driver: &str) -> bool {
     match driver {
         "intel_pstate" => t
@@ -101,7 +102,8 @@ pub fn pmu(t: &Tree) -> Check {
 pub fn perf_event_paranoid(t: &Tree) -> Check {
     let name = "perf_event_paranoid";
     match t.number("/proc/sys/kernel/perf_event_paranoid") {
-        // With Debian's 3 and Ubuntu's 4, users without CAP_PERFMON may not use perf. Root is not affected.
+        // With level 3 (Debian) or 4 (Ubuntu), users without CAP_PERFMON may not use perf. Root is
+        // not affected.
         Some(level) if level > 2 => Check::new(
             name,
             Status::Warn,

@@ -12,7 +12,7 @@ pub struct Tree(PathBuf);
 pub enum Presence {
     Present,
     Absent,
-    /// This user cannot see it.
+    /// The file may exist, but this user cannot see it.
     Hidden,
 }
 
@@ -21,7 +21,7 @@ impl Tree {
         Tree(root.to_owned())
     }
 
-    /// The file that has the absolute path `path` on the examined host.
+    /// Returns where to find the file whose absolute path on the examined host is `path`.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))

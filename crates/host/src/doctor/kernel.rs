@@ -4,7 +4,8 @@
 use super::check::{Check, Status};
 use super::files::{Presence, Tree};
 
-/// Oldest kernel whose BPF has the features that the sensor uses (fentry on modules, ring buffer, timers).
+/// Oldest kernel with the BPF features that the sensor uses (fentry on modules, ring buffer,
+/// timers).
 const KERNEL_MIN: (u32, u32) = (5, 15);
 
 /// Tracepoints that the sensor attaches to.
@@ -162,13 +163,14 @@ pub fn is_preempt_rt(t: &Tree) -> bool {
         .is_some_and(|version| paracord_sensor::scheduler::is_preempt_rt(&version))
 }
 
-/// CPUs that the command line excludes from load balancing (`isolcpus=` with the flag `domain`).
-/// scx_enable() checks the same set.
+/// Returns the CPUs that the kernel's command line excludes from load balancing (`isolcpus=` with
+/// the flag `domain`). scx_enable() checks the same set.
 fn isolated(t: &Tree) -> Option<String> {
     let said = t.text("/proc/cmdline")?;
     let list =
         said.split_whitespace().filter_map(|word| word.strip_prefix("isolcpus=")).next_back()?;
-    // Other flags alone (nohz, managed_irq) do not matter.
+    // Without the flag `domain`, other flags (nohz, managed_irq) do not exclude the CPUs from load
+    // balancing.
     let kinds: Vec<&str> =
         list.split(',').filter(|word| word.starts_with(|c: char| c.is_alphabetic())).collect();
     let cpus: Vec<&str> =
@@ -197,7 +199,8 @@ pub fn sched_ext(t: &Tree) -> Check {
         },
         Some(_) => {
             let ops = t.text("/sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "unknown".into());
-            // The kernel appends its build to the name of the scheduler.
+            // The name of a sched_ext scheduler may end with a version and a build, so accept any
+            // suffix.
             if ops.starts_with("paracord") {
                 return Check::ok(name, "paracord's scheduler is loaded");
             }

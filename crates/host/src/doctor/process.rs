@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this process is allowed to do: capabilities, real-time scheduling, memory, the region directory.
+//! Checks what this process may do and use: capabilities, real-time scheduling, locked memory, the
+//! region directory.
 
 use std::path::Path;
 
@@ -69,7 +70,8 @@ pub fn rt_throttling(t: &Tree) -> Check {
     }
 }
 
-/// With CONFIG_RT_GROUP_SCHED, a thread in a group without a real-time budget may not become SCHED_RR.
+/// Checks for CONFIG_RT_GROUP_SCHED, with which a thread in a group without a real-time budget may
+/// not become SCHED_RR.
 pub fn rt_group(t: &Tree) -> Check {
     let name = "rt_group";
     let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -122,7 +124,8 @@ pub fn region_dir(t: &Tree, directory: &Path) -> Check {
     let name = "region_dir";
     let shown = directory.display();
     let mounts = t.text("/proc/self/mounts").unwrap_or_default();
-    // The file system of the mount with the longest path that contains the directory.
+    // The directory's file system is mounted at the longest of the mount points that contain the
+    // directory.
     let file_system = mounts
         .lines()
         .filter_map(|l| {

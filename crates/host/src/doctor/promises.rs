@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Features of the kernel's own scheduler that a host uses and that paracord's scheduler does not
-//! keep (docs/contract.md), as far as files show them.
+//! Finds features of the kernel's own scheduler that the host uses and that paracord's scheduler
+//! does not keep (docs/contract.md). Only features that files show are found.
 //!
-//! Only root can change these files. Features that any user can request (slices of their own,
-//! groups below level 32) are not checked. Otherwise each user could cause the host's scheduler to
-//! change.
+//! Only root can change these files. Features that any user can request (time slices of their own,
+//! control groups below level 32) are not checked, because any user could then cause the host's
+//! scheduler to change.
 
 use std::path::Path;
 
@@ -13,26 +13,30 @@ use super::files::Tree;
 use super::kernel;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Where the kernel shows its servers, which give other tasks time beside real-time tasks.
+/// Where the kernel shows its servers. A server reserves CPU time for a class of tasks that
+/// real-time tasks could starve.
 const SERVERS: &str = "/sys/kernel/debug/sched";
 
-/// The checks of one host, which are made repeatedly.
+/// The checks of one host. They are made repeatedly.
 pub struct Promises {
     tree: Tree,
-    /// The CPUs that were online at the last check of core scheduling, and its result.
+    /// The CPUs that were online at the last check of core scheduling, and the result of that
+    /// check.
     core_scheduling: Option<(String, Option<String>)>,
 }
 
 impl Promises {
-    /// For the host below `root` (`/`).
+    /// Creates the checks for the host whose file system is at `root` (`/`).
     pub fn of(root: &Path) -> Promises {
         Promises { tree: Tree::new(root), core_scheduling: None }
     }
 
-    /// The features that the host uses now and would lose, each in a few words.
+    /// Returns the features that the host uses now and would lose with paracord's scheduler, each
+    /// in a few words.
     pub fn unkept(&mut self) -> Vec<String> {
         let t = &self.tree;
-        // /proc/kallsyms is long, so the check is repeated only when other CPUs are online.
+        // /proc/kallsyms is long, so core scheduling is checked again only when other CPUs are
+        // online.
         let online = t.text(format!("{CPUS}/online")).unwrap_or_default();
         let known = self.core_scheduling.take().filter(|(cpus, _)| *cpus == online);
         let cores = known.unwrap_or_else(|| (online, core_scheduling(t)));
@@ -58,9 +62,9 @@ fn is_on(t: &Tree, path: &str) -> bool {
     t.number(path).is_some_and(|number| number > 0)
 }
 
-/// Core scheduling: only tasks with the same cookie share a core, if the kernel supports it and a
-/// program requests it. No file shows whether a program has requested it. So a host with SMT and such
-/// a kernel counts as using it.
+/// Returns a line if the host may use core scheduling, with which only tasks with the same cookie
+/// share a core. No file shows whether a program has requested core scheduling, so every host with
+/// SMT and a kernel that supports it counts as using it.
 fn core_scheduling(t: &Tree) -> Option<String> {
     let can =
         || t.text("/proc/kallsyms").is_none_or(|symbols| symbols.contains(" sched_core_share_pid"));
@@ -70,16 +74,17 @@ fn core_scheduling(t: &Tree) -> Option<String> {
     })
 }
 
-/// Autogroups apply only to tasks for which the cpu controller knows no group but the root. Which
-/// tasks these are changes as users come, because the root group then enables the controller for
-/// the groups below. So this checks only whether autogroups are on.
+/// Checks only whether autogroups are switched on. They apply only to tasks in the root group of
+/// the cpu controller. The set of these tasks changes when users log in, because the controller is
+/// then enabled for groups below the root.
 fn autogroups(t: &Tree) -> Option<String> {
     is_on(t, "/proc/sys/kernel/sched_autogroup_enabled")
         .then(|| "autogroups (kernel.sched_autogroup_enabled)".to_owned())
 }
 
-/// Without this server, a real-time task that never sleeps makes the ordinary tasks of its CPU
-/// wait, under any sched_ext scheduler.
+/// Returns a line if the kernel has no server for tasks of sched_ext. Without this server, a
+/// real-time task that never sleeps makes the ordinary tasks of its CPU wait, under any sched_ext
+/// scheduler.
 fn server(t: &Tree) -> Option<String> {
     let [fair, ext] = ["fair_server", "ext_server"].map(|s| t.exists(format!("{SERVERS}/{s}")));
     // Without debugfs, the release decides: kernels before 7.0 have only the fair server.

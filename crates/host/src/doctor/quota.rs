@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU limits of running VMs. Actuator rt boosts a VM within what its quotas leave, and does not
-//! boost it with `cpu.idle`.
+//! CPU limits of running VMs. Actuator rt boosts a VM only within the time that the VM's quotas
+//! leave, and does not boost a VM with `cpu.idle` at all.
 
 use paracord_sys::proc::{self, CgroupMounts, Limit, QuotaReader};
 
@@ -9,18 +9,20 @@ use super::files::Tree;
 use crate::quotas::{binding, unknown};
 use crate::vms::identity::{identify, vcpu_id_of_thread};
 
-/// Number of VMs that one line names.
+/// Maximum number of VMs that one line names.
 const NAMED_MAX: usize = 5;
 
-/// The limit of a VM, and whether actuator rt boosts the VM nevertheless, within what the quota leaves.
+/// The limit of a VM, and whether actuator rt boosts the VM nevertheless, within the time that the
+/// quota leaves.
 struct Limited {
     line: String,
     is_boosted: bool,
 }
 
-/// Name and first limit of the vCPU threads of a VM. Other threads are ignored because libvirt
-/// gives the threads that emulate devices groups and quotas of their own (`<emulator_quota>`,
-/// `<iothread_quota>`). If no thread has the name of a vCPU, any thread may be one.
+/// Returns the name of a VM and the first limit that is found above one of its vCPU threads. Other
+/// threads are ignored because libvirt gives the threads that emulate devices groups and quotas of
+/// their own (`<emulator_quota>`, `<iothread_quota>`). If no thread has the name of a vCPU, any
+/// thread may be a vCPU.
 fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     let proc_root = t.at("/proc");
     let tasks = t.names(&format!("/proc/{pid}/task"));
@@ -40,7 +42,7 @@ fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     Some(Limited { line: format!("{name}: {}", limit.line), ..limit })
 }
 
-/// The first lines, and the number of those left out.
+/// Joins the first lines, and appends the number of lines that are left out.
 fn named(mut lines: Vec<String>) -> String {
     let more = lines.len().saturating_sub(NAMED_MAX);
     lines.truncate(NAMED_MAX);

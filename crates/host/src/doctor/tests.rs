@@ -143,8 +143,8 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
 }
 
-/// The check is made every five seconds, but the kernel's long list of symbols is read again only
-/// when other CPUs are online.
+/// These features are checked every five seconds, but the kernel's long list of symbols is read
+/// again only when other CPUs are online.
 #[test]
 fn names_of_the_kernel_are_read_anew_where_cpus_come_or_go() {
     let host = Fixture::good("symbols");
@@ -189,7 +189,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     host.put("proc/42/stat", "42 (x y) S 1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 5 0 777 1000 99");
     host.put("proc/42/task/42/cgroup", "0::/box\n");
     host.put("proc/42/task/43/cgroup", "0::/box/vcpu0\n");
-    // procfs also accepts a thread's own ID.
+    // procfs also finds a thread by its own ID in place of the process ID.
     host.put("proc/43/task/43/cgroup", "0::/box/vcpu0\n");
     host.put("proc/42/fd/x", "");
     host.put("sys/fs/cgroup/cgroup.procs", "");
@@ -214,7 +214,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     );
     assert!(found.remedy.contains("vcpu_budget_pct"), "{found:?}");
     host.put("sys/fs/cgroup/box/cpu.idle", "0\n");
-    // A VM whose limits cannot be read is not boosted either.
+    // Actuator rt does not boost a VM whose limits cannot be read either.
     host.put("proc/43/task/43/cgroup", "0::/../elsewhere\n");
     let found = check(&host);
     assert!(
@@ -243,7 +243,8 @@ fn a_limit_of_threads_that_are_no_vcpus_keeps_nobody_from_being_boosted() {
     assert_eq!(status(&host), Status::Ok);
 }
 
-/// What to change, and what the one check that notices the fault must say.
+/// A fault: the file to change and its new text (`None`: remove the file), the only check that
+/// notices the fault, the status of this check, and a part of its text.
 type Fault = (&'static str, Option<&'static str>, &'static str, Status, &'static str);
 
 #[test]

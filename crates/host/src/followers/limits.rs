@@ -49,13 +49,13 @@ impl Followers {
             }
         }
         for pid in to_log {
-            // The user who runs the VM may be the one who sets quotas: limit the log.
+            // Limit the log: the user who runs the VM may also be the one who sets the quotas.
             let may_log = vms.may_log(pid);
             if let Some(vm) = vms.get(pid).filter(|_| may_log) {
                 self.log_limits(vm);
             }
         }
-        // The sensor has been told which record each thread has now.
+        // The sensor now knows which record each thread has, so unused records can be given back.
         self.quotas.give_back();
         !changed.is_empty()
     }
@@ -70,8 +70,8 @@ impl Followers {
         }
     }
 
-    /// How often [`refill_reserves`](Followers::refill_reserves) is due. `None` if there is nothing
-    /// to do.
+    /// Interval at which [`refill_reserves`](Followers::refill_reserves) is due. `None` if there is
+    /// nothing to refill.
     pub fn refill_interval(&self) -> Option<Duration> {
         self.quotas.refill_interval().filter(|_| self.stats.effect() == Effect::Realtime)
     }

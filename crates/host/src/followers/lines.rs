@@ -17,13 +17,14 @@ use crate::regions::place_line::Line;
 use crate::regions::region::Region;
 use crate::vms::Vm;
 
-/// Decides what stands in each host line. Another thread writes the lines.
+/// Decides what each host line contains. Another thread writes the lines.
 pub(super) struct Lines {
     host_lines: HostLines,
     sensor: Arc<Sensor>,
     proc_root: PathBuf,
     cpus: Arc<HostCpus>,
-    /// By vCPU index: CPUs that the guest is told, although the vCPU thread is not bound to them.
+    /// By vCPU index: the CPUs that the guest is told although the vCPU thread is not bound to
+    /// them.
     hints: BTreeMap<u32, CpuMask>,
 }
 
@@ -32,8 +33,8 @@ impl Lines {
         Lines { host_lines, sensor, proc_root, cpus: Arc::default(), hints: BTreeMap::new() }
     }
 
-    /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts. Returns
-    /// true if they have changed, so that all lines are to be renewed.
+    /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts.
+    /// Returns true if the CPUs have changed: the caller must then renew all lines.
     pub fn read_cpus(&mut self) -> bool {
         let now = HostCpus::read(Path::new("/"));
         if *self.cpus == now {
@@ -44,7 +45,7 @@ impl Lines {
         true
     }
 
-    /// Sets the CPUs that are told from the next [`attach`](Lines::attach) on.
+    /// Sets the hints that take effect with the next [`attach`](Lines::attach).
     pub fn set_hints(&mut self, hints: BTreeMap<u32, CpuMask>) {
         self.hints = hints;
     }
@@ -71,7 +72,7 @@ impl Lines {
         self.host_lines.attach(index, line);
     }
 
-    /// The performance domain of a vCPU, of the table in its VM's region.
+    /// Returns the performance domain of a vCPU, as an index into the table in its VM's region.
     fn domain(&self, region: &Region, index: u32, tid: u32) -> Option<u16> {
         if region.tells(self.cpus.table()) {
             self.domain_now(index, tid)
@@ -82,8 +83,8 @@ impl Lines {
         }
     }
 
-    /// The performance domain of the CPUs on which thread `tid` may run now, or of the CPUs that are
-    /// the hint of its vCPU.
+    /// Returns the performance domain of the CPUs that are the vCPU's hint. Without a hint, returns
+    /// that of the CPUs on which the vCPU's thread `tid` may run now.
     fn domain_now(&self, index: u32, tid: u32) -> Option<u16> {
         let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
         let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
@@ -95,8 +96,8 @@ impl Lines {
         self.host_lines.detach(index);
     }
 
-    /// Attaches the host lines of a VM again: the CPUs on which its vCPUs may run have changed, and
-    /// with them the performance domains, or its guest driver has changed.
+    /// Attaches the host lines of a VM again. To be called when the guest's driver, the host's CPUs
+    /// or the CPUs on which the VM's vCPUs may run have changed.
     pub fn renew(&self, vm: &Vm) {
         for (&index, &vcpu_id) in &vm.vcpus {
             self.attach(vm, index, vcpu_id);
@@ -110,7 +111,7 @@ impl Lines {
         }
     }
 
-    /// The place of a vCPU, as its guest is told. `None` if the guest is told nothing.
+    /// The place of a vCPU that its guest is told. `None` if the guest is told no place.
     pub fn place_of(&self, index: u32) -> Option<HostPlace> {
         let line = self.host_lines.line(index).filter(|line| line.follows)?;
         let mut place = None;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What depends on which VMs and vCPUs exist: host lines ([`lines`]), guests' counters
-//! ([`crate::counters`]), CPU limits ([`crate::quotas`]) and the setups of threads ([`setups`]).
+//! The parts of the daemon that depend on which VMs and vCPUs exist: host lines ([`lines`]),
+//! guests' counters ([`crate::counters`]), CPU limits ([`crate::quotas`]) and the setups of threads
+//! ([`setups`]).
 //!
-//! Each of them follows the [`Change`]s of the registry, and none of them knows another one.
+//! Each of them follows the [`Change`]s of the registry, and none of them knows the others.
 //! [`Followers`] passes each change on, in the order that the types of [`Change`] require.
-//! Placements and clamps are not here: they retry what failed, so the daemon compares them with the
-//! whole registry after each scan.
+//! Placements and clamps are not followers: those that failed are retried, so the daemon compares
+//! all of them with the whole registry after each scan.
 
 mod limits;
 mod lines;
@@ -38,7 +39,7 @@ pub(crate) struct Followers {
 }
 
 impl Followers {
-    /// Followers of a registry that is still empty.
+    /// Creates the followers of a registry that is still empty.
     pub fn new(
         sensor: Arc<Sensor>,
         stats: Arc<ActuatorStats>,
@@ -72,7 +73,8 @@ impl Followers {
                 if let Some(vm) = vms.get(pid) {
                     self.admit_counters(vm, settings);
                 }
-                // Threads of this process may have served an earlier VM.
+                // Threads of this process may have served an earlier VM: they now work for the new
+                // one.
                 self.set_up_io(pid, vms);
             }
             Change::VcpuAdded { vcpu_id, thread } => self.add_vcpu(vcpu_id, thread, vms),
@@ -107,8 +109,8 @@ impl Followers {
         // Read the CPU limits before the first boost of the vCPU.
         self.read_limits(index, tid);
         let setup = setups::of_vcpu(vm, vcpu_id, self.bounds(index), self.is_counted(vm));
-        // The sensor watches for requests of the guest from here on. The service below answers
-        // those that came before it.
+        // From here on, the sensor watches for requests of the guest to its counters. The service
+        // that starts below answers earlier requests.
         let thread = vms.set_up(thread, setup);
         self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
         self.lines.attach(vm, index, vcpu_id);
@@ -135,7 +137,8 @@ impl Followers {
         self.counters.admit(&vm.identity, vm.region.as_deref(), &settings.counters);
     }
 
-    /// The region of a VM came, went or was looked for again.
+    /// Serves counters and attaches host lines again, after the region of a VM has come or gone, or
+    /// was looked for again.
     fn change_region(&mut self, vm: &Vm, vms: &Vms) {
         for (&index, &vcpu_id) in &vm.vcpus {
             let tid = vms.tid_of(index).unwrap_or(0);
@@ -152,10 +155,10 @@ impl Followers {
         }
     }
 
-    /// Writes the setups of the threads of process `pid` again that are not vCPUs.
+    /// Writes again the setups of those threads of process `pid` that are not vCPUs.
     fn set_up_io(&self, pid: u32, vms: &Vms) {
         for (index, _) in vms.io_of_process(pid) {
-            // A thread that has entered a guest becomes a vCPU at the next scan.
+            // Leave out a thread that has entered a guest: it becomes a vCPU at the next scan.
             let record = self.sensor.vcpus().get(index);
             if record.is_some_and(|record| !record.has_entered()) {
                 vms.set_up_again(index, setups::of_io_thread(vms.get(pid), self.bounds(index)));
@@ -168,7 +171,7 @@ impl Followers {
     }
 
     /// To be called after the drivers in regions were polled. Writes all host lines again, because
-    /// nothing signals the end of a throttle, and closes counters that are not used.
+    /// nothing signals the end of a throttle. Closes counters that are not used.
     pub fn poll(&mut self, vms: &Vms) {
         self.refresh_lines(vms.iter());
         let counted = vms.iter().filter(|vm| self.counters.serves(vm.identity.pid));
@@ -183,8 +186,8 @@ impl Followers {
         }
     }
 
-    /// Informs the guests of the VMs in `pids` where their vCPUs are placed now. `hints`: by index
-    /// of the vCPU, CPUs that its guest is told although the thread is not bound to them.
+    /// Informs the guests of the VMs in `pids` where their vCPUs are placed now. `hints`: by vCPU
+    /// index, the CPUs that the guest is told although the vCPU's thread is not bound to them.
     pub fn tell_places(
         &mut self,
         hints: BTreeMap<u32, CpuMask>,
@@ -197,7 +200,7 @@ impl Followers {
         }
     }
 
-    /// The place of a vCPU, as its guest is told. `None` if the guest is told nothing.
+    /// The place of a vCPU that its guest is told. `None` if the guest is told no place.
     pub fn place_of(&self, index: u32) -> Option<HostPlace> {
         self.lines.place_of(index)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The setup of a thread that the sensor gets. It combines what the registry knows of the VM with
-//! the thread's CPU limits, and with whether the guest's counters are served.
+//! The setup that the sensor gets for each thread. It combines what the registry knows of the VM,
+//! the thread's CPU limits, and whether the guest's counters are served.
 
 use std::mem::offset_of;
 
@@ -10,7 +10,7 @@ use paracord_policy::{PC_REFUSED_ALL, PC_WRITE_DOMAINS, PC_WRITE_LINE, pc_vcpu_s
 use crate::settings::Mode;
 use crate::vms::Vm;
 
-/// Shortest guest line, in bytes, that contains the guest's performance request.
+/// Length in bytes of the shortest guest line that contains the guest's performance request.
 const LINE_WITH_REQUEST_BYTES: usize =
     offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
 
@@ -19,7 +19,7 @@ const LINE_WITH_REQUEST_BYTES: usize =
 pub(super) struct Bounds {
     /// The actuators that do not boost the thread: `PC_REFUSED_*`.
     pub refused: u32,
-    /// Index of the record of what its quotas leave; 0: there is none.
+    /// Index of the record of what the thread's quotas leave; 0: there is none.
     pub reserve: u32,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
     }
 }
 
-/// What the sensor writes into the guest's own memory.
+/// What the sensor writes into the guest's own memory: `PC_WRITE_*`.
 fn writes(vm: &Vm) -> u32 {
     vm.announced.as_ref().map_or(0, |region| {
         (if region.has_host_line { PC_WRITE_LINE } else { 0 })
@@ -61,8 +61,8 @@ fn writes(vm: &Vm) -> u32 {
     })
 }
 
-/// The setup of a VMM thread that is not a vCPU. If its process has no VM, the thread works for no
-/// VM, and is not boosted.
+/// The setup of a VMM thread that is not a vCPU. `vm`: the VM of its process. If there is none, the
+/// thread works for no VM, and is not boosted.
 pub(super) fn of_io_thread(vm: Option<&Vm>, bounds: Bounds) -> pc_vcpu_setup {
     let nobodys = pc_vcpu_setup { refused: PC_REFUSED_ALL, io: 1, ..pc_vcpu_setup::default() };
     let Some(vm) = vm else { return nobodys };
@@ -71,8 +71,8 @@ pub(super) fn of_io_thread(vm: Option<&Vm>, bounds: Bounds) -> pc_vcpu_setup {
 }
 
 /// Address in the VMM at which the guest of a vCPU shows that it has made a request to its
-/// counters. The guest makes requests before its driver declares anything, so the driver does not
-/// matter.
+/// counters. The guest makes requests before its driver declares anything, so this address does not
+/// depend on the driver.
 fn asked_hva(vm: &Vm, vcpu_id: u32) -> Option<u64> {
     vm.region.as_ref()?.slot_hva(vcpu_id)?.checked_add(PMU_GUEST_OFFSET as u64)
 }

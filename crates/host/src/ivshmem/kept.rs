@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The vectors of a VM outlive the daemon: KVM uses them, and QEMU holds their file descriptors. A
-//! note records the ids that these eventfds have in /proc/PID/fdinfo, and pidfd_getfd(2) copies the
-//! descriptors from QEMU.
+//! Finds the vectors of a running VM again. They outlive the daemon, because KVM uses them and QEMU
+//! holds their file descriptors. A note records the ids that these eventfds have in
+//! /proc/PID/fdinfo. With these ids, the next daemon finds the descriptors in QEMU, and copies them
+//! with pidfd_getfd(2).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::vectors::Vectors;
 use crate::vms::identity::Identity;
 
-/// Longest note. A note names a VM and its vectors.
+/// Longest note that is read. A note contains a VM's identity and the ids of its vectors.
 const NOTE_BYTES: u64 = 16 << 10;
 
 /// Writes a note about the vectors of a VM to `path`.
@@ -49,7 +50,7 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     }
     let pid = Pid::from_raw(vm.pid.try_into().ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Check after the open: the pidfd is that of this VM.
+    // Check this after the open: the pidfd then belongs to this VM.
     if proc::start_ticks(proc_root, vm.pid).ok() != Some(vm.start_ticks) {
         return None;
     }
@@ -119,7 +120,8 @@ mod tests {
     fn vectors_that_the_vm_has_closed_are_not_found() {
         let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
         let note = dir.path().join(".web");
-        // Another process, for eventfds of this one's other tests soon get the ids of closed ones.
+        // Use another process: in this one, the eventfds of other tests soon get the ids of closed
+        // eventfds.
         let mut process = Command::new("sleep").arg("60").spawn().unwrap();
         let vm = vm(process.id(), proc::start_ticks(proc_root, process.id()).unwrap());
         keep(&note, proc_root, &vm, &Vectors::new(3).unwrap()).unwrap();

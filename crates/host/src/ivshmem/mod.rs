@@ -2,9 +2,9 @@
 //! Interrupts for guests of an unmodified QEMU. The daemon is the server of QEMU's
 //! `ivshmem-doorbell` devices.
 //!
-//! Each region has its own socket, `ivshmem/NAME` in the run directory, which belongs to the owner
-//! of the region. A QEMU that connects gets the memory of the region and one vector per vCPU. KVM
-//! turns the eventfd of a vector into an interrupt.
+//! Each region has its own socket, `ivshmem/NAME` in the run directory. The socket belongs to the
+//! owner of the region. A QEMU that connects gets the memory of the region and one vector per vCPU.
+//! KVM turns the eventfd of a vector into an interrupt.
 //!
 //! | part | job |
 //! |---|---|
@@ -30,14 +30,15 @@ use server::{Connected, Server};
 
 pub use vectors::Vectors;
 
-/// Path of the socket of a region. The directory of the socket exists while a daemon serves.
+/// Path of the socket of a region. The directory of the socket exists while a daemon serves
+/// regions.
 pub fn socket_path(run_dir: &Path, region: &str) -> PathBuf {
     run_dir.join(DIRECTORY).join(region)
 }
 
 const DIRECTORY: &str = "ivshmem";
 
-/// The server. Dropping this value removes the sockets. Vectors that were given away continue to
+/// The server. Dropping this value removes the sockets. Vectors that VMs have received continue to
 /// work.
 pub struct Ivshmem {
     directory: PathBuf,
@@ -47,8 +48,8 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// Serves the regions in `region_dir`, including regions that come later. A directory that
-    /// cannot be used is tried again.
+    /// Serves the regions in `region_dir`, including regions that come later. If a directory cannot
+    /// be used, the server tries again at intervals.
     ///
     /// # Errors
     /// If the thread cannot be created.

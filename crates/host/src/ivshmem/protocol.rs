@@ -22,8 +22,8 @@ const MEMORY: i64 = -1;
 /// The error of sendmsg(2). `WouldBlock` if the client does not read and there are many vectors.
 pub fn welcome(client: impl AsFd, memory: impl AsFd, vectors: &Vectors) -> io::Result<()> {
     let client = client.as_fd();
-    // The kernel charges a hundred times the size of a message to the buffer. If a larger buffer is
-    // refused, the default size has to do.
+    // The kernel charges a hundred times the size of a message to the send buffer, so request a
+    // larger buffer. If the request is refused, the default size has to do.
     let _ = sockopt::set_socket_send_buffer_size_force(client, 1 << 20);
     send(client, VERSION, None)?;
     send(client, CLIENT, None)?;
@@ -55,7 +55,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Receives the next message, as QEMU reads it.
+    /// Receives the next message in the same way as QEMU.
     pub fn receive(stream: &UnixStream) -> (i64, Option<OwnedFd>) {
         let (mut bytes, mut fd) = ([0; 8], None);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A socket for each region, and the VMs that have connected to it.
+//! A socket for each region, and the VMs that have connected to these sockets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -24,14 +24,15 @@ use crate::regions::file_identity::FileIdentity;
 use crate::regions::region_file::{check_name, prepare_directory, prepare_region_directory};
 use crate::regions::region_io::read_header;
 
-/// Maximum number of sockets. Each takes a file descriptor.
+/// Maximum number of sockets. Each takes up a file descriptor.
 const REGIONS_MAX: usize = 1024;
-/// Pause after each connection: a client that reconnects in a loop is served once in this time.
+/// Pause after each connection, so that a client that reconnects in a loop is served at most once
+/// in this time.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How soon the server notices that a directory was recreated, or can be used at last.
+/// Longest time until the server notices that a directory was recreated or has become usable.
 const RENEW_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// The VMs that are connected, by their region.
+/// The VMs that are connected, by the names of their regions.
 #[derive(Debug, Default)]
 pub struct Connected(Mutex<BTreeMap<String, Client>>);
 
@@ -45,8 +46,8 @@ struct Client {
 }
 
 impl Connected {
-    /// The vectors of the VM that was sent exactly this region. The region may have been recreated
-    /// under the same name since.
+    /// The vectors of the VM that was sent exactly this region, and not an earlier or later one
+    /// with the same name.
     pub fn vectors(&self, name: &str, region: FileIdentity) -> Option<Arc<Vectors>> {
         let connected = self.lock();
         let client = connected.get(name).filter(|client| client.region == region)?;
@@ -70,7 +71,7 @@ struct Watched {
     changes: OwnedFd,
 }
 
-/// The server's thread.
+/// The state of the server's thread.
 pub struct Server {
     directory: PathBuf,
     region_dir: PathBuf,
@@ -107,7 +108,7 @@ impl Server {
         server
     }
 
-    /// Serves the directories that exist now, if they are not the ones that are served already.
+    /// Starts serving the directories that exist now, unless they are served already.
     fn renew(&mut self) {
         let is_at = |path: &Path, identity| identity_of(path).is_ok_and(|now| now == identity);
         let still = self.watched.as_ref().is_some_and(|watched| {
@@ -126,7 +127,7 @@ impl Server {
             Err(error) => {
                 self.watched = None;
                 let line = format!("guests have no interrupts for samples: {error}");
-                // Log each reason once, and not at each try.
+                // Log each reason once, and not after each try.
                 if self.unwatched.as_ref() != Some(&line) {
                     warn!("{line}");
                     self.unwatched = Some(line);
@@ -160,7 +161,7 @@ impl Server {
                         }
                         std::thread::sleep(PAUSE);
                     }
-                    // A client sends nothing: if it is readable, it is gone.
+                    // A client sends nothing, so a client whose stream is readable is gone.
                     Ready::Client(region) => drop(self.connected.lock().remove(&region)),
                 }
             }
@@ -180,7 +181,7 @@ impl Server {
         if let Some(watched) = &self.watched {
             fds.push((PollFd::new(&watched.changes, PollFlags::IN), Ready::Changes));
         }
-        // Handle clients that are gone first: the next client of the same region may be waiting
+        // Handle first the clients that are gone: the next client of the same region may be waiting
         // already.
         for (region, stream) in &clients {
             fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
@@ -232,7 +233,7 @@ impl Server {
 
     fn listen(&self, name: &str, region: &fs::Metadata) -> io::Result<Socket> {
         let path = self.directory.join(name);
-        // Remove the socket of a daemon that was killed.
+        // Remove the socket that a killed daemon has left.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
@@ -277,8 +278,9 @@ impl Server {
     }
 }
 
-/// Whether a client of `socket` may get this region. The socket's owner may get the region of the
-/// time when the socket was made, but not another user's region under the same name.
+/// Checks that a client of `socket` may get this region: the region must belong to the user to whom
+/// it belonged when the socket was made. Another user's region may exist under the same name by
+/// now.
 fn check_owner(region: &fs::Metadata, socket: &Socket) -> io::Result<()> {
     if region.is_file() && region.uid() == socket.owner {
         return Ok(());
@@ -296,7 +298,8 @@ fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let is_of = (identity_of(directory)?, identity_of(region_dir)?);
-    // A region that gets another owner gets another socket.
+    // Changes of attributes are watched too, because a region that gets another owner gets another
+    // socket.
     let events =
         WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ATTRIB;
     inotify::add_watch(&changes, region_dir, events)?;
@@ -306,7 +309,7 @@ fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
 impl Drop for Server {
     fn drop(&mut self) {
         self.close();
-        // This fails while the directory has notes of VMs that are still running.
+        // This fails if the directory still contains notes about the vectors of VMs (kept.rs).
         let _ = fs::remove_dir(&self.directory);
     }
 }

@@ -25,7 +25,7 @@ fn make(regions: &Path, name: &str) {
 
 #[test]
 fn sockets_follow_regions_and_vectors_their_clients() {
-    // Regions lie on tmpfs.
+    // Regions must lie on tmpfs.
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let (sockets, regions) = (dir.path().join("ivshmem"), dir.path().join("regions"));
     let make = |name: &str| make(&regions, name);
@@ -54,8 +54,8 @@ fn sockets_follow_regions_and_vectors_their_clients() {
     fs::write(regions.join("old"), "no region").unwrap();
     let refused = UnixStream::connect(sockets.join("old")).unwrap();
     await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
-    // Both directories are gone, as after a new mount of the file system, and one of them
-    // cannot be created for a moment.
+    // Remove both directories, as a new mount of the file system does. For a moment, the server
+    // cannot create one of them again.
     await_that("a file is in the way", || {
         let _ = fs::remove_dir_all(&sockets);
         fs::write(&sockets, "in the way").is_ok()
@@ -72,8 +72,8 @@ fn sockets_follow_regions_and_vectors_their_clients() {
     thread.join().unwrap();
 }
 
-/// A server of two regions whose sockets belong to another user, as if that user had owned the
-/// regions when the sockets were made.
+/// A server of one region whose socket belongs to another user, as if that user had owned the
+/// region when the socket was made.
 fn server_of_another_user(dir: &Path) -> Server {
     let regions = dir.join("regions");
     fs::create_dir(&regions).unwrap();
@@ -83,7 +83,8 @@ fn server_of_another_user(dir: &Path) -> Server {
     server
 }
 
-/// Lets `server` run while `change` is made, and returns whether a client gets the region then.
+/// Lets `server` run while `change` is made, and returns whether a client gets the region
+/// afterwards.
 fn is_served_after(dir: &Path, mut server: Server, change: impl FnOnce()) -> bool {
     let stop = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let theirs = stop.try_clone().unwrap();
@@ -121,7 +122,8 @@ fn a_socket_does_not_give_another_users_region() {
     assert!(check_owner(&fs::metadata(dir.path()).unwrap(), socket).is_err(), "a directory");
 }
 
-/// chown(2) and chmod(2) cause the same event. Only root can give a file away.
+/// Only root can give a file away with chown(2), so the test uses chmod(2), which causes the same
+/// event.
 #[test]
 fn a_region_that_gets_another_owner_gets_another_socket() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -138,7 +140,7 @@ fn a_region_in_a_directory_that_was_made_anew_gets_another_socket() {
     let server = server_of_another_user(dir.path());
     let regions = dir.path().join("regions");
     assert!(is_served_after(dir.path(), server, || {
-        // Renamed away: no event comes, because the old directory has the same files.
+        // The rename causes no event, because the old directory still contains the same files.
         fs::rename(&regions, dir.path().join("old")).unwrap();
         fs::create_dir(&regions).unwrap();
         make(&regions, "web");

@@ -7,19 +7,20 @@ use rustix::fd::OwnedFd;
 
 use crate::wake::{eventfd, wake};
 
-/// Interrupts of a VM, by vCPU: eventfds that KVM turns into interrupts.
+/// The interrupts of a VM: for each vCPU, an eventfd that KVM turns into an interrupt.
 #[derive(Debug)]
 pub struct Vectors(pub(super) Vec<OwnedFd>);
 
 impl Vectors {
-    /// Maximum number of vectors of a VM. vCPUs beyond them have no interrupt.
+    /// Maximum number of vectors of a VM. vCPUs with this vcpu_id or a higher one have no
+    /// interrupt.
     pub const MAX: u32 = 256;
 
     pub(super) fn new(count: u32) -> io::Result<Vectors> {
         (0..count.min(Vectors::MAX)).map(|_| eventfd()).collect::<io::Result<_>>().map(Vectors)
     }
 
-    /// Interrupts the guest of a vCPU. Does nothing if the vCPU has no vector.
+    /// Raises the interrupt of a vCPU. Does nothing if the vCPU has no vector.
     pub fn raise(&self, vcpu_id: u32) {
         if let Some(vector) = self.0.get(vcpu_id as usize) {
             wake(vector);

@@ -13,9 +13,9 @@ use paracord_abi::{DOMAIN_BYTES, Domain, layout, table_id};
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::sysfs::{CAPACITY_MAX, CpuFiles, Policy};
 
-/// The scale of the shared region is the kernel's.
+/// The shared region uses the same scale as the kernel.
 const _: () = assert!(layout::PARACORD_SCALE as u16 == CAPACITY_MAX);
-/// Number of clusters that fit into the table after "any CPU".
+/// Maximum number of clusters that fit into the table after "any CPU".
 const CLUSTERS_MAX: usize = layout::PARACORD_DOMAINS_MAX as usize - 1;
 /// Number of operating points for a driver that accepts any frequency (`intel_pstate`). A guest's
 /// governor does not need finer steps.
@@ -28,7 +28,7 @@ pub struct Cluster {
     pub cpus: BTreeSet<u32>,
     /// Capacity at the highest frequency, 1..=1024.
     pub capacity: u16,
-    /// Operating points, in ascending order; empty without cpufreq.
+    /// Frequencies of the operating points, in ascending order; empty without cpufreq.
     pub khz: Vec<u32>,
     /// Whether all CPUs always have the same frequency.
     pub shared: bool,
@@ -59,7 +59,7 @@ impl HostCpus {
     pub fn read(root: &Path) -> HostCpus {
         let host = CpuFiles::below(&root.join("sys"));
         let numbers = host.numbers();
-        // If the kernel shows no capacities, all CPUs are equal.
+        // If the kernel shows no capacities, all CPUs count as equal.
         let capacity = |cpu: u32| (cpu, host.capacity_or_full(cpu));
         let capacities: BTreeMap<u32, u16> = numbers.into_iter().map(capacity).collect();
         let mut policies = policies(&host, &capacities);
@@ -100,9 +100,9 @@ impl HostCpus {
         self.clusters.iter().find(|cluster| cluster.cpus.contains(&cpu))
     }
 
-    /// Index of the domain of a vCPU that may run only on these CPUs: the domain of a cluster if
-    /// all of these CPUs that exist are in this cluster, otherwise "any CPU". `None` without a
-    /// table.
+    /// Index of the domain of a vCPU that may run only on these CPUs. If all of these CPUs that
+    /// exist are in one cluster, it is the domain of this cluster, provided that the table contains
+    /// this domain. In all other cases it is "any CPU". `None` without a table.
     pub fn domain_of(&self, allowed: &CpuMask) -> Option<u16> {
         if self.table.is_empty() {
             return None;
@@ -116,7 +116,7 @@ impl HostCpus {
         Some(if usize::from(index) < self.table.len() { index } else { 0 })
     }
 
-    /// What guests are not told, as one line; `None`: nothing is missing.
+    /// Describes in one line what guests are not told; `None` if nothing is missing.
     pub fn lacking(&self) -> Option<String> {
         if self.table.is_empty() {
             return Some(
@@ -140,7 +140,7 @@ fn single(cpu: u32, capacity: u16) -> Cluster {
     Cluster { cpus: BTreeSet::from([cpu]), capacity, khz: Vec::new(), shared: false }
 }
 
-/// Joins clusters that are equal, if `may` is true for them.
+/// Joins equal clusters, if `may` is true for both of them.
 fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> {
     let mut folded: Vec<Cluster> = Vec::new();
     for cluster in clusters {
@@ -159,7 +159,8 @@ fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> 
 }
 
 fn table(clusters: &[Cluster]) -> Vec<Domain> {
-    // Of the largest CPUs, those with the highest frequency, because people read that one.
+    // If several clusters have the largest capacity, take the one with the highest frequency,
+    // because this frequency is displayed to people.
     let largest = clusters.iter().max_by_key(|c| (c.capacity, c.max_khz()));
     let Some(largest) = largest.filter(|largest| largest.max_khz() > 0) else { return Vec::new() };
     let scale = u64::from(largest.max_khz());
@@ -181,20 +182,20 @@ fn table(clusters: &[Cluster]) -> Vec<Domain> {
     });
     let mut table = vec![any];
     table.extend(own.take(CLUSTERS_MAX));
-    // If all CPUs are of one kind and do not share a frequency, their domain is the same as "any CPU".
+    // If all CPUs are of one kind and do not share a frequency, their domain equals "any CPU".
     if table.len() == 2 && table[0] == table[1] {
         table.pop();
     }
     table
 }
 
-/// The cpufreq policies that have frequencies, in order of their first CPUs.
+/// The cpufreq policies that have frequencies, as clusters, in order of their first CPUs.
 fn policies(host: &CpuFiles, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
     let mut policies: Vec<Cluster> = host
         .policies()
         .into_values()
         .filter_map(|policy| {
-            // Includes CPUs that are offline now.
+            // The related CPUs include those that are offline now.
             let cpus: BTreeSet<u32> = policy.related_cpus().ok()?.iter().collect();
             let capacity = cpus.first().and_then(|cpu| capacities.get(cpu)).copied()?;
             let khz = frequencies(&policy);
@@ -206,8 +207,8 @@ fn policies(host: &CpuFiles, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
     policies
 }
 
-/// Frequencies in ascending order. Those above the limit of the hardware are boost frequencies that
-/// are switched off.
+/// The frequencies of a policy, in ascending order. Frequencies above the limit of the hardware are
+/// left out: they are boost frequencies that are switched off.
 fn frequencies(policy: &Policy) -> Vec<u32> {
     let max = policy.max_khz().ok().flatten().unwrap_or(u32::MAX);
     let mut khz = policy.listed_khz().unwrap_or_default();

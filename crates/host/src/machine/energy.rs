@@ -18,7 +18,7 @@ const MODEL: &str = "sys/kernel/debug/energy_model";
 /// Why tasks are not placed by energy, as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnergyError {
-    /// There is nothing to gain.
+    /// Placement by energy would gain nothing.
     #[error("all CPUs are equal")]
     Equal,
     /// The kernel shows no model.
@@ -49,8 +49,9 @@ fn capacities(host: &CpuFiles) -> BTreeMap<u32, u32> {
     host.numbers().into_iter().filter_map(shown).collect()
 }
 
-/// Points of a domain, in ascending order: frequency (kHz), performance at this frequency (0: the
-/// kernel does not show it), cost.
+/// Returns the operating points of a domain, in ascending order of frequency. Each point consists
+/// of the frequency in kHz, the performance at this frequency (0: the kernel does not show it) and
+/// the cost.
 fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
     let mut points: Vec<_> = fs::read_dir(domain)
         .into_iter()
@@ -66,7 +67,7 @@ fn points(domain: &Path) -> Vec<(u64, u64, u64)> {
     points
 }
 
-/// The points and the CPUs of a domain.
+/// Reads the points and the CPUs of a domain.
 fn domain_at(
     path: &Path,
     capacities: &BTreeMap<u32, u32>,
@@ -101,7 +102,7 @@ fn domain_at(
 /// Reads the energy model below `root` (`/`).
 ///
 /// # Errors
-/// [`EnergyError`] says why tasks cannot be placed by energy.
+/// [`EnergyError`]: why tasks cannot be placed by energy.
 pub fn read(root: &Path) -> Result<Model, EnergyError> {
     let capacities = capacities(&CpuFiles::below(&root.join("sys")));
     let small = capacities.values().copied().min().unwrap_or(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPUs have a frequency governor that follows the scheduler's requests.
+//! Finds the CPUs whose frequency governor follows the scheduler's requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use paracord_sys::sysfs::CpuFiles;
 /// (kernel/sched/cpufreq_schedutil.c).
 const LISTENS: &str = "schedutil";
 
-/// Whether a CPU shares its frequency.
+/// Whether a CPU shares its frequency with other CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frequency {
     /// The CPU has a frequency of its own.
@@ -19,7 +19,7 @@ pub enum Frequency {
     Shared,
 }
 
-/// CPUs that share one frequency, and the governor that decides about it.
+/// CPUs that share one frequency, and the governor that chooses this frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The CPUs, in ascending order.
@@ -60,7 +60,8 @@ pub fn listening(policies: &[Policy]) -> BTreeMap<u32, Frequency> {
     cpus
 }
 
-/// One line that says whether frequencies follow the requests of tasks, and what to do if they do not.
+/// Describes in one line whether frequencies follow the requests of tasks, and what to do if they
+/// do not.
 pub fn summary(policies: &[Policy]) -> String {
     if policies.is_empty() {
         return "no frequencies are asked for: this host's kernel does not set them (no cpufreq)"

@@ -23,7 +23,7 @@ const BOOSTS: &str = "paracord_vcpu_boosts";
 const ACTUATION: &str = "paracord_actuation_latency_seconds";
 const WAKEUP: &str = "paracord_vm_wakeup_latency_seconds";
 
-/// Every name as it appears in the output, without `_bucket`, `_sum` and `_count`.
+/// Every metric's name as it appears in the output, without `_bucket`, `_sum` and `_count`.
 pub const NAMES: fn() -> Vec<String> = || {
     let mut names = vec![format!("{INFO}_info"), format!("{VM_INFO}_info")];
     names.extend([ACTUATION.to_owned(), WAKEUP.to_owned(), format!("{BOOSTS}_total")]);
@@ -159,7 +159,8 @@ impl Collector for Families {
 }
 
 impl Families {
-    /// The histograms cover all vCPUs of a VM together: 66 buckets per vCPU would be too many series.
+    /// Encodes the wakeup latencies. Each histogram covers all vCPUs of a VM together: 66 buckets
+    /// per vCPU would be too many series.
     fn encode_wakeups(&self, e: &mut DescriptorEncoder) -> fmt::Result {
         let help = "From wakeup to running, all vCPUs of the VM";
         let mut family = e.encode_descriptor(WAKEUP, help, None, MetricType::Histogram)?;

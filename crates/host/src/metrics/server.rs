@@ -2,7 +2,7 @@
 //! Serves metrics over HTTP, on a loopback port or a unix socket, and writes them to a textfile.
 //!
 //! Each scraper is answered in a thread of its own. A slow scraper is dropped after [`CLIENT_MAX`].
-//! It delays neither the daemon nor other scrapers.
+//! Until then, it delays neither the daemon nor other scrapers.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -26,14 +26,17 @@ use crate::stop_thread::StopThread;
 
 /// Time limit for one scraper, from its connection to the end of the answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
-/// Number of scrapers of a listener that are answered at the same time. Further ones are turned away.
+/// Maximum number of scrapers of a listener that are answered at the same time. Others are turned
+/// away.
 const CLIENTS_MAX: usize = 16;
-/// Stack size of a scraper's thread. The daemon's memory is locked, and this stack is part of it.
+/// Stack size of a scraper's thread. The stack is small, because it is part of the daemon's locked
+/// memory.
 const STACK_BYTES: usize = 128 * 1024;
-/// Time limit for the answer to a scraper that is turned away. Such a scraper has not read anything yet.
+/// Time limit for the answer to a scraper that is turned away. The limit can be short: nothing was
+/// sent to such a scraper before, so its socket buffer has room for the answer.
 const BUSY_MAX: Duration = Duration::from_millis(20);
 const BUSY: &str = "too many scrapers; try again\n";
-/// Longest request line and headers. Those of real scrapers are shorter.
+/// Maximum length of the request line and headers together. Those of real scrapers are shorter.
 const REQUEST_MAX_BYTES: usize = 8 * 1024;
 
 /// Why metrics cannot be served.
@@ -45,7 +48,7 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Serves metrics until it is dropped.
+/// The metrics server. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct MetricsServer {
     _thread: StopThread,
@@ -72,7 +75,7 @@ impl MetricsServer {
     /// socket belongs to `group`.
     ///
     /// # Errors
-    /// Names the key whose address or path cannot be used.
+    /// [`MetricsError`], which names the key whose address or path cannot be used.
     pub fn start(
         config: &Metrics,
         group: Option<u32>,
@@ -113,7 +116,8 @@ impl MetricsServer {
     }
 }
 
-/// Replaces the socket of a daemon that has died, but never any other file.
+/// Opens a unix socket at `path`. Replaces the socket of a daemon that has died, but never any
+/// other file.
 fn bind_unix(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(path)?,
@@ -187,12 +191,13 @@ impl Serving {
         }
     }
 
-    /// Replaces the file by renaming, so that it is complete whenever it is read.
+    /// Writes the metrics to a new file and renames it to `path`, so that readers always find a
+    /// complete file.
     fn write_textfile(&self, path: &Path) -> io::Result<()> {
         let text = text(&self.handle, encode_textfile)?;
         let unfinished = path.with_extension("prom.new");
         // Other users may be able to write to the directory. So an existing file, which may be a
-        // symbolic link, is not written to.
+        // symbolic link, is removed and never written to.
         match std::fs::remove_file(&unfinished) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -333,7 +338,7 @@ mod tests {
             answer.starts_with("HTTP/1.1 503")
         };
         let refused = crowd.iter().filter(|stream| refused(stream)).count();
-        // The threads of the two scrapes before may not have ended yet.
+        // The threads of the two earlier scrapes may not have ended yet.
         assert!((silent.len()..=silent.len() + 2).contains(&refused), "{refused}");
         assert_eq!(std::fs::read_to_string(&trap).unwrap(), "mine", "a symbolic link was followed");
         assert!(std::fs::read_to_string(&textfile).unwrap().contains("paracord_vms 0"));
@@ -347,7 +352,8 @@ mod tests {
     fn the_socket_belongs_to_the_configured_group() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("m.sock");
-        // A group of this process that a new file does not get anyway. Root may use any group.
+        // Find a group of this process that is not the default group of a new file. Root may use
+        // any group.
         let own = std::fs::metadata(dir.path()).unwrap().gid();
         let is_root = rustix::process::geteuid().is_root();
         let groups = rustix::process::getgroups().unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of placements. All are checked before the first is made, and either all are made or none.
+//! Changes of placements. All changes are checked before the first one is made, and either all of
+//! them are made or none.
 
 use tracing::warn;
 
@@ -9,24 +10,24 @@ use super::state::{Placed, Places, VmPlaces, Wanted};
 use super::threads::{Failed, VcpuThread, VmThreads};
 use crate::config::PlaceKeys;
 
-/// What a plan does about a vCPU.
+/// What to do about the placement of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Do nothing.
     Skip,
-    /// Put what is wanted in force, if it is not yet.
+    /// Put the wanted placement in force, unless it is already.
     IfNeeded,
-    /// Put what is wanted in force even if it should be already, because another program may have
-    /// changed it.
+    /// Put the wanted placement in force even if it should be already, because another program may
+    /// have changed the thread.
     Again,
 }
 
-/// A change of one thread. `None`: make it as if it had never been placed.
+/// A change of one thread. `None`: restore the thread to the state before its placement.
 pub(super) type Change = (VcpuThread, Option<Placed>);
 
 impl Places {
-    /// Computes what has to change. `select` gets each thread and what is wanted of it, and chooses
-    /// what to do about it.
+    /// Computes what has to change. `select` gets each thread and its wanted placement, and chooses
+    /// what to do.
     pub(super) fn plan(
         &self,
         vm: &VmThreads,
@@ -63,13 +64,13 @@ impl Places {
         Ok(changes)
     }
 
-    /// Makes all changes, or restores the state before.
+    /// Makes all changes. If one of them fails, restores the previous state.
     pub(super) fn change(&self, now: &mut VmPlaces, changes: &[Change]) -> Result<(), String> {
         let had = |(thread, _): &Change| (*thread, now.placed.get(&thread.index).copied());
         let before: Vec<Change> = changes.iter().map(had).collect();
         for (n, (thread, wanted)) in changes.iter().enumerate() {
             if let Err(why) = self.change_one(now, *thread, *wanted) {
-                // In reverse order, including the change that failed.
+                // Undo the changes in reverse order, including the change that failed.
                 for (thread, had) in before[..=n].iter().rev() {
                     if let Err(why) = self.change_one(now, *thread, *had) {
                         let tid = thread.tid;
@@ -82,7 +83,8 @@ impl Places {
         Ok(())
     }
 
-    /// Restores vCPUs to the state before their placement, and forgets that they were placed.
+    /// Restores the vCPUs for which `whom` is true to the state before their placement, and forgets
+    /// that they were placed.
     pub(super) fn withdraw(
         &self,
         now: &mut VmPlaces,

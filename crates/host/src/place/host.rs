@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs as placements name them: which CPUs a placement stands for, or why it stands for none.
+//! The host's CPUs as placements name them. Finds out which CPUs a placement stands for, or why it
+//! stands for none.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -53,15 +54,16 @@ impl Host {
         let known = clusters.iter().fold(CpuMask::default(), |all, one| all.or(&one.cpus));
         let files = CpuFiles::below(&root.join("sys"));
         let present = files.present().ok().flatten().unwrap_or(known);
-        // A kernel without CPU hotplug has no such list.
+        // If the kernel shows no such list, all present CPUs count as online.
         let online = files.online().ok().flatten().unwrap_or(present);
         Host { clusters, present, online }
     }
 
-    /// Checks whether all CPUs and clusters of a placement exist and are online.
+    /// Checks that all CPUs in the lists of a placement exist and are online, and that each cluster
+    /// or capacity in the placement has a CPU that is online.
     ///
     /// # Errors
-    /// One line about the first that is not, and about what exists.
+    /// One line about the first part of the placement that fails, and about what exists.
     pub fn check(&self, placement: &Placement) -> Result<(), String> {
         for (who, cpus) in placement.iter() {
             let whom = match who {
@@ -79,7 +81,7 @@ impl Host {
     /// of the vCPU's thread.
     ///
     /// # Errors
-    /// One line that says what is missing and what to do.
+    /// One line: what is missing, and what to do.
     pub fn resolve(
         &self,
         cpus: Cpus,
@@ -91,8 +93,8 @@ impl Host {
             Cpus::Any => return Ok(None),
             Cpus::Auto => return self.auto(rank, cpuset).map(Some),
             Cpus::List(cpus) => cpus,
-            // Offline CPUs of a cluster or of a capacity are left out. Only a list names exactly
-            // the CPUs that are wanted.
+            // Offline CPUs of a cluster or of a capacity are left out. They are an error only in a
+            // list, which names exactly the CPUs that are wanted.
             Cpus::Cluster(id) => {
                 let named = self.clusters.iter().find(|cluster| cluster.id() == id);
                 let cluster = named.ok_or_else(|| self.no_cluster(id))?;
@@ -282,7 +284,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(means(&host, cpus, 0), meant);
         }
-        // Each vCPU has its own CPU, the largest first. After that, vCPUs share CPUs.
+        // Each vCPU has its own CPU, the largest first. When no CPU is left, vCPUs share CPUs.
         let auto: Vec<_> = (0..8).map(|rank| means(&host, "auto", rank)).collect();
         assert_eq!(auto, ["4", "5", "0", "1", "2", "3", "4", "5"]);
         let around = |list: &str| host.cluster_around(&list.parse().unwrap()).map(Cluster::id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The affinity that every placed thread had before, in a file that outlives the daemon
-//! ([`crate::boosts::journal_file`]).
+//! The affinity that every placed thread had before its placement, in a file that outlives the
+//! daemon ([`crate::boosts::journal_file`]).
 //!
 //! As in the [journal of boosts](crate::boosts::journal), an entry is complete before its thread is
 //! changed, and is cleared after the thread was restored.
@@ -34,15 +34,16 @@ pub struct Entry {
     /// Start of the thread, in clock ticks since boot. It distinguishes the thread from a later one
     /// with the same ID.
     pub start_ticks: u64,
-    /// The affinity that the thread gets back. [`CpuMask::ALL`] if it had all CPUs of its cpuset,
-    /// so that it follows changes of the cpuset again.
+    /// The affinity that the thread gets back. [`CpuMask::ALL`] if the thread had all CPUs of its
+    /// cpuset, so that it follows changes of the cpuset again.
     pub before: CpuMask,
-    /// The affinity that the placement gave it.
+    /// The affinity that the placement gave the thread.
     pub given: CpuMask,
 }
 
 impl Entry {
-    /// Restores the affinity of the thread, if it still has the affinity that it was given.
+    /// Restores the affinity of the thread, if the thread still has the affinity that the placement
+    /// gave it.
     ///
     /// # Errors
     /// The errors of the system calls.
@@ -88,7 +89,7 @@ impl PlaceJournal {
         run_dir.join("placements")
     }
 
-    /// Makes an empty journal in the run directory, with mode 0600. It replaces an existing file.
+    /// Makes an empty journal in the run directory, with mode 0600. Replaces an existing file.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -97,8 +98,8 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// Opens the journal in the run directory with all its entries if it is of this boot; otherwise
-    /// makes an empty one.
+    /// Opens the journal in the run directory with all its entries. If there is none of this boot,
+    /// makes an empty journal.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -107,7 +108,8 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// Opens the journal in the run directory. `None` if there is none, or if it is of an earlier boot.
+    /// Opens the journal in the run directory. `None` if there is none, or only one of an earlier
+    /// boot.
     ///
     /// # Errors
     /// [`JournalError`] if the file cannot be read or is not a journal.
@@ -116,7 +118,8 @@ impl PlaceJournal {
         Ok(file.map(|file| PlaceJournal { file }))
     }
 
-    /// Completes entry `index`, which must be clear. Only then may the thread be changed.
+    /// Completes entry `index`, which must be clear. The thread may be changed only after this
+    /// call.
     pub fn arm(&self, index: u32, entry: &Entry) {
         let masks = entry.before.words().iter().chain(entry.given.words());
         self.file.arm(index, entry.tid, [entry.start_ticks].into_iter().chain(masks.copied()));
@@ -147,7 +150,7 @@ impl PlaceJournal {
     /// Restores the thread of entry `index` and clears the entry. `None`: there is no entry.
     ///
     /// # Errors
-    /// As for [`Entry::restore`]. The entry stays then.
+    /// As for [`Entry::restore`]. After an error, the entry stays.
     pub fn restore(&self, index: u32, proc_root: &Path) -> io::Result<Option<Restored>> {
         let Some(entry) = self.entry(index) else { return Ok(None) };
         let restored = entry.restore(proc_root)?;
@@ -223,8 +226,8 @@ mod tests {
         let before = sleeper.cpus();
         let given: CpuMask = before.iter().take(1).collect();
         let entry = Entry { tid: sleeper.tid, start_ticks: sleeper.start_ticks(), before, given };
-        // The daemon was killed before the thread was changed: its affinity is not the one in the
-        // entry, unless there is only one CPU.
+        // As if the daemon had been killed before it changed the thread: the thread's affinity is
+        // not the one that the entry gives, unless there is only one CPU.
         journal.arm(0, &entry);
         let untouched = if before == given { Restored::Done } else { Restored::NotOurs };
         assert_eq!(journal.restore(0, proc).unwrap(), Some(untouched));

@@ -3,8 +3,8 @@
 //!
 //! [`spec`] describes what is requested, [`host`] what the request means on this host, and
 //! [`journal`] the affinities that threads had before. [`Places`] carries out requests. It checks
-//! everything that an order or a section says before it changes any thread. If the kernel then
-//! refuses a change, the threads that were already changed are restored.
+//! everything in an order or in a section of the configuration before it changes any thread. If the
+//! kernel then refuses a change, the threads that were already changed are restored.
 
 mod apply;
 pub mod host;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out the orders of operators and what the configuration says, and follows VMs as they
-//! come and go.
+//! Carries out the orders of operators and the placements in the configuration, and follows VMs as
+//! they come and go.
 
 use tracing::{info, warn};
 
@@ -22,7 +22,7 @@ pub enum PlaceOrder {
     Get,
     /// Place the vCPUs that are named. The others stay as they are.
     Set(Placement, PlaceMode),
-    /// Place no vCPU, whatever the configuration says, until it is read again.
+    /// Place no vCPU, and ignore the placements in the configuration until it is read again.
     Clear,
 }
 
@@ -30,7 +30,7 @@ impl Places {
     /// Carries out an order completely or not at all.
     ///
     /// # Errors
-    /// One line that says what is wrong and what to do.
+    /// One line: what is wrong, and what to do.
     pub fn carry_out(
         &mut self,
         vm: &VmThreads,
@@ -87,9 +87,9 @@ impl Places {
     }
 
     /// Follows VMs and vCPUs that have come or gone since the last call, and retries what was
-    /// refused. `configured` returns what the configuration says about a VM.
+    /// refused. `configured` returns the placements that the configuration has for a VM.
     ///
-    /// Returns the VMs of which something has changed.
+    /// Returns the VMs whose placements have changed.
     pub fn follow(
         &mut self,
         vms: Vec<VmThreads>,
@@ -119,7 +119,7 @@ impl Places {
                 _ => false,
             }
         };
-        // The host is read only if there is something to do.
+        // Read the host only if there is something to do.
         if vm.threads.iter().enumerate().all(is_settled) {
             now.refused = None;
             return false;
@@ -171,7 +171,7 @@ impl Places {
         if !vm.threads.iter().any(|one| is_ours(now.wanted(one.vcpu_id, configured))) {
             return Ok(());
         }
-        // vCPUs appear one by one. The whole section is checked before the first of them is changed.
+        // vCPUs appear one by one, so check the whole section before the first of them is changed.
         host.check(&configured.place).map_err(named)?;
         let changes = self.plan(vm, configured, now, host, |_, wanted| match is_ours(wanted) {
             true => Plan::IfNeeded,
@@ -180,14 +180,15 @@ impl Places {
         changes.and_then(|changes| self.change(now, &changes)).map_err(named)
     }
 
-    /// The configuration was read again, so it applies again to VMs whose placement was cleared.
+    /// Applies the configuration again to VMs whose placement was cleared. To be called after the
+    /// configuration was read again.
     pub fn reloaded(&mut self) {
         for vm in self.vms.values_mut() {
             vm.cleared = false;
         }
     }
 
-    /// Restores all threads to the state before their placement.
+    /// Restores all threads to the state before their placement, and forgets all placements.
     pub fn restore_all(&mut self) {
         let mut report = RestoreReport::default();
         self.affinity.journal.restore_all(&self.affinity.proc_root, &mut report);
@@ -200,9 +201,9 @@ impl Places {
     fn forget(&self, vm: &mut VmPlaces, is_gone: impl Fn(&VcpuThread) -> bool) {
         vm.placed.retain(|index, placed| {
             let gone = is_gone(&placed.thread);
-            // The index may belong to a new thread by now, which has no entry yet. The entry may
-            // belong to a thread of an earlier run of the daemon, and must then stay
-            // (leftovers.rs).
+            // Clear the entry only if it belongs to the thread that is gone. The index may belong
+            // to a new thread by now, and the entry may belong to a thread of an earlier run of the
+            // daemon, and must then stay (leftovers.rs).
             let tid = self.affinity.journal.armed(*index).map(|armed| armed.tid);
             if gone && tid == Some(placed.thread.tid) {
                 self.affinity.journal.disarm(*index);

@@ -19,7 +19,7 @@ pub struct PlaceReport {
     pub vm: String,
     /// The vCPUs, in order of vcpu_id.
     pub vcpus: Vec<VcpuPlace>,
-    /// Why what is wanted is not in force, one line.
+    /// Why a wanted placement is not in force, one line.
     pub refused: Option<String>,
     /// Notes, one line each.
     pub notes: Vec<String>,
@@ -40,7 +40,8 @@ pub struct VcpuPlace {
     pub placement: Option<PlacementSnapshot>,
 }
 
-/// Notes on clusters where more vCPUs are placed than there are CPUs for them, so that they take turns.
+/// Returns a note on each cluster in which vCPUs must take turns, because more vCPUs are placed
+/// there than their placements have CPUs.
 pub(super) fn shared_cpus(now: &VmPlaces, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
     for cluster in &host.clusters {

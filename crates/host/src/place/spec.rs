@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaceMode {
-    /// The vCPU's thread runs only on these CPUs, and the guest is told.
+    /// The vCPU's thread runs only on the CPUs of the placement, and the guest is told the
+    /// placement.
     #[default]
     Affinity,
-    /// The guest is told, and the thread is not changed.
+    /// The guest is told the placement, but the thread is not changed.
     Hints,
 }
 
@@ -34,7 +35,7 @@ impl PlaceMode {
 /// To which vCPUs a placement applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// All vCPUs that are not named themselves, including later ones.
+    /// All vCPUs that are not named individually, including later ones.
     All,
     /// The vCPU with this KVM vcpu_id.
     Vcpu(u32),
@@ -67,12 +68,12 @@ impl Placement {
         self.0.is_empty()
     }
 
-    /// Where a vCPU is to run; `None`: the placement says nothing about it.
+    /// Where a vCPU is to run; `None`: the placement does not cover this vCPU.
     pub fn of(&self, vcpu_id: u32) -> Option<Cpus> {
         self.0.get(&Who::Vcpu(vcpu_id)).or_else(|| self.0.get(&Who::All)).copied()
     }
 
-    /// The vCPUs that are named.
+    /// The vCPUs that are named individually.
     pub fn named(&self) -> impl Iterator<Item = u32> {
         self.0.keys().filter_map(|who| match who {
             Who::Vcpu(vcpu_id) => Some(*vcpu_id),
@@ -80,7 +81,8 @@ impl Placement {
         })
     }
 
-    /// All parts of the placement, in the order of vCPUs.
+    /// All parts of the placement: first the part for all vCPUs, then the others in the order of
+    /// vCPUs.
     pub fn iter(&self) -> impl Iterator<Item = (Who, Cpus)> {
         self.0.iter().map(|(who, cpus)| (*who, *cpus))
     }
@@ -167,7 +169,8 @@ fn cpus(text: &str, word: &str) -> Result<Cpus, NoPlacement> {
 impl FromStr for Placement {
     type Err = NoPlacement;
 
-    /// Parses words. `auto` alone stands for `all=auto`. An empty text places no vCPU.
+    /// Parses words that are separated by white space. The word `auto` stands for `all=auto`. An
+    /// empty text places no vCPU.
     fn from_str(text: &str) -> Result<Placement, NoPlacement> {
         let mut placement = Placement::default();
         for word in text.split_ascii_whitespace() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which placement each VM's vCPUs should have, and which one is in force. Used by the daemon's
-//! main thread.
+//! The placements that the vCPUs of each VM should have, and those that are in force. Used by the
+//! daemon's main thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::config::PlaceKeys;
 pub(super) struct Wanted {
     pub cpus: Cpus,
     pub mode: PlaceMode,
-    /// Whether an order says so, and not the configuration.
+    /// True if an order requests this placement; false if the configuration does.
     pub ordered: bool,
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Placed {
     pub wanted: Wanted,
     /// The CPUs that `wanted` stands for on this host.
     pub cpus: CpuMask,
-    /// Position among the VM's vCPUs, on which [`Cpus::Auto`] depends.
+    /// Position of the vCPU among the VM's vCPUs. [`Cpus::Auto`] depends on it.
     pub rank: usize,
 }
 
 impl Placed {
-    /// Whether this placement is the one that is wanted.
+    /// Whether this placement is the wanted one.
     pub fn fits(&self, wanted: Wanted, rank: usize) -> bool {
         self.wanted == wanted && (wanted.cpus != Cpus::Auto || self.rank == rank)
     }
@@ -43,9 +43,10 @@ impl Placed {
 #[derive(Debug, Default)]
 pub(super) struct VmPlaces {
     pub ordered: BTreeMap<Who, Wanted>,
-    /// Whether the configuration does not apply.
+    /// Whether an order has cleared the placements, so that the configuration does not apply until
+    /// it is read again.
     pub cleared: bool,
-    /// Why something that is wanted is not in force.
+    /// Why a wanted placement is not in force.
     pub refused: Option<String>,
     /// The placements in force, by vCPU index.
     pub placed: BTreeMap<u32, Placed>,
@@ -71,12 +72,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// No placements yet. Reads the host and its control groups below `root` (`/`).
+    /// Creates a state without placements. The host's CPUs and control groups are read below `root`
+    /// (`/`).
     pub fn new(journal: Arc<PlaceJournal>, proc_root: PathBuf, root: PathBuf) -> Places {
         Places { affinity: Affinity { journal, proc_root, root }, vms: BTreeMap::new() }
     }
 
-    /// For vCPUs (by index) whose threads are not bound to the CPUs of their placement: these CPUs.
+    /// The CPUs of the placements to which threads are not bound ([`PlaceMode::Hints`]), by vCPU
+    /// index.
     pub fn hints(&self) -> BTreeMap<u32, CpuMask> {
         let all = self.vms.values().flat_map(|vm| &vm.placed);
         all.filter(|(_, placed)| placed.wanted.mode == PlaceMode::Hints)

@@ -26,7 +26,8 @@ struct Setting {
 }
 
 impl Setting {
-    /// Makes a host with equal CPUs, enough of them to contain the numbers of this machine's CPUs.
+    /// Makes a host with equal CPUs. Their numbers include those of all CPUs below 512 on which the
+    /// threads may run.
     fn new(name: &str, vcpus: usize) -> Setting {
         let run_dir =
             std::env::temp_dir().join(format!("paracord-places-{name}-{}", std::process::id()));
@@ -94,7 +95,7 @@ fn an_order_holds_until_it_is_cleared() {
     assert_eq!((placement.wanted.as_str(), placement.in_force), (&*cpu.to_string(), true));
     assert!(!placement.configured && report.vcpus[1].placement.is_none());
     assert_eq!(report.vcpus[0].allowed, cpu.to_string());
-    // After it was placed again, the thread still gets back the affinity that it had before the first time.
+    // A thread that is placed again still gets back the affinity from before the first placement.
     s.order(&format!("all={cpu}"), PlaceMode::Affinity).unwrap();
     assert_eq!(s.have(), [one, one]);
     let cleared = s.places.carry_out(&s.vm(), &PlaceKeys::default(), PlaceOrder::Clear).unwrap();
@@ -115,8 +116,9 @@ fn a_thread_that_has_the_number_of_one_that_ended_is_left_alone() {
     assert_eq!(s.places.affinity.journal.entry(10), None);
 }
 
-/// The thread ends between the check of its start and the change, and another one gets its number:
-/// the first read of its stat gives what the vCPU's thread had, each later read something else.
+/// The thread ends between the check of its start and the change, and another thread gets its ID.
+/// The test simulates this with the file `stat`: the first read returns the start of the vCPU's
+/// thread, and each later read returns another start.
 #[test]
 fn a_thread_that_takes_the_number_meanwhile_gets_back_what_it_had() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -201,7 +203,7 @@ fn what_is_refused_is_refused_as_a_whole() {
         assert!(line.starts_with(says) && line.lines().count() == 1, "{line}");
         assert_eq!(s.have(), [s.before, s.before], "{text}");
     }
-    // The kernel refuses the second thread: the CPU is in the fixture only.
+    // The kernel refuses to place the second thread: CPU 900 exists only in the fixture.
     s.root.put("present", "0-900");
     s.root.put("online", "0-900");
     let line = s.order(&format!("0={cpu} 1=900"), PlaceMode::Affinity).unwrap_err();
@@ -222,7 +224,7 @@ fn the_configuration_places_vcpus_as_they_come_and_orders_come_before_it() {
     assert_eq!(s.follow(&text), 0);
     s.sleepers.push(Sleeper::start());
     assert_eq!((s.follow(&text), s.have()), (1, vec![one, one]));
-    // After a reload, what is still configured is left alone, and what is not is undone.
+    // After a reload, a placement that is still configured stays as it is, and any other is undone.
     s.places.reloaded();
     assert_eq!(s.follow(&text), 0);
     s.order("1=any", PlaceMode::Affinity).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations on single threads: check one, place it, and restore it.
+//! Checks, places and restores single threads.
 
 use std::io;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub struct VmThreads {
 }
 
 impl VmThreads {
-    /// The properties with which sections of the configuration are matched.
+    /// The properties by which sections of the configuration select VMs.
     pub fn who(&self) -> Who<'_> {
         Who {
             name: &self.name,
@@ -113,8 +113,8 @@ impl Affinity {
     /// Binds a thread to these CPUs. If it was placed before, it will still get back the affinity
     /// from before the first placement.
     pub fn give(&self, thread: VcpuThread, cpus: &CpuMask) -> Result<(), Failed> {
-        // Between two placements, the thread is as it was before the first one. So at each moment
-        // there is an entry that matches the thread.
+        // Restore the thread before it is placed again, so that its entry always records the
+        // affinity from before the first placement.
         self.give_back(thread.index)?;
         let start_ticks = proc::thread_start_ticks(&self.proc_root, thread.tid)?;
         if start_ticks != thread.start_ticks {
@@ -130,8 +130,8 @@ impl Affinity {
             self.journal.disarm(thread.index);
             return Err(error.into());
         }
-        // The thread ended between the check and the call, and another thread may have its ID by
-        // now. That thread gets back the affinity that was read.
+        // Check again: if the thread ended between the check and the call, another thread may have
+        // its ID by now. That thread gets back the affinity that was read.
         let still = proc::thread_start_ticks(&self.proc_root, thread.tid).ok();
         if still != Some(thread.start_ticks) {
             let _ = affinity::set(thread.tid, &before);
@@ -148,8 +148,8 @@ impl Affinity {
         Err(Failed::Refused(format!("the kernel leaves it only CPUs {now} of {cpus}")))
     }
 
-    /// Restores the affinity of a thread, if it still has the affinity that it was given. Without
-    /// an entry, there is nothing to do.
+    /// Restores the affinity of a thread, if the thread still has the affinity that its placement
+    /// gave it. Does nothing if the thread has no entry.
     pub fn give_back(&self, index: u32) -> Result<(), Failed> {
         self.journal.restore(index, &self.proc_root)?;
         Ok(())

@@ -2,14 +2,15 @@
 //! CPU limits above vCPU threads.
 //!
 //! The bandwidth control of the fair class does not limit a real-time thread. So actuator rt boosts
-//! a vCPU with a quota only within the runtime that its groups have not used ([`Groups`]). It does
-//! not boost a vCPU with a quota whose use is not known. Neither actuator boosts a vCPU in a group
-//! with `cpu.idle`, which runs only when no other thread wants to. Weights are not limits of this
-//! kind: they bind the unboosted time only, and the budgets bind the boosted time.
+//! a vCPU with a quota only within the part of the quota that the vCPU's groups have not used
+//! ([`Groups`]). If it is not known how much of a quota the groups have used, actuator rt does not
+//! boost the vCPU. Neither actuator boosts a vCPU in a group with `cpu.idle`: such a vCPU runs only
+//! when no other thread wants to run. Weights do not limit boosts: they affect only unboosted time,
+//! and budgets limit boosted time.
 //!
-//! Nobody is notified when limits change or when threads are moved, so the daemon reads the limits
-//! periodically. A round reads one small file per vCPU, and each control group above the vCPUs once
-//! ([`QuotaReader`]).
+//! The kernel notifies nobody when limits change or threads are moved, so the daemon reads the
+//! limits periodically. A round reads one small file per vCPU, and each control group above the
+//! vCPUs once ([`QuotaReader`]).
 
 pub mod reserves;
 
@@ -37,17 +38,17 @@ struct Found {
 /// Which actuators do not boost a vCPU because of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refused {
-    /// None: both boost it.
+    /// No actuator: both boost the vCPU.
     #[default]
     No,
     /// Actuator rt, whose boosts would bypass the limits.
     ByRt,
-    /// Both actuators: the vCPU runs only when no other thread wants to.
+    /// Both actuators: the vCPU runs only when no other thread wants to run.
     ByAll,
 }
 
 impl Refused {
-    /// Whether the limits prevent boosts that take effect in this way.
+    /// Whether the limits prevent boosts with this [`Effect`].
     pub fn binds(self, effect: Effect) -> bool {
         match self {
             Refused::No => false,
@@ -56,7 +57,7 @@ impl Refused {
         }
     }
 
-    /// The `PC_REFUSED_*` for the sensor.
+    /// The `PC_REFUSED_*` bits for the sensor.
     pub fn bits(self) -> u32 {
         match self {
             Refused::No => 0,
@@ -71,14 +72,14 @@ impl Refused {
 pub struct Changed {
     /// Index of the vCPU.
     pub index: u32,
-    /// Which actuators did not boost it before.
+    /// Which actuators did not boost the vCPU before.
     pub was: Refused,
-    /// Which actuators do not boost it now.
+    /// Which actuators do not boost the vCPU now.
     pub is: Refused,
 }
 
 impl Changed {
-    /// Whether the change makes a difference for boosts that take effect in this way.
+    /// Whether the change makes a difference for boosts with this [`Effect`].
     pub fn refusal(self, effect: Effect) -> bool {
         self.was.binds(effect) != self.is.binds(effect)
     }
@@ -90,7 +91,8 @@ pub struct Quotas {
     proc_root: PathBuf,
     /// Root of the file system: `/`.
     root: PathBuf,
-    /// Read once. `None` if something was not mounted in the last round.
+    /// The mounts are read once. `None` if something was not mounted in the last round: the next
+    /// round reads them again.
     mounts: Option<CgroupMounts>,
     /// The limits, by vCPU index.
     found: BTreeMap<u32, Found>,
@@ -98,7 +100,7 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// No limits are known yet. `root`: `/`.
+    /// Creates a state in which no limits are known yet. `root`: `/`.
     pub fn new(proc_root: &Path, root: &Path) -> Quotas {
         let (proc_root, root) = (proc_root.to_owned(), root.to_owned());
         Quotas { proc_root, root, mounts: None, found: BTreeMap::new(), groups: Groups::default() }
@@ -151,7 +153,7 @@ impl Quotas {
         self.found.get(&index).map_or(Refused::No, |found| found.refused)
     }
 
-    /// The limit of vCPU `index`, if the limit prevents boosts that take effect in this way.
+    /// The limit of vCPU `index`, if the limit prevents boosts with this [`Effect`].
     pub fn refusal_of(&self, index: u32, effect: Effect) -> Option<&str> {
         self.of(index).filter(|_| self.refused(index).binds(effect))
     }
@@ -199,8 +201,8 @@ fn found(
     })
 }
 
-/// Of the limits of a thread (the nearest first), the one to report: `cpu.idle`, with which the
-/// thread is never boosted, otherwise the nearest quota.
+/// Of the limits of a thread (the nearest first), returns the one to report: `cpu.idle` if the
+/// thread has this limit, because it is then never boosted, otherwise the nearest quota.
 pub(crate) fn binding(limits: &[CpuLimit]) -> Option<&CpuLimit> {
     limits.iter().find(|limit| limit.limit == Limit::Idle).or(limits.first())
 }
@@ -209,13 +211,14 @@ fn refused(refused: Refused, line: String) -> Found {
     Found { line, refused, reserve: 0 }
 }
 
-/// The limit of a thread whose limits cannot be read: it does not count as one without a quota.
+/// Describes the limit of a thread whose limits cannot be read. Such a thread counts as one with a
+/// quota.
 pub(crate) fn unknown(error: &ProcError) -> String {
     format!("CPU quota not known ({error})")
 }
 
-/// The vCPUs of a VM that are not boosted, as one line; `None` if there are none. `quotas`: vcpu_id
-/// and limit of each.
+/// Describes in one line the vCPUs of a VM that are not boosted; `None` if there are none.
+/// `quotas`: vcpu_id and limit of each.
 pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<String> {
     let mut by_quota: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (vcpu_id, quota) in quotas {

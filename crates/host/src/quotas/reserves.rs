@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reserves: what CPU quotas leave for boosts (policy/reserve.h). The sensor has one record for
-//! each control group with a quota above a vCPU. A boost needs a reserve that is not empty in each
-//! of these groups.
+//! Reserves: what CPU quotas leave for boosts (policy/reserve.h). The sensor has a record for each
+//! control group that has a quota and is above a vCPU. A vCPU is boosted only if none of the
+//! reserves of the groups above it is empty.
 //!
 //! The kernel counts the running time of a group's threads, whatever their class (`cpu.stat`). The
 //! daemon reads this count periodically, and compares it with what the quota has granted meanwhile.
-//! The count then includes the time that the sensor has subtracted for boosts.
+//! The count includes boosted time, which the sensor has already subtracted from the reserve, so
+//! each reading replaces the sensor's subtractions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,11 +17,11 @@ use paracord_sensor::Reserves;
 use paracord_sys::clock::NS_PER_US;
 use paracord_sys::proc::{CpuLimit, Limit};
 
-/// Shortest interval between two readings. A reserve holds at most what the quota of one period
-/// leaves, so with the usual period of 100 ms, boosts can use all of it.
+/// Shortest interval between two readings. A reserve holds at most the quota of one period (plus
+/// the burst), so with the usual period of 100 ms, boosts can use all that the quota leaves.
 const REFILL: Duration = Duration::from_millis(100);
-/// The interval is also at least this long per group, so that reading thousands of groups does not
-/// become expensive.
+/// The interval is also at least this time multiplied by the number of groups, so that reading
+/// thousands of groups does not become expensive.
 const REFILL_PER_GROUP: Duration = Duration::from_millis(2);
 
 /// A group with a record.
@@ -43,8 +44,9 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The record for the quotas of a thread (the nearest first); other limits are ignored. The
-    /// error says why boosts of the thread cannot be held within its quotas.
+    /// Returns the record for the quotas of a thread. `limits`: the nearest first; limits that are
+    /// not quotas are ignored. The error is the reason why boosts of the thread cannot be held
+    /// within its quotas.
     pub fn record_of(
         &mut self,
         table: &impl Reserves,
@@ -91,7 +93,8 @@ impl Groups {
         Ok(index)
     }
 
-    /// Forgets groups that have no vCPU any more: neither their record nor one below it is in `in_use`.
+    /// Forgets groups that have no vCPU any more. These are the groups of which neither the record
+    /// nor a record below it is in `in_use`.
     pub fn keep(&mut self, in_use: impl IntoIterator<Item = u32>) {
         let above: BTreeMap<u32, u32> =
             self.by_directory.values().map(|group| (group.index, group.above)).collect();
@@ -104,7 +107,7 @@ impl Groups {
         self.by_directory.retain(|_, group| used.contains(&group.index));
     }
 
-    /// Interval at which [`refill`](Groups::refill) is due; `None`: there is nothing to do.
+    /// Interval at which [`refill`](Groups::refill) is due; `None`: there is nothing to refill.
     pub fn interval(&self) -> Option<Duration> {
         let groups = u32::try_from(self.by_directory.len()).unwrap_or(u32::MAX);
         (groups > 0).then(|| REFILL.max(REFILL_PER_GROUP * groups))
@@ -121,13 +124,14 @@ impl Groups {
             let Ok(used_ns) = group.limit.usage_ns() else { continue };
             let passed = now.saturating_duration_since(group.looked).as_nanos();
             let granted = passed * u128::from(quota_us) / u128::from(period_us.max(1));
-            // A group that was removed and made again has used little.
+            // If the count has become smaller, the group was removed and made again, and all of the
+            // count is new.
             let used = used_ns.checked_sub(group.used_ns).unwrap_or(used_ns);
             let most = quota_us.saturating_add(burst_us).saturating_mul(NS_PER_US);
             let granted = u64::try_from(granted).unwrap_or(u64::MAX);
             let next = reserve::next(group.left_ns, granted, used, most);
-            // If the sensor subtracts from the reserve between the load and the addition, that
-            // stays subtracted until the next refill.
+            // If the sensor subtracts time from the reserve between the load and the addition, this
+            // time stays subtracted until the next refill.
             table.add_ns(group.index, next - table.left_ns(group.index));
             (group.left_ns, group.used_ns, group.looked) = (next, used_ns, now);
         }

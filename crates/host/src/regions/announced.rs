@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A region in the guest's own memory, which the guest has announced (bpf/announce.h).
+//! A region that a guest has created in its own memory and has announced (bpf/announce.h).
 //!
-//! The sensor reads and writes such a region in the context of the vCPUs. The daemon sees a copy of
-//! the header and never accesses the guest's memory, so a guest whose memory is slow or gone delays
-//! nobody.
+//! The sensor reads and writes such a region in the context of the vCPUs. The daemon sees only a
+//! copy of the header and never accesses the guest's memory, so a guest whose memory is slow or
+//! gone delays nobody.
 
 use paracord_abi::{AbiError, GuestDriver, LINE_BYTES, RegionLayout, layout};
 use paracord_sensor::Announced;
 
-/// Name that stands for the name of a region file. No region file can have it.
+/// Name that is shown in place of the name of a region file. No region file can have this name.
 pub const NAME: &str = "(guest memory)";
 
 /// A checked announcement.
@@ -35,24 +35,25 @@ pub struct Writes {
     pub domains: bool,
 }
 
-/// Features for which the host writes performance domains.
+/// Features that need performance domains in the guest's memory.
 const NEED_DOMAINS: u32 = layout::PARACORD_F_PERF_REQUEST | layout::PARACORD_F_CAPACITY;
-/// Features for which the host writes host lines.
+/// Features that need host lines in the guest's memory.
 const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK | NEED_DOMAINS;
 
 impl AnnouncedRegion {
     /// Checks the header in an announcement.
     ///
-    /// The size of the region is not checked against anything: the sensor translates the address of
-    /// each slot by itself, and refuses addresses that are no memory of the guest.
+    /// The size of the region is not checked, because the sensor translates the address of each
+    /// slot separately, and refuses addresses that are not memory of the guest.
     ///
     /// # Errors
     /// [`AbiError`] if the header is refused.
     pub fn check(announced: &Announced, writes: Writes) -> Result<AnnouncedRegion, AbiError> {
         let mut layout = RegionLayout::check(&announced.header, u64::MAX)?;
-        // The guest has written this part of the header, too.
+        // The guest has written the host's part of the header, too. Remove features that the host
+        // does not offer.
         layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
-        // The sensor writes whole lines. Drivers before ABI 1.4 declare less.
+        // The sensor writes whole lines. Drivers before ABI 1.4 declare shorter lines.
         let has_host_line = writes.lines && layout.host_line_bytes as usize >= LINE_BYTES;
         if !has_host_line {
             layout.host_features &= !NEED_HOST_LINE;
@@ -151,8 +152,8 @@ mod tests {
         announced.header[at + 6..at + 8].copy_from_slice(&stride.to_le_bytes());
     }
 
-    /// A short fuzz test: a valid header with a few changed bytes. The sensor writes where the ABI
-    /// says or nowhere, and slots lie where 64 bits can address them.
+    /// A short fuzz test: a valid header with a few changed bytes. Whatever a header contains, the
+    /// sensor may write only where the ABI allows, and no address of a slot may exceed 64 bits.
     #[test]
     fn whatever_a_guest_announces_is_checked() {
         let mut state = 1_u64;
@@ -164,7 +165,7 @@ mod tests {
         declare_domains(&mut valid, layout::PARACORD_DOMAIN_OFFSET_BYTES);
         let mut accepted = 0;
         for _ in 0..200_000 {
-            let mut announced = valid.clone();
+            let mut announced = valid;
             announced.gpa = if random() % 2 == 0 { u64::MAX << 12 } else { 0x10_0000 };
             for _ in 0..random() % 4 {
                 announced.header[random() % HEADER_BYTES] = random() as u8;

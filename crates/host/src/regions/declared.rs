@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions that the configuration declares. They lie on tmpfs, so they are gone after a reboot, and
-//! the daemon makes them again when it starts and when it reads its configuration.
+//! Regions that the configuration declares. They lie on tmpfs, so they are gone after a reboot. The
+//! daemon makes missing regions when it starts and whenever it reads its configuration again.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -15,17 +15,17 @@ use crate::counters::EventSet;
 use crate::machine::domains::HostCpus;
 use crate::regions::region_file::{self, Offer, RegionFileError};
 
-/// How long the start of the daemon waits for the regions. The name service may not answer about an
-/// owner.
+/// How long the daemon waits for the regions when it starts. The name service may not answer a
+/// question about an owner.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a region is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclaredError {
-    /// The owner is no user and no pair of IDs.
+    /// The owner contains a colon, but is not a pair of IDs.
     #[error("owner {0}: give a user, or UID:GID as two numbers")]
     Pair(String),
-    /// The host knows no such user.
+    /// This host has no such user.
     #[error("owner {0}: this host knows no such user; give UID:GID instead")]
     Unknown(String),
     /// The user cannot be looked up.
@@ -34,7 +34,7 @@ pub enum DeclaredError {
     /// No event can be counted.
     #[error("counters: {name}: {reason}")]
     Counters {
-        /// An event.
+        /// Name of the first event that cannot be counted.
         name: String,
         /// Why it cannot be counted.
         reason: String,
@@ -44,7 +44,7 @@ pub enum DeclaredError {
     File(#[from] RegionFileError),
 }
 
-/// IDs of an owner: a name, a UID, or UID:GID.
+/// Returns the user ID and the group ID of `owner`, which is a name, a UID, or UID:GID.
 ///
 /// # Errors
 /// [`DeclaredError::Pair`], [`DeclaredError::Unknown`], [`DeclaredError::Account`].
@@ -57,10 +57,11 @@ pub fn owner_ids(owner: &str) -> Result<(u32, u32), DeclaredError> {
     Ok((known.uid, known.gid))
 }
 
-/// What a region with these keys offers on this host, and in one line what its guest lacks there.
+/// Returns what a region with these keys offers on this host, and a line that says what the guest
+/// lacks on this host, if anything.
 ///
 /// # Errors
-/// Any [`DeclaredError`] but that of the file.
+/// Any [`DeclaredError`] except [`DeclaredError::File`].
 pub fn offer(
     keys: &RegionKeys,
     allowed: EventSet,
@@ -95,16 +96,17 @@ fn is_looked_up(owner: &str) -> bool {
     !owner.is_empty() && !owner.contains(':')
 }
 
-/// Makes the regions that `config` declares and that do not exist. With `waits`, the call returns
-/// when they are made, or after a few seconds. What goes wrong is logged: VMs are boosted without
-/// regions, too.
+/// Makes the regions that `config` declares and that do not exist yet. If `waits` is true, the call
+/// returns when all regions are made, or after `PATIENCE`. Errors are only logged, because VMs are
+/// boosted without regions, too.
 pub fn make(config: &Config, waits: bool) {
     if config.regions.is_empty() {
         return;
     }
     let (directory, mut sections, events) =
         (config.region_dir.clone(), config.regions.clone(), config.counters.events);
-    // A lookup can wait for a server. Regions that need none do not wait.
+    // The lookup of an owner can wait for a server. Make the regions that need no lookup first, so
+    // that they do not wait.
     sections.sort_by_key(|section| is_looked_up(&section.keys.owner));
     let (done, ended) = channel();
     let started = Builder::new().name("paracord-made".into()).spawn(move || {
@@ -145,7 +147,8 @@ fn make_one(directory: &Path, section: &RegionSection, events: EventSet) {
     }
 }
 
-/// How an existing region differs from what is declared.
+/// Describes how an existing region differs from its declaration. Returns `None` if no difference
+/// is found.
 fn difference(directory: &Path, section: &RegionSection) -> Option<String> {
     let listed = region_file::list(directory).ok()?;
     let there = listed.into_iter().find(|region| region.name == section.name)?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Identity of a file, whatever its name.
+//! Identity of a file, independent of its path.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 use paracord_sys::proc;
 
-/// Identity of a file, whatever its name: the file may have another path in the mount namespace of
-/// a VMM.
+/// Identity of a file, independent of its path: the file may have another path in the mount
+/// namespace of a VMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     pub(crate) device: (u32, u32),

@@ -6,17 +6,17 @@ use rustix::fs::{FsWord, StatFs};
 /// The kind of a file system, as far as regions are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Regions may lie there: no access waits for a disk or a server, and pread(2) takes no lock of
-    /// the file.
+    /// tmpfs. Regions may lie on it: no access waits for a disk or a server, and pread(2) takes no
+    /// lock of the file.
     Tmpfs,
-    /// Files cannot be written.
+    /// hugetlbfs. Its files cannot be written with write(2).
     HugePages,
-    /// An access can wait for a disk or a server.
+    /// Any other file system. An access can wait for a disk or a server.
     Other,
 }
 
 impl FileSystem {
-    /// The kind, from the result of statfs(2).
+    /// Returns the kind of the file system, from the result of statfs(2).
     pub fn of(found: &StatFs) -> FileSystem {
         FileSystem::of_type(found.f_type)
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes host lines. They tell each guest whether its vCPUs are boosted, where they run, and how
-//! fast those CPUs are.
+//! Writes host lines. They tell each guest whether its vCPUs are boosted, on which CPUs they run,
+//! and how fast those CPUs are.
 //!
-//! A separate thread writes the lines. A write can wait for memory, and no decision may wait with
-//! it. The thread runs ahead of normal tasks, because a guest decides from its line whether to
-//! kick. It never runs ahead of a boosted vCPU: that would suspend the boost that the line reports.
-//! It holds no lock of the daemon while it writes. (The kernel takes the lock of the daemon's address
-//! space for a write, as for a page fault.)
+//! A separate thread writes the lines, because a write can wait for memory, and no decision may
+//! wait for a write. The thread runs ahead of normal tasks, because a guest decides from its line
+//! whether to kick. The thread never runs ahead of a boosted vCPU, because that would suspend the
+//! boost that the line reports. It holds no lock of the daemon while it writes. The kernel,
+//! however, takes the lock of the daemon's address space for each write, as for a page fault.
 //!
-//! Boosts are reported when they happen. Places are checked every 8 ms while vCPUs run whose guests
-//! read them, and less often while all these vCPUs sleep. The work that a guest can cause is
-//! therefore bounded.
+//! Boosts are reported when they happen. Places are checked every 8 ms while at least one vCPU runs
+//! whose guest reads its place, and less often while all such vCPUs sleep. The work that a guest
+//! can cause is therefore bounded.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,15 +34,17 @@ use crate::wake::clear_wake;
 /// SCHED_FIFO priority of the thread: the lowest one, which a boosted vCPU may have too.
 const PRIORITY: u32 = 1;
 
-/// Interval between two checks of places. A guest has one or two ticks in between.
+/// Interval between two checks of places. In this time, a guest with 100 or 250 ticks per second
+/// has about one or two ticks.
 const LOOK: Duration = Duration::from_millis(8);
 /// While every vCPU sleeps, the interval grows up to this value.
 const LOOK_SLEEPING: Duration = Duration::from_millis(128);
 
-/// How long the end of the daemon waits for the thread. A write may hang.
+/// How long the daemon waits at its end for the thread to end. A write of the thread may hang.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The line of each vCPU. If a new line replaces an old one, everything is written again.
+/// The line of each vCPU, by the index of the vCPU. If a new line replaces an old one, all parts of
+/// the line are written again.
 type Lines = HashMap<u32, Arc<Line>>;
 
 /// The running thread. Dropping this value ends the thread.
@@ -81,7 +83,7 @@ impl HostLines {
         };
         let (ending, ended) = channel::<()>();
         std::thread::Builder::new().name("paracord-lines".into()).spawn(move || {
-            // Without the priority, the only effect is that lines are written later.
+            // If the priority is refused, the only effect is that lines are written later.
             let _ = sched::become_realtime(PRIORITY);
             writer.run();
             drop(ending);
@@ -89,7 +91,7 @@ impl HostLines {
         Ok(HostLines { lines: Mutex::default(), changes, shared, stop, ended })
     }
 
-    /// Sets the line of vCPU `index`, and has it written.
+    /// Sets the line of vCPU `index`, and has the line written.
     pub fn attach(&self, index: u32, line: Line) {
         let line = Arc::new(line);
         self.own().insert(index, Arc::clone(&line));
@@ -97,8 +99,8 @@ impl HostLines {
         self.shared.publish_host_lines();
     }
 
-    /// Removes the line of vCPU `index`. The place in it becomes unknown: a guest that goes on must
-    /// not rely on the last place.
+    /// Removes the line of vCPU `index`. The place in the line is set to unknown, because a guest
+    /// that keeps running must not rely on the last place.
     pub fn detach(&self, index: u32) {
         if self.own().remove(&index).is_some() {
             self.changes.add(index, None);
@@ -137,7 +139,8 @@ struct Writer {
     changes: Arc<LineChanges>,
     lines: Lines,
     stop: Arc<AtomicBool>,
-    /// State of the vCPUs whose guests read their places, with the line that was written.
+    /// For each vCPU whose guest reads its place: the line that was written, and the state of the
+    /// vCPU at the last check.
     seen: HashMap<u32, (Arc<Line>, Seen)>,
     pause: Duration,
 }
@@ -152,7 +155,7 @@ impl Writer {
             let shared = Arc::clone(&self.shared);
             shared.host_lines.drain(|index| self.write(index));
             if self.stop.load(Ordering::Acquire) {
-                // The last changes may have come after the look above.
+                // The last changes may have come after the call of `take_changes` above.
                 self.take_changes();
                 self.end();
                 return;
@@ -174,14 +177,14 @@ impl Writer {
         }
     }
 
-    /// Applies the changes that the main thread has made. If one cannot be taken now, the main
-    /// thread wakes this thread again.
+    /// Applies the changes that the main thread has made. If the main thread is adding a change at
+    /// that moment, no change is applied, and the main thread wakes this thread again.
     fn take_changes(&mut self) {
         for LineChange { index, line } in self.changes.take() {
             if let Some(line) = line {
                 self.lines.insert(index, line);
-                // Not left to the mark of the index, which may have been drained before the change
-                // was taken.
+                // Write the line here, and do not rely on a mark of the index: the mark may have
+                // been drained before the change was taken.
                 self.write(index);
                 continue;
             }
@@ -192,7 +195,8 @@ impl Writer {
         }
     }
 
-    /// Marks the place of a vCPU that is gone as unknown, unless its slot has a new vCPU already.
+    /// Sets the place in the line of a vCPU that is gone to unknown, unless a new vCPU already uses
+    /// the same line.
     fn forget_place(&self, line: &Line) {
         if !self.lines.values().any(|other| other.target.is(&line.target)) {
             let _ = line.target.write_place(line.unknown());
@@ -239,7 +243,8 @@ impl Writer {
         let _ = line.target.write_boost(boost);
     }
 
-    /// Writes the places of the vCPUs that have run since the last check.
+    /// Checks the places of the vCPUs that have run since the last check, and writes those that
+    /// have changed enough.
     fn look(&mut self) {
         let lines = &self.lines;
         self.seen.retain(|index, (line, _)| {
@@ -262,15 +267,16 @@ impl Writer {
             };
             let place = line.place(&at, share);
             (seen.waited_ns, seen.at_ns) = (at.waited_ns, now);
-            // If the write fails, because the region is left out for a while, the next check tries
-            // again.
+            // If the write fails, for example because the region is left out for a while, the next
+            // check tries again.
             if is_worth_telling(&seen.told, &place) && line.target.write_place(place).is_ok() {
                 seen.told = place;
             }
         });
     }
 
-    /// Marks all places as unknown, because nothing keeps the lines current any more.
+    /// Sets all places to unknown, because nothing keeps the lines current after the end of this
+    /// thread.
     fn end(&self) {
         for line in self.lines.values() {
             let _ = line.target.write_place(line.unknown());

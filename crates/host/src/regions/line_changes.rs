@@ -2,9 +2,9 @@
 //! Changes of host lines on their way from the main thread to the real-time thread that writes the
 //! lines.
 //!
-//! The real-time thread never waits for the main thread, which an ordinary task may have suspended
-//! while it holds the lock. It looks again when the main thread wakes it, and the main thread does
-//! so after each change.
+//! The real-time thread never waits for the lock of the changes, because an ordinary task may
+//! suspend the main thread while the main thread holds the lock. Instead, the main thread wakes the
+//! real-time thread after each change, and the real-time thread then tries again.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
@@ -30,7 +30,7 @@ impl LineChanges {
         changes.push(LineChange { index, line });
     }
 
-    /// Takes all changes. Empty too if the main thread adds one at the moment.
+    /// Takes all changes. Returns none if the main thread is adding a change at that moment.
     pub fn take(&self) -> Vec<LineChange> {
         match self.0.try_lock() {
             Ok(mut changes) => std::mem::take(&mut changes),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a host line lies, and how its parts get there.
+//! Where a host line lies, and how the parts of the line are written.
 
 use std::io;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ pub enum Target {
         /// The slot in the region.
         vcpu_id: u32,
     },
-    /// In the guest's own memory. The line is kept in the record of the vCPU, and the sensor writes
-    /// it (bpf/host_line.h).
+    /// In the guest's own memory. The daemon stores the content of the line in the record of the
+    /// vCPU, and the sensor copies the content into the guest's memory (bpf/host_line.h).
     Memory {
         /// The sensor.
         sensor: Arc<Sensor>,
         /// Index of the vCPU.
         index: u32,
-        /// Thread of the vCPU. The sensor may use the index of a vCPU that has ended for another one.
+        /// Thread of the vCPU. It distinguishes the vCPU from a later one, because the sensor may
+        /// reuse the index of a vCPU that has ended.
         tid: u32,
     },
 }
@@ -60,7 +61,7 @@ impl Target {
         }
     }
 
-    /// Whether both are the same line.
+    /// Whether `self` and `other` are the same line.
     pub fn is(&self, other: &Target) -> bool {
         match (self, other) {
             (Target::File { region, vcpu_id }, Target::File { region: theirs, vcpu_id: id }) => {
@@ -74,7 +75,8 @@ impl Target {
     }
 }
 
-/// Keeps a part of a line in the record of its vCPU, unless the record belongs to another one now.
+/// Stores a part of a line in the record of the line's vCPU, unless the record belongs to another
+/// vCPU by now.
 fn keep(sensor: &Sensor, (index, tid): (u32, u32), offset: usize, bytes: &[u8]) {
     if let Some(vcpu) = sensor.vcpus().get(index).filter(|vcpu| vcpu.tid() == tid) {
         vcpu.set_host_line(offset, bytes);

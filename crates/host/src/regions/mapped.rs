@@ -8,7 +8,7 @@ use paracord_sys::proc;
 use crate::regions::file_identity::FileIdentity;
 use crate::regions::region_file::check_name;
 
-/// A region file, and where a process maps it. Nothing of the file's content is checked.
+/// A region file, and where a process maps it. The content of the file is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedRegion {
     /// File name.
@@ -19,14 +19,14 @@ pub struct MappedRegion {
     pub identity: FileIdentity,
     /// Address of the region's first byte in the VMM.
     pub start_hva: u64,
-    /// Number of bytes that are mapped from there.
+    /// Number of bytes that are mapped from `start_hva` on.
     pub bytes: u64,
 }
 
 impl MappedRegion {
-    /// Finds the file in `dir` that process `pid` maps shared and writable from its first byte.
-    /// Returns `None` if the process maps none, or is gone. Reads the list of the process's
-    /// mappings, which the process can make long.
+    /// Finds the file in `dir` that process `pid` maps shared and writable, from the first byte of
+    /// the file on. Returns `None` if the process maps no such file, or is gone. The function reads
+    /// the list of the process's mappings, and the process can make that list long.
     pub fn find(dir: &Path, proc_root: &Path, pid: u32) -> Option<MappedRegion> {
         let mut mappings = None;
         for entry in std::fs::read_dir(dir).ok()?.flatten() {
@@ -39,8 +39,9 @@ impl MappedRegion {
             let identity = FileIdentity::of(&meta);
             let mappings = match &mut mappings {
                 Some(mappings) => mappings,
-                // The process is gone, or its mappings cannot be read: its threads will be gone
-                // too.
+                // If the mappings cannot be read, the process counts as one without a region.
+                // Usually the process is gone, and the next scan will find that its threads are
+                // gone too.
                 None => mappings.insert(proc::mappings(proc_root, pid).unwrap_or_default()),
             };
             let whole = mappings.iter().find(|mapping| {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that guests share with the host. [`region_file`] creates and removes it, [`region`] reads
-//! and writes it by means of [`region_io`], and [`host_lines`] informs guests about boosts and
-//! places. [`announced`] is a region that the guest has made in its own memory.
+//! Regions: memory that guests share with the host. [`region_file`] creates and removes region
+//! files, [`region`] reads and writes them through [`region_io`], and [`host_lines`] informs guests
+//! about boosts and places. [`announced`] checks regions that guests have created in their own
+//! memory.
 
 pub mod announced;
 pub mod declared;

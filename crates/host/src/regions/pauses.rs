@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Leaves a region out for a growing while after an access to it has taken too long.
+//! Leaves a region out for some time after an access to it has taken too long. Each such pause in a
+//! row is longer than the one before.
 //!
-//! All state is in atomics: a thread that accesses the region waits for no other one.
+//! All state is in atomics, so a thread that accesses the region never waits for another thread.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use paracord_sys::clock::{NS_PER_MS, NS_PER_S};
 
-/// An access that takes longer is too slow. Accesses take 2 us, or 1 ms if the page was swapped out
-/// to a disk without seeks. Unit tests run in parallel, and their threads wait for each other's
-/// mmap(2) on a busy machine.
+/// An access that takes longer than this is too slow. Normally an access takes 2 us, or 1 ms if the
+/// page was swapped out to a disk without seeks. The limit is higher in unit tests, because these
+/// run in parallel, and on a busy machine their threads wait for each other's mmap(2).
 pub(super) const SLOW_NS: u64 = if cfg!(test) { 10 * NS_PER_S } else { 10 * NS_PER_MS };
-/// The first pause. Each further one is twice as long.
+/// Length of the first pause. Each later pause in a row is twice as long as the one before.
 const PAUSE_FIRST_NS: u64 = NS_PER_S;
-/// The longest pause.
+/// Maximum length of a pause.
 const PAUSE_MAX_NS: u64 = 64 * PAUSE_FIRST_NS;
-/// After so long without a slow access, the next pause is a first one.
+/// If no access is slow for this long after the end of a pause, the next pause is as short as the
+/// first one.
 const FORGET_NS: u64 = 10 * PAUSE_MAX_NS;
 
-/// Accesses to one region: the one that has been going on for longest, and the slow ones.
+/// Accesses to one region: a watched access that is in progress, and the slow accesses so far.
 #[derive(Debug, Default)]
 pub struct Pauses {
-    /// Start of a watched access that goes on now; 0: none.
+    /// Start of a watched access that is in progress; 0: there is none.
     busy_since_ns: AtomicU64,
-    /// End of the pause.
+    /// End of the last pause.
     until_ns: AtomicU64,
     /// Number of pauses in a row.
     pauses: AtomicU32,
@@ -41,12 +43,13 @@ pub struct Access {
 }
 
 impl Pauses {
-    /// Begins an access. `watched`: while it hangs, others are refused. An access of the main
-    /// thread is not watched, because any task of the host may suspend that thread for long.
+    /// Begins an access. `watched`: whether other accesses are refused while this access hangs. An
+    /// access of the main thread is not watched, because any task of the host may suspend that
+    /// thread for a long time.
     ///
     /// # Errors
-    /// `WouldBlock` during a pause, or if a watched access hangs at the moment: one thread that
-    /// waits is enough.
+    /// `WouldBlock` during a pause, or while a watched access hangs: it is enough if one thread
+    /// waits.
     pub fn begin(&self, now_ns: u64, watched: bool) -> io::Result<Access> {
         if self.left_ns(now_ns) > 0 {
             return Err(io::Error::new(
@@ -69,7 +72,7 @@ impl Pauses {
         Ok(Access { start_ns: now_ns, is_watched: watched && claim.is_ok() })
     }
 
-    /// Ends an access. `waited`: whether the thread has waited, and not only for a CPU.
+    /// Ends an access. `waited`: whether the thread has waited for anything other than a CPU.
     pub fn end(&self, access: Access, now_ns: u64, waited: bool) {
         if access.is_watched {
             self.busy_since_ns.store(0, Ordering::Relaxed);
@@ -79,7 +82,7 @@ impl Pauses {
         }
         self.slow.fetch_add(1, Ordering::Relaxed);
         let until_ns = self.until_ns.load(Ordering::Relaxed);
-        // Accesses that hung at the same time cause one pause.
+        // Accesses that hung at the same time cause only one pause.
         if until_ns > access.start_ns {
             return;
         }
@@ -91,7 +94,7 @@ impl Pauses {
         self.until_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
     }
 
-    /// The rest of the pause; 0: there is none.
+    /// Remaining time of the pause; 0: there is no pause.
     pub fn left_ns(&self, now_ns: u64) -> u64 {
         self.until_ns.load(Ordering::Relaxed).saturating_sub(now_ns)
     }
@@ -108,7 +111,7 @@ mod tests {
 
     const START_NS: u64 = 1 << 50;
 
-    /// Makes an access that takes `took_ns`, and returns the pause after it.
+    /// Makes an access that takes `took_ns`, and returns the length of the pause that follows.
     fn access(pauses: &Pauses, at_ns: u64, took_ns: u64, waited: bool) -> u64 {
         let access = pauses.begin(at_ns, true).unwrap();
         pauses.end(access, at_ns + took_ns, waited);
@@ -143,7 +146,7 @@ mod tests {
         let early = pauses.begin(START_NS + SLOW_NS, true).unwrap();
         let refused = pauses.begin(START_NS + SLOW_NS + 1, false).unwrap_err();
         assert_eq!(refused.to_string(), "left out: another access hangs");
-        // Both end late, and cause one pause.
+        // Both accesses end late, and together cause one pause.
         pauses.end(early, START_NS + 3 * SLOW_NS, true);
         pauses.end(hangs, START_NS + 3 * SLOW_NS, true);
         assert_eq!(pauses.left_ns(START_NS + 3 * SLOW_NS), PAUSE_FIRST_NS);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The place of a vCPU as its guest is told, and the changes of the place that are worth a write.
+//! The place of a vCPU as its host line reports it, and the decision which changes of the place are
+//! worth a write.
 
 use std::sync::Arc;
 
@@ -11,28 +12,29 @@ use crate::regions::line_target::Target;
 
 /// Highest value of the scales.
 const SCALE: u64 = 1024;
-/// A change of the speed by 1/32 or more is worth a write. A smaller change puts the guest's load
-/// tracking off by less than 1/32.
+/// A change of the speed by 1/32 or more is worth a write. A smaller change that is not written
+/// causes an error of less than 1/32 in the guest's load tracking.
 const WORTH_SHIFT: u32 = 5;
-/// A change of the pressure, of 1024, that is worth a write by itself.
+/// Smallest change of the pressure, on a scale of 0 to 1024, that is worth a write by itself.
 const PRESSURE_WORTH: u16 = 64;
 
-/// Location of a vCPU's line, and the data for the place in the line.
+/// Location of a vCPU's line, and the data from which the place in the line is computed.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Where the line lies.
     pub target: Target,
-    /// Thread of the vCPU. The sensor may use the index of a vCPU that has ended for another one
-    /// before the line is removed.
+    /// Thread of the vCPU. If the vCPU has ended, the sensor may already use its index for another
+    /// vCPU while the line still exists.
     pub tid: u32,
     /// Whether the guest reads where its vCPUs run (`PARACORD_F_CAPACITY`).
     pub follows: bool,
-    /// Performance domain of the vCPU, if the guest was told any domains.
+    /// Performance domain of the vCPU, if the guest was told of any domains.
     pub domain: Option<u16>,
-    /// Table to which the domain belongs; 0: not known.
+    /// ID of the table to which the domain belongs; 0: not known.
     pub domain_table: u32,
-    /// Whether the guest is told which CPU it has, and how much others use it. A guest without a
-    /// device is not: nobody has made a region for it.
+    /// Whether the guest is told on which CPU the vCPU runs, and how much other tasks use that CPU.
+    /// A guest without a device is not told this, because nobody on the host has made a region for
+    /// that guest.
     pub tells_cpu: bool,
     /// The host's CPUs.
     pub cpus: Arc<HostCpus>,
@@ -50,20 +52,20 @@ pub struct Seen {
 }
 
 impl Line {
-    /// The content of the line if the place is not known.
+    /// The place part of the line if the place is not known.
     pub fn unknown(&self) -> HostPlace {
         HostPlace { domain: self.domain, domain_table: self.domain_table, ..HostPlace::UNKNOWN }
     }
 
-    /// The content of the line for the place `at`.
+    /// The place part of the line for the place `at`.
     pub fn place(&self, at: &Whereabouts, pressure: u16) -> HostPlace {
         let unknown = self.unknown();
         let told = if self.tells_cpu { at.cpu } else { unknown.physical_cpu };
         let Some(cluster) = self.cpus.cluster_of(at.cpu) else {
             return HostPlace { physical_cpu: told, ..unknown };
         };
-        // Where nothing sets frequencies, the kernel's figure is the highest frequency, and means
-        // nothing.
+        // On a CPU without frequency control, the kernel always reports the highest frequency,
+        // which means nothing.
         let frequency = if cluster.max_khz() > 0 { at.frequency } else { 0 };
         HostPlace {
             capacity: cluster.capacity,
@@ -76,13 +78,14 @@ impl Line {
     }
 }
 
-/// Share of `elapsed_ns`, 0..=1024, in which other tasks had the CPU that the vCPU waited for.
+/// Returns the part of `elapsed_ns`, 0..=1024, during which the vCPU waited for a CPU that other
+/// tasks had.
 pub fn pressure(waited_ns: u64, elapsed_ns: u64) -> u16 {
     let share = u128::from(waited_ns) * u128::from(SCALE) / u128::from(elapsed_ns.max(1));
     share.min(u128::from(SCALE)) as u16
 }
 
-/// Whether the guest would misjudge its CPU without the write.
+/// Whether the guest would misjudge its CPU if its line still contained `told` and not `now`.
 pub fn is_worth_telling(told: &HostPlace, now: &HostPlace) -> bool {
     let speed = |place: &HostPlace| u64::from(place.capacity) * u64::from(place.frequency);
     let (before, after) = (speed(told), speed(now));

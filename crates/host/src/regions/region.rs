@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions of running VMs: finding, checking and reading them, and writing host lines.
+//! Regions of running VMs: checks and reads them, and writes host lines and answers to requests for
+//! counters. [`mapped`](crate::regions::mapped) finds these regions, and
 //! [`region_file`](crate::regions::region_file) creates and removes them.
 //!
 //! A region belongs to the VM's user, who may truncate the file or punch holes into it at any
-//! moment. [`RegionIo`] describes how the daemon accesses it nevertheless.
+//! moment. [`region_io`](crate::regions::region_io) describes how the daemon can access the file
+//! nevertheless.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -60,7 +62,8 @@ pub enum RegionError {
 }
 
 impl RegionError {
-    /// Whether the region is only left out for a while (see [`crate::regions::region_io`]).
+    /// Whether the error only means that the region is left out for a while (see
+    /// [`crate::regions::region_io`]).
     pub fn is_pause(&self) -> bool {
         matches!(self, RegionError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
     }
@@ -83,9 +86,10 @@ pub struct Region {
     pub start_hva: u64,
     path: PathBuf,
     io: RegionIo,
-    /// The domains in the region when it was opened; `None` if they were refused.
+    /// The domains that the region had when it was opened; `None` if any of them could not be read
+    /// or was refused.
     domains: Option<Vec<Domain>>,
-    /// The table to which these domains belong.
+    /// ID of the table to which these domains belong; 0: not known.
     domain_table: u32,
 }
 
@@ -93,7 +97,7 @@ impl Region {
     /// Opens and checks a region that a process running as `uid` maps.
     ///
     /// # Errors
-    /// [`RegionError`] says why the region is refused.
+    /// [`RegionError`]: the reason why the region is refused.
     pub fn open(mapped: MappedRegion, uid: u32) -> Result<Region, RegionError> {
         let MappedRegion { name, path, identity, start_hva, bytes } = mapped;
         let file = OpenOptions::new()
@@ -124,7 +128,7 @@ impl Region {
         Ok(Region { name, layout, identity, start_hva, path, io, domains, domain_table })
     }
 
-    /// Reads the current declaration of the guest's driver. `None` without a driver.
+    /// Reads the current declaration of the guest's driver. Returns `None` if there is no driver.
     ///
     /// # Errors
     /// [`RegionError`] if the driver's half of the header is refused or cannot be read.
@@ -150,8 +154,9 @@ impl Region {
         self.io.write(&[(slot + LINE_BYTES as u64, &bytes[..declared])])
     }
 
-    /// Writes the place part of a vCPU's host line, as far as the writer of the header knew it. Does
-    /// nothing if the vCPU has no slot.
+    /// Writes as much of the place part of a vCPU's host line as the header declares. Does nothing
+    /// if the vCPU has no slot, or if the header declares less than `HOST_PLACE_MIN_BYTES` of that
+    /// part.
     ///
     /// # Errors
     /// As [`RegionIo::write`].
@@ -165,21 +170,21 @@ impl Region {
         }
     }
 
-    /// Whether the region offers counters that the guest requests by kicks.
+    /// Whether the region offers counters that the guest requests with kicks.
     pub fn asks_at_kicks(&self) -> bool {
         let pmu = layout::PARACORD_F_PMU | layout::PARACORD_F_PMU_DOORBELL;
         let slots = self.layout.slot_stride_bytes as usize >= PMU_HOST_OFFSET + PMU_HOST_BYTES;
         slots && self.layout.host_features & pmu == layout::PARACORD_F_PMU
     }
 
-    /// Names of the events in the region's table. The guest can write that table itself.
+    /// Names of the events in the region's table. The guest can change that table.
     pub fn event_names(&self) -> Vec<String> {
         let mut first = [0; OFFER_BYTES];
         let read = self.io.read(&mut first, 0);
         read.map_or_else(|_| Vec::new(), |()| event_names(&first))
     }
 
-    /// Copies the requests of a vCPU's guest to its counters.
+    /// Returns a copy of the guest's requests for the counters of a vCPU.
     ///
     /// # Errors
     /// As [`RegionIo::read`]; `NotFound` if the vCPU has no slot.
@@ -187,7 +192,7 @@ impl Region {
         self.read_slot(vcpu_id, PMU_GUEST_OFFSET)
     }
 
-    /// Copies the last answer to a vCPU's guest.
+    /// Returns a copy of the last answer to the guest's requests for the counters of a vCPU.
     ///
     /// # Errors
     /// As [`read_asks`](Region::read_asks).
@@ -195,8 +200,8 @@ impl Region {
         self.read_slot(vcpu_id, PMU_HOST_OFFSET)
     }
 
-    /// Writes an answer to a vCPU's guest. The number that says that the request is answered is
-    /// written last, because the guest may wait for it.
+    /// Writes an answer to the guest's requests for the counters of a vCPU. The number that marks
+    /// the requests as answered is written last, because the guest may wait for that number.
     ///
     /// # Errors
     /// As [`RegionIo::write`]; `NotFound` if the vCPU has no slot.
@@ -216,8 +221,8 @@ impl Region {
         self.layout.slot_offset(vcpu_id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// How often an access to the file took too long, and for how long the region is left out
-    /// because of that (0: it is not).
+    /// Returns how often an access to the file took too long, and for how many more nanoseconds the
+    /// region is left out because of such accesses (0: it is not left out).
     pub fn slow_io(&self) -> (u64, u64) {
         (self.io.slow(), self.io.left_out_ns())
     }
@@ -227,8 +232,8 @@ impl Region {
         self.domains.as_deref() == Some(domains)
     }
 
-    /// The table to which the region's domains belong; 0: not known. A guest that was migrated here
-    /// may know another one.
+    /// ID of the table to which the region's domains belong; 0: not known. A guest that was
+    /// migrated to this host may still know another table.
     pub fn domain_table(&self) -> u32 {
         self.domain_table
     }

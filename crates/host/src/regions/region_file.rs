@@ -2,7 +2,7 @@
 //! Region files: creating them before a VM starts, listing and removing them.
 //!
 //! The daemon attaches to the regions that running VMs map. It trusts nothing in these files,
-//! because the VM's user may write them.
+//! because the VM's user may write to them.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ use crate::regions::region_name::is_region_name;
 /// Why a region file could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionFileError {
-    /// The name would leave the directory, or break QEMU's options.
+    /// The name would lead out of the directory, or break the syntax of QEMU's options.
     #[error(
         "{0:?} is no region name: use 1 to 64 letters, digits, \"_\", \"-\" and \".\", not beginning with \".\""
     )]
@@ -70,25 +70,25 @@ pub enum RegionFileError {
     },
 }
 
-/// What a new region offers to the guest. By default nothing, to no vCPU.
+/// What a new region offers to the guest. By default, it has no slots and offers nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// Number of vCPUs, 1..=4096.
     pub slots: u32,
-    /// Whether the guest may kick when it drops a stale boost.
+    /// Whether the guest may kick when a boost is stale.
     pub kick: bool,
     /// Whether the host reads the guest's preempt_count.
     pub preempt_count: bool,
     /// Whether the guest is told on which CPUs it runs, and how fast they are.
     pub capacity: bool,
-    /// The host's performance domains, at most 16. Without any, the guest cannot request
+    /// The host's performance domains, at most 16. Without domains, the guest cannot request
     /// performance.
     pub domains: Vec<Domain>,
     /// Events that the daemon counts for the guest.
     pub events: Vec<Offered>,
-    /// Age of a dropped boost that is worth a kick. 0: the guest's default.
+    /// Age from which a stale boost is worth a kick; 0: the guest's default.
     pub stale_boost_kick_us: u32,
-    /// Owner of the file, the VM's user: uid and gid.
+    /// uid and gid of the file's owner, who is the VM's user; `None`: the user of this process.
     pub owner: Option<(u32, u32)>,
 }
 
@@ -105,9 +105,9 @@ pub struct Listed {
     pub uid: u32,
     /// Number of slots. `None` if the header is refused.
     pub slots: Option<u32>,
-    /// Features offered.
+    /// Features that the region offers.
     pub features: Vec<&'static str>,
-    /// Performance domains that the guest is told.
+    /// Performance domains that the region reports to the guest.
     pub domains: Vec<ListedDomain>,
     /// Whether a guest driver has accepted the region.
     pub guest_driver: bool,
@@ -124,11 +124,11 @@ pub struct ListedDomain {
     pub max_khz: u32,
     /// Whether its CPUs share one frequency.
     pub shared: bool,
-    /// Frequencies relative to the highest, of 1024.
+    /// Frequencies relative to the highest frequency, which is 1024.
     pub levels: Vec<u16>,
 }
 
-/// The files in `directory` that have names of regions.
+/// The identities of the files in `directory` whose names are allowed for regions.
 pub(crate) fn identities(directory: &Path) -> impl Iterator<Item = FileIdentity> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_region_name));
@@ -143,8 +143,8 @@ pub fn check_name(name: &str) -> Result<(), RegionFileError> {
     if is_region_name(name) { Ok(()) } else { Err(RegionFileError::Name(name.to_owned())) }
 }
 
-/// Creates the region `name` in `directory` (created if absent), and returns its path. The file
-/// appears under its name only when it is complete.
+/// Creates the region `name` in `directory`, and returns the path of the region. Creates the
+/// directory if it is absent. The file appears under its name only when it is complete.
 ///
 /// # Errors
 /// Any [`RegionFileError`].
@@ -168,7 +168,7 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     offer_events(&mut header, offer)?;
     prepare_region_directory(directory)?;
     let path = directory.join(name);
-    // Two threads may make the same region.
+    // Two threads may make the same region, so each attempt has a temporary name of its own.
     static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
     let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
     let unfinished = directory.join(format!(".{name}.{}.{attempt}", std::process::id()));
@@ -198,11 +198,13 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
     Ok(())
 }
 
-/// Creates the directory, and makes sure that only its owner, the user of this process, can change
-/// files in it. The parent directory may be writable by everybody.
+/// Creates the directory if it is absent. Refuses a directory that does not belong to the user of
+/// this process, or in which other users can change files. The parent directory may be writable by
+/// everybody.
 ///
-/// Others may open files in a new directory, but not list it. getdents(2) holds the lock of the
-/// directory while it copies into a buffer, whose pages a FUSE server may never deliver.
+/// Other users may open files in a new directory, but not list it: getdents(2) holds the lock of
+/// the directory while it copies into the caller's buffer, and that buffer may consist of pages
+/// that a FUSE server never delivers.
 pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
     let new = DirBuilder::new().recursive(true).mode(0o711).create(directory);
     new.map_err(at(directory))?;
@@ -214,8 +216,8 @@ pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError>
     Ok(())
 }
 
-/// Like [`prepare_directory`], for a directory of regions: it must be on a file system on which
-/// regions may lie.
+/// Like [`prepare_directory`], but for a directory of regions, which must be on a file system on
+/// which regions may lie.
 pub(crate) fn prepare_region_directory(directory: &Path) -> Result<(), RegionFileError> {
     prepare_directory(directory)?;
     let found = rustix::fs::statfs(directory).map_err(|e| at(directory)(e.into()))?;
@@ -266,7 +268,7 @@ pub fn remove(directory: &Path, proc_root: &Path, name: &str) -> Result<(), Regi
     fs::remove_file(&path).map_err(missing)
 }
 
-/// Lists the regions in `directory`, sorted by name. An absent directory has none.
+/// Lists the regions in `directory`, sorted by name. An absent directory counts as empty.
 ///
 /// # Errors
 /// [`RegionFileError::Io`] if the directory cannot be read.
@@ -291,7 +293,8 @@ pub fn list(directory: &Path) -> Result<Vec<Listed>, RegionFileError> {
 fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
     let mut copy = Vec::new();
     let limit = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES);
-    // The owner may hold a lease, for which open(2) would wait, or put a FIFO in the file's place.
+    // The owner may hold a lease on the file, or put a FIFO in the file's place. Without
+    // O_NONBLOCK, open(2) would wait for either of them.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
     let read = file.and_then(|file| file.take(limit).read_to_end(&mut copy));

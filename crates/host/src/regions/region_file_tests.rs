@@ -98,7 +98,8 @@ fn only_a_directory_on_tmpfs_is_used() {
     );
     let line = refused(FileSystem::Other);
     assert!(line.starts_with("/regions: lies on no tmpfs"), "{line}");
-    // What is decided for a real directory depends on the machine, and `create` abides by it.
+    // The decision about a real directory depends on the machine. `create` must follow the
+    // decision.
     let real = tempfile::tempdir().unwrap();
     let found = FileSystem::of(&rustix::fs::statfs(real.path()).unwrap());
     let (made, decided) =
@@ -110,7 +111,8 @@ fn only_a_directory_on_tmpfs_is_used() {
     );
 }
 
-/// open(2) waits for the writer of a FIFO, and for the end of a lease that the owner holds.
+/// Without O_NONBLOCK, open(2) would wait for the writer of a FIFO, and for the end of a lease that
+/// the owner holds.
 #[test]
 fn a_list_does_not_wait_for_an_owner_who_has_replaced_the_file() {
     let dir = directory("region-fifo");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads and writes of a region file that the VM's user owns.
+//! Reads and writes a region file that the VM's user owns.
 //!
 //! The user may truncate the file, punch holes into it, or hold its lock. No access may wait for
 //! that user:
@@ -7,8 +7,8 @@
 //! - Reads use pread(2), which takes no lock of a file on tmpfs. Other file systems are refused.
 //! - Writes use [`ForeignMemory`], because write(2) takes the lock of the file.
 //!
-//! What remains is the kernel itself: an access can wait for memory or for swap. [`Pauses`] keeps
-//! the daemon away from a region whose accesses wait.
+//! An access can then wait only for the kernel itself, which may have to allocate memory or to read
+//! from swap. [`Pauses`] keeps the daemon away from a region whose accesses wait.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +22,8 @@ use paracord_sys::sched::waits;
 use crate::regions::file_system::FileSystem;
 use crate::regions::pauses::Pauses;
 
-/// Largest part of a region that is mapped. The daemon's memory is locked, and the mapping is part
-/// of it. A region with 4096 slots has 8 MiB.
+/// Maximum number of bytes of a region that are mapped. The daemon's memory is locked, and the
+/// mapping counts as part of that memory. A region with 4096 slots takes up 8 MiB.
 const MAPPED_MAX_BYTES: u64 = 16 << 20;
 
 /// An open region file.
@@ -35,10 +35,11 @@ pub struct RegionIo {
 }
 
 impl RegionIo {
-    /// Opens the first `bytes` bytes for access.
+    /// Takes over `file`, and maps its first `bytes` bytes for writes.
     ///
     /// # Errors
-    /// If the file is on no tmpfs, `bytes` are too many, or the error of mmap(2).
+    /// If the file is not on tmpfs, or if `bytes` is too large. Also the error of fstatfs(2) or
+    /// mmap(2).
     pub fn new(file: File, bytes: u64) -> io::Result<RegionIo> {
         if FileSystem::of(&rustix::fs::fstatfs(&file)?) != FileSystem::Tmpfs {
             return Err(io::Error::other(
@@ -62,7 +63,8 @@ impl RegionIo {
         self.timed(false, || self.file.read_exact_at(copy, offset))
     }
 
-    /// The same, for real-time threads: while the access hangs, no other thread begins one.
+    /// Like [`read`](RegionIo::read), but for real-time threads: while this access hangs, no other
+    /// thread begins an access.
     ///
     /// # Errors
     /// As [`read`](RegionIo::read).
@@ -70,7 +72,7 @@ impl RegionIo {
         self.timed(true, || self.file.read_exact_at(copy, offset))
     }
 
-    /// Reads the header of the region, as much of it as the file has.
+    /// Reads the header of the region, or as much of the header as the file contains.
     ///
     /// # Errors
     /// As [`read`](RegionIo::read).
@@ -86,12 +88,12 @@ impl RegionIo {
         self.timed(true, || self.memory.write(parts))
     }
 
-    /// How often an access took too long.
+    /// Number of accesses that took too long.
     pub fn slow(&self) -> u64 {
         self.pauses.slow()
     }
 
-    /// For how long the region is still left out; 0: it is not.
+    /// Time for which the region will still be left out; 0: it is not left out.
     pub fn left_out_ns(&self) -> u64 {
         self.pauses.left_ns(now_ns())
     }
@@ -107,7 +109,7 @@ impl RegionIo {
     }
 }
 
-/// Reads as much of the header as the file has.
+/// Reads as much of the header as the file contains.
 pub(crate) fn read_header(file: &File) -> io::Result<Vec<u8>> {
     let mut header = vec![0; HEADER_BYTES];
     let mut have = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names of regions. A name becomes a file name and part of an option of QEMU.
 
-/// Longest name, in bytes. It leaves room for the temporary name of the file.
+/// Maximum length of a name, in bytes. The limit leaves room for the temporary name of the file,
+/// which is longer.
 const NAME_MAX_BYTES: usize = 64;
 
 /// Whether a region may have this name.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions in a fixture tree: real files, and `maps` files that name their inodes.
+//! Regions in a fixture tree: real files, and `maps` files with the inode numbers of these files.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -141,8 +141,8 @@ fn a_shortened_file_is_an_error_not_a_signal() {
     let _ = region.write_boost(0, HostBoost::default());
 }
 
-/// The owner may hold the lock of the file as long as they like. fallocate(2) holds it until it has
-/// allocated all pages.
+/// The owner may hold the lock of the file as long as they like. In this test, fallocate(2) holds
+/// the lock until all pages are allocated.
 #[test]
 fn no_write_waits_for_the_lock_of_the_file() {
     let tree = Tree::new("lock");
@@ -152,7 +152,7 @@ fn no_write_waits_for_the_lock_of_the_file() {
     let region = tree.find(7, own_uid()).unwrap().unwrap();
     let owner = File::options().read(true).write(true).open(&path).unwrap();
     let allocated = || owner.metadata().unwrap().blocks() * 512;
-    // The scheduler may run the owner alone, and the write be late: try again.
+    // The scheduler may run only the owner at first, so that the write comes too late: try again.
     let overtakes = (0..50).any(|boosts| {
         owner.set_len(begin).unwrap();
         std::thread::scope(|scope| {

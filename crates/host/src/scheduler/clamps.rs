@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clamps of threads, control groups and VMs: what they may request (`paracord clamp`).
+//! Clamps of threads, control groups and VMs: how much performance they may request
+//! (`paracord clamp`).
 //!
 //! These are paracord's own clamps. The kernel's frequency governor uses the largest clamp of a
 //! CPU's tasks, whereas paracord adds up the requests of the tasks (docs/clamps.md). For the
@@ -20,10 +21,11 @@ use crate::vms::Vms;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Bounds of what may be requested, on the scale of the largest CPU at its highest frequency: 0..=1024.
+/// Bounds of the performance that may be requested, 0..=1024. 1024 is the largest CPU at its
+/// highest frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clamp {
-    /// Least request while runnable.
+    /// Smallest request while the thread is runnable.
     pub min: u32,
     /// Largest request.
     pub max: u32,
@@ -36,7 +38,7 @@ impl Clamp {
     /// Checks the bounds.
     ///
     /// # Errors
-    /// One line that says what is wrong.
+    /// One line that names the mistake.
     pub fn check(self) -> Result<Clamp, CommandError> {
         let Clamp { min, max } = self;
         let wrong = match (min, max) {
@@ -77,15 +79,16 @@ pub enum ClampTarget {
     Vm(String),
 }
 
-/// The answer to an order or a query.
+/// The answer to an order or a query about clamps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClampReport {
     /// The target.
     pub target: ClampTarget,
     /// The clamps as they were set.
     pub own: Clamp,
-    /// The clamps within those of the groups above, as of when the thread was last enqueued. Of
-    /// several threads, those of the first.
+    /// The clamps in force, within the clamps of the groups above. For a thread, they are as of
+    /// when the thread was last enqueued. If the target has several threads, they are those of the
+    /// first thread.
     pub effective: Clamp,
 }
 
@@ -100,7 +103,7 @@ pub enum ClampOrder {
     List,
 }
 
-/// The clamps that were set since the daemon started. Used by its main thread.
+/// The clamps that were set since the daemon started. Used by the daemon's main thread.
 #[derive(Debug, Default)]
 pub struct Clamps {
     set: Vec<Set>,
@@ -114,8 +117,9 @@ struct Set {
     members: Members,
 }
 
-/// The threads or groups that a target stands for now. The number of each (the start time of a
-/// thread) distinguishes it from a later one with the same ID.
+/// The threads or groups that a target stands for now. The number beside a thread is the start time
+/// of the thread, which distinguishes it from a later thread with the same ID. The number beside a
+/// group is 0.
 type Members = Vec<(Member, u64)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +141,7 @@ impl Clamps {
     /// Carries out an order.
     ///
     /// # Errors
-    /// [`CommandError`]: one line that says what to do.
+    /// [`CommandError`]: one line that explains what to do.
     pub fn carry_out(
         &mut self,
         order: ClampOrder,
@@ -161,9 +165,9 @@ impl Clamps {
                 Ok(vec![apply(sensor, &target, &members, None)?])
             }
             ClampOrder::List => {
-                // Keep a VM while exactly one VM has its name, since its vCPUs come and go. Keep it
-                // also while one of its threads exists, since another VM may have got the same
-                // name.
+                // Keep the clamps of a VM while exactly one VM has that name, because vCPUs come
+                // and go. Keep them also while one of the threads exists, because another VM may
+                // have got the same name.
                 self.set.retain_mut(|one| {
                     let is_called = matches!(one.target, ClampTarget::Vm(_))
                         && members(&one.target, sensor, vms, proc_root).is_ok();
@@ -178,8 +182,8 @@ impl Clamps {
         }
     }
 
-    /// Sets the clamps that a thread has requested from the kernel. False: the scheduler does not
-    /// have this thread.
+    /// Sets the clamps that a thread has requested from the kernel. Returns false if the scheduler
+    /// has no such thread.
     pub fn take_over(&mut self, tid: u32, start: u64, clamp: Clamp, sensor: &Sensor) -> bool {
         let target = ClampTarget::Task(tid);
         let one = Member::Task(tid);
@@ -191,7 +195,7 @@ impl Clamps {
         true
     }
 
-    /// Undoes [`Clamps::take_over`], unless other clamps were set since.
+    /// Undoes [`Clamps::take_over`], unless other clamps were set in the meantime.
     pub fn hand_back(&mut self, tid: u32, clamp: Clamp, sensor: &Sensor) {
         let one = Member::Task(tid);
         let is_taken = |found: Found| Clamp::from(found.own) == clamp;
@@ -201,7 +205,7 @@ impl Clamps {
         }
     }
 
-    /// Sets the clamps of a VM for its vCPUs that have appeared since they were set.
+    /// Sets the clamps of each VM for the vCPUs that have appeared since the clamps were set.
     pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
         for one in &mut self.set {
             if !matches!(one.target, ClampTarget::Vm(_)) {
@@ -215,9 +219,10 @@ impl Clamps {
         }
     }
 
-    /// Sets all clamps again after the scheduler was started anew, when it does not know any.
+    /// Sets all clamps again. To be called after the scheduler was started again, because it then
+    /// knows no clamps.
     pub fn set_again(&mut self, sensor: &Sensor, proc_root: &Path) {
-        // Keep VMs, because their vCPUs come and go.
+        // Keep the clamps of all VMs, because vCPUs come and go.
         self.set.retain_mut(|one| {
             one.still_exists(proc_root) || matches!(one.target, ClampTarget::Vm(_))
         });
@@ -230,7 +235,7 @@ impl Clamps {
 }
 
 impl Set {
-    /// Forgets threads that have ended. False: none is left.
+    /// Forgets threads that have ended. Returns false if no thread or group is left.
     fn still_exists(&mut self, proc_root: &Path) -> bool {
         self.members.retain(|one| still(one, proc_root));
         !self.members.is_empty()
@@ -318,9 +323,9 @@ fn threads(proc_root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The ID of a control group, which is the inode number of its directory. A relative path is taken
-/// to be below the root of control groups. Paths outside it are not looked at; otherwise users who
-/// may send orders could find out which files exist.
+/// The ID of a control group, which is the inode number of its directory. A relative path starts at
+/// `CGROUPS`. Paths outside this directory are not looked at, because users who may send orders
+/// could otherwise find out which files exist.
 fn group_id(path: &Path) -> Result<u64, CommandError> {
     let fail = |reason: &str| invalid(format!("{}: {reason}", path.display()));
     let full = Path::new(CGROUPS).join(path);
@@ -328,7 +333,8 @@ fn group_id(path: &Path) -> Result<u64, CommandError> {
     if leaves || !full.starts_with(CGROUPS) {
         return Err(fail(&format!("not a control group: give a directory below {CGROUPS}")));
     }
-    // Only root can make symbolic links there, so the path is not checked for them.
+    // Only the user root can make symbolic links in this directory tree, so the path is not checked
+    // for them.
     if !full.join("cgroup.procs").exists() {
         return Err(fail("there is no such control group"));
     }

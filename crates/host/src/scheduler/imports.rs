@@ -3,9 +3,9 @@
 //! gives them back.
 //!
 //! The frequency governor uses the largest clamp of a CPU's tasks. As long as the kernel has
-//! clamps, it thereby undoes the sum that paracord computes. The clamps are written to a file
-//! before they are removed from the kernel, so that they can be given back after the end of the
-//! daemon: by the supervisor, by `paracord restore`, or at the next start.
+//! clamps, the governor therefore undoes the sum that paracord computes. The clamps are written to
+//! a file before they are removed from the kernel, so that they can be given back after the end of
+//! the daemon: by the supervisor, by `paracord restore`, or at the next start.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -24,10 +24,10 @@ use crate::boosts::journal::RestoreReport;
 use crate::scheduler::clamps::{Clamp, Clamps};
 
 const FILE: &str = "imported-clamps.json";
-/// Largest number of threads that are taken over in one round. A program of any user can have any
-/// number of threads, and can change them all the time.
+/// Maximum number of threads whose clamps are taken over in one round. A program of any user can
+/// have any number of threads, and can change their clamps all the time.
 const AT_ONCE: usize = 1024;
-/// Largest number of threads that are remembered.
+/// Maximum number of threads whose clamps are remembered.
 const HELD_MAX: usize = 65_536;
 
 /// The clamps that one thread had.
@@ -45,15 +45,15 @@ impl Held {
         proc::thread_start_ticks(proc_root, self.tid).is_ok_and(|now| now == self.start_ticks)
     }
 
-    /// The clamps in paracord's form. The kernel checked each bound only against the other bound at
-    /// that time, so they may cross.
+    /// The clamps in paracord's form. The kernel checked each bound only against the value that the
+    /// other bound had at that time, so the bounds may cross.
     fn clamp(&self) -> Clamp {
         let max = self.max.unwrap_or(PC_CAPACITY).min(PC_CAPACITY);
         Clamp { min: self.min.unwrap_or(0).min(max), max }
     }
 
-    /// Gives the thread its clamps back, except a bound that it has set again meanwhile. False: the
-    /// thread is gone.
+    /// Gives the thread its clamps back, except a bound that was set again in the meantime. Returns
+    /// false if the thread is gone.
     fn give_back(&self, proc_root: &Path) -> io::Result<bool> {
         if !self.is_there(proc_root) {
             return Ok(false);
@@ -78,12 +78,13 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// No clamps so far.
+    /// Creates the value without any clamps.
     pub fn new(run_dir: &Path) -> Imports {
         Imports { file: run_dir.join(FILE), held: BTreeMap::new(), told: false }
     }
 
-    /// Takes over the clamps that programs have set since the last round. Only the first failure is logged.
+    /// Takes over the clamps that programs have set since the last round. Only the first failure is
+    /// logged.
     pub fn look(&mut self, sensor: &Sensor, clamps: &mut Clamps, proc_root: &Path) {
         let result = sensor
             .kernel_clamps()
@@ -143,7 +144,8 @@ impl Imports {
         Ok(())
     }
 
-    /// Removes from the scheduler all clamps that were taken over. The caller then calls [`give_back`].
+    /// Removes from the scheduler all clamps that were taken over. The caller must then call
+    /// [`give_back`].
     pub fn forget(&mut self, sensor: &Sensor, clamps: &mut Clamps) {
         for held in std::mem::take(&mut self.held).into_values() {
             clamps.hand_back(held.tid, held.clamp(), sensor);
@@ -160,13 +162,14 @@ impl Imports {
     }
 }
 
-/// Whether there are clamps that were not given back.
+/// Whether there are clamps that were not given back yet.
 pub fn exist(run_dir: &Path) -> bool {
     run_dir.join(FILE).exists()
 }
 
-/// Gives threads the clamps back that an [`Imports`] has taken over, and removes the file. Nothing
-/// else may use the run directory meanwhile. After a failure, the file stays for the next try.
+/// Gives threads back the clamps that an [`Imports`] has taken over, and removes the file. Nothing
+/// else may use the run directory at the same time. After a failure, the file stays for the next
+/// try.
 pub fn give_back(run_dir: &Path, proc_root: &Path, report: &mut RestoreReport) {
     let file = run_dir.join(FILE);
     let text = match fs::read(&file) {
@@ -233,7 +236,7 @@ mod tests {
     fn a_thread_has_its_own_again_but_for_what_it_set_anew() {
         std::thread::spawn(|| {
             if sched::set_util_clamps(0, Util::Keep, Util::To(700)).is_err() {
-                // The kernel has no clamps. lab/tests/test_ext.py tests a kernel with clamps.
+                // This kernel has no clamps. lab/tests/test_ext.py tests a kernel with clamps.
                 return;
             }
             let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();

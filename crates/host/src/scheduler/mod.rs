@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether paracord's scheduler runs the host's ordinary tasks. It does so as configured, or, with
-//! actuator `auto`, as long as it keeps all features of the kernel's scheduler that the host uses.
-//! The daemon checks this periodically.
+//! Decides whether paracord's scheduler runs the host's ordinary tasks. With actuator `auto`, it
+//! does so as long as it keeps all features of the kernel's scheduler that the host uses, and the
+//! daemon checks this periodically. With the other actuators, the configuration alone decides.
 
 pub mod clamps;
 pub mod imports;
@@ -16,16 +16,16 @@ use tracing::{info, warn};
 use crate::doctor::Promises;
 use crate::settings::{Mode, OwnScheduler};
 
-/// The feature of the kernel's scheduler that paracord's scheduler does not keep, whatever runs on
-/// the host (docs/ext.md).
+/// A line about the feature of the kernel's scheduler that paracord's scheduler never keeps,
+/// whatever runs on the host (docs/ext.md).
 const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling without hangs of the kernel (docs/ext.md); actuator rt keeps it";
 const AUTO_IS_RT: &str = "actuator auto is rt";
-/// If the host used a feature that would be lost, it must use none for this long before the
-/// scheduler is started again. Otherwise the scheduler would come and go while an operator tries out
-/// a setting.
+/// After the host has used a feature that would be lost, it must use no such feature for this long
+/// before the scheduler is started again. Without this delay, the scheduler would come and go while
+/// an operator tries out a setting.
 const SETTLE: Duration = Duration::from_secs(30);
 
-/// What has to be done.
+/// The step that has to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
@@ -40,9 +40,10 @@ pub enum Step {
 pub struct Choice {
     asked: OwnScheduler,
     promises: Promises,
-    /// This kernel does not let the scheduler kick CPUs, so quotas are not kept.
+    /// Whether this kernel does not let the scheduler kick CPUs, so that quotas are not kept.
     no_kick: bool,
-    /// The time since which no feature that the host uses would be lost; `None`: one would be lost now.
+    /// The time since which the host has used no feature that would be lost; `None`: it uses one
+    /// now.
     kept_since: Option<Instant>,
     /// Whether the first check has been made.
     has_looked: bool,
@@ -52,12 +53,13 @@ pub struct Choice {
     given_up: bool,
     /// Whether the loaded object contains the scheduler.
     is_loaded: bool,
-    /// Why the scheduler is not in force with `auto`, or which features it does not keep.
+    /// With `auto`, why the scheduler is not in force. With `ext`, which features that the host
+    /// uses are not kept.
     reason: Option<String>,
 }
 
 impl Choice {
-    /// For the host below `root` (`/`).
+    /// Creates the choice for the host whose files are below `root` (`/`).
     pub fn new(asked: OwnScheduler, root: &Path) -> Choice {
         Choice {
             asked,
@@ -72,8 +74,9 @@ impl Choice {
         }
     }
 
-    /// Loads the sensor, with the scheduler if that may be in force now or later. With
-    /// [`OwnScheduler::Always`], the scheduler is in force afterwards if the kernel accepts it.
+    /// Loads the sensor. The loaded object includes the scheduler if the scheduler may be in force
+    /// now or later. With [`OwnScheduler::Always`], the scheduler is in force afterwards if the
+    /// kernel accepts it.
     ///
     /// # Errors
     /// [`SensorError`]: even the sensor without the scheduler cannot be loaded.
@@ -108,14 +111,16 @@ impl Choice {
                 } else {
                     self.refused(&error);
                 }
-                // There is no scheduler that could be started later.
+                // The sensor is loaded without the scheduler, so the scheduler cannot be started
+                // later.
                 self.given_up = true;
                 Sensor::load(options)
             }
         }
     }
 
-    /// Whether the setting may change to `asked` without a restart. The loaded object stays.
+    /// Whether the setting may change to `asked` without a restart of the daemon. The loaded object
+    /// does not change.
     pub fn may_ask(&self, asked: OwnScheduler) -> bool {
         let chosen = |one| one != OwnScheduler::Always;
         asked == self.asked || (self.is_loaded && chosen(asked) && chosen(self.asked))
@@ -126,8 +131,9 @@ impl Choice {
         self.asked = asked;
     }
 
-    /// What has to be done now. This reads a dozen small files. `mode` is the upper bound of the
-    /// mode of all VMs: if nothing is done for VMs, nothing is done to the host.
+    /// Returns the step that has to be taken now. Reads a dozen small files. `mode` is the upper
+    /// bound of all VMs' modes: with `auto`, a host on which no VM is boosted keeps the kernel's
+    /// scheduler.
     pub fn look(&mut self, scheduler: &State, mode: Mode, now: Instant) -> Step {
         let in_force = *scheduler == State::Running;
         if let State::Ended { .. } = scheduler {
@@ -155,7 +161,8 @@ impl Choice {
         match lost {
             Some(lost) => self.tell(Some(format!("{AUTO_IS_RT}: {lost}"))),
             None if in_force => self.tell(None),
-            // After a refusal, the kernel's reason stays until the kernel has accepted the scheduler.
+            // After a refusal, the kernel's reason is still reported until the kernel has accepted
+            // the scheduler.
             None if step == Step::Stay && !self.is_refused => self.tell(Some(format!(
                 "{AUTO_IS_RT}, and is ext within half a minute: all that this host uses is kept again"
             ))),
@@ -185,8 +192,8 @@ impl Choice {
         (!lost.is_empty()).then(|| lost.join("; "))
     }
 
-    /// The kernel has refused the scheduler. If the reason is another scheduler, that one may go
-    /// away, so the daemon tries again.
+    /// Records that the kernel has refused the scheduler. The daemon tries again only if the reason
+    /// is another scheduler, because that one may go away.
     pub fn refused(&mut self, error: &SensorError) {
         self.given_up = !matches!(error, SensorError::OtherScheduler(_));
         (self.kept_since, self.is_refused) = (None, true);
@@ -205,8 +212,8 @@ impl Choice {
         }
     }
 
-    /// Lines for `status`: why the scheduler is not in force with `auto`, or, if it is in force
-    /// whatever the host uses, which features it does not keep.
+    /// Returns lines for `status`. With `auto`, they say why the scheduler is not in force. With
+    /// `ext`, they say which features it does not keep.
     pub fn conditions(&self, scheduler: &State) -> impl Iterator<Item = String> {
         let always = self.asked == OwnScheduler::Always;
         let in_force = *scheduler == State::Running;

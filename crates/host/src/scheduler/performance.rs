@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which mechanisms of the performance policy are in force on which CPU. This depends on the host's
-//! frequency governors and on its energy model. Both may change or appear later.
+//! Decides which mechanisms of the performance policy are in force on which CPU. The decision
+//! depends on the host's frequency governors and on its energy model, which may change or appear
+//! later.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::machine::energy::{self, EnergyError, Model};
 use crate::machine::governors;
 use crate::settings::PerfSettings;
 
-/// The state that was found so far.
+/// What was found and logged so far.
 #[derive(Default)]
 pub struct Performance {
     model: Option<Model>,

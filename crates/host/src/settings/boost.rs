@@ -57,7 +57,7 @@ impl Reason {
         }
     }
 
-    /// The letter for it in `paracord top`, and in a narrow table's heading.
+    /// The letter that stands for the reason in `paracord top`.
     pub fn letter(self) -> char {
         self.name().chars().next().map_or('?', |first| first.to_ascii_uppercase())
     }
@@ -79,7 +79,8 @@ pub struct ReasonConfig {
 pub struct BoostConfig {
     /// Off, observe or on.
     pub mode: Mode,
-    /// Whether a region that the VM maps is used. False: the VM is treated as an unmodified guest.
+    /// Whether a region is used that the VM maps or that its guest has announced. False: the VM is
+    /// treated as an unmodified guest.
     pub use_region: bool,
     /// Whether a hint also boosts at a VM exit, not only at preemption.
     pub hints_at_exit: bool,
@@ -101,9 +102,9 @@ pub struct BoostConfig {
     pub io_budget_us: u64,
     /// Time per period that every host CPU keeps for unboosted work.
     pub cpu_kept_us: u64,
-    /// Shortest average time from one boost of a vCPU to its next.
+    /// Minimum average time from one boost of a vCPU to the next.
     pub actuation_min_us: u64,
-    /// Upper bound of the throttle, which grows with each strike; in periods.
+    /// Maximum length, in periods, of the throttle, which becomes longer with each strike.
     pub penalty_max_periods: u32,
     /// Settings of the reasons, indexed by [`Reason`].
     pub reason: [ReasonConfig; Reason::COUNT],

@@ -15,8 +15,8 @@ use crate::config::{Override, PlaceKeys, VmRules, Who};
 pub use boost::{BoostConfig, Mode, Reason, ReasonConfig};
 pub use parts::{CounterSettings, OwnScheduler, PerfSettings, RtSettings, SupervisorSettings};
 
-/// A quarter of all records (`PC_VCPUS_MAX`). Any user who may open /dev/kvm can take one record
-/// per vCPU thread.
+/// Default of `vcpus_per_user`: a quarter of all records (`PC_VCPUS_MAX`). Any user who may open
+/// /dev/kvm can take one record per vCPU thread.
 const VCPUS_PER_USER: u32 = paracord_policy::PC_VCPUS_MAX / 4;
 
 /// All settings of the daemon.
@@ -28,9 +28,11 @@ pub struct Settings {
     pub region_dir: PathBuf,
     /// Upper bound of the mode of every VM (observe turns `on` into `observe`).
     pub mode: Mode,
-    /// When paracord's own scheduler runs the host's ordinary tasks and carries out boosts (actuator ext).
+    /// When paracord's own scheduler runs the host's ordinary tasks and carries out boosts
+    /// (actuator ext).
     pub own_scheduler: OwnScheduler,
-    /// Number of vCPUs of one user other than root that are looked after.
+    /// Maximum number of vCPUs of one user other than root that get a record. More vCPUs are left
+    /// to stock scheduling.
     pub vcpus_per_user: u32,
     /// The rt actuator.
     pub rt: RtSettings,
@@ -45,8 +47,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The configuration of a VM. `overrides` are the changes by `paracord vm set` since the last
-    /// reload, the oldest first.
+    /// The configuration of a VM. `overrides` are the changes that `paracord vm set` has made since
+    /// the last reload, the oldest first.
     pub fn vm<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
         let config = self.vm_rules.resolve(who, overrides);
         BoostConfig {

@@ -19,9 +19,10 @@ pub struct RtSettings {
     /// SCHED_FIFO priority of the daemon's actuator thread, at most 99. It is above
     /// `vcpu_priority`, so that an unboost is never late.
     pub actuator_priority: u32,
-    /// Period of the tick that evaluates boosted vCPUs without an event of their own. The tick runs
-    /// only while something is boosted. It need not be fast: a running vCPU exits at each tick of
-    /// the host, and on a CPU without a tick (`nohz_full`) no other task waits.
+    /// Period of paracord's tick, which evaluates boosted vCPUs that cause no event themselves.
+    /// This tick runs only while something is boosted. It need not be fast: a running vCPU exits at
+    /// each tick of the host's kernel, and on a CPU where the kernel's tick is off (`nohz_full`),
+    /// no other task waits.
     pub tick: Duration,
 }
 
@@ -34,19 +35,19 @@ impl Default for RtSettings {
 /// The performance policy of paracord's scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfSettings {
-    /// Frequency governors get requests for what tasks need.
+    /// Whether frequency governors get requests for what tasks need.
     pub requests: bool,
-    /// The level of a burst is carried over a sleep.
+    /// Whether the level of a burst is carried over a sleep.
     pub carry: bool,
-    /// Capped tasks are charged for the time that their work takes at their cap.
+    /// Whether capped tasks are charged for the time that their work takes at their cap.
     pub charge_capped: bool,
-    /// Requests fall only after a hold window.
+    /// Whether requests fall only after a hold window.
     pub hold: bool,
-    /// Tasks are placed by means of the kernel's energy model.
+    /// Whether tasks are placed with the kernel's energy model.
     pub placement: bool,
-    /// Clamps that programs have requested from the kernel are taken over.
+    /// Whether clamps that programs have requested from the kernel are taken over.
     pub import: bool,
-    /// The requests of guests' frequency governors count.
+    /// Whether the requests of guests' frequency governors count.
     pub guest_requests: bool,
 }
 
@@ -65,8 +66,8 @@ impl Default for PerfSettings {
 }
 
 impl PerfSettings {
-    /// The `PC_PERF_*` of a CPU. `frequency`: `None` if the CPU's governor does not follow
-    /// requests. `placing`: there is an energy model to place tasks by.
+    /// Returns the `PC_PERF_*` features of a CPU. `frequency`: `None` if the CPU's governor does
+    /// not follow requests. `placing`: whether tasks can be placed with the kernel's energy model.
     pub fn features(&self, frequency: Option<Frequency>, placing: bool) -> u32 {
         let mut features = 0;
         for (wanted, feature) in [
@@ -85,12 +86,13 @@ impl PerfSettings {
     }
 }
 
-/// What the supervisor does after the daemon died without being stopped.
+/// What the supervisor does after the daemon has died without being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupervisorSettings {
-    /// Start the daemon again. False: restore all threads and exit.
+    /// Whether the supervisor starts the daemon again. False: it restores all threads and exits.
     pub restart: bool,
-    /// Number of restarts, without a minute of normal operation in between, before the supervisor gives up.
+    /// Number of restarts, without a minute of normal operation in between, before the supervisor
+    /// gives up.
     pub restarts_max: u32,
 }
 
@@ -100,10 +102,10 @@ impl Default for SupervisorSettings {
     }
 }
 
-/// Counters for guests whose VMM does not provide any. The defaults are those of the policy.
+/// Counters for guests whose VMM does not provide any. The default limits are those of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSettings {
-    /// Serve guests whose region offers counters.
+    /// Whether guests whose region offers counters are served.
     pub serve: bool,
     /// Events that guests may count.
     pub events: EventSet,
@@ -122,7 +124,8 @@ impl Default for CounterSettings {
 pub enum OwnScheduler {
     /// Actuator rt or observe: never.
     Never,
-    /// Actuator auto: while it keeps all features of the kernel's scheduler that the host uses.
+    /// Actuator auto: while paracord's scheduler keeps all features of the kernel's scheduler that
+    /// the host uses.
     WhereKept,
     /// Actuator ext: always, if the kernel accepts it.
     Always,

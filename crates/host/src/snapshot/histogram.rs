@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets of a [`Histogram`] (`PC_HIST_BUCKETS`).
+/// Number of buckets of a [`Histogram`] (`PC_HIST_BUCKETS`).
 pub const HISTOGRAM_BUCKETS: usize = 32;
 
-/// A histogram of durations: bucket n counts [2^n, 2^(n+1)) ns, and bucket 0 also counts 0.
+/// A histogram of durations: bucket n counts durations in [2^n, 2^(n+1)) ns, and bucket 0 also
+/// counts 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     /// The counts: [`HISTOGRAM_BUCKETS`] of them, or none at all.
@@ -19,9 +20,9 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// The time in ns below which `permille` of the values lie. The result is the upper bound of
-    /// the bucket that contains the value, so it is too high by at most a factor of two. `None` if
-    /// there are no values.
+    /// Returns the time in ns below which `permille` thousandths of the values lie. The result is
+    /// the upper bound of the bucket that contains this time, so it is too high by at most a factor
+    /// of two. Returns `None` if there are no values.
     pub fn percentile_ns(&self, permille: u32) -> Option<u64> {
         let count = self.count();
         if count == 0 {

@@ -2,8 +2,8 @@
 //! The visible state of the daemon: plain values for status, top and metrics.
 //!
 //! A snapshot is read from memory that the BPF programs write concurrently, so the values of one
-//! vCPU may be a few events apart. Counters only grow while a vCPU lives. A consumer computes rates
-//! from two snapshots and [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
+//! vCPU may be a few events apart. Counters never decrease while a vCPU exists. A consumer computes
+//! rates from two snapshots and [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
 
 mod histogram;
 mod region;
@@ -17,8 +17,8 @@ use crate::settings::{Mode, Reason};
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use region::{AnnouncementsSnapshot, HostLinesSnapshot, RegionSnapshot};
 
-/// Version of this structure as it appears in JSON. It grows when a field is removed or changes its
-/// meaning, but not when a field is added.
+/// Version of this structure as it appears in JSON. The version increases when a field is removed
+/// or changes its meaning, but not when a field is added.
 pub const SNAPSHOT_SCHEMA: u32 = 1;
 
 /// The state of the whole daemon at one moment.
@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub started_ns: u64,
     /// The global mode.
     pub mode: Mode,
-    /// Whether the daemon is ready, or what it waits for or lacks, one line each (for example "kvm
-    /// is not loaded").
+    /// What the daemon waits for or lacks (for example "kvm is not loaded"), and what paracord's
+    /// scheduler does not keep, one line each.
     pub conditions: Vec<String>,
     /// What this host can do, as found when the daemon started.
     pub capabilities: Vec<Capability>,
@@ -52,8 +52,8 @@ pub struct Snapshot {
     #[serde(default)]
     pub vms_refused: u64,
     /// Number of existing control groups for which paracord's scheduler has no record. Their tasks
-    /// count as tasks of the nearest group above that has one. 8191 groups can have records, down
-    /// to level 32.
+    /// count as tasks of the nearest group above that has a record. At most 8191 groups can have
+    /// records, down to level 32.
     #[serde(default)]
     pub groups_unrecorded: u64,
     /// The VMs, in the order in which they were found.
@@ -65,7 +65,7 @@ pub struct Snapshot {
 pub struct Capability {
     /// Short fixed name: `btf`, `kvm_tracepoints`, `kick_probe`, …
     pub name: String,
-    /// Whether the host has it.
+    /// Whether the host has the capability.
     pub available: bool,
     /// What was found, or the remedy.
     pub detail: String,
@@ -91,16 +91,18 @@ pub struct ActuatorSnapshot {
     /// Boosts refused because the thread already was real-time or deadline.
     pub refused_rt: u64,
     /// Boosts refused because a control group above the thread has `cpu.idle`, or a CPU quota whose
-    /// use is not known (actuator rt).
+    /// consumption is not known (actuator rt).
     #[serde(default)]
     pub refused_quota: u64,
-    /// Unboosts that were not carried out because another program had changed the thread meanwhile.
+    /// Unboosts that were not carried out because another program had changed the thread in the
+    /// meantime.
     pub changed_by_others: u64,
     /// System calls that failed for another reason.
     pub errors: u64,
     /// Boosts decided for VMs in mode observe.
     pub observed: u64,
-    /// Number of times that the request of a guest was set as its vCPU's utilisation clamps (actuator rt).
+    /// Number of times that the request of a guest was set as its vCPU's utilisation clamps
+    /// (actuator rt).
     #[serde(default)]
     pub requests: u64,
     /// Number of threads that have such clamps now.
@@ -113,24 +115,24 @@ pub struct ActuatorSnapshot {
 /// One virtual machine: a process with KVM vCPU threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VmSnapshot {
-    /// QEMU's `-name`, otherwise `comm-pid`.
+    /// The name that the VMM was given, otherwise `comm-pid`.
     pub name: String,
-    /// QEMU's `-uuid` (libvirt sets it).
+    /// The UUID that the VMM was given, if any.
     pub uuid: Option<String>,
     /// Process ID.
     pub pid: u32,
-    /// Name of the VMM's executable (comm).
+    /// Name of the VMM's process (comm).
     pub vmm: String,
     /// User that the process runs as.
     pub uid: u32,
-    /// Mode in force: the lower one of the global mode and the VM's own.
+    /// Mode in force: the lower one of the global mode and the VM's own mode.
     pub mode: Mode,
     /// The shared region, if the VM maps one.
     pub region: Option<RegionSnapshot>,
     /// Announcements of a region in the guest's own memory.
     #[serde(default)]
     pub announcements: AnnouncementsSnapshot,
-    /// Why a region that the VM maps, or that its guest has announced, is not used, one line.
+    /// In one line, why the region that the VM maps, or that its guest has announced, is not used.
     pub region_refused: Option<String>,
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]
@@ -146,7 +148,7 @@ pub struct VmSnapshot {
     /// The VMM's other threads, in order of thread ID.
     #[serde(default)]
     pub io_threads: Vec<IoThreadSnapshot>,
-    /// Totals of all these threads, including those that have ended.
+    /// Totals of the VMM's other threads, including those that have ended.
     #[serde(default)]
     pub io_total: IoTotals,
     /// Running time that is left in the budget of the VM's vCPUs; negative: debt.
@@ -163,7 +165,7 @@ pub struct VmSnapshot {
     pub period_ns: u64,
 }
 
-/// The perf events of a guest (docs/pmu.md), for the vCPUs that run.
+/// The perf events of a guest (docs/pmu.md), summed over the vCPUs that exist now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PmuSnapshot {
     /// Whether the guest can sample: its QEMU gets interrupts from the daemon.
@@ -174,11 +176,12 @@ pub struct PmuSnapshot {
     pub openings: u64,
     /// Number of times that an event that was already open served a counter.
     pub reuses: u64,
-    /// Number of times that a counter was not served: its budget was used up, or there is no such event.
+    /// Number of times that a counter was not served, for example because the VM's budget was used
+    /// up or because there is no such event.
     pub refusals: u64,
     /// Why a counter was last not served, one line.
     pub refused: Option<String>,
-    /// Time that the host has spent on these events.
+    /// Time that the host has spent on the guest's perf events.
     pub spent_ns: u64,
 }
 
@@ -200,14 +203,15 @@ pub struct VcpuSnapshot {
     pub state: BoostState,
     /// The reasons of the boost, while boosted.
     pub reasons: Vec<Reason>,
-    /// The CPU quota (`cpu.max`) or `cpu.idle` of a control group above the thread, or why it is not known.
+    /// The CPU quota (`cpu.max`) or `cpu.idle` of a control group above the thread, or why this
+    /// limit is not known.
     #[serde(default)]
     pub cpu_quota: Option<String>,
-    /// Whether this limit keeps the vCPU from being boosted: always with `cpu.idle`, and with
-    /// actuator rt also if the use of a quota is not known.
+    /// Whether the limit in `cpu_quota` keeps the vCPU from being boosted. `cpu.idle` always does.
+    /// With actuator rt, a quota whose consumption is not known does so, too.
     #[serde(default)]
     pub not_boosted: bool,
-    /// Whether the thread's scheduling is changed now (false in mode observe).
+    /// Whether paracord has changed the thread's scheduling (always false in mode observe).
     pub actuated: bool,
     /// Which budget is exhausted, while throttled: `reason`, `vcpu`, `vm` or `cpu`.
     pub throttle_cause: Option<String>,
@@ -217,7 +221,7 @@ pub struct VcpuSnapshot {
     pub strikes: u32,
     /// Running time that is left in the vCPU's budget; negative: debt.
     pub budget_left_ns: i64,
-    /// The request of the guest's frequency governor; `None` while it does not count.
+    /// The request of the guest's frequency governor; `None` while the request does not count.
     #[serde(default)]
     pub request: Option<RequestSnapshot>,
     /// Where the vCPU runs according to its host line; `None` if the guest is not told.
@@ -231,7 +235,7 @@ pub struct VcpuSnapshot {
     pub wakeup_latency_boosted: Histogram,
 }
 
-/// Totals of the VMM's other threads since they were found.
+/// Totals of one or more VMM threads that are not vCPUs, since these threads were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoTotals {
     /// Number of boosts.
@@ -255,7 +259,7 @@ impl IoTotals {
         }
     }
 
-    /// The sum of both.
+    /// The sum of `self` and `other`.
     pub fn plus(self, other: IoTotals) -> IoTotals {
         IoTotals {
             boosts: self.boosts + other.boosts,
@@ -266,8 +270,8 @@ impl IoTotals {
     }
 }
 
-/// A thread of the VMM, not a vCPU, that works for the VM: the main loop, an I/O thread, a worker,
-/// or a vhost thread.
+/// A thread of the VMM that is not a vCPU and that works for the VM: the main loop, an I/O thread,
+/// a worker, or a vhost thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoThreadSnapshot {
     /// Name of the thread when it was found.
@@ -295,8 +299,8 @@ pub struct IoThreadSnapshot {
     pub wakeup_latency_boosted: Histogram,
 }
 
-/// The request of a guest's frequency governor, as the guest gives it (1024 is the largest CPU at
-/// its highest frequency).
+/// The request of a guest's frequency governor, as the guest has written it. 1024 is the largest
+/// CPU at its highest frequency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSnapshot {
     /// Least performance while the vCPU is runnable.
@@ -305,7 +309,7 @@ pub struct RequestSnapshot {
     pub limit: u16,
 }
 
-/// The place of a vCPU, as its host line gives it.
+/// The place of a vCPU, as its host line reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPlaceSnapshot {
     /// Capacity of the physical CPU, 1..=1024; 0: not known.
@@ -323,13 +327,13 @@ pub struct HostPlaceSnapshot {
 pub struct PlacementSnapshot {
     /// The placement as it was requested: `4-5`, `cluster:4`, `capacity:max`, `auto`.
     pub wanted: String,
-    /// Whether the thread is bound, or the guest is only told.
+    /// Whether the thread is bound, or only the guest is told.
     pub mode: PlaceMode,
     /// The CPUs that the placement stands for on this host, as a list.
     pub cpus: String,
-    /// Whether the configuration says so, and not `paracord vm place`.
+    /// Whether the placement comes from the configuration, and not from `paracord vm place`.
     pub configured: bool,
-    /// False if another program has changed the affinity of the thread since.
+    /// False if another program has changed the affinity of the thread after paracord placed it.
     pub in_force: bool,
 }
 
@@ -351,9 +355,9 @@ pub enum BoostState {
 pub struct VcpuCounters {
     /// VM exits.
     pub exits: u64,
-    /// Wakeups.
+    /// Number of times that the vCPU ran after a sleep.
     pub wakeups: u64,
-    /// Interrupts or kicks that were wanted for the vCPU.
+    /// Kicks of the vCPU by KVM, for example for an interrupt.
     pub irqs: u64,
     /// Boosts by [`Reason`]. A boost with two reasons counts in both.
     pub boosts: [u64; Reason::COUNT],

@@ -3,21 +3,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of announcements that a guest has made.
+/// Numbers of announcements that a guest has made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnnouncementsSnapshot {
     /// All announcements.
     pub all: u64,
-    /// Announcements that were not looked at, because they came too fast.
+    /// Announcements that were not looked at, because they followed each other too quickly.
     pub ignored: u64,
-    /// Announcements of addresses that are no memory of the guest, or not present.
+    /// Announcements of addresses that are not memory of the guest, or whose page was not present.
     pub unreadable: u64,
 }
 
-/// Number of writes of host lines into the guest's own memory.
+/// Numbers of writes of host lines and performance domains into the guest's own memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLinesSnapshot {
-    /// Lines that were written.
+    /// Lines and domains that were written.
     pub writes: u64,
     /// Writes that failed, because the page was not present or not writable.
     pub errors: u64,
@@ -41,10 +41,11 @@ pub struct RegionSnapshot {
     /// Number of accesses to the region that took too long.
     #[serde(default)]
     pub slow_accesses: u64,
-    /// For how long the daemon still leaves the region alone because of that; 0: it does not.
+    /// For how long the daemon will still leave the region out because of such accesses; 0: the
+    /// region is not left out.
     #[serde(default)]
     pub left_out_ns: u64,
-    /// The host lines in the guest's own memory; `None`: the region is a file, or nothing is written.
+    /// The writes into the guest's own memory; `None`: the region is a file, or nothing is written.
     #[serde(default)]
     pub host_lines: Option<HostLinesSnapshot>,
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the registry tells about VMs and threads that came, went or changed.
+//! The changes that the registry reports: VMs and threads that came, went or changed.
 //!
-//! The order of a thread's life is in the types. A [`NewThread`] needs a setup before it becomes a
-//! [`SetUpThread`], and only a [`SetUpThread`] can be made ready. Only a [`GoneThread`] can be
-//! released. The registry alone creates these values, and none can be copied. If one is dropped
-//! while the record is new or gone, the next scan tells the change again.
+//! The types enforce the order of the steps in a thread's life. A [`NewThread`] needs a setup
+//! before it becomes a [`SetUpThread`], and only a [`SetUpThread`] can be made ready. Only a
+//! [`GoneThread`] can be released. Only the registry creates these values, and they cannot be
+//! copied. If such a value is dropped while the thread's record is new or gone, the next scan
+//! reports the change again.
 
 use paracord_policy::pc_vcpu_setup;
 use paracord_sensor::Life;
@@ -12,8 +13,8 @@ use tracing::warn;
 
 use super::Vms;
 
-/// What came, went or changed. Changes are told in the order in which they happened. When a change
-/// is told, the registry already contains it.
+/// A VM or thread that came, went or changed. The registry updates its own data before it reports a
+/// change, and it reports changes in the order in which it has made them.
 #[derive(Debug)]
 #[must_use = "a thread whose change is lost is never boosted, or its record is never released"]
 pub enum Change {
@@ -23,28 +24,29 @@ pub enum Change {
     VcpuAdded {
         /// KVM vcpu_id; `u32::MAX`: not known.
         vcpu_id: u32,
-        /// Its thread.
+        /// The vCPU's thread.
         thread: NewThread,
     },
-    /// A VMM thread of a known VM that is not a vCPU.
+    /// A thread that is not a vCPU, but belongs to the VMM of a known VM.
     IoThreadAdded(NewThread),
-    /// A thread has ended. It was a vCPU, or another thread of a VMM. Nothing refers to its record
-    /// any more except the followers of the registry.
+    /// A vCPU thread or another thread of a VMM has ended. Only the followers of the registry still
+    /// refer to the record of the thread.
     ThreadRemoved(GoneThread),
-    /// The last vCPU of this process is gone. Other threads of the process may go on.
+    /// The last vCPU of this process is gone. Other threads of the process may still run.
     VmRemoved(u32),
-    /// The guest's driver has declared something else, or is gone.
+    /// The declaration of the guest's driver has changed, the driver is gone, or the guest has
+    /// announced another region.
     DriverChanged(u32),
-    /// The settings of a VM were applied again.
+    /// The settings of a VM were applied again, or its region has changed.
     ConfigChanged {
         /// The process.
         pid: u32,
-        /// Whether the region of the VM was looked for again.
+        /// Whether the region of the VM was looked for again or has changed.
         region: bool,
     },
 }
 
-/// A thread with a record for which the policy does not run yet.
+/// A thread that has a record, but for which the policy does not run yet.
 #[derive(Debug)]
 #[must_use = "the policy never runs for a thread that is not made ready"]
 pub struct NewThread {
@@ -54,7 +56,7 @@ pub struct NewThread {
 }
 
 impl NewThread {
-    /// Index of its record.
+    /// Index of the thread's record.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -64,20 +66,20 @@ impl NewThread {
         self.tid
     }
 
-    /// Its process.
+    /// The thread's process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 }
 
-/// A new thread whose setup the sensor has.
+/// A new thread whose setup was written to the sensor.
 #[derive(Debug)]
 #[must_use = "the policy never runs for a thread that is not made ready"]
 pub struct SetUpThread {
     index: u32,
 }
 
-/// A thread that has ended, whose record is still taken.
+/// A thread that has ended, but whose record is still in use.
 #[derive(Debug)]
 #[must_use = "the record of the thread is not used again before it is released"]
 pub struct GoneThread {
@@ -85,7 +87,7 @@ pub struct GoneThread {
 }
 
 impl GoneThread {
-    /// Index of its record.
+    /// Index of the thread's record.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -100,8 +102,8 @@ impl Vms {
         SetUpThread { index: thread.index }
     }
 
-    /// Writes the setup of a thread again. Does nothing unless the thread is ready: the setup of a
-    /// new one is written by [`set_up`](Vms::set_up).
+    /// Writes the setup of a thread again. Does nothing unless the thread is ready:
+    /// [`set_up`](Vms::set_up) writes the setup of a new thread.
     pub fn set_up_again(&self, index: u32, setup: pc_vcpu_setup) {
         let record = self.sensor.vcpus().get(index);
         if let Some(record) = record.filter(|record| record.life() == Life::Ready) {
@@ -109,16 +111,17 @@ impl Vms {
         }
     }
 
-    /// Has the policy run for a thread from now on.
+    /// Makes the policy run for a thread from now on.
     pub fn make_ready(&self, thread: SetUpThread) {
         if let Some(record) = self.sensor.vcpus().get(thread.index) {
-            // This returns false if the thread is gone meanwhile. The next scan tells that.
+            // `set_ready` returns false if the thread has ended in the meantime. The next scan will
+            // report its end.
             record.set_ready();
         }
     }
 
     /// Gives back the record of a thread that is gone. The sensor may use the index for a new
-    /// thread at once: nothing may refer to it any more.
+    /// thread at once, so nothing may refer to the record any more.
     pub fn release(&self, thread: GoneThread) {
         let index = thread.index;
         let Some(record) = self.sensor.vcpus().get(index) else { return };

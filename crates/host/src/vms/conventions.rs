@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How each VMM names its VMs and its vCPU threads. docs/vmms.md says what was tried.
+//! How each VMM names its VMs and its vCPU threads. docs/vmms.md shows what was tried with each
+//! VMM.
 
 use std::path::Path;
 
-/// A program that runs VMs, as far as it matters for names.
+/// A program that runs VMs. Only programs whose naming conventions differ are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Vmm {
-    /// Also as Proxmox, libvirt, KubeVirt and Kata Containers start it.
+    /// QEMU, also when Proxmox, libvirt, KubeVirt or Kata Containers starts it.
     Qemu,
     Paracord,
     Firecracker,
@@ -15,14 +16,16 @@ enum Vmm {
     Other,
 }
 
-/// Firecracker's name for a VM that was given none.
+/// Firecracker's name for a VM that was given no name.
 const FIRECRACKER_ANONYMOUS: &str = "anonymous-instance";
-/// Cloud Hypervisor has no option for a name. These names of its socket say nothing about the VM:
-/// the socket of Kata Containers, and names that its documentation uses.
+/// Cloud Hypervisor has no option for the name of a VM, so the name of its API socket is used.
+/// These socket names do not identify a VM: Kata Containers uses the first one for every VM, and
+/// the documentation of Cloud Hypervisor uses the others.
 const SOCKET_OF_NO_NAME: [&str; 3] = ["clh-api", "cloud-hypervisor", "api"];
 
 impl Vmm {
-    /// By the name of the process, which the kernel cuts off after 15 characters.
+    /// Determines the VMM from the name of its process, which the kernel cuts off after 15
+    /// characters.
     fn of(comm: &str) -> Vmm {
         match comm {
             "paracord-vmm" => Vmm::Paracord,
@@ -56,7 +59,7 @@ impl Arguments {
         })
     }
 
-    /// The name of the VM that a VMM of this name runs.
+    /// Returns the name of the VM. `comm` is the name of the VMM's process.
     pub fn vm_name(&self, comm: &str) -> Option<String> {
         let name = match Vmm::of(comm) {
             Vmm::Qemu | Vmm::Paracord => guest_name(self.option("name")?),
@@ -68,7 +71,7 @@ impl Arguments {
         name.filter(|name| !name.is_empty()).map(str::to_owned)
     }
 
-    /// The UUID of the VM.
+    /// Returns the UUID of the VM. `comm` is the name of the VMM's process.
     pub fn vm_uuid(&self, comm: &str) -> Option<&str> {
         let part = |values: &'static str, key: &'static str| {
             self.options(values)
@@ -76,7 +79,7 @@ impl Arguments {
                 .find_map(|p| p.strip_prefix(key))
         };
         match Vmm::of(comm) {
-            // Proxmox sets the UUID in the tables of the firmware only.
+            // Proxmox sets the UUID only in the tables of the firmware (`-smbios`).
             Vmm::Qemu => self.option("uuid").or_else(|| part("smbios", "uuid=")),
             Vmm::CloudHypervisor => part("platform", "uuid="),
             _ => None,
@@ -84,7 +87,7 @@ impl Arguments {
     }
 }
 
-/// The name in the value of QEMU's option: `web`, `guest=web,debug-threads=on` or
+/// The name in the value of QEMU's option `-name`: `web`, `guest=web,debug-threads=on` or
 /// `debug-threads=on,guest=web`.
 fn guest_name(value: &str) -> Option<&str> {
     let named = value.split(',').find_map(|part| part.strip_prefix("guest="));

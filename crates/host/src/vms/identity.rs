@@ -14,7 +14,7 @@ const NAME_MAX_CHARS: usize = 80;
 /// The process of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The name that the VMM was given, else `comm-pid`. It is printable and has at most 80
+    /// The name that the VMM was given, else `comm-pid`. The name is printable and has at most 80
     /// characters.
     pub name: String,
     /// The UUID that the VMM was given.
@@ -55,7 +55,7 @@ fn cgroup(proc_root: &Path, pid: u32) -> Option<String> {
 /// Identifies the VM of process `pid`.
 ///
 /// # Errors
-/// [`ProcError`]. [`ProcError::is_gone`] is normal: the process has ended.
+/// [`ProcError`]. An error with [`ProcError::is_gone`] is normal: the process has ended.
 pub fn identify(proc_root: &Path, pid: u32) -> Result<Identity, ProcError> {
     let vmm = printable(&proc::comm(proc_root, pid)?);
     let arguments = Arguments(proc::command_line(proc_root, pid)?);
@@ -78,7 +78,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().take(NAME_MAX_CHARS).map(good).collect()
 }
 
-/// KVM's vCPU id from the name of thread `tid`. For kernels without BTF of KVM.
+/// KVM's vCPU id from the name of thread `tid`. This is for kernels without BTF of KVM.
 pub fn vcpu_id_of_thread(proc_root: &Path, tid: u32) -> Option<u32> {
     vcpu_id(&proc::comm(proc_root, tid).ok()?)
 }

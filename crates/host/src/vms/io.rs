@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VMM threads that are not vCPUs: finds them, and gets them records.
+//! Finds VMM threads that are not vCPUs, and gets records for them.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Vms {
             let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, tid) else { continue };
             let record = match sensor.adopt_thread(tid, pid) {
                 Ok(Some(record)) => record,
-                // The thread is gone meanwhile, or no record is left.
+                // The thread has ended in the meantime, or no record is left.
                 Ok(None) => continue,
                 Err(error) => {
                     tracing::debug!("thread {tid} of process {pid} gets no record: {error}");
@@ -69,8 +69,8 @@ impl Vms {
         self.io_of_process(vm.identity.pid)
     }
 
-    /// The threads of process `pid` that are not vCPUs, with the indices of their records. They may
-    /// go on after the process has no VM any more.
+    /// The threads of process `pid` that are not vCPUs, with the indices of their records. These
+    /// threads may still run when the process has no VM any more.
     pub fn io_of_process(&self, pid: u32) -> impl Iterator<Item = (u32, &IoThread)> {
         self.io.iter().filter(move |(_, one)| one.pid == pid).map(|(&index, one)| (index, one))
     }

@@ -9,17 +9,17 @@ use paracord_sys::proc;
 
 use crate::vms::identity::{printable, vcpu_id_of_thread};
 
-/// Maximum number of such threads with a record in one process.
+/// Maximum number of VMM threads that are not vCPUs and have a record, in one process.
 pub const PER_VM: usize = 16;
-/// Maximum number of such threads with a record in all VMs of a user other than root.
+/// Maximum number of such threads in all VMs of a user other than root.
 pub const PER_USER: usize = 256;
-/// Maximum number of such threads with a record in all VMs. Three quarters of the records are for
-/// vCPUs.
+/// Maximum number of such threads in all VMs. Three quarters of the records are for vCPUs.
 pub const IN_ALL: usize = 1024;
-/// Maximum number of VMs that one search covers. The time of a search is bounded, however many VMs
-/// there are.
+/// Maximum number of VMs that one search covers. The limit bounds the time of a search, however
+/// many VMs there are.
 pub const VMS_AT_ONCE: usize = 64;
-/// Maximum number of unknown threads that one search looks at, for the same reason.
+/// Maximum number of unknown threads that one search looks at. This limit, too, bounds the time of
+/// a search.
 pub const LOOKS_AT_ONCE: usize = 256;
 
 /// A VMM thread that is not a vCPU.
@@ -29,18 +29,18 @@ pub struct IoThread {
     pub tid: u32,
     /// ID of its process.
     pub pid: u32,
-    /// The user whose share of records the thread counts against.
+    /// The user against whose limit of records the thread counts.
     pub uid: u32,
     /// Name of the thread when it was found.
     pub name: String,
 }
 
-/// The threads by the index of their record, until they end. Some outlive their VM.
+/// The threads by the indices of their records, until the threads end. Some outlive their VM.
 pub type IoThreads = BTreeMap<u32, IoThread>;
 
-/// Returns the tid and the name of each thread of process `pid` that is unknown to `knows`. Leaves
-/// out threads that are named like vCPUs: these will enter their guests later. Looks at no more
-/// than `looks` threads, and subtracts their number from `looks`.
+/// Returns the tid and the name of each thread of process `pid` for which `knows` returns false.
+/// Leaves out threads that are named like vCPUs, because such a thread will enter its guest later.
+/// Looks at no more than `looks` threads, and subtracts their number from `looks`.
 pub fn find<'a>(
     proc_root: &'a Path,
     pid: u32,
@@ -58,7 +58,8 @@ pub fn find<'a>(
         .filter_map(|tid| Some((tid, printable(&proc::comm(proc_root, tid).ok()?))))
 }
 
-/// How many more such threads may get a record in process `pid` of user `uid`.
+/// Returns how many more threads that are not vCPUs may get a record in process `pid` of user
+/// `uid`.
 pub fn room(all: &IoThreads, pid: u32, uid: u32) -> usize {
     let user = if uid == 0 { IN_ALL } else { PER_USER };
     let have =

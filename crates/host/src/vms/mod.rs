@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running VMs: a registry. A VM is found by the first vCPU thread that the sensor reports for
-//! it, and gone when its last vCPU is gone.
+//! The registry of the running VMs. The first vCPU thread that the sensor reports for a VM adds the
+//! VM to the registry. When the last vCPU of a VM is gone, the VM is removed.
 //!
 //! The registry knows which VMs, vCPUs and other VMM threads exist, and the region and the settings
-//! of each VM. It returns what came, went or changed as [`Change`]s. It knows nothing of what
-//! depends on them: host lines, counters, CPU limits, placements, clamps
-//! ([`crate::followers`]).
+//! of each VM. It returns what came, went or changed as [`Change`]s. It knows nothing about what
+//! depends on VMs and threads: host lines, counters and CPU limits ([`crate::followers`]),
+//! placements and clamps.
 
 mod change;
 mod conventions;
@@ -50,7 +50,7 @@ pub struct Vms {
     by_pid: BTreeMap<u32, Vm>,
     io: IoThreads,
     refused: RefusedVms,
-    /// The process that was searched last for a region that is elsewhere now.
+    /// The process that was searched last for a region that may have moved.
     searched: u32,
     /// The process that was searched last for its first region.
     searched_without: u32,
@@ -58,7 +58,7 @@ pub struct Vms {
     io_looked: u32,
     adopts_threads: bool,
     log: LogLimit,
-    /// Limits of log lines about VMs that come and go.
+    /// Limits on log lines about VMs that come and go.
     user_logs: UserLogs,
 }
 
@@ -109,7 +109,7 @@ impl Vms {
         indices.filter_map(|index| Some((index, self.tid_of(index)?)))
     }
 
-    /// Returns whether one more line may be logged that the user of this VM can cause.
+    /// Returns whether one more log line that the user of this VM can cause may be written.
     pub fn may_log(&mut self, pid: u32) -> bool {
         self.by_pid.get_mut(&pid).is_some_and(|vm| vm.log.allow())
     }

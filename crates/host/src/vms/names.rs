@@ -3,14 +3,14 @@
 
 use crate::command_error::CommandError;
 
-/// The names of a VM. Its user chooses the name and the uuid.
+/// The names of a VM. The VM's user chooses the name and the uuid.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'a> {
     /// Pid of the VMM.
     pub pid: u32,
     /// Name.
     pub name: &'a str,
-    /// Uuid, if it has one.
+    /// Uuid, if the VM has one.
     pub uuid: Option<&'a str>,
 }
 

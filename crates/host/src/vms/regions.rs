@@ -20,7 +20,8 @@ use crate::vms::identity::Identity;
 type Place = (FileIdentity, u64);
 
 impl Vms {
-    /// Looks for the region of a VM in `region_dir`. A region that is where it was stays open.
+    /// Looks for the region of a VM in `region_dir`. If the VM still maps the same region at the
+    /// same address, the region stays open.
     pub(super) fn find_region(&mut self, vm: &mut Vm, region_dir: &Path) {
         vm.search = false;
         let pid = vm.identity.pid;
@@ -53,7 +54,7 @@ impl Vms {
             }
             Err(error) => {
                 let reason = error.to_string();
-                // The guest can change the reason again and again.
+                // The guest can change the reason again and again: limit the log.
                 if vm.region_refused.as_ref() != Some(&reason)
                     && vm.log.allow()
                     && self.user_logs.allow(vm.identity.uid)
@@ -66,8 +67,9 @@ impl Vms {
         vm.read_announcement(announced.as_ref(), self.sensor.capabilities().host_lines);
     }
 
-    /// Opens a region. Two guests on one region would read each other's hints as their own, so a
-    /// region that another VM uses is refused.
+    /// Opens a region. A region that another VM uses is refused: if two guests shared one region,
+    /// they would overwrite each other's guest lines, and each guest would read the host lines of
+    /// both VMs as its own.
     fn open_region(&self, mapped: MappedRegion, vm: &Identity) -> Result<Region, RegionError> {
         let same = |other: &&Vm| {
             let theirs = other.region.as_ref().map(|theirs| theirs.identity);
@@ -96,7 +98,7 @@ impl Vms {
                     vm.read_announcement(announced.as_ref(), writes);
                     changes.push(Change::ConfigChanged { pid, region: true });
                 } else if changed {
-                    // The device may have been unplugged and plugged again, at another address.
+                    // The device may have been unplugged and plugged in again, at another address.
                     vm.search |= vm.driver.is_some();
                     changes.push(Change::DriverChanged(pid));
                 }
@@ -105,7 +107,7 @@ impl Vms {
                 if vm.read_announcement(announced.as_ref(), writes) {
                     changes.push(Change::DriverChanged(pid));
                 }
-                // A guest that withdraws its own memory may have got a device.
+                // A guest that withdraws the region in its own memory may have got a device.
                 vm.search |= had && vm.announced.is_none();
             }
         }
@@ -115,7 +117,7 @@ impl Vms {
         changes
     }
 
-    /// Looks for the region of a VM again.
+    /// Looks for the region of a VM again, and returns what has changed.
     fn search(&mut self, pid: u32, region_dir: &Path) -> Option<Change> {
         let mut vm = self.by_pid.remove(&pid)?;
         let before = (place_of(&vm), vm.announced.clone(), vm.driver);
@@ -130,16 +132,17 @@ impl Vms {
         change
     }
 
-    /// The next VM, in turn, whose region may be elsewhere now. A guest can cause such a search as
-    /// often as it likes, and the VMM can make it long: there is one search per call for all VMs.
+    /// The next VM, in turn, whose region may have moved. A guest can cause a search for its region
+    /// as often as it likes, and the VMM can make the search long. Each poll therefore makes only
+    /// one such search for all VMs together.
     fn next_to_search(&mut self) -> Option<u32> {
         let next = self.next_after(self.searched, |vm| vm.search)?;
         self.searched = next;
         Some(next)
     }
 
-    /// The next VM, in turn, that may have got a device since it was found. `None` if no region is
-    /// left for it.
+    /// The next VM, in turn, that may have got a device since it was found. `None` if there is no
+    /// such VM, or if each region is in use.
     fn next_without_region(&mut self, region_dir: &Path) -> Option<u32> {
         let lacks = |vm: &Vm| {
             !vm.search && vm.region.is_none() && vm.announced.is_none() && vm.config.use_region

@@ -20,13 +20,14 @@ use crate::vms::identity::{identify, vcpu_id_of_thread};
 pub struct Scan {
     /// Index of the record that is looked at next.
     next: u32,
-    /// Changes of one thread that were not told yet.
+    /// Changes of one thread that were not reported yet.
     untold: VecDeque<Change>,
     again: bool,
 }
 
 impl Scan {
-    /// Whether threads that are gone must wait for the actuator: the next pass must come soon.
+    /// Whether a thread that is gone still waits for the actuator, so that the next pass must come
+    /// soon.
     pub fn again(&self) -> bool {
         self.again
     }
@@ -35,9 +36,9 @@ impl Scan {
 impl Vms {
     /// Returns the next change of a pass, or `None` at its end.
     ///
-    /// The caller makes a new thread ready, and releases one that is gone, before it asks for the
-    /// next change. The pass goes by the state of the records, so a message of the sensor that was
-    /// lost delays a change, but does not hide it.
+    /// Before the caller asks for the next change, it must make a new thread ready, and must
+    /// release a thread that is gone. The pass looks only at the state of the records, so a lost
+    /// message of the sensor delays a change, but does not hide it.
     pub fn scan(&mut self, pass: &mut Scan, settings: &Settings) -> Option<Change> {
         let sensor = Arc::clone(&self.sensor);
         while pass.untold.is_empty() {
@@ -68,7 +69,7 @@ impl Vms {
         if self.refused.contains(pid) {
             return;
         }
-        // The thread is gone meanwhile. The sensor reports that next.
+        // If this fails, the thread has ended in the meantime. The sensor will report its end next.
         let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, tid) else { return };
         if !self.by_pid.contains_key(&pid) {
             let Some(vm) = self.admit(pid, settings) else { return };
@@ -79,7 +80,7 @@ impl Vms {
         // A vCPU without an id has no slot: it gets only the boosts that the host infers by itself.
         let vcpu_id = vcpu.vcpu_id().or_else(by_name).unwrap_or(u32::MAX);
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };
-        // The thread was taken for a VMM thread that is not a vCPU.
+        // Until it entered the guest, the thread was taken for a VMM thread that is not a vCPU.
         if self.io.remove(&index).is_some() {
             vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
         }
@@ -89,7 +90,8 @@ impl Vms {
         told.push_back(Change::VcpuAdded { vcpu_id, thread: NewThread { index, tid, pid } });
     }
 
-    /// Identifies a new VM and gives it a record. `None` if the VM is gone meanwhile, or refused.
+    /// Identifies a new VM and gives it a record. Returns `None` if the VM has ended in the
+    /// meantime, or is refused.
     fn admit(&mut self, pid: u32, settings: &Settings) -> Option<Vm> {
         let identity = match identify(&self.proc_root, pid) {
             Ok(identity) => identity,
@@ -115,7 +117,8 @@ impl Vms {
         };
         let config = settings.vm(identity.who(), &[]);
         let mut vm = Vm::new(identity, index, config);
-        // No vCPU of the record is ready yet.
+        // Forget what an earlier VM with this record has announced. No vCPU of the new VM is ready
+        // yet, as `forget` requires.
         self.sensor.announcements().forget(index);
         self.find_region(&mut vm, &settings.region_dir);
         if let Some(record) = self.sensor.vms().get(index) {
@@ -132,7 +135,8 @@ impl Vms {
     fn retire(&mut self, vcpu: &Vcpu<'_>, told: &mut VecDeque<Change>) {
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         told.push_back(Change::ThreadRemoved(GoneThread { index }));
-        // Perhaps a VM that was refused is gone with this thread. If it is not, it tries again.
+        // If the VM of this thread was refused, the VM may have ended, too. If it has not, it may
+        // try again.
         self.refused.forget(pid);
         let is_io = self.io.remove(&index).is_some();
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };
@@ -150,7 +154,7 @@ impl Vms {
             record.set_tgid(0);
         }
         self.by_pid.remove(&pid);
-        // A record of a VM is free again.
+        // A record of a VM is free again, so VMs that were refused may try again.
         self.refused.clear();
         told.push_back(Change::VmRemoved(pid));
     }

@@ -9,8 +9,8 @@ use crate::config::Override;
 use crate::settings::Settings;
 
 impl Vms {
-    /// Applies settings that were read again. They replace what was overridden, and VMs that were
-    /// refused try again. The caller must have the policy evaluate every vCPU afterwards.
+    /// Applies settings that were read again. They replace all overrides, and VMs that were refused
+    /// may try again. The caller must have the policy evaluate every vCPU afterwards.
     pub fn reload(&mut self, settings: &Settings) -> Vec<Change> {
         self.refused.clear();
         for vm in self.by_pid.values_mut() {
@@ -41,8 +41,8 @@ impl Vms {
         self.apply_all(settings, false)
     }
 
-    /// `search`: whether VMs without a region file are looked at again. A VM whose region was refused
-    /// is looked at in any case.
+    /// `search`: whether to look again for the regions of VMs that use no region file. If the
+    /// region of a VM was refused, it is looked for in any case.
     fn apply_all(&mut self, settings: &Settings, search: bool) -> Vec<Change> {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
         let mut changes = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Assigns the sensor's records of VMs.
 //!
-//! Any user who may open /dev/kvm can start VMs with one vCPU each. The records therefore have a
-//! quota per user, like the records of vCPUs.
+//! Any user who may open /dev/kvm can start many VMs with one vCPU each. The number of records per
+//! user is therefore limited, as it is for the records of vCPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,15 @@ pub enum Refused {
     Full,
 }
 
-/// Number of records that a user other than root may take: a quarter of all, or, if that is more,
-/// the share of all that `vcpus_per_user` is of the vCPU records. A host where one user runs all
-/// VMs (libvirt's user) raises `vcpus_per_user`.
+/// Maximum number of records of VMs that a user other than root may take: a quarter of all, or the
+/// same fraction that `vcpus_per_user` is of the records of vCPUs, whichever is more. On a host
+/// where one user, such as libvirt's, runs all VMs, the administrator raises `vcpus_per_user`.
 pub fn per_user(vcpus_per_user: u32) -> u32 {
     (vcpus_per_user / (PC_VCPUS_MAX / PC_VMS_MAX)).max(PC_VMS_MAX / 4)
 }
 
-/// Finds a free record for a VM of user `uid`. `taken` has the records in use, each with its user.
+/// Finds a free record for a VM of user `uid`. `taken` contains the index and the user of each
+/// record in use.
 ///
 /// # Errors
 /// [`Refused`].
@@ -44,7 +45,8 @@ pub fn free_slot(
     (0..PC_VMS_MAX).find(|index| !used.contains(index)).ok_or(Refused::Full)
 }
 
-/// VMs without a record, by process. They are not considered again until a record is given back.
+/// VMs without a record, by process. They are not considered again until a record is given back,
+/// one of their vCPUs ends, or the settings are read again.
 #[derive(Debug, Default)]
 pub struct RefusedVms(BTreeMap<u32, Refused>);
 
@@ -103,7 +105,7 @@ mod tests {
         assert_eq!((0..300).filter(|_| start(1000).is_ok()).count(), 256);
         assert_eq!(start(1000), Err(Refused::OfUser));
         assert_eq!(start(1001), Ok(256));
-        // Root has no quota of its own, but the number of records is limited for all.
+        // The limit per user does not apply to root, but the total number of records does.
         assert_eq!((0..2000).filter(|_| start(0).is_ok()).count(), 1024 - 257);
         assert_eq!((start(0), start(1002)), (Err(Refused::Full), Err(Refused::Full)));
     }

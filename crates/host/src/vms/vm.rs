@@ -33,13 +33,13 @@ pub struct Vm {
     pub region_refused: Option<String>,
     /// The last declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
-    /// vCPU index to KVM vcpu_id.
+    /// The vCPUs: KVM vcpu_id by the index of the record.
     pub vcpus: BTreeMap<u32, u32>,
     /// Totals of the VMM threads that were not vCPUs and have ended.
     pub io_gone: IoTotals,
     pub(super) overrides: Vec<Override>,
     pub(super) log: LogLimit,
-    /// Whether the region may be elsewhere now.
+    /// Whether the region may have moved, so that it has to be looked for again.
     pub(super) search: bool,
 }
 
@@ -72,15 +72,16 @@ impl Vm {
         let Some(region) = &self.region else { return false };
         let (driver, refused) = match region.guest_driver() {
             Ok(driver) => (driver, None),
-            // The sensor reads the guest lines in the vCPUs' context, and does not need the file.
+            // Keep the driver: the sensor reads the guest lines in the vCPUs' context, and does not
+            // need the file.
             Err(error) if error.is_pause() => return false,
             Err(error) => (None, Some(error.to_string())),
         };
         self.note_driver(driver, refused)
     }
 
-    /// Takes over what the guest has announced last. A region that the VM maps comes first. Returns
-    /// true if anything has changed.
+    /// Takes over what the guest has announced last, unless the VM maps a region, which takes
+    /// precedence. Returns true if anything has changed.
     ///
     /// `writes`: whether the sensor can write into the guest's memory.
     pub(super) fn read_announcement(
@@ -92,7 +93,7 @@ impl Vm {
             return self.announced.take().is_some();
         }
         if announced.is_none() && self.announced.is_none() && self.driver.is_none() {
-            // The reason why a mapped region is not used stays.
+            // Return early, so that the reason why a mapped region is not used is kept.
             return false;
         }
         let lines = writes && self.config.host_line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Overflows of a sampling event: a listener is notified of each one, and shared memory shows that
-//! there was one.
+//! Overflows of a sampling event: a listener is notified of each one, and shared memory shows
+//! whether there was one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,15 +30,15 @@ const IOC_SET_BPF: u32 = 0x4004_2408;
 pub enum Listener {
     /// This thread gets SIGIO.
     Thread(u32),
-    /// A BPF program of type perf_event runs, on the CPU where the event's thread runs. It must
-    /// return 1: otherwise the kernel writes no record, and [`Overflows::happened`] does not see
-    /// the overflow.
+    /// A BPF program of type perf_event runs, on the CPU where the event's thread runs. The program
+    /// must return 1. If it returns 0, the kernel writes no record, and [`Overflows::happened`]
+    /// does not see the overflow.
     Program(Arc<OwnedFd>),
 }
 
 /// The event's ring buffer, into which the kernel writes a record for each overflow. Nobody reads
-/// the records. The buffer is mapped read-only, so the kernel overwrites old records, and its write
-/// position is all that is needed.
+/// the records, because the kernel's write position is all that is needed. The buffer is mapped
+/// read-only, so the kernel overwrites old records.
 #[derive(Debug)]
 pub struct Overflows {
     start: NonNull<u8>,
@@ -56,7 +56,8 @@ impl Overflows {
         // One page that describes the ring, and one page of records.
         let bytes = 2 * rustix::param::page_size();
         let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
-        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping changes.
+        // SAFETY: the hint is null, so the kernel chooses a free range and no existing mapping
+        // changes.
         let start =
             unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, event.0.as_fd(), 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
@@ -104,7 +105,8 @@ impl Drop for Overflows {
     }
 }
 
-// SAFETY: the memory is only read, by atomic loads. The mapping belongs to the process, not to a thread.
+// SAFETY: the memory is only read, by atomic loads. The mapping belongs to the process, not to a
+// thread.
 unsafe impl Send for Overflows {}
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ pub struct CgroupMounts {
 }
 
 impl CgroupMounts {
-    /// Reads the mount table of this process. The mount points in it are taken to be below `root` (`/`).
+    /// Reads the mount table of this process. The mount points in it are taken to be below `root`
+    /// (`/`).
     ///
     /// # Errors
     /// [`ProcError`].
@@ -145,8 +146,8 @@ mod tests {
         assert_eq!(found.cpu, Some(root.join(directories[1])));
     }
 
-    /// The mount of a part of a hierarchy, as in a container, and a mount that another mount hides.
-    /// Groups have other paths there.
+    /// Neither a mount of a part of a hierarchy, as in a container, nor a mount that another mount
+    /// hides is used. In the former, groups have other paths.
     #[test]
     fn a_part_of_a_hierarchy_and_one_that_is_hidden_are_none() {
         let table = "32 23 0:28 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\

@@ -24,7 +24,7 @@ pub fn allowed_cpus(root: &Path, tid: u32) -> Result<CpuMask, ProcError> {
     Err(ProcError::content(&path, text.lines().count(), "no line Cpus_allowed:", ""))
 }
 
-/// The CPUs that a control group leaves to its threads.
+/// The CPUs that a control group lets its threads use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpuset {
     /// The group whose file was read, for example `/machine.slice`.
@@ -36,7 +36,7 @@ pub struct Cpuset {
 /// The cpuset of a thread.
 ///
 /// `None` if the kernel or the mounts of this process show no cpuset below `cgroups`
-/// (`/sys/fs/cgroup`). Then only the thread's affinity limits it.
+/// (`/sys/fs/cgroup`). In this case, only the affinity of the thread limits its CPUs.
 ///
 /// # Errors
 /// [`ProcError`] about the thread.

@@ -17,7 +17,7 @@ pub struct Mapping {
     pub end: u64,
     /// The mapping is readable, writable and shared.
     pub shared_writable: bool,
-    /// Offset in the file that is mapped at `start`.
+    /// The file offset that is mapped at `start`.
     pub offset_bytes: u64,
     /// Device of the file.
     pub device: (u32, u32),

@@ -42,7 +42,7 @@ pub enum ProcError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The content is not what the kernel writes there.
+    /// The content of the file is not what the kernel writes into it.
     #[error("{}:{line}: {what}: {value:?}", path.display())]
     Content {
         /// Path of the file.

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::{ProcError, read_bounded, read_text};
 
-/// Longest status or stat file that is read. The kernel's files have about 1.5 KiB.
+/// Longest status or stat file that is read. The kernel's files are about 1.5 KiB long.
 pub(super) const STATUS_LIMIT_BYTES: u64 = 16 * 1024;
-/// Longest command line that is read. A command line may have megabytes.
+/// Longest command line that is read. A command line may be megabytes long.
 const COMMAND_LINE_LIMIT_BYTES: u64 = 128 * 1024;
 
 /// Field 22 of /proc/PID/stat: starttime.
@@ -29,7 +29,7 @@ pub fn start_ticks(root: &Path, pid: u32) -> Result<u64, ProcError> {
 /// [`ProcError`].
 pub fn thread_start_ticks(root: &Path, tid: u32) -> Result<u64, ProcError> {
     // /proc/TID also exists for threads, although /proc does not list them. /proc/TID/stat
-    // describes the whole thread group, so this reads the file in the task directory.
+    // describes the whole thread group, so this function reads the file in the task directory.
     let tid = tid.to_string();
     read_start_ticks(&root.join(&tid).join("task").join(&tid).join("stat"))
 }
@@ -96,7 +96,8 @@ pub fn effective_uid(root: &Path, pid: u32) -> Result<u32, ProcError> {
     Err(ProcError::content(&path, text.lines().count(), "no line Uid:", ""))
 }
 
-/// Whether the process has a KVM virtual machine open (a descriptor that links to `anon_inode:kvm-vm`).
+/// Whether the process has a KVM virtual machine open (a descriptor that links to
+/// `anon_inode:kvm-vm`).
 ///
 /// # Errors
 /// [`ProcError`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Limits that control groups set for the CPU time of their threads: quotas (`cpu.max` of version
-//! 2, `cpu.cfs_quota_us` of version 1), and `cpu.idle` of both versions, with which the threads run
+//! 2, `cpu.cfs_quota_us` of version 1), and `cpu.idle` of both versions, which lets the threads run
 //! only when no other thread wants to.
 
 use std::collections::BTreeMap;
@@ -10,22 +10,25 @@ use std::path::{Path, PathBuf};
 use super::{CgroupMounts, Membership, ProcError, memberships, read_text};
 use crate::clock::NS_PER_US;
 
-/// Longest file that is read, which contains two numbers.
+/// Longest file that is read, other than `cpu.stat`. Such a file contains one or two numbers.
 const FILE_LIMIT_BYTES: u64 = 64;
 /// Longest `cpu.stat` that is read. It has about 20 lines.
 const STAT_LIMIT_BYTES: u64 = 4096;
-/// Deepest group whose ancestors are read. A thread in a deeper group counts as one with a quota.
+/// Deepest group whose ancestors are read. A thread in a deeper group counts as a thread with a
+/// quota.
 ///
-/// A user who owns a subtree of groups may give each of its threads its own chain of groups, and
-/// the daemon reads all of them each second: 1024 vCPUs (`vcpus_per_user`) with 16 groups each, and
-/// up to three files in each group of version 2, are 49152 files. libvirt's vCPUs have depth 4. The
-/// vCPUs of a VM that runs in a container of a pod have a depth of about 10.
+/// A user who owns a subtree of groups may give each thread a chain of groups of its own, and the
+/// daemon reads the files of all these groups each second: 1024 vCPUs (`vcpus_per_user`), with 16
+/// groups each, and with up to three files in each group of version 2, make 49152 files. libvirt's
+/// vCPUs have depth 4. The vCPUs of a VM that runs in a container of a pod have a depth of about
+/// 10.
 pub const DEPTH_MAX: usize = 16;
 
 /// A limit of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A finite quota: the fair class runs the threads of the group for this long in each period.
+    /// A finite quota: in each period, the fair class runs the threads of the group for at most
+    /// this time.
     Quota {
         /// Running time per period on all CPUs together.
         quota_us: u64,
@@ -51,7 +54,8 @@ pub struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Running time of all threads of the group and of the groups below it, in ns. It only grows.
+    /// Running time of all threads of the group and of the groups below it, in ns. The time only
+    /// grows.
     ///
     /// # Errors
     /// [`ProcError`]: the group is gone, or its files do not show the time (a hierarchy of version
@@ -90,14 +94,14 @@ impl fmt::Display for CpuLimit {
     }
 }
 
-/// Reads quotas. What the reader has read of a group applies to all threads that it is asked for,
-/// so make a new reader for each round.
+/// Reads limits. A reader reads each group only once, and uses the result for all threads, so make
+/// a new reader for each round.
 #[derive(Debug)]
 pub struct QuotaReader<'a> {
     proc_root: &'a Path,
     mounts: &'a CgroupMounts,
     lacks_mount: bool,
-    /// The limits per directory. A quota comes before the others.
+    /// The limits that were read, by directory. In each list, a quota comes first.
     read: BTreeMap<PathBuf, Vec<Limit>>,
 }
 
@@ -114,8 +118,8 @@ impl<'a> QuotaReader<'a> {
         QuotaReader { proc_root, mounts, lacks_mount: false, read: BTreeMap::new() }
     }
 
-    /// Whether a hierarchy that a thread needs was not mounted, or none is mounted at all. It may
-    /// be mounted by now.
+    /// Whether a hierarchy that a thread needs was not mounted, or no hierarchy was mounted at all,
+    /// when the mount table was read. The hierarchy may have been mounted since then.
     pub fn lacks_mount(&self) -> bool {
         self.lacks_mount || !self.mounts.any
     }
@@ -123,8 +127,8 @@ impl<'a> QuotaReader<'a> {
     /// The limits of thread `tid`: those of its control group and of all groups above it, the
     /// nearest group first.
     ///
-    /// There are none on a host where no control groups are mounted at all. If `cpu` is in a
-    /// hierarchy of version 1, the hierarchy of version 2 has no quotas.
+    /// There are no limits on a host where no control groups are mounted at all. If a hierarchy of
+    /// version 1 has the controller `cpu`, the hierarchy of version 2 has no quotas.
     ///
     /// # Errors
     /// [`ProcError::Gone`]: the thread is gone. All other errors mean that a group cannot be read.

@@ -27,7 +27,7 @@ impl CpuFiles {
         &self.0
     }
 
-    /// The numbers of the CPUs, in ascending order, including CPUs that are offline. None if sysfs
+    /// The numbers of the CPUs, in ascending order, including CPUs that are offline. Empty if sysfs
     /// cannot be read.
     pub fn numbers(&self) -> Vec<u32> {
         numbered(&self.0, "cpu")
@@ -73,12 +73,12 @@ impl CpuFiles {
         cpu_list(&self.cpu(cpu).join("topology/cluster_cpus_list"))
     }
 
-    /// The cpufreq policy of a CPU. Without a cpufreq driver, it has no files.
+    /// The cpufreq policy of a CPU. Without a cpufreq driver, the policy has no files.
     pub fn policy_of(&self, cpu: u32) -> Policy {
         Policy::at(self.cpu(cpu).join("cpufreq"))
     }
 
-    /// All cpufreq policies, by the N of their directories' names `policyN`. None without a
+    /// All cpufreq policies, by the N of their directories' names `policyN`. Empty without a
     /// cpufreq driver.
     pub fn policies(&self) -> BTreeMap<u32, Policy> {
         let directory = self.0.join("cpufreq");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! sysfs, read below a path (`/sys`, or a fixture tree).
 //!
-//! [`CpuFiles`] and [`Policy`] are the only readers of the host's CPUs, capacities and frequencies. A
-//! file that does not exist is no error, because kernels and machines differ in what they show.
+//! [`CpuFiles`] and [`Policy`] are the only readers of the host's CPUs, capacities and frequencies.
+//! A file that does not exist is not an error, because kernels and machines differ in what they
+//! show.
 
 mod cpus;
 mod policy;
@@ -33,7 +34,7 @@ pub enum SysfsError {
     Number {
         /// Path of the file.
         path: PathBuf,
-        /// The word that is no number.
+        /// The word that is not a number.
         value: String,
     },
     /// The file contains something other than a list of CPUs.
@@ -66,7 +67,8 @@ pub fn number<T: FromStr>(path: &Path) -> Result<Option<T>, SysfsError> {
     text(path)?.map(|text| parse(path, &text)).transpose()
 }
 
-/// The numbers in a file, which are separated by white space. None if the file does not exist.
+/// The numbers in a file, which are separated by white space. Empty if the file does not exist or
+/// is empty.
 ///
 /// # Errors
 /// [`SysfsError::Io`], [`SysfsError::Number`].
@@ -89,7 +91,7 @@ fn parse<T: FromStr>(path: &Path, word: &str) -> Result<T, SysfsError> {
     word.parse().map_err(|_| SysfsError::Number { path: path.to_owned(), value: value() })
 }
 
-/// The numbers N of the entries `<prefix>N` of a directory, in ascending order. None if the
+/// The numbers N of the entries `<prefix>N` of a directory, in ascending order. Empty if the
 /// directory cannot be read.
 fn numbered(directory: &Path, prefix: &str) -> Vec<u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -127,7 +129,7 @@ mod tests {
         assert!(error.ends_with("/value: \"two\" is no number"), "{error}");
         let error = cpu_list(&file("3-1\n")).unwrap_err().to_string();
         assert!(error.contains("/value: the range 3-1 is empty"), "{error}");
-        // A file of which only an error is known: a directory.
+        // Reading a directory fails, although it exists.
         assert!(matches!(text(tree.path()), Err(SysfsError::Io { .. })));
     }
 }

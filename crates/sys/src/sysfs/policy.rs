@@ -61,7 +61,7 @@ impl Policy {
         number(&self.0.join("cpuinfo_min_freq"))
     }
 
-    /// Highest frequency of the hardware, as long as boost frequencies are switched as they are now.
+    /// Highest frequency of the hardware. Boost frequencies count only while they are switched on.
     ///
     /// # Errors
     /// [`SysfsError`].
@@ -69,8 +69,8 @@ impl Policy {
         number(&self.0.join("cpuinfo_max_freq"))
     }
 
-    /// The frequencies that the driver lists, without boost frequencies, in the driver's order. None
-    /// if the driver accepts any frequency.
+    /// The frequencies that the driver lists, without boost frequencies, in the driver's order.
+    /// Empty if the driver accepts any frequency.
     ///
     /// # Errors
     /// [`SysfsError`].
@@ -78,7 +78,7 @@ impl Policy {
         numbers(&self.0.join("scaling_available_frequencies"))
     }
 
-    /// The boost frequencies that the driver lists, also those that are switched off.
+    /// The boost frequencies that the driver lists, including those that are switched off.
     ///
     /// # Errors
     /// [`SysfsError`].
@@ -86,14 +86,14 @@ impl Policy {
         numbers(&self.0.join("scaling_boost_frequencies"))
     }
 
-    /// Opens the current frequency. `None` without a cpufreq driver.
+    /// Opens the file with the current frequency. `None` without a cpufreq driver.
     pub fn current(&self) -> Option<CurrentFrequency> {
         File::open(self.0.join("scaling_cur_freq")).ok().map(CurrentFrequency)
     }
 }
 
-/// The current frequency of a policy. The file stays open, so that reading it again is cheap. It
-/// does not come back to life if the policy's last CPU goes offline and online again.
+/// The current frequency of a policy. The file stays open, so that reading it again is cheap. If
+/// the policy's last CPU goes offline and online again, the open file can no longer be read.
 #[derive(Debug)]
 pub struct CurrentFrequency(File);
 
@@ -106,7 +106,7 @@ impl CurrentFrequency {
     }
 }
 
-/// The CPUs in a file that separates them by spaces. CPUs that no mask can hold are left out.
+/// The CPUs that a file lists, separated by spaces. CPUs that no mask can hold are left out.
 fn cpus(path: &Path) -> Result<CpuMask, SysfsError> {
     Ok(numbers::<u32>(path)?.into_iter().collect())
 }

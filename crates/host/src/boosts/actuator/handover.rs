@@ -19,15 +19,16 @@ fn level_now(entry: &Entry) -> Level {
 }
 
 impl Actuator {
-    /// The scheduler is in force from now on: boosts in force become boosts by the scheduler, and
-    /// so do all later ones. The scheduler follows the requests of guests itself, so their clamps
-    /// end. Calls `changed` with each index whose boost has ended.
+    /// Turns the boosts in force into boosts by the scheduler, which must be in force, and has all
+    /// later boosts take effect in the scheduler. The scheduler follows the requests of guests
+    /// itself, so vCPU threads get their own clamps back. Calls `changed` with each index whose
+    /// boost has ended.
     pub fn scheduler_came(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         for index in 0..ENTRIES {
             self.end_request(table, index);
             let Some(held @ Held::Realtime(entry)) = self.boosted[index as usize] else { continue };
-            // The boost is over: the next tick restores the thread.
+            // The boost is over, but the thread could not be restored: the next tick tries again.
             if self.owed[index as usize] {
                 continue;
             }
@@ -54,15 +55,16 @@ impl Actuator {
                     self.clear(index, held);
                     changed(index);
                 }
-                // The thread stays real-time until its boost ends.
+                // The thread could not be restored: it stays real-time until its boost ends.
                 Err(error) => self.stats.failed(&error),
             }
         }
         self.count_requests();
     }
 
-    /// The scheduler is gone or about to go: boosts in force become real-time boosts, and so do all
-    /// later ones. Calls `changed` with each index whose boost has ended.
+    /// Turns the boosts in force into real-time boosts, because the scheduler is gone or about to
+    /// go, and has all later boosts take effect in the actuator. Calls `changed` with each index
+    /// whose boost has ended.
     pub fn scheduler_gone(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {

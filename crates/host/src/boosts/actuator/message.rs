@@ -29,8 +29,8 @@ pub struct Message {
 
 /// The part of the sensor's records that the actuator reads.
 pub trait VcpuTable {
-    /// The thread of vCPU `index`, as long as the thread is alive (`PC_VCPU_READY`). It has not
-    /// reached its exit then, so its tid cannot name another thread.
+    /// The thread of vCPU `index`, if its record is ready (`PC_VCPU_READY`). Such a thread has not
+    /// reached its exit, so its tid cannot name another thread.
     fn live_thread(&self, index: u32) -> Option<Thread>;
 
     /// Whether the thread must not be boosted, for example because a control group above it has a

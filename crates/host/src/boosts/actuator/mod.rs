@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out decisions: it gives threads SCHED_RR, or, if paracord's scheduler has acted already,
-//! only keeps account of the boosts.
+//! Carries out decisions: the actuator makes threads SCHED_RR. If paracord's scheduler has already
+//! carried out a decision, the actuator only keeps account of the boost.
 //!
 //! The actuator decides nothing. It takes messages in the order of their decisions, keeps only the
 //! latest message of each vCPU, writes the journal entry, and changes the thread. After
-//! [`Actuator::new`] nothing here allocates, waits or logs: the code runs on the real-time thread,
-//! and guests determine how often it runs.
+//! [`Actuator::new`] nothing in this module allocates, waits or logs: the code runs on the
+//! real-time thread, and guests determine how often it runs.
 
 mod handover;
 mod message;
@@ -28,8 +28,8 @@ pub use stats::{ActuatorStats, Effect};
 /// A boost in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// By the actuator. The entry has the earlier attributes of the thread, and the priority of the
-    /// boost.
+    /// By the actuator. The entry contains the earlier attributes of the thread, and the priority
+    /// of the boost.
     Realtime(Entry),
     /// By paracord's scheduler. There is nothing to restore.
     Scheduler { tid: u32, level: Level },
@@ -52,7 +52,7 @@ pub struct Actuator {
     stats: Arc<ActuatorStats>,
     priority: u32,
     default_slice_ns: u64,
-    /// The latest message of each vCPU that is not carried out yet.
+    /// By vCPU index, the latest message that is not carried out yet.
     waiting: Vec<Option<Message>>,
     /// Indices with a waiting message, each once, oldest first.
     order: Vec<u32>,
@@ -63,7 +63,7 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// Creates an actuator that boosts threads to `priority`. Call it on a thread with normal
+    /// Creates an actuator that boosts threads to `priority`. To be called on a thread with normal
     /// scheduling: the slice of that thread is taken as the default slice.
     pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
         Actuator {
@@ -79,31 +79,32 @@ impl Actuator {
         }
     }
 
-    /// The same actuator, but boosts take effect in paracord's scheduler.
+    /// Returns this actuator, changed so that boosts take effect in paracord's scheduler.
     #[must_use]
     pub fn with_scheduler(self) -> Actuator {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         self
     }
 
-    /// The same actuator, which also turns the requests of guests into clamps of their vCPU
-    /// threads.
+    /// Returns this actuator, changed so that it also turns the requests of guests into clamps of
+    /// their vCPU threads.
     #[must_use]
     pub fn with_uclamps(self, uclamps: Uclamps) -> Actuator {
         Actuator { uclamps: Some(uclamps), ..self }
     }
 
-    /// Handles a request of the guest on vCPU `index`: `request`, but at most `limit` (0: no
-    /// limit).
+    /// Handles a performance request of the guest for vCPU `index`: at least `request`, and at most
+    /// `limit` (0: no limit).
     pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
         let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
         let Some((uclamps, thread)) = self.uclamps.as_mut().zip(live()) else { return };
-        // With the scheduler in force, this message is from before it came into force.
+        // If the scheduler is in force, this message was sent before the scheduler came into force.
         if self.stats.lacks_clamps() || self.stats.effect() == Effect::Scheduler {
             return;
         }
         let result = uclamps.ask(index, thread, request, limit);
-        // The thread ended between the check and the call: its tid may name another thread by now.
+        // If the thread ended between the check and the call, its tid may name another thread by
+        // now: undo the change.
         if matches!(result, Ok(Asked::InForce)) && live().is_none() {
             let _ = uclamps.release(index);
         }
@@ -170,7 +171,7 @@ impl Actuator {
         self.order.clear();
     }
 
-    /// Drops boosts of threads that are no longer alive (the message about their end was lost), and
+    /// Drops boosts of threads that have ended although no message about their end has arrived, and
     /// tries again to restore threads that could not be restored before. Calls `changed` with each
     /// index whose boost ended.
     pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
@@ -185,7 +186,7 @@ impl Actuator {
         }
     }
 
-    /// Restores every thread.
+    /// Drops the waiting messages, and restores every thread that is boosted or clamped.
     pub fn restore_all(&mut self, table: &impl VcpuTable) {
         self.order.clear();
         self.waiting.fill(None);
@@ -219,7 +220,7 @@ impl Actuator {
             return false;
         };
         self.owed[index as usize] = false;
-        // If the thread is boosted already, the guest is told nothing new.
+        // If the thread is boosted already, there is nothing new to tell the guest.
         match &mut self.boosted[index as usize] {
             Some(Held::Realtime(entry)) => {
                 let entry = *entry;
@@ -236,14 +237,15 @@ impl Actuator {
             self.hold(index, Held::Scheduler { tid, level });
             return true;
         }
-        // The policy refuses such boosts too. This one was decided before the policy knew of the
-        // limit, or was a boost by the scheduler that would become a real-time boost.
+        // The policy refuses boosts of such a thread too. This boost was decided before the policy
+        // knew of the limit, or was a boost by the scheduler that would become a real-time boost.
         if table.is_refused(index) {
             bump(&self.stats.refused_quota);
             return false;
         }
-        // The entry belongs to a thread of an earlier run that is not restored yet (leftovers.rs),
-        // and is the only record of the attributes that this thread had.
+        // If the entry is armed, it belongs to a thread that an earlier run changed and that is not
+        // restored yet (leftovers.rs). The entry is the only record of the attributes that this
+        // other thread had.
         if self.journal.is_armed(index) {
             return false;
         }
@@ -258,7 +260,8 @@ impl Actuator {
             bump(&self.stats.refused_rt);
             return false;
         }
-        // The default slice is restored as "default", not as a number.
+        // The default slice is recorded as 0, so that the thread gets back "the default" and not a
+        // fixed number.
         if before.runtime_ns == self.default_slice_ns {
             before.runtime_ns = 0;
         }
@@ -277,7 +280,7 @@ impl Actuator {
         }
         if live().is_none() {
             // The thread ended between the check and the call, and its tid may name another thread
-            // by now. That thread gets back the attributes that were read above.
+            // by now. This other thread gets back the attributes that were read above.
             let _ = entry.restore();
             self.journal.disarm(index);
             bump(&self.stats.gone);
@@ -315,8 +318,8 @@ impl Actuator {
         if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
             bump(&self.stats.gone);
         } else if let Err(error) = self.give_back(&held) {
-            // The thread is still real-time. Its journal entry stays, because a later try must know
-            // the attributes that the thread had.
+            // The thread is still real-time. Its journal entry stays, because a later attempt must
+            // know the attributes that the thread had.
             self.stats.failed(&error);
             self.owed[index as usize] = true;
             return false;
@@ -354,8 +357,8 @@ impl Actuator {
     fn clear(&mut self, index: u32, held: Held) {
         self.boosted[index as usize] = None;
         self.owed[index as usize] = false;
-        // A boost by the scheduler has no entry: an armed entry belongs to a thread of an earlier
-        // run.
+        // A boost by the scheduler has no entry. If there is an armed entry in this case, it
+        // belongs to a thread of an earlier run.
         if let Held::Realtime(_) = held {
             self.journal.disarm(index);
         }

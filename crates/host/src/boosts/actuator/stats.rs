@@ -10,14 +10,15 @@ use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 /// Where a boost takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// In the actuator, by a system call.
+    /// In the actuator, which makes a system call.
     Realtime,
-    /// In the kernel, by paracord's scheduler, before the message is sent.
+    /// In the kernel: paracord's scheduler carries out the boost before the sensor sends the
+    /// message.
     Scheduler,
 }
 
 impl Effect {
-    /// Name of the actuator.
+    /// Name of the actuator whose boosts have this effect.
     pub fn name(self) -> &'static str {
         match self {
             Effect::Realtime => "rt",
@@ -30,7 +31,8 @@ pub(super) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counters that other threads read. Their accesses are relaxed, because each counter stands alone.
+/// Counters that other threads read. Accesses to a counter are relaxed, because no counter depends
+/// on another.
 #[derive(Debug)]
 pub struct ActuatorStats {
     pub(super) in_scheduler: AtomicBool,
@@ -78,7 +80,7 @@ impl ActuatorStats {
         }
     }
 
-    /// Counts a boost of vCPU `index`, which is in force now.
+    /// Counts a boost of vCPU `index` that has just come into force.
     pub(super) fn began(&self, index: u32) {
         self.boosted_now.fetch_add(1, Ordering::Relaxed);
         self.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
@@ -98,7 +100,8 @@ impl ActuatorStats {
         bump(&self.latency[bucket.min(HISTOGRAM_BUCKETS - 1)]);
     }
 
-    /// Counts a failed system call. A thread that ended meanwhile is not an error.
+    /// Counts a failed system call. If the call failed because the thread has ended, counts a gone
+    /// thread instead of an error.
     pub(super) fn failed(&self, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::ESRCH) => bump(&self.gone),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys of the host: those before the first section, and those of all sections except `[boost]` and
-//! the sections of VMs.
+//! the sections of VMs and regions.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub const GLOBAL: &[Key<Config>] = &[
     Key {
         name: "actuator",
         kind: Kind::Choice(&["auto", "rt", "ext", "observe"]),
-        doc: "Who carries decisions out: rt makes the vCPU thread SCHED_RR, ext puts all ordinary tasks of the host under paracord's own scheduler, which does not keep all that the kernel's keeps (ext.md), observe changes nothing, auto is ext as long as it keeps all that this host uses, else rt.",
+        doc: "How decisions are carried out. rt makes the vCPU thread SCHED_RR. ext puts all ordinary tasks of the host under paracord's own scheduler, which does not keep all promises of the kernel's scheduler (ext.md). observe changes nothing. auto is ext while ext keeps all promises that this host uses, otherwise rt.",
         get: |c| Value::Text(c.actuator.word().into()),
         set: |c, v| {
             c.actuator = match text(v).as_str() {
@@ -67,7 +67,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         housekeeping_ms,
-        "Distance of the ticks that look at boosted vCPUs without VM exits or context switches; none while nothing is boosted."
+        "Interval of the ticks that check boosted vCPUs which have no VM exits or context switches. There are no ticks while nothing is boosted."
     ),
     plain!(
         "vcpus_per_user",
@@ -75,7 +75,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         vcpus_per_user,
-        "vCPUs of one user other than root that are looked after, of 4096 in all; of VMs a quarter as many, 256 at least, of 1024 in all. Further ones are left to stock scheduling: a higher number is for vCPUs that start after the reload."
+        "How many of the 4096 vCPU records a user other than root may have. Of the 1024 VM records, such a user may have a quarter of this number, but at least 256. Other vCPUs and VMs are left to stock scheduling. A higher number applies to vCPUs that start after the reload."
     ),
     Key {
         name: "run_dir",
@@ -192,7 +192,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.import,
-        "Take over the clamps that programs give to the kernel (sched_setattr), until the end; actuator ext only."
+        "Take over the clamps that programs give to the kernel (sched_setattr), until the daemon ends; actuator ext only."
     ),
     plain!(
         "guest_requests",
@@ -212,12 +212,12 @@ pub const COUNTERS: &[Key<Config>] = &[
         Bool,
         same,
         counters.serve,
-        "Count for guests whose region was created with `--counters`, by perf events on their vCPUs; for VMs that start later."
+        "Count for guests whose region was created with `--counters`, with perf events on their vCPUs. A change applies to VMs that start later."
     ),
     Key {
         name: "events",
         kind: Kind::Events,
-        doc: "What they may count: whatever this host has, or these events with commas between.",
+        doc: "Which events guests may count: all that this host has, or a list separated by commas.",
         get: |c| Value::Text(c.counters.events.to_string()),
         set: |c, v| {
             if let Ok(events) = text(v).parse() {
@@ -228,7 +228,7 @@ pub const COUNTERS: &[Key<Config>] = &[
     Key {
         name: "budget_ms",
         kind: Kind::Int(0, 100_000),
-        doc: "Time of the host per second, of all its CPUs, that counters of one VM may cost; they stand still above it.",
+        doc: "CPU time of the host per second that the counters of one VM may cost, on all CPUs together. Counters stop when it is used up.",
         get: |c| {
             Value::Int(
                 u32::try_from(c.counters.quota.calls_per_sec.as_millis()).unwrap_or(u32::MAX),
@@ -266,7 +266,7 @@ pub const SUPERVISOR: &[Key<Config>] = &[
         Int,
         same,
         restarts_max,
-        "Give up after this many restarts without a minute of good running in between."
+        "Give up after this many restarts if the daemon never ran for a minute between them."
     ),
 ];
 

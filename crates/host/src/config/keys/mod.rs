@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! All configuration keys: name, range and meaning of each, and how it is read and written.
 
-/// A key whose value is an integer, a percentage or a switch in a field.
+/// Describes a key whose value is an integer, a percentage or a switch that is stored in one field.
 macro_rules! plain {
     ($name:literal, $kind:expr, $variant:ident, $as:expr, $($field:ident).+, $doc:literal) => {
         Key {
@@ -32,7 +32,7 @@ pub use region::REGION;
 pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
 pub(super) use vm::{PIN_CGROUP, PIN_UID, PIN_UUID, PIN_VMM};
 
-/// One key of a section that is stored in a `T`.
+/// One key of a section. A `T` stores the values of the section.
 pub struct Key<T: 'static> {
     /// Name within its section, with its unit.
     pub name: &'static str,

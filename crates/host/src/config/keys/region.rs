@@ -52,7 +52,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Bool,
         same,
         counters,
-        "Whether the guest may count this host's perf events on its vCPUs; `counters.events` says which."
+        "Whether the guest may count this host's perf events on its vCPUs. `counters.events` lists the events."
     ),
     plain!(
         "kick_us",

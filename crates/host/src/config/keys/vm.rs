@@ -9,9 +9,10 @@ use crate::config::place::PlaceKeys;
 use crate::config::value::{Kind, Value};
 use crate::place::PlaceMode;
 
-/// This is the share of each CPU that the kernel keeps from real-time tasks (the fair server, 50 ms
-/// per second). It is more than a guest without effective budgets would leave. The guest's VMM and
-/// the daemon must be able to run, whichever actuator is used.
+/// Smallest value of `cpu_kept_pct`, the share of each CPU that is kept for unboosted work. The
+/// kernel keeps the same share from real-time tasks (the fair server: 50 ms per second). A guest
+/// whose budgets do not limit it would leave less. Whichever actuator is used, the guest's VMM and
+/// the daemon must be able to run.
 const CPU_KEPT_LEAST_PCT: u32 = 5;
 
 /// `[boost]` and, for one VM, `[vm."NAME"]`.
@@ -86,7 +87,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Pct,
         same,
         io_budget,
-        "Boosted running time of all those threads of one VM together, beside what its vCPUs have; 100 is one CPU."
+        "Boosted running time of all these threads of one VM together, in addition to that of its vCPUs; 100 is one CPU."
     ),
 ];
 
@@ -162,7 +163,7 @@ pub const PIN_UUID: &str = "uuid";
 /// Key for the VMM that a section is pinned to.
 pub const PIN_VMM: &str = "vmm";
 
-/// What a section is pinned to in addition to its name.
+/// The properties that a section is pinned to, in addition to the name of the VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinKeys {
     uid: Option<u32>,
@@ -171,7 +172,7 @@ pub struct PinKeys {
     vmm: String,
 }
 
-/// Further keys of `[vm."NAME"]`: to which VMs of this name the section applies.
+/// More keys of `[vm."NAME"]`. They restrict the section to some of the VMs with a matching name.
 pub const PIN: &[Key<PinKeys>] = &[
     Key {
         name: PIN_UID,
@@ -194,7 +195,7 @@ pub const PIN: &[Key<PinKeys>] = &[
     Key {
         name: PIN_UUID,
         kind: Kind::Pattern,
-        doc: "Only VMs whose VMM was given this UUID, as libvirt and Proxmox do, with `*` and `?`. It is its user's choice, too.",
+        doc: "Only VMs whose VMM was given this UUID, as libvirt and Proxmox do, with `*` and `?`. The VM's user chooses the UUID, as they choose the name.",
         get: |p| Value::Text(p.uuid.clone()),
         set: |p, v| p.uuid = text(v),
     },
@@ -207,7 +208,7 @@ pub const PIN: &[Key<PinKeys>] = &[
     },
 ];
 
-/// Further keys of `[vm."NAME"]`. No other section has them.
+/// More keys of `[vm."NAME"]`, which no other section has.
 pub const PLACE: &[Key<PlaceKeys>] = &[
     Key {
         name: "place",
@@ -219,7 +220,7 @@ pub const PLACE: &[Key<PlaceKeys>] = &[
     Key {
         name: "place_mode",
         kind: Kind::Choice(&["affinity", "hints"]),
-        doc: "affinity binds the vCPUs' threads to those CPUs until the end; hints only tells the guest.",
+        doc: "affinity binds the vCPUs' threads to those CPUs until the VM or the daemon ends; hints only tells the guest.",
         get: |p| Value::Text(p.mode.word().into()),
         set: |p, v| {
             p.mode = match text(v).as_str() {
