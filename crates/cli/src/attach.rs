@@ -3,12 +3,29 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use paracord_host::ivshmem;
 
-use crate::args::AttachArgs;
-use crate::control::load_config;
+use crate::args::{Target, vcpu_count};
+use crate::config::load_config;
 use crate::exit::Failure;
 use crate::output::print;
+
+/// `paracord qemu-args`, `paracord libvirt-xml`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Name of the region, as in `paracord region create`
+    pub name: String,
+    /// Number of vCPUs of the VM, including hot-pluggable vCPUs
+    #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
+    pub vcpus: u32,
+    /// Add interrupts from the daemon, which the guest needs in order to sample with counters. QEMU
+    /// then starts only while the daemon runs
+    #[arg(long)]
+    pub counters: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
 
 fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
     paracord_host::regions::region_file::check_name(&args.name)?;

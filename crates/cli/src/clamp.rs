@@ -1,19 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `paracord clamp`: how much performance threads, control groups and VMs may ask for.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::{Args, Subcommand};
 use paracord_host::control::Request;
-use paracord_host::scheduler::clamps::{ClampReport, ClampTarget};
+use paracord_host::scheduler::clamps::{Clamp, ClampReport, ClampTarget};
 
-use crate::args::{ClampCommand, Target, Whose};
+use crate::args::Target;
 use crate::control::ask;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
 /// `paracord clamp`.
-pub fn clamp(command: &ClampCommand) -> Result<ExitCode, Failure> {
-    match command {
+#[derive(Debug, Args)]
+pub struct ClampArgs {
+    #[command(subcommand)]
+    pub command: ClampCommand,
+}
+
+/// The commands about clamps.
+#[derive(Debug, Subcommand)]
+pub enum ClampCommand {
+    /// Set the least and the most performance that threads may ask for; a bound that is not given
+    /// is removed
+    Set {
+        #[command(flatten)]
+        whose: Whose,
+        /// Least performance while runnable; 1024 is the largest CPU at its highest frequency
+        #[arg(long, value_name = "0..1024", value_parser = clamp_value(), required_unless_present = "max")]
+        min: Option<u32>,
+        /// Most performance, on the same scale
+        #[arg(long, value_name = "0..1024", value_parser = clamp_value())]
+        max: Option<u32>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show the clamps that are set, and the clamps in force
+    Get {
+        #[command(flatten)]
+        whose: Whose,
+        /// Print JSON (docs/control-socket.md describes it)
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove the clamps
+    Clear {
+        #[command(flatten)]
+        whose: Whose,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show all clamps that are set
+    List {
+        /// Print JSON (docs/control-socket.md describes it)
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+fn clamp_value() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(Clamp::NONE.max))
+}
+
+/// The threads whose clamps a command is about.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Whose {
+    /// One thread, by its thread ID
+    #[arg(long, value_name = "TID")]
+    pub task: Option<u32>,
+    /// All threads of a process, and the threads that they start later
+    #[arg(long, value_name = "PID")]
+    pub process: Option<u32>,
+    /// The threads in a control group, which is a directory below /sys/fs/cgroup
+    #[arg(long, value_name = "DIRECTORY")]
+    pub cgroup: Option<PathBuf>,
+    /// All vCPUs of a VM, by its name, UUID or process ID
+    #[arg(long, value_name = "VM")]
+    pub vm: Option<String>,
+}
+
+/// Carries out `paracord clamp`.
+pub fn clamp(args: &ClampArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
         ClampCommand::Set { whose, min, max, target } => {
             let set = Request::ClampSet { target: whose.target()?, min: *min, max: *max };
             reports(target, &set).map(|_| ExitCode::SUCCESS)
@@ -73,7 +148,6 @@ fn table(reports: &[ClampReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paracord_host::scheduler::clamps::Clamp;
 
     #[test]
     fn a_row_per_report() {

@@ -1,38 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Commands that talk to the daemon or read its configuration.
+//! Talks to the daemon, and the commands that only send it a request.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use paracord_host::config::{self, Config};
+use clap::{Args, Subcommand};
 use paracord_host::control::{Client, Request};
-use paracord_host::place::Host;
 
-use crate::args::{ConfigArgs, ConfigCommand, ModeArgs, Target};
+use crate::args::{ModeWord, Target};
+use crate::config::load_config;
 use crate::exit::Failure;
 use crate::output::print;
 
-/// Reads the configuration in `file`. Without `file`, reads the default file, or returns the
-/// defaults if that file does not exist.
-///
-/// # Errors
-/// If the file cannot be read or is wrong.
-pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
-    Ok(match file {
-        Some(file) => config::load(file)?,
-        None if Path::new(config::DEFAULT_PATH).exists() => {
-            config::load(config::DEFAULT_PATH.as_ref())?
-        }
-        None => Config::default(),
-    })
+/// The commands that only send a request to the daemon.
+#[derive(Debug, Subcommand)]
+pub enum ControlCommand {
+    /// Read the configuration file again; active boosts continue
+    Reload(Target),
+    /// Set the upper bound of all VMs' modes until the next reload
+    Mode(ModeArgs),
+    /// Restore every thread and end the daemon
+    Stop(Target),
 }
 
-/// Describes, in one line, the first placement in the configuration that this host cannot carry
-/// out. The configuration is in the file that [`load_config`] reads.
-pub fn not_for_this_host(file: Option<&Path>) -> Option<String> {
-    let file = file.unwrap_or(config::DEFAULT_PATH.as_ref());
-    let found = file.exists().then(|| config::load_for(&Host::read(Path::new("/")), file))?;
-    found.err().map(|e| e.to_string())
+/// `paracord mode`.
+#[derive(Debug, Args)]
+pub struct ModeArgs {
+    /// on: decide and act; observe: decide and count; off: neither
+    pub mode: ModeWord,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// Path of the daemon's socket.
@@ -54,37 +51,23 @@ pub fn ask(target: &Target, request: &Request) -> Result<serde_json::Value, Fail
     Ok(Client::connect(&socket(target)?)?.ask(request)?)
 }
 
-/// `paracord reload`.
-pub fn reload(target: &Target) -> Result<ExitCode, Failure> {
-    let answer = ask(target, &Request::Reload {})?;
-    match answer["note"].as_str() {
-        Some(note) if !note.is_empty() => print(&format!("{note}\n")),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// `paracord mode`.
-pub fn mode(args: &ModeArgs) -> Result<ExitCode, Failure> {
-    ask(&args.target, &Request::Mode { mode: args.mode.into() })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `paracord stop`.
-pub fn stop(target: &Target) -> Result<ExitCode, Failure> {
-    Client::connect(&socket(target)?)?.stop()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `paracord config`.
-pub fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
-    match &args.command {
-        ConfigCommand::Show { explain, config } => {
-            print(&config::show(&load_config(config.as_deref())?, *explain))
+/// Carries out one of these commands.
+pub fn control(command: &ControlCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ControlCommand::Reload(target) => {
+            let answer = ask(target, &Request::Reload {})?;
+            match answer["note"].as_str() {
+                Some(note) if !note.is_empty() => print(&format!("{note}\n")),
+                _ => Ok(ExitCode::SUCCESS),
+            }
         }
-        ConfigCommand::Check { file } => {
-            let path = file.as_deref().unwrap_or(config::DEFAULT_PATH.as_ref());
-            config::load_for(&Host::read(Path::new("/")), path)?;
-            print(&format!("{}: ok\n", path.display()))
+        ControlCommand::Mode(args) => {
+            ask(&args.target, &Request::Mode { mode: args.mode.into() })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ControlCommand::Stop(target) => {
+            Client::connect(&socket(target)?)?.stop()?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -2,15 +2,30 @@
 //! `paracord doctor`.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Args;
 use paracord_host::doctor::{self, Check, Status};
 
-use crate::args::DoctorArgs;
-use crate::control::load_config;
+use crate::config::load_config;
 use crate::exit::{self, Failure};
 use crate::output::{print, print_json};
+
+/// `paracord doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml
+    /// if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Examine the host whose file system is mounted in this directory
+    #[arg(long, value_name = "DIRECTORY", hide = true)]
+    pub root: Option<PathBuf>,
+}
 
 /// Prints all checks. The exit code is 5 if the host lacks something that paracord needs.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {

@@ -58,6 +58,19 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A row of a table.
+pub fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|c| (*c).to_owned()).collect()
+}
+
+/// The word that stands in JSON for a value of an enumeration.
+pub fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "?".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::columns;

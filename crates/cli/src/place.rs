@@ -4,16 +4,47 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use clap::Args;
 use paracord_host::control::Request;
 use paracord_host::place::{PlaceMode, PlaceReport, Placement};
 use paracord_host::snapshot::PlacementSnapshot;
 
-use crate::args::PlaceArgs;
+use crate::args::Target;
 use crate::control::ask;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
 /// `paracord vm place`.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
+    /// Name, UUID or process ID
+    pub vm: String,
+    /// VCPU[-VCPU]=CPUS or all=CPUS. CPUS is a list such as 0-3,8, or cluster:N, capacity:max,
+    /// capacity:min, auto or any. Without a placement, the vCPUs are shown
+    #[arg(value_name = "VCPU=CPUS", value_parser = placement)]
+    pub place: Vec<String>,
+    /// Place each vCPU on a CPU of its own, the largest CPUs first (all=auto)
+    #[arg(long, conflicts_with_all = ["place", "clear"])]
+    pub auto: bool,
+    /// Remove all placements and restore the CPUs that the vCPUs had before. This includes
+    /// placements from the configuration, until the configuration is read again
+    #[arg(long, conflicts_with_all = ["place", "hints"])]
+    pub clear: bool,
+    /// Only inform the guest, and do not bind threads
+    #[arg(long)]
+    pub hints: bool,
+    /// Print JSON (docs/control-socket.md describes it)
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+fn placement(word: &str) -> Result<String, String> {
+    word.parse::<Placement>().map(|_| word.to_owned()).map_err(|e| e.to_string())
+}
+
+/// Carries out `paracord vm place`.
 pub fn place(args: &PlaceArgs) -> Result<ExitCode, Failure> {
     let (request, is_question) = request(args)?;
     let report: PlaceReport = serde_json::from_value(ask(&args.target, &request)?)

@@ -2,23 +2,80 @@
 //! `paracord region`.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::{Args, Subcommand};
 use paracord_host::config::RegionKeys;
 use paracord_host::ivshmem;
 use paracord_host::regions::declared::{self, DeclaredError};
 use paracord_host::regions::region_file::{self, ListedDomain, RegionFileError};
 
-use crate::args::{RegionArgs, RegionCommand};
-use crate::control::load_config;
+use crate::args::vcpu_count;
+use crate::config::load_config;
 use crate::exit::Failure;
 use crate::output::{columns, print, print_json};
 
 /// How long to wait for the daemon's socket. On an emulated host, the daemon takes half a second to
 /// create the socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// `paracord region`.
+#[derive(Debug, Args)]
+pub struct RegionArgs {
+    /// Configuration file, which names the region directory [default: /etc/paracord/paracord.toml
+    /// if it exists]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: RegionCommand,
+}
+
+/// The commands about regions.
+#[derive(Debug, Subcommand)]
+pub enum RegionCommand {
+    /// Create a region and print its path
+    Create {
+        /// Name of the region, usually the name of the VM
+        name: String,
+        /// Number of vCPUs of the VM, including hot-pluggable vCPUs
+        #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
+        vcpus: u32,
+        /// User as which the VM runs: name, UID or UID:GID [default: the caller]
+        #[arg(long, value_name = "USER")]
+        owner: Option<String>,
+        /// Do not let the guest kick the host when the guest no longer needs a boost
+        #[arg(long)]
+        no_kick: bool,
+        /// Do not follow the guest's preempt_count
+        #[arg(long)]
+        no_preempt_count: bool,
+        /// Do not inform the guest about the host's CPUs and frequencies, and do not let the guest
+        /// ask for performance
+        #[arg(long)]
+        no_frequencies: bool,
+        /// Let the guest count this host's perf events on its vCPUs with the daemon's help (perf
+        /// stat -e paracord/…/)
+        #[arg(long)]
+        counters: bool,
+        /// Age in microseconds from which a boost that the guest no longer needs is worth a kick;
+        /// 0: the default of the guest's driver
+        #[arg(long, value_name = "US", default_value_t = 0)]
+        kick_us: u32,
+    },
+    /// Print the regions
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a region
+    Remove {
+        /// Name of the region
+        name: String,
+    },
+}
 
 impl From<DeclaredError> for Failure {
     fn from(e: DeclaredError) -> Failure {

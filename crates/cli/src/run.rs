@@ -4,9 +4,10 @@
 //! `run` is the supervisor. It starts the same program again as the daemon, with `--daemon-of` and
 //! the same arguments, so that the supervisor and the daemon read the same configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use clap::{Args, ValueEnum};
 use paracord_host::config::{Actuator, Config};
 use paracord_host::daemon::{self, ReadConfig, Reloaded, Surroundings};
 use paracord_host::regions::declared;
@@ -15,13 +16,78 @@ use paracord_host::services::Services;
 use paracord_host::settings::Settings;
 use paracord_host::supervisor::{self, SupervisorError};
 
-use crate::args::{ActuatorWord, RunArgs};
-use crate::control::{load_config, not_for_this_host};
+use crate::args::ModeWord;
+use crate::config::{load_config, not_for_this_host};
 use crate::exit::Failure;
 use crate::output::print;
 use crate::{log, notify};
 
 const PROC: &str = "/proc";
+
+/// `paracord run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Upper bound of all VMs' modes; overrides the configuration file
+    #[arg(long)]
+    pub mode: Option<ModeWord>,
+    /// What carries decisions out; overrides the configuration file
+    #[arg(long)]
+    pub actuator: Option<ActuatorWord>,
+    /// Run as a single process; if it is killed, run `paracord restore`
+    #[arg(long, visible_alias = "foreground")]
+    pub no_supervisor: bool,
+    /// Run as the daemon of the supervisor with this process ID
+    #[arg(long, hide = true, value_name = "PID", conflicts_with = "no_supervisor")]
+    pub daemon_of: Option<u32>,
+}
+
+impl RunArgs {
+    /// The arguments that give the daemon the same configuration.
+    pub fn as_words(&self) -> Vec<std::ffi::OsString> {
+        let mut words: Vec<std::ffi::OsString> = Vec::new();
+        let mut push = |option: &str, value: &std::ffi::OsStr| {
+            words.push(option.into());
+            words.push(value.to_owned());
+        };
+        if let Some(file) = &self.config {
+            push("--config", file.as_os_str());
+        }
+        if let Some(word) = self.mode.and_then(|m| m.to_possible_value()) {
+            push("--mode", word.get_name().as_ref());
+        }
+        if let Some(word) = self.actuator.and_then(|a| a.to_possible_value()) {
+            push("--actuator", word.get_name().as_ref());
+        }
+        words
+    }
+}
+
+/// An actuator on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ActuatorWord {
+    /// ext as long as it provides every feature of the kernel's scheduler that this host uses, rt
+    /// otherwise; `paracord status` shows the reason.
+    Auto,
+    /// The daemon makes boosted threads SCHED_RR. The host keeps its own scheduler, and boosted
+    /// time counts against the VM's CPU quota.
+    Rt,
+    /// paracord's own scheduler (sched_ext) runs all ordinary tasks of the host; docs/ext.md lists
+    /// the features that it lacks.
+    Ext,
+    /// paracord makes its decisions and counts them, but changes nothing.
+    Observe,
+}
+
+/// `paracord restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
 
 impl From<RunDirError> for Failure {
     fn from(e: RunDirError) -> Failure {
@@ -139,8 +205,8 @@ fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
 }
 
 /// `paracord restore`.
-pub fn restore(file: Option<&Path>) -> Result<ExitCode, Failure> {
-    let config = load_config(file)?;
+pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
+    let config = load_config(args.config.as_deref())?;
     if !is_root() {
         return Err(not_root());
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats numbers for people, with few digits and a unit.
 
+use paracord_host::snapshot::Histogram;
+
 /// Nanoseconds as `12ns`, `3.4µs`, `120ms`, `2.0s`.
 pub fn duration(ns: u64) -> String {
     scaled(ns, &[("ns", 1), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)])
@@ -26,6 +28,11 @@ fn scaled(n: u64, units: &[(&str, u64)]) -> String {
     let (unit, size) = units.iter().rev().find(fits).copied().unwrap_or(units[0]);
     let (whole, tenth) = (n / size, n % size * 10 / size);
     if size > 1 && whole < 10 { format!("{whole}.{tenth}{unit}") } else { format!("{whole}{unit}") }
+}
+
+/// A percentile with its unit; `-` if the histogram is empty.
+pub fn percentile(h: &Histogram, permille: u32) -> String {
+    h.percentile_ns(permille).map_or_else(|| "-".to_owned(), duration)
 }
 
 #[cfg(test)]

@@ -15,9 +15,10 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::args::TopArgs;
+use crate::args::SnapshotSource;
 use crate::exit::Failure;
 use crate::output::print;
 use crate::status::fetch;
@@ -27,6 +28,20 @@ use watch::Watch;
 
 /// Width of the printed table in characters.
 const PRINTED_COLUMNS: u16 = 110;
+
+/// `paracord top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub query: SnapshotSource,
+    /// Time between two refreshes in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval_ms: u64,
+    /// Print one table and end; this is the default if the output is not a terminal
+    #[arg(long)]
+    pub once: bool,
+}
 
 /// Shows the live view until the user presses `q` or a signal arrives. With `--once`, or if
 /// standard output is not a terminal, prints one table instead.
