@@ -6,7 +6,7 @@
  * thread is boosted while it runs or sleeps, nothing needs to be done at once: the thread keeps its CPU, or comes first when it
  * wakes. A thread that is boosted while it waits is fetched from the queue. A thread that loses its boost while it runs is
  * preempted if another task waits. The last two changes need a kick of the CPU. On kernels where the kick cannot be called
- * (scx.h), these changes take effect at the next tick of the CPU.
+ * (scx.h), or not by programs at VM exits, these changes take effect at the next tick of the CPU.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
@@ -16,6 +16,18 @@
  * the front of its queue.
  */
 #define PC_PROMOTE_DEPTH	64
+
+/* 0: this kernel does not let programs at raw tracepoints call the kick (before 6.13). Set before loading. */
+const volatile u32 exits_kick SEC(".rodata.kicks") = 1;
+
+/* Like preempt_cpu(), for programs of the sensor. */
+static __always_inline void preempt_for_boost(struct pc_rq *rq, u32 cpu)
+{
+	if (exits_kick)
+		preempt_cpu(rq, cpu);
+	else
+		*(volatile u32 *)&rq->expired = 1;
+}
 
 /* Applies a change of a vCPU's level. Called by the evaluator after it has stored the new level. */
 static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 events)
@@ -29,7 +41,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 		if (v->level)
 			*(volatile u32 *)&v->ran_boosted = 1;
 		if (!v->level && *(volatile s32 *)&rq->queued > 0)
-			preempt_cpu(rq, cpu);
+			preempt_for_boost(rq, cpu);
 		return;
 	}
 	/* A thread that is being preempted is enqueued after this call, and by then it counts as boosted. */
@@ -40,7 +52,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 	 * atomic exchanges, and therefore barriers.
 	 */
 	__sync_lock_test_and_set(&rq->promotes, 1);
-	preempt_cpu(rq, cpu);
+	preempt_for_boost(rq, cpu);
 }
 
 static __always_inline u32 task_level(const struct pc_task *t)

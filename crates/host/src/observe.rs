@@ -356,8 +356,8 @@ pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
     if sensor.has_scheduler() {
         known.push(one(
             "ext_kick",
-            found.scheduler_kicks,
-            "the scheduler can kick CPUs; without it a boost's end waits for the CPU's next tick",
+            found.boosts_kick,
+            "boosts can kick CPUs; without it a boost's end waits for the CPU's next tick",
         ));
     }
     known

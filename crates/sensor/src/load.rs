@@ -54,6 +54,9 @@ pub(crate) const ANNOUNCE: &str =
 /// End of the name of the map that contains the constant `writes_guests` (bpf/host_line.h).
 const WRITES_GUESTS: &[u8] = b"rodata.writes";
 
+/// End of the name of the map that contains the constant `exits_kick` (bpf/sched_boost.h).
+const EXITS_KICK: &[u8] = b"rodata.kicks";
+
 /// Name of the map of the scheduler's operations (bpf/sched_ops.h).
 const OPERATIONS: &str = "paracord";
 
@@ -72,12 +75,33 @@ impl Found {
     }
 }
 
-fn open(bytes: &[u8], watched: Watched, found: &Found, places: bool) -> Result<OpenObject, Error> {
+/// Which programs of an object can kick a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kicks {
+    /// All of them.
+    Everywhere,
+    /// The scheduler's operations and timers, but not the sensor's programs. Before 6.13, the kernel
+    /// does not let a program at a raw tracepoint kick a CPU.
+    InScheduler,
+    /// None.
+    Nowhere,
+}
+
+/// What to load of an object.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// The program [`WHERE`].
+    places: bool,
+    /// The kicks of the sensor's programs.
+    exits_kick: bool,
+}
+
+fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<OpenObject, Error> {
     let mut object = ObjectBuilder::default().open_memory(bytes).map_err(Error::bpf("open"))?;
     for mut program in object.progs_mut() {
         let name = program.name();
         let announces = name == OsStr::new(ANNOUNCE_MSR) || name == OsStr::new(ANNOUNCE_HVC);
-        let is_left_out = (!places && name == OsStr::new(WHERE))
+        let is_left_out = (!parts.places && name == OsStr::new(WHERE))
             || (announces && (name != OsStr::new(ANNOUNCE) || !kernel::translates()))
             || (name == OsStr::new(ADOPT) && kernel::release() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
@@ -99,6 +123,12 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, places: bool) -> Result<O
                 *value = 1u32.to_ne_bytes();
             }
         }
+        if map.name().as_encoded_bytes().ends_with(EXITS_KICK) && !parts.exits_kick {
+            let value = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
+            if let Some(value) = value {
+                *value = 0u32.to_ne_bytes();
+            }
+        }
         if ["bells", "cpus", "rqs"].iter().any(|name| map.name() == OsStr::new(name)) {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             map.set_max_entries(cpus).map_err(Error::bpf("sizing cpus"))?;
@@ -108,44 +138,49 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, places: bool) -> Result<O
 }
 
 /// Loads as much of an object as this kernel's BTF and verifier accept.
-fn load(bytes: &[u8], options: &Options, found: &Found) -> Result<(Object, Watched), Error> {
-    load_with(bytes, options, found, true).or_else(|_| load_with(bytes, options, found, false))
-}
-
-/// Like [`load`]. `places`: whether to load the program [`WHERE`].
-fn load_with(
+fn load(
     bytes: &[u8],
     options: &Options,
     found: &Found,
-    places: bool,
+    exits_kick: bool,
+) -> Result<(Object, Watched), Error> {
+    let load = |places| load_parts(bytes, options, found, Parts { places, exits_kick });
+    load(true).or_else(|_| load(false))
+}
+
+fn load_parts(
+    bytes: &[u8],
+    options: &Options,
+    found: &Found,
+    parts: Parts,
 ) -> Result<(Object, Watched), Error> {
     let wake_ups = options.watch_wake_ups || posted_interrupts(Path::new("/sys/module"));
     for watched in kicks::candidates(&found.symbols, wake_ups) {
-        let attempt = open(bytes, watched, found, places)
+        let attempt = open(bytes, watched, found, parts)
             .and_then(|object| object.load().map_err(Error::bpf("load")));
         if let Ok(object) = attempt {
             return Ok((object, watched));
         }
     }
-    let object =
-        open(bytes, Watched::NOTHING, found, places)?.load().map_err(Error::bpf("load"))?;
+    let object = open(bytes, Watched::NOTHING, found, parts)?.load().map_err(Error::bpf("load"))?;
     Ok((object, Watched::NOTHING))
 }
 
-/// Loads the sensor, with the scheduler if `options` ask for it. The last value of the result is
-/// true if the scheduler can kick CPUs.
+/// Loads the sensor, with the scheduler if `options` ask for it, and with as many kicks as this
+/// kernel accepts.
 pub(crate) fn load_best(
     options: &Options,
     found: &Found,
-) -> Result<(Object, Watched, bool), Error> {
+) -> Result<(Object, Watched, Kicks), Error> {
+    let load = |object, kicks| {
+        let loaded = load(object, options, found, kicks == Kicks::Everywhere);
+        loaded.map(|(object, watched)| (object, watched, kicks))
+    };
     if !options.scheduler {
-        return load(SENSOR, options, found).map(|(object, watched)| (object, watched, false));
+        return load(SENSOR, Kicks::Nowhere);
     }
     let [with_kick, without_kick] = WITH_SCHEDULER;
-    match load(with_kick, options, found) {
-        Ok((object, watched)) => Ok((object, watched, true)),
-        Err(_) => {
-            load(without_kick, options, found).map(|(object, watched)| (object, watched, false))
-        }
-    }
+    load(with_kick, Kicks::Everywhere)
+        .or_else(|_| load(with_kick, Kicks::InScheduler))
+        .or_else(|_| load(without_kick, Kicks::Nowhere))
 }

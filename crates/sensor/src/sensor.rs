@@ -16,7 +16,7 @@ use paracord_policy::{
 
 use crate::{
     Array, Error, Options, Refusals, Reserves, Vcpu, kernel,
-    load::{ADOPT, ANNOUNCE, Found, WHERE, load_best},
+    load::{ADOPT, ANNOUNCE, Found, Kicks, WHERE, load_best},
     object::{find_map, map_array, run},
     scheduler::{self, Scheduler},
     symbols,
@@ -41,8 +41,10 @@ pub struct Capabilities {
     pub host_lines: bool,
     /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
-    /// The scheduler can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at
-    /// once.
+    /// The sensor can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once
+    /// under the scheduler.
+    pub boosts_kick: bool,
+    /// The scheduler can kick CPUs, so it can hold tasks back for a quota.
     pub scheduler_kicks: bool,
 }
 
@@ -91,7 +93,7 @@ impl Sensor {
             return Err(Error::Realtime);
         }
         let found = Found::look();
-        let (object, watched, scheduler_kicks) = load_best(options, &found)?;
+        let (object, watched, kicks) = load_best(options, &found)?;
         let vcpus = map_array(&object, "vcpus")?;
         let whereabouts = object.progs().any(|p| p.name() == OsStr::new(WHERE) && p.autoload());
         let mut sensor = Self {
@@ -111,7 +113,8 @@ impl Sensor {
                 announcements: false,
                 host_lines: found.writes_guests,
                 kvm_btf: kernel::has_kvm_btf(),
-                scheduler_kicks,
+                boosts_kick: kicks == Kicks::Everywhere,
+                scheduler_kicks: kicks != Kicks::Nowhere,
             },
             scheduler: None,
             links: Vec::new(),
