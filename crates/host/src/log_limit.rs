@@ -3,6 +3,7 @@
 //! were left out.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::info;
@@ -70,35 +71,88 @@ impl LogLimit {
     }
 }
 
-/// One limit per user, for lines that a user can cause by starting and ending VMs.
-#[derive(Debug)]
-pub struct UserLogs {
-    by_user: BTreeMap<u32, LogLimit>,
-    others: LogLimit,
+/// The limit of one user. Clones share it: everything that logs lines about a user's VMs has one.
+#[derive(Clone, Debug)]
+pub struct UserLog(Arc<Mutex<LogLimit>>);
+
+impl Default for UserLog {
+    fn default() -> UserLog {
+        UserLog(Arc::new(Mutex::new(LogLimit::of_user())))
+    }
 }
 
-impl Default for UserLogs {
-    fn default() -> UserLogs {
-        UserLogs { by_user: BTreeMap::new(), others: LogLimit::of_user() }
+impl PartialEq for UserLog {
+    fn eq(&self, other: &UserLog) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
+}
+
+impl Eq for UserLog {}
+
+impl UserLog {
+    /// Whether one more line about this user's VMs may be written.
+    pub fn allow(&self) -> bool {
+        self.with(LogLimit::allow)
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut LogLimit) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether nothing depends on this limit any more: no VM has it, and its window is over.
+    fn is_unused(&self, now: Instant) -> bool {
+        Arc::strong_count(&self.0) == 1 && self.with(|limit| limit.is_over(now))
+    }
+}
+
+/// One limit per user, for lines that a user can cause by starting and ending VMs.
+#[derive(Debug, Default)]
+pub struct UserLogs {
+    by_user: BTreeMap<u32, UserLog>,
+    others: UserLog,
 }
 
 impl UserLogs {
-    /// Whether one more line about this user's VMs may be written.
-    pub fn allow(&mut self, uid: u32) -> bool {
-        self.limit_of(uid, Instant::now()).allow()
+    /// The limit of a user.
+    pub fn of(&mut self, uid: u32) -> UserLog {
+        self.of_at(uid, Instant::now())
     }
 
-    fn limit_of(&mut self, uid: u32, now: Instant) -> &mut LogLimit {
+    fn of_at(&mut self, uid: u32, now: Instant) -> UserLog {
         // Management daemons run as root, so root gets a limit of its own, however many users there
         // are.
         if uid != 0 && self.by_user.len() >= USERS_MAX && !self.by_user.contains_key(&uid) {
-            self.by_user.retain(|_, limit| !limit.is_over(now));
+            self.by_user.retain(|_, log| !log.is_unused(now));
             if self.by_user.len() >= USERS_MAX {
-                return &mut self.others;
+                return self.others.clone();
             }
         }
-        self.by_user.entry(uid).or_insert_with(LogLimit::of_user)
+        self.by_user.entry(uid).or_default().clone()
+    }
+}
+
+/// The limit of one VM, for lines that its guest can cause. They count against its user's limit, too,
+/// because a VM that is started again has a new limit.
+#[derive(Debug)]
+pub struct VmLog {
+    own: LogLimit,
+    user: UserLog,
+}
+
+impl VmLog {
+    /// The limit of a VM of this user.
+    pub fn new(user: UserLog) -> VmLog {
+        VmLog { own: LogLimit::default(), user }
+    }
+
+    /// Whether one more line about this VM may be written.
+    pub fn allow(&mut self) -> bool {
+        self.own.allow() && self.user.allow()
+    }
+
+    /// The limit of the VM's user.
+    pub fn user(&self) -> &UserLog {
+        &self.user
     }
 }
 
@@ -120,7 +174,8 @@ mod tests {
     fn users_have_limits_of_their_own_and_a_crowd_shares_one() {
         let (mut logs, start) = (UserLogs::default(), Instant::now());
         let mut passed = |uid, lines: u32, now| {
-            (0..lines).filter(|_| logs.limit_of(uid, now).allow_at(now).0).count()
+            let log = logs.of_at(uid, now);
+            (0..lines).filter(|_| log.with(|limit| limit.allow_at(now)).0).count()
         };
         assert_eq!(passed(0, 1000, start), 100);
         assert_eq!(passed(1000, 5, start), 5);
@@ -129,5 +184,17 @@ mod tests {
         assert_eq!(crowd, 254 + 100);
         assert_eq!(passed(4000, 200, start + WINDOW), 100);
         assert!(logs.by_user.len() <= USERS_MAX + 1);
+    }
+
+    #[test]
+    fn a_vm_that_is_started_again_has_no_more_lines_than_its_user() {
+        let mut logs = UserLogs::default();
+        let passed: usize = (0..1000)
+            .map(|_| {
+                let mut vm = VmLog::new(logs.of(1000));
+                (0..100).filter(|_| vm.allow()).count()
+            })
+            .sum();
+        assert_eq!(passed, 100);
     }
 }

@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
 use crate::ivshmem::{Ivshmem, Vectors};
-use crate::log_limit::LogLimit;
+use crate::log_limit::{LogLimit, UserLog};
 use crate::regions::region::Region;
 use crate::settings::CounterSettings;
 use crate::snapshot::PmuSnapshot;
@@ -72,11 +72,17 @@ impl Counters {
     /// region of the VM do not provide for counters, the VM has none afterwards. To be called for a
     /// new VM, and when the region of a VM has changed, in both cases before
     /// [`serve`](Counters::serve) is called for the vCPUs.
-    pub fn admit(&mut self, vm: &Identity, region: Option<&Region>, settings: &CounterSettings) {
+    pub fn admit(
+        &mut self,
+        vm: &Identity,
+        log: &UserLog,
+        region: Option<&Region>,
+        settings: &CounterSettings,
+    ) {
         self.dismiss(vm.pid);
         let served = region.filter(|region| settings.serve && region.asks_at_kicks());
         if let Some(region) = served {
-            let counters = self.counters_of(vm, region, settings);
+            let counters = self.counters_of(vm, log, region, settings);
             self.vms.insert(vm.pid, counters);
         }
     }
@@ -94,6 +100,7 @@ impl Counters {
     fn counters_of(
         &mut self,
         vm: &Identity,
+        log: &UserLog,
         region: &Region,
         settings: &CounterSettings,
     ) -> VmCounters {
@@ -103,7 +110,7 @@ impl Counters {
         let names = region.event_names();
         let offer = host.named(names.iter().map(String::as_str));
         let mut missing = names.iter().filter(|name| offer.find(name).is_none()).peekable();
-        if let Some(&first) = missing.peek() {
+        if let Some(&first) = missing.peek().filter(|_| log.allow()) {
             let refused = host.refused().iter().find(|refused| refused.name == first);
             let why = refused.map(|refused| refused.reason.to_string());
             let why = why.as_deref().unwrap_or("no such event");
@@ -113,7 +120,7 @@ impl Counters {
                 "its region offers events that are not counted: {names:?}; {first:?}: {why}"
             );
         }
-        let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(region, vm));
+        let vectors = self.ivshmem.as_ref().and_then(|server| server.vectors(region, vm, log));
         let (offer, budget) = (Arc::new(offer), Arc::new(Budget::new(settings.quota)));
         VmCounters { offer, budget, vectors }
     }

@@ -134,7 +134,7 @@ impl Followers {
     }
 
     fn admit_counters(&mut self, vm: &Vm, settings: &Settings) {
-        self.counters.admit(&vm.identity, vm.region.as_deref(), &settings.counters);
+        self.counters.admit(&vm.identity, vm.log.user(), vm.region.as_deref(), &settings.counters);
     }
 
     /// Serves counters and attaches host lines again, after the region of a VM has come or gone, or

@@ -80,6 +80,7 @@ fn asked_hva(vm: &Vm, vcpu_id: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_limit::{UserLog, VmLog};
     use crate::regions::announced::AnnouncedRegion;
     use crate::settings::Settings;
     use crate::vms::identity::Identity;
@@ -99,7 +100,7 @@ mod tests {
         };
         let io = crate::config::parse_override("io", io).unwrap();
         let config = Settings::default().vm(identity.who(), &[io]);
-        Vm::new(identity, 5, config)
+        Vm::new(identity, 5, config, VmLog::new(UserLog::default()))
     }
 
     #[test]

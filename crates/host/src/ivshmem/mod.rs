@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
+use crate::log_limit::UserLog;
 use crate::regions::region::Region;
 use crate::stop_thread::StopThread;
 use crate::vms::identity::Identity;
@@ -63,12 +64,13 @@ impl Ivshmem {
     }
 
     /// The vectors of a VM that maps `region`. `None` if the VM has no interrupts.
-    pub fn vectors(&self, region: &Region, vm: &Identity) -> Option<Arc<Vectors>> {
+    pub fn vectors(&self, region: &Region, vm: &Identity, log: &UserLog) -> Option<Arc<Vectors>> {
         let note = self.directory.join(format!(".{}", region.name));
         let Some(vectors) = self.connected.vectors(&region.name, region.identity) else {
             return kept::find(&note, &self.proc_root, vm).map(Arc::new);
         };
-        if let Err(error) = kept::keep(&note, &self.proc_root, vm, &vectors) {
+        let kept = kept::keep(&note, &self.proc_root, vm, &vectors);
+        if let Some(error) = kept.err().filter(|_| log.allow()) {
             warn!(vm = vm.name, "after the daemon dies nothing will be sampled: {error}");
         }
         Some(vectors)

@@ -129,12 +129,14 @@ impl Places {
         let mut refused = self.follow_orders(vm, now, configured, &host).err();
         if let Err(why) = self.follow_file(vm, now, configured, &host) {
             // A section is in force completely or not at all.
-            if let Err(why) = self.withdraw(now, |placed| !placed.wanted.ordered) {
+            let given_back = self.withdraw(now, |placed| !placed.wanted.ordered);
+            if let Some(why) = given_back.err().filter(|_| vm.log.allow()) {
                 warn!(vm = vm.name, "not given back: {why}");
             }
             refused = Some(why);
         }
-        if let Some(line) = refused.as_ref().filter(|line| now.refused.as_ref() != Some(*line)) {
+        let is_new = |line: &&String| now.refused.as_ref() != Some(*line);
+        if let Some(line) = refused.as_ref().filter(is_new).filter(|_| vm.log.allow()) {
             warn!(vm = vm.name, "vCPUs are not placed: {line}");
         }
         now.refused = refused;
@@ -214,6 +216,9 @@ impl Places {
 }
 
 fn tell(vm: &VmThreads, now: &VmPlaces, host: &Host) {
+    if !vm.log.allow() {
+        return;
+    }
     let place = |one: &Placed| format!("vCPU {} on {}", one.thread.vcpu_id, name(&one.cpus));
     let places: Vec<String> = now.placed.values().map(place).collect();
     let line = if places.is_empty() { "none".to_owned() } else { places.join(", ") };

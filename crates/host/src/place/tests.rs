@@ -11,6 +11,7 @@ use super::host::tests::Root;
 use super::sleeper::Sleeper;
 use super::*;
 use crate::config::PlaceKeys;
+use crate::log_limit::UserLog;
 
 const PROC: &str = "/proc";
 
@@ -52,7 +53,16 @@ impl Setting {
         };
         let threads = self.sleepers.iter().enumerate().map(thread).collect();
         let (process, name, vmm) = ((1, 1), "web".into(), "qemu".into());
-        VmThreads { process, name, uid: 0, cgroup: None, uuid: None, vmm, threads }
+        VmThreads {
+            process,
+            name,
+            uid: 0,
+            cgroup: None,
+            uuid: None,
+            vmm,
+            log: UserLog::default(),
+            threads,
+        }
     }
 
     fn order(&mut self, text: &str, mode: PlaceMode) -> Result<PlaceReport, String> {

@@ -10,6 +10,7 @@ use paracord_sys::proc::{self, Cpuset, ProcError};
 
 use super::journal::{Entry, PlaceJournal};
 use crate::config::Who;
+use crate::log_limit::UserLog;
 
 /// The thread of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct VmThreads {
     pub uuid: Option<String>,
     /// Name of the process.
     pub vmm: String,
+    /// The limit of log lines about the VMs of this user.
+    pub log: UserLog,
     /// The threads, in order of vcpu_id.
     pub threads: Vec<VcpuThread>,
 }

@@ -129,7 +129,8 @@ impl Vms {
         let mut threads: Vec<_> = vm.vcpus.iter().filter_map(thread).collect();
         threads.sort_by_key(|thread| (thread.vcpu_id, thread.index));
         let Identity { name, uuid, pid, start_ticks, vmm, uid, cgroup } = vm.identity.clone();
-        VmThreads { process: (pid, start_ticks), name, uid, cgroup, uuid, vmm, threads }
+        let log = vm.log.user().clone();
+        VmThreads { process: (pid, start_ticks), name, uid, cgroup, uuid, vmm, log, threads }
     }
 
     /// Number of VMs that got no record.

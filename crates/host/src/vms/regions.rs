@@ -55,10 +55,7 @@ impl Vms {
             Err(error) => {
                 let reason = error.to_string();
                 // The guest can change the reason again and again: limit the log.
-                if vm.region_refused.as_ref() != Some(&reason)
-                    && vm.log.allow()
-                    && self.user_logs.allow(vm.identity.uid)
-                {
+                if vm.region_refused.as_ref() != Some(&reason) && vm.log.allow() {
                     warn!(vm = vm.identity.name, "region refused: {reason}");
                 }
                 vm.region_refused = Some(reason);

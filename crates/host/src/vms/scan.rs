@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::change::{Change, GoneThread, NewThread};
 use super::slots::{free_slot, per_user};
 use super::{Vm, Vms};
+use crate::log_limit::VmLog;
 use crate::settings::Settings;
 use crate::snapshot::IoTotals;
 use crate::vms::identity::{identify, vcpu_id_of_thread};
@@ -116,7 +117,8 @@ impl Vms {
             }
         };
         let config = settings.vm(identity.who(), &[]);
-        let mut vm = Vm::new(identity, index, config);
+        let log = VmLog::new(self.user_logs.of(identity.uid));
+        let mut vm = Vm::new(identity, index, config, log);
         // Forget what an earlier VM with this record has announced. No vCPU of the new VM is ready
         // yet, as `forget` requires.
         self.sensor.announcements().forget(index);
@@ -126,7 +128,7 @@ impl Vms {
             vm.write_config(&record);
         }
         let region = vm.region.as_ref().map_or("none", |region| region.name.as_str());
-        if self.user_logs.allow(vm.identity.uid) {
+        if vm.log.user().allow() {
             info!(vm = vm.identity.name, pid, region, mode = ?vm.config.mode, "VM found");
         }
         Some(vm)
@@ -147,7 +149,7 @@ impl Vms {
         if !vm.vcpus.is_empty() {
             return;
         }
-        if self.user_logs.allow(vm.identity.uid) {
+        if vm.log.user().allow() {
             info!(vm = vm.identity.name, pid, "VM gone");
         }
         if let Some(record) = self.sensor.vms().get(vm.index) {

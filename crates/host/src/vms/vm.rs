@@ -9,7 +9,7 @@ use paracord_sensor::Announced;
 use tracing::{info, warn};
 
 use crate::config::Override;
-use crate::log_limit::LogLimit;
+use crate::log_limit::VmLog;
 use crate::regions::announced::{AnnouncedRegion, Writes};
 use crate::regions::region::Region;
 use crate::settings::BoostConfig;
@@ -38,14 +38,15 @@ pub struct Vm {
     /// Totals of the VMM threads that were not vCPUs and have ended.
     pub io_gone: IoTotals,
     pub(super) overrides: Vec<Override>,
-    pub(super) log: LogLimit,
+    /// The limit of lines that this VM can cause.
+    pub log: VmLog,
     /// Whether the region may have moved, so that it has to be looked for again.
     pub(super) search: bool,
 }
 
 impl Vm {
     /// A VM without a region and without vCPUs.
-    pub(crate) fn new(identity: Identity, index: u32, config: BoostConfig) -> Vm {
+    pub(crate) fn new(identity: Identity, index: u32, config: BoostConfig, log: VmLog) -> Vm {
         Vm {
             identity,
             index,
@@ -57,7 +58,7 @@ impl Vm {
             vcpus: BTreeMap::new(),
             io_gone: IoTotals::default(),
             overrides: Vec::new(),
-            log: LogLimit::default(),
+            log,
             search: false,
         }
     }
