@@ -41,7 +41,6 @@
 #define PC_STRIKE_DECAY_PERIODS	8
 /* With this many strikes, the penalty of 2^16 periods exceeds any penalty_max_periods in use. */
 #define PC_STRIKES_MAX		16
-#define PC_PENALTY_MAX_PERIODS	65536u
 /*
  * A vCPU that has run this long on an IRQ boost and is not in an interrupt
  * handler is assumed to have taken the interrupt: one injection on an emulated host

@@ -21,6 +21,8 @@
 /* Range of the configurable period; the resolution is the host's tick (1 to 10 ms). */
 #define PC_PERIOD_MIN_MS	10
 #define PC_PERIOD_MAX_MS	10000
+/* Largest value of pc_boost_config.penalty_max_periods that has an effect. */
+#define PC_PENALTY_MAX_PERIODS	65536
 
 /* Configuration of one reason: whether it is enabled, its longest continuous grant, and the budget of one vCPU per period. */
 struct pc_reason_config {

@@ -7,6 +7,7 @@ pub const PC_MODE_OBSERVE: u32 = 1;
 pub const PC_MODE_ON: u32 = 2;
 pub const PC_PERIOD_MIN_MS: u32 = 10;
 pub const PC_PERIOD_MAX_MS: u32 = 10000;
+pub const PC_PENALTY_MAX_PERIODS: u32 = 65536;
 pub const PC_BOOSTS_AT_ONCE: u32 = 8;
 pub const PC_THROTTLE_NONE: u32 = 0;
 pub const PC_THROTTLE_REASON: u32 = 1;

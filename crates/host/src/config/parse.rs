@@ -257,6 +257,10 @@ mod tests {
             ("mode = \"on\"\nmode = \"off\"", ["p.toml:2: ", "duplicate"]),
             ("[vm.\"x*\"]\nmod = \"on\"", ["p.toml:2: vm.\"x*\".mod: unknown", "\"mode\""]),
             ("[boost]\nperiod_ms = 9", ["p.toml:2: boost.period_ms: 9", "from 10 to 10000"]),
+            (
+                "[boost]\npenalty_max_periods = 65537",
+                ["p.toml:2: boost.penalty_max_periods: 65537", "from 1 to 65536"],
+            ),
             ("[vm.x]\nperiod_ms = 50", ["p.toml:2: vm.\"x\".period_ms:", "set it in [boost]"]),
             (
                 "[vm.x.wake]\ngrant_us = \"a\"",

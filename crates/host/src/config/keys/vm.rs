@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys for the boosting and the placement of VMs.
 
-use paracord_policy::{PC_PERIOD_MAX_MS, PC_PERIOD_MIN_MS};
+use paracord_policy::{PC_PENALTY_MAX_PERIODS, PC_PERIOD_MAX_MS, PC_PERIOD_MIN_MS};
 
 use super::{Key, MODES, mode_of, mode_word, same, text};
 use crate::config::boost::{BoostKeys, ReasonKeys};
@@ -51,7 +51,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
     ),
     plain!(
         "penalty_max_periods",
-        Kind::Int(1, 1_000_000),
+        Kind::Int(1, PC_PENALTY_MAX_PERIODS),
         Int,
         same,
         penalty_max_periods,
