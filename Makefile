@@ -49,8 +49,14 @@ setup:
 lab-setup: setup
 	@$(LAB) setup
 
+# What `make install` copies: it builds nothing itself.
+MANUAL := target/release/manual
+PARACORD := $(CARGO) run -q --release --locked -p paracord --
 build: setup
 	@$(CARGO) build --release --locked
+	@[ $(MANUAL)/done -nt target/release/paracord ] || { $(PARACORD) man $(MANUAL) && \
+		for shell in bash zsh fish; do $(PARACORD) completions $$shell | $(AS_USER) tee $(MANUAL)/$$shell >/dev/null || exit; done && \
+		$(AS_USER) touch $(MANUAL)/done; }
 
 # Compiling and making the images wait for different things: side by side the first time.
 ready:
@@ -134,7 +140,7 @@ guest:
 
 PREFIX ?= /usr
 install:
-	@[ -x target/release/paracord ] || { echo 'install: nothing is built: run `make build` first, as yourself' >&2; exit 1; }
+	@[ -x target/release/paracord ] && [ -e $(MANUAL)/done ] || { echo 'install: nothing is built: run `make build` first, as yourself' >&2; exit 1; }
 	@# Rust from the lab's tree links to that Debian's C library.
 	@[ -n "$(DESTDIR)" ] || target/release/paracord --version >/dev/null || \
 		{ echo "install: this paracord was built for a newer distribution: install Rust with rustup, then try again" >&2; exit 1; }
@@ -144,6 +150,10 @@ install:
 	install -Dm644 packaging/paracord.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf"
 	install -Dm644 packaging/paracord.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
 	install -Dm644 -t "$(DESTDIR)$(PREFIX)/share/doc/paracord" README.md SECURITY.md docs/*.md
+	install -Dm644 -t "$(DESTDIR)$(PREFIX)/share/man/man1" $(MANUAL)/*.1
+	install -Dm644 $(MANUAL)/bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/paracord"
+	install -Dm644 $(MANUAL)/zsh "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_paracord"
+	install -Dm644 $(MANUAL)/fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/paracord.fish"
 	[ -e "$(DESTDIR)/etc/paracord/paracord.toml" ] || install -Dm644 packaging/paracord.toml "$(DESTDIR)/etc/paracord/paracord.toml"
 
 # The configuration stays: it is the operator's.
@@ -151,7 +161,11 @@ uninstall:
 	@[ -n "$(DESTDIR)" ] || ! systemctl is-active --quiet paracord 2>/dev/null || \
 		{ echo 'uninstall: paracord runs: systemctl disable --now paracord, then again' >&2; exit 1; }
 	rm -f "$(DESTDIR)$(PREFIX)/bin/paracord" "$(DESTDIR)$(PREFIX)/lib/systemd/system/paracord.service" \
-		"$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf"
+		"$(DESTDIR)$(PREFIX)/lib/sysusers.d/paracord.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/paracord.conf" \
+		"$(DESTDIR)$(PREFIX)/share/man/man1/paracord.1" "$(DESTDIR)$(PREFIX)/share/man/man1"/paracord-*.1 \
+		"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/paracord" \
+		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_paracord" \
+		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/paracord.fish"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/paracord"
 
 clean:
