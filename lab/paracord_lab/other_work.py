@@ -4,7 +4,7 @@ What else this machine does during a measurement. A compile job beside an emulat
 of the emulated CPUs, and no figure would show this. In a container, only the processes of the
 container are visible.
 
-Source: proc(5), /proc/PID/stat and /proc/stat.
+Sources: proc(5), /proc/PID/stat and /proc/stat; the kernel's Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ class Process:
 
 @dataclass(frozen=True)
 class Look:
+    """waited_s: time in which some task waited for a CPU. None if the kernel does not count it."""
+
     at_s: float
     stolen_s: float
     processes: dict[int, Process]
+    waited_s: float | None = None
 
 
 def process_of(stat: str) -> Process:
@@ -59,7 +62,16 @@ def look(proc: Path = Path("/proc")) -> Look:
         except (OSError, ValueError, IndexError):
             continue  # the process has ended
     stolen = int((proc / "stat").read_text().split("\n", 1)[0].split()[8])
-    return Look(time.monotonic(), stolen / TICKS_PER_S, processes)
+    return Look(time.monotonic(), stolen / TICKS_PER_S, processes, waited(proc))
+
+
+def waited(proc: Path) -> float | None:
+    """The time in which some task waited for a CPU (`some ... total=`, in µs)."""
+    try:
+        some = (proc / "pressure/cpu").read_text().split("\n", 1)[0]
+        return int(some.rsplit("total=", 1)[1]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return None  # a kernel without CONFIG_PSI, or with psi=0
 
 
 def own(processes: dict[int, Process], root: int) -> set[int]:
@@ -111,6 +123,9 @@ def line(before: Look, after: Look, root: int | None = None) -> str:
         )
     if stolen >= STOLEN_MIN:
         said.append(f"{stolen:.0%} of the CPU time was stolen")
+    # The emulator's own threads wait for each other, too. So pressure alone means nothing.
+    if said and before.waited_s is not None and after.waited_s is not None:
+        said.append(f"tasks waited for a CPU {(after.waited_s - before.waited_s) / seconds:.0%} of the time")
     return ", ".join(said)
 
 

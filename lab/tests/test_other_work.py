@@ -8,8 +8,8 @@ from paracord_lab import other_work
 from paracord_lab.other_work import Look, Process
 
 
-def looks(before, after, stolen_s=0.0):
-    return Look(0.0, 0.0, before), Look(10.0, stolen_s, after)
+def looks(before, after, stolen_s=0.0, waited_s=None):
+    return Look(0.0, 0.0, before, waited_s and 0.0), Look(10.0, stolen_s, after, waited_s)
 
 
 def test_a_line_of_proc_is_read_whatever_the_name():
@@ -21,6 +21,18 @@ def test_own_work_and_a_quiet_machine_are_not_told():
     lab = {5: Process("python", 1, 1, 0.0), 6: Process("qemu", 5, 2, 0.0), 9: Process("sshd", 1, 3, 1.0)}
     busy = {5: Process("python", 1, 1, 9.0), 6: Process("qemu", 5, 2, 9.0), 9: Process("sshd", 1, 3, 1.5)}
     assert other_work.line(*looks(lab, busy), root=5) == ""
+
+
+def test_pressure_is_told_with_other_work_and_not_alone(tmp_path):
+    quiet, others = {5: Process("python", 1, 1, 0.0)}, {8: Process("cc1", 1, 4, 5.0)}
+    assert other_work.line(*looks(quiet, quiet, waited_s=5.0), root=5) == ""
+    said = other_work.line(*looks(quiet, quiet | others, waited_s=5.0), root=5)
+    assert said.endswith(", tasks waited for a CPU 50% of the time"), said
+    assert other_work.waited(tmp_path) is None
+    (tmp_path / "pressure").mkdir()
+    some = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull avg10=0.00 total=7\n"
+    (tmp_path / "pressure/cpu").write_text(some)
+    assert other_work.waited(tmp_path) == 1.5
 
 
 def test_others_are_named_and_so_is_stolen_time():

@@ -4,6 +4,7 @@
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,6 +181,17 @@ def test_judging_does_not_depend_on_files():
     assert judge.judge(scenario.load("demo"), meta, []).results == ()
 
 
+def test_other_work_beside_a_measurement_is_in_text_page_and_results(tmp_path):
+    demo = demo_run(tmp_path)
+    store.put_disturbance(tmp_path, 2, "boost-rt", "other processes took 1.0 of 2 CPUs (cc1 1.0)")
+    store.put_disturbance(tmp_path, 3, "boost-rt", "")
+    judged = report.make(demo, tmp_path)
+    line = "2-boost-rt: other processes took 1.0 of 2 CPUs (cc1 1.0)"
+    assert judged.disturbed == (line,)
+    assert json.loads((tmp_path / "results.json").read_text())["disturbed"] == [line]
+    assert line in report.text(demo, tmp_path, judged) and line in (tmp_path / "report.html").read_text()
+
+
 def test_a_machine_that_died_is_told(tmp_path):
     demo = demo_run(tmp_path)
     for reason in ("guest lab: kernel bug: BUG: <x>", "host: no answer in 60 s"):
@@ -197,6 +209,25 @@ def test_no_two_configurations_have_one_colour(name):
     names = [one.name for one in scenario.load(name).configurations]
     colours = [plots.colour(one, names) for one in names]
     assert len(set(colours)) == len(colours), colours
+
+
+def test_a_configuration_keeps_its_colour_in_a_plot_that_lacks_others():
+    drawn = {}
+
+    class Axes:
+        def bar(self, *_where, color, label, **_style):
+            drawn[label] = color
+
+        def __getattr__(self, _name):
+            return lambda *_arguments, **_style: None
+
+    series = SimpleNamespace(median=1.0, rounds=(1.0,))
+    found = SimpleNamespace(
+        configs=lambda: ["first", "second"], series=lambda name, _metric: series if name == "second" else None
+    )
+    assert plots._bars(plots.Bars("title", {"metric_us": "metric"}, "us"), Axes(), found)
+    assert drawn == {"second": plots.colour("second", ["first", "second"])}
+    assert drawn["second"] != plots.colour("second", ["second"])
 
 
 def test_a_table_that_would_be_too_wide_is_turned():
