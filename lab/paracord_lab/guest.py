@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import emulator, serial_log
@@ -124,23 +124,32 @@ class Guest:
         paracord, this is another host: other processes, threads and memory. With `daemon`, waits until
         that uses the VM's region again. The VM must have no region file.
         """
-        before = self._socket
         way = f"/run/lab/{name}.migration"
         self._host.run(f"rm -f {way}")
-        vmm, relay = self._start_vmm(name, "-incoming", f"unix:{way}")
-        try:
-            self._host.run(f"for _ in $(seq 300); do test -S {way} && exit 0; sleep 0.1; done; exit 1")
+        with self._target(name, f"unix:{way}") as target:
+            self._await_socket(way)
             start = time.monotonic()
             times = self._send_to(f"unix:{way}")
             found = daemon and daemon.await_region_in_memory(name)
+        self._quit()
+        self._go_on_as(name, *target)
+        heal_s = found and max(0.0, found - start - times["total time"])
+        return Migration(times["downtime"], heal_s)
+
+    @contextmanager
+    def _target(self, name: str, incoming: str) -> Iterator[tuple[Job, Job]]:
+        """A VMM that the VM migrates to: its job and its relay. It is killed if the body fails."""
+        before = self._socket
+        vmm, relay = self._start_vmm(name, "-incoming", incoming)
+        try:
+            yield vmm, relay
         except BaseException:
             self._socket = before
             vmm.kill("KILL")
             raise
-        self._quit()
-        self._go_on_as(name, vmm, relay)
-        heal_s = found and max(0.0, found - start - times["total time"])
-        return Migration(times["downtime"], heal_s)
+
+    def _await_socket(self, path: str) -> None:
+        self._host.run(f"for _ in $(seq 300); do test -S {path} && exit 0; sleep 0.1; done; exit 1")
 
     def save_and_restore(self, name: str) -> None:
         """Saves the VM to a file, ends its QEMU, and restores the VM in another one, whose name is `name`."""
@@ -154,13 +163,61 @@ class Guest:
 
     def _send_to(self, uri: str) -> dict[str, float]:
         """Migrates the VM to a URI of QEMU. Returns the times that QEMU has measured, in seconds."""
-        start = time.monotonic()
         self.monitor(f"migrate -d {uri}", 0.1)
-        while "Migration status: completed" not in (shown := self.monitor("info migrate", 0.2)):
-            if "failed" in shown or time.monotonic() - start > MIGRATION_TIMEOUT_S:
-                raise LabError(f"guest {self.name}: not migrated to {uri}: {shown}")
-        found = re.findall(r"(total time|downtime): (\d+) ms", shown)
+        found = re.findall(r"(total time|downtime): (\d+) ms", self._await_migration("completed"))
         return {what: int(ms) / 1000 for what, ms in found}
+
+    def _await_migration(self, status: str) -> str:
+        """Waits until the VM's migration has this status. Returns what QEMU shows of the migration."""
+        start = time.monotonic()
+        while f"Migration status: {status}" not in (shown := self.monitor("info migrate", 0.2)):
+            if "failed" in shown or time.monotonic() - start > MIGRATION_TIMEOUT_S:
+                raise LabError(f"guest {self.name}: its migration is not {status}: {shown}")
+        return shown
+
+    @contextmanager
+    def stalled_in_postcopy(self, name: str) -> Iterator[int]:
+        """
+        Migrates the VM to another QEMU, whose name is `name`. While the context is open, the VM runs there
+        already, but gets none of the pages that it does not have yet. The value is the process ID of that
+        QEMU. The VM must have no region file.
+        """
+        way = f"/run/lab/{name}.pages"
+        self._host.run(f"rm -f {way}.from {way}.to")
+        with self._target(name, "defer") as target:
+            self._await_socket(emulator.monitor_socket(name))
+            self._monitor_of(name, "migrate_set_capability postcopy-ram on", 0.2)
+            self._monitor_of(name, f"migrate_incoming unix:{way}.to", 0.2)
+            self._await_socket(f"{way}.to")
+            pages = self._host.spawn(
+                f"exec socat UNIX-LISTEN:{way}.from UNIX-CONNECT:{way}.to", f"pages of {name}"
+            )
+            try:
+                self._await_socket(f"{way}.from")
+                self._enter_postcopy(f"unix:{way}.from")
+                pages.kill("STOP")
+                yield target[0].pid
+                self._await_migration("postcopy-active")
+                pages.kill("CONT")
+                self.monitor("migrate_set_parameter max-postcopy-bandwidth 0", 0.2)
+                self._await_migration("completed")
+            except BaseException:
+                # Neither QEMU can go on alone: the VM is in both.
+                self._emulator.kill("KILL")
+                raise
+            finally:
+                pages.kill("KILL")
+        self._quit()
+        self._go_on_as(name, *target)
+
+    def _enter_postcopy(self, uri: str) -> None:
+        """Migrates the VM to a URI, so slowly that most of its pages are missing when it runs there."""
+        self.monitor("migrate_set_capability postcopy-ram on", 0.2)
+        for bandwidth in ("max-bandwidth", "max-postcopy-bandwidth"):
+            self.monitor(f"migrate_set_parameter {bandwidth} 1M", 0.2)
+        self.monitor(f"migrate -d {uri}", 0.2)
+        self.monitor("migrate_start_postcopy", 0.2)
+        self._await_migration("postcopy-active")
 
     def _quit(self) -> None:
         self.monitor("quit")
@@ -177,7 +234,10 @@ class Guest:
 
     def monitor(self, line: str, seconds: float = 1) -> str:
         """Sends a line to QEMU's monitor, and returns what it prints within `seconds`."""
-        socket = emulator.monitor_socket(self.name)
+        return self._monitor_of(self.name, line, seconds)
+
+    def _monitor_of(self, name: str, line: str, seconds: float) -> str:
+        socket = emulator.monitor_socket(name)
         keyed = f"(echo {shlex.quote(line)}; sleep {seconds})"
         return self._host.run(f"{keyed} | socat STDIO UNIX-CONNECT:{socket} | tr -d '\\r'", check=False).out
 

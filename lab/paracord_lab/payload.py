@@ -135,7 +135,7 @@ def _build_module(images: Images, tools: Path, build_dir: Path, sources: list[Pa
 def _programs(arch: str, tools: Path, work: Path) -> list[Path]:
     """Compiles lab/programs/*.c into one static program each, which runs in the host and in the guest."""
     sources = sorted((LAB / "programs").glob("*.c"))
-    headers = sorted([*(LAB / "programs").glob("*.h"), *boards.INCLUDE.glob("*.h")])
+    headers = sorted([*(LAB / "programs").rglob("*.h"), *boards.INCLUDE.glob("*.h")])
     out = work / "programs"
     out.mkdir(parents=True, exist_ok=True)
     built = []

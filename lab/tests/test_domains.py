@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 """Frequencies of guests without a device: the host writes its performance domains into their memory."""
 
+import json
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
+from paracord_lab import kills, machine
 from paracord_lab.boards import X86PStates
 from paracord_lab.daemon import Daemon
 from paracord_lab.host_share import running
@@ -21,6 +22,8 @@ NAME = "plain"
 SCALE = 1024
 KHZ = [1000 * mhz for mhz in reversed(X86PStates.mhz)]
 FOUND_S = 30
+# An announcement a second, a look of the daemon at it, and what an emulated host needs.
+HEAL_S = 4
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +162,42 @@ def test_the_table_is_written_into_announced_memory_only(host, plain):
     found = plain.run("cd /sys/module/pc_announce/parameters && cat written domains damaged").out.split()
     plain.run("rmmod pc_announce")
     assert found == ["Y", "Y", "N"]
+
+
+def vcpus_of_kvm(host):
+    """The number of vCPUs that the sensor knows by their address in KVM."""
+    return len(json.loads(host.run("bpftool map dump -j name kvm_vcpus").out))
+
+
+def lines_written(daemon, name):
+    """Writes of host lines into the memory of this VM."""
+    regions = {vm["name"]: vm["region"] or {} for vm in daemon.status()["vms"]}
+    return (regions.get(name, {}).get("host_lines") or {}).get("writes", 0)
+
+
+@pytest.mark.long
+def test_twenty_migrations_leave_nothing_behind(host):
+    """There and back, ten times, with frequencies, and with a real-time task that runs all the time."""
+    here, there = "moves", "moved"
+    audio = "pc_audio --cpu 0 --period_us 20000 --work_permille 200 --seconds 3600"
+    before = kills.realtime_threads(host)
+    with host.guest(here, vcpus=2, region=False, cmdline="setcpuid=constant_tsc") as guest:
+        guest.load_module()
+        with Daemon(host).start(guest.vcpu_tids) as daemon:
+            with running(guest, "pc_hog --cpu 1", "hog"), running(guest, audio, "audio"):
+                await_frequencies(guest, KHZ)
+                known_at_first = vcpus_of_kvm(host)
+                for name in (there, here) * 10:
+                    assert guest.migrate(name, daemon).heal_s < HEAL_S
+                    # The guest's policies have come with it, so what the host writes shows the rest.
+                    await_equal(lambda name=name: lines_written(daemon, name) > 0, True, FOUND_S)
+                    await_frequencies(guest, KHZ)
+            await_equal(lambda: [vm["name"] for vm in daemon.status()["vms"]].count(there), 0, FOUND_S)
+            await_equal(lambda: vcpus_of_kvm(host) - known_at_first, 0, FOUND_S)
+            status = daemon.status()
+            assert status["vcpus_refused"] == status["vms_refused"] == status["actuator"]["errors"] == 0
+            assert status["actuator"]["boosts"] > 0
+        assert not set(kills.realtime_threads(host)) - set(before)
+        log = guest.run("dmesg").out
+    assert "the host has other performance domains" not in log
+    assert not [line for line in log.splitlines() if any(w in line for w in ("BUG:", "WARNING:", "Oops"))]

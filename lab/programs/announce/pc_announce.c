@@ -32,6 +32,7 @@
 #include <linux/string.h>
 
 #include "announce.h"
+#include "describe.h"
 
 static unsigned int rounds = 1000;
 module_param(rounds, uint, 0444);
@@ -59,21 +60,16 @@ module_param(damaged, bool, 0444);
 static struct paracord_header *page;
 static struct paracord_header *zeros;
 
-static void describe(struct paracord_header *h)
+/* More slots than the page has room for. */
+static void describe_falsely(struct paracord_header *h)
 {
-	h->magic = PARACORD_MAGIC;
-	h->abi_major = PARACORD_ABI_MAJOR;
-	h->header_bytes = PARACORD_HEADER_BYTES;
-	h->slot_offset_bytes = PARACORD_SLOT_OFFSET_BYTES;
-	h->slot_stride_bytes = PARACORD_SLOT_STRIDE_MAX_BYTES;
-	h->slot_count = PARACORD_SLOTS_MAX;
+	describe_region(h, PARACORD_SLOTS_MAX, PARACORD_SLOT_STRIDE_MAX_BYTES);
+	declare_driver(h, ~0u);
 	h->region_bytes = ~0ull;
 	h->host_features = ~0u;
-	/* No host lines: what follows the page is not this module's. */
+	/* No host lines, which would lie behind the page, and no domains. */
 	h->host_line_bytes = 1;
-	h->guest_features = ~0u;
-	h->guest_abi_major = PARACORD_ABI_MAJOR;
-	h->guest_line_bytes = PARACORD_LINE_BYTES;
+	h->domain_count = 0;
 }
 
 static void attack(void *unused)
@@ -105,14 +101,10 @@ static int keep_announced(void)
 		if (!before)
 			return -ENOMEM;
 	}
-	describe(h);
-	h->host_line_bytes = PARACORD_LINE_BYTES;
+	describe_region(h, SLOTS, SLOT);
+	declare_driver(h, ~0u);
+	h->region_bytes = ~0ull;
 	h->slot_offset_bytes = rom ? ROM_GPA - virt_to_phys(h) : PAGE_SIZE;
-	h->slot_stride_bytes = SLOT;
-	h->slot_count = SLOTS;
-	h->domain_offset_bytes = PARACORD_DOMAIN_OFFSET_BYTES;
-	h->domain_count = PARACORD_DOMAINS_MAX;
-	h->domain_stride_bytes = PARACORD_DOMAIN_STRIDE_BYTES;
 	for (i = 0; i < seconds * 5; i++) {
 		WRITE_ONCE(h->guest_announcements, i + 1);
 		announce(virt_to_phys(h));
@@ -148,7 +140,7 @@ static int __init pc_announce_init(void)
 		free_page((unsigned long)zeros);
 		return -ENOMEM;
 	}
-	describe(page);
+	describe_falsely(page);
 	on_each_cpu(attack, NULL, 1);
 	return 0;
 }

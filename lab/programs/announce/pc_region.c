@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 
 #include "announce.h"
+#include "describe.h"
 
 #define ANNOUNCE_MS	200
 
@@ -61,19 +62,7 @@ static int __init pc_region_init(void)
 	if (!h)
 		return -ENOMEM;
 	gpa = virt_to_phys(h);
-	h->magic = PARACORD_MAGIC;
-	h->abi_major = PARACORD_ABI_MAJOR;
-	h->abi_minor = PARACORD_ABI_MINOR;
-	h->header_bytes = PARACORD_HEADER_BYTES;
-	h->region_bytes = bytes;
-	h->slot_offset_bytes = PARACORD_SLOT_OFFSET_BYTES;
-	h->slot_stride_bytes = PARACORD_SLOT_STRIDE_BYTES;
-	h->slot_count = slots;
-	h->host_features = PARACORD_ANNOUNCED_FEATURES;
-	h->host_line_bytes = sizeof(struct paracord_host_line);
-	h->domain_offset_bytes = PARACORD_DOMAIN_OFFSET_BYTES;
-	h->domain_count = PARACORD_DOMAINS_MAX;
-	h->domain_stride_bytes = PARACORD_DOMAIN_STRIDE_BYTES;
+	describe_region(h, slots, PARACORD_SLOT_STRIDE_BYTES);
 	err = misc_register(&device);
 	if (err) {
 		free_pages_exact(region, bytes);
