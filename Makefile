@@ -40,7 +40,7 @@ help:
 	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'
-	@echo 'make install binary, systemd unit, example configuration of `make build` (DESTDIR, PREFIX); make uninstall'
+	@echo 'make install binary, manual pages, completions, systemd unit, example configuration of `make build` (DESTDIR, PREFIX); make uninstall'
 	@echo 'make clean   build results; make distclean also the Python environment'
 
 setup:
@@ -54,7 +54,7 @@ MANUAL := target/release/manual
 PARACORD := $(CARGO) run -q --release --locked -p paracord --
 build: setup
 	@$(CARGO) build --release --locked
-	@[ $(MANUAL)/done -nt target/release/paracord ] || { $(PARACORD) man $(MANUAL) && \
+	@[ $(MANUAL)/done -nt target/release/paracord ] || { set -o pipefail; $(PARACORD) man $(MANUAL) && \
 		for shell in bash zsh fish; do $(PARACORD) completions $$shell | $(AS_USER) tee $(MANUAL)/$$shell >/dev/null || exit; done && \
 		$(AS_USER) touch $(MANUAL)/done; }
 

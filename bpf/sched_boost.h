@@ -17,7 +17,7 @@
  */
 #define PC_PROMOTE_DEPTH	64
 
-/* 0: this kernel does not let programs at raw tracepoints call the kick (before 6.13). Set before loading. */
+/* 0: this kernel does not let programs at raw tracepoints call the kick (6.12). Set before loading. */
 const volatile u32 exits_kick SEC(".rodata.kicks") = 1;
 
 /* Like preempt_cpu(), for programs of the sensor. */
@@ -26,7 +26,7 @@ static __always_inline void preempt_for_boost(struct pc_rq *rq, u32 cpu)
 	if (exits_kick)
 		preempt_cpu(rq, cpu);
 	else
-		*(volatile u32 *)&rq->expired = 1;
+		preempt_at_tick(rq);
 }
 
 /* Applies a change of a vCPU's level. Called by the evaluator after it has stored the new level. */

@@ -119,13 +119,19 @@ static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 	return !runs_nothing(rq) && level_on(rq) == PC_LEVEL_NONE;
 }
 
+/* Preempts the running task of a CPU at the next tick. */
+static __always_inline void preempt_at_tick(struct pc_rq *rq)
+{
+	*(volatile u32 *)&rq->expired = 1;
+}
+
 /* Preempts the running task of a CPU now, or at the next tick if the kick cannot be called. */
 static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 {
 #ifdef PC_HAVE_KICK
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 #else
-	*(volatile u32 *)&rq->expired = 1;
+	preempt_at_tick(rq);
 #endif
 }
 

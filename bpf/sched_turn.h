@@ -139,7 +139,7 @@ static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 last
 	*(volatile u16 *)&rq->turn = PC_TURN_OWED;
 	*(volatile u64 *)&rq->until_ns = now + lasts_ns;
 	if (!PC_CAN_KICK)
-		*(volatile u32 *)&rq->expired = 1;
+		preempt_at_tick(rq);
 	watch_turn(rq, cpu, now);
 }
 

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsStr, path::Path};
 
-use libbpf_rs::{Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Object, ObjectBuilder, OpenMapMut, OpenObject};
 
 use crate::{
     Error, kernel,
@@ -80,8 +80,8 @@ impl Found {
 pub(crate) enum Kicks {
     /// All of them.
     Everywhere,
-    /// The scheduler's operations and timers, but not the sensor's programs. Before 6.13, the kernel
-    /// does not let a program at a raw tracepoint kick a CPU.
+    /// The scheduler's operations and timers, but not the sensor's programs. 6.12 does not let a
+    /// program at a raw tracepoint kick a CPU.
     InScheduler,
     /// None.
     Nowhere,
@@ -112,22 +112,13 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<O
     for mut map in object.maps_mut() {
         if map.name() == OsStr::new(OPERATIONS) && !kernel::keeps_core_order() {
             // Leaves out `core_sched_before()`, the first member of the operations.
-            let first = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
-            if let Some(operation) = first {
-                *operation = [0u8; size_of::<usize>()];
-            }
+            begin_with(&mut map, [0u8; size_of::<usize>()]);
         }
         if map.name().as_encoded_bytes().ends_with(WRITES_GUESTS) && found.writes_guests {
-            let value = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
-            if let Some(value) = value {
-                *value = 1u32.to_ne_bytes();
-            }
+            begin_with(&mut map, 1u32.to_ne_bytes());
         }
         if map.name().as_encoded_bytes().ends_with(EXITS_KICK) && !parts.exits_kick {
-            let value = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
-            if let Some(value) = value {
-                *value = 0u32.to_ne_bytes();
-            }
+            begin_with(&mut map, 0u32.to_ne_bytes());
         }
         if ["bells", "cpus", "rqs"].iter().any(|name| map.name() == OsStr::new(name)) {
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
@@ -135,6 +126,13 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<O
         }
     }
     Ok(object)
+}
+
+/// Stores the first bytes of a map's initial value.
+fn begin_with<const N: usize>(map: &mut OpenMapMut<'_>, bytes: [u8; N]) {
+    if let Some(first) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
+        *first = bytes;
+    }
 }
 
 /// Loads as much of an object as this kernel's BTF and verifier accept.
