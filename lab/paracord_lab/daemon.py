@@ -171,11 +171,14 @@ class Daemon:
         """Waits until the daemon uses the region in the own memory of a VM. Returns the time (monotonic)."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            regions = {one["name"]: one["region"] or {} for one in self.status()["vms"]}
-            if regions.get(vm, {}).get("name") == REGION_IN_MEMORY:
+            if self.region(vm).get("name") == REGION_IN_MEMORY:
                 return time.monotonic()
             time.sleep(0.1)
         raise LabError(f"the daemon has found no region in the memory of VM {vm} in {seconds:g} s")
+
+    def region(self, vm: str) -> dict:
+        """What the daemon shows of the region of a VM. Empty if it has none, or if there is no such VM."""
+        return next((one["region"] or {} for one in self.status()["vms"] if one["name"] == vm), {})
 
     def status(self, check: bool = True) -> dict | None:
         """The output of `paracord status --json`. None if the daemon does not answer and `check` is off."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 BOOT_TIMEOUT_S = 60.0
 POWER_OFF_TIMEOUT_S = 10.0
 MIGRATION_TIMEOUT_S = 120.0
+# After a migration, an announcement a second, a look of the daemon at it, and what an emulated host needs.
+HEAL_MAX_S = 4
+COMPLAINTS = ("BUG:", "WARNING:", "Oops")
 PARACORD = "/payload/bin/paracord"
 MODULE = "/paracord/paracord_guest.ko"
 
@@ -258,6 +261,10 @@ class Guest:
         """Loads one of the kernel's modules (images.LATER_GUEST_MODULES), and the modules that it needs."""
         order = f"/modules/{name}.order"
         self.run(f"test -e {order} && for m in $(cat {order}); do insmod /modules/$m || exit 1; done")
+
+    def complaints(self) -> list[str]:
+        """Lines in the log of the guest's kernel that tell of a fault in it."""
+        return [line for line in self.run("dmesg").out.splitlines() if any(w in line for w in COMPLAINTS)]
 
     def unload_module(self) -> None:
         self.run("rmmod paracord_guest")

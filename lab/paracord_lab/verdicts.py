@@ -68,6 +68,11 @@ class Verdict:
     beside: Mapping[str, float] = field(default_factory=dict)
 
 
+def of(metric: str, configuration: str) -> Callable[[Round], float]:
+    """The value of a check: a metric in one configuration."""
+    return lambda one: one[configuration][metric]
+
+
 def versus(metric: str, configuration: str, reference: str) -> Callable[[Round], float]:
     """
     The value of a check: a metric in one configuration relative to the same metric in another.

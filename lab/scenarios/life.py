@@ -6,7 +6,7 @@ real-time task in it must be as quick as before, and paracord must know the VM a
 
 from paracord_lab import host_share, wakeups
 from paracord_lab.scenario import BOOST, BOOST_EXT, VANILLA, Configuration, Raw, column
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, of
 
 NAMES = ("life-here", "life-there")
 HEAL = "heal_s"
@@ -14,10 +14,6 @@ DOWNTIME = "downtime_ms"
 VMS = "vms_count"
 # From the end of the migration until the host reads the guest's hints again.
 HEAL_MAX_S = 2
-
-
-def _of(configuration: str, metric: str):
-    return lambda one: one[configuration][metric]
 
 
 class Life(wakeups.WakeupScenario):
@@ -34,8 +30,8 @@ class Life(wakeups.WakeupScenario):
             wakeups.EXCESS_MAX,
             beside={"boost-ext": wakeups.excess("boost-ext", 1000)},
         ),
-        Check(HEAL, _of("boost-rt", HEAL), "<=", HEAL_MAX_S, "s"),
-        Check("vms_after_migration", _of("boost-rt", VMS), "<=", 1, "count", every=True),
+        Check(HEAL, of(HEAL, "boost-rt"), "<=", HEAL_MAX_S, "s"),
+        Check("vms_after_migration", of(VMS, "boost-rt"), "<=", 1, "count", every=True),
     )
     columns = (
         *wakeups.columns(1000),

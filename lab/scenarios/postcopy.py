@@ -8,7 +8,7 @@ from paracord_lab import cyclictest, host_share
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, BOOST_EXT, VANILLA, Configuration, Raw, Scenario, column
 from paracord_lab.stats import ratio
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, of
 
 NAMES = ("stalls-here", "stalls-there")
 OTHER = "other"
@@ -27,10 +27,6 @@ def _p99(configuration: str):
     return lambda one: ratio(one[configuration]["stalled_p99_us"], one[configuration]["before_p99_us"])
 
 
-def _of(configuration: str, metric: str):
-    return lambda one: one[configuration][metric]
-
-
 class Postcopy(Scenario):
     name = "postcopy"
     summary = "a VM stalls in postcopy for a minute: another VM's boosts and host lines do not wait"
@@ -47,7 +43,7 @@ class Postcopy(Scenario):
             for suffix, configuration in (("", BOOST), ("_ext", BOOST_EXT))
         ),
         *(
-            Check(f"{name}{suffix}", _of(configuration.name, metric), relation, limit, unit, every=True)
+            Check(f"{name}{suffix}", of(metric, configuration.name), relation, limit, unit, every=True)
             for suffix, configuration in (("", BOOST), ("_ext", BOOST_EXT))
             for name, metric, relation, limit, unit in (
                 ("line_writes_beside_stalled", WRITES, ">=", WRITES_PER_S_MIN, "count"),
@@ -104,8 +100,7 @@ class Postcopy(Scenario):
         """Writes of host lines into the memory of the other VM so far."""
         if not session.daemon:
             return 0
-        vms = session.daemon.status()["vms"]
-        return next(vm["region"]["host_lines"]["writes"] for vm in vms if vm["name"] == OTHER)
+        return session.daemon.region(OTHER)["host_lines"]["writes"]
 
     def metrics(self, configuration: str, raw: Raw) -> dict[str, float]:
         before, stalled = raw["before"], raw["stalled"]

@@ -6,11 +6,11 @@ that a VMM has given back.
 """
 
 from paracord_lab.boards import X86PStates
-from paracord_lab.daemon import BUDGETS
+from paracord_lab.daemon import BUDGETS, counter
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, BOOST_EXT, Configuration, Raw, Scenario, column
 from paracord_lab.session import time_limit
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, of
 from paracord_lab.waiting import await_equal
 
 SECONDS = 12
@@ -30,18 +30,15 @@ READS_SEEN = "reads_of_own_memory_count"
 ANSWERED_MIN, TAKEN_MIN = 2, 2
 
 
-def _checks(suffix: str, configuration: str):
-    def of(metric):
-        return lambda one: one[configuration][metric]
-
-    yield Check(f"foreign_writes{suffix}", of(FOREIGN_WRITES), "<=", 0, "count", every=True)
-    yield Check(f"foreign_reads{suffix}", of(FOREIGN_READS), "<=", 0, "count", every=True)
-    yield Check(f"made_present{suffix}", of(MADE_PRESENT), "<=", 0, "count", every=True)
+def _checks(suffix: str, name: str):
+    yield Check(f"foreign_writes{suffix}", of(FOREIGN_WRITES, name), "<=", 0, "count", every=True)
+    yield Check(f"foreign_reads{suffix}", of(FOREIGN_READS, name), "<=", 0, "count", every=True)
+    yield Check(f"made_present{suffix}", of(MADE_PRESENT, name), "<=", 0, "count", every=True)
     # Without these, the zeros above would show nothing.
-    yield Check(f"answered{suffix}", of(ANSWERED), ">=", ANSWERED_MIN, "count", every=True)
-    yield Check(f"taken{suffix}", of(TAKEN), ">=", TAKEN_MIN, "count", every=True)
-    yield Check(f"reads_would_be_seen{suffix}", of(READS_SEEN), ">=", 1, "count", every=True)
-    yield Check(f"domains_are_written{suffix}", of(DOMAINS), ">=", VMS, "count", every=True)
+    yield Check(f"answered{suffix}", of(ANSWERED, name), ">=", ANSWERED_MIN, "count", every=True)
+    yield Check(f"taken{suffix}", of(TAKEN, name), ">=", TAKEN_MIN, "count", every=True)
+    yield Check(f"reads_would_be_seen{suffix}", of(READS_SEEN, name), ">=", 1, "count", every=True)
+    yield Check(f"domains_are_written{suffix}", of(DOMAINS, name), ">=", VMS, "count", every=True)
 
 
 class ReusedMemory(Scenario):
@@ -78,9 +75,8 @@ class ReusedMemory(Scenario):
         requests = 0
         while job.running:
             session.host.run("sleep 1")
-            seen = [vcpu["counters"]["requests"] for vcpu in _vcpus(session.daemon.status())]
             # The counters of a VM end with it.
-            requests = max(requests, sum(seen))
+            requests = max(requests, counter(session.daemon.status(), "requests"))
         words = job.result(time_limit(seconds), check=True).out.split()
         counted = dict(zip(words[::2], map(int, words[1::2]), strict=True))
         # The next virtual machines are counted alone.
@@ -102,10 +98,6 @@ class ReusedMemory(Scenario):
     def plots(self):
         names = {TAKEN: "memory taken", ANSWERED: "announcements answered"}
         return [Bars("Events per VM and second", names, "count")]
-
-
-def _vcpus(status: dict) -> list[dict]:
-    return [vcpu for vm in status["vms"] for vcpu in vm["vcpus"]]
 
 
 SCENARIO = ReusedMemory()

@@ -6,7 +6,7 @@ and nothing. No VM but this one may notice.
 
 from paracord_lab.rogue import ROGUE_BOOST, ROGUE_BOOST_EXT, RogueScenario
 from paracord_lab.scenario import column
-from paracord_lab.verdicts import Check
+from paracord_lab.verdicts import Check, of
 
 MODULE = "/paracord/pc_announce.ko"
 LOOKED_AT = "announcements_looked_at_per_s_count"
@@ -24,8 +24,8 @@ class RogueAnnounce(RogueScenario):
     @property
     def checks(self):
         looked = (
-            Check(name, lambda one, of=of: one[of][LOOKED_AT], "<=", LOOKED_AT_MAX)
-            for name, of in (
+            Check(name, of(LOOKED_AT, configuration), "<=", LOOKED_AT_MAX)
+            for name, configuration in (
                 ("rogue_announce_looked_at", ROGUE_BOOST.name),
                 ("rogue_announce_ext_looked_at", ROGUE_BOOST_EXT.name),
             )
