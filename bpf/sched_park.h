@@ -210,7 +210,7 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 }
 
 /* Releases parked tasks of a group as far as the group's pool has runtime. Return: the time until the group is due again. */
-static __noinline u64 unpark(u32 index, u64 now)
+PC_VERIFIED_ALONE u64 unpark(u32 index, u64 now)
 {
 	struct pc_quota *q = quota_at(index);
 	struct bpf_iter_scx_dsq it;
@@ -223,6 +223,7 @@ static __noinline u64 unpark(u32 index, u64 now)
 		return PC_PARK_LATEST_NS;
 	/* If thousands of tasks have waited for too long, a run has to release more than one of them. */
 	old = 1 + (u32)q->parked / PC_UNPARK_OLD_OF;
+	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
 		bpf_for(i, 0, PC_UNPARK_MAX) {
 			struct pc_task *t;
@@ -244,6 +245,7 @@ static __noinline u64 unpark(u32 index, u64 now)
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
 	forget_parked(index, q);
 	if (!spent)
 		return PC_PARK_SOONEST_NS;
@@ -255,12 +257,13 @@ static __noinline u64 unpark(u32 index, u64 now)
  * Releases those parked tasks of a group whose CPU is going offline. The CPU cannot go offline before these tasks are released.
  * The kernel finds another CPU for each of them.
  */
-static __noinline void unpark_gone(u32 index)
+PC_VERIFIED_ALONE int unpark_gone(u32 index)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	int i;
 
+	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, PC_PARK | index, 0)) {
 		bpf_for(i, 0, PC_UNPARK_DEPTH) {
 			struct pc_task *t;
@@ -276,6 +279,8 @@ static __noinline void unpark_gone(u32 index)
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
 /* The state of one run of the timer. */
@@ -348,7 +353,7 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 		return 0;
 	/*
 	 * Before 6.19, the verifier treats this callback as sleepable, because a sleepable program starts the timer. So the
-	 * callback takes the RCU read lock itself.
+	 * functions that iterate over tasks take the RCU read lock themselves.
 	 */
 	bpf_rcu_read_lock();
 	if (look.gone)
@@ -365,11 +370,9 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 			word &= before;
 		if (!word)
 			continue;
-		bpf_rcu_read_lock();
 		bpf_for(bit, 0, 64)
 			if (word & 1ull << bit)
 				look_at_parked(n * 64 + bit, &look);
-		bpf_rcu_read_unlock();
 	}
 	if (look.left_out)
 		park_begin = look.left_out;
