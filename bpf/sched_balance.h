@@ -108,14 +108,6 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 	return other;
 }
 
-/* Kicks a CPU if it is idle, so that it looks for work. If a claimed CPU finds no work, the kernel marks it as idle again. */
-static __always_inline void wake_idle(u32 cpu)
-{
-#ifdef PC_HAVE_KICK
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-#endif
-}
-
 /* Makes the CPU `idle`, to which `cpu` moved a task, search `cpu` first when it is idle again. Any CPU may write this hint. */
 static __always_inline void look_here(u32 idle, u32 cpu)
 {

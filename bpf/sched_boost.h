@@ -16,6 +16,10 @@
  * the front of its queue.
  */
 #define PC_PROMOTE_DEPTH	64
+/* Shift from nanoseconds to the unit of pc_rq.taken, which is about a millisecond. pc_rq.taken wraps around. */
+#define PC_TAKEN_SHIFT		20
+/* After this time, in that unit, a CPU that a real-time task took counts as a CPU that real-time tasks do not use. */
+#define PC_TAKEN_OLD		10
 
 /* 0: this kernel does not let programs at raw tracepoints call the kick (6.12). Set before loading. */
 const volatile u32 exits_kick SEC(".rodata.kicks") = 1;
@@ -175,6 +179,58 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 	return -1;
 }
 
+/* Records that a real-time or deadline task takes a CPU from the scheduler. */
+static __always_inline void record_taking(struct pc_rq *rq, u64 now)
+{
+	*(volatile u32 *)&rq->taken = now >> PC_TAKEN_SHIFT;
+}
+
+/* Return: the time since a real-time task took a CPU, in the unit of pc_rq.taken. 0 if the clock of that CPU is ahead. */
+static __always_inline u32 since_taken(const struct pc_rq *rq, u64 now)
+{
+	s32 units = (u32)(now >> PC_TAKEN_SHIFT) - *(volatile u32 *)&rq->taken;
+
+	return units < 0 ? 0 : units;
+}
+
+/* Whether no real-time task has taken a CPU for PC_TAKEN_OLD. */
+static __always_inline bool is_quiet(const struct pc_rq *rq, u64 now)
+{
+	return since_taken(rq, now) >= PC_TAKEN_OLD;
+}
+
+/*
+ * Finds a CPU of the node of `from`, other than `from` itself, whose running task a boosted thread may preempt. Prefers a CPU of
+ * the same capacity that no real-time task has taken for PC_TAKEN_OLD, because such a task would make the thread wait or move
+ * again. Return: the CPU; negative if there is none. This function and cpu_instead() are global, so that the verifier checks them
+ * only once.
+ */
+__noinline s32 preemptible_near(struct task_struct *p __arg_trusted, u32 from, u64 now)
+{
+	struct pc_rq *rq = rq_of(from);
+	s32 found = -1;
+	u32 capacity, ring, cpu;
+	int i;
+
+	if (!p || !rq)
+		return -1;
+	capacity = rq->capacity;
+	ring = widest_in_node(rq);
+	bpf_for(i, 0, 2 * PC_STEAL_MAX) {
+		cpu = rq->near.next[ring];
+		rq = rq_of(cpu);
+		if (!rq || cpu == from)
+			break;
+		if (rq->offline || !runs_ordinary(rq) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (rq->capacity == capacity && is_quiet(rq, now))
+			return cpu;
+		if (found < 0)
+			found = cpu;
+	}
+	return found;
+}
+
 /*
  * Called if no idle CPU was found for a boosted thread that wakes. Finds a CPU of the node of `first` whose running task the
  * thread may preempt. If there is none, tries to find an idle CPU in any node. Return: the CPU; `first` if none was found.
@@ -182,26 +238,70 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
 	struct pc_rq *rq = rq_of(first);
-	u32 cpu = first, ring;
-	s32 idle;
-	int i;
+	s32 cpu;
 
-	if (!rq)
+	if (!rq || (runs_ordinary(rq) && bpf_cpumask_test_cpu(first, p->cpus_ptr)))
 		return first;
-	ring = widest_in_node(rq);
-	bpf_for(i, 0, 2 * PC_STEAL_MAX) {
-		if (!rq)
-			break;
-		if (runs_ordinary(rq) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			return cpu;
-		cpu = rq->near.next[ring];
-		if (cpu == first)
-			break;
-		rq = rq_of(cpu);
-	}
+	cpu = preemptible_near(p, first, rq_now());
 	/* The CPUs of the node run boosted vCPUs or tasks of a higher class. Try an idle CPU anywhere. */
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	return idle >= 0 ? (u32)idle : first;
+	if (cpu < 0)
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return cpu >= 0 ? (u32)cpu : first;
+}
+
+/* Return: an idle CPU for a boosted thread whose CPU was just taken, or a CPU that it may preempt; negative if there is none. */
+static __noinline s32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 from, u64 now)
+{
+	struct pc_rq *rq = rq_of(from), *theirs;
+	s32 cpu;
+
+	if (!p || !t || !rq)
+		return -1;
+	if (!(rq->features & PC_PERF_PLACE)) {
+		cpu = idle_cpu_for(p, t, rq, now);
+		if (cpu < 0)
+			cpu = preemptible_near(p, from, now);
+		return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	}
+	cpu = idle_alike(p, t, from);
+	if (cpu >= 0)
+		return cpu;
+	/* The thread has not requested the capacity of another kind of CPU, and would stay there until it sleeps. */
+	cpu = preemptible_near(p, from, now);
+	theirs = rq_of(cpu);
+	return theirs && theirs->capacity == rq->capacity ? cpu : -1;
+}
+
+/*
+ * Finds a CPU for a boosted thread whose CPU was just taken by a real-time task: an idle CPU, or a CPU whose running task the
+ * thread may preempt. The kernel does the same with a real-time task that loses its CPU to one of a higher priority
+ * (push_rt_task()). If real-time tasks take all CPUs again and again, the thread moves at most once per PC_TAKEN_OLD. Return: the
+ * CPU; negative if the thread has to wait where it is.
+ */
+__noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
+{
+	struct pc_rq *rq = rq_of(from);
+	u64 now = rq_now();
+	struct pc_task *t;
+	s32 cpu;
+
+	if (!PC_CAN_KICK || !p || !rq || since_taken(rq, now) > 1 || is_pinned(p) || !describes_cpumask())
+		return -1;
+	t = task_of(p);
+	if (!t)
+		return -1;
+	cpu = cpu_beside(p, t, from, now);
+	rq = rq_of(cpu);
+	if (cpu < 0 || !rq)
+		return -1;
+	if (!is_quiet(rq, now) && pc_elapsed_ns(now, t->placed_ns) < (u64)PC_TAKEN_OLD << PC_TAKEN_SHIFT) {
+		wake_idle(cpu);		/* it may have been claimed as idle */
+		return -1;
+	}
+	t->placed_ns = now;
+	/* If several boosted threads have to leave a CPU, they do not all go to the same CPU. */
+	record_taking(rq, now);
+	return cpu;
 }
 
 #endif

@@ -98,7 +98,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	struct pc_task *t = task_of(p);
 	u32 to;
 	bool born;
-	s32 idle;
+	s32 other;
 
 	if (!t || !rq) {	/* there was no memory for the task's record when the task was created */
 		insert(p, SCX_DSQ_LOCAL, PC_FAIR_BASE_SLICE_NS, enq_flags);
@@ -132,6 +132,13 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	level = task_level(t);
 	if (level) {
+		other = enq_flags & SCX_ENQ_REENQ ? cpu_instead(p, cpu) : -1;
+		if (other >= 0) {
+			insert_local(p, t, other, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+			wake_idle(other);
+			rq->put_back = PC_LEVEL_NONE;
+			return 0;
+		}
 		/*
 		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait. While the vCPU is
 		 * requeued, the CPU runs nothing, and the vCPU cannot preempt.
@@ -162,12 +169,12 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
-		idle = idle_cpu_for(p, t, rq, now);
-		if (idle >= 0) {
-			insert_local(p, t, idle, rq->slice_ns, enq_flags);
-			look_here(idle, cpu);
+		other = idle_cpu_for(p, t, rq, now);
+		if (other >= 0) {
+			insert_local(p, t, other, rq->slice_ns, enq_flags);
+			look_here(other, cpu);
 			/* The kick makes the idle CPU look for work even if the task is dequeued before it arrives there. */
-			wake_idle(idle);
+			wake_idle(other);
 			return 0;
 		}
 	}
@@ -466,6 +473,11 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 SEC("struct_ops/ext_cpu_release")
 int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
+	struct pc_rq *rq = rq_of(cpu);
+
+	/* A task of the stop class runs for some microseconds. A move would cost more. */
+	if (rq && args->reason != SCX_CPU_PREEMPT_STOP)
+		record_taking(rq, rq_now());
 	reenqueue_local();
 	return 0;
 }

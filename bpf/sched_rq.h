@@ -135,4 +135,12 @@ static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 #endif
 }
 
+/* Kicks a CPU if it is idle, so that it looks for work. If a claimed CPU finds no work, the kernel marks it as idle again. */
+static __always_inline void wake_idle(u32 cpu)
+{
+#ifdef PC_HAVE_KICK
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+#endif
+}
+
 #endif

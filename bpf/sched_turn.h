@@ -51,7 +51,7 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 /* Whether a task waits for the CPU, in its queue or in its local DSQ (goes_direct()). */
 static __always_inline bool is_waited_for(const struct pc_rq *rq)
 {
-	return *(volatile s32 *)&rq->queued > 0 || *(volatile u16 *)&rq->direct;
+	return *(volatile s32 *)&rq->queued > 0 || *(volatile u8 *)&rq->direct;
 }
 
 /*

@@ -21,6 +21,7 @@
 #define SCX_WAKE_SYNC		0x10ull
 #define SCX_ENQ_WAKEUP		1ull
 #define SCX_ENQ_PREEMPT		(1ull << 32)
+#define SCX_ENQ_REENQ		(1ull << 40)
 #define SCX_ENQ_LAST		(1ull << 41)
 #define SCX_OPS_ENQ_LAST	(1ull << 1)
 #define SCX_KICK_IDLE		1ull
@@ -88,7 +89,13 @@ struct scx_cgroup_init_args {
 	u32 weight;
 };
 
-struct scx_cpu_release_args;
+enum scx_cpu_preempt_reason {
+	SCX_CPU_PREEMPT_STOP = 2,
+};
+
+struct scx_cpu_release_args {
+	enum scx_cpu_preempt_reason reason;
+};
 
 struct scx_bpf_dsq_insert_vtime_args {
 	u64 dsq_id;

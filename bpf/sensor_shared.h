@@ -411,14 +411,15 @@ struct pc_rq {
 	u16 domain;		/* domain of the energy model; set by the daemon */
 	u16 capacity;		/* 0..1024, at the highest frequency; set by the daemon */
 	u16 offline;		/* 1: the CPU is offline */
-	u16 search;		/* 1: the queue has to be searched for tasks that have waited for too long */
-	u16 direct;		/* 1: a task waits in the local DSQ (goes_direct()) */
+	u8 search;		/* 1: the queue has to be searched for tasks that have waited for too long */
+	u8 direct;		/* 1: a task waits in the local DSQ (goes_direct()) */
 	u16 asks;		/* 1: the scheduler has made a request to the governor, and has not withdrawn it */
 	u16 turn;		/* PC_TURN_* of the running task */
 	u16 tickless;		/* PC_TICKLESS*; set by the loader and by this CPU */
+	u8 put_back;		/* PC_LEVEL_* of a boosted vCPU that has been requeued since the last ext_running() on this CPU */
+	u8 aged;		/* 1: the task that runs next was fetched because it had waited for too long */
 	s32 readers;		/* how many of the `queued` tasks were preempted in an RCU read-side critical section */
-	u16 put_back;		/* PC_LEVEL_* of a boosted vCPU that has been requeued since the last ext_running() on this CPU */
-	u16 aged;		/* 1: the task that runs next was fetched because it had waited for too long */
+	u32 taken;		/* PC_TAKEN_SHIFT; when a real-time task last took this CPU, or made a boosted vCPU move here */
 	u32 calls;		/* PC_CALLS_*; 0: no task that waits here was called */
 	u64 pace;		/* pace of this CPU at pace_ns (policy/balance.h) */
 	u64 pace_ns;

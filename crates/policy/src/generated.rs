@@ -1630,14 +1630,15 @@ pub struct pc_rq {
     pub domain: u16_,
     pub capacity: u16_,
     pub offline: u16_,
-    pub search: u16_,
-    pub direct: u16_,
+    pub search: u8_,
+    pub direct: u8_,
     pub asks: u16_,
     pub turn: u16_,
     pub tickless: u16_,
+    pub put_back: u8_,
+    pub aged: u8_,
     pub readers: s32,
-    pub put_back: u16_,
-    pub aged: u16_,
+    pub taken: u32_,
     pub calls: u32_,
     pub pace: u64_,
     pub pace_ns: u64_,
@@ -1717,19 +1718,20 @@ const _: () = {
     ][::core::mem::offset_of!(pc_rq, search) - 162usize];
     [
         "Offset of field: pc_rq::direct",
-    ][::core::mem::offset_of!(pc_rq, direct) - 164usize];
-    ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 166usize];
-    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 168usize];
+    ][::core::mem::offset_of!(pc_rq, direct) - 163usize];
+    ["Offset of field: pc_rq::asks"][::core::mem::offset_of!(pc_rq, asks) - 164usize];
+    ["Offset of field: pc_rq::turn"][::core::mem::offset_of!(pc_rq, turn) - 166usize];
     [
         "Offset of field: pc_rq::tickless",
-    ][::core::mem::offset_of!(pc_rq, tickless) - 170usize];
+    ][::core::mem::offset_of!(pc_rq, tickless) - 168usize];
+    [
+        "Offset of field: pc_rq::put_back",
+    ][::core::mem::offset_of!(pc_rq, put_back) - 170usize];
+    ["Offset of field: pc_rq::aged"][::core::mem::offset_of!(pc_rq, aged) - 171usize];
     [
         "Offset of field: pc_rq::readers",
     ][::core::mem::offset_of!(pc_rq, readers) - 172usize];
-    [
-        "Offset of field: pc_rq::put_back",
-    ][::core::mem::offset_of!(pc_rq, put_back) - 176usize];
-    ["Offset of field: pc_rq::aged"][::core::mem::offset_of!(pc_rq, aged) - 178usize];
+    ["Offset of field: pc_rq::taken"][::core::mem::offset_of!(pc_rq, taken) - 176usize];
     ["Offset of field: pc_rq::calls"][::core::mem::offset_of!(pc_rq, calls) - 180usize];
     ["Offset of field: pc_rq::pace"][::core::mem::offset_of!(pc_rq, pace) - 184usize];
     [

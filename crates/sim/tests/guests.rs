@@ -11,6 +11,10 @@ use paracord_sim::{
 const PERIODIC: &str = "machine cpus=1\nrun 2s warmup=100ms\ntask loop count=3 : run forever\n\
                         vm audio period=10ms busy=3500us guest=periodic\n";
 const HOLD: &str = "machine cpus=1\nrun 2s\ntask loop : run forever\nvm greedy guest=hold\n";
+const TAKEN: &str = "machine cpus=2\nrun 5s warmup=100ms\ntask loop count=2 : run forever\n\
+                     task even cpus=0 policy=fifo prio=1 start=200ms : run 40ms, sleep 80ms\n\
+                     task odd cpus=1 policy=fifo prio=1 start=260ms : run 40ms, sleep 80ms\n\
+                     vm audio period=10ms busy=2ms guest=periodic\n";
 
 fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
     let mix = Mix::parse("guests", text).expect("a mix");
@@ -57,6 +61,16 @@ fn a_boosted_vcpu_runs_when_it_wakes() {
     assert_eq!(boosted_ns(&mut without), 0);
     let (boosted, plain) = (latency_ns(&boosted), latency_ns(&plain));
     assert!(plain > 4 * boosted, "boosted it waits {boosted} ns, without {plain} ns");
+}
+
+/// Real-time tasks take the two CPUs in turn. The other CPU runs a loop, which the vCPU may preempt.
+#[test]
+fn a_boosted_vcpu_leaves_a_cpu_that_a_real_time_task_takes() {
+    let (_, outcome) = run(TAKEN, true);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    let latency_ns = outcome.tasks.iter().find_map(|had| had.latency_ns);
+    let (_, longest_ns) = latency_ns.expect("a vCPU that wakes");
+    assert!(longest_ns < 1_000_000, "the vCPU has run {longest_ns} ns after its timer");
 }
 
 /// A vCPU may run boosted for at most three quarters of a period (policy/boost_defaults.h).

@@ -48,7 +48,7 @@ pub(super) struct Ops {
     pub stopping: unsafe extern "C" fn(*const TaskStruct, bool),
     pub quiescent: unsafe extern "C" fn(*const TaskStruct, u64),
     pub yield_to: unsafe extern "C" fn(*const TaskStruct, *const TaskStruct) -> bool,
-    pub cpu_release: unsafe extern "C" fn(i32, *const c_void),
+    pub cpu_release: unsafe extern "C" fn(i32, *const u32),
     pub cpu_online: unsafe extern "C" fn(i32),
     pub cpu_offline: unsafe extern "C" fn(i32),
     pub init_task: unsafe extern "C" fn(*const TaskStruct, *const InitTaskArgs) -> i32,

@@ -143,9 +143,10 @@ pub fn core_sched_before(kernel: &mut dyn Kfuncs, at: At, a: TaskId, b: TaskId) 
     operation!(kernel, at, Other, core_sched_before(a, b))
 }
 
-/// `ops.cpu_release()`.
+/// `ops.cpu_release()` for a real-time task: the simulator has no other classes above the scheduler.
 pub fn cpu_release(kernel: &mut dyn Kfuncs, at: At, cpu: usize) {
-    operation!(kernel, at, Other, cpu_release(cpu as i32, ptr::null()));
+    const SCX_CPU_PREEMPT_RT: u32 = 0;
+    operation!(kernel, at, Other, cpu_release(cpu as i32, &SCX_CPU_PREEMPT_RT));
 }
 
 /// `ops.cpu_online()`, `ops.cpu_offline()`.

@@ -18,6 +18,7 @@
 #define __array(name, val)	__typeof__(val) *value
 #define __always_inline		inline __attribute__((always_inline))
 #define __noinline		__attribute__((noinline))
+#define __arg_trusted
 #define __ksym
 #define __kptr
 #define __weak
